@@ -1,6 +1,6 @@
-// Files behind an interface: real ones, or simulated ones that lose what was not synced when the power
-// goes. Writing goes to the operating system's cache (it survives the death of the process); sync()
-// makes it survive the loss of power.
+// Files behind an interface: real ones, or simulated ones that lose what was not synced when the
+// power goes. Writing goes to the operating system's cache (it survives the death of the process);
+// sync() makes it survive the loss of power.
 #pragma once
 
 #include <cstdint>

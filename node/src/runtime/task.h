@@ -5,6 +5,10 @@
 // Task destroys the frames below it, and every awaiter takes its registration (timer, call, waiter)
 // back in its destructor. So no callback ever reaches a flow that is gone. All of it happens on the
 // reactor's thread.
+//
+// Two things a task must not do: destroy its own frame while it runs (by destroying the scope it
+// runs in), and be a lambda with captures that dies before the task (pass what it needs as
+// parameters).
 #pragma once
 
 #include <coroutine>
@@ -21,7 +25,8 @@ namespace detail {
 
 struct PromiseBase {
   std::coroutine_handle<> continuation;
-  void (*on_done)(void*) = nullptr;  // set for roots, by TaskScope
+  // For roots (TaskScope, when_all): told that the task is done; says what shall run next.
+  std::coroutine_handle<> (*on_done)(void*) = nullptr;
   void* on_done_arg = nullptr;
 
   std::suspend_always initial_suspend() noexcept { return {}; }
@@ -31,7 +36,7 @@ struct PromiseBase {
     std::coroutine_handle<> await_suspend(std::coroutine_handle<P> self) noexcept {
       auto& promise = self.promise();
       if (promise.continuation) return promise.continuation;
-      if (promise.on_done) promise.on_done(promise.on_done_arg);
+      if (promise.on_done) return promise.on_done(promise.on_done_arg);
       return std::noop_coroutine();
     }
     void await_resume() noexcept {}
