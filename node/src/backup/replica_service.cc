@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/logging.h"
 
@@ -29,8 +30,7 @@ size_t ReplicaService::KeyHash::operator()(const Key& key) const {
 
 ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                                const ServerList& servers, Options options)
-    : reactor_(reactor),
-      transport_(registry.transport()),
+    : transport_(registry.transport()),
       frames_(frames),
       servers_(servers),
       options_(options),
@@ -230,20 +230,24 @@ Status ReplicaService::raise_epoch(Replica& replica, uint32_t epoch) {
   return describe(replica);
 }
 
-Status ReplicaService::describe(const Replica& replica) {
+FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) {
   FrameContent content;
-  content.state = replica.closed ? FrameState::kClosed : FrameState::kOpen;
+  // Closed is said only together with the length, after the bytes were synced.
+  content.state = replica.closed && length_known ? FrameState::kClosed : FrameState::kOpen;
   content.flags = static_cast<uint8_t>((replica.primary ? FrameSlot::kPrimary : 0) |
                                        (replica.incomplete ? FrameSlot::kIncomplete : 0) |
-                                       (replica.length_written ? FrameSlot::kLengthKnown : 0));
-  // Closed is said only together with the length, after the bytes were synced.
-  if (!replica.length_written) content.state = FrameState::kOpen;
+                                       (length_known ? FrameSlot::kLengthKnown : 0));
   content.epoch = replica.epoch;
   content.master_id = replica.key.master_id;
   content.segment_id = replica.key.segment_id;
   content.capacity = replica.capacity;
   content.length = replica.held;
-  const Status written = frames_.describe(replica.frame, content);
+  return content;
+}
+
+Status ReplicaService::describe(const Replica& replica) {
+  const Status written =
+      frames_.describe(replica.frame, content_of(replica, replica.length_written));
   if (!written.ok()) device_failed(written);
   mark_dirty();
   return written;
@@ -372,16 +376,7 @@ void ReplicaService::shut_down(std::function<void(Status)> done) {
     if (!status.ok()) return done(status);
     for (Replica* replica : replicas) {
       if (replica->length_written) continue;
-      FrameContent content;
-      content.state = replica->closed ? FrameState::kClosed : FrameState::kOpen;
-      content.flags = static_cast<uint8_t>((replica->primary ? FrameSlot::kPrimary : 0) |
-                                           (replica->incomplete ? FrameSlot::kIncomplete : 0) |
-                                           FrameSlot::kLengthKnown);
-      content.epoch = replica->epoch;
-      content.master_id = replica->key.master_id;
-      content.segment_id = replica->key.segment_id;
-      content.capacity = replica->capacity;
-      content.length = replica->held;
+      const FrameContent content = content_of(*replica, true);
       if (Status written = frames_.describe(replica->frame, content); !written.ok()) {
         return done(written);
       }

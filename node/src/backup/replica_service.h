@@ -78,6 +78,7 @@ class ReplicaService {
   Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open);
   Status append(Replica& replica, uint32_t offset, ByteView bytes);
   Status raise_epoch(Replica& replica, uint32_t epoch);
+  static FrameContent content_of(const Replica& replica, bool length_known);
   Status describe(const Replica& replica);
   void drop(Replicas::iterator it);
   void answer_when_synced(const Request& request, const Key& key);
@@ -89,7 +90,6 @@ class ReplicaService {
   void flush();
   void write_closed_lengths(const std::vector<Key>& keys);
 
-  Reactor& reactor_;
   Transport& transport_;
   FrameStore& frames_;
   const ServerList& servers_;
