@@ -1,0 +1,211 @@
+// Bodies of the control operations (coordinator, server list, tablets), in codec.h's encoding.
+// A reply whose status is not OK has an ErrorBody (data_messages.h) instead.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ramcloud::wire {
+
+using Uuid = std::array<uint8_t, 16>;
+
+enum class ServerState : uint8_t { kUp = 1, kCrashed = 2, kRemoved = 3 };
+enum class TabletState : uint8_t { kNormal = 1, kCreating = 2, kUnavailable = 3 };
+
+/// A request or reply without fields.
+struct Empty {
+  template <class V>
+  void fields(V&) {}
+};
+
+// ---- kGetClusterInfo (client -> coordinator): Empty -> ClusterInfo ------------------------------
+
+struct ClusterInfo {
+  Uuid cluster_uuid{};
+  std::string cluster_name;
+  std::string version;
+  std::string admin_address;  // host:port of the admin API, for the side the caller came in by
+  uint64_t term = 0;
+  template <class V>
+  void fields(V& v) {
+    v(cluster_uuid, cluster_name, version, admin_address, term);
+  }
+};
+
+// ---- tables (client -> coordinator) --------------------------------------------------------------
+
+struct TabletInfo {
+  uint64_t start_hash = 0;  // inclusive
+  uint64_t end_hash = 0;    // inclusive
+  uint64_t server_id = 0;
+  TabletState state = TabletState::kNormal;
+  std::string locator;      // of the server, for the side the caller came in by; empty if it is dead
+  template <class V>
+  void fields(V& v) {
+    v(start_hash, end_hash, server_id, state, locator);
+  }
+};
+
+struct TableInfo {
+  uint64_t table_id = 0;
+  std::string name;
+  std::vector<TabletInfo> tablets;  // in hash order, covering the whole range
+  template <class V>
+  void fields(V& v) {
+    v(table_id, name, tablets);
+  }
+};
+
+/// kCreateTable: CreateTableRequest -> TableInfo. A table of that name that exists is returned as it
+/// is (paper Figure 2) if its span is the one asked for, else EXISTS.
+struct CreateTableRequest {
+  std::string name;
+  uint32_t span = 1;
+  template <class V>
+  void fields(V& v) {
+    v(name, span);
+  }
+};
+
+/// kDropTable: DropTableRequest -> Empty; NOT_FOUND if absent.
+struct DropTableRequest {
+  std::string name;
+  template <class V>
+  void fields(V& v) {
+    v(name);
+  }
+};
+
+/// kGetTable: GetTableRequest -> TableInfo; NOT_FOUND if absent. By id when name is empty.
+struct GetTableRequest {
+  std::string name;
+  uint64_t table_id = 0;
+  template <class V>
+  void fields(V& v) {
+    v(name, table_id);
+  }
+};
+
+/// kListTables: Empty -> ListTablesReply, ordered by id.
+struct ListTablesReply {
+  std::vector<TableInfo> tables;
+  template <class V>
+  void fields(V& v) {
+    v(tables);
+  }
+};
+
+// ---- membership ----------------------------------------------------------------------------------
+
+struct ServerListEntry {
+  uint64_t server_id = 0;
+  ServerState state = ServerState::kUp;
+  std::string name;
+  std::string locator;
+  std::string failure_domain;
+  uint64_t disk_read_bytes_per_second = 0;  // 0: not measured
+  template <class V>
+  void fields(V& v) {
+    v(server_id, state, name, locator, failure_domain, disk_read_bytes_per_second);
+  }
+};
+
+/// The whole list, as of `version`. Servers refuse a lower (term, version) than they have.
+struct ServerList {
+  uint64_t term = 0;
+  uint64_t version = 0;
+  std::vector<ServerListEntry> servers;
+  template <class V>
+  void fields(V& v) {
+    v(term, version, servers);
+  }
+};
+
+/// kEnlist (server -> coordinator): EnlistRequest -> EnlistReply.
+struct EnlistRequest {
+  Uuid cluster_uuid{};        // from the backup volume's superblock; all zero: a fresh volume
+  uint64_t former_server_id = 0;  // from the superblock; 0: a fresh volume. It becomes CRASHED.
+  std::string name;
+  std::string version;
+  std::string locator;
+  std::string locator_outside;
+  std::string http_address;
+  std::string failure_domain;
+  uint64_t log_bytes = 0;
+  uint64_t backup_bytes = 0;
+  uint64_t disk_read_bytes_per_second = 0;
+  uint32_t replicas = 0;      // R, as this master is configured
+  uint64_t nonce = 0;         // same in retries of one start: enlisting twice gives the same id
+  template <class V>
+  void fields(V& v) {
+    v(cluster_uuid, former_server_id, name, version, locator, locator_outside, http_address,
+      failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas, nonce);
+  }
+};
+
+struct EnlistReply {
+  uint64_t server_id = 0;
+  Uuid cluster_uuid{};
+  ServerList list;
+  template <class V>
+  void fields(V& v) {
+    v(server_id, cluster_uuid, list);
+  }
+};
+
+/// kUpdateServerList (coordinator -> server): ServerList -> Empty.
+
+/// kTakeTablet (coordinator -> server): TakeTabletRequest -> Empty. Idempotent.
+struct TakeTabletRequest {
+  uint64_t term = 0;
+  uint64_t revision = 0;  // of the table's metadata; lower ones than seen for it are refused
+  uint64_t table_id = 0;
+  uint64_t start_hash = 0;
+  uint64_t end_hash = 0;
+  template <class V>
+  void fields(V& v) {
+    v(term, revision, table_id, start_hash, end_hash);
+  }
+};
+
+/// kDropTablet (coordinator -> server): DropTabletRequest -> Empty. Idempotent: drops every tablet of
+/// the table on this server and its objects.
+struct DropTabletRequest {
+  uint64_t term = 0;
+  uint64_t revision = 0;
+  uint64_t table_id = 0;
+  template <class V>
+  void fields(V& v) {
+    v(term, revision, table_id);
+  }
+};
+
+/// kGetServerStats (coordinator -> server): GetServerStatsRequest -> ServerStats. Also the probe of
+/// failure detection and the carrier of the current list's version.
+struct GetServerStatsRequest {
+  uint64_t term = 0;
+  uint64_t list_version = 0;
+  template <class V>
+  void fields(V& v) {
+    v(term, list_version);
+  }
+};
+
+struct ServerStats {
+  uint64_t list_version = 0;  // that this server has
+  uint64_t log_bytes_total = 0, log_bytes_used = 0, objects = 0, tablets = 0;
+  uint64_t segments = 0, segments_fully_replicated = 0, segments_under_replicated = 0;
+  uint64_t unreplicated_bytes = 0, replicas_wanted = 0;
+  uint64_t frames_total = 0, frames_used = 0, frames_quarantined = 0;
+  uint64_t reads = 0, writes = 0, deletes = 0;
+  template <class V>
+  void fields(V& v) {
+    v(list_version, log_bytes_total, log_bytes_used, objects, tablets, segments,
+      segments_fully_replicated, segments_under_replicated, unreplicated_bytes, replicas_wanted,
+      frames_total, frames_used, frames_quarantined, reads, writes, deletes);
+  }
+};
+
+}  // namespace ramcloud::wire

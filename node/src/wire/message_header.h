@@ -1,0 +1,84 @@
+// The one header of every message, and the opcodes. All integers are little-endian and packed.
+// See docs/formats.md ("Wire"). Golden bytes: src/wire/golden/*.json, shared with the Go client.
+#pragma once
+
+#include <cstdint>
+
+namespace ramcloud::wire {
+
+/// Protocol versions this build speaks. A hello whose range does not meet ours is refused.
+inline constexpr uint16_t kVersionMin = 1;
+inline constexpr uint16_t kVersionMax = 1;
+
+/// Limits of the data model (engine.md §4): exact, checked at every door.
+inline constexpr uint32_t kMaxKeyBytes = 65'535;
+inline constexpr uint32_t kMaxValueBytes = 1'048'576;
+inline constexpr uint32_t kMaxTableNameBytes = 255;
+
+/// Largest body a peer may send: a full value with its key and headers, or a control message. A
+/// longer length closes the connection before anything is allocated for it.
+inline constexpr uint32_t kMaxBodyBytes = 4u << 20;
+
+enum class Kind : uint8_t { kRequest = 1, kReply = 2 };
+
+/// Operation codes. Values are part of the protocol: never change or reuse one.
+enum class Opcode : uint16_t {
+  kInvalid = 0,
+  kPing = 1,
+  // Master: data.
+  kRead = 16,
+  kWrite = 17,
+  kDelete = 18,
+  kEnumerate = 19,
+  // Coordinator, for clients.
+  kGetClusterInfo = 64,
+  kCreateTable = 65,
+  kDropTable = 66,
+  kListTables = 67,
+  kGetTable = 68,
+  // Coordinator, for servers.
+  kEnlist = 80,
+  // Servers, for the coordinator.
+  kUpdateServerList = 96,
+  kTakeTablet = 97,
+  kDropTablet = 98,
+  kGetServerStats = 99,
+  // Backup, for masters.
+  kReplicaOpen = 128,
+  kReplicaWrite = 129,
+  kReplicaFree = 130,
+};
+
+/// First bytes each side sends on a new connection; the server's answer is its reply. 64 bytes.
+struct Hello {
+  char magic[8];              // "RAMCLOUD"
+  uint16_t version_min;       // answer: both are the chosen version
+  uint16_t version_max;
+  uint16_t status;            // answer: StatusCode; a refusal is followed by a close
+  uint16_t reserved0;         // 0
+  uint32_t flags;             // 0
+  uint32_t max_body_bytes;    // largest body this side accepts
+  uint8_t cluster_uuid[16];   // asked: all zero means "any"; answer: the server's own
+  uint64_t server_id;         // asked: 0 means "any"; answer: the server's own (0: not enlisted yet)
+  uint64_t reserved1[2];      // 0
+};
+static_assert(sizeof(Hello) == 64);
+
+/// Before every message body, in both directions. 48 bytes.
+/// client_id, rpc_id and first_incomplete are reserved for exactly-once calls (0 until they exist).
+struct MessageHeader {
+  uint32_t body_length;      // bytes after this header
+  Kind kind;
+  uint8_t flags;             // 0
+  uint16_t opcode;           // reply: the request's
+  uint16_t status;           // reply: StatusCode, 0 is OK; request: 0
+  uint16_t reserved;         // 0
+  uint32_t timeout_ms;       // request: time the caller will still wait, 0 = for ever; reply: 0
+  uint64_t call_id;          // chosen by the caller, unique among its unanswered calls on a connection
+  uint64_t client_id;
+  uint64_t rpc_id;
+  uint64_t first_incomplete;
+};
+static_assert(sizeof(MessageHeader) == 48);
+
+}  // namespace ramcloud::wire
