@@ -10,6 +10,11 @@ RAMCLOUD_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export RAMCLOUD_TOP
 export RAMCLOUD_CACHE=${RAMCLOUD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ramcloud}
 export CCACHE_DIR=${CCACHE_DIR:-$RAMCLOUD_CACHE/ccache}
+# Objects of one clone serve the next: paths are stored relative to the checkout.
+export CCACHE_BASEDIR=$RAMCLOUD_TOP CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G}
+
+# How many programs a build or a test run starts at once.
+export RAMCLOUD_JOBS=${RAMCLOUD_JOBS:-$(nproc)}
 
 # The Go that is used when the machine's own is missing or older than what go.mod asks for. The
 # toolchain is a Go module like any other, so it comes the way every dependency does.
@@ -52,3 +57,6 @@ die() {
   printf 'error: %s\n' "$*" >&2
   exit 1
 }
+
+# warn, not die: for what a person should know and can go on without.
+warn() { printf 'warning: %s\n' "$*" >&2; }
