@@ -56,12 +56,12 @@ func (p *Picture) Tablets(serverID uint64) int {
 	return n
 }
 
-// TabletCounts counts all tablets and those that are served.
+// TabletCounts counts all tablets and those that are served or, holding nothing yet, being created.
 func (p *Picture) TabletCounts() (all, served int) {
 	for _, table := range p.Tables {
 		for _, tablet := range table.Tablets {
 			all++
-			if tablet.State == adminpb.TabletState_TABLET_NORMAL {
+			if tablet.State != adminpb.TabletState_TABLET_UNAVAILABLE {
 				served++
 			}
 		}

@@ -42,7 +42,7 @@ const maxEvent = 16 << 20
 type Watchers struct {
 	tuning Tuning
 	log    logr.Logger
-	notify func(types.NamespacedName)
+	notify func(context.Context, types.NamespacedName)
 
 	mutex    sync.Mutex
 	closed   bool
@@ -56,8 +56,9 @@ type watcher struct {
 	picture *Picture // guarded by Watchers.mutex
 }
 
-// NewWatchers makes the set. notify is called, from any goroutine, when a cluster's picture changed.
-func NewWatchers(log logr.Logger, tuning Tuning, notify func(types.NamespacedName)) *Watchers {
+// NewWatchers makes the set. notify is called, from any goroutine, when a cluster's picture changed; it
+// may block until its context ends.
+func NewWatchers(log logr.Logger, tuning Tuning, notify func(context.Context, types.NamespacedName)) *Watchers {
 	return &Watchers{tuning: tuning, log: log, notify: notify, watchers: map[types.NamespacedName]*watcher{}}
 }
 
@@ -115,7 +116,7 @@ func (w *Watchers) Start(ctx context.Context) error {
 }
 
 // publish replaces the picture, unless the watcher was replaced or ended meanwhile.
-func (w *Watchers) publish(cluster types.NamespacedName, from *watcher, picture *Picture) {
+func (w *Watchers) publish(ctx context.Context, cluster types.NamespacedName, from *watcher, picture *Picture) {
 	w.mutex.Lock()
 	current := w.watchers[cluster] == from
 	// A problem that stays the same is not news.
@@ -125,7 +126,7 @@ func (w *Watchers) publish(cluster types.NamespacedName, from *watcher, picture 
 	}
 	w.mutex.Unlock()
 	if news {
-		w.notify(cluster)
+		w.notify(ctx, cluster)
 	}
 }
 
@@ -141,7 +142,7 @@ func (w *Watchers) run(ctx context.Context, cluster types.NamespacedName, self *
 			wait = w.tuning.FirstRetry
 			log.Info("lost the coordinator's watch stream", "reason", err.Error())
 		}
-		w.publish(cluster, self, &Picture{Problem: problem(self.address, err)})
+		w.publish(ctx, cluster, self, &Picture{Problem: problem(self.address, err)})
 		select {
 		case <-ctx.Done():
 			return
@@ -235,14 +236,14 @@ func (w *Watchers) takeIn(ctx context.Context, cluster types.NamespacedName, sel
 			case !received.complete:
 			case how == changeState:
 				stale = false
-				w.publish(cluster, self, received.picture())
+				w.publish(ctx, cluster, self, received.picture())
 			case how == changeFigures:
 				stale = true
 			}
 		case <-figures.C:
 			if stale {
 				stale = false
-				w.publish(cluster, self, received.picture())
+				w.publish(ctx, cluster, self, received.picture())
 			}
 		}
 	}

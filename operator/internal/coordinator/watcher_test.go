@@ -28,7 +28,7 @@ func start(t *testing.T, address string) *harness {
 	h.watchers = NewWatchers(logr.Discard(), Tuning{
 		FirstRetry: 5 * time.Millisecond, LastRetry: 50 * time.Millisecond,
 		Check: 50 * time.Millisecond, Answer: 2 * time.Second, Figures: 20 * time.Millisecond,
-	}, func(name types.NamespacedName) { h.notified <- name })
+	}, func(_ context.Context, name types.NamespacedName) { h.notified <- name })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { _ = h.watchers.Start(ctx); close(done) }()
