@@ -33,8 +33,8 @@ std::vector<std::string> three_segments() {
 using Map = std::map<std::string, std::string>;
 const Map kExpected{{"a", "new"}, {"c", "last"}};
 
-struct Run {
-  explicit Run(const std::vector<std::pair<uint64_t, std::string>>& replicas)
+struct Outcome {
+  explicit Outcome(const std::vector<std::pair<uint64_t, std::string>>& replicas)
       : replay(kTestCluster, kTestMaster) {
     for (const auto& [id, bytes] : replicas) replay.add({id, bytes, {}, "replica"});
     status = replay.run();
@@ -51,7 +51,7 @@ TEST(Replay, AnyOrderOfSegments) {
   do {
     std::vector<std::pair<uint64_t, std::string>> replicas;
     for (const int id : order) replicas.emplace_back(id, s[static_cast<size_t>(id) - 1]);
-    const Run run(replicas);
+    const Outcome run(replicas);
     EXPECT_EQ(run.status.to_string(), "OK");
     EXPECT_EQ(run.map, kExpected);
     EXPECT_EQ(run.replay.report().digest_segment, 3u);
@@ -74,14 +74,14 @@ TEST(Replay, AnotherReplicaIsTakenForOneThatIsShortTornOrCorrupt) {
           replicas.emplace_back(i + 1, s[i]);
           if (i == victim && !bad_first) replicas.emplace_back(i + 1, damaged);
         }
-        const Run run(replicas);
+        const Outcome run(replicas);
         EXPECT_EQ(run.status.to_string(), "OK") << victim;
         EXPECT_EQ(run.map, kExpected);
       }
       if (victim == 2) continue;
       std::vector<std::pair<uint64_t, std::string>> only_bad;
       for (size_t i = 0; i < 3; ++i) only_bad.emplace_back(i + 1, i == victim ? damaged : s[i]);
-      const Run run(only_bad);
+      const Outcome run(only_bad);
       EXPECT_EQ(run.status.code(), StatusCode::kCorrupt) << run.status.to_string();
       EXPECT_TRUE(run.map.empty());
     }
@@ -90,12 +90,12 @@ TEST(Replay, AnotherReplicaIsTakenForOneThatIsShortTornOrCorrupt) {
 
 TEST(Replay, AnIncompleteLogIsRefused) {
   const auto s = three_segments();
-  const Run missing({{1, s[0]}, {3, s[2]}});
+  const Outcome missing({{1, s[0]}, {3, s[2]}});
   EXPECT_EQ(missing.status.code(), StatusCode::kNotFound);
   EXPECT_EQ(missing.replay.report().missing, std::vector<uint64_t>{2});
-  const Run no_head({{1, s[0]}, {2, s[1]}});
+  const Outcome no_head({{1, s[0]}, {2, s[1]}});
   EXPECT_EQ(no_head.status.code(), StatusCode::kNotFound);
-  EXPECT_EQ(Run({}).status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(Outcome({}).status.code(), StatusCode::kNotFound);
 }
 
 }  // namespace
