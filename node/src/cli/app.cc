@@ -60,7 +60,7 @@ void add_global_options(CLI::App& app, Session& session) {
 int run_cli(int argc, const char* const* argv, Session& session) {
   CLI::App app("The command line of a RAMCloud cluster", "ramcloud");
   app.footer(exit_codes_help() + "\n" + kExamples);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.fallthrough();  // inherited: global options may stand behind the command
   add_global_options(app, session);
   add_table_commands(app, session);
@@ -79,7 +79,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
     const int code = app.exit(error, session.out, session.err);
     return code == 0 ? kExitOk : kExitUsage;  // 0: --help and --version
   }
-  if (!session.action) return session.usage_error("no command is given");
+  if (!session.action) return session.usage_error("a command is required");
   const int code = session.action();
   session.out.flush();
   if (code == kExitOk && !session.out) {

@@ -286,7 +286,7 @@ void add_workload(CLI::App& group, Session& session, bool write) {
 
 void add_bench_command(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand("bench", "Measure a cluster: throughput and latencies");
-  group->require_subcommand(1);
+  group->require_subcommand(0, 1);
   group->footer(
       "Closed loop: each client sends its next operation when the last was answered. Without --table\n"
       "a table is made for the run and dropped after it.\n\n"

@@ -204,7 +204,7 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
 void add_replica_commands(CLI::App& app, Session& session) {
   CLI::App* group =
       app.add_subcommand("replica", "Look into backup folders, without any server running");
-  group->require_subcommand(1);
+  group->require_subcommand(0, 1);
 
   auto path = std::make_shared<std::string>();
   CLI::App* command = group->add_subcommand(

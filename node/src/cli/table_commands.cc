@@ -53,7 +53,7 @@ int drop(Session& session, const TableArguments& arguments) {
 void add_table_commands(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<TableArguments>();
   CLI::App* group = app.add_subcommand("table", "Create, list, show and drop tables");
-  group->require_subcommand(1);
+  group->require_subcommand(0, 1);
 
   CLI::App* command = group->add_subcommand(
       "create", "Create a table; one that exists with the same span is left as it is");
