@@ -62,6 +62,10 @@ down: ## Remove what `make up` made, and show that nothing is left behind
 e2e: deps ## Run the end-to-end suite (makes the cluster when there is none)
 	@hack/e2e.sh
 
+.PHONY: format
+format: deps-build ## Let clang-format and gofmt write
+	@hack/lint.sh --fix
+
 .PHONY: clean
 clean: ## Remove build/ (the caches in ~/.cache/ramcloud stay)
 	rm -rf build
