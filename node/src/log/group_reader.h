@@ -88,8 +88,4 @@ SegmentScan scan_segment(const SegmentIdentity& identity, const SegmentBytes& by
                          const KnownOfSegment& known = {},
                          const std::function<void(const GroupView&)>& on_group = nullptr);
 
-/// Body of a log digest entry. Nothing if malformed. Refuses more than kMaxDigestSegments ids.
-inline constexpr uint32_t kMaxDigestSegments = 1u << 20;
-std::optional<std::vector<uint64_t>> decode_digest(const EntryView& entry);
-
 }  // namespace ramcloud::log

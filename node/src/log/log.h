@@ -73,6 +73,8 @@ struct EntrySource {
 };
 /// Entries that one group can hold here.
 inline constexpr uint32_t kMaxGroupEntries = 8;
+/// Larger groups are refused, so that one always fits into an empty segment, whatever its digest.
+inline constexpr uint32_t kMaxGroupBytes = 4u << 20;
 
 struct Appended {
   LogPosition end;  // the reply of this operation waits until durable() >= end
@@ -114,6 +116,10 @@ class Log {
   ///   INVALID_ARGUMENT  too many entries, or larger than a segment holds
   StatusCode append(std::span<const EntrySource> entries, bool for_delete, Appended& appended,
                     const char* refs[]);
+
+  /// Switches heads although the current one is not full. OK: under way (append() answers RETRY
+  /// until it is done), at once if replication is. OUT_OF_MEMORY: no free segment.
+  StatusCode roll_head();
 
   /// True when append() would not answer RETRY for a small group.
   bool ready() const;
@@ -169,15 +175,19 @@ class Log {
     return position;
   }
 
-  StatusCode append_locked(std::span<const EntrySource> entries, const uint32_t body_crcs[],
-                           uint32_t length, bool for_delete, Appended& appended, const char* refs[],
+  struct Group;
+
+  StatusCode append_locked(Group& group, bool for_delete, Appended& appended, const char* refs[],
                            Segment*& copy_outside, Events& events) RC_REQUIRES(lock_);
-  StatusCode cannot_fit(bool for_delete, Events& events) RC_REQUIRES(lock_);
-  Segment* open_segment() RC_REQUIRES(lock_);
-  void write_header_group(Segment& segment) RC_REQUIRES(lock_);
+  StatusCode make_room(bool for_delete, Events& events) RC_REQUIRES(lock_);
   void open_next_if_possible(Events& events) RC_REQUIRES(lock_);
+  void write_header_group(Segment& segment) RC_REQUIRES(lock_);
   void close_head(Events& events) RC_REQUIRES(lock_);
   void advance(Events& events) RC_REQUIRES(lock_);
+  void place(Segment& segment, Group& group, uint32_t padding, const char* refs[])
+      RC_REQUIRES(lock_);
+  void place_padding(Segment& segment, uint32_t length) RC_REQUIRES(lock_);
+  static void copy(Segment& segment, const Group& group);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
   void finish_copy(Segment& segment, uint32_t start) RC_REQUIRES(lock_);
   void deliver(const Events& events);

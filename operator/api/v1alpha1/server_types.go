@@ -1,0 +1,122 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RAMCloudServerSpec says which server of which cluster this is. The operator writes it; people
+// change the RAMCloudCluster.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="spec of a RAMCloudServer does not change; change the RAMCloudCluster"
+type RAMCloudServerSpec struct {
+	// Name of the RAMCloudCluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	ClusterName string `json:"clusterName"`
+	// Which server, counted from 0; also part of the pod's name.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Index int32 `json:"index"`
+}
+
+// ServerState is what the coordinator says of the server, or that it does not know it.
+type ServerState string
+
+// The states of a server.
+const (
+	// ServerNotEnlisted: the coordinator has no live server of this name (yet).
+	ServerNotEnlisted ServerState = "NotEnlisted"
+	ServerUp          ServerState = "Up"
+	// ServerCrashed: the coordinator took it for dead; it comes back under a new id.
+	ServerCrashed ServerState = "Crashed"
+	// ServerUnknown: the coordinator does not answer.
+	ServerUnknown ServerState = "Unknown"
+)
+
+// RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
+type RAMCloudServerStatus struct {
+	// +optional
+	State ServerState `json:"state,omitempty"`
+	// Why the state is not Up.
+	// +optional
+	StateReason string `json:"stateReason,omitempty"`
+	// The coordinator's id of the server as it runs now. A restarted server has a new one.
+	// +optional
+	Incarnation string `json:"incarnation,omitempty"`
+	// Where the server is reached inside the cluster.
+	// +optional
+	Locator string `json:"locator,omitempty"`
+	// Where it is reached from outside, when exposed.
+	// +optional
+	LocatorOutside string `json:"locatorOutside,omitempty"`
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Tablets it serves.
+	// +optional
+	Tablets int32 `json:"tablets"`
+	// +optional
+	Objects int64 `json:"objects,omitempty"`
+	// Log memory in use and in all.
+	// +optional
+	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// +optional
+	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
+	// Where it runs.
+	// +optional
+	Placement ServerPlacement `json:"placement,omitzero"`
+	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that.
+	// +optional
+	PendingRestart bool `json:"pendingRestart,omitempty"`
+	// The last time the pod failed.
+	// +optional
+	LastFailure *PodFailure `json:"lastFailure,omitempty"`
+}
+
+// ServerPlacement is where a server runs.
+type ServerPlacement struct {
+	// +optional
+	Node string `json:"node,omitempty"`
+	// As the coordinator knows it.
+	// +optional
+	FailureDomain string `json:"failureDomain,omitempty"`
+}
+
+// RAMCloudServer is one server of a RAMCloudCluster, as the operator and the coordinator see it. It has
+// the name of its pod.
+//
+// It has no finalizer: nothing of a server can be moved before it goes yet, and an object that waits
+// for an operator which was uninstalled would be stranded. Pods and volumes belong to the
+// RAMCloudCluster, so deleting this record by accident does not restart a server.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=rcs,categories=ramcloud
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.incarnation`
+// +kubebuilder:printcolumn:name="Tablets",type=integer,JSONPath=`.status.tablets`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.memoryUsed`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.memoryTotal`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.placement.node`
+// +kubebuilder:printcolumn:name="Locator",type=string,JSONPath=`.status.locator`,priority=1
+// +kubebuilder:printcolumn:name="Outside",type=string,JSONPath=`.status.locatorOutside`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type RAMCloudServer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec RAMCloudServerSpec `json:"spec"`
+	// +optional
+	Status RAMCloudServerStatus `json:"status,omitzero"`
+}
+
+// RAMCloudServerList is a list of servers.
+//
+// +kubebuilder:object:root=true
+type RAMCloudServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RAMCloudServer `json:"items"`
+}

@@ -1,0 +1,125 @@
+// Command ramcloud-operator runs RAMCloud clusters on Kubernetes.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	operator "ramcloud.dev/operator/internal/controller"
+	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/version"
+)
+
+// options are the flags. Each can also come from the environment: --node-image from RAMCLOUD_NODE_IMAGE,
+// --namespace from WATCH_NAMESPACE; a flag wins.
+type options struct {
+	nodeImage      string
+	namespace      string
+	metricsAddress string
+	probeAddress   string
+	leaderElection bool
+	leaderNS       string
+	workers        int
+	printVersion   bool
+}
+
+func parse(name string, args []string, env func(string) string) (*options, *zap.Options, error) {
+	o, logging := &options{}, &zap.Options{}
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.StringVar(&o.nodeImage, "node-image", env("RAMCLOUD_NODE_IMAGE"),
+		"image of coordinators and servers where a cluster names none, for example ramcloud/node:0.1.0 (RAMCLOUD_NODE_IMAGE)")
+	flags.StringVar(&o.namespace, "namespace", env("WATCH_NAMESPACE"),
+		"only look after clusters in this namespace; empty: in all (WATCH_NAMESPACE)")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "host:port of the metrics; 0: none")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz")
+	flags.BoolVar(&o.leaderElection, "leader-elect", false, "let only one of several operators act at a time")
+	flags.StringVar(&o.leaderNS, "leader-election-namespace", "", "namespace of the lease; empty: the operator's own")
+	flags.IntVar(&o.workers, "workers", 2, "clusters that are looked after at the same time, 1 to 64")
+	flags.BoolVar(&o.printVersion, "version", false, "print the version and end")
+	logging.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return nil, nil, fmt.Errorf("unexpected argument %q; only flags are accepted", flags.Arg(0))
+	case o.workers < 1 || o.workers > 64:
+		return nil, nil, fmt.Errorf("--workers is %d; accepted: 1 to 64", o.workers)
+	case o.nodeImage == "" && !o.printVersion:
+		return nil, nil, errors.New("--node-image is empty; accepted: an image such as ramcloud/node:0.1.0 (or set RAMCLOUD_NODE_IMAGE)")
+	}
+	return o, logging, nil
+}
+
+func run(o *options, logging *zap.Options) error {
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(logging)))
+	log := ctrl.Log.WithName("setup")
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), ramcloudv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no way to reach the Kubernetes API: %w", err)
+	}
+	cacheOptions := operator.CacheOptions()
+	if o.namespace != "" {
+		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Cache: cacheOptions, Client: operator.ClientOptions(),
+		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress: o.probeAddress,
+		LeaderElection:         o.leaderElection, LeaderElectionID: "ramcloud-operator", LeaderElectionNamespace: o.leaderNS,
+		// A new operator does not have to wait for the lease of one that ended in good order.
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return err
+	}
+	reconciler := &operator.ClusterReconciler{
+		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
+		Recorder: mgr.GetEventRecorder("ramcloud-operator"), NodeImage: o.nodeImage,
+	}
+	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute}
+	if err := reconciler.SetupWithManager(mgr, coordinator.DefaultTuning, controllerOptions); err != nil {
+		return err
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return err
+	}
+	log.Info("starting", "version", version.Version, "nodeImage", o.nodeImage)
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func main() {
+	o, logging, err := parse(os.Args[0], os.Args[1:], os.Getenv)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(2)
+	}
+	if o.printVersion {
+		fmt.Println("ramcloud-operator", version.Version)
+		return
+	}
+	if err := run(o, logging); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,174 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+const (
+	// fieldOwner owns, in server-side apply, what the operator decides.
+	fieldOwner = client.FieldOwner("ramcloud-operator")
+	// annotationApplied is the hash of what was applied last: fields that are no longer wanted show in it.
+	annotationApplied = "ramcloud.dev/applied-hash"
+)
+
+// applier brings objects to the wanted state with server-side apply, and sends nothing when the object
+// read already is in it.
+type applier struct {
+	client client.Client
+	scheme *runtime.Scheme
+}
+
+// apply makes the object as wanted. live is the object as read, or nil when there is none; result
+// receives the object as it is afterwards. changed says whether anything was sent.
+func (a applier) apply(ctx context.Context, wanted, live, result client.Object) (changed bool, err error) {
+	fields, err := a.fields(wanted)
+	if err != nil {
+		return false, err
+	}
+	if live != nil {
+		same, err := a.inPlace(fields, live)
+		if err != nil {
+			return false, err
+		}
+		if same {
+			return false, runtime.DefaultUnstructuredConverter.FromUnstructured(mustUnstructured(live), result)
+		}
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership); err != nil {
+		return false, fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return true, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, result)
+}
+
+// fields turns a built object into the fields it sets, without empty ones, with its hash noted.
+func (a applier) fields(wanted client.Object) (map[string]any, error) {
+	gvk, err := apiutil.GVKForObject(wanted, a.scheme)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
+	if err != nil {
+		return nil, err
+	}
+	delete(fields, "status")
+	fields = prune(fields).(map[string]any)
+	u := unstructured.Unstructured{Object: fields}
+	u.SetGroupVersionKind(gvk)
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationApplied] = hex.EncodeToString(sum[:8])
+	u.SetAnnotations(annotations)
+	return u.Object, nil
+}
+
+// inPlace says whether the live object has every wanted field, and nothing that was wanted before and
+// is not any more (which the hash tells).
+func (a applier) inPlace(fields map[string]any, live client.Object) (bool, error) {
+	have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, err
+	}
+	want := map[string]any{}
+	for key, value := range fields {
+		if key != "apiVersion" && key != "kind" { // typed objects that were read have none
+			want[key] = value
+		}
+	}
+	return contains(have, want), nil
+}
+
+func mustUnstructured(object client.Object) map[string]any {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		panic(fmt.Sprintf("an object that was decoded cannot be encoded: %v", err))
+	}
+	return fields
+}
+
+// prune drops nulls and empty maps and lists: what a typed object does not set.
+func prune(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, element := range v {
+			if p := prune(element); p != nil {
+				out[key] = p
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	case []any:
+		if len(v) == 0 {
+			return nil
+		}
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = prune(element)
+		}
+		return out
+	}
+	return value
+}
+
+// contains says whether have has everything that want has. Lists have to agree in length; strings that
+// are quantities agree by value.
+func contains(have, want any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		h, ok := have.(map[string]any)
+		if !ok {
+			return false
+		}
+		for key, value := range w {
+			if !contains(h[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		h, ok := have.([]any)
+		if !ok || len(h) != len(w) {
+			return false
+		}
+		for i := range w {
+			if !contains(h[i], w[i]) {
+				return false
+			}
+		}
+		return true
+	case string:
+		h, ok := have.(string)
+		return ok && (h == w || sameQuantity(h, w))
+	}
+	return equality.Semantic.DeepEqual(have, want)
+}
+
+func sameQuantity(a, b string) bool {
+	qa, err := resource.ParseQuantity(a)
+	if err != nil {
+		return false
+	}
+	qb, err := resource.ParseQuantity(b)
+	return err == nil && qa.Cmp(qb) == 0
+}

@@ -1,0 +1,252 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/plan"
+	"ramcloud.dev/operator/internal/specs"
+)
+
+// observed is everything of a cluster that exists in Kubernetes, by name, and what its coordinator says.
+type observed struct {
+	cluster    *ramcloudv1.RAMCloudCluster
+	picture    *coordinator.Picture
+	pods       map[string]*corev1.Pod
+	claims     map[string]*corev1.PersistentVolumeClaim
+	services   map[string]*corev1.Service
+	configMaps map[string]*corev1.ConfigMap
+	budgets    map[string]*policyv1.PodDisruptionBudget
+	servers    map[string]*ramcloudv1.RAMCloudServer
+	secret     *corev1.Secret
+}
+
+// observe reads from the cache, save for the Secret: caching Secrets would need the right to list them.
+func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
+	o := &observed{cluster: cluster}
+	var (
+		pods       corev1.PodList
+		claims     corev1.PersistentVolumeClaimList
+		services   corev1.ServiceList
+		configMaps corev1.ConfigMapList
+		budgets    policyv1.PodDisruptionBudgetList
+		servers    ramcloudv1.RAMCloudServerList
+	)
+	for _, list := range []client.ObjectList{&pods, &claims, &services, &configMaps, &budgets, &servers} {
+		if err := r.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{specs.LabelCluster: cluster.Name}); err != nil {
+			return nil, fmt.Errorf("listing %T: %w", list, err)
+		}
+	}
+	o.pods = byName(pods.Items)
+	o.claims = byName(claims.Items)
+	o.services = byName(services.Items)
+	o.configMaps = byName(configMaps.Items)
+	o.budgets = byName(budgets.Items)
+	o.servers = byName(servers.Items)
+
+	var secret corev1.Secret
+	err := r.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: specs.ConnectionName(cluster.Name)}, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the connection Secret: %w", err)
+	}
+	if err == nil {
+		o.secret = &secret
+	}
+	o.picture = r.Watchers.Get(client.ObjectKeyFromObject(cluster), r.adminAddress(cluster))
+	return o, nil
+}
+
+func byName[T any, P interface {
+	*T
+	client.Object
+}](items []T) map[string]P {
+	out := make(map[string]P, len(items))
+	for i := range items {
+		p := P(&items[i])
+		out[p.GetName()] = p
+	}
+	return out
+}
+
+// forPlan is the observation as the plan wants it.
+func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Observed, error) {
+	c := o.cluster
+	out := plan.Observed{
+		Now: r.now(), Wanted: specs.WantedServers(c), ReplicationFactor: specs.ReplicationFactor(c),
+	}
+	var err error
+	out.Coordinator, err = r.member(ctx, o, plan.Coordinator, specs.CoordinatorName(c.Name), c.Status.Coordinator.LastFailure)
+	if err != nil {
+		return out, err
+	}
+	for _, index := range o.existing() {
+		name := specs.ServerName(c.Name, index)
+		var failure *ramcloudv1.PodFailure
+		if record := o.servers[name]; record != nil {
+			failure = record.Status.LastFailure
+		}
+		m, err := r.member(ctx, o, index, name, failure)
+		if err != nil {
+			return out, err
+		}
+		if m.Known = o.picture.Connected; m.Known {
+			m.Tablets = o.picture.Tablets(o.picture.ServerByName(name).GetId())
+		}
+		out.Servers = append(out.Servers, m)
+	}
+	return out, nil
+}
+
+// existing are the indices of servers of which a record or a pod exists.
+func (o *observed) existing() []int32 {
+	var out []int32
+	for _, pod := range o.pods {
+		if index, ok := specs.ServerIndex(pod.Labels); ok {
+			out = append(out, index)
+		}
+	}
+	for _, record := range o.servers {
+		out = append(out, record.Spec.Index)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (r *ClusterReconciler) member(ctx context.Context, o *observed, index int32, name string, failure *ramcloudv1.PodFailure) (plan.Member, error) {
+	m := plan.Member{Index: index, Failure: failureForPlan(failure)}
+	if pod := o.pods[name]; pod != nil {
+		m.Pod = podForPlan(pod)
+		return m, nil
+	}
+	foreign, err := r.foreignVolume(ctx, o, name)
+	m.ForeignVolume = foreign
+	return m, err
+}
+
+// foreignVolume names the pod's volume claim if one exists that is not this cluster's to use. A claim
+// that is not in the cache (it has none of our labels) is looked up, so that it is never taken over.
+func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, pod string) (string, error) {
+	name := specs.VolumeClaimName(pod)
+	claim := o.claims[name]
+	if claim == nil {
+		var uncached corev1.PersistentVolumeClaim
+		err := r.Uncached.Get(ctx, types.NamespacedName{Namespace: o.cluster.Namespace, Name: name}, &uncached)
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("looking for volume claim %s: %w", name, err)
+		}
+		claim = &uncached
+	}
+	owner := metav1.GetControllerOf(claim)
+	ours := claim.Labels[specs.LabelCluster] == o.cluster.Name && claim.Labels[specs.LabelManagedBy] == specs.ManagedBy
+	// The claim of a former cluster of this name that is being collected is not ours either.
+	if !ours || claim.DeletionTimestamp != nil || (owner != nil && owner.UID != o.cluster.UID) {
+		return name, nil
+	}
+	return "", nil
+}
+
+func podForPlan(pod *corev1.Pod) plan.Pod {
+	out := plan.Pod{
+		Exists: true, Deleting: pod.DeletionTimestamp != nil,
+		Failed: pod.Status.Phase == corev1.PodFailed, Reason: pod.Status.Reason, Message: pod.Status.Message,
+	}
+	if out.Failed {
+		out.FailedAt = failedAt(pod)
+		if out.Reason == "" {
+			out.Reason = "Failed"
+		}
+	}
+	if ready := podCondition(pod, corev1.PodReady); ready != nil && ready.Status == corev1.ConditionTrue {
+		out.Ready, out.ReadySince = true, ready.LastTransitionTime.Time
+	}
+	return out
+}
+
+// failedAt is the latest time the pod's status tells of; some failures (a node that refuses the pod)
+// leave no more than its start.
+func failedAt(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	later := func(t time.Time) {
+		if t.After(at) {
+			at = t
+		}
+	}
+	if pod.Status.StartTime != nil {
+		later(pod.Status.StartTime.Time)
+	}
+	for _, c := range pod.Status.Conditions {
+		later(c.LastTransitionTime.Time)
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Terminated != nil {
+			later(c.State.Terminated.FinishedAt.Time)
+		}
+	}
+	return at
+}
+
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// podProblem says in Kubernetes' words why a pod does not run; empty when it does.
+func podProblem(pod *corev1.Pod) string {
+	switch {
+	case pod == nil:
+		return "the pod does not exist yet"
+	case pod.DeletionTimestamp != nil:
+		return "the pod is being deleted"
+	case pod.Status.Phase == corev1.PodFailed:
+		return "the pod failed: " + strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message)
+	}
+	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return "the pod is not scheduled: " + c.Message
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if waiting := c.State.Waiting; waiting != nil {
+			text := "the container waits: " + strings.TrimSpace(waiting.Reason)
+			if last := c.LastTerminationState.Terminated; last != nil {
+				text += fmt.Sprintf(" (it ended with exit code %d)", last.ExitCode)
+			}
+			return text
+		}
+		if !c.Ready {
+			return "the container runs and is not ready"
+		}
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return "the pod is starting"
+	}
+	return ""
+}
+
+func failureForPlan(f *ramcloudv1.PodFailure) plan.Failure {
+	if f == nil {
+		return plan.Failure{}
+	}
+	return plan.Failure{Count: f.Count, Reason: f.Reason, Message: f.Message, Time: f.Time.Time}
+}
+
+func failureForStatus(f plan.Failure) *ramcloudv1.PodFailure {
+	return &ramcloudv1.PodFailure{Count: f.Count, Reason: f.Reason, Message: f.Message, Time: metav1.NewTime(f.Time.Truncate(time.Second))}
+}

@@ -1,0 +1,135 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/plan"
+	"ramcloud.dev/operator/internal/status"
+	acv1 "ramcloud.dev/operator/pkg/applyconfiguration/api/v1alpha1"
+)
+
+// report writes the status of the cluster and its servers where it changed.
+func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision) error {
+	var errs []error
+	in := status.Input{
+		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()),
+		CoordinatorFailure: o.cluster.Status.Coordinator.LastFailure,
+	}
+	for _, m := range o.members(d) {
+		problem := podProblem(o.pods[m.name])
+		if problem != "" {
+			in.PodProblems = append(in.PodProblems, m.name+": "+problem)
+		}
+		if m.index == plan.Coordinator {
+			in.CoordinatorPending = m.pending(o, r.NodeImage)
+			continue
+		}
+		record := o.servers[m.name]
+		if record == nil {
+			continue // could not be created; act has said so
+		}
+		node := ""
+		if pod := o.pods[m.name]; pod != nil {
+			node = pod.Spec.NodeName
+		}
+		wanted := status.Server(status.ServerInput{
+			Name: m.name, Picture: o.picture, Node: node, PodProblem: problem,
+			Pending: m.pending(o, r.NodeImage), LastFailure: m.failure(o),
+		})
+		if err := r.writeServerStatus(ctx, record, wanted); err != nil {
+			errs = append(errs, err)
+		}
+		in.Servers = append(in.Servers, *record)
+	}
+	wanted := status.Cluster(in)
+	r.announce(o.cluster, wanted)
+	return errors.Join(append(errs, r.writeClusterStatus(ctx, o.cluster, wanted))...)
+}
+
+func (r *ClusterReconciler) writeServerStatus(ctx context.Context, record *ramcloudv1.RAMCloudServer, wanted ramcloudv1.RAMCloudServerStatus) error {
+	if equality.Semantic.DeepEqual(record.Status, wanted) {
+		return nil
+	}
+	fields, err := convert[acv1.RAMCloudServerStatusApplyConfiguration](wanted)
+	if err != nil {
+		return err
+	}
+	record.Status = wanted
+	err = r.Status().Apply(ctx, acv1.RAMCloudServer(record.Name, record.Namespace).WithStatus(fields), fieldOwner)
+	if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", record.Name, err)
+	}
+	return nil
+}
+
+func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) error {
+	if equality.Semantic.DeepEqual(cluster.Status, wanted) {
+		return nil
+	}
+	fields, err := convert[acv1.RAMCloudClusterStatusApplyConfiguration](wanted)
+	if err != nil {
+		return err
+	}
+	err = r.Status().Apply(ctx, acv1.RAMCloudCluster(cluster.Name, cluster.Namespace).WithStatus(fields), fieldOwner)
+	if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", cluster.Name, err)
+	}
+	return nil
+}
+
+// recordFailure notes a member's failure (nil: forgets it) at once, before anything is done about it.
+func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m member, failure *ramcloudv1.PodFailure) error {
+	if m.index == plan.Coordinator {
+		wanted := *o.cluster.Status.DeepCopy()
+		wanted.Coordinator.LastFailure = failure
+		if err := r.writeClusterStatus(ctx, o.cluster, wanted); err != nil {
+			return err
+		}
+		o.cluster.Status = wanted
+		return nil
+	}
+	record := o.servers[m.name]
+	wanted := *record.Status.DeepCopy()
+	wanted.LastFailure = failure
+	return r.writeServerStatus(ctx, record, wanted)
+}
+
+// announce turns changes of conditions into events.
+func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) {
+	for _, c := range wanted.Conditions {
+		before := meta.FindStatusCondition(cluster.Status.Conditions, c.Type)
+		if before != nil && before.Status == c.Status && before.Reason == c.Reason {
+			continue
+		}
+		good := c.Status == metav1.ConditionTrue
+		if c.Type == ramcloudv1.ConditionDegraded || c.Type == ramcloudv1.ConditionScaleBlocked {
+			good = !good
+		}
+		switch {
+		case c.Type == ramcloudv1.ConditionProgressing:
+		case good && (c.Type == ramcloudv1.ConditionReady || before != nil):
+			r.event(cluster, corev1.EventTypeNormal, c.Reason, c.Type, "%s", c.Message)
+		case !good && (c.Type != ramcloudv1.ConditionReady || before != nil):
+			r.event(cluster, corev1.EventTypeWarning, c.Reason, c.Type, "%s", c.Message)
+		}
+	}
+}
+
+// convert makes the apply configuration of a status: both have the same JSON.
+func convert[T any](from any) (*T, error) {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	to := new(T)
+	return to, json.Unmarshal(text, to)
+}

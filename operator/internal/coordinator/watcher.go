@@ -1,0 +1,250 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	"ramcloud.dev/operator/pkg/adminpb"
+)
+
+// Tuning of a watcher. Tests shorten them.
+type Tuning struct {
+	// FirstRetry and LastRetry bound the wait between attempts, which doubles.
+	FirstRetry, LastRetry time.Duration
+	// Check is how often a connected coordinator is asked for its status, to notice a peer that went
+	// without a word; Answer is how long it has.
+	Check, Answer time.Duration
+	// Figures is how often mere changes of load figures are told.
+	Figures time.Duration
+}
+
+// DefaultTuning is what the operator runs with.
+var DefaultTuning = Tuning{
+	FirstRetry: 250 * time.Millisecond, LastRetry: 10 * time.Second,
+	Check: 10 * time.Second, Answer: 5 * time.Second,
+	Figures: 10 * time.Second,
+}
+
+// maxEvent bounds one event: a table of many tablets is the largest.
+const maxEvent = 16 << 20
+
+// Watchers keeps one watcher for each cluster.
+type Watchers struct {
+	tuning Tuning
+	log    logr.Logger
+	notify func(context.Context, types.NamespacedName)
+
+	mutex    sync.Mutex
+	closed   bool
+	watchers map[types.NamespacedName]*watcher
+	running  sync.WaitGroup
+}
+
+type watcher struct {
+	address string
+	cancel  context.CancelFunc
+	picture *Picture // guarded by Watchers.mutex
+}
+
+// NewWatchers makes the set. notify is called, from any goroutine, when a cluster's picture changed; it
+// may block until its context ends.
+func NewWatchers(log logr.Logger, tuning Tuning, notify func(context.Context, types.NamespacedName)) *Watchers {
+	return &Watchers{tuning: tuning, log: log, notify: notify, watchers: map[types.NamespacedName]*watcher{}}
+}
+
+// Get is the newest picture of the cluster whose admin API is at address (host:port). The first call,
+// or one with another address, begins to watch and says that the coordinator is not connected yet.
+func (w *Watchers) Get(cluster types.NamespacedName, address string) *Picture {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.closed {
+		return &Picture{Problem: "the operator is stopping"}
+	}
+	existing := w.watchers[cluster]
+	if existing != nil && existing.address == address {
+		return existing.picture
+	}
+	if existing != nil {
+		existing.cancel()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	created := &watcher{address: address, cancel: cancel,
+		picture: &Picture{Problem: fmt.Sprintf("connecting to the admin API at %s", address)}}
+	w.watchers[cluster] = created
+	w.running.Go(func() { w.run(ctx, cluster, created) })
+	return created.picture
+}
+
+// Forget ends the watch of a cluster that is gone.
+func (w *Watchers) Forget(cluster types.NamespacedName) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if existing := w.watchers[cluster]; existing != nil {
+		existing.cancel()
+		delete(w.watchers, cluster)
+	}
+}
+
+// Len is how many clusters are watched.
+func (w *Watchers) Len() int {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return len(w.watchers)
+}
+
+// Start blocks until ctx ends and then closes every watch; it makes Watchers a manager.Runnable.
+func (w *Watchers) Start(ctx context.Context) error {
+	<-ctx.Done()
+	w.mutex.Lock()
+	w.closed = true
+	for _, existing := range w.watchers {
+		existing.cancel()
+	}
+	w.mutex.Unlock()
+	w.running.Wait()
+	return nil
+}
+
+// publish replaces the picture, unless the watcher was replaced or ended meanwhile.
+func (w *Watchers) publish(ctx context.Context, cluster types.NamespacedName, from *watcher, picture *Picture) {
+	w.mutex.Lock()
+	current := w.watchers[cluster] == from
+	// A problem that stays the same is not news.
+	news := current && (picture.Connected || from.picture.Connected || from.picture.Problem != picture.Problem)
+	if current {
+		from.picture = picture
+	}
+	w.mutex.Unlock()
+	if news {
+		w.notify(ctx, cluster)
+	}
+}
+
+func (w *Watchers) run(ctx context.Context, cluster types.NamespacedName, self *watcher) {
+	log := w.log.WithValues("cluster", cluster, "address", self.address)
+	wait := w.tuning.FirstRetry
+	for ctx.Err() == nil {
+		connected, err := w.follow(ctx, cluster, self)
+		if ctx.Err() != nil {
+			return
+		}
+		if connected {
+			wait = w.tuning.FirstRetry
+			log.Info("lost the coordinator's watch stream", "reason", err.Error())
+		}
+		w.publish(ctx, cluster, self, &Picture{Problem: problem(self.address, err)})
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait/2 + rand.N(wait/2+1)):
+		}
+		wait = min(2*wait, w.tuning.LastRetry)
+	}
+}
+
+// problem words an error without what differs from attempt to attempt.
+func problem(address string, err error) string {
+	return fmt.Sprintf("the coordinator does not answer at its admin address %s (%s)", address, status.Code(err))
+}
+
+// follow connects and takes in events until the stream breaks. connected says whether a whole snapshot
+// was received.
+func (w *Watchers) follow(ctx context.Context, cluster types.NamespacedName, self *watcher) (connected bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// A new connection for every attempt: the name resolves to a new address once the pod is replaced.
+	connection, err := grpc.NewClient("passthrough:///"+self.address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxEvent)))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = connection.Close() }()
+	admin := adminpb.NewAdminClient(connection)
+	if err := w.check(ctx, admin); err != nil {
+		return false, err
+	}
+	stream, err := admin.Watch(ctx, &adminpb.WatchRequest{})
+	if err != nil {
+		return false, err
+	}
+	events := make(chan *adminpb.WatchEvent)
+	go func() {
+		for {
+			event, err := stream.Recv()
+			if err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	go func() {
+		ticker := time.NewTicker(w.tuning.Check)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if err := w.check(ctx, admin); err != nil {
+					cancel(fmt.Errorf("no answer to GetStatus: %w", err))
+					return
+				}
+			}
+		}
+	}()
+	return w.takeIn(ctx, cluster, self, events)
+}
+
+func (w *Watchers) check(ctx context.Context, admin adminpb.AdminClient) error {
+	ctx, cancel := context.WithTimeout(ctx, w.tuning.Answer)
+	defer cancel()
+	_, err := admin.GetStatus(ctx, &adminpb.GetStatusRequest{})
+	return err
+}
+
+func (w *Watchers) takeIn(ctx context.Context, cluster types.NamespacedName, self *watcher, events <-chan *adminpb.WatchEvent) (bool, error) {
+	received := newDraft()
+	figures := time.NewTicker(w.tuning.Figures)
+	defer figures.Stop()
+	stale := false // figures changed that were not told
+	for {
+		select {
+		case <-ctx.Done():
+			err := context.Cause(ctx)
+			if err == nil || errors.Is(err, context.Canceled) {
+				err = ctx.Err()
+			}
+			return received.complete, err
+		case event := <-events:
+			switch how := received.add(event); {
+			case !received.complete:
+			case how == changeState:
+				stale = false
+				w.publish(ctx, cluster, self, received.picture())
+			case how == changeFigures:
+				stale = true
+			}
+		case <-figures.C:
+			if stale {
+				stale = false
+				w.publish(ctx, cluster, self, received.picture())
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package coordinator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"ramcloud.dev/operator/internal/fakeadmin"
+	"ramcloud.dev/operator/pkg/adminpb"
+)
+
+var key = types.NamespacedName{Namespace: "default", Name: "demo"}
+
+const up, crashed = adminpb.ServerState_SERVER_UP, adminpb.ServerState_SERVER_CRASHED
+
+type harness struct {
+	t        *testing.T
+	watchers *Watchers
+	notified chan types.NamespacedName
+	address  string
+}
+
+func start(t *testing.T, address string) *harness {
+	h := &harness{t: t, notified: make(chan types.NamespacedName, 1000), address: address}
+	h.watchers = NewWatchers(logr.Discard(), Tuning{
+		FirstRetry: 5 * time.Millisecond, LastRetry: 50 * time.Millisecond,
+		Check: 50 * time.Millisecond, Answer: 2 * time.Second, Figures: 20 * time.Millisecond,
+	}, func(_ context.Context, name types.NamespacedName) { h.notified <- name })
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { _ = h.watchers.Start(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return h
+}
+
+// until waits for a picture that ok accepts, waking up only when notified.
+func (h *harness) until(what string, ok func(*Picture) bool) *Picture {
+	h.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		if p := h.watchers.Get(key, h.address); ok(p) {
+			return p
+		}
+		select {
+		case <-h.notified:
+		case <-deadline:
+			h.t.Fatalf("never saw %s; last: %+v", what, h.watchers.Get(key, h.address))
+		}
+	}
+}
+
+func fake(t *testing.T) *fakeadmin.Server {
+	server, err := fakeadmin.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+func TestFollowsChangesAndLoad(t *testing.T) {
+	coordinator := fake(t)
+	coordinator.SetServer(&adminpb.Server{Id: 1, Name: "demo-server-0", State: up})
+	h := start(t, coordinator.Address())
+	h.until("the snapshot", func(p *Picture) bool { return p.Connected && len(p.Servers) == 1 && p.Status.ServersUp == 1 })
+
+	coordinator.SetTable(&adminpb.Table{Id: 1, Name: "t", Tablets: []*adminpb.Tablet{
+		{ServerId: 1, State: adminpb.TabletState_TABLET_NORMAL}, {ServerId: 1, State: adminpb.TabletState_TABLET_UNAVAILABLE}}})
+	p := h.until("the table", func(p *Picture) bool { return len(p.Tables) == 1 })
+	if all, served := p.TabletCounts(); all != 2 || served != 1 || p.Tablets(1) != 2 || p.Tablets(2) != 0 {
+		t.Errorf("tablets: %d, served %d, of server 1: %d", all, served, p.Tablets(1))
+	}
+	coordinator.SetServer(&adminpb.Server{Id: 1, Name: "demo-server-0", State: up, Stats: &adminpb.ServerStats{Objects: 7}})
+	h.until("new figures", func(p *Picture) bool { return p.Servers[1].Stats.GetObjects() == 7 })
+	coordinator.SetServer(&adminpb.Server{Id: 1, State: adminpb.ServerState_SERVER_REMOVED})
+	h.until("the removal", func(p *Picture) bool { return p.Connected && len(p.Servers) == 0 })
+}
+
+func TestReconnectsWithANewSnapshot(t *testing.T) {
+	coordinator := fake(t)
+	coordinator.SetServer(&adminpb.Server{Id: 1, Name: "a", State: up})
+	h := start(t, coordinator.Address())
+	h.until("the first coordinator", func(p *Picture) bool { return p.Connected })
+	coordinator.Stop()
+	p := h.until("the loss", func(p *Picture) bool { return !p.Connected })
+	if p.Problem == "" || p.Servers != nil {
+		t.Errorf("a lost coordinator leaves facts behind or no problem: %+v", p)
+	}
+	second, err := fakeadmin.StartAt(coordinator.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Stop)
+	second.SetServer(&adminpb.Server{Id: 2, Name: "a", State: up})
+	p = h.until("the second coordinator", func(p *Picture) bool { return p.Connected && len(p.Servers) == 1 })
+	if p.Servers[2] == nil {
+		t.Errorf("servers of the first coordinator survived: %v", p.Servers)
+	}
+}
+
+func TestAnAbsentCoordinatorIsNewsOnce(t *testing.T) {
+	h := start(t, "127.0.0.1:1") // nobody listens there
+	h.until("the refusal", func(p *Picture) bool { return p.Problem != "" && p.Problem[0] == 't' })
+	for range 3 { // several retries later there is nothing to tell
+		select {
+		case <-h.notified:
+			t.Fatal("notified of the same problem again")
+		case <-time.After(60 * time.Millisecond):
+		}
+	}
+}
+
+func TestForgetClosesTheStream(t *testing.T) {
+	coordinator := fake(t)
+	h := start(t, coordinator.Address())
+	h.until("the snapshot", func(p *Picture) bool { return p.Connected })
+	if coordinator.Watches() != 1 || h.watchers.Len() != 1 {
+		t.Fatalf("%d streams, %d watchers", coordinator.Watches(), h.watchers.Len())
+	}
+	h.watchers.Forget(key)
+	deadline := time.Now().Add(20 * time.Second)
+	for coordinator.Watches() != 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the stream of a cluster that is gone stays open")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestServerByNamePrefersTheLiveThenTheNewest(t *testing.T) {
+	p := &Picture{Servers: map[uint64]*adminpb.Server{
+		1: {Id: 1, Name: "a", State: crashed, EnlistedAtMs: 10},
+		2: {Id: 2, Name: "a", State: up, EnlistedAtMs: 5},
+		3: {Id: 3, Name: "a", State: crashed, EnlistedAtMs: 30},
+		4: {Id: 4, Name: "b", State: crashed, EnlistedAtMs: 10},
+		5: {Id: 5, Name: "b", State: crashed, EnlistedAtMs: 10},
+	}}
+	if got := p.ServerByName("a").GetId(); got != 2 {
+		t.Errorf("a: %d", got)
+	}
+	if got := p.ServerByName("b").GetId(); got != 5 {
+		t.Errorf("b: %d", got)
+	}
+	if p.ServerByName("c") != nil {
+		t.Error("c exists")
+	}
+	if p.Crashed() != 4 {
+		t.Errorf("%d crashed", p.Crashed())
+	}
+}

@@ -1,0 +1,161 @@
+// Package specs builds the Kubernetes objects of a cluster: pure functions from a RAMCloudCluster and
+// the few facts that are not in it (the default image, allocated node ports) to complete objects.
+package specs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+)
+
+// Ports of the pods.
+const (
+	CoordinatorPort        = 11100
+	CoordinatorAdminPort   = 11101
+	CoordinatorHTTPPort    = 11102
+	CoordinatorOutsidePort = 11103
+	ServerPort             = 11200
+	ServerHTTPPort         = 11202
+)
+
+// Labels of every object that belongs to a cluster.
+const (
+	LabelName      = "app.kubernetes.io/name"
+	LabelInstance  = "app.kubernetes.io/instance"
+	LabelComponent = "app.kubernetes.io/component"
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	LabelCluster   = "ramcloud.dev/cluster"
+	LabelServer    = "ramcloud.dev/server" // the server's index
+
+	ComponentCoordinator = "coordinator"
+	ComponentServer      = "server"
+	ManagedBy            = "ramcloud-operator"
+)
+
+// Annotations.
+const (
+	// AnnotationTemplate is the hash of what a pod was made from; a difference is reported, never acted on.
+	AnnotationTemplate = "ramcloud.dev/template-hash"
+	// AnnotationNodePorts keeps the node ports a pod advertises, so that a Service that has to be made
+	// anew gets the same ones.
+	AnnotationNodePorts = "ramcloud.dev/node-ports"
+)
+
+// CoordinatorName is the name of the coordinator's pod.
+func CoordinatorName(cluster string) string { return cluster + "-coordinator-0" }
+
+// ServerName is the name of server `index`: of its pod and its RAMCloudServer.
+func ServerName(cluster string, index int32) string {
+	return fmt.Sprintf("%s-server-%d", cluster, index)
+}
+
+// VolumeClaimName is the name of a pod's volume claim.
+func VolumeClaimName(pod string) string { return "data-" + pod }
+
+// OutsideServiceName is the name of the NodePort Service of a pod.
+func OutsideServiceName(pod string) string { return pod + "-outside" }
+
+// ConnectionName is the name of the ConfigMap and the Secret that say how to connect.
+func ConnectionName(cluster string) string { return cluster + "-connection" }
+
+// DisruptionBudgetName is the name of the servers' PodDisruptionBudget.
+func DisruptionBudgetName(cluster string) string { return cluster + "-servers" }
+
+// Host is the stable name of a pod inside Kubernetes.
+func Host(cluster *ramcloudv1.RAMCloudCluster, pod string) string {
+	return fmt.Sprintf("%s.%s.%s.svc", pod, cluster.Name, cluster.Namespace)
+}
+
+// CoordinatorAddress is where clients inside Kubernetes reach the coordinator.
+func CoordinatorAddress(cluster *ramcloudv1.RAMCloudCluster) string {
+	return hostPort(Host(cluster, CoordinatorName(cluster.Name)), CoordinatorPort)
+}
+
+// AdminAddress is where the coordinator's admin API is inside Kubernetes.
+func AdminAddress(cluster *ramcloudv1.RAMCloudCluster) string {
+	return hostPort(Host(cluster, CoordinatorName(cluster.Name)), CoordinatorAdminPort)
+}
+
+func hostPort(host string, port int32) string { return host + ":" + strconv.Itoa(int(port)) }
+
+// Labels are the labels of an object of the cluster; component may be empty.
+func Labels(cluster, component string) map[string]string {
+	labels := map[string]string{
+		LabelName: "ramcloud", LabelInstance: cluster, LabelManagedBy: ManagedBy, LabelCluster: cluster,
+	}
+	if component != "" {
+		labels[LabelComponent] = component
+	}
+	return labels
+}
+
+// ServerSelector selects the servers' pods of a cluster.
+func ServerSelector(cluster string) map[string]string {
+	return map[string]string{LabelCluster: cluster, LabelComponent: ComponentServer}
+}
+
+// ServerSelectorText is ServerSelector as the scale subresource wants it.
+func ServerSelectorText(cluster string) string {
+	return fmt.Sprintf("%s=%s,%s=%s", LabelComponent, ComponentServer, LabelCluster, cluster)
+}
+
+// ServerIndex reads the server's index back from an object's labels.
+func ServerIndex(labels map[string]string) (int32, bool) {
+	index, err := strconv.ParseInt(labels[LabelServer], 10, 32)
+	if err != nil || index < 0 || labels[LabelComponent] != ComponentServer {
+		return 0, false
+	}
+	return int32(index), true
+}
+
+func ownerReference(cluster *ramcloudv1.RAMCloudCluster) metav1.OwnerReference {
+	yes := true
+	return metav1.OwnerReference{
+		APIVersion: ramcloudv1.GroupVersion.String(), Kind: "RAMCloudCluster",
+		Name: cluster.Name, UID: cluster.UID, Controller: &yes, BlockOwnerDeletion: &yes,
+	}
+}
+
+func meta(cluster *ramcloudv1.RAMCloudCluster, name, component string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: cluster.Namespace, Labels: Labels(cluster.Name, component),
+		OwnerReferences: []metav1.OwnerReference{ownerReference(cluster)},
+	}
+}
+
+func serverMeta(cluster *ramcloudv1.RAMCloudCluster, name string, index int32) metav1.ObjectMeta {
+	m := meta(cluster, name, ComponentServer)
+	m.Labels[LabelServer] = strconv.Itoa(int(index))
+	return m
+}
+
+// NodePorts of a pod's outside Service; 0: not allocated yet. Admin is only the coordinator's.
+type NodePorts struct {
+	RPC   int32
+	Admin int32
+}
+
+// String is the form kept in AnnotationNodePorts.
+func (p NodePorts) String() string {
+	if p.Admin == 0 {
+		return strconv.Itoa(int(p.RPC))
+	}
+	return fmt.Sprintf("%d,%d", p.RPC, p.Admin)
+}
+
+// ParseNodePorts reads AnnotationNodePorts; what cannot be read is "not allocated".
+func ParseNodePorts(text string) NodePorts {
+	rpc, admin, _ := strings.Cut(text, ",")
+	parse := func(s string) int32 {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil {
+			return 0
+		}
+		return int32(n)
+	}
+	return NodePorts{RPC: parse(rpc), Admin: parse(admin)}
+}

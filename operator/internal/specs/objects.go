@@ -1,0 +1,153 @@
+package specs
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+)
+
+// HeadlessService gives the pods their stable names. Names resolve before a pod is ready, because
+// servers enlist, and are probed by the coordinator, before they are.
+func HeadlessService(cluster *ramcloudv1.RAMCloudCluster) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: meta(cluster, cluster.Name, ""),
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
+			Selector: map[string]string{LabelCluster: cluster.Name},
+			Ports: []corev1.ServicePort{
+				tcpPort("rpc", CoordinatorPort, CoordinatorPort, 0),
+				tcpPort("admin", CoordinatorAdminPort, CoordinatorAdminPort, 0),
+				tcpPort("server", ServerPort, ServerPort, 0),
+			},
+		},
+	}
+}
+
+// CoordinatorOutsideService is the NodePort Service of the coordinator. Ports that are 0 are left to
+// the API server to choose.
+func CoordinatorOutsideService(cluster *ramcloudv1.RAMCloudCluster, ports NodePorts) *corev1.Service {
+	pod := CoordinatorName(cluster.Name)
+	service := outsideService(meta(cluster, OutsideServiceName(pod), ComponentCoordinator), map[string]string{
+		LabelCluster: cluster.Name, LabelComponent: ComponentCoordinator,
+	})
+	service.Spec.Ports = []corev1.ServicePort{
+		tcpPort("rpc", CoordinatorPort, CoordinatorOutsidePort, ports.RPC),
+		tcpPort("admin", CoordinatorAdminPort, CoordinatorAdminPort, ports.Admin),
+	}
+	return service
+}
+
+// ServerOutsideService is the NodePort Service of server `index`.
+func ServerOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32, ports NodePorts) *corev1.Service {
+	name := OutsideServiceName(ServerName(cluster.Name, index))
+	objectMeta := serverMeta(cluster, name, index)
+	service := outsideService(objectMeta, map[string]string{
+		LabelCluster: cluster.Name, LabelServer: objectMeta.Labels[LabelServer],
+	})
+	service.Spec.Ports = []corev1.ServicePort{tcpPort("rpc", ServerPort, ServerPort, ports.RPC)}
+	return service
+}
+
+// outsideService routes every node to the pod, ready or not: a client that was told to talk to this
+// server must reach it or nobody.
+func outsideService(m metav1.ObjectMeta, selector map[string]string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Selector: selector, PublishNotReadyAddresses: true,
+	}}
+}
+
+func tcpPort(name string, port, target, nodePort int32) corev1.ServicePort {
+	return corev1.ServicePort{
+		Name: name, Port: port, TargetPort: intstr.FromInt32(target), NodePort: nodePort, Protocol: corev1.ProtocolTCP,
+	}
+}
+
+// AllocatedNodePorts reads the node ports of an outside Service.
+func AllocatedNodePorts(service *corev1.Service) NodePorts {
+	var ports NodePorts
+	for _, p := range service.Spec.Ports {
+		switch p.Name {
+		case "rpc":
+			ports.RPC = p.NodePort
+		case "admin":
+			ports.Admin = p.NodePort
+		}
+	}
+	return ports
+}
+
+// CoordinatorVolumeClaim is the coordinator's volume.
+func CoordinatorVolumeClaim(cluster *ramcloudv1.RAMCloudCluster) *corev1.PersistentVolumeClaim {
+	m := meta(cluster, VolumeClaimName(CoordinatorName(cluster.Name)), ComponentCoordinator)
+	return volumeClaim(cluster, m, cluster.Spec.Coordinator.Storage.StorageClass, coordinatorVolumeSize(cluster))
+}
+
+// ServerVolumeClaim is the volume of server `index`.
+func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
+	m := serverMeta(cluster, VolumeClaimName(ServerName(cluster.Name, index)), index)
+	size := *resource.NewQuantity(ServerSizing(cluster).Volume, resource.BinarySI)
+	return volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
+}
+
+func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class *string, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	// A volume outlives its cluster unless asked otherwise: without an owner nothing collects it.
+	if cluster.Spec.PVCRetention != ramcloudv1.RetentionDelete {
+		m.OwnerReferences = nil
+	}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: m, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		StorageClassName: class,
+		Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+	}}
+}
+
+// Connection is what a client needs to know, by the keys of the ConfigMap and the Secret. outsideHost
+// is the address of a node, empty when not known or not exposed.
+func Connection(cluster *ramcloudv1.RAMCloudCluster, outsideHost string, ports NodePorts) map[string]string {
+	data := map[string]string{"cluster": CoordinatorAddress(cluster), "admin": AdminAddress(cluster)}
+	if Exposed(cluster) && outsideHost != "" && ports.RPC != 0 {
+		data["cluster-outside"] = hostPort(outsideHost, ports.RPC)
+	}
+	return data
+}
+
+// ConnectionConfigMap publishes the connection strings.
+func ConnectionConfigMap(cluster *ramcloudv1.RAMCloudCluster, connection map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Data: connection}
+}
+
+// ConnectionSecret is the same as a Secret: where credentials will be once there are any, so that what
+// is mounted today need not change.
+func ConnectionSecret(cluster *ramcloudv1.RAMCloudCluster, connection map[string]string) *corev1.Secret {
+	data := make(map[string][]byte, len(connection))
+	for key, value := range connection {
+		data[key] = []byte(value)
+	}
+	return &corev1.Secret{
+		ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Type: corev1.SecretTypeOpaque, Data: data,
+	}
+}
+
+// DisruptionBudget keeps every server: whatever a server holds in memory is unavailable once it is
+// evicted, so no voluntary eviction is allowed. A drain of its node says so.
+func DisruptionBudget(cluster *ramcloudv1.RAMCloudCluster, servers int32) *policyv1.PodDisruptionBudget {
+	available := intstr.FromInt32(servers)
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: meta(cluster, DisruptionBudgetName(cluster.Name), ComponentServer),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &available, Selector: &metav1.LabelSelector{MatchLabels: ServerSelector(cluster.Name)},
+		},
+	}
+}
+
+// Server is the record of server `index`.
+func Server(cluster *ramcloudv1.RAMCloudCluster, index int32) *ramcloudv1.RAMCloudServer {
+	return &ramcloudv1.RAMCloudServer{
+		ObjectMeta: serverMeta(cluster, ServerName(cluster.Name, index), index),
+		Spec:       ramcloudv1.RAMCloudServerSpec{ClusterName: cluster.Name, Index: index},
+	}
+}

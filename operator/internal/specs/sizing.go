@@ -1,0 +1,117 @@
+package specs
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+)
+
+const (
+	mib = int64(1) << 20
+
+	// defaultLogBytes etc. are the schema's defaults, for objects that were never at an API server.
+	defaultLogBytes          = 256 * mib
+	defaultReplicationFactor = 2
+	defaultServers           = 3
+
+	// serverOverheadBytes is what a server needs beside log and hash table: code, session buffers and
+	// segments staged for the volume. The sixteenth of the log covers what grows with it: segment
+	// tables and page tables.
+	serverOverheadBytes = 192 * mib
+	logOverheadDivisor  = 16
+
+	// volumeSlackBytes is for the file system and small files beside the frames.
+	volumeSlackBytes = 64 * mib
+)
+
+// Sizing is what a server's memory and volume come to, in bytes.
+type Sizing struct {
+	Log       int64
+	HashTable int64
+	Memory    int64 // of the container
+	Backup    int64 // for frames on the volume
+	Volume    int64
+}
+
+// ServerSizing derives a server's sizes from spec.
+func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
+	spec := &cluster.Spec
+	s := Sizing{Log: defaultLogBytes}
+	if spec.Servers.Memory.Log != nil {
+		s.Log = spec.Servers.Memory.Log.Value()
+	}
+	fractionMilli := int64(125)
+	if spec.Servers.Memory.HashTableFraction != nil {
+		fractionMilli = spec.Servers.Memory.HashTableFraction.MilliValue()
+	}
+	s.HashTable = max(s.Log/1000*fractionMilli, mib) / mib * mib
+	s.Memory = roundUp(s.Log+s.HashTable+s.Log/logOverheadDivisor+serverOverheadBytes, mib)
+	s.Backup = 2 * int64(ReplicationFactor(cluster)) * s.Log
+	s.Volume = s.Backup + volumeSlackBytes
+	if size := spec.Servers.BackupStorage.Size; size != nil {
+		s.Volume = size.Value()
+		// A sixteenth stays for the file system, but the frames that are needed always fit.
+		s.Backup = max(s.Backup, (s.Volume-s.Volume/16)/mib*mib)
+	}
+	return s
+}
+
+// ReplicationFactor is spec.replicationFactor or its default.
+func ReplicationFactor(cluster *ramcloudv1.RAMCloudCluster) int32 {
+	if cluster.Spec.ReplicationFactor == 0 {
+		return defaultReplicationFactor
+	}
+	return cluster.Spec.ReplicationFactor
+}
+
+// WantedServers is spec.servers.replicas or its default.
+func WantedServers(cluster *ramcloudv1.RAMCloudCluster) int32 {
+	if cluster.Spec.Servers.Replicas == nil {
+		return defaultServers
+	}
+	return *cluster.Spec.Servers.Replicas
+}
+
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
+
+// sizeFlag writes bytes as the daemon's flags take them.
+func sizeFlag(bytes int64) string {
+	if bytes%mib == 0 {
+		return fmt.Sprintf("%dMiB", bytes/mib)
+	}
+	return fmt.Sprintf("%d", bytes)
+}
+
+func serverResources(cluster *ramcloudv1.RAMCloudCluster) corev1.ResourceRequirements {
+	if r := cluster.Spec.Servers.Resources; r != nil {
+		return *r
+	}
+	// Memory that holds data is never overcommitted: request and limit are the same. CPU is shared.
+	memory := *resource.NewQuantity(ServerSizing(cluster).Memory, resource.BinarySI)
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: memory},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: memory},
+	}
+}
+
+func coordinatorResources(cluster *ramcloudv1.RAMCloudCluster) corev1.ResourceRequirements {
+	if r := cluster.Spec.Coordinator.Resources; r != nil {
+		return *r
+	}
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+	}
+}
+
+func coordinatorVolumeSize(cluster *ramcloudv1.RAMCloudCluster) resource.Quantity {
+	if size := cluster.Spec.Coordinator.Storage.Size; size != nil {
+		return *size
+	}
+	return resource.MustParse("1Gi")
+}
