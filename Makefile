@@ -38,7 +38,7 @@ accept: build ## Print the table of acceptance figures
 
 .PHONY: docs-test
 docs-test: build ## Run the commands that the documentation shows
-	@hack/docs-test.sh
+	@hack/docs_test.py
 
 ##@ Run
 # A user who may not write here can still run a demo of what is built.
