@@ -210,12 +210,14 @@ Task<void> Tables::replace_crashed(uint64_t id) {
     }
     const AsyncMutex::Lock lock = co_await ledger_.lock();
     if (!creating(id)) co_return;
-    auto candidates = servers_by_load(state_);
-    if (candidates.empty()) continue;
     TableRecord record = state_.tables.at(id);
     // Servers without a tablet of this table come first.
-    std::ranges::stable_partition(
-        candidates, [&record](uint64_t server_id) { return !record.has_tablet_on(server_id); });
+    std::vector<uint64_t> candidates, others;
+    for (const uint64_t server_id : servers_by_load(state_)) {
+      (record.has_tablet_on(server_id) ? others : candidates).push_back(server_id);
+    }
+    candidates.insert(candidates.end(), others.begin(), others.end());
+    if (candidates.empty()) continue;
     size_t next = 0;
     for (auto& tablet : record.tablets) {
       if (state_.up_server(tablet.server_id) != nullptr) continue;

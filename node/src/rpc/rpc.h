@@ -21,13 +21,16 @@ namespace ramcloud {
 /// The answer to a call: the status that the peer or the transport gave, and the body.
 struct RpcReply {
   Status status;
-  std::string body;              // of an OK reply
-  uint32_t retry_after_us = 0;   // with RETRY
+  std::string body;             // of an OK reply
+  uint32_t retry_after_us = 0;  // with RETRY
   bool ok() const { return status.ok(); }
 };
 
-/// Makes calls. One a reactor. Sessions are shared by (locator, expected server id) and replaced when
-/// broken.
+/// Makes calls. One a reactor. Sessions are shared by (locator, expected server id) and replaced
+/// when broken: the first time at once, then 20 ms after the one before was made, doubling up to a
+/// second while they keep breaking. In between, calls fail with UNAVAILABLE after a pause of up to
+/// 20 ms, so that a loop that retries at once does not spin, and one that has other servers to ask
+/// goes on.
 class RpcClient {
  public:
   RpcClient(Reactor& reactor, Transport& transport);
@@ -37,22 +40,24 @@ class RpcClient {
   Transport& transport() { return transport_; }
 
   /// The session to a server, made if need be; never null. `server_id` 0: whoever is there.
+  /// In the pause before it may be replaced, the broken one.
   std::shared_ptr<Session> session(const Locator& locator, uint64_t server_id);
   /// What every hello of ours expects of the peer's cluster; zero: anything.
   void set_cluster_uuid(const std::array<uint8_t, 16>& uuid);
 
-  /// Sends one call, once. Errors: what the peer said; DEADLINE_EXCEEDED; UNAVAILABLE (never sent);
-  /// CONNECTION_LOST (may have been executed).
+  /// Sends one call, once. Errors: what the peer said; DEADLINE_EXCEEDED (it may have been
+  /// executed, and may still be); UNAVAILABLE (never sent); CONNECTION_LOST (may have been
+  /// executed). Destroying the task cancels the call.
   Task<RpcReply> call(Locator locator, uint64_t server_id, wire::Opcode opcode, std::string body,
                       Time deadline);
 
   /// The same with encoded messages (wire/control_messages.h); a reply that does not decode is
   /// PROTOCOL_ERROR.
   template <typename Reply, typename Request>
-  Task<Result<Reply>> call(Locator locator, uint64_t server_id, wire::Opcode opcode, Request request,
-                           Time deadline) {
-    RpcReply reply = co_await call(std::move(locator), server_id, opcode,
-                                   wire::encode(request), deadline);
+  Task<Result<Reply>> call(Locator locator, uint64_t server_id, wire::Opcode opcode,
+                           Request request, Time deadline) {
+    RpcReply reply =
+        co_await call(std::move(locator), server_id, opcode, wire::encode(request), deadline);
     if (!reply.ok()) co_return fail(std::move(reply.status));
     Reply decoded;
     if (!wire::decode(reply.body, decoded)) {
@@ -62,11 +67,16 @@ class RpcClient {
   }
 
  private:
-  struct SessionKey;
-  struct Impl;
+  struct Peer {
+    std::shared_ptr<Session> session;
+    Time made{};
+    Duration pause{};  // from then until it may be replaced
+  };
+  Peer& peer(const Locator& locator, uint64_t server_id);
   Reactor& reactor_;
   Transport& transport_;
-  std::unique_ptr<Impl> impl_;
+  std::array<uint8_t, 16> cluster_uuid_{};
+  std::map<std::pair<std::string, uint64_t>, Peer> peers_;
 };
 
 /// Reads an error reply's body (wire::ErrorBody); tolerant of anything.
@@ -90,7 +100,8 @@ struct Request {
   ByteView body;
 };
 
-/// The table of handlers of one process: opcode -> function. Unknown opcodes are answered UNSUPPORTED.
+/// The table of handlers of one process: opcode -> function. Unknown opcodes are answered
+/// UNSUPPORTED.
 class ServiceRegistry final : public RequestHandler {
  public:
   explicit ServiceRegistry(Transport& transport) : transport_(transport) {}

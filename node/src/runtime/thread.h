@@ -20,6 +20,8 @@ class Thread {
     thread_ = std::move(other.thread_);
     return *this;
   }
+  /// Lets it end by itself: only for threads that share everything they touch with their owner.
+  void detach() { thread_.detach(); }
   void join() {
     if (thread_.joinable()) thread_.join();
   }

@@ -106,6 +106,15 @@ class HashTable {
       return f(address_in(word), static_cast<uint16_t>(word >> kTagShift), ordinal);
     });
   }
+  /// f(slot) for each used slot of a bucket under its stripe lock, until it returns false; f may
+  /// clear the slot.
+  template <typename F>
+  void scan_slots(uint64_t bucket, F&& f) {
+    SpinGuard guard(stripes_[stripe_of(bucket)].lock);
+    for_each_slot(bucket, [&](Slot& slot, uint32_t) {
+      return slot.load(std::memory_order_relaxed) == 0 || f(slot);
+    });
+  }
   SpinLock& lock_of_bucket(uint64_t bucket) const { return stripes_[stripe_of(bucket)].lock; }
 
   uint64_t entries() const { return entries_.load(std::memory_order_relaxed); }
