@@ -38,7 +38,7 @@ accept: build ## Print the table of acceptance figures
 
 .PHONY: docs-test
 docs-test: build ## Run the commands that the documentation shows
-	@hack/docs-test.sh
+	@hack/docs_test.py
 
 ##@ Run
 # A user who may not write here can still run a demo of what is built.
@@ -61,6 +61,10 @@ down: ## Remove what `make up` made, and show that nothing is left behind
 .PHONY: e2e
 e2e: deps ## Run the end-to-end suite (makes the cluster when there is none)
 	@hack/e2e.sh
+
+.PHONY: format
+format: deps-build ## Let clang-format and gofmt write
+	@hack/lint.sh --fix
 
 .PHONY: clean
 clean: ## Remove build/ (the caches in ~/.cache/ramcloud stay)

@@ -7,26 +7,17 @@ set -euo pipefail
 . "$(dirname "$0")/stages.sh"
 cd "$RAMCLOUD_TOP"
 
-# What is not ours or not shell is left out; the list is that of git, or of the files where there is no git.
-shell_files() {
-  { git ls-files -co --exclude-standard 2>/dev/null || find . -type f -not -path './build/*'; } |
-    while read -r file; do
-      case $file in
-        *.sh) echo "$file" ;;
-        *) if [ -f "$file" ] && head -c 64 "$file" 2>/dev/null | head -1 | grep -aqE '^#!.*\b(ba)?sh\b'; then echo "$file"; fi ;;
-      esac
-    done
-}
-
+# Every script that is a test itself, and shellcheck; each prints its own "N passed, N failed".
 shell() {
-  local passed=0 failed=0 file counts
-  while read -r file; do
-    if shellcheck -x "$file"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL shellcheck $file"; fi
-  done < <(shell_files)
-  # Each prints its own "N passed, N failed", which is added up here.
-  for file in hack/*_test.sh e2e/kind/*_test.sh; do
-    counts=$("$file" | tee /dev/stderr | tail -1) || true
-    [[ $counts =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] || { echo "FAIL $file" && failed=$((failed + 1)) && continue; }
+  local passed=0 failed=0 file output
+  for file in hack/shellcheck.sh hack/*_test.sh e2e/kind/*_test.sh; do
+    output=$("$file" 2>&1) || true
+    printf '%s\n' "$output"
+    [[ ${output##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] || {
+      echo "FAIL $file"
+      failed=$((failed + 1))
+      continue
+    }
     passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
   done
   echo "$passed passed, $failed failed"

@@ -74,6 +74,11 @@ class Session {
   ClientCall* take_call(uint64_t call_id);  // null if it was cancelled
   bool has_calls() const { return first_ != nullptr; }
   void set_mark(ClientCall& call, uint64_t mark) { call.mark_ = mark; }
+  void mark_all(uint64_t mark) {
+    for (ClientCall* call = first_; call != nullptr; call = call->next_) {
+      if (call->mark_ != kRefused) call->mark_ = mark;
+    }
+  }
   /// The call was not sent because it can never be; fail_refused() tells it.
   void refuse(ClientCall& call) { call.mark_ = kRefused; }
   void fail_refused();

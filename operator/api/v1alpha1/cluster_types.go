@@ -37,10 +37,11 @@ const (
 	RetentionDelete RetentionPolicy = "Delete"
 )
 
-// RAMCloudClusterSpec is what the user wants.
+// RAMCloudClusterSpec is what the user wants. (The rules ask for has(servers) only because the schema's
+// default for spec is checked before the defaults inside it are filled in.)
 //
-// +kubebuilder:validation:XValidation:rule="self.servers.replicas >= self.replicationFactor + 1",fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is ' + string(self.servers.replicas) + ' and spec.replicationFactor is ' + string(self.replicationFactor) + ': every segment needs ' + string(self.replicationFactor) + ' replicas on other servers than its own; accepted: servers.replicas >= ' + string(self.replicationFactor + 1)"
-// +kubebuilder:validation:XValidation:rule="!has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is ' + string(self.servers.backupStorage.size) + ': a server keeps replicas of about replicationFactor (' + string(self.replicationFactor) + ') times servers.memory.log (' + string(self.servers.memory.log) + ') and as much again as room to place them; accepted: at least ' + string(2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()) + ' bytes, or leave it out'"
+// +kubebuilder:validation:XValidation:rule="!has(self.servers) || self.servers.replicas >= self.replicationFactor + 1",fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is %d and spec.replicationFactor is %d: every segment needs %d replicas on other servers than its own; accepted: servers.replicas >= %d'.format([self.servers.replicas, self.replicationFactor, self.replicationFactor, self.replicationFactor + 1])"
+// +kubebuilder:validation:XValidation:rule="!has(self.servers) || !has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is %s: a server keeps replicas of about replicationFactor (%d) times servers.memory.log (%s) and as much again as room to place them; accepted: at least %d bytes, or leave it out'.format([self.servers.backupStorage.size, self.replicationFactor, self.servers.memory.log, 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()])"
 type RAMCloudClusterSpec struct {
 	// The coordinator: it knows the servers and tables, and is not on the path of reads and writes.
 	// +optional
@@ -125,13 +126,13 @@ type MemorySpec struct {
 	// Memory of the log, which holds the objects.
 	// +optional
 	// +kubebuilder:default="256Mi"
-	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is ' + string(self) + '; accepted: a whole number of bytes, at least 64Mi (8 segments)'"
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s; accepted: a whole number of bytes, at least 64Mi (8 segments)'.format([self])"
 	Log *resource.Quantity `json:"log,omitempty"`
 
 	// Memory of the hash table, as a fraction of the log's.
 	// +optional
 	// +kubebuilder:default="0.125"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1'))",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.hashTableFraction is ' + string(self) + '; accepted: more than 0 and at most 1, for example \"0.125\"'"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1'))",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.hashTableFraction is %s; accepted: more than 0 and at most 1, for example 125m'.format([self])"
 	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
 }
 
@@ -146,7 +147,7 @@ type StorageSpec struct {
 	// Size of the volume. Default for servers: 2 x replicationFactor x memory.log and a little for the
 	// file system; for the coordinator: 1Gi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'size is ' + string(self) + '; accepted: a whole number of bytes, more than 0, for example 2Gi'"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'size is %s; accepted: a whole number of bytes, more than 0, for example 2Gi'.format([self])"
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
@@ -357,7 +358,7 @@ const (
 // +kubebuilder:printcolumn:name="Replication",type=integer,JSONPath=`.spec.replicationFactor`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata.name",reason=FieldValueInvalid,messageExpression="'metadata.name is ' + self.metadata.name + '; accepted: at most 40 of a-z, 0-9 and -, beginning with a letter and not ending with -, because it becomes part of host names'"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'metadata.name is %s; accepted: at most 40 of a-z, 0-9 and -, beginning with a letter and not ending with -, because it becomes part of host names'.format([self.metadata.name])"
 type RAMCloudCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -20,8 +20,10 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	operator "ramcloud.dev/operator/internal/controller"
 	"ramcloud.dev/operator/internal/coordinator"
-	"ramcloud.dev/operator/internal/version"
 )
+
+// version is set by the linker: -X main.version=…
+var version = "0.0.0-unknown"
 
 // options are the flags. Each can also come from the environment: --node-image from RAMCLOUD_NODE_IMAGE,
 // --namespace from WATCH_NAMESPACE; a flag wins.
@@ -101,7 +103,7 @@ func run(o *options, logging *zap.Options) error {
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.Version, "nodeImage", o.nodeImage)
+	log.Info("starting", "version", version, "nodeImage", o.nodeImage)
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
 
@@ -115,7 +117,7 @@ func main() {
 		os.Exit(2)
 	}
 	if o.printVersion {
-		fmt.Println("ramcloud-operator", version.Version)
+		fmt.Println("ramcloud-operator", version)
 		return
 	}
 	if err := run(o, logging); err != nil {

@@ -12,7 +12,8 @@ import (
 // RAMCloudClusterSpecApplyConfiguration represents a declarative configuration of the RAMCloudClusterSpec type for use
 // with apply.
 //
-// RAMCloudClusterSpec is what the user wants.
+// RAMCloudClusterSpec is what the user wants. (The rules ask for has(servers) only because the schema's
+// default for spec is checked before the defaults inside it are filled in.)
 type RAMCloudClusterSpecApplyConfiguration struct {
 	// The coordinator: it knows the servers and tables, and is not on the path of reads and writes.
 	Coordinator *CoordinatorSpecApplyConfiguration `json:"coordinator,omitempty"`
