@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -29,7 +30,10 @@ import (
 	"ramcloud.dev/operator/pkg/adminpb"
 )
 
-func TestMain(m *testing.M) { envtest.Main(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	envtest.Main(m)
+}
 
 const patience = 60 * time.Second
 
@@ -76,8 +80,10 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	operatorConfig := envtest.Need(t)
 	operatorConfig.Wrap(func(next http.RoundTripper) http.RoundTripper { return countWrites{next, w} })
 	skip := true
+	cacheOptions := operator.CacheOptions() // clusters of other tests are still there
+	cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	mgr, err := ctrl.NewManager(operatorConfig, ctrl.Options{
-		Scheme: envtest.Scheme, Cache: operator.CacheOptions(), Client: operator.ClientOptions(),
+		Scheme: envtest.Scheme, Cache: cacheOptions, Client: operator.ClientOptions(),
 		Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
 	})
 	check(t, err)
