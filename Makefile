@@ -1,0 +1,71 @@
+# RAMCloud for Kubernetes. `make` alone lists the targets; the work is done by the scripts in hack/ and e2e/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+export RAMCLOUD_JOBS
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build and test
+.PHONY: deps
+deps: ## Install what is missing (as root), or print the one command that does
+	@hack/deps.sh
+
+.PHONY: deps-build
+deps-build:
+	@hack/deps.sh build
+
+.PHONY: build
+build: deps-build ## Build ramcloudd, ramcloud, ramcloud-operator and kubectl-ramcloud into build/bin
+	@hack/build.sh
+
+.PHONY: test
+test: deps-build ## Run every test that needs no cluster; STAGES="unit go" runs only these
+	@hack/test.sh $(STAGES)
+
+.PHONY: lint
+lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
+	@hack/lint.sh
+
+.PHONY: bench
+bench: build ## Run the comparison set of benchmarks
+	@hack/bench.sh
+
+.PHONY: accept
+accept: build ## Print the table of acceptance figures
+	@hack/accept.sh
+
+.PHONY: docs-test
+docs-test: build ## Run the commands that the documentation shows
+	@hack/docs_test.py
+
+##@ Run
+# A user who may not write here can still run a demo of what is built.
+.PHONY: demo
+demo: $(if $(wildcard build/bin/ramcloudd),,build) ## A cluster on this machine with real data, without Kubernetes (any user)
+	@hack/demo.sh
+
+.PHONY: images
+images: deps ## Build the container images of the node and the operator
+	@hack/images.sh
+
+.PHONY: up
+up: deps ## A Kubernetes cluster with the operator, a RAMCloudCluster and real data in it
+	@hack/up.sh
+
+.PHONY: down
+down: ## Remove what `make up` made, and show that nothing is left behind
+	@e2e/kind/cluster.sh down
+
+.PHONY: e2e
+e2e: deps ## Run the end-to-end suite (makes the cluster when there is none)
+	@hack/e2e.sh
+
+.PHONY: format
+format: deps-build ## Let clang-format and gofmt write
+	@hack/lint.sh --fix
+
+.PHONY: clean
+clean: ## Remove build/ (the caches in ~/.cache/ramcloud stay)
+	rm -rf build

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The end-to-end suite, on the cluster that is there or on one made for it.
+#   e2e.sh [GINKGO-FLAG…]     e.g. --ginkgo.label-filter=short
+set -euo pipefail
+. "$(dirname "$0")/../e2e/kind/lib.sh"
+cd "$RAMCLOUD_TOP"
+hack/up.sh --no-data
+mkdir -p build/logs
+(cd e2e && go vet ./... && go test -c -o ../build/e2e.test ./suite)
+export RAMCLOUD_TOP
+in_cluster_net build/e2e.test --ginkgo.v --ginkgo.junit-report="$RAMCLOUD_TOP/build/logs/e2e.xml" --ginkgo.timeout=30m "$@"

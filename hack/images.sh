@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Builds the images ramcloud/node:VERSION and ramcloud/operator:VERSION from build/bin, in the docker of the
+# test cluster, and lists what is in them in build/images/*.cdx.json (CycloneDX).
+#   images.sh          build
+#   images.sh load     and bring them to the nodes of the running cluster
+# BASE=IMAGE takes another base for the node image than the one made from images/base.
+set -euo pipefail
+. "$(dirname "$0")/../e2e/kind/lib.sh"
+cd "$RAMCLOUD_TOP"
+version=$(hack/version.sh)
+revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+contexts=$RAMCLOUD_TOP/build/images
+docker=docker
+
+for program in ramcloudd ramcloud ramcloud-operator; do
+  [ -x "build/bin/$program" ] || die "build/bin/$program is missing: make build"
+done
+
+build() { # TAG CONTEXT CONTAINERFILE [ARGUMENT…]
+  local tag=$1 context=$2 file=$3
+  shift 3
+  # The builder without a front end of its own: that would be an image from a registry.
+  DOCKER_BUILDKIT=0 $docker build -q -t "$tag" -f "$file" "$@" "$context" >/dev/null 2>"$contexts/build.log" || {
+    cat "$contexts/build.log" >&2
+    die "building the image $tag failed"
+  }
+}
+
+make_base() {
+  local tar
+  if [ "$way" = ordinary ]; then
+    base=ramcloud/base:$DEBIAN_SUITE
+    build "$base" images/base images/base/Containerfile --build-arg "DEBIAN=debian:$DEBIAN_SUITE-slim"
+    return
+  fi
+  tar=$(e2e/kind/rootfs.sh product images/base/packages.txt)
+  base=ramcloud/base:$(basename "$tar" .tar)
+  $docker image inspect "$base" >/dev/null 2>&1 || $docker import "$tar" "$base" >/dev/null
+}
+
+# Every library must be found inside the image, not only here.
+check_libraries() { # IMAGE PROGRAM…
+  local image=$1 missing
+  shift
+  missing=$($docker run --rm --network none --entrypoint ldd "$image" "$@" | grep 'not found' | sort -u || true)
+  [ -z "$missing" ] || die "in $image these libraries are missing (images/base/packages.txt lists the packages): $missing"
+}
+
+way=$(cluster_way)
+[ -n "$way" ] || read -r way _ <<<"$(e2e/kind/choose.sh "$KINDEST_NODE")"
+if [ "$way" = airgapped ]; then
+  need_root "building images without a container registry"
+  was=$(e2e/kind/sandbox.sh status)
+  e2e/kind/components.sh runcfront
+  e2e/kind/sandbox.sh up
+  # A sandbox that only this run needed goes again: its images stay in the cache.
+  [ "$was" != stopped ] || [ -n "${RAMCLOUD_KEEP_SANDBOX:-}" ] || trap 'e2e/kind/sandbox.sh down' EXIT
+  use_sandbox_docker
+  [ ! -x /usr/bin/docker ] || docker=/usr/bin/docker
+fi
+
+rm -rf "$contexts"
+mkdir -p "$contexts/node/data" "$contexts/operator"
+base=${BASE:-}
+[ -n "$base" ] || make_base
+cp build/bin/ramcloudd build/bin/ramcloud "$contexts/node/"
+cp build/bin/ramcloud-operator "$contexts/operator/"
+arguments=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
+build "ramcloud/node:$version" "$contexts/node" images/node/Containerfile --build-arg "BASE=$base" "${arguments[@]}"
+check_libraries "ramcloud/node:$version" /usr/bin/ramcloudd /usr/bin/ramcloud
+build "ramcloud/operator:$version" "$contexts/operator" images/operator/Containerfile "${arguments[@]}"
+
+$docker run --rm --network none --entrypoint cat "ramcloud/node:$version" /var/lib/dpkg/status |
+  hack/sbom.py dpkg "ramcloud/node" "$version" >"$contexts/node.cdx.json"
+go version -m build/bin/ramcloud-operator | hack/sbom.py go "ramcloud/operator" "$version" >"$contexts/operator.cdx.json"
+
+if [ "${1:-}" = load ]; then
+  e2e/kind/cluster.sh load "ramcloud/node:$version" "ramcloud/operator:$version" >"$contexts/load.log" 2>&1 || {
+    cat "$contexts/load.log" >&2
+    die "the images could not be loaded into the nodes"
+  }
+fi
+# Images of earlier versions are disk space; those that a container still uses stay.
+for name in node operator base; do
+  $docker image ls "ramcloud/$name" --format '{{.Repository}}:{{.Tag}}' | grep -vx -e "ramcloud/$name:$version" -e "$base" |
+    xargs -r $docker image rm >/dev/null 2>&1 || true
+done
+$docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep -E "^ramcloud/(node|operator):$version "

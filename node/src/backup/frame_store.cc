@@ -1,0 +1,217 @@
+#include "backup/frame_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/logging.h"
+#include "base/text.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr wire::Uuid kNoCluster{};
+
+Status with_path(const Status& status, const std::string& path) {
+  if (status.message().find(path) != std::string::npos) return status;
+  return {status.code(), fmt::format("{}: {}", path, status.message())};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FrameStore>> FrameStore::open(Disk& disk, const std::string& directory,
+                                                     uint64_t bytes) {
+  if (Status made = disk.make_directories(directory); !made.ok()) return fail(made);
+  const std::string path = directory + "/" + kFramesFileName;
+  const uint64_t wanted = std::max<uint64_t>(1, bytes / log::kSegmentBytes);
+  if (wanted > kMaxFrames) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("{}: backup size {} is {} frames; at most {} are supported", path,
+                            format_size(bytes), wanted, kMaxFrames));
+  }
+  auto file = disk.open(path, frames_file_bytes(static_cast<uint32_t>(wanted)));
+  if (!file) return fail(with_path(file.error(), path));
+  std::unique_ptr<FrameStore> store(new FrameStore(std::move(*file), path));
+  Status loaded = store->load_superblock();
+  if (loaded.ok()) loaded = store->load_frames(static_cast<uint32_t>(wanted));
+  if (!loaded.ok()) return fail(with_path(loaded, path));
+  return store;
+}
+
+Status FrameStore::load_superblock() {
+  bool any = false;
+  bool damaged = false;
+  for (uint8_t slot_index = 0; slot_index < 2; ++slot_index) {
+    char bytes[kSlotBytes];
+    RC_RETURN_IF_ERROR(file_->read(slot_index * kSuperblockSlotStride, bytes, sizeof bytes));
+    SuperblockSlot slot;
+    switch (parse_slot(ByteView(bytes, sizeof bytes), slot)) {
+      case SlotVerdict::kEmpty: break;
+      case SlotVerdict::kCorrupt: damaged = true; break;
+      case SlotVerdict::kNewer:
+        return {StatusCode::kUnsupported,
+                fmt::format("the volume has format version {}; this program reads up to {}",
+                            slot.format_version, kFrameFormatVersion)};
+      case SlotVerdict::kValid:
+        if (slot.frame_bytes != log::kSegmentBytes) {
+          return {StatusCode::kUnsupported,
+                  fmt::format("the volume's frames are of {}; this program's are of {}",
+                              format_size(slot.frame_bytes), format_size(log::kSegmentBytes))};
+        }
+        if (any && slot.sequence < superblock_sequence_) break;
+        any = true;
+        superblock_sequence_ = slot.sequence;
+        superblock_next_slot_ = slot_index ^ 1;
+        superblock_frames_ = slot.frame_count;
+        std::memcpy(cluster_uuid_.data(), slot.cluster_uuid, cluster_uuid_.size());
+        former_server_id_ = slot.server_id;
+        list_term_ = slot.list_term;
+        list_version_ = slot.list_version;
+        break;
+    }
+  }
+  if (!any && damaged) {
+    return {StatusCode::kCorrupt, "both superblocks are damaged; see `ramcloud replica dump`"};
+  }
+  if (damaged) log_warn("backup.superblock_damaged", {{"file", path_}});
+  return {};
+}
+
+Status FrameStore::load_frames(uint32_t wanted) {
+  const uint32_t count = std::max(wanted, superblock_frames_);
+  if (file_->size() < frames_file_bytes(count)) {
+    return {StatusCode::kCorrupt,
+            fmt::format("the superblock counts {} frames, for which the file's {} bytes are too few",
+                        count, file_->size())};
+  }
+  frames_.resize(count);
+  for (uint32_t i = 0; i < count; ++i) RC_RETURN_IF_ERROR(load_frame(i));
+  std::ranges::make_heap(free_, std::greater<>());
+  if (quarantined_ > 0) {
+    log_info("backup.quarantined", {{"file", path_}, {"frames", quarantined_}});
+  }
+  return {};
+}
+
+Status FrameStore::load_frame(uint32_t index) {
+  char block[kFrameMetadataBytes];
+  RC_RETURN_IF_ERROR(file_->read(frame_metadata_offset(index), block, sizeof block));
+  Frame& frame = frames_[index];
+  FrameState state = FrameState::kFree;
+  bool keep = false;
+  for (uint8_t slot_index = 0; slot_index < 2; ++slot_index) {
+    FrameSlot slot;
+    switch (parse_slot(ByteView(block + slot_index * kFrameSlotStride, kSlotBytes), slot)) {
+      case SlotVerdict::kEmpty: break;
+      // The damaged slot may have been the newer one, and say that a replica is here.
+      case SlotVerdict::kCorrupt:
+      case SlotVerdict::kNewer: keep = true; break;
+      case SlotVerdict::kValid:
+        frame.allocated = true;
+        if (slot.sequence < frame.sequence) break;
+        frame.sequence = slot.sequence;
+        frame.next_slot = slot_index ^ 1;
+        state = slot.state;
+        break;
+    }
+  }
+  if (keep || state != FrameState::kFree) {
+    ++quarantined_;
+  } else {
+    free_.push_back(index);
+  }
+  return {};
+}
+
+Status FrameStore::write_superblock() {
+  SuperblockSlot slot{};
+  slot.frame_bytes = log::kSegmentBytes;
+  slot.sequence = superblock_sequence_ + 1;
+  std::memcpy(slot.cluster_uuid, cluster_uuid_.data(), cluster_uuid_.size());
+  slot.server_id = server_id_;
+  slot.list_term = list_term_;
+  slot.list_version = list_version_;
+  slot.frame_count = frames_total();
+  seal(slot);
+  RC_RETURN_IF_ERROR(
+      file_->write(superblock_next_slot_ * kSuperblockSlotStride, bytes_of(slot)));
+  superblock_sequence_ = slot.sequence;
+  superblock_next_slot_ ^= 1;
+  return {};
+}
+
+Status FrameStore::adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uint64_t list_term,
+                         uint64_t list_version) {
+  if (cluster_uuid_ != kNoCluster && cluster_uuid_ != cluster_uuid) {
+    return {StatusCode::kWrongCluster,
+            fmt::format("{} belongs to cluster {}, and this is cluster {}; give this server another "
+                        "--dir, or that cluster its volume back",
+                        path_, format_uuid(cluster_uuid_), format_uuid(cluster_uuid))};
+  }
+  cluster_uuid_ = cluster_uuid;
+  server_id_ = server_id;
+  list_term_ = list_term;
+  list_version_ = list_version;
+  return write_superblock();
+}
+
+Status FrameStore::note_list(uint64_t list_term, uint64_t list_version) {
+  list_term_ = list_term;
+  list_version_ = list_version;
+  return write_superblock();
+}
+
+Result<uint32_t> FrameStore::allocate() {
+  if (free_.empty()) {
+    return fail(StatusCode::kNoSpace,
+                fmt::format("{}: all {} frames are taken ({} of them quarantined)", path_,
+                            frames_total(), quarantined_));
+  }
+  const uint32_t index = free_.front();
+  Frame& frame = frames_[index];
+  // The metadata block of a frame that was used keeps its slots: what it says stays true until
+  // describe() writes the other one.
+  const Status allocated =
+      frame.allocated ? file_->allocate_zeroed(frame_data_offset(index), log::kSegmentBytes)
+                      : file_->allocate_zeroed(frame_metadata_offset(index), kFrameStride);
+  if (!allocated.ok()) return fail(with_path(allocated, path_));
+  frame.allocated = true;
+  std::ranges::pop_heap(free_, std::greater<>());
+  free_.pop_back();
+  return index;
+}
+
+Status FrameStore::describe(uint32_t index, const FrameContent& content) {
+  Frame& frame = frames_[index];
+  FrameSlot slot{};
+  slot.state = content.state;
+  slot.flags = content.flags;
+  slot.epoch = content.epoch;
+  slot.sequence = frame.sequence + 1;
+  std::memcpy(slot.cluster_uuid, cluster_uuid_.data(), cluster_uuid_.size());
+  slot.backup_id = server_id_;
+  slot.master_id = content.master_id;
+  slot.segment_id = content.segment_id;
+  slot.capacity = content.capacity;
+  slot.length = (content.flags & FrameSlot::kLengthKnown) != 0 ? content.length : 0;
+  seal(slot);
+  RC_RETURN_IF_ERROR(file_->write(
+      frame_metadata_offset(index) + frame.next_slot * kFrameSlotStride, bytes_of(slot)));
+  frame.sequence = slot.sequence;
+  frame.next_slot ^= 1;
+  return {};
+}
+
+Status FrameStore::write(uint32_t index, uint32_t offset, ByteView bytes) {
+  return file_->write(frame_data_offset(index) + offset, bytes);
+}
+
+Status FrameStore::release(uint32_t index) {
+  RC_RETURN_IF_ERROR(describe(index, FrameContent{}));
+  free_.push_back(index);
+  std::ranges::push_heap(free_, std::greater<>());
+  return {};
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,97 @@
+// The frames file of a backup: which frames hold what, and the superblock. Knows nothing of masters'
+// liveness: whoever calls release() has proof that the replica is not needed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backup/frame_format.h"
+#include "base/status.h"
+#include "runtime/disk.h"
+
+namespace ramcloud {
+
+/// What a frame's metadata says, without the bookkeeping of the slots.
+struct FrameContent {
+  FrameState state = FrameState::kFree;
+  uint8_t flags = 0;  // FrameSlot::Flag
+  uint32_t epoch = 0;
+  uint64_t backup_id = 0;
+  uint64_t master_id = 0;
+  uint64_t segment_id = 0;
+  uint32_t capacity = 0;
+  uint32_t length = 0;
+};
+
+class FrameStore {
+ public:
+  /// Opens or makes DIR/frames with room for `bytes` of frames (at least one). A volume that has more
+  /// frames keeps them. Errors name the file: WRONG_CLUSTER is left to adopt(); UNSUPPORTED for a
+  /// newer format, CORRUPT if neither superblock holds, UNAVAILABLE if another process has it open.
+  static Result<std::unique_ptr<FrameStore>> open(Disk& disk, const std::string& directory,
+                                                  uint64_t bytes);
+
+  /// Of the superblock; all zero and 0 on a fresh volume.
+  const wire::Uuid& cluster_uuid() const { return cluster_uuid_; }
+  uint64_t former_server_id() const { return former_server_id_; }
+  uint64_t list_term() const { return list_term_; }
+  uint64_t list_version() const { return list_version_; }
+
+  /// Takes the volume over for this incarnation of the server. WRONG_CLUSTER, naming both clusters, if
+  /// it belongs to another; nothing is changed then. Durable after the next sync().
+  Status adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uint64_t list_term,
+               uint64_t list_version);
+  /// Remembers the highest server list seen. Durable after the next sync().
+  Status note_list(uint64_t list_term, uint64_t list_version);
+
+  /// Takes a free frame, with its space allocated and zeroed. NO_SPACE: none is free, or the disk is
+  /// full (then the frame stays free).
+  Result<uint32_t> allocate();
+  /// Writes the frame's metadata; backup_id and cluster are this incarnation's.
+  Status describe(uint32_t frame, const FrameContent& content);
+  /// Writes segment bytes; offset + size <= kSegmentBytes is the caller's to check.
+  Status write(uint32_t frame, uint32_t offset, ByteView bytes);
+  /// Gives a frame back. Only with proof that its replica is obsolete.
+  Status release(uint32_t frame);
+  /// Calls `done` when everything written before is on the device.
+  void sync(std::function<void(Status)> done) { file_->sync(std::move(done)); }
+
+  uint32_t frames_total() const { return static_cast<uint32_t>(frames_.size()); }
+  uint32_t frames_free() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
+  /// Found at start: replicas of earlier incarnations and damaged metadata. Kept, never reused.
+  uint32_t frames_quarantined() const { return quarantined_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Frame {
+    uint64_t sequence = 0;  // of the newest slot
+    uint8_t next_slot = 0;  // the one to write next
+    bool allocated = false; // space was taken before
+  };
+  FrameStore(std::unique_ptr<File> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+  Status load_superblock();
+  Status write_superblock();
+  Status load_frames(uint32_t wanted);
+  Status load_frame(uint32_t index);
+
+  std::unique_ptr<File> file_;
+  std::string path_;
+  wire::Uuid cluster_uuid_{};
+  uint64_t former_server_id_ = 0;
+  uint64_t server_id_ = 0;
+  uint64_t list_term_ = 0;
+  uint64_t list_version_ = 0;
+  uint64_t superblock_sequence_ = 0;
+  uint8_t superblock_next_slot_ = 0;
+  uint32_t superblock_frames_ = 0;  // that the superblock counted when it was loaded
+  std::vector<Frame> frames_;
+  std::vector<uint32_t> free_;  // a heap: the lowest first, so that the file stays dense
+  uint32_t quarantined_ = 0;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,388 @@
+#include "backup/replica_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr uint32_t kRetryAfterUs = 10'000;
+
+Status bad(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
+
+/// A request's struct if the body has it and exactly `length` bytes after it.
+template <typename T>
+const char* split(ByteView body, T& head) {
+  if (body.size() < sizeof head) return nullptr;
+  head = load<T>(body.data());
+  return body.data() + sizeof head;
+}
+
+}  // namespace
+
+size_t ReplicaService::KeyHash::operator()(const Key& key) const {
+  return key.segment_id * 0x9e3779b97f4a7c15 ^ key.master_id * 0xc2b2ae3d27d4eb4f;
+}
+
+ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
+                               const ServerList& servers, Options options)
+    : transport_(registry.transport()),
+      frames_(frames),
+      servers_(servers),
+      options_(options),
+      flush_timer_(reactor, [this] { flush(); }) {
+  replicas_.reserve(frames.frames_total());
+  registry.add(wire::Opcode::kReplicaOpen, &call_member<&ReplicaService::on_open, ReplicaService>,
+               this);
+  registry.add(wire::Opcode::kReplicaWrite, &call_member<&ReplicaService::on_write, ReplicaService>,
+               this);
+  registry.add(wire::Opcode::kReplicaFree, &call_member<&ReplicaService::on_free, ReplicaService>,
+               this);
+}
+
+ReplicaService::~ReplicaService() { *alive_ = false; }
+
+/// Only a master that the list names as UP may change replicas: a crashed one is being recovered, or
+/// will be, from what is here now (engine.md §7, zombies).
+Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
+                                    uint32_t& retry_after_us) const {
+  retry_after_us = 0;
+  RC_RETURN_IF_ERROR(device_status_);
+  if (stopping_) {
+    retry_after_us = kRetryAfterUs;
+    return {StatusCode::kRetry, "this backup is shutting down"};
+  }
+  const ListedServer* master = servers_.find(master_id);
+  if (master != nullptr && master->live()) return {};
+  if (master == nullptr && list_version > servers_.version()) {
+    retry_after_us = kRetryAfterUs;
+    return {StatusCode::kRetry,
+            fmt::format("master {} acts on server list {}, this backup has {} yet", master_id,
+                        list_version, servers_.version())};
+  }
+  return {StatusCode::kCrashed,
+          fmt::format("master {} is {} in server list {}", master_id,
+                      master == nullptr ? "absent" : "listed as crashed", servers_.version())};
+}
+
+Status ReplicaService::check_open(const wire::ReplicaOpenRequest& open,
+                                  ByteView segment_bytes) const {
+  if (open.length != segment_bytes.size()) {
+    return bad(fmt::format("open: length is {}, and {} bytes follow", open.length,
+                           segment_bytes.size()));
+  }
+  if (open.capacity == 0 || open.capacity > log::kSegmentBytes) {
+    return bad(fmt::format("open: capacity is {}; 1 to {} are accepted", open.capacity,
+                           log::kSegmentBytes));
+  }
+  if (open.length > open.capacity) {
+    return bad(fmt::format("open: length {} is over the capacity {}", open.length, open.capacity));
+  }
+  return {};
+}
+
+void ReplicaService::on_open(const Request& request) {
+  wire::ReplicaOpenRequest open;
+  const char* bytes = split(request.body, open);
+  if (bytes == nullptr) return refuse(request, bad("open: request is too short"));
+  const ByteView segment_bytes(bytes, request.body.size() - sizeof open);
+  uint32_t retry_after_us = 0;
+  Status status = check_master(open.master_id, open.list_version, retry_after_us);
+  if (status.ok()) status = check_open(open, segment_bytes);
+  if (!status.ok()) return refuse(request, status, retry_after_us);
+
+  const Key key{open.master_id, open.segment_id};
+  const auto found = replicas_.find(key);
+  Replica* replica = nullptr;
+  if (found != replicas_.end()) {
+    replica = &found->second;
+    status = reopen(*replica, open);
+  } else {
+    auto taken = take_frame(open);
+    if (!taken) return refuse(request, taken.error());
+    replica = *taken;
+    status = describe(*replica);
+  }
+  if (status.ok() && !replica->closed) status = append(*replica, 0, segment_bytes);
+  if (!status.ok()) {
+    // A refused open holds no frame.
+    if (found == replicas_.end()) drop(replicas_.find(key));
+    return refuse(request, status);
+  }
+  ++counters_.opens;
+  answer_when_synced(request, key);
+}
+
+/// The same open again, or one with a higher epoch after the master lost replicas of this segment.
+Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& open) {
+  if (open.epoch < replica.epoch) {
+    return {StatusCode::kStaleTerm,
+            fmt::format("open: epoch {} of segment {} of master {} is over, {} holds", open.epoch,
+                        open.segment_id, open.master_id, replica.epoch)};
+  }
+  if (open.capacity != replica.capacity) {
+    return bad(fmt::format("open: capacity {} differs from the replica's {}", open.capacity,
+                           replica.capacity));
+  }
+  return raise_epoch(replica, open.epoch);
+}
+
+Result<ReplicaService::Replica*> ReplicaService::take_frame(const wire::ReplicaOpenRequest& open) {
+  const auto frame = frames_.allocate();
+  if (!frame) return fail(frame.error());
+  Replica replica;
+  replica.key = {open.master_id, open.segment_id};
+  replica.frame = *frame;
+  replica.epoch = open.epoch;
+  replica.capacity = open.capacity;
+  replica.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
+  replica.incomplete = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  return &replicas_.emplace(replica.key, replica).first->second;
+}
+
+/// The data path: no allocation, no waiting.
+void ReplicaService::on_write(const Request& request) {
+  wire::ReplicaWriteRequest write;
+  const char* bytes = split(request.body, write);
+  if (bytes == nullptr) return refuse(request, bad("write: request is too short"));
+  const ByteView segment_bytes(bytes, request.body.size() - sizeof write);
+  uint32_t retry_after_us = 0;
+  Status status = check_master(write.master_id, 0, retry_after_us);
+  if (!status.ok()) return refuse(request, status, retry_after_us);
+  if (write.length != segment_bytes.size()) {
+    return refuse(request, bad(fmt::format("write: length is {}, and {} bytes follow", write.length,
+                                           segment_bytes.size())));
+  }
+  const auto found = replicas_.find({write.master_id, write.segment_id});
+  if (found == replicas_.end()) {
+    return refuse(request, {StatusCode::kNotFound,
+                            fmt::format("write: no replica of segment {} of master {} is here",
+                                        write.segment_id, write.master_id)});
+  }
+  Replica& replica = found->second;
+  if (write.epoch < replica.epoch) {
+    return refuse(request, {StatusCode::kStaleTerm,
+                            fmt::format("write: epoch {} is over, {} holds", write.epoch,
+                                        replica.epoch)});
+  }
+  status = raise_epoch(replica, write.epoch);
+  if (status.ok()) status = append(replica, write.offset, segment_bytes);
+  if (!status.ok()) return refuse(request, status);
+  ++counters_.writes;
+  counters_.written_bytes += write.length;
+  if ((write.flags & (wire::ReplicaWriteRequest::kClose |
+                      wire::ReplicaWriteRequest::kWriteComplete)) == 0) {
+    return answer(request.reply, replica.held);
+  }
+  if (write.offset + write.length != replica.held) {
+    return refuse(request, bad(fmt::format("write: closes at {}, but {} bytes are held",
+                                           write.offset + write.length, replica.held)));
+  }
+  if (!replica.closed) {
+    replica.closed = true;
+    ++counters_.closes;
+  }
+  if (replica.incomplete) {
+    if ((write.flags & wire::ReplicaWriteRequest::kWriteComplete) == 0) {
+      return refuse(request, bad("write: a re-creation is closed by the flag kWriteComplete"));
+    }
+    return complete(replica, request);
+  }
+  if (!replica.length_written) just_closed_.push_back(replica.key);
+  mark_dirty();
+  answer(request.reply, replica.held);
+}
+
+/// Adds bytes at the end; what is held already is skipped, so resending is harmless.
+Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes) {
+  if (offset > replica.held) {
+    return bad(fmt::format("write: offset {} is beyond the {} bytes held", offset, replica.held));
+  }
+  if (bytes.size() > replica.capacity - offset) {
+    return bad(fmt::format("write: {} bytes at {} are over the capacity {}", bytes.size(), offset,
+                           replica.capacity));
+  }
+  const uint32_t known = replica.held - offset;
+  if (bytes.size() <= known) return {};
+  if (replica.closed) {
+    return bad(fmt::format("write: segment is closed with {} bytes", replica.held));
+  }
+  bytes.remove_prefix(known);
+  Status written = frames_.write(replica.frame, replica.held, bytes);
+  if (!written.ok()) {
+    if (written.code() != StatusCode::kNoSpace) device_failed(written);
+    return written;
+  }
+  replica.held += static_cast<uint32_t>(bytes.size());
+  mark_dirty();
+  return {};
+}
+
+/// The master says that it goes on without a replica it lost: the replicas with a lower epoch, should
+/// they come back, may miss acknowledged data.
+Status ReplicaService::raise_epoch(Replica& replica, uint32_t epoch) {
+  if (epoch == replica.epoch) return {};
+  replica.epoch = epoch;
+  return describe(replica);
+}
+
+FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) {
+  FrameContent content;
+  // Closed is said only together with the length, after the bytes were synced.
+  content.state = replica.closed && length_known ? FrameState::kClosed : FrameState::kOpen;
+  content.flags = static_cast<uint8_t>((replica.primary ? FrameSlot::kPrimary : 0) |
+                                       (replica.incomplete ? FrameSlot::kIncomplete : 0) |
+                                       (length_known ? FrameSlot::kLengthKnown : 0));
+  content.epoch = replica.epoch;
+  content.master_id = replica.key.master_id;
+  content.segment_id = replica.key.segment_id;
+  content.capacity = replica.capacity;
+  content.length = replica.held;
+  return content;
+}
+
+Status ReplicaService::describe(const Replica& replica) {
+  const Status written =
+      frames_.describe(replica.frame, content_of(replica, replica.length_written));
+  if (!written.ok()) device_failed(written);
+  mark_dirty();
+  return written;
+}
+
+void ReplicaService::on_free(const Request& request) {
+  wire::ReplicaFreeRequest free;
+  if (request.body.size() != sizeof free) {
+    return refuse(request, bad(fmt::format("free: request has {} bytes, not {}",
+                                           request.body.size(), sizeof free)));
+  }
+  free = load<wire::ReplicaFreeRequest>(request.body.data());
+  uint32_t retry_after_us = 0;
+  const Status status = check_master(free.master_id, 0, retry_after_us);
+  if (!status.ok()) return refuse(request, status, retry_after_us);
+  const auto found = replicas_.find({free.master_id, free.segment_id});
+  if (found != replicas_.end()) {
+    ++counters_.frees;
+    drop(found);
+  }
+  transport_.reply(request.reply, StatusCode::kOk, {});
+}
+
+void ReplicaService::drop(Replicas::iterator it) {
+  if (it == replicas_.end()) return;
+  if (const Status freed = frames_.release(it->second.frame); !freed.ok()) device_failed(freed);
+  replicas_.erase(it);
+  mark_dirty();
+}
+
+void ReplicaService::answer_when_synced(const Request& request, const Key& key) {
+  ++counters_.syncs;
+  frames_.sync([this, alive = alive_, handle = request.reply, key](Status status) {
+    if (!*alive) return;
+    const auto found = replicas_.find(key);
+    if (status.ok() && found != replicas_.end()) return answer(handle, found->second.held);
+    if (status.ok()) status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
+    else device_failed(status);
+    ++counters_.refused;
+    reply_error(transport_, handle, status);
+  });
+}
+
+/// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
+/// says so, on the device before the master hears of it.
+void ReplicaService::complete(Replica& replica, const Request& request) {
+  ++counters_.syncs;
+  frames_.sync([this, alive = alive_, handle = request.reply, key = replica.key](Status status) {
+    if (!*alive) return;
+    const auto found = replicas_.find(key);
+    if (!status.ok() || found == replicas_.end()) {
+      if (!status.ok()) device_failed(status);
+      else status = {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
+      return reply_error(transport_, handle, status);
+    }
+    found->second.incomplete = false;
+    found->second.length_written = true;
+    if (Status written = describe(found->second); !written.ok()) {
+      return reply_error(transport_, handle, written);
+    }
+    frames_.sync([this, alive, handle, held = found->second.held](Status synced) {
+      if (!*alive) return;
+      if (synced.ok()) return answer(handle, held);
+      device_failed(synced);
+      reply_error(transport_, handle, synced);
+    });
+  });
+}
+
+void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
+  const wire::ReplicaReply reply{held, 0};
+  const Slice slice(bytes_of(reply));
+  transport_.reply(handle, StatusCode::kOk, {&slice, 1});
+}
+
+void ReplicaService::refuse(const Request& request, const Status& status,
+                            uint32_t retry_after_us) {
+  ++counters_.refused;
+  reply_error(transport_, request.reply, status, retry_after_us);
+}
+
+void ReplicaService::device_failed(const Status& status) {
+  if (!device_status_.ok()) return;
+  device_status_ = {StatusCode::kIoError, status.message()};
+  log_error("backup.device_failed", {{"file", frames_.path()}, {"error", status}});
+}
+
+void ReplicaService::mark_dirty() {
+  dirty_ = true;
+  if (!flushing_ && !flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
+}
+
+void ReplicaService::flush() {
+  if (!dirty_ || flushing_ || stopping_) return;
+  dirty_ = false;
+  flushing_ = true;
+  ++counters_.syncs;
+  frames_.sync([this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
+    if (!*alive) return;
+    flushing_ = false;
+    if (!status.ok()) return device_failed(status);
+    write_closed_lengths(closed);
+    if (dirty_) mark_dirty();
+  });
+}
+
+void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
+  for (const Key& key : keys) {
+    const auto found = replicas_.find(key);
+    if (found == replicas_.end() || !found->second.closed) continue;
+    found->second.length_written = true;
+    (void)describe(found->second);  // a failure is kept in device_status_
+  }
+}
+
+void ReplicaService::shut_down(std::function<void(Status)> done) {
+  stopping_ = true;
+  flush_timer_.stop();
+  std::vector<Replica*> replicas;
+  replicas.reserve(replicas_.size());
+  for (auto& [key, replica] : replicas_) replicas.push_back(&replica);
+  std::ranges::sort(replicas, {}, &Replica::frame);
+  // As when closing: the length counts only once the bytes below it are on the device.
+  frames_.sync([this, alive = alive_, replicas, done = std::move(done)](Status status) {
+    if (!*alive) return;
+    if (!status.ok()) return done(status);
+    for (Replica* replica : replicas) {
+      if (replica->length_written) continue;
+      const FrameContent content = content_of(*replica, true);
+      if (Status written = frames_.describe(replica->frame, content); !written.ok()) {
+        return done(written);
+      }
+    }
+    frames_.sync(done);
+  });
+}
+
+}  // namespace ramcloud

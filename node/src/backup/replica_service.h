@@ -1,0 +1,108 @@
+// The backup side of replication: takes replicas of other masters' segments into frames (paper §4.2).
+//
+// Durability "buffered": what a write brought is in the operating system's cache when it is
+// acknowledged, so it survives the death of this process; it is on the device at most a flush interval
+// (and one sync) later. An open is acknowledged only when it is on the device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "backup/frame_store.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "runtime/reactor.h"
+#include "wire/replica_messages.h"
+
+namespace ramcloud {
+
+class ReplicaService {
+ public:
+  struct Options {
+    Duration flush_interval = std::chrono::milliseconds(10);
+  };
+  struct Counters {
+    uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0, syncs = 0;
+  };
+
+  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree. `frames` has been adopted. All of them
+  /// outlive this.
+  ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
+                 const ServerList& servers, Options options);
+  ~ReplicaService();
+  ReplicaService(const ReplicaService&) = delete;
+  ReplicaService& operator=(const ReplicaService&) = delete;
+
+  /// Clean shutdown: writes how long each open replica is, syncs, then calls `done`. Requests that
+  /// still come are refused with RETRY.
+  void shut_down(std::function<void(Status)> done);
+
+  const Counters& counters() const { return counters_; }
+  const FrameStore& frames() const { return frames_; }
+  /// Not OK once the device has failed: then everything is refused with it, so that masters put their
+  /// replicas elsewhere.
+  const Status& device_status() const { return device_status_; }
+
+  void on_open(const Request& request);
+  void on_write(const Request& request);
+  void on_free(const Request& request);
+
+ private:
+  struct Key {
+    uint64_t master_id = 0;
+    uint64_t segment_id = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
+  struct Replica {
+    Key key;
+    uint32_t frame = 0;
+    uint32_t epoch = 0;
+    uint32_t capacity = 0;
+    uint32_t held = 0;        // bytes from offset 0
+    bool primary = false;
+    bool incomplete = false;  // a re-creation
+    bool closed = false;
+    bool length_written = false;  // the metadata tells the closed length
+  };
+  using Replicas = std::unordered_map<Key, Replica, KeyHash>;
+
+  Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
+  Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
+  Result<Replica*> take_frame(const wire::ReplicaOpenRequest& open);
+  Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open);
+  Status append(Replica& replica, uint32_t offset, ByteView bytes);
+  Status raise_epoch(Replica& replica, uint32_t epoch);
+  static FrameContent content_of(const Replica& replica, bool length_known);
+  Status describe(const Replica& replica);
+  void drop(Replicas::iterator it);
+  void answer_when_synced(const Request& request, const Key& key);
+  void complete(Replica& replica, const Request& request);
+  void answer(const ReplyHandle& handle, uint32_t held);
+  void refuse(const Request& request, const Status& status, uint32_t retry_after_us = 0);
+  void device_failed(const Status& status);
+  void mark_dirty();
+  void flush();
+  void write_closed_lengths(const std::vector<Key>& keys);
+
+  Transport& transport_;
+  FrameStore& frames_;
+  const ServerList& servers_;
+  Options options_;
+  Counters counters_;
+  Status device_status_;
+  Replicas replicas_;           // looked up, never iterated
+  std::vector<Key> just_closed_;  // since the last sync began
+  Timer flush_timer_;
+  bool dirty_ = false;
+  bool flushing_ = false;
+  bool stopping_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ramcloud

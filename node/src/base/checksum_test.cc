@@ -1,0 +1,43 @@
+#include "base/checksum.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/random.h"
+
+namespace ramcloud {
+namespace {
+
+TEST(Checksum, KnownVector) {
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // RFC 3720, appendix B.4
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+TEST(Checksum, ContinuesAcrossPieces) {
+  const std::string text = "the quick brown fox";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    EXPECT_EQ(crc32c(text.substr(cut), crc32c(text.substr(0, cut))), crc32c(text));
+  }
+}
+
+TEST(Checksum, FindsEveryFlippedByte) {
+  Random random(1);
+  std::string bytes(300, '\0');
+  for (auto& c : bytes) c = static_cast<char>(random.next());
+  const uint32_t seed = 77;
+  const uint32_t good = crc32c(bytes, seed);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string bad = bytes;
+    bad[i] = static_cast<char>(bad[i] ^ (1 + random.below(255)));
+    EXPECT_EQ(find_flipped_byte(bad, good, seed), i);
+  }
+}
+
+TEST(Checksum, NothingToFindInGoodOrHopelessBytes) {
+  EXPECT_EQ(find_flipped_byte("hello", crc32c("hello")), std::nullopt);
+  EXPECT_EQ(find_flipped_byte("hello", crc32c("HELlo")), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ramcloud

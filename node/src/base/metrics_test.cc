@@ -1,0 +1,47 @@
+#include "base/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ramcloud {
+namespace {
+
+TEST(Histogram, BucketsAreOrderedAndTight) {
+  int last = -1;
+  for (uint64_t ns = 0; ns < 100'000; ns = ns < 64 ? ns + 1 : ns + ns / 16) {
+    const int index = Histogram::index_of(ns);
+    EXPECT_GE(index, last);
+    EXPECT_GE(Histogram::upper_bound(index), ns);
+    EXPECT_LE(static_cast<double>(Histogram::upper_bound(index)), static_cast<double>(ns) * 1.126);
+    last = index;
+  }
+  EXPECT_LT(Histogram::index_of(~uint64_t{0}), Histogram::kBuckets);
+}
+
+TEST(Histogram, Quantiles) {
+  Histogram h;
+  EXPECT_EQ(h.quantile(0.5), 0u);
+  for (uint64_t i = 1; i <= 1000; ++i) h.record(i * 1000);
+  EXPECT_NEAR(static_cast<double>(h.quantile(0.5)), 500e3, 500e3 * 0.13);
+  EXPECT_NEAR(static_cast<double>(h.quantile(0.99)), 990e3, 990e3 * 0.13);
+  EXPECT_EQ(h.count(), 1000u);
+}
+
+TEST(Metrics, PrometheusText) {
+  MetricsRegistry registry;
+  registry.counter("ops_total", "Operations.", {{"op", "read"}}).add(3);
+  registry.counter("ops_total", "Operations.", {{"op", "write"}}).add(4);
+  registry.counter("ops_total", "Operations.", {{"op", "read"}}).add(1);
+  registry.gauge("free_bytes", "Free.", [] { return 12.5; });
+  registry.histogram("latency_seconds", "Latency.").record(1'500'000);
+  const std::string text = registry.text();
+  EXPECT_THAT(text, testing::HasSubstr("# TYPE ops_total counter\nops_total{op=\"read\"} 4\n"
+                                       "ops_total{op=\"write\"} 4\n"));
+  EXPECT_THAT(text, testing::HasSubstr("free_bytes 12.5\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_bucket{le=\"0.002\"} 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_bucket{le=\"0.001\"} 0\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_count 1\n"));
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,63 @@
+// A lock for short critical sections that never block. Yields the core after about a microsecond, so
+// that more threads than cores do no harm.
+#pragma once
+
+#include <atomic>
+
+#if defined(__clang__)
+#define RC_CAPABILITY(x) __attribute__((capability(x)))
+#define RC_SCOPED_CAPABILITY __attribute__((scoped_lockable))
+#define RC_GUARDED_BY(x) __attribute__((guarded_by(x)))
+#define RC_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
+#define RC_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
+#define RC_TRY_ACQUIRE(...) __attribute__((try_acquire_capability(__VA_ARGS__)))
+#define RC_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
+#define RC_NO_THREAD_SAFETY_ANALYSIS __attribute__((no_thread_safety_analysis))
+#else
+#define RC_CAPABILITY(x)
+#define RC_SCOPED_CAPABILITY
+#define RC_GUARDED_BY(x)
+#define RC_REQUIRES(...)
+#define RC_ACQUIRE(...)
+#define RC_TRY_ACQUIRE(...)
+#define RC_RELEASE(...)
+#define RC_NO_THREAD_SAFETY_ANALYSIS
+#endif
+
+namespace ramcloud {
+
+/// Words that different threads write stand on lines of their own.
+inline constexpr size_t kCacheLineBytes = 64;
+
+class RC_CAPABILITY("mutex") SpinLock {
+ public:
+  SpinLock() = default;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() RC_ACQUIRE() {
+    if (locked_.exchange(true, std::memory_order_acquire)) lock_slow();
+  }
+  bool try_lock() RC_TRY_ACQUIRE(true) {
+    return !locked_.load(std::memory_order_relaxed) &&
+           !locked_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() RC_RELEASE() { locked_.store(false, std::memory_order_release); }
+
+ private:
+  void lock_slow() RC_NO_THREAD_SAFETY_ANALYSIS;
+  std::atomic<bool> locked_{false};
+};
+
+class RC_SCOPED_CAPABILITY SpinGuard {
+ public:
+  explicit SpinGuard(SpinLock& lock) RC_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~SpinGuard() RC_RELEASE() { lock_.unlock(); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,24 @@
+// The exit codes of `ramcloud`: one table, from which --help and the conversions come.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace ramcloud::cli {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailed = 1,
+  kExitUsage = 2,
+  kExitNotFound = 3,
+  kExitUnavailable = 4,
+  kExitRefused = 5,
+  kExitIndeterminate = 6,
+};
+
+ExitCode exit_code_of(StatusCode code);
+/// The table as text, one code a line, for --help.
+std::string exit_codes_help();
+
+}  // namespace ramcloud::cli

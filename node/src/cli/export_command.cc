@@ -1,0 +1,97 @@
+// ramcloud export: a table as JSON lines.
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <ostream>
+
+#include "cli/output.h"
+#include "cli/record.h"
+#include "cli/scanner.h"
+
+namespace ramcloud::cli {
+namespace {
+
+struct ExportArguments {
+  std::string table;
+  std::string file = "-";
+  bool sort = false;
+};
+
+struct Line {
+  std::string key, text;
+};
+
+/// Writes the objects to `to`; the number of them, or what went wrong.
+Result<uint64_t> write_objects(Session& session, const ExportArguments& arguments,
+                               uint64_t table_id, std::ostream& to) {
+  Progress progress(session.err, session.err_is_terminal, "objects", 0, session.clock);
+  std::vector<Line> lines;
+  uint64_t count = 0;
+  const Status status = for_each_object(session, table_id, false, [&](const ScannedObject& object) {
+    std::string text = format_record(object.key, object.value);
+    if (arguments.sort) {
+      lines.push_back({std::string(object.key), std::move(text)});
+    } else {
+      to << text << '\n';
+    }
+    progress.update(0, ++count);
+    return to.good();
+  });
+  if (!status.ok()) return fail(status);
+  std::sort(lines.begin(), lines.end(),
+            [](const Line& a, const Line& b) { return a.key < b.key; });
+  for (const Line& line : lines) to << line.text << '\n';
+  to.flush();
+  if (!to.good()) return fail(StatusCode::kIoError, "the output cannot be written");
+  return count;
+}
+
+/// Into a file beside the target first: half an export must not look like a whole one.
+Result<uint64_t> write_file(Session& session, const ExportArguments& arguments,
+                            uint64_t table_id) {
+  const std::string part = arguments.file + ".part";
+  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+  if (!file) return fail(StatusCode::kIoError, "'" + part + "' cannot be created");
+  auto count = write_objects(session, arguments, table_id, file);
+  file.close();
+  if (count && file && std::rename(part.c_str(), arguments.file.c_str()) == 0) return count;
+  std::remove(part.c_str());
+  if (!count) return count;
+  return fail(StatusCode::kIoError, "'" + arguments.file + "' cannot be written");
+}
+
+int export_table(Session& session, const ExportArguments& arguments) {
+  auto table = open_table(session, arguments.table);
+  if (!table) return session.report(table.error());
+  auto count = arguments.file == "-"
+                   ? write_objects(session, arguments, table->table_id, session.out)
+                   : write_file(session, arguments, table->table_id);
+  if (!count) return session.report(count.error(), "table '" + arguments.table + "'");
+  session.err << fmt::format("exported {} objects\n", *count);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand("export", "Write all objects of a table as JSON lines");
+  command->add_option("TABLE", arguments->table, "The table")->required();
+  command->add_option("FILE", arguments->file, "Where to; - is standard output")
+      ->capture_default_str();
+  command->add_flag("--sort", arguments->sort,
+                    "Order by key bytes; holds the whole table in memory");
+  command->footer(
+      "The lines are what `ramcloud import` reads: key and value where the bytes are UTF-8 text,\n"
+      "else key_b64 and value_b64. Without --sort the order means nothing.\n\n"
+      "Examples:\n"
+      "  ramcloud export users users.jsonl\n"
+      "  ramcloud export users --sort | sha256sum\n");
+  needs_cluster(*command, session,
+                [&session, arguments] { return export_table(session, *arguments); });
+}
+
+}  // namespace ramcloud::cli

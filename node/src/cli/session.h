@@ -1,0 +1,76 @@
+// What all commands share: the global options, where to write, and the client.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "cli/exit_codes.h"
+#include "client/blocking_client.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ramcloud::cli {
+
+enum class OutputFormat : uint8_t { kTable, kJson };
+
+struct Session {
+  Session(std::istream& input, std::ostream& output, std::ostream& errors)
+      : in(input), out(output), err(errors) {}
+
+  std::istream& in;
+  std::ostream& out;  // data only
+  std::ostream& err;  // everything else
+  bool err_is_terminal = false;
+
+  std::string cluster;         // --cluster or RAMCLOUD_CLUSTER
+  std::string timeout = "30s"; // --timeout
+  OutputFormat format = OutputFormat::kTable;
+  SystemClock clock;
+
+  /// Set by the command that was chosen; run after all options are known to be good.
+  std::function<int()> action;
+
+  bool json() const { return format == OutputFormat::kJson; }
+  Duration timeout_duration() const;
+  /// Connects on first use. Only after the options were checked (main.cc does).
+  BlockingClient& client();
+  ClientCore& core() { return client().core(); }
+
+  /// Says on err what went wrong, with the context in front, and gives the exit code for it.
+  int report(const Status& status, std::string_view context = {});
+  int usage_error(std::string_view message);
+
+ private:
+  std::unique_ptr<BlockingClient> client_;
+};
+
+/// A command that needs the cluster: checks --cluster and --timeout, then runs `action`.
+void needs_cluster(CLI::App& command, Session& session, std::function<int()> action);
+/// One that does not.
+void runs(CLI::App& command, Session& session, std::function<int()> action);
+
+// One function a file of commands.
+void add_table_commands(CLI::App& app, Session& session);
+void add_object_commands(CLI::App& app, Session& session);
+void add_scan_command(CLI::App& app, Session& session);
+void add_import_command(CLI::App& app, Session& session);
+void add_export_command(CLI::App& app, Session& session);
+void add_status_commands(CLI::App& app, Session& session);
+void add_replica_commands(CLI::App& app, Session& session);
+void add_bench_command(CLI::App& app, Session& session);
+void add_completion_command(CLI::App& app, Session& session);
+
+/// Parses the arguments (argv[0] is the program) and runs the command: what main() returns.
+int run_cli(int argc, const char* const* argv, Session& session);
+
+/// The table's id; NOT_FOUND names it.
+Result<wire::TableInfo> open_table(Session& session, const std::string& name);
+
+}  // namespace ramcloud::cli

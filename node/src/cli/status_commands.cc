@@ -1,0 +1,217 @@
+// ramcloud status|servers|tablets: the cluster as the coordinator sees it, by its admin API.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/text.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "cli/table_view.h"
+#include "coordinator/admin_client.h"
+
+namespace ramcloud::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Learns the admin address from the data address, and asks there.
+template <typename Ask>
+auto ask_admin(Session& session, Ask ask) -> decltype(ask(std::declval<AdminClient&>())) {
+  auto info = session.client().run(session.core().cluster_info());
+  if (!info) return fail(std::move(info.error()));
+  auto address = parse_host_port(info->admin_address);
+  if (!address) {
+    return fail(StatusCode::kUnavailable,
+                fmt::format("the coordinator gives no admin address that can be used ('{}')",
+                            info->admin_address));
+  }
+  constexpr Duration kForEver = std::chrono::hours(24);
+  const Duration timeout = session.timeout_duration();
+  AdminClient admin(*address, timeout > Duration::zero() ? timeout : kForEver);
+  return ask(admin);
+}
+
+std::string dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+const char* state_name(wire::ServerState state) {
+  switch (state) {
+    case wire::ServerState::kUp:
+      return "UP";
+    case wire::ServerState::kCrashed:
+      return "CRASHED";
+    case wire::ServerState::kRemoved:
+      return "REMOVED";
+  }
+  return "UNKNOWN";
+}
+
+bool fully_replicated(const ReplicationSummary& replication) {
+  return replication.segments_under_replicated == 0 &&
+         replication.segments_fully_replicated == replication.segments;
+}
+
+/// "every segment has its 2 replicas (12 of 12)".
+std::string replication_text(const ReplicationSummary& replication) {
+  if (fully_replicated(replication)) {
+    return fmt::format("every segment has its {} replicas ({} of {})", replication.replicas_wanted,
+                       replication.segments_fully_replicated, replication.segments);
+  }
+  return fmt::format("{} of {} segments have their {} replicas, {} bytes wait",
+                     replication.segments_fully_replicated, replication.segments,
+                     replication.replicas_wanted, with_thousands(replication.unreplicated_bytes));
+}
+
+ordered_json to_json(const ClusterStatus& status) {
+  const ReplicationSummary& replication = status.replication;
+  return {
+      {"cluster_name", status.cluster_name},
+      {"cluster_uuid", status.cluster_uuid},
+      {"version", status.version},
+      {"term", status.term},
+      {"revision", status.revision},
+      {"health", status.health},
+      {"reasons", status.reasons},
+      {"servers_up", status.servers_up},
+      {"servers_crashed", status.servers_crashed},
+      {"tables", status.tables},
+      {"tablets", status.tablets},
+      {"tablets_unavailable", status.tablets_unavailable},
+      {"masters_with_tablets", status.masters_with_tablets},
+      {"replication",
+       {{"replicas_wanted", replication.replicas_wanted},
+        {"segments", replication.segments},
+        {"segments_fully_replicated", replication.segments_fully_replicated},
+        {"segments_under_replicated", replication.segments_under_replicated},
+        {"unreplicated_bytes", replication.unreplicated_bytes},
+        {"all_segments_replicated", fully_replicated(replication)}}},
+      {"objects", status.objects},
+      {"log_bytes_used", status.log_bytes_used},
+      {"log_bytes_total", status.log_bytes_total},
+  };
+}
+
+void print_status(Session& session, const ClusterStatus& status) {
+  const auto line = [&](const char* name, const std::string& text) {
+    session.out << fmt::format("{:<13}{}\n", name, text);
+  };
+  line("cluster", fmt::format("{} ({})", printable(status.cluster_name), status.cluster_uuid));
+  line("health", status.health);
+  for (const std::string& reason : status.reasons) line("", printable(reason));
+  line("version", fmt::format("{}, term {}", status.version, status.term));
+  line("servers", fmt::format("{} up, {} crashed", status.servers_up, status.servers_crashed));
+  line("tables", fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables,
+                             status.tablets, status.masters_with_tablets,
+                             status.tablets_unavailable));
+  line("objects", with_thousands(status.objects));
+  line("memory", fmt::format("{} of {} in use", format_size(status.log_bytes_used),
+                             format_size(status.log_bytes_total)));
+  line("replication", replication_text(status.replication));
+}
+
+int status(Session& session, bool check) {
+  auto status = ask_admin(session, [](AdminClient& admin) { return admin.status(); });
+  if (!status) return session.report(status.error());
+  if (session.json()) {
+    session.out << dump(to_json(*status)) << '\n';
+  } else {
+    print_status(session, *status);
+  }
+  const bool good = status->health == health_name(Health::kHealthy);
+  return check && !good ? kExitFailed : kExitOk;
+}
+
+ordered_json to_json(const ServerView& server) {
+  const wire::ServerStats& stats = server.stats;
+  return {
+      {"id", server.id},
+      {"name", server.name},
+      {"state", state_name(server.state)},
+      {"state_reason", server.state_reason},
+      {"locator", server.locator},
+      {"locator_outside", server.locator_outside},
+      {"http_address", server.http_address},
+      {"failure_domain", server.failure_domain},
+      {"version", server.version},
+      {"enlisted_at_ms", server.enlisted_at_ms},
+      {"log_bytes_total", stats.log_bytes_total},
+      {"log_bytes_used", stats.log_bytes_used},
+      {"objects", stats.objects},
+      {"tablets", stats.tablets},
+      {"segments", stats.segments},
+      {"segments_fully_replicated", stats.segments_fully_replicated},
+      {"segments_under_replicated", stats.segments_under_replicated},
+      {"unreplicated_bytes", stats.unreplicated_bytes},
+      {"replicas_wanted", stats.replicas_wanted},
+      {"backup_frames_total", stats.frames_total},
+      {"backup_frames_used", stats.frames_used},
+      {"backup_frames_quarantined", stats.frames_quarantined},
+      {"reads", stats.reads},
+      {"writes", stats.writes},
+      {"deletes", stats.deletes},
+  };
+}
+
+int servers(Session& session) {
+  auto servers = ask_admin(session, [](AdminClient& admin) { return admin.servers(); });
+  if (!servers) return session.report(servers.error());
+  if (session.json()) {
+    ordered_json list = ordered_json::array();
+    for (const ServerView& server : *servers) list.push_back(to_json(server));
+    session.out << dump(list) << '\n';
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ServerView& server : *servers) {
+    const wire::ServerStats& stats = server.stats;
+    rows.push_back({std::to_string(server.id), printable(server.name), state_name(server.state),
+                    server.locator, printable(server.failure_domain),
+                    std::to_string(stats.tablets), with_thousands(stats.objects),
+                    fmt::format("{} / {}", format_size(stats.log_bytes_used),
+                                format_size(stats.log_bytes_total)),
+                    fmt::format("{} / {}", stats.segments_fully_replicated, stats.segments),
+                    fmt::format("{} / {}", stats.frames_used, stats.frames_total)});
+  }
+  print_table(session.out,
+              {"ID", "NAME", "STATE", "LOCATOR", "DOMAIN", "TABLETS", "OBJECTS", "MEMORY",
+               "REPLICATED", "FRAMES"},
+              rows);
+  return kExitOk;
+}
+
+/// By the data protocol: the tablets' locators are those for the side this client is on.
+int tablets(Session& session, const std::string& name) {
+  if (!name.empty()) {
+    auto table = open_table(session, name);
+    if (!table) return session.report(table.error());
+    print_tablets(session, {*table});
+    return kExitOk;
+  }
+  auto tables = session.client().run(session.core().list_tables());
+  if (!tables) return session.report(tables.error());
+  print_tablets(session, *tables);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_status_commands(CLI::App& app, Session& session) {
+  auto check = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("status", "Show the cluster: health, servers, tables, replication");
+  command->add_flag("--check", *check, "Exit with 1 unless the cluster is HEALTHY");
+  needs_cluster(*command, session, [&session, check] { return status(session, *check); });
+
+  command = app.add_subcommand("servers", "List the servers");
+  needs_cluster(*command, session, [&session] { return servers(session); });
+
+  auto table = std::make_shared<std::string>();
+  command = app.add_subcommand("tablets", "List tablets and the servers that have them");
+  command->add_option("TABLE", *table, "Only those of this table");
+  needs_cluster(*command, session, [&session, table] { return tablets(session, *table); });
+}
+
+}  // namespace ramcloud::cli

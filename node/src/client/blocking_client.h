@@ -1,0 +1,61 @@
+// A client with a reactor and a TCP transport of its own, driven by whoever waits for a result: what
+// the public API and the command line stand on.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/core.h"
+#include "runtime/epoll_source.h"
+#include "runtime/reactor.h"
+#include "runtime/task.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace ramcloud {
+
+/// "host:port[,host:port…]" as TCP locators; INVALID_ARGUMENT names what is wrong.
+Result<std::vector<Locator>> parse_cluster(std::string_view cluster);
+
+class BlockingClient {
+ public:
+  struct Options {
+    std::vector<Locator> coordinators;
+    Duration timeout = 30s;
+    Duration poll_for = 50us;
+  };
+  explicit BlockingClient(Options options);
+  ~BlockingClient();
+  BlockingClient(const BlockingClient&) = delete;
+  BlockingClient& operator=(const BlockingClient&) = delete;
+
+  ClientCore& core() { return core_; }
+  Reactor& reactor() { return reactor_; }
+
+  /// Runs one task to its end. Not from inside a task.
+  template <typename T>
+  T run(Task<T> task) {
+    std::optional<T> result;
+    TaskScope scope(reactor_);
+    // Started by the reactor, whose time may stand still since it last turned.
+    reactor_.defer([&] { scope.spawn(keep(std::move(task), result)); });
+    reactor_.run_until([&] { return result.has_value(); });
+    return std::move(*result);
+  }
+
+ private:
+  template <typename T>
+  static Task<void> keep(Task<T> task, std::optional<T>& result) {
+    result.emplace(co_await std::move(task));
+  }
+
+  SystemClock clock_;
+  EpollSource events_;
+  Reactor reactor_;
+  TcpTransport transport_;
+  ClientCore core_;
+};
+
+}  // namespace ramcloud

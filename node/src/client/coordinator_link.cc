@@ -1,0 +1,101 @@
+#include "client/coordinator_link.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "client/back_off.h"
+#include "client/outcome.h"
+
+namespace ramcloud {
+
+std::optional<Locator> leader_in(std::string_view message, std::string_view transport) {
+  while (!message.empty()) {
+    const size_t end = std::min(message.find_first_of(" \t\n'\""), message.size());
+    std::string_view word = message.substr(0, end);
+    message.remove_prefix(std::min(end + 1, message.size()));
+    while (!word.empty() && (word.back() == ',' || word.back() == '.' || word.back() == ';')) {
+      word.remove_suffix(1);
+    }
+    if (auto locator = parse_locator(word)) return *locator;
+    if (auto address = parse_host_port(word)) return Locator{std::string(transport), *address};
+  }
+  return std::nullopt;
+}
+
+CoordinatorLink::CoordinatorLink(RpcClient& rpc, std::vector<Locator> coordinators)
+    : rpc_(rpc), coordinators_(std::move(coordinators)) {}
+
+std::string CoordinatorLink::addresses() const {
+  std::string text;
+  for (const Locator& locator : coordinators_) {
+    if (!text.empty()) text += ", ";
+    text += locator.address.to_string();
+  }
+  return text;
+}
+
+void CoordinatorLink::try_another() {
+  redirected_.reset();
+  current_ = (current_ + 1) % coordinators_.size();
+}
+
+void CoordinatorLink::follow_redirect(const std::string& message) {
+  auto leader = leader_in(message, coordinators_.front().transport);
+  if (!leader || *leader == target()) return try_another();
+  const auto known = std::find(coordinators_.begin(), coordinators_.end(), *leader);
+  if (known == coordinators_.end()) {
+    redirected_ = std::move(leader);
+    return;
+  }
+  redirected_.reset();
+  current_ = static_cast<size_t>(known - coordinators_.begin());
+}
+
+Task<Result<std::string>> CoordinatorLink::call(wire::Opcode opcode, std::string body,
+                                                Repeat repeat, Time deadline) {
+  BackOff back_off;
+  Status last(StatusCode::kUnavailable, "not asked yet");
+  for (int attempt = 0;; ++attempt) {
+    const Locator asked = target();
+    const Time until = repeat == Repeat::kSafe
+                           ? std::min(deadline, rpc_.reactor().now() + attempt_timeout(attempt))
+                           : deadline;
+    RpcReply reply = co_await rpc_.call(asked, 0, opcode, body, until);
+    if (reply.ok()) co_return std::move(reply.body);
+
+    const StatusCode code = reply.status.code();
+    Duration wait{};
+    switch (outcome_of(code)) {
+      case Outcome::kFinal:
+        co_return fail(std::move(reply.status));
+      case Outcome::kMaybeDone:
+        if (repeat == Repeat::kUnsafe) {
+          co_return fail(StatusCode::kIndeterminate,
+                         fmt::format("coordinator {}: the reply was lost ({}); it may or may not "
+                                     "have happened",
+                                     asked.address.to_string(), reply.status.to_string()));
+        }
+        if (target() == asked) try_another();
+        break;
+      case Outcome::kNotDone:
+        if (code == StatusCode::kNotLeader) {
+          if (target() == asked) follow_redirect(reply.status.message());
+        } else if (code == StatusCode::kRetry) {
+          wait = std::chrono::microseconds(reply.retry_after_us);
+        } else if (target() == asked) {
+          try_another();
+        }
+        break;
+    }
+    last = std::move(reply.status);
+    wait = back_off.next(rpc_.reactor().random(), wait);
+    if (deadline - rpc_.reactor().now() <= wait) break;
+    co_await rpc_.reactor().sleep(wait);
+  }
+  co_return fail(StatusCode::kUnavailable,
+                 fmt::format("no leading coordinator answered in time at {}; the last said: {}",
+                             addresses(), last.to_string()));
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,58 @@
+// The way to the coordinator: a list of addresses of which one leads. Each is tried in turn; a standby
+// says who leads (NOT_LEADER), and that one is asked next.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "rpc/rpc.h"
+#include "runtime/task.h"
+
+namespace ramcloud {
+
+/// Whether a call may be sent again when its reply was lost.
+enum class Repeat : uint8_t { kSafe, kUnsafe };
+
+class CoordinatorLink {
+ public:
+  /// At least one address.
+  CoordinatorLink(RpcClient& rpc, std::vector<Locator> coordinators);
+
+  /// Calls the leader, trying again until the deadline. Errors: what the leader answered;
+  /// UNAVAILABLE naming the addresses when none led in time; INDETERMINATE when the reply of a call
+  /// that must not be repeated was lost.
+  Task<Result<std::string>> call(wire::Opcode opcode, std::string body, Repeat repeat,
+                                 Time deadline);
+
+  template <typename Reply, typename Request>
+  Task<Result<Reply>> call(wire::Opcode opcode, Request request, Repeat repeat, Time deadline) {
+    auto body = co_await call(opcode, wire::encode(request), repeat, deadline);
+    if (!body) co_return fail(std::move(body.error()));
+    Reply reply;
+    if (!wire::decode(*body, reply)) {
+      co_return fail(StatusCode::kProtocolError, "the coordinator's reply does not decode");
+    }
+    co_return reply;
+  }
+
+  /// "a:1, b:2".
+  std::string addresses() const;
+
+ private:
+  const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }
+  void follow_redirect(const std::string& message);
+  void try_another();
+
+  RpcClient& rpc_;
+  std::vector<Locator> coordinators_;
+  size_t current_ = 0;
+  std::optional<Locator> redirected_;  // named by a standby, not in our list
+};
+
+/// Finds the leader in the text of a NOT_LEADER error: a word that is a locator or host:port.
+std::optional<Locator> leader_in(std::string_view message, std::string_view transport);
+
+}  // namespace ramcloud

@@ -1,0 +1,417 @@
+#include "client/core.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "client/outcome.h"
+
+namespace ramcloud {
+namespace {
+
+template <typename Request>
+std::string body_of(const Request& request, ByteView key, ByteView value = {}) {
+  std::string body;
+  body.reserve(sizeof request + key.size() + value.size());
+  body.append(bytes_of(request)).append(key).append(value);
+  return body;
+}
+
+/// What the caller gets when the deadline came before an answer.
+Status out_of_time(const Status& last, const std::string& where) {
+  const StatusCode code =
+      last == StatusCode::kRetry ? StatusCode::kDeadlineExceeded : StatusCode::kUnavailable;
+  return {code, fmt::format("{}: no answer in time; the last attempt said: {}", where,
+                            last.to_string())};
+}
+
+/// A failure that a new tablet map may cure. The first lost or refused connection is just made anew:
+/// most often the server is still there.
+bool wants_new_map(StatusCode code, int attempt) {
+  switch (code) {
+    case StatusCode::kRetry:
+      return false;
+    case StatusCode::kConnectionLost:
+    case StatusCode::kDeadlineExceeded:
+      return attempt > 0;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Status check_key(ByteView key) {
+  if (!key.empty() && key.size() <= wire::kMaxKeyBytes) return {};
+  return {StatusCode::kInvalidArgument,
+          fmt::format("key: it has {} bytes; accepted are 1 to {}", key.size(), wire::kMaxKeyBytes)};
+}
+
+Status check_value(ByteView value) {
+  if (value.size() <= wire::kMaxValueBytes) return {};
+  return {StatusCode::kInvalidArgument, fmt::format("value: it has {} bytes; accepted are 0 to {}",
+                                                    value.size(), wire::kMaxValueBytes)};
+}
+
+Status check_table_name(ByteView name) {
+  if (!name.empty() && name.size() <= wire::kMaxTableNameBytes) return {};
+  return {StatusCode::kInvalidArgument,
+          fmt::format("table name: it has {} bytes; accepted are 1 to {}", name.size(),
+                      wire::kMaxTableNameBytes)};
+}
+
+// ---- scan pages ---------------------------------------------------------------------------------
+
+Result<ScanPage> ScanPage::parse(std::string body, bool keys_only) {
+  ScanPage page;
+  const auto bad = [] {
+    return fail(StatusCode::kProtocolError, "the server's page of objects does not decode");
+  };
+  if (body.size() < sizeof(wire::EnumerateReply)) return bad();
+  page.header_ = load<wire::EnumerateReply>(body.data());
+  page.body_ = std::move(body);
+  page.offset_ = sizeof(wire::EnumerateReply);
+  page.left_ = page.header_.count;
+  page.keys_only_ = keys_only;
+  // Once through, so that next() cannot fail.
+  ScanPage probe = page;
+  for (uint32_t i = 0; i < page.header_.count; ++i) {
+    const size_t left = probe.body_.size() - probe.offset_;
+    if (left < sizeof(wire::EnumeratedObject)) return bad();
+    const auto object = load<wire::EnumeratedObject>(probe.body_.data() + probe.offset_);
+    const uint64_t bytes =
+        sizeof object + object.key_length + (keys_only ? 0 : uint64_t{object.value_length});
+    if (bytes > left) return bad();
+    probe.offset_ += bytes;
+  }
+  if (probe.offset_ != probe.body_.size()) return bad();
+  return page;
+}
+
+bool ScanPage::next(ScannedObject& object) {
+  if (left_ == 0) return false;
+  --left_;
+  const auto header = load<wire::EnumeratedObject>(body_.data() + offset_);
+  offset_ += sizeof header;
+  const ByteView all(body_);
+  object.version = header.version;
+  object.value_length = header.value_length;
+  object.key = all.substr(offset_, header.key_length);
+  offset_ += header.key_length;
+  object.value = keys_only_ ? ByteView() : all.substr(offset_, header.value_length);
+  offset_ += object.value.size();
+  return true;
+}
+
+// ---- tables -------------------------------------------------------------------------------------
+
+ClientCore::ClientCore(Reactor& reactor, Transport& transport, Options options)
+    : options_(std::move(options)),
+      rpc_(reactor, transport),
+      coordinator_(rpc_, options_.coordinators),
+      background_(reactor) {}
+
+ClientCore::~ClientCore() = default;
+
+Time ClientCore::deadline() const {
+  if (options_.timeout <= Duration::zero()) return kNever;
+  // Not reactor.now(): a client that drives its own reactor may not have turned it for long.
+  return const_cast<RpcClient&>(rpc_).reactor().clock().now() + options_.timeout;
+}
+
+Task<Result<wire::ClusterInfo>> ClientCore::cluster_info() {
+  const Time until = deadline();
+  co_return co_await coordinator_.call<wire::ClusterInfo>(wire::Opcode::kGetClusterInfo,
+                                                          wire::Empty{}, Repeat::kSafe, until);
+}
+
+/// Learns which cluster this is, once: a server at a re-used address that belongs to another cluster
+/// is refused from then on.
+Task<Status> ClientCore::introduce(Time until) {
+  if (introduced_) co_return Status{};
+  auto info = co_await coordinator_.call<wire::ClusterInfo>(wire::Opcode::kGetClusterInfo,
+                                                            wire::Empty{}, Repeat::kSafe, until);
+  if (!info) co_return info.error();
+  rpc_.set_cluster_uuid(info->cluster_uuid);
+  introduced_ = true;
+  co_return Status{};
+}
+
+Task<Result<wire::TableInfo>> ClientCore::create_table(std::string name, uint32_t span) {
+  if (Status bad = check_table_name(name); !bad.ok()) co_return fail(std::move(bad));
+  const Time until = deadline();
+  if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
+  auto table = co_await coordinator_.call<wire::TableInfo>(
+      wire::Opcode::kCreateTable, wire::CreateTableRequest{std::move(name), span}, Repeat::kSafe,
+      until);
+  if (!table) co_return fail(std::move(table.error()));
+  if (Status status = map_.update(*table); !status.ok()) co_return fail(std::move(status));
+  co_return std::move(*table);
+}
+
+Task<Result<wire::TableInfo>> ClientCore::open_table(std::string name) {
+  if (Status bad = check_table_name(name); !bad.ok()) co_return fail(std::move(bad));
+  const Time until = deadline();
+  if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
+  auto table = co_await coordinator_.call<wire::TableInfo>(
+      wire::Opcode::kGetTable, wire::GetTableRequest{std::move(name), 0}, Repeat::kSafe, until);
+  if (!table) co_return fail(std::move(table.error()));
+  if (Status status = map_.update(*table); !status.ok()) co_return fail(std::move(status));
+  co_return std::move(*table);
+}
+
+Task<Result<std::vector<wire::TableInfo>>> ClientCore::list_tables() {
+  const Time until = deadline();
+  if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
+  auto reply = co_await coordinator_.call<wire::ListTablesReply>(
+      wire::Opcode::kListTables, wire::Empty{}, Repeat::kSafe, until);
+  if (!reply) co_return fail(std::move(reply.error()));
+  co_return std::move(reply->tables);
+}
+
+Task<Status> ClientCore::drop_table(std::string name) {
+  if (Status bad = check_table_name(name); !bad.ok()) co_return bad;
+  const Time until = deadline();
+  if (Status status = co_await introduce(until); !status.ok()) co_return status;
+  auto reply = co_await coordinator_.call<wire::Empty>(
+      wire::Opcode::kDropTable, wire::DropTableRequest{std::move(name)}, Repeat::kUnsafe, until);
+  co_return reply ? Status{} : std::move(reply.error());
+}
+
+// ---- the tablet map -----------------------------------------------------------------------------
+
+/// One question for a table's tablets, on behalf of all who want to know meanwhile.
+struct ClientCore::Refresh {
+  std::vector<std::shared_ptr<Event>> waiters;
+  bool done = false;
+  Status result;
+};
+
+Task<void> ClientCore::run_refresh(uint64_t table_id, std::shared_ptr<Refresh> refresh, Time until) {
+  Status status = co_await introduce(until);
+  if (status.ok()) {
+    auto table = co_await coordinator_.call<wire::TableInfo>(
+        wire::Opcode::kGetTable, wire::GetTableRequest{{}, table_id}, Repeat::kSafe, until);
+    status = table ? map_.update(*table) : std::move(table.error());
+    if (status == StatusCode::kNotFound) map_.erase(table_id);
+  }
+  refresh->result = std::move(status);
+  refresh->done = true;
+  refreshing_.erase(table_id);
+  for (const auto& waiter : refresh->waiters) waiter->set();
+}
+
+Task<Status> ClientCore::refresh(uint64_t table_id, Time until) {
+  auto& slot = refreshing_[table_id];
+  const bool first = slot == nullptr;
+  if (first) slot = std::make_shared<Refresh>();
+  const std::shared_ptr<Refresh> running = slot;
+  auto done = std::make_shared<Event>(reactor());
+  running->waiters.push_back(done);
+  if (first) background_.spawn(run_refresh(table_id, running, until));
+
+  Timer alarm(reactor(), [&done] { done->set(); });
+  if (until != kNever) alarm.start_at(until);
+  co_await *done;
+  if (running->done) co_return running->result;
+  co_return Status(StatusCode::kUnavailable,
+                   fmt::format("no coordinator answered in time at {}", coordinator_.addresses()));
+}
+
+/// The place of a hash, from a map of a generation above `newer_than` if the coordinator can be
+/// asked; while it cannot, what is known still serves.
+Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t hash,
+                                                     uint64_t newer_than, Time until) {
+  const TabletMap::Table* table = map_.find(table_id);
+  if (table == nullptr || table->generation <= newer_than) {
+    const bool known = table != nullptr;
+    const Time patience =
+        known ? std::min(until, reactor().now() + attempt_timeout(0)) : until;
+    Status status = co_await refresh(table_id, patience);
+    table = map_.find(table_id);
+    if (status == StatusCode::kNotFound) {
+      co_return fail(StatusCode::kNotFound, fmt::format("table {} does not exist", table_id));
+    }
+    if (table == nullptr) {
+      if (status.ok()) status = Status(StatusCode::kUnavailable, "the table was dropped meanwhile");
+      co_return fail(std::move(status));
+    }
+  }
+  co_return Located{TabletMap::place_of(*table, hash), table->name, table->generation};
+}
+
+// ---- calls to tablets ---------------------------------------------------------------------------
+
+/// One try. A call that must not be repeated goes only over a connection that stands: otherwise a
+/// silent address would make it INDETERMINATE although nothing was ever sent.
+Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, int number,
+                                   Time deadline) {
+  const Time short_deadline = std::min(deadline, reactor().now() + attempt_timeout(number));
+  if (call.repeat == Repeat::kSafe) {
+    co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body,
+                                 short_deadline);
+  }
+  if (rpc_.session(place.locator, place.server_id)->peer_server_id() == 0) {
+    RpcReply pong = co_await rpc_.call(place.locator, place.server_id, wire::Opcode::kPing, {},
+                                       short_deadline);
+    const Outcome outcome = pong.ok() ? Outcome::kFinal : outcome_of(pong.status.code());
+    if (outcome != Outcome::kFinal) {
+      pong.status = Status(StatusCode::kUnavailable,
+                           "no connection to the server: " + pong.status.to_string());
+      co_return pong;
+    }
+  }
+  co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline);
+}
+
+Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call, Time deadline) {
+  if (!call.refused.ok()) co_return fail(std::move(call.refused));
+  BackOff back_off;
+  uint64_t newer_than = 0;
+  for (int number = 0;; ++number) {
+    auto located = co_await locate(call.table_id, call.hash, newer_than, deadline);
+    if (!located) co_return fail(std::move(located.error()));
+    const Place& place = located->place;
+    const auto where = [&] {
+      return fmt::format("table '{}' (id {}), {}", located->table_name, call.table_id,
+                         describe(place));
+    };
+    if (call.only_server_id != 0 && place.server_id != call.only_server_id) {
+      co_return fail(StatusCode::kUnavailable,
+                     where() + ": the tablet moved during the scan; start the scan again");
+    }
+
+    RpcReply reply;
+    if (place.reachable()) {
+      reply = co_await attempt(place, call, number, deadline);
+      if (reply.ok()) co_return TabletReply{std::move(reply.body), place.server_id};
+      const Outcome outcome = outcome_of(reply.status.code());
+      if (outcome == Outcome::kFinal) co_return fail(std::move(reply.status));
+      if (outcome == Outcome::kMaybeDone && call.repeat == Repeat::kUnsafe) {
+        co_return fail(StatusCode::kIndeterminate,
+                       fmt::format("{}: the reply was lost ({}); it may or may not have happened",
+                                   where(), reply.status.to_string()));
+      }
+    } else {
+      reply.status = place.state == wire::TabletState::kCreating
+                         ? Status(StatusCode::kUnavailable, "the tablet is being created")
+                         : Status(StatusCode::kUnavailable, "the server of the tablet is dead");
+    }
+    if (wants_new_map(reply.status.code(), number)) newer_than = located->generation;
+    const Duration wait =
+        back_off.next(reactor().random(), std::chrono::microseconds(reply.retry_after_us));
+    if (deadline - reactor().now() <= wait) co_return fail(out_of_time(reply.status, where()));
+    co_await reactor().sleep(wait);
+  }
+}
+
+// ---- objects ------------------------------------------------------------------------------------
+
+ClientCore::TabletCall ClientCore::data_call(wire::Opcode opcode, Repeat repeat, uint64_t table_id,
+                                             ByteView key) {
+  TabletCall call{.table_id = table_id, .opcode = opcode, .repeat = repeat, .body = {}, .refused = {}};
+  call.refused = check_key(key);
+  if (call.refused.ok()) call.hash = key_hash(table_id, key);
+  return call;
+}
+
+Task<Result<ReadResult>> ClientCore::read(uint64_t table_id, ByteView key,
+                                          wire::RejectRules reject) {
+  TabletCall call = data_call(wire::Opcode::kRead, Repeat::kSafe, table_id, key);
+  if (call.refused.ok()) {
+    const wire::ReadRequest request{
+        table_id, reject, static_cast<uint16_t>(key.size()), {}};
+    call.body = body_of(request, key);
+  }
+  return read_reply(std::move(call));
+}
+
+Task<Result<ReadResult>> ClientCore::read_reply(TabletCall call) {
+  const Time until = deadline();
+  auto reply = co_await call_tablet(std::move(call), until);
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (reply->body.size() >= sizeof(wire::ReadReply)) {
+    const auto header = load<wire::ReadReply>(reply->body.data());
+    if (reply->body.size() - sizeof header == header.value_length) {
+      reply->body.erase(0, sizeof header);
+      co_return ReadResult{header.version, std::move(reply->body)};
+    }
+  }
+  co_return fail(StatusCode::kProtocolError, "the server's reply to a read does not decode");
+}
+
+/// Write and delete answer alike: a version.
+Task<Result<uint64_t>> ClientCore::version_of(TabletCall call) {
+  static_assert(sizeof(wire::WriteReply) == sizeof(wire::DeleteReply));
+  const Time until = deadline();
+  auto reply = co_await call_tablet(std::move(call), until);
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (reply->body.size() != sizeof(wire::WriteReply)) {
+    co_return fail(StatusCode::kIndeterminate,
+                   "the server's reply does not decode; it may or may not have happened");
+  }
+  co_return load<wire::WriteReply>(reply->body.data()).version;
+}
+
+Task<Result<uint64_t>> ClientCore::write(uint64_t table_id, ByteView key, ByteView value,
+                                         wire::RejectRules reject) {
+  TabletCall call = data_call(wire::Opcode::kWrite, Repeat::kUnsafe, table_id, key);
+  if (call.refused.ok()) call.refused = check_value(value);
+  if (call.refused.ok()) {
+    const wire::WriteRequest request{table_id, reject, static_cast<uint32_t>(value.size()),
+                                     static_cast<uint16_t>(key.size()), 0};
+    call.body = body_of(request, key, value);
+  }
+  return version_of(std::move(call));
+}
+
+Task<Result<uint64_t>> ClientCore::remove(uint64_t table_id, ByteView key,
+                                          wire::RejectRules reject) {
+  TabletCall call = data_call(wire::Opcode::kDelete, Repeat::kUnsafe, table_id, key);
+  if (call.refused.ok()) {
+    const wire::DeleteRequest request{
+        table_id, reject, static_cast<uint16_t>(key.size()), {}};
+    call.body = body_of(request, key);
+  }
+  return version_of(std::move(call));
+}
+
+Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& position,
+                                             bool keys_only, uint32_t page_bytes) {
+  if (position.done) co_return ScanPage{};
+  const wire::EnumerateRequest request{table_id, position.start_hash, position.cursor, page_bytes,
+                                       keys_only ? 1u : 0u};
+  TabletCall call{.table_id = table_id,
+                  .hash = position.start_hash,
+                  .opcode = wire::Opcode::kEnumerate,
+                  .body = body_of(request, {}),
+                  .refused = {},
+                  .only_server_id = position.server_id};
+  const Time until = deadline();
+  auto reply = co_await call_tablet(std::move(call), until);
+  if (!reply) co_return fail(std::move(reply.error()));
+  auto page = ScanPage::parse(std::move(reply->body), keys_only);
+  if (!page) co_return page;
+
+  const wire::EnumerateReply& header = page->header();
+  if (header.done != 0) {
+    if (header.tablet_end < position.start_hash) {
+      co_return fail(StatusCode::kProtocolError, "the server's tablet ends before it starts");
+    }
+    position.done = header.tablet_end == ~uint64_t{0};
+    position.start_hash = header.tablet_end + 1;
+    position.cursor = 0;
+    position.server_id = 0;
+  } else {
+    if (header.next_cursor == position.cursor && header.count == 0) {
+      co_return fail(StatusCode::kProtocolError, "the server's scan does not move on");
+    }
+    position.cursor = header.next_cursor;
+    position.server_id = reply->server_id;
+  }
+  co_return page;
+}
+
+}  // namespace ramcloud

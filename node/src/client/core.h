@@ -1,0 +1,149 @@
+// The client's core: every operation as a Task on any reactor and transport. The public blocking API
+// (client.cc), the command line and the simulation all run this code.
+//
+// What is repeated and what is not (docs/formats.md, "Retries"): a call that was certainly not
+// executed is tried again until its deadline, with a new tablet map where that may help. One that
+// may have been executed is tried again only if doing it twice does no harm; otherwise it ends as
+// INDETERMINATE. When the deadline comes, the error names the table, the tablet and its server.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/back_off.h"
+#include "client/coordinator_link.h"
+#include "client/tablet_map.h"
+#include "rpc/rpc.h"
+#include "runtime/reactor.h"
+#include "runtime/task.h"
+#include "wire/control_messages.h"
+#include "wire/data_messages.h"
+
+namespace ramcloud {
+
+struct ReadResult {
+  uint64_t version = 0;
+  std::string value;
+};
+
+struct ScannedObject {
+  ByteView key;
+  ByteView value;  // empty when only keys were asked for
+  uint64_t version = 0;
+  uint32_t value_length = 0;  // also when the value was left out
+};
+
+/// Some of a table's objects, as one reply brought them.
+class ScanPage {
+ public:
+  ScanPage() = default;
+  /// PROTOCOL_ERROR if the body is not a well-formed reply.
+  static Result<ScanPage> parse(std::string body, bool keys_only);
+  /// The next object, valid while the page is; false at the end.
+  bool next(ScannedObject& object);
+  const wire::EnumerateReply& header() const { return header_; }
+
+ private:
+  std::string body_;
+  size_t offset_ = 0;
+  uint32_t left_ = 0;
+  bool keys_only_ = false;
+  wire::EnumerateReply header_{};
+};
+
+class ClientCore {
+ public:
+  struct Options {
+    std::vector<Locator> coordinators;  // at least one
+    Duration timeout = 30s;             // of each operation; zero or less: for ever
+  };
+  ClientCore(Reactor& reactor, Transport& transport, Options options);
+  ~ClientCore();
+  ClientCore(const ClientCore&) = delete;
+  ClientCore& operator=(const ClientCore&) = delete;
+
+  Reactor& reactor() { return rpc_.reactor(); }
+  /// The deadline of an operation that starts now.
+  Time deadline() const;
+
+  Task<Result<wire::ClusterInfo>> cluster_info();
+  Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span);
+  Task<Result<wire::TableInfo>> open_table(std::string name);
+  Task<Result<std::vector<wire::TableInfo>>> list_tables();
+  /// Not repeated when the reply is lost (INDETERMINATE): a table of that name made meanwhile by
+  /// somebody else must not go.
+  Task<Status> drop_table(std::string name);
+
+  // The views are copied before these return; the task owns what it needs.
+  Task<Result<ReadResult>> read(uint64_t table_id, ByteView key, wire::RejectRules reject = {});
+  /// The new version.
+  Task<Result<uint64_t>> write(uint64_t table_id, ByteView key, ByteView value,
+                               wire::RejectRules reject = {});
+  /// The version of what was removed; 0: there was nothing.
+  Task<Result<uint64_t>> remove(uint64_t table_id, ByteView key, wire::RejectRules reject = {});
+
+  /// Where a scan stands; starts at the table's begin.
+  struct ScanPosition {
+    uint64_t start_hash = 0;
+    uint64_t cursor = 0;
+    uint64_t server_id = 0;  // of the tablet that is being read; a cursor means nothing elsewhere
+    bool done = false;
+  };
+  /// The page at `position`, which moves on when the page was read; it outlives the task.
+  Task<Result<ScanPage>> scan_page(uint64_t table_id, ScanPosition& position, bool keys_only,
+                                   uint32_t page_bytes = 256 * 1024);
+
+ private:
+  /// A call to whichever server has the tablet of a hash.
+  struct TabletCall {
+    uint64_t table_id = 0;
+    uint64_t hash = 0;
+    wire::Opcode opcode = wire::Opcode::kInvalid;
+    Repeat repeat = Repeat::kSafe;
+    std::string body;
+    Status refused;                // not OK: the arguments are bad, nothing is sent
+    uint64_t only_server_id = 0;   // not 0: UNAVAILABLE when another server has the tablet
+  };
+  struct TabletReply {
+    std::string body;
+    uint64_t server_id = 0;
+  };
+  struct Located {
+    Place place;
+    std::string table_name;
+    uint64_t generation = 0;
+  };
+  struct Refresh;
+
+  static TabletCall data_call(wire::Opcode opcode, Repeat repeat, uint64_t table_id, ByteView key);
+  Task<Result<TabletReply>> call_tablet(TabletCall call, Time deadline);
+  Task<RpcReply> attempt(const Place& place, const TabletCall& call, int number, Time deadline);
+  Task<Result<uint64_t>> version_of(TabletCall call);
+  Task<Result<ReadResult>> read_reply(TabletCall call);
+  Task<Result<Located>> locate(uint64_t table_id, uint64_t hash, uint64_t newer_than,
+                               Time deadline);
+  Task<Status> refresh(uint64_t table_id, Time deadline);
+  Task<void> run_refresh(uint64_t table_id, std::shared_ptr<Refresh> refresh, Time deadline);
+  Task<Status> introduce(Time deadline);
+
+  Options options_;
+  RpcClient rpc_;
+  CoordinatorLink coordinator_;
+  TabletMap map_;
+  std::map<uint64_t, std::shared_ptr<Refresh>> refreshing_;  // by table id
+  bool introduced_ = false;  // the cluster's UUID is known and expected of every peer
+  TaskScope background_;     // last: cancelled before what it uses goes
+};
+
+/// INVALID_ARGUMENT naming the field, the value and what is accepted.
+Status check_key(ByteView key);
+Status check_value(ByteView value);
+Status check_table_name(ByteView name);
+
+}  // namespace ramcloud

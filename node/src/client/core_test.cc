@@ -1,0 +1,320 @@
+#include "client/core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/fake_cluster.h"
+#include "runtime/when_all.h"
+
+namespace ramcloud {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// A coordinator, two servers, and a client; tests replace the answers they are about.
+class CoreTest : public testing::Test {
+ protected:
+  using Answer = std::function<void(FakeNode&, const FakeNode::Call&)>;
+
+  FakeWorld world_;
+  FakeStore stores_[2];
+  Answer answers_[2] = {
+      [this](FakeNode& node, const FakeNode::Call& call) { stores_[0].answer(node, call); },
+      [this](FakeNode& node, const FakeNode::Call& call) { stores_[1].answer(node, call); }};
+  FakeNode first_{world_, 1,
+                  [this](FakeNode& node, const FakeNode::Call& call) { answers_[0](node, call); }};
+  FakeNode second_{world_, 2,
+                   [this](FakeNode& node, const FakeNode::Call& call) { answers_[1](node, call); }};
+  wire::TableInfo table_ = table_over({{1, first_.locator()}});
+  Answer coordinate_ = [this](FakeNode& node, const FakeNode::Call& call) {
+    answer_as_coordinator(node, call, table_);
+  };
+  FakeNode coordinator_{world_, 0,
+                        [this](FakeNode& node, const FakeNode::Call& call) { coordinate_(node, call); }};
+  TcpTransport transport_{world_.reactor, world_.events};
+
+  std::unique_ptr<ClientCore> make(Duration timeout = 20s, std::vector<Locator> coordinators = {}) {
+    if (coordinators.empty()) coordinators = {coordinator_.locator()};
+    return std::make_unique<ClientCore>(world_.reactor, transport_,
+                                        ClientCore::Options{std::move(coordinators), timeout});
+  }
+};
+
+TEST_F(CoreTest, WritesReadsAndRemoves) {
+  auto core = make();
+  EXPECT_EQ(world_.run(core->write(3, "k", "v")).value(), 1u);
+  auto found = world_.run(core->read(3, "k"));
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  EXPECT_EQ(found->value, "v");
+  EXPECT_EQ(found->version, 1u);
+  EXPECT_EQ(world_.run(core->remove(3, "k")).value(), 1u);
+  EXPECT_EQ(world_.run(core->read(3, "k")).error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);  // cached since
+}
+
+TEST_F(CoreTest, SendsEachKeyToTheServerOfItsHash) {
+  table_ = table_over({{1, first_.locator()}, {2, second_.locator()}});
+  auto core = make();
+  for (int i = 0; i < 50; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    ASSERT_TRUE(world_.run(core->write(3, key, "v")).has_value());
+    const int owner = key_hash(3, key) >> 63 ? 1 : 0;
+    EXPECT_TRUE(stores_[owner].objects.contains(key)) << key;
+    EXPECT_FALSE(stores_[1 - owner].objects.contains(key)) << key;
+  }
+}
+
+TEST_F(CoreTest, AsksForANewMapWhenATabletHasMoved) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->write(3, "k", "old")).has_value());
+  answers_[0] = [](FakeNode& node, const FakeNode::Call& call) {
+    node.error(call, StatusCode::kUnknownTablet);
+  };
+  table_ = table_over({{2, second_.locator()}});
+  EXPECT_TRUE(world_.run(core->write(3, "k", "new")).has_value());
+  EXPECT_EQ(stores_[1].objects["k"].first, "new");
+}
+
+TEST_F(CoreTest, ManyCallsShareOneQuestionForTheMap) {
+  auto core = make();
+  std::vector<Task<Result<uint64_t>>> writes;
+  for (int i = 0; i < 64; ++i) writes.push_back(core->write(3, "k" + std::to_string(i), "v"));
+  for (const auto& written : world_.run(when_all(std::move(writes)))) EXPECT_TRUE(written.has_value());
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);
+  EXPECT_EQ(stores_[0].objects.size(), 64u);
+}
+
+TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {
+  auto core = make();
+  int refusals = 3;
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (refusals-- > 0) return node.error(call, StatusCode::kRetry, 20'000);
+    stores_[0].answer(node, call);
+  };
+  const Time begin = world_.clock.now();
+  EXPECT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  EXPECT_GE(world_.clock.now() - begin, 60ms);
+  EXPECT_EQ(first_.count(wire::Opcode::kWrite), 4);
+}
+
+TEST_F(CoreTest, AWriteWhoseReplyWasLostIsNeverRepeated) {
+  auto core = make();
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call&) { node.restart_soon(); };
+  const auto written = world_.run(core->write(3, "k", "v"));
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code(), StatusCode::kIndeterminate);
+  EXPECT_THAT(written.error().message(), AllOf(HasSubstr("things"), HasSubstr("server 1")));
+  EXPECT_EQ(first_.count(wire::Opcode::kWrite), 1);
+  const auto removed = world_.run(core->remove(3, "k"));
+  EXPECT_EQ(removed.error().code(), StatusCode::kIndeterminate);
+  EXPECT_EQ(first_.count(wire::Opcode::kDelete), 1);
+}
+
+TEST_F(CoreTest, AWriteNobodyAnswersIsIndeterminateAtItsDeadline) {
+  auto core = make(300ms);
+  answers_[0] = [](FakeNode&, const FakeNode::Call&) {};
+  const auto written = world_.run(core->write(3, "k", "v"));
+  EXPECT_EQ(written.error().code(), StatusCode::kIndeterminate);
+  EXPECT_EQ(first_.count(wire::Opcode::kWrite), 1);
+}
+
+TEST_F(CoreTest, AReadWhoseReplyWasLostIsRepeated) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  bool lost = false;
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (!std::exchange(lost, true)) return node.restart_soon();
+    stores_[0].answer(node, call);
+  };
+  const auto found = world_.run(core->read(3, "k"));
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  EXPECT_EQ(found->value, "v");
+  EXPECT_EQ(first_.count(wire::Opcode::kRead), 2);
+}
+
+TEST_F(CoreTest, AWriteThatWasNeverSentGoesWhereTheNewMapSays) {
+  auto core = make();
+  first_.stop();
+  int asked = 0;
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (call.opcode == wire::Opcode::kGetTable && ++asked == 3) {
+      table_ = table_over({{2, second_.locator()}});
+    }
+    answer_as_coordinator(node, call, table_);
+  };
+  const auto written = world_.run(core->write(3, "k", "v"));
+  ASSERT_TRUE(written.has_value()) << written.error().to_string();
+  EXPECT_EQ(stores_[1].objects.count("k"), 1u);
+}
+
+TEST_F(CoreTest, AnotherServerAtTheAddressIsNotWrittenTo) {
+  table_ = table_over({{9, first_.locator()}});
+  auto core = make(300ms);
+  EXPECT_EQ(world_.run(core->write(3, "k", "v")).error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(first_.count(wire::Opcode::kWrite), 0);
+}
+
+TEST_F(CoreTest, ADeadTabletIsNamedAtTheDeadline) {
+  table_.tablets[0].state = wire::TabletState::kUnavailable;
+  table_.tablets[0].locator.clear();
+  auto core = make(300ms);
+  const auto found = world_.run(core->read(3, "k"));
+  EXPECT_EQ(found.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(found.error().message(),
+              AllOf(HasSubstr("table 'things' (id 3)"),
+                    HasSubstr("tablet 0000000000000000-ffffffffffffffff of server 1")));
+  EXPECT_GT(coordinator_.count(wire::Opcode::kGetTable), 1);
+}
+
+TEST_F(CoreTest, GoesOnWithAKnownMapWhileTheCoordinatorIsAway) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  coordinator_.stop();
+  EXPECT_TRUE(world_.run(core->write(3, "k", "w")).has_value());
+  first_.restart();
+  EXPECT_TRUE(world_.run(core->read(3, "k")).has_value());
+}
+
+TEST_F(CoreTest, BadArgumentsAreRefusedBeforeAnythingIsSent) {
+  auto core = make();
+  const auto no_key = world_.run(core->read(3, ""));
+  EXPECT_EQ(no_key.error().code(), StatusCode::kInvalidArgument);
+  const auto long_key = world_.run(core->remove(3, std::string(65'536, 'k')));
+  EXPECT_THAT(long_key.error().message(), AllOf(HasSubstr("65536"), HasSubstr("65535")));
+  const auto long_value = world_.run(core->write(3, "k", std::string(1'048'577, 'v')));
+  EXPECT_THAT(long_value.error().message(), AllOf(HasSubstr("value"), HasSubstr("1048577")));
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 0);
+  EXPECT_TRUE(
+      world_.run(core->write(3, std::string(65'535, 'k'), std::string(1'048'576, 'v'))).has_value());
+}
+
+TEST_F(CoreTest, RepliesThatDoNotDecodeAreNotBelieved) {
+  auto core = make();
+  answers_[0] = [](FakeNode& node, const FakeNode::Call& call) { node.ok(call, "xyz"); };
+  EXPECT_EQ(world_.run(core->read(3, "k")).error().code(), StatusCode::kProtocolError);
+  EXPECT_EQ(world_.run(core->write(3, "k", "v")).error().code(), StatusCode::kIndeterminate);
+  ClientCore::ScanPosition position;
+  EXPECT_EQ(world_.run(core->scan_page(3, position, false)).error().code(),
+            StatusCode::kProtocolError);
+}
+
+TEST_F(CoreTest, FollowsAStandbyToTheLeader) {
+  FakeNode standby(world_, 0, [this](FakeNode& node, const FakeNode::Call& call) {
+    node.error(call, Status(StatusCode::kNotLeader,
+                            "standby; ask " + coordinator_.locator().address.to_string()));
+  });
+  auto core = make(20s, {standby.locator()});
+  EXPECT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+}
+
+TEST_F(CoreTest, TriesEachCoordinator) {
+  FakeNode dead(world_, 0, coordinate_);
+  const Locator locator = dead.locator();
+  dead.stop();
+  auto core = make(20s, {locator, coordinator_.locator()});
+  EXPECT_TRUE(world_.run(core->open_table("things")).has_value());
+}
+
+TEST_F(CoreTest, DroppingIsNotRepeatedButCreatingIs) {
+  auto core = make();
+  int lost = 0;
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    const bool loses = call.opcode == wire::Opcode::kDropTable ||
+                       (call.opcode == wire::Opcode::kCreateTable && ++lost == 1);
+    if (loses) return node.restart_soon();
+    answer_as_coordinator(node, call, table_);
+  };
+  EXPECT_TRUE(world_.run(core->create_table("things", 1)).has_value());
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kCreateTable), 2);
+  EXPECT_EQ(world_.run(core->drop_table("things")).code(), StatusCode::kIndeterminate);
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kDropTable), 1);
+}
+
+TEST_F(CoreTest, ACoordinatorThatGivesAMapWithAGapIsNotBelieved) {
+  table_.tablets[0].start_hash = 5;
+  auto core = make();
+  EXPECT_EQ(world_.run(core->open_table("things")).error().code(), StatusCode::kProtocolError);
+}
+
+/// Answers an enumeration with two objects a page.
+void answer_scan(FakeNode& node, const FakeNode::Call& call,
+                 const std::vector<std::string>& keys, uint64_t tablet_end) {
+  const auto request = load<wire::EnumerateRequest>(call.body.data());
+  const uint64_t end = std::min<uint64_t>(request.cursor + 2, keys.size());
+  wire::EnumerateReply header{};
+  header.next_cursor = end;
+  header.tablet_end = tablet_end;
+  header.count = static_cast<uint32_t>(end - request.cursor);
+  header.done = end == keys.size() ? 1 : 0;
+  std::string body(bytes_of(header));
+  for (uint64_t i = request.cursor; i < end; ++i) {
+    const wire::EnumeratedObject object{i, 1, static_cast<uint16_t>(keys[i].size()), 0};
+    body.append(bytes_of(object)).append(keys[i]).append("v");
+  }
+  node.ok(call, body);
+}
+
+TEST_F(CoreTest, ScansAllTabletsPageByPage) {
+  table_ = table_over({{1, first_.locator()}, {2, second_.locator()}});
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    answer_scan(node, call, {"a", "b", "c"}, tablet_end(0, 2));
+  };
+  answers_[1] = [&](FakeNode& node, const FakeNode::Call& call) {
+    answer_scan(node, call, {"d", "e"}, tablet_end(1, 2));
+  };
+  auto core = make();
+  ClientCore::ScanPosition position;
+  std::string seen;
+  while (!position.done) {
+    auto page = world_.run(core->scan_page(3, position, false));
+    ASSERT_TRUE(page.has_value()) << page.error().to_string();
+    ScannedObject object;
+    while (page->next(object)) {
+      EXPECT_EQ(object.value, "v");
+      seen += object.key;
+    }
+  }
+  EXPECT_EQ(seen, "abcde");
+  EXPECT_EQ(first_.count(wire::Opcode::kEnumerate), 2);
+}
+
+TEST(ScanPageTest, RefusesEveryTruncationAndAnyLie) {
+  wire::EnumerateReply header{};
+  header.count = 2;
+  std::string body(bytes_of(header));
+  for (int i = 0; i < 2; ++i) {
+    const wire::EnumeratedObject object{1, 3, 2, 0};
+    body.append(bytes_of(object)).append("kkvvv");
+  }
+  ASSERT_TRUE(ScanPage::parse(body, false).has_value());
+  for (size_t n = 0; n < body.size(); ++n) {
+    EXPECT_FALSE(ScanPage::parse(body.substr(0, n), false).has_value()) << n;
+  }
+  EXPECT_FALSE(ScanPage::parse(body + "x", false).has_value());
+  header.count = ~0u;
+  body.replace(0, sizeof header, bytes_of(header));
+  EXPECT_FALSE(ScanPage::parse(body, false).has_value());
+}
+
+TEST(LeaderInTest, FindsAnAddressInTheText) {
+  EXPECT_EQ(leader_in("not the leader, ask 10.0.0.1:11100.", "tcp")->address.port, 11100);
+  EXPECT_EQ(leader_in("tcp:host=a,port=5", "tcp")->address.host, "a");
+  EXPECT_FALSE(leader_in("nobody leads", "tcp").has_value());
+  EXPECT_FALSE(leader_in("", "tcp").has_value());
+}
+
+TEST(BackOffTest, RisesToABoundAndHonoursTheServer) {
+  Random random(1);
+  BackOff back_off;
+  for (int i = 0; i < 20; ++i) {
+    const Duration wait = back_off.next(random);
+    const Duration step = std::min(BackOff::kFirst * (1 << std::min(i, 10)), BackOff::kLast);
+    EXPECT_GE(wait, step / 2);
+    EXPECT_LE(wait, step);
+  }
+  EXPECT_EQ(back_off.next(random, 5s), 5s);
+}
+
+}  // namespace
+}  // namespace ramcloud

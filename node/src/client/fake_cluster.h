@@ -1,0 +1,167 @@
+// For tests: a coordinator and servers that answer as a script says, over real loopback connections on
+// one reactor.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "client/core.h"
+#include "rpc/rpc.h"
+#include "runtime/epoll_source.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace ramcloud {
+
+struct FakeWorld {
+  SystemClock clock;
+  EpollSource events;
+  Reactor reactor{clock, events, 1, {.poll_for = 0us}};
+
+  /// Drives the reactor until the task is done.
+  template <typename T>
+  T run(Task<T> task) {
+    std::optional<T> result;
+    TaskScope scope(reactor);
+    reactor.defer([&] { scope.spawn(keep(std::move(task), result)); });
+    reactor.run_until([&] { return result.has_value(); });
+    return std::move(*result);
+  }
+
+ private:
+  template <typename T>
+  static Task<void> keep(Task<T> task, std::optional<T>& result) {
+    result.emplace(co_await std::move(task));
+  }
+};
+
+/// One process. Counts requests by opcode; what it answers is `answer`.
+class FakeNode final : public RequestHandler {
+ public:
+  struct Call {
+    ReplyHandle handle;
+    wire::Opcode opcode;
+    std::string body;
+  };
+  FakeNode(FakeWorld& world, uint64_t server_id, std::function<void(FakeNode&, const Call&)> answer)
+      : world_(world), server_id_(server_id), answer_(std::move(answer)) {
+    start({"127.0.0.1", 0});
+  }
+
+  Locator locator() const { return {"tcp", address_}; }
+  int count(wire::Opcode opcode) { return counts_[opcode]; }
+
+  /// Breaks all connections and, until start(), refuses new ones.
+  void stop() { transport_.reset(); }
+  void restart() {
+    stop();
+    start(address_);
+  }
+  /// The same from inside an answer.
+  void restart_soon() {
+    world_.reactor.defer([this] { restart(); });
+  }
+
+  void ok(const Call& call, ByteView body) {
+    const Slice slice(body);
+    transport_->reply(call.handle, StatusCode::kOk, {&slice, 1});
+  }
+  void error(const Call& call, const Status& status, uint32_t retry_after_us = 0) {
+    reply_error(*transport_, call.handle, status, retry_after_us);
+  }
+
+  void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
+                  ByteView body) override {
+    const auto opcode = static_cast<wire::Opcode>(header.opcode);
+    ++counts_[opcode];
+    const Call call{handle, opcode, std::string(body)};
+    if (opcode == wire::Opcode::kPing) return ok(call, {});
+    answer_(*this, call);
+  }
+
+ private:
+  void start(const HostPort& address) {
+    transport_ = std::make_unique<TcpTransport>(world_.reactor, world_.events);
+    transport_->set_identity({.cluster_uuid = {7}, .server_id = server_id_});
+    address_ = transport_->listen(address, Side::kInside, *this).value();
+  }
+
+  FakeWorld& world_;
+  uint64_t server_id_;
+  std::function<void(FakeNode&, const Call&)> answer_;
+  HostPort address_;
+  std::unique_ptr<TcpTransport> transport_;
+  std::map<wire::Opcode, int> counts_;
+};
+
+/// A coordinator that gives out `table` for every name and id.
+inline void answer_as_coordinator(FakeNode& node, const FakeNode::Call& call,
+                                  const wire::TableInfo& table) {
+  switch (call.opcode) {
+    case wire::Opcode::kGetClusterInfo: {
+      wire::ClusterInfo info;
+      info.cluster_uuid = {7};
+      return node.ok(call, wire::encode(info));
+    }
+    case wire::Opcode::kCreateTable:
+    case wire::Opcode::kGetTable:
+      return node.ok(call, wire::encode(table));
+    case wire::Opcode::kDropTable:
+      return node.ok(call, {});
+    case wire::Opcode::kListTables:
+      return node.ok(call, wire::encode(wire::ListTablesReply{{table}}));
+    default:
+      return node.error(call, StatusCode::kUnsupported);
+  }
+}
+
+/// A server that stores objects in a plain map.
+class FakeStore {
+ public:
+  std::map<std::string, std::pair<std::string, uint64_t>> objects;
+  uint64_t last_version = 0;
+
+  void answer(FakeNode& node, const FakeNode::Call& call) {
+    const ByteView body(call.body);
+    switch (call.opcode) {
+      case wire::Opcode::kRead: {
+        const auto found = objects.find(call.body.substr(sizeof(wire::ReadRequest)));
+        if (found == objects.end()) return node.error(call, StatusCode::kNotFound);
+        const wire::ReadReply header{
+            found->second.second, static_cast<uint32_t>(found->second.first.size()), 0};
+        return node.ok(call, std::string(bytes_of(header)) + found->second.first);
+      }
+      case wire::Opcode::kWrite: {
+        const auto request = load<wire::WriteRequest>(body.data());
+        const size_t at = sizeof request;
+        objects[call.body.substr(at, request.key_length)] = {
+            call.body.substr(at + request.key_length), ++last_version};
+        const wire::WriteReply reply{last_version};
+        return node.ok(call, bytes_of(reply));
+      }
+      case wire::Opcode::kDelete: {
+        const auto found = objects.find(call.body.substr(sizeof(wire::DeleteRequest)));
+        const wire::DeleteReply reply{found == objects.end() ? 0 : found->second.second};
+        if (found != objects.end()) objects.erase(found);
+        return node.ok(call, bytes_of(reply));
+      }
+      default:
+        return node.error(call, StatusCode::kUnsupported);
+    }
+  }
+};
+
+inline wire::TableInfo table_over(std::vector<std::pair<uint64_t, Locator>> servers) {
+  wire::TableInfo table{.table_id = 3, .name = "things", .tablets = {}};
+  const auto n = static_cast<uint32_t>(servers.size());
+  for (uint32_t i = 0; i < n; ++i) {
+    table.tablets.push_back({tablet_start(i, n), tablet_end(i, n), servers[i].first,
+                             wire::TabletState::kNormal, servers[i].second.to_string()});
+  }
+  return table;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,44 @@
+// What a failed attempt of a call says about its execution: the one place that decides what may be
+// sent again.
+#pragma once
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ramcloud {
+
+enum class Outcome : uint8_t {
+  kFinal,      // the answer; trying again gives the same
+  kNotDone,    // certainly not executed: anything may be tried again
+  kMaybeDone,  // perhaps executed: only calls that are safe to repeat may be tried again
+};
+
+constexpr Outcome outcome_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kUnknownTablet:
+    case StatusCode::kRetry:
+    case StatusCode::kUnavailable:    // never sent, or the peer refused because of somebody else
+    case StatusCode::kNotLeader:
+    case StatusCode::kWrongServer:    // the hello was refused
+    case StatusCode::kStaleTerm:
+    case StatusCode::kCrashed:        // a zombie refuses everything
+      return Outcome::kNotDone;
+    case StatusCode::kConnectionLost:
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kCancelled:
+    case StatusCode::kProtocolError:  // an answer came but says nothing
+      return Outcome::kMaybeDone;
+    default:
+      return Outcome::kFinal;
+  }
+}
+
+/// How long one attempt of a call that is safe to repeat waits before the next one: a lost message
+/// costs this, not the whole deadline. Rises, so that an overloaded server is not asked ever more.
+constexpr Duration attempt_timeout(int attempt) {
+  return std::chrono::seconds(1) * (1 << std::min(attempt, 3));
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,51 @@
+// Where the tablets of tables are, as far as this client knows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "wire/control_messages.h"
+
+namespace ramcloud {
+
+/// One tablet as a client needs it: who has it and how to call it.
+struct Place {
+  uint64_t start_hash = 0;  // inclusive
+  uint64_t end_hash = 0;    // inclusive
+  uint64_t server_id = 0;
+  wire::TabletState state = wire::TabletState::kUnavailable;
+  Locator locator;          // meaningful when reachable()
+  bool has_locator = false;
+
+  bool reachable() const { return state == wire::TabletState::kNormal && has_locator; }
+};
+
+/// "tablet 0000000000000000-7fffffffffffffff of server 3 (tcp:host=…,port=…)".
+std::string describe(const Place& place);
+
+class TabletMap {
+ public:
+  struct Table {
+    std::string name;
+    uint64_t generation = 0;  // rises with every update of any table
+    std::vector<Place> places;
+  };
+
+  /// Takes what the coordinator said. PROTOCOL_ERROR, and nothing is kept, if the tablets are not in
+  /// order or do not cover every hash once.
+  Status update(const wire::TableInfo& info);
+  void erase(uint64_t table_id) { tables_.erase(table_id); }
+  const Table* find(uint64_t table_id) const;
+  /// Places cover everything, so there always is one.
+  static const Place& place_of(const Table& table, uint64_t hash);
+
+ private:
+  std::map<uint64_t, Table> tables_;
+  uint64_t generation_ = 0;
+};
+
+}  // namespace ramcloud

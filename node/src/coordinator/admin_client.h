@@ -1,0 +1,35 @@
+// A blocking client of the admin API for command-line programs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "coordinator/cluster_view.h"
+
+namespace ramcloud {
+
+class AdminClient {
+ public:
+  /// `timeout` is of each call, connecting included.
+  AdminClient(const HostPort& address, Duration timeout);
+  ~AdminClient();
+  AdminClient(const AdminClient&) = delete;
+  AdminClient& operator=(const AdminClient&) = delete;
+
+  // Errors: UNAVAILABLE (nobody answers there), DEADLINE_EXCEEDED, and what the coordinator says;
+  // messages name the address when the call did not get there.
+  Result<ClusterStatus> status();
+  /// Ordered by id.
+  Result<std::vector<ServerView>> servers();
+  /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.
+  Result<std::vector<wire::TableInfo>> tables(const std::string& name = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,435 @@
+#include "coordinator/admin_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <set>
+
+#include "admin.grpc.pb.h"
+#include "base/logging.h"
+#include "coordinator/admin_convert.h"
+#include "coordinator/checks.h"
+
+namespace ramcloud {
+namespace pb = admin::v1;
+namespace {
+
+grpc::Status to_grpc(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return {static_cast<grpc::StatusCode>(to_grpc_code(status.code())), status.message()};
+}
+
+const grpc::Status kStopping(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
+
+/// A call between gRPC's threads and the reactor: finished exactly once, whoever comes first.
+class PendingCall {
+ public:
+  explicit PendingCall(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
+
+  /// `fill` writes the response; only run if the call is still there to receive it.
+  void finish(const grpc::Status& status, const std::function<void()>& fill = nullptr) {
+    const std::lock_guard guard(mutex_);
+    if (reactor_ == nullptr) return;
+    if (fill) fill();
+    std::exchange(reactor_, nullptr)->Finish(status);
+  }
+
+ private:
+  std::mutex mutex_;
+  grpc::ServerUnaryReactor* reactor_;  // guarded by mutex_; null when finished
+};
+
+/// One watcher. Events are queued by the reactor and written by gRPC; both hold the mutex. Shared,
+/// because gRPC may be done with the stream while the reactor still has it in its list.
+class WatchStream : public std::enable_shared_from_this<WatchStream> {
+ public:
+  using Event = std::shared_ptr<const pb::WatchEvent>;
+
+  explicit WatchStream(size_t backlog) : backlog_(backlog) {}
+
+  /// To be returned to gRPC, which owns it until its OnDone().
+  grpc::ServerWriteReactor<pb::WatchEvent>* attach() {
+    writer_ = new Writer(shared_from_this());
+    return writer_;
+  }
+
+  /// The snapshot: does not count as lagging behind.
+  void push_snapshot(std::vector<Event> events) {
+    const std::lock_guard guard(mutex_);
+    limit_ = backlog_ + events.size();
+    for (auto& event : events) queue_.push_back(std::move(event));
+    write_next();
+  }
+  void push(Event event) {
+    const std::lock_guard guard(mutex_);
+    if (finished_) return;
+    if (queue_.size() >= limit_) {
+      finish_locked({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     fmt::format("the watcher is more than {} events behind; watch again",
+                                 backlog_)});
+      return;
+    }
+    queue_.push_back(std::move(event));
+    write_next();
+  }
+  void finish(const grpc::Status& status) {
+    const std::lock_guard guard(mutex_);
+    finish_locked(status);
+  }
+  bool finished() {
+    const std::lock_guard guard(mutex_);
+    return finished_;
+  }
+
+ private:
+  class Writer : public grpc::ServerWriteReactor<pb::WatchEvent> {
+   public:
+    explicit Writer(std::shared_ptr<WatchStream> stream) : stream_(std::move(stream)) {}
+    void OnWriteDone(bool ok) override { stream_->on_write_done(ok); }
+    void OnCancel() override { stream_->finish({grpc::StatusCode::CANCELLED, "cancelled"}); }
+    void OnDone() override {
+      stream_->on_done();
+      delete this;
+    }
+
+   private:
+    std::shared_ptr<WatchStream> stream_;
+  };
+
+  void on_write_done(bool ok) {
+    const std::lock_guard guard(mutex_);
+    writing_.reset();
+    limit_ = std::max(backlog_, std::min(limit_, queue_.size() + backlog_));
+    if (!ok) finish_locked({grpc::StatusCode::CANCELLED, "the stream is broken"});
+    write_next();
+  }
+  void on_done() {
+    const std::lock_guard guard(mutex_);
+    finished_ = true;
+    writer_ = nullptr;
+    queue_.clear();
+  }
+  // gRPC calls back from its own threads, never from inside StartWrite() or Finish().
+  void write_next() {
+    if (finished_ || writing_ != nullptr || queue_.empty()) return;
+    writing_ = std::move(queue_.front());
+    queue_.pop_front();
+    writer_->StartWrite(writing_.get());
+  }
+  void finish_locked(const grpc::Status& status) {
+    if (finished_) return;
+    finished_ = true;
+    queue_.clear();
+    writer_->Finish(status);
+  }
+
+  std::mutex mutex_;
+  const size_t backlog_;
+  // The rest is guarded by mutex_.
+  size_t limit_ = 0;  // of queue_; larger while the snapshot is under way
+  Writer* writer_ = nullptr;
+  std::deque<Event> queue_;
+  Event writing_;  // gRPC reads it until OnWriteDone()
+  bool finished_ = false;
+};
+
+/// The reactor's side: what calls mean. Only the reactor's thread comes here.
+class Front : public ChangeListener {
+ public:
+  Front(Coordinator& coordinator, AdminService::Options options)
+      : coordinator_(coordinator), options_(options), scope_(coordinator.reactor()) {
+    coordinator.changes().add(this);
+  }
+  ~Front() override { coordinator_.changes().remove(this); }
+
+  pb::ClusterStatus status() const { return to_proto(coordinator_.status()); }
+  bool ready() const { return coordinator_.ready(); }
+
+  pb::ListServersResponse servers() const {
+    pb::ListServersResponse response;
+    for (const auto& [id, server] : coordinator_.state().servers) {
+      *response.add_servers() = to_proto(server_view(server));
+    }
+    return response;
+  }
+
+  Result<pb::ListTablesResponse> tables(const std::string& name) const {
+    pb::ListTablesResponse response;
+    const ClusterState& state = coordinator_.state();
+    for (const auto& [id, table] : state.tables) {
+      if (table.state == TableState::kDropping || (!name.empty() && table.name != name)) continue;
+      *response.add_tables() = to_proto(state.table_info(table, Side::kInside));
+    }
+    if (!name.empty() && response.tables().empty()) {
+      return fail(StatusCode::kNotFound, fmt::format("table {} does not exist", quoted(name)));
+    }
+    return response;
+  }
+
+  void create_table(std::shared_ptr<PendingCall> call, std::string name, uint32_t span,
+                    pb::Table* response) {
+    scope_.spawn(create(std::move(call), std::move(name), span, response));
+  }
+  void drop_table(std::shared_ptr<PendingCall> call, std::string name) {
+    scope_.spawn(drop(std::move(call), std::move(name)));
+  }
+
+  void watch(const std::shared_ptr<WatchStream>& stream) {
+    std::erase_if(watchers_, [](const auto& watcher) { return watcher->finished(); });
+    if (watchers_.size() >= options_.watchers) {
+      stream->finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                      fmt::format("{} watchers are accepted at once", options_.watchers)});
+      return;
+    }
+    stream->push_snapshot(snapshot());
+    watchers_.push_back(stream);
+  }
+
+ private:
+  Task<void> create(std::shared_ptr<PendingCall> call, std::string name, uint32_t span,
+                    pb::Table* response) {
+    const Time deadline = coordinator_.reactor().now() + options_.longest_wait;
+    const auto table = co_await coordinator_.create_table(std::move(name), span == 0 ? 1 : span,
+                                                          Side::kInside, deadline);
+    if (table) {
+      call->finish(grpc::Status::OK, [&] { *response = to_proto(*table); });
+    } else {
+      call->finish(to_grpc(table.error()));
+    }
+  }
+  Task<void> drop(std::shared_ptr<PendingCall> call, std::string name) {
+    const Time deadline = coordinator_.reactor().now() + options_.longest_wait;
+    call->finish(to_grpc(co_await coordinator_.drop_table(std::move(name), deadline)));
+  }
+
+  std::vector<WatchStream::Event> snapshot() const {
+    std::vector<WatchStream::Event> events;
+    const uint64_t revision = coordinator_.changes().revision();
+    const auto add = [&](auto&& set) {
+      auto event = std::make_shared<pb::WatchEvent>();
+      event->set_revision(revision);
+      set(*event);
+      events.push_back(std::move(event));
+    };
+    const ClusterState& state = coordinator_.state();
+    for (const auto& [id, server] : state.servers) {
+      add([&](pb::WatchEvent& e) { *e.mutable_server() = to_proto(server_view(server)); });
+    }
+    for (const auto& table : state.all_tables(Side::kInside).tables) {
+      add([&](pb::WatchEvent& e) { *e.mutable_table() = to_proto(table); });
+    }
+    add([&](pb::WatchEvent& e) { *e.mutable_status() = status(); });
+    add([](pb::WatchEvent& e) { e.set_snapshot_complete(true); });
+    return events;
+  }
+
+  template <typename Set>
+  void broadcast(uint64_t revision, Set&& set) {
+    std::erase_if(watchers_, [](const auto& watcher) { return watcher->finished(); });
+    if (watchers_.empty()) return;
+    auto event = std::make_shared<pb::WatchEvent>();
+    event->set_revision(revision);
+    set(*event);
+    for (const auto& watcher : watchers_) watcher->push(event);
+  }
+  void on_server_changed(uint64_t revision, uint64_t id) override {
+    broadcast(revision, [&](pb::WatchEvent& e) {
+      *e.mutable_server() = to_proto(server_view(coordinator_.state().servers.at(id)));
+    });
+  }
+  void on_table_changed(uint64_t revision, uint64_t id) override {
+    const ClusterState& state = coordinator_.state();
+    broadcast(revision, [&](pb::WatchEvent& e) {
+      *e.mutable_table() = to_proto(state.table_info(state.tables.at(id), Side::kInside));
+    });
+  }
+  void on_table_dropped(uint64_t revision, const std::string& name) override {
+    broadcast(revision, [&](pb::WatchEvent& e) { e.set_table_dropped(name); });
+  }
+  void on_status_changed(uint64_t revision) override {
+    broadcast(revision, [&](pb::WatchEvent& e) { *e.mutable_status() = status(); });
+  }
+
+  Coordinator& coordinator_;
+  AdminService::Options options_;
+  std::vector<std::shared_ptr<WatchStream>> watchers_;
+  TaskScope scope_;
+};
+
+}  // namespace
+
+// ---- gRPC's side ----------------------------------------------------------------------------------
+
+struct AdminService::Impl final : pb::Admin::CallbackService {
+  Impl(Coordinator& coordinator, Options o)
+      : reactor(coordinator.reactor()),
+        options(o),
+        front(std::make_shared<Front>(coordinator, o)) {}
+
+  /// Runs `work(front, call)` on the reactor; the call is refused when we are stopping.
+  template <typename Work>
+  grpc::ServerUnaryReactor* on_reactor(grpc::CallbackServerContext* context, Work work) {
+    auto* unary = context->DefaultReactor();
+    auto call = std::make_shared<PendingCall>(unary);
+    if (!remember(call)) {
+      call->finish(kStopping);
+      return unary;
+    }
+    reactor.post([weak = std::weak_ptr(front), call = std::move(call), work = std::move(work)] {
+      const auto here = weak.lock();
+      if (here == nullptr) {
+        call->finish(kStopping);
+      } else if (!here->ready()) {
+        call->finish({grpc::StatusCode::UNAVAILABLE, "the coordinator is not ready"});
+      } else {
+        work(*here, call);
+      }
+    });
+    return unary;
+  }
+
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const pb::GetStatusRequest*,
+                                      pb::ClusterStatus* response) override {
+    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
+      call->finish(grpc::Status::OK, [&] { *response = f.status(); });
+    });
+  }
+  grpc::ServerUnaryReactor* ListServers(grpc::CallbackServerContext* context,
+                                        const pb::ListServersRequest*,
+                                        pb::ListServersResponse* response) override {
+    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
+      call->finish(grpc::Status::OK, [&] { *response = f.servers(); });
+    });
+  }
+  grpc::ServerUnaryReactor* ListTables(grpc::CallbackServerContext* context,
+                                       const pb::ListTablesRequest* request,
+                                       pb::ListTablesResponse* response) override {
+    return on_reactor(context, [name = request->name(), response](
+                                   Front& f, const std::shared_ptr<PendingCall>& call) {
+      auto tables = f.tables(name);
+      if (!tables) return call->finish(to_grpc(tables.error()));
+      call->finish(grpc::Status::OK, [&] { response->Swap(&*tables); });
+    });
+  }
+  grpc::ServerUnaryReactor* CreateTable(grpc::CallbackServerContext* context,
+                                        const pb::CreateTableRequest* request,
+                                        pb::Table* response) override {
+    return on_reactor(context, [name = request->name(), span = request->span(), response](
+                                   Front& f, const std::shared_ptr<PendingCall>& call) {
+      f.create_table(call, name, span, response);
+    });
+  }
+  grpc::ServerUnaryReactor* DropTable(grpc::CallbackServerContext* context,
+                                      const pb::DropTableRequest* request,
+                                      pb::DropTableResponse*) override {
+    return on_reactor(context,
+                      [name = request->name()](Front& f, const std::shared_ptr<PendingCall>& call) {
+                        f.drop_table(call, name);
+                      });
+  }
+  grpc::ServerWriteReactor<pb::WatchEvent>* Watch(grpc::CallbackServerContext*,
+                                                  const pb::WatchRequest*) override {
+    auto stream = std::make_shared<WatchStream>(options.watch_backlog);
+    auto* writer = stream->attach();
+    if (!remember(stream)) {
+      stream->finish(kStopping);
+      return writer;
+    }
+    reactor.post([weak = std::weak_ptr(front), stream = std::move(stream)] {
+      const auto here = weak.lock();
+      if (here == nullptr) {
+        stream->finish(kStopping);
+      } else if (!here->ready()) {
+        stream->finish({grpc::StatusCode::UNAVAILABLE, "the coordinator is not ready"});
+      } else {
+        here->watch(stream);
+      }
+    });
+    return writer;
+  }
+
+  /// What stop() has to end; false if it has begun.
+  bool remember(std::weak_ptr<PendingCall> call) {
+    const std::lock_guard guard(mutex);
+    if (stopping) return false;
+    forget_ended(calls);
+    calls.push_back(std::move(call));
+    return true;
+  }
+  bool remember(std::weak_ptr<WatchStream> stream) {
+    const std::lock_guard guard(mutex);
+    if (stopping) return false;
+    forget_ended(streams);
+    streams.push_back(std::move(stream));
+    return true;
+  }
+  template <typename T>
+  static void forget_ended(std::vector<std::weak_ptr<T>>& list) {
+    // Amortized: only when the list has doubled since it was last cleaned.
+    if (list.size() < list.capacity() || list.empty()) return;
+    std::erase_if(list, [](const auto& weak) { return weak.expired(); });
+  }
+
+  void stop() {
+    std::vector<std::weak_ptr<PendingCall>> ending_calls;
+    std::vector<std::weak_ptr<WatchStream>> ending_streams;
+    {
+      const std::lock_guard guard(mutex);
+      stopping = true;
+      ending_calls.swap(calls);
+      ending_streams.swap(streams);
+    }
+    for (const auto& weak : ending_calls) {
+      if (const auto call = weak.lock()) call->finish(kStopping);
+    }
+    for (const auto& weak : ending_streams) {
+      if (const auto stream = weak.lock()) stream->finish(kStopping);
+    }
+    front.reset();
+    if (server == nullptr) return;
+    // Watchers that do not read hold their stream open: those are cut off after a moment.
+    server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    server->Wait();
+    server.reset();
+  }
+
+  Reactor& reactor;
+  const Options options;
+  std::shared_ptr<Front> front;  // reset on the reactor's thread only
+  std::unique_ptr<grpc::Server> server;
+  std::mutex mutex;
+  bool stopping = false;  // guarded by mutex, as are the lists
+  std::vector<std::weak_ptr<PendingCall>> calls;
+  std::vector<std::weak_ptr<WatchStream>> streams;
+};
+
+AdminService::AdminService(Coordinator& coordinator, Options options)
+    : impl_(std::make_unique<Impl>(coordinator, options)) {}
+
+AdminService::~AdminService() { stop(); }
+
+Result<HostPort> AdminService::start(const HostPort& address) {
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address.to_string(), grpc::InsecureServerCredentials(), &port);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
+  builder.SetMaxReceiveMessageSize(64 << 10);
+  builder.RegisterService(impl_.get());
+  impl_->server = builder.BuildAndStart();
+  if (impl_->server == nullptr || port == 0) {
+    return fail(StatusCode::kIoError,
+                fmt::format("the admin API cannot listen on {}: the address is in use or not this "
+                            "machine's",
+                            address.to_string()));
+  }
+  const HostPort bound{address.host, static_cast<uint16_t>(port)};
+  log_info("admin API listens", {{"address", bound.to_string()}});
+  return bound;
+}
+
+void AdminService::stop() { impl_->stop(); }
+
+}  // namespace ramcloud

@@ -1,0 +1,37 @@
+// The admin API's gRPC server. gRPC has threads of its own; every call is posted to the coordinator's
+// reactor, which alone looks at the cluster's state.
+#pragma once
+
+#include <memory>
+
+#include "base/text.h"
+#include "coordinator/coordinator.h"
+
+namespace ramcloud {
+
+class AdminService {
+ public:
+  struct Options {
+    size_t watch_backlog = 4096;    // events that a watcher may lag behind before it is closed
+    size_t watchers = 1024;         // more are refused with RESOURCE_EXHAUSTED
+    Duration longest_wait = 60s;    // of creating and dropping tables
+  };
+  AdminService(Coordinator& coordinator, Options options);
+  /// As stop().
+  ~AdminService();
+  AdminService(const AdminService&) = delete;
+  AdminService& operator=(const AdminService&) = delete;
+
+  /// Begins to serve; gives the address bound (port 0 asks for any). On the reactor's thread or
+  /// before it turns, as stop().
+  Result<HostPort> start(const HostPort& address);
+  /// Ends all calls and watches (UNAVAILABLE) and waits until gRPC has let go of them. On the
+  /// reactor's thread or after it has ended.
+  void stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ramcloud

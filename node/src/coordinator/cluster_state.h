@@ -1,0 +1,50 @@
+// What the coordinator knows, in memory: the durable records, and beside them what it has learnt from
+// servers since it started. Records change only after the ledger has committed the change.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "coordinator/records.h"
+#include "transport/transport.h"
+
+namespace ramcloud {
+
+struct ServerEntry {
+  ServerRecord record;
+  // Not durable:
+  wire::ServerStats stats;         // as of the last probe that was answered
+  bool answered = false;           // a probe of this id was answered since we started
+  bool suspected = false;          // probes go unanswered, no verdict yet
+  uint64_t list_version_acked = 0; // it has this version of the list
+  bool pushing = false;            // a flow is bringing it the list
+  bool probing = false;            // a flow is probing it
+
+  bool up() const { return record.state == wire::ServerState::kUp; }
+};
+
+struct ClusterState {
+  wire::Uuid uuid{};
+  std::string name;
+  uint64_t term = 0;
+  uint64_t list_version = 0;  // revision of the last change of the server list
+  IdsRecord ids;
+  std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
+  std::map<uint64_t, TableRecord> tables;
+
+  /// Null if there is none of this id that is UP.
+  ServerEntry* up_server(uint64_t id);
+  uint32_t servers_up() const;
+  /// By name, without those being dropped; null if absent.
+  const TableRecord* find_table(const std::string& table_name) const;
+  wire::TabletState tablet_state(const TableRecord& table, const TabletRecord& tablet) const;
+  /// Tablets of each server, dropped tables left out.
+  std::map<uint64_t, uint32_t> tablets_by_server() const;
+
+  /// For clients that came in by `side`.
+  wire::TableInfo table_info(const TableRecord& table, Side side) const;
+  wire::ListTablesReply all_tables(Side side) const;
+  wire::ServerList server_list() const;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,261 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/logging.h"
+#include "base/text.h"
+#include "coordinator/checks.h"
+#include "coordinator/invariants.h"
+
+namespace ramcloud {
+namespace {
+constexpr uint32_t kRetryAfterUs = 50'000;
+}
+
+/// Read by the thread that serves metrics.
+struct Coordinator::Gauges {
+  std::atomic<uint64_t> servers_up{0}, servers_crashed{0}, servers_suspected{0};
+  std::atomic<uint64_t> tables{0}, tablets{0}, tablets_unavailable{0};
+  std::atomic<uint64_t> term{0}, list_version{0};
+};
+
+Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStore& store,
+                         MetricsRegistry& metrics, Options options)
+    : reactor_(rpc.reactor()),
+      rpc_(rpc),
+      registry_(registry),
+      options_(std::move(options)),
+      changes_(reactor_),
+      ledger_(reactor_, store),
+      notifier_(rpc, state_, options_.notifier),
+      membership_(reactor_, state_, ledger_, changes_,
+                  [this] {
+                    notifier_.push_list();
+                    detector_.watch_all();
+                    tables_.membership_changed();
+                  }),
+      tables_(reactor_, state_, ledger_, notifier_, changes_),
+      detector_(rpc, state_, membership_, notifier_, changes_, metrics, options_.detector),
+      gauges_(std::make_shared<Gauges>()),
+      scope_(reactor_) {
+  changes_.add(this);
+  register_metrics(metrics);
+  register_handlers();
+}
+
+Coordinator::~Coordinator() { changes_.remove(this); }
+
+Task<Status> Coordinator::start() {
+  auto opened = co_await ledger_.open(options_.cluster_name);
+  if (!opened) co_return opened.error();
+  if (Status sound = Invariants().check(*opened); !sound.ok()) co_return sound;
+  state_ = std::move(*opened);
+  changes_.begin_term(state_.term);
+  rpc_.set_cluster_uuid(state_.uuid);
+  registry_.transport().set_identity({state_.uuid, 0});
+  started_ = true;
+  log_info("coordinator started", {{"cluster", state_.name},
+                                   {"uuid", format_uuid(state_.uuid)},
+                                   {"term", state_.term},
+                                   {"servers", state_.servers.size()},
+                                   {"tables", state_.tables.size()}});
+  notifier_.push_list();
+  detector_.watch_all();
+  tables_.resume();
+  changes_.status_changed();
+  co_return StatusCode::kOk;
+}
+
+void Coordinator::set_admin_addresses(std::string inside, std::string outside) {
+  options_.admin_address = std::move(inside);
+  options_.admin_address_outside = std::move(outside);
+}
+
+Task<Result<wire::TableInfo>> Coordinator::create_table(std::string name, uint32_t span, Side side,
+                                                        Time deadline) {
+  const auto id = co_await tables_.create(std::move(name), span, deadline);
+  if (!id) co_return fail(id.error());
+  co_return state_.table_info(state_.tables.at(*id), side);
+}
+
+Task<Status> Coordinator::drop_table(std::string name, Time deadline) {
+  return tables_.drop(std::move(name), deadline);
+}
+
+ClusterStatus Coordinator::status() const {
+  ClusterStatus status = cluster_status(state_, options_.version);
+  status.revision = changes_.revision();
+  return status;
+}
+
+// ---- calls ----------------------------------------------------------------------------------------
+
+void Coordinator::register_handlers() {
+  using wire::Opcode;
+  const auto add = [this]<auto Member>(Opcode opcode) {
+    registry_.add(opcode, &call_member<Member, Coordinator>, this);
+  };
+  add.operator()<&Coordinator::on_get_cluster_info>(Opcode::kGetClusterInfo);
+  add.operator()<&Coordinator::on_create_table>(Opcode::kCreateTable);
+  add.operator()<&Coordinator::on_drop_table>(Opcode::kDropTable);
+  add.operator()<&Coordinator::on_list_tables>(Opcode::kListTables);
+  add.operator()<&Coordinator::on_get_table>(Opcode::kGetTable);
+  add.operator()<&Coordinator::on_enlist>(Opcode::kEnlist);
+}
+
+/// False when the request has been answered already: it cannot be served now, or not at all.
+template <typename Message>
+bool Coordinator::accept(const Request& request, Message& message) {
+  Transport& transport = registry_.transport();
+  if (!started_) {
+    reply_error(transport, request.reply, {StatusCode::kRetry, "the coordinator is starting"},
+                kRetryAfterUs);
+    return false;
+  }
+  if (ledger_.fenced()) {
+    reply_error(transport, request.reply,
+                {StatusCode::kNotLeader, "another coordinator has taken over"});
+    return false;
+  }
+  if (!wire::decode(request.body, message)) {
+    reply_error(transport, request.reply,
+                {StatusCode::kInvalidArgument,
+                 fmt::format("body of operation {} ({} bytes) does not decode",
+                             request.header.opcode, request.body.size())});
+    return false;
+  }
+  if (scope_.running() >= options_.calls_at_once) {
+    reply_error(transport, request.reply,
+                {StatusCode::kRetry, "too many calls are waiting at the coordinator"},
+                kRetryAfterUs);
+    return false;
+  }
+  return true;
+}
+
+template <typename Reply>
+Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
+  const Result<Reply> result = co_await std::move(flow);
+  if (result) {
+    reply_message(registry_.transport(), handle, *result);
+  } else {
+    reply_error(registry_.transport(), handle, result.error());
+  }
+}
+
+Time Coordinator::deadline_of(const Request& request) const {
+  const auto asked = std::chrono::milliseconds(request.header.timeout_ms);
+  const bool given = request.header.timeout_ms != 0 && asked < options_.longest_wait;
+  return reactor_.now() + (given ? Duration(asked) : options_.longest_wait);
+}
+
+void Coordinator::on_get_cluster_info(const Request& request) {
+  wire::Empty message;
+  if (!accept(request, message)) return;
+  const bool outside =
+      request.reply.side == Side::kOutside && !options_.admin_address_outside.empty();
+  wire::ClusterInfo info;
+  info.cluster_uuid = state_.uuid;
+  info.cluster_name = state_.name;
+  info.version = options_.version;
+  info.admin_address = outside ? options_.admin_address_outside : options_.admin_address;
+  info.term = state_.term;
+  reply_message(registry_.transport(), request.reply, info);
+}
+
+void Coordinator::on_create_table(const Request& request) {
+  wire::CreateTableRequest message;
+  if (!accept(request, message)) return;
+  scope_.spawn(answer(request.reply, create_table(std::move(message.name), message.span,
+                                                  request.reply.side, deadline_of(request))));
+}
+
+void Coordinator::on_drop_table(const Request& request) {
+  wire::DropTableRequest message;
+  if (!accept(request, message)) return;
+  scope_.spawn(answer_drop(request.reply, std::move(message.name), deadline_of(request)));
+}
+
+Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time deadline) {
+  const Status dropped = co_await drop_table(std::move(name), deadline);
+  if (dropped.ok()) {
+    reply_message(registry_.transport(), handle, wire::Empty());
+  } else {
+    reply_error(registry_.transport(), handle, dropped);
+  }
+}
+
+void Coordinator::on_list_tables(const Request& request) {
+  wire::Empty message;
+  if (!accept(request, message)) return;
+  reply_message(registry_.transport(), request.reply, state_.all_tables(request.reply.side));
+}
+
+void Coordinator::on_get_table(const Request& request) {
+  wire::GetTableRequest message;
+  if (!accept(request, message)) return;
+  const TableRecord* table = nullptr;
+  if (!message.name.empty()) {
+    table = state_.find_table(message.name);
+  } else if (const auto found = state_.tables.find(message.table_id);
+             found != state_.tables.end() && found->second.state != TableState::kDropping) {
+    table = &found->second;
+  }
+  if (table != nullptr) {
+    reply_message(registry_.transport(), request.reply,
+                  state_.table_info(*table, request.reply.side));
+    return;
+  }
+  const std::string asked =
+      message.name.empty() ? fmt::format("{}", message.table_id) : quoted(message.name);
+  reply_error(registry_.transport(), request.reply,
+              {StatusCode::kNotFound, fmt::format("table {} does not exist", asked)});
+}
+
+void Coordinator::on_enlist(const Request& request) {
+  wire::EnlistRequest message;
+  if (!accept(request, message)) return;
+  scope_.spawn(answer(request.reply, membership_.enlist(std::move(message))));
+}
+
+// ---- metrics --------------------------------------------------------------------------------------
+
+void Coordinator::register_metrics(MetricsRegistry& metrics) {
+  const auto gauge = [&](const char* name, const char* help,
+                         std::atomic<uint64_t> Gauges::*member, MetricLabels labels = {}) {
+    metrics.gauge(
+        name, help,
+        [gauges = gauges_, member] {
+          return static_cast<double>((*gauges.*member).load(std::memory_order_relaxed));
+        },
+        std::move(labels));
+  };
+  const char* const servers = "ramcloud_coordinator_servers";
+  gauge(servers, "Servers by state", &Gauges::servers_up, {{"state", "up"}});
+  gauge(servers, "Servers by state", &Gauges::servers_crashed, {{"state", "crashed"}});
+  gauge("ramcloud_coordinator_servers_suspected", "Servers that do not answer, without a verdict",
+        &Gauges::servers_suspected);
+  gauge("ramcloud_coordinator_tables", "Tables", &Gauges::tables);
+  gauge("ramcloud_coordinator_tablets", "Tablets of all tables", &Gauges::tablets);
+  gauge("ramcloud_coordinator_tablets_unavailable", "Tablets whose server is crashed",
+        &Gauges::tablets_unavailable);
+  gauge("ramcloud_coordinator_term", "Leader term", &Gauges::term);
+  gauge("ramcloud_coordinator_server_list_version", "Version of the server list",
+        &Gauges::list_version);
+}
+
+void Coordinator::on_status_changed(uint64_t) {
+  const ClusterStatus now = cluster_status(state_, options_.version);
+  gauges_->servers_up = now.servers_up;
+  gauges_->servers_crashed = now.servers_crashed;
+  gauges_->servers_suspected = static_cast<uint64_t>(std::ranges::count_if(
+      state_.servers, [](const auto& entry) { return entry.second.suspected; }));
+  gauges_->tables = now.tables;
+  gauges_->tablets = now.tablets;
+  gauges_->tablets_unavailable = now.tablets_unavailable;
+  gauges_->term = state_.term;
+  gauges_->list_version = state_.list_version;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,95 @@
+// The coordinator: the one place where the cluster's configuration is decided (paper §3.2, §9). It
+// is in no data operation's way. This class puts its parts together and answers their calls; what they
+// do is in membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
+#pragma once
+
+#include <memory>
+
+#include "base/metrics.h"
+#include "coordinator/cluster_view.h"
+#include "coordinator/failure_detector.h"
+#include "coordinator/membership.h"
+#include "coordinator/tables.h"
+
+namespace ramcloud {
+
+class Coordinator final : private ChangeListener {
+ public:
+  struct Options {
+    std::string cluster_name;           // empty: as stored, or "ramcloud" for a new cluster
+    std::string version = "dev";
+    std::string admin_address;          // host:port of the admin API, as reached inside the cluster
+    std::string admin_address_outside;  // and from outside; empty: the same
+    FailureDetector::Options detector;
+    Notifier::Options notifier;
+    Duration longest_wait = 60s;        // of a call whose sender sets no deadline
+    size_t calls_at_once = 1024;        // calls that wait; more are told to RETRY
+  };
+
+  /// Everything runs on the reactor of `rpc`; what is passed outlives the coordinator.
+  Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStore& store,
+              MetricsRegistry& metrics, Options options);
+  ~Coordinator() override;
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  /// Loads or creates the cluster, raises the term, and goes on with what was unfinished. Waits while
+  /// the store does not answer; calls that come in meanwhile are told to RETRY. Fails for good with
+  /// what Ledger::open() says, or INTERNAL if the stored state breaks an invariant.
+  Task<Status> start();
+  /// Answers calls. False before start() is done and after another coordinator has taken over.
+  bool ready() const { return started_ && !ledger_.fenced(); }
+  /// May become known after construction, when the admin API has been given a port.
+  void set_admin_addresses(std::string inside, std::string outside);
+
+  // For the admin API and tests; on the reactor's thread. See Tables for what they wait for.
+  Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span, Side side,
+                                             Time deadline);
+  Task<Status> drop_table(std::string name, Time deadline);
+  const ClusterState& state() const { return state_; }
+  /// As of now, with the revision of the latest change.
+  ClusterStatus status() const;
+  Changes& changes() { return changes_; }
+  Reactor& reactor() { return reactor_; }
+  const Options& options() const { return options_; }
+
+ private:
+  struct Gauges;
+  // Handlers of calls.
+  void on_get_cluster_info(const Request& request);
+  void on_create_table(const Request& request);
+  void on_drop_table(const Request& request);
+  void on_list_tables(const Request& request);
+  void on_get_table(const Request& request);
+  void on_enlist(const Request& request);
+  template <typename Message>
+  bool accept(const Request& request, Message& message);
+  template <typename Reply>
+  Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
+  Task<void> answer_drop(ReplyHandle handle, std::string name, Time deadline);
+  Time deadline_of(const Request& request) const;
+  void register_handlers();
+  void register_metrics(MetricsRegistry& metrics);
+
+  void on_server_changed(uint64_t, uint64_t) override {}
+  void on_table_changed(uint64_t, uint64_t) override {}
+  void on_table_dropped(uint64_t, const std::string&) override {}
+  void on_status_changed(uint64_t revision) override;
+
+  Reactor& reactor_;
+  RpcClient& rpc_;
+  ServiceRegistry& registry_;
+  Options options_;
+  ClusterState state_;
+  Changes changes_;
+  Ledger ledger_;
+  Notifier notifier_;
+  Membership membership_;
+  Tables tables_;
+  FailureDetector detector_;
+  std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us
+  bool started_ = false;
+  TaskScope scope_;  // last: calls end before what they use
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,483 @@
+#include "coordinator/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/testing/fake_cluster.h"
+
+namespace ramcloud {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::FakeCluster;
+using testing::FakeServer;
+using wire::Opcode;
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  void start(int servers) {
+    ASSERT_TRUE(cluster.start_coordinator().ok());
+    for (int i = 0; i < servers; ++i) cluster.add_server();
+  }
+  void TearDown() override {
+    EXPECT_EQ(cluster.violation, "");
+    for (const auto& server : cluster.servers) {
+      if (server) EXPECT_EQ(server->violation, "");
+    }
+  }
+  void restart() {
+    cluster.stop_coordinator();
+    ASSERT_TRUE(cluster.start_coordinator().ok());
+  }
+  const ClusterState& state() { return cluster.coordinator->state(); }
+  wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
+  bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
+  FakeServer& server(size_t i) { return *cluster.servers.at(i); }
+
+  FakeCluster cluster;
+};
+
+// ---- start ------------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, MakesTheClusterOnceAndRaisesTheTermAtEachStart) {
+  start(0);
+  auto first = cluster.call<wire::ClusterInfo>(Opcode::kGetClusterInfo, wire::Empty());
+  ASSERT_TRUE(first.has_value()) << first.error().to_string();
+  EXPECT_EQ(first->cluster_name, "test");
+  EXPECT_EQ(first->version, "1.2.3");
+  EXPECT_EQ(first->term, 1u);
+  EXPECT_EQ(first->admin_address, "inside:1");
+  EXPECT_NE(first->cluster_uuid, wire::Uuid{});
+  restart();
+  auto second = cluster.call<wire::ClusterInfo>(Opcode::kGetClusterInfo, wire::Empty(),
+                                                FakeCluster::kOutsidePort);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->cluster_uuid, first->cluster_uuid);
+  EXPECT_EQ(second->term, 2u);
+  EXPECT_EQ(second->admin_address, "outside:2");
+}
+
+TEST_F(CoordinatorTest, RefusesMetadataOfAnotherClusterOrDamaged) {
+  start(0);
+  cluster.stop_coordinator();
+  cluster.options.cluster_name = "other";
+  const Status other = cluster.start_coordinator();
+  EXPECT_EQ(other.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(other.message(), HasSubstr("cluster name 'other' is not accepted: the metadata is of "
+                                         "cluster 'test'"));
+  EXPECT_FALSE(cluster.coordinator->ready());
+  cluster.stop_coordinator();
+  cluster.options.cluster_name = "";
+  cluster.metadata.records[server_key(7)] = "garbage";
+  EXPECT_EQ(cluster.start_coordinator().to_string(),
+            "CORRUPT: metadata record '/servers/00000000000000000007' (7 bytes) does not decode");
+}
+
+TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
+  start(2);
+  SimMetadata second_store(cluster.reactor, cluster.metadata);
+  Ledger usurper(cluster.reactor, second_store);
+  ASSERT_TRUE(cluster.wait_for(usurper.open("")).has_value());
+  const auto before = cluster.metadata.records;
+  const auto refused = cluster.create("t", 1);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kNotLeader);
+  EXPECT_EQ(cluster.metadata.records, before);
+  EXPECT_FALSE(cluster.coordinator->ready());
+}
+
+// ---- enlisting --------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, RetriesOfOneStartGiveOneId) {
+  start(1);
+  const auto port = static_cast<uint16_t>(12'100);
+  FakeServer retrying(cluster.network, port);
+  cluster.network.lose_replies[Opcode::kEnlist] = 3;
+  int tries = 1;
+  while (!cluster.wait_for(retrying.enlist(100ms))) ++tries;
+  EXPECT_EQ(tries, 4);
+  EXPECT_EQ(retrying.id, 2u);
+  EXPECT_EQ(state().servers.size(), 2u);
+  restart();
+  ASSERT_TRUE(cluster.wait_for(retrying.enlist(1s)).has_value());
+  EXPECT_EQ(retrying.id, 2u) << "also after a restart of the coordinator";
+  EXPECT_EQ(cluster.add_server().id, 3u);
+}
+
+TEST_F(CoordinatorTest, EveryServerLearnsOfEveryOther) {
+  start(4);
+  ASSERT_TRUE(cluster.run_until([&] {
+    return std::ranges::all_of(cluster.servers,
+                               [](const auto& s) { return s->list.servers.size() == 4; });
+  }));
+  const uint64_t term = server(0).list.term;
+  const uint64_t version = server(0).list.version;
+  restart();
+  ASSERT_TRUE(cluster.run_until([&] {
+    return std::ranges::all_of(cluster.servers, [&](const auto& s) { return s->list.term > term; });
+  })) << "the list is pushed again with the new term";
+  EXPECT_GT(server(0).list.version, version);
+}
+
+TEST_F(CoordinatorTest, ARestartedServerGetsANewIdAndTheOldOneIsCrashed) {
+  start(2);
+  FakeServer& second = server(1);
+  second.request.former_server_id = 2;
+  second.request.cluster_uuid = state().uuid;
+  second.request.nonce += 2;
+  ASSERT_TRUE(cluster.wait_for(second.enlist(1s)).has_value());
+  EXPECT_EQ(second.id, 3u);
+  EXPECT_TRUE(crashed(2));
+  EXPECT_EQ(state().servers.at(2).record.state_reason, "restarted as server 3");
+  // A late copy of the same request changes nothing.
+  ASSERT_TRUE(cluster.wait_for(second.enlist(1s)).has_value());
+  EXPECT_EQ(second.id, 3u);
+  EXPECT_EQ(state().servers.size(), 3u);
+}
+
+TEST_F(CoordinatorTest, BadEnlistRequestsAreNamed) {
+  start(1);
+  const auto enlist = [&](auto&& change) {
+    wire::EnlistRequest request = server(0).request;
+    request.nonce = 99;
+    change(request);
+    const auto reply = cluster.call<wire::EnlistReply>(Opcode::kEnlist, request);
+    return reply ? std::string("OK") : reply.error().to_string();
+  };
+  EXPECT_EQ(enlist([](auto& r) { r.locator = "nonsense"; }),
+            "INVALID_ARGUMENT: locator 'nonsense' is not accepted; accepted: a locator such as "
+            "tcp:host=10.0.0.1,port=11200");
+  EXPECT_EQ(enlist([](auto& r) { r.name = "a\nb"; }),
+            "INVALID_ARGUMENT: name 'a\\x0ab' is not accepted; accepted: 0 to 255 printable ASCII "
+            "bytes");
+  EXPECT_EQ(enlist([](auto& r) { r.nonce = 0; }),
+            "INVALID_ARGUMENT: nonce 0 is not accepted; accepted: a random number chosen at each "
+            "start");
+  const std::string foreign = enlist([](auto& r) { r.cluster_uuid.fill(0xab); });
+  EXPECT_THAT(foreign, HasSubstr("WRONG_CLUSTER: the server's volume belongs to cluster "
+                                 "abababab-abab-abab-abab-abababababab; this is cluster "));
+  EXPECT_THAT(foreign, HasSubstr(format_uuid(state().uuid)));
+  EXPECT_THAT(enlist([this](auto& r) {
+                r.cluster_uuid = state().uuid;
+                r.former_server_id = 50;
+              }),
+              HasSubstr("former_server_id 50 is not accepted; accepted: an id that was given out, "
+                        "at most 1"));
+  EXPECT_EQ(state().servers.size(), 1u);
+  EXPECT_FALSE(crashed(1));
+}
+
+// ---- tables -----------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, CreatesListsAndDropsTables) {
+  start(3);
+  const auto table = cluster.create("users", 2);
+  ASSERT_TRUE(table.has_value()) << table.error().to_string();
+  EXPECT_EQ(table->table_id, 1u);
+  ASSERT_EQ(table->tablets.size(), 2u);
+  EXPECT_EQ(table->tablets[0].end_hash, 0x7fffffffffffffffu);
+  for (const auto& tablet : table->tablets) {
+    EXPECT_EQ(tablet.state, wire::TabletState::kNormal);
+    const FakeServer& owner = server(tablet.server_id - 1);
+    EXPECT_TRUE(owner.tablets.at(1).contains(tablet.start_hash)) << "told before it is NORMAL";
+    EXPECT_EQ(tablet.locator, owner.request.locator);
+  }
+  // Again: the same table; with another span: EXISTS.
+  EXPECT_EQ(cluster.create("users", 2)->table_id, 1u);
+  EXPECT_EQ(cluster.create("users", 3).error().to_string(),
+            "EXISTS: table 'users' exists with span 2, not 3");
+
+  ASSERT_TRUE(cluster.create("logs", 1).has_value());
+  const auto all = cluster.call<wire::ListTablesReply>(Opcode::kListTables, wire::Empty());
+  ASSERT_EQ(all->tables.size(), 2u);
+  EXPECT_EQ(all->tables[0].name, "users");
+  const auto outside = cluster.call<wire::TableInfo>(
+      Opcode::kGetTable, wire::GetTableRequest{"users", 0}, FakeCluster::kOutsidePort);
+  EXPECT_THAT(outside->tablets[0].locator, HasSubstr("outside.example"));
+  EXPECT_EQ(cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"", 2})->name,
+            "logs");
+
+  ASSERT_TRUE(cluster.drop("users").has_value());
+  for (const auto& s : cluster.servers) EXPECT_FALSE(s->tablets.contains(1)) << "told before OK";
+  EXPECT_EQ(cluster.drop("users").error().to_string(), "NOT_FOUND: table 'users' does not exist");
+  EXPECT_EQ(cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"", 1})
+                .error()
+                .to_string(),
+            "NOT_FOUND: table 1 does not exist");
+  EXPECT_EQ(cluster.create("users", 1)->table_id, 3u) << "ids are not reused";
+}
+
+TEST_F(CoordinatorTest, TabletsGoToTheLeastLoadedServers) {
+  start(4);
+  ASSERT_TRUE(cluster.create("a", 3).has_value());
+  const auto owners = [](const Result<wire::TableInfo>& table) {
+    std::vector<uint64_t> ids;
+    for (const auto& tablet : table->tablets) ids.push_back(tablet.server_id);
+    return ids;
+  };
+  EXPECT_THAT(owners(cluster.create("b", 2)), ElementsAre(4, 1));
+  EXPECT_THAT(owners(cluster.create("c", 4)), ElementsAre(2, 3, 4, 1));
+}
+
+TEST_F(CoordinatorTest, BadNamesAndSpansAreNamed) {
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  EXPECT_EQ(cluster.create("t", 1).error().to_string(),
+            "UNAVAILABLE: no server is up to hold the table");
+  cluster.add_server();
+  cluster.add_server();
+  EXPECT_EQ(cluster.create("", 1).error().to_string(),
+            "INVALID_ARGUMENT: name '' is not accepted; accepted: 1 to 255 printable ASCII bytes");
+  EXPECT_EQ(cluster.create("tab\tle", 1).error().to_string(),
+            "INVALID_ARGUMENT: name 'tab\\x09le' is not accepted; accepted: 1 to 255 printable "
+            "ASCII bytes");
+  EXPECT_EQ(cluster.create(std::string(256, 'x'), 1).error().to_string(),
+            "INVALID_ARGUMENT: name '" + std::string(64, 'x') +
+                "…' (256 bytes) is not accepted; accepted: 1 to 255 printable ASCII bytes");
+  EXPECT_EQ(cluster.create("t", 0).error().to_string(),
+            "INVALID_ARGUMENT: span 0 is not accepted; accepted: 1 to 2 (the servers that are up)");
+  EXPECT_EQ(cluster.create("t", 3).error().to_string(),
+            "INVALID_ARGUMENT: span 3 is not accepted; accepted: 1 to 2 (the servers that are up)");
+  EXPECT_TRUE(cluster.create(std::string(255, 'x'), 2).has_value());
+  EXPECT_EQ(state().tables.size(), 1u);
+}
+
+TEST_F(CoordinatorTest, LostRepliesAndBusyServersOnlyDelay) {
+  start(3);
+  cluster.network.lose_replies[Opcode::kTakeTablet] = 2;
+  cluster.network.lose_replies[Opcode::kDropTablet] = 2;
+  server(0).refuse_takes = 5;
+  ASSERT_TRUE(cluster.create("t", 3).has_value());
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  for (const auto& s : cluster.servers) EXPECT_TRUE(s->tablets.empty());
+}
+
+TEST_F(CoordinatorTest, ARestartInTheMiddleOfCreatingAndDroppingFinishesBoth) {
+  // Whatever the moment: the two calls are begun, the coordinator dies after `steps` turns.
+  for (int steps = 1; steps < 60; steps += 3) {
+    SCOPED_TRACE(steps);
+    FakeCluster c(static_cast<uint64_t>(steps));
+    ASSERT_TRUE(c.start_coordinator().ok());
+    for (int i = 0; i < 3; ++i) c.add_server();
+    ASSERT_TRUE(c.create("old", 3).has_value());
+    const Time deadline = c.reactor.now() + 5s;
+    const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+    auto create = c.client->call<wire::TableInfo>(to, 0, Opcode::kCreateTable,
+                                                  wire::CreateTableRequest{"new", 2}, deadline);
+    auto drop = c.client->call<wire::Empty>(to, 0, Opcode::kDropTable,
+                                            wire::DropTableRequest{"old"}, deadline);
+    create.resume();
+    drop.resume();
+    int turns = 0;
+    c.run_until([&] { return ++turns > steps; });
+    c.stop_coordinator();
+    ASSERT_TRUE(c.start_coordinator().ok());
+    ASSERT_TRUE(c.run_until([&] {
+      return std::ranges::all_of(c.coordinator->state().tables, [](const auto& t) {
+        return t.second.state == TableState::kNormal;
+      });
+    }));
+    // Whatever was durable is done; what was not has left no trace at any server.
+    const ClusterState& s = c.coordinator->state();
+    for (uint64_t id = 1; id <= 2; ++id) {
+      size_t held = 0;
+      for (const auto& server : c.servers) {
+        if (const auto found = server->tablets.find(id); found != server->tablets.end()) {
+          held += found->second.size();
+        }
+      }
+      EXPECT_EQ(held, s.tables.contains(id) ? s.tables.at(id).tablets.size() : 0) << "table " << id;
+    }
+    EXPECT_TRUE(c.create("new", 2).has_value());
+    EXPECT_EQ(c.violation, "");
+    c.run_until([&] { return create.done() && drop.done(); });
+  }
+}
+
+TEST(CoordinatorAmbiguity, UnknownOutcomesChangeNothingForUsers) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(seed);
+    SimMetadata::Options shaky;
+    shaky.unknown = 0.4;
+    shaky.load_failure = 0.2;
+    FakeCluster c(seed, shaky);
+    ASSERT_TRUE(c.start_coordinator().ok());
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(c.add_server().id, static_cast<uint64_t>(i + 1));
+    for (int i = 0; i < 5; ++i) {
+      const auto table = c.create("t" + std::to_string(i), 2);
+      ASSERT_TRUE(table.has_value()) << table.error().to_string();
+      EXPECT_EQ(table->table_id, static_cast<uint64_t>(i + 1));
+    }
+    ASSERT_TRUE(c.drop("t0").has_value());
+    c.stop_coordinator();
+    ASSERT_TRUE(c.start_coordinator().ok());
+    EXPECT_EQ(c.coordinator->state().tables.size(), 4u);
+    EXPECT_EQ(c.coordinator->state().servers.size(), 3u);
+    EXPECT_EQ(c.violation, "");
+  }
+}
+
+TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
+  start(3);
+  server(1).refuse_takes = 1'000'000;
+  const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+  auto create = cluster.client->call<wire::TableInfo>(to, 0, Opcode::kCreateTable,
+                                                      wire::CreateTableRequest{"t", 2},
+                                                      cluster.reactor.now() + 60s);
+  create.resume();
+  cluster.run_for(1s);
+  EXPECT_FALSE(create.done());
+  cluster.kill_server(server(1));
+  ASSERT_TRUE(cluster.run_until([&] { return create.done(); }));
+  const auto table = create.take();
+  ASSERT_TRUE(table.has_value()) << table.error().to_string();
+  for (const auto& tablet : table->tablets) EXPECT_NE(tablet.server_id, 2u);
+}
+
+// ---- failure detection ------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, ADeadServerIsFoundAndItsTabletsAreUnavailable) {
+  start(3);
+  ASSERT_TRUE(cluster.create("t", 3).has_value());
+  EXPECT_EQ(cluster.coordinator->status().health, "HEALTHY");
+  cluster.kill_server(server(1));
+  const Time killed = cluster.clock.now();
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
+  EXPECT_LT(cluster.clock.now() - killed, 3s) << "refused connections are the fast path";
+  const auto table = cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"t", 0});
+  EXPECT_EQ(table->tablets[1].state, wire::TabletState::kUnavailable);
+  EXPECT_EQ(table->tablets[1].locator, "");
+  const ClusterStatus status = cluster.coordinator->status();
+  EXPECT_EQ(status.health, "UNAVAILABLE");
+  EXPECT_THAT(status.reasons, ElementsAre("server 2 (server-12001) is crashed and has 1 tablets: "
+                                          "refused 3 connections in a row"));
+  ASSERT_TRUE(cluster.run_until([&] {
+    return server(0).list.servers.at(1).state == wire::ServerState::kCrashed;
+  }));
+  restart();
+  EXPECT_TRUE(crashed(2));
+}
+
+TEST_F(CoordinatorTest, TwoSecondsOfSilenceAreForgiven) {
+  start(3);
+  for (int i = 0; i < 5; ++i) {
+    cluster.network.silent = {12'000, 12'001, 12'002};
+    cluster.run_for(2s);
+    cluster.network.silent.clear();
+    cluster.run_for(1500ms);
+  }
+  EXPECT_EQ(state().servers_up(), 3u);
+  cluster.run_for(5s);
+  EXPECT_EQ(state().servers_up(), 3u);
+  for (const auto& [id, entry] : state().servers) EXPECT_FALSE(entry.suspected);
+}
+
+TEST_F(CoordinatorTest, LongSilenceIsNot) {
+  start(3);
+  cluster.run_for(1s);
+  cluster.network.silent = {12'001};
+  const Time begun = cluster.clock.now();
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
+  EXPECT_GE(cluster.clock.now() - begun, 3s);
+  EXPECT_THAT(state().servers.at(2).record.state_reason, HasSubstr("did not answer"));
+  EXPECT_EQ(state().servers_up(), 2u);
+  // It comes back: it stays crashed.
+  cluster.network.silent.clear();
+  cluster.run_for(5s);
+  EXPECT_TRUE(crashed(2));
+}
+
+TEST_F(CoordinatorTest, AtMostOneOfFewIsCondemnedInFiveSeconds) {
+  start(4);
+  cluster.run_for(1s);
+  for (int i = 0; i < 3; ++i) cluster.kill_server(*cluster.servers[static_cast<size_t>(i)]);
+  std::vector<Time> times;
+  size_t up = 4;
+  ASSERT_TRUE(cluster.run_until([&] {
+    for (; up > state().servers_up(); --up) times.push_back(cluster.clock.now());
+    return up == 1;
+  }));
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_GE(times[1] - times[0], 4900ms);  // a commit lies between verdict and change
+  EXPECT_GE(times[2] - times[1], 4900ms);
+}
+
+TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
+  start(3);
+  cluster.network.silent = {12'001};
+  cluster.run_for(2900ms);  // on the way to a verdict
+  EXPECT_FALSE(crashed(2));
+  cluster.clock.advance(20s);  // as after SIGSTOP of the coordinator
+  cluster.run_for(2s);
+  EXPECT_FALSE(crashed(2)) << "silence is counted anew after our own";
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
+}
+
+// ---- what is shown ----------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, StatusAddsUpWhatServersSay) {
+  start(2);
+  for (const auto& s : cluster.servers) {
+    s->stats.objects = 10;
+    s->stats.log_bytes_total = 100;
+    s->stats.segments = 4;
+    s->stats.segments_fully_replicated = 3;
+    s->stats.segments_under_replicated = 1;
+    s->stats.replicas_wanted = 2;
+  }
+  cluster.run_for(1s);
+  const ClusterStatus status = cluster.coordinator->status();
+  EXPECT_EQ(status.servers_up, 2u);
+  EXPECT_EQ(status.objects, 20u);
+  EXPECT_EQ(status.replication.segments_fully_replicated, 6u);
+  EXPECT_EQ(status.health, "DEGRADED");
+  EXPECT_THAT(status.reasons, ElementsAre("2 segments have fewer than 2 replicas"));
+  const std::string text = cluster.metrics.text();
+  EXPECT_THAT(text, HasSubstr("ramcloud_coordinator_servers{state=\"up\"} 2"));
+  EXPECT_THAT(text, HasSubstr("ramcloud_coordinator_term 1"));
+}
+
+TEST_F(CoordinatorTest, MalformedBodiesAreRefused) {
+  start(1);
+  const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+  for (const Opcode opcode : {Opcode::kGetClusterInfo, Opcode::kCreateTable, Opcode::kDropTable,
+                              Opcode::kListTables, Opcode::kGetTable, Opcode::kEnlist}) {
+    const auto reply = cluster.wait_for(
+        cluster.client->call(to, 0, opcode, "\xff\xff\xff\xff\x01", cluster.reactor.now() + 5s));
+    EXPECT_EQ(reply.status.code(), StatusCode::kInvalidArgument) << static_cast<int>(opcode);
+  }
+}
+
+// ---- the checker itself -----------------------------------------------------------------------------
+
+TEST(InvariantsTest, FindsWhatIsBroken) {
+  ClusterState good;
+  good.term = 1;
+  good.list_version = 5;
+  good.ids = {2, 1};
+  good.servers[1].record.id = 1;
+  good.tables[1] = {1, "t", TableState::kNormal, 1, {{0, 99, 1}, {100, ~uint64_t{0}, 1}}};
+  const auto broken = [&](auto&& damage) {
+    Invariants invariants;
+    EXPECT_TRUE(invariants.check(good).ok());
+    ClusterState bad = good;
+    damage(bad);
+    return invariants.check(bad).message();
+  };
+  EXPECT_THAT(broken([](auto& s) { s.tables[1].tablets[1].start_hash = 101; }),
+              HasSubstr("does not follow on"));
+  EXPECT_THAT(broken([](auto& s) { s.tables[1].tablets.pop_back(); }), HasSubstr("covered by no"));
+  EXPECT_THAT(broken([](auto& s) { s.tables[1].tablets[0].server_id = 9; }),
+              HasSubstr("unknown server"));
+  EXPECT_THAT(broken([](auto& s) { s.list_version = 4; }), HasSubstr("fell"));
+  EXPECT_THAT(broken([](auto& s) { s.servers[2].record.id = 2; }), HasSubstr("without a new list"));
+  EXPECT_THAT(broken([](auto& s) { s.ids.last_server_id = 0; }), HasSubstr("above the last id"));
+  EXPECT_THAT(broken([](auto& s) {
+                s.list_version = 6;
+                s.servers[1].record.nonce = 7;
+              }),
+              HasSubstr("reused"));
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,166 @@
+#include "coordinator/failure_detector.h"
+
+#include <algorithm>
+
+#include "base/logging.h"
+#include "base/text.h"
+
+namespace ramcloud {
+namespace {
+constexpr Duration kHeartbeat = 100ms;
+}
+
+struct FailureDetector::Suspicion {
+  uint64_t epoch = 0;
+  Time last_answer{};
+  uint32_t refused = 0;  // in a row
+  uint32_t failed = 0;   // in a row, refused or silent
+
+  void clear(uint64_t now_epoch, Time now) { *this = {now_epoch, now, 0, 0}; }
+};
+
+FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Membership& membership,
+                                 Notifier& notifier, Changes& changes, MetricsRegistry& metrics,
+                                 Options options)
+    : reactor_(rpc.reactor()),
+      rpc_(rpc),
+      state_(state),
+      membership_(membership),
+      notifier_(notifier),
+      changes_(changes),
+      options_(options),
+      probes_(metrics.counter("ramcloud_coordinator_probes_total", "Probes sent to servers")),
+      failed_probes_(metrics.counter("ramcloud_coordinator_failed_probes_total",
+                                     "Probes refused or not answered in time")),
+      condemned_(metrics.counter("ramcloud_coordinator_condemned_total",
+                                 "Servers declared crashed by failure detection")),
+      discarded_(metrics.counter("ramcloud_coordinator_discarded_verdicts_total",
+                                 "Times that measurements were discarded because our timers ran late")),
+      limited_(metrics.counter("ramcloud_coordinator_limited_verdicts_total",
+                               "Verdicts put off because too many servers were condemned lately")),
+      heartbeat_due_(reactor_.now() + kHeartbeat),
+      heartbeat_timer_(reactor_, [this] { heartbeat(); }),
+      scope_(reactor_) {
+  heartbeat_timer_.start_at(heartbeat_due_);
+}
+
+void FailureDetector::heartbeat() {
+  if (observer_late()) {
+    ++epoch_;
+    discarded_.add();
+    log_warn("own timers ran late, measurements of servers are discarded",
+             {{"late", format_duration(reactor_.now() - heartbeat_due_)}});
+  }
+  heartbeat_due_ = reactor_.now() + kHeartbeat;
+  heartbeat_timer_.start_at(heartbeat_due_);
+}
+
+void FailureDetector::watch_all() {
+  for (auto& [id, server] : state_.servers) {
+    if (!server.up() || server.probing) continue;
+    server.probing = true;
+    scope_.spawn(watch(id));
+  }
+}
+
+Task<void> FailureDetector::watch(uint64_t server_id) {
+  Suspicion suspicion;
+  suspicion.clear(epoch_, reactor_.now());
+  // Spreads the probes of many servers over the interval.
+  const auto spread = static_cast<uint64_t>(options_.interval.count());
+  co_await reactor_.sleep(Duration(static_cast<int64_t>(reactor_.random().below(spread))));
+  while (state_.up_server(server_id) != nullptr) {
+    const Outcome outcome = co_await probe(server_id);
+    if (state_.up_server(server_id) == nullptr) break;
+    if (outcome == Outcome::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
+      suspicion.clear(epoch_, reactor_.now());
+    } else {
+      ++suspicion.failed;
+      suspicion.refused = outcome == Outcome::kRefused ? suspicion.refused + 1 : 0;
+    }
+    set_suspected(server_id, suspicion.failed > 1);
+    if (const std::string reason = verdict(suspicion); !reason.empty() && may_condemn()) {
+      condemned_.add();
+      (void)co_await membership_.mark_crashed(server_id, reason);  // fails only if we are replaced
+      break;
+    }
+    co_await reactor_.sleep(options_.interval);
+  }
+  state_.servers.at(server_id).probing = false;
+}
+
+Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
+  const ServerEntry& server = state_.servers.at(server_id);
+  const auto locator = parse_locator(server.record.locator);
+  if (!locator) co_return Outcome::kAnswered;  // checked when it enlisted
+  probes_.add();
+  const Time begun = reactor_.now();
+  wire::GetServerStatsRequest request{state_.term, state_.list_version};
+  auto stats = co_await rpc_.call<wire::ServerStats>(
+      *locator, server_id, wire::Opcode::kGetServerStats, request, begun + options_.timeout);
+  if (stats) {
+    note_stats(server_id, *stats);
+    co_return Outcome::kAnswered;
+  }
+  const StatusCode code = stats.error().code();
+  const bool never_reached =
+      code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded ||
+      code == StatusCode::kConnectionLost || code == StatusCode::kWrongServer ||
+      code == StatusCode::kWrongCluster;
+  if (!never_reached) {
+    log_warn("server refuses to be probed", {{"server", server_id}, {"error", stats.error()}});
+    co_return Outcome::kAnswered;  // it lives
+  }
+  failed_probes_.add();
+  log_debug("probe failed", {{"server", server_id}, {"error", stats.error()}});
+  // Somebody else at its address: it is gone, unless it has not yet heard which id it was given.
+  const bool replaced = code == StatusCode::kWrongServer || code == StatusCode::kWrongCluster;
+  const bool refused = code == StatusCode::kUnavailable || (replaced && server.answered);
+  // A connection that takes long to fail is a slow machine or network, not a dead process.
+  const bool quick = reactor_.now() - begun < options_.timeout / 2;
+  co_return refused && quick ? Outcome::kRefused : Outcome::kSilent;
+}
+
+void FailureDetector::note_stats(uint64_t server_id, const wire::ServerStats& stats) {
+  ServerEntry& server = state_.servers.at(server_id);
+  const bool changed = !server.answered || wire::encode(stats) != wire::encode(server.stats);
+  server.answered = true;
+  server.stats = stats;
+  notifier_.server_has_list(server_id, stats.list_version);
+  if (changed) changes_.server_changed(server_id);
+}
+
+void FailureDetector::set_suspected(uint64_t server_id, bool suspected) {
+  ServerEntry& server = state_.servers.at(server_id);
+  if (server.suspected == suspected) return;
+  server.suspected = suspected;
+  changes_.server_changed(server_id);
+}
+
+/// Why the server is dead; empty if it may live.
+std::string FailureDetector::verdict(const Suspicion& suspicion) const {
+  if (suspicion.refused >= options_.failures) {
+    return fmt::format("refused {} connections in a row", suspicion.refused);
+  }
+  const Duration silence = reactor_.now() - suspicion.last_answer;
+  if (suspicion.failed >= options_.failures && silence >= options_.silence) {
+    return fmt::format("did not answer {} probes in a row, {}", suspicion.failed,
+                       format_duration(silence));
+  }
+  return {};
+}
+
+bool FailureDetector::may_condemn() {
+  const Time now = reactor_.now();
+  std::erase_if(condemnations_, [&](Time t) { return now - t >= options_.condemn_window; });
+  // Of those that were up at the begin of the window: the condemned ones count as well.
+  const size_t servers = state_.servers_up() + condemnations_.size();
+  if (condemnations_.size() >= std::max<size_t>(1, servers / 10)) {
+    limited_.add();
+    return false;
+  }
+  condemnations_.push_back(now);
+  return true;
+}
+
+}  // namespace ramcloud

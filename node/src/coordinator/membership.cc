@@ -1,0 +1,148 @@
+#include "coordinator/membership.h"
+
+#include <algorithm>
+
+#include "base/logging.h"
+#include "base/text.h"
+#include "coordinator/checks.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr size_t kMaxNameBytes = 255;
+constexpr size_t kMaxTextBytes = 1024;  // locators, addresses, versions
+
+ServerRecord record_of(const wire::EnlistRequest& request) {
+  ServerRecord record;
+  record.nonce = request.nonce;
+  record.name = request.name;
+  record.version = request.version;
+  record.locator = request.locator;
+  record.locator_outside = request.locator_outside;
+  record.http_address = request.http_address;
+  record.failure_domain = request.failure_domain;
+  record.log_bytes = request.log_bytes;
+  record.backup_bytes = request.backup_bytes;
+  record.disk_read_bytes_per_second = request.disk_read_bytes_per_second;
+  record.replicas = request.replicas;
+  return record;
+}
+
+Status check_locator(std::string_view field, const std::string& text) {
+  RC_RETURN_IF_ERROR(check_printable(field, text, 1, kMaxTextBytes));
+  if (parse_locator(text)) return {};
+  return not_accepted(field, quoted(text), "a locator such as tcp:host=10.0.0.1,port=11200");
+}
+
+}  // namespace
+
+Status Membership::check(const wire::EnlistRequest& request) const {
+  if (request.nonce == 0) return not_accepted("nonce", "0", "a random number chosen at each start");
+  RC_RETURN_IF_ERROR(check_printable("name", request.name, 0, kMaxNameBytes));
+  RC_RETURN_IF_ERROR(check_printable("version", request.version, 0, kMaxTextBytes));
+  RC_RETURN_IF_ERROR(check_locator("locator", request.locator));
+  if (!request.locator_outside.empty()) {
+    RC_RETURN_IF_ERROR(check_locator("locator_outside", request.locator_outside));
+  }
+  RC_RETURN_IF_ERROR(check_printable("http_address", request.http_address, 0, kMaxTextBytes));
+  RC_RETURN_IF_ERROR(check_printable("failure_domain", request.failure_domain, 0, kMaxNameBytes));
+
+  if (request.cluster_uuid != wire::Uuid{} && request.cluster_uuid != state_.uuid) {
+    return {StatusCode::kWrongCluster,
+            fmt::format("the server's volume belongs to cluster {}; this is cluster {} ('{}')",
+                        format_uuid(request.cluster_uuid), format_uuid(state_.uuid), state_.name)};
+  }
+  if (request.former_server_id == 0) return {};
+  if (request.cluster_uuid == wire::Uuid{}) {
+    return not_accepted("former_server_id", fmt::format("{}", request.former_server_id),
+                        "0 from a volume that belongs to no cluster");
+  }
+  if (request.former_server_id > state_.ids.last_server_id) {
+    return not_accepted("former_server_id", fmt::format("{}", request.former_server_id),
+                        fmt::format("an id that was given out, at most {} (is the coordinator's "
+                                    "metadata older than the volume?)",
+                                    state_.ids.last_server_id));
+  }
+  return {};
+}
+
+wire::EnlistReply Membership::reply_for(uint64_t server_id) const {
+  return {server_id, state_.uuid, state_.server_list()};
+}
+
+Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  if (Status checked = check(request); !checked.ok()) co_return fail(std::move(checked));
+  for (const auto& [id, server] : state_.servers) {
+    if (server.up() && server.record.nonce == request.nonce &&
+        server.record.locator == request.locator) {
+      co_return reply_for(id);
+    }
+  }
+
+  ServerRecord record = record_of(request);
+  record.id = state_.ids.last_server_id + 1;
+  record.enlisted_at_ms = reactor_.clock().unix_ms();
+  IdsRecord ids = state_.ids;
+  ids.last_server_id = record.id;
+  Change change;
+  change.put(kIdsKey, ids).put(server_key(record.id), record);
+  ServerRecord former;
+  if (const ServerEntry* server = state_.up_server(request.former_server_id)) {
+    former = server->record;
+    former.state = wire::ServerState::kCrashed;
+    former.state_reason = fmt::format("restarted as server {}", record.id);
+    change.put(server_key(former.id), former);
+  }
+  const uint64_t revision = ledger_.next_revision();
+  if (Status done = co_await ledger_.commit(lock, std::move(change)); !done.ok()) {
+    co_return fail(std::move(done));
+  }
+
+  state_.ids = ids;
+  state_.list_version = revision;
+  ServerEntry& entry = state_.servers[record.id];
+  entry.record = record;
+  entry.list_version_acked = revision;  // it goes with the reply
+  log_info("server enlisted", {{"server", record.id},
+                               {"name", record.name},
+                               {"locator", record.locator},
+                               {"former", request.former_server_id}});
+  if (former.id != 0) apply_crash(former);
+  changes_.server_changed(record.id);
+  on_list_changed_();
+  co_return reply_for(record.id);
+}
+
+Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  const ServerEntry* server = state_.up_server(server_id);
+  if (server == nullptr) co_return StatusCode::kOk;
+  ServerRecord crashed = server->record;
+  crashed.state = wire::ServerState::kCrashed;
+  crashed.state_reason = std::move(reason);
+  const uint64_t revision = ledger_.next_revision();
+  Change change;
+  change.put(server_key(server_id), crashed);
+  Status done = co_await ledger_.commit(lock, std::move(change));
+  if (!done.ok()) co_return done;
+  state_.list_version = revision;
+  apply_crash(crashed);
+  on_list_changed_();
+  co_return done;
+}
+
+void Membership::apply_crash(const ServerRecord& crashed) {
+  ServerEntry& server = state_.servers.at(crashed.id);
+  server.record = crashed;
+  server.suspected = false;
+  log_warn("server crashed",
+           {{"server", crashed.id}, {"name", crashed.name}, {"reason", crashed.state_reason}});
+  changes_.server_changed(crashed.id);
+  for (const auto& [id, table] : state_.tables) {
+    const bool shown = table.state != TableState::kDropping;
+    if (shown && table.has_tablet_on(crashed.id)) changes_.table_changed(id);
+  }
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,84 @@
+#include "coordinator/notifier.h"
+
+#include <algorithm>
+
+#include "base/logging.h"
+
+namespace ramcloud {
+
+void Notifier::push_list() {
+  for (auto& [id, server] : state_.servers) {
+    if (!server.up() || server.pushing || server.list_version_acked >= state_.list_version) continue;
+    server.pushing = true;
+    scope_.spawn(push_list_to(id));
+  }
+}
+
+void Notifier::server_has_list(uint64_t server_id, uint64_t version) {
+  ServerEntry* server = state_.up_server(server_id);
+  if (server == nullptr || server->pushing) return;
+  server->list_version_acked = version;
+  if (version < state_.list_version) push_list();
+}
+
+Task<void> Notifier::push_list_to(uint64_t server_id) {
+  Duration delay = options_.retry_min;
+  for (;;) {
+    ServerEntry* server = state_.up_server(server_id);
+    if (server == nullptr || server->list_version_acked >= state_.list_version) break;
+    const uint64_t version = state_.list_version;
+    const Status sent = co_await send(server_id, wire::Opcode::kUpdateServerList, encoded_list());
+    server = state_.up_server(server_id);
+    if (server != nullptr && sent.ok()) {
+      server->list_version_acked = std::max(server->list_version_acked, version);
+      delay = options_.retry_min;
+    } else if (server != nullptr) {
+      log_debug("server list not acknowledged, retrying", {{"server", server_id}, {"error", sent}});
+      co_await reactor_.sleep(delay);
+      delay = next_delay(delay);
+    }
+  }
+  state_.servers.at(server_id).pushing = false;
+}
+
+Task<Status> Notifier::take_tablet(uint64_t server_id, wire::TakeTabletRequest request) {
+  return notify(server_id, wire::Opcode::kTakeTablet, request);
+}
+
+Task<Status> Notifier::drop_tablet(uint64_t server_id, wire::DropTabletRequest request) {
+  return notify(server_id, wire::Opcode::kDropTablet, request);
+}
+
+template <typename Message>
+Task<Status> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message message) {
+  Duration delay = options_.retry_min;
+  while (state_.up_server(server_id) != nullptr) {
+    Status sent = co_await send(server_id, opcode, wire::encode(message));
+    if (sent.ok() || sent == StatusCode::kStaleTerm) co_return sent;
+    log_debug("notification not acknowledged, retrying",
+              {{"server", server_id}, {"opcode", static_cast<int>(opcode)}, {"error", sent}});
+    co_await reactor_.sleep(delay);
+    delay = next_delay(delay);
+  }
+  co_return Status(StatusCode::kUnavailable, fmt::format("server {} is not UP", server_id));
+}
+
+Task<Status> Notifier::send(uint64_t server_id, wire::Opcode opcode, std::string body) {
+  const auto locator = parse_locator(state_.servers.at(server_id).record.locator);
+  if (!locator) co_return locator.error();  // checked when it enlisted
+  RpcReply reply = co_await rpc_.call(*locator, server_id, opcode, std::move(body),
+                                      reactor_.now() + options_.timeout);
+  co_return std::move(reply.status);
+}
+
+const std::string& Notifier::encoded_list() {
+  if (encoded_version_ != state_.list_version) {
+    encoded_list_ = wire::encode(state_.server_list());
+    encoded_version_ = state_.list_version;
+  }
+  return encoded_list_;
+}
+
+Duration Notifier::next_delay(Duration delay) { return std::min(2 * delay, options_.retry_max); }
+
+}  // namespace ramcloud

@@ -1,0 +1,48 @@
+// Tells servers what the coordinator has decided: the server list, tablets to take and to drop. A
+// notification is sent again until it is acknowledged or the server is no longer UP; all of them are
+// idempotent, and carry the term, so that a server refuses those of a coordinator that was replaced.
+#pragma once
+
+#include "coordinator/cluster_state.h"
+#include "rpc/rpc.h"
+
+namespace ramcloud {
+
+class Notifier {
+ public:
+  struct Options {
+    Duration timeout = 1s;         // of one try
+    Duration retry_min = 50ms;     // between tries, doubled up to the next
+    Duration retry_max = 500ms;
+  };
+  Notifier(RpcClient& rpc, ClusterState& state, Options options)
+      : reactor_(rpc.reactor()), rpc_(rpc), state_(state), options_(options), scope_(reactor_) {}
+
+  /// Brings the current list to every server that is UP and has an older one.
+  void push_list();
+  /// A probe of this server said which version it has.
+  void server_has_list(uint64_t server_id, uint64_t version);
+
+  /// OK when acknowledged. UNAVAILABLE: the server is not UP (any more); STALE_TERM: the server knows
+  /// a later decision about this table.
+  Task<Status> take_tablet(uint64_t server_id, wire::TakeTabletRequest request);
+  Task<Status> drop_tablet(uint64_t server_id, wire::DropTabletRequest request);
+
+ private:
+  template <typename Message>
+  Task<Status> notify(uint64_t server_id, wire::Opcode opcode, Message message);
+  Task<void> push_list_to(uint64_t server_id);
+  Task<Status> send(uint64_t server_id, wire::Opcode opcode, std::string body);
+  const std::string& encoded_list();
+  Duration next_delay(Duration delay);
+
+  Reactor& reactor_;
+  RpcClient& rpc_;
+  ClusterState& state_;
+  Options options_;
+  std::string encoded_list_;  // of encoded_version_: encoded once for all servers
+  uint64_t encoded_version_ = 0;
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud

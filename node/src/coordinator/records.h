@@ -1,0 +1,115 @@
+// The records of the metadata store, in codec.h's encoding, and their keys. See docs/formats.md
+// ("Metadata").
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "wire/codec.h"
+#include "wire/control_messages.h"
+
+namespace ramcloud {
+
+inline constexpr const char* kTermKey = "/term";
+inline constexpr const char* kClusterKey = "/cluster";
+inline constexpr const char* kIdsKey = "/ids";
+inline constexpr const char* kServerPrefix = "/servers/";
+inline constexpr const char* kTablePrefix = "/tables/";
+
+// Ids are padded so that the order of keys is the order of ids.
+inline std::string server_key(uint64_t id) { return fmt::format("{}{:020}", kServerPrefix, id); }
+inline std::string table_key(uint64_t id) { return fmt::format("{}{:020}", kTablePrefix, id); }
+
+/// Who leads, and the number of the last transaction. Every transaction expects the value that it
+/// knows and writes the next, so that an old leader changes nothing and none is applied twice.
+struct TermRecord {
+  uint64_t term = 0;
+  uint64_t revision = 0;
+  template <class V>
+  void fields(V& v) {
+    v(term, revision);
+  }
+};
+
+inline constexpr uint16_t kMetadataFormat = 1;
+
+struct ClusterRecord {
+  uint16_t format = kMetadataFormat;
+  wire::Uuid uuid{};
+  std::string name;
+  template <class V>
+  void fields(V& v) {
+    v(format, uuid, name);
+  }
+};
+
+/// The last ids given out: they are never used again.
+struct IdsRecord {
+  uint64_t last_server_id = 0;
+  uint64_t last_table_id = 0;
+  template <class V>
+  void fields(V& v) {
+    v(last_server_id, last_table_id);
+  }
+};
+
+struct ServerRecord {
+  uint64_t id = 0;
+  wire::ServerState state = wire::ServerState::kUp;
+  std::string state_reason;  // why it is not UP
+  uint64_t enlisted_at_ms = 0;
+  uint64_t nonce = 0;
+  std::string name;
+  std::string version;
+  std::string locator;
+  std::string locator_outside;
+  std::string http_address;
+  std::string failure_domain;
+  uint64_t log_bytes = 0;
+  uint64_t backup_bytes = 0;
+  uint64_t disk_read_bytes_per_second = 0;
+  uint32_t replicas = 0;
+  template <class V>
+  void fields(V& v) {
+    v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
+      http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
+  }
+};
+
+enum class TableState : uint8_t {
+  kCreating = 1,  // not all servers are known to have taken their tablets
+  kNormal = 2,
+  kDropping = 3,  // gone for users; not all servers are known to have dropped their tablets
+};
+
+struct TabletRecord {
+  uint64_t start_hash = 0;  // inclusive
+  uint64_t end_hash = 0;    // inclusive
+  uint64_t server_id = 0;
+  template <class V>
+  void fields(V& v) {
+    v(start_hash, end_hash, server_id);
+  }
+};
+
+struct TableRecord {
+  uint64_t id = 0;
+  std::string name;
+  TableState state = TableState::kCreating;
+  uint64_t revision = 0;  // of the transaction that wrote this; goes with every notification of it
+  std::vector<TabletRecord> tablets;  // in hash order, covering the whole range
+  template <class V>
+  void fields(V& v) {
+    v(id, name, state, revision, tablets);
+  }
+  bool has_tablet_on(uint64_t server_id) const {
+    return std::ranges::any_of(
+        tablets, [server_id](const TabletRecord& t) { return t.server_id == server_id; });
+  }
+};
+
+}  // namespace ramcloud

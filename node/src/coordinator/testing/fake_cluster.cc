@@ -1,0 +1,236 @@
+#include "coordinator/testing/fake_cluster.h"
+
+#include <algorithm>
+
+namespace ramcloud::testing {
+
+class FakeSession final : public Session, public std::enable_shared_from_this<FakeSession> {
+ public:
+  FakeSession(FakeNetwork& network, uint16_t port, PeerIdentity expected)
+      : network_(network), port_(port), expected_(expected) {}
+  void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override {
+    header.call_id = add_call(call, 1);
+    std::string bytes;
+    for (const auto& slice : body) bytes.append(static_cast<const char*>(slice.data), slice.size);
+    network_.scope.spawn(deliver(shared_from_this(), header, std::move(bytes)));
+  }
+  bool broken() const override { return broken_; }
+  uint64_t peer_server_id() const override { return 0; }
+  void answer(wire::MessageHeader header, ByteView body) {
+    if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
+  }
+
+ private:
+  static Task<void> deliver(std::shared_ptr<FakeSession> self, wire::MessageHeader header,
+                            std::string body) {
+    FakeNetwork& network = self->network_;
+    co_await network.reactor.sleep(Duration(10'000 + network.reactor.random().below(1'000'000)));
+    if (network.silent.contains(self->port_)) co_return;
+    const auto found = network.listeners.find(self->port_);
+    if (found == network.listeners.end()) {
+      self->fail({StatusCode::kUnavailable, "connection refused"});
+      co_return;
+    }
+    FakeTransport& peer = *found->second;
+    if (self->expected_.server_id != 0 && self->expected_.server_id != peer.self_.server_id) {
+      self->fail({StatusCode::kWrongServer, "another server"});
+      co_return;
+    }
+    ReplyHandle handle;
+    handle.call_id = ++peer.last_asked_;
+    handle.opcode = header.opcode;
+    handle.side = peer.sides_.at(self->port_);
+    peer.asked_[handle.call_id] = {self, header.call_id};
+    peer.handler_->on_request(handle, header, body);
+  }
+  void fail(const Status& status) {
+    broken_ = true;
+    fail_calls(1, status, status);
+  }
+  FakeNetwork& network_;
+  uint16_t port_;
+  PeerIdentity expected_;
+  bool broken_ = false;
+};
+
+FakeTransport::~FakeTransport() {
+  for (const uint16_t port : ports_) network_.listeners.erase(port);
+}
+
+Result<std::shared_ptr<Session>> FakeTransport::connect(const Locator& locator,
+                                                        const PeerIdentity& expected) {
+  return std::make_shared<FakeSession>(network_, locator.address.port, expected);
+}
+
+Result<HostPort> FakeTransport::listen(const HostPort& address, Side side,
+                                       RequestHandler& handler) {
+  handler_ = &handler;
+  ports_.push_back(address.port);
+  sides_[address.port] = side;
+  network_.listeners[address.port] = this;
+  return address;
+}
+
+void FakeTransport::reply(const ReplyHandle& handle, StatusCode status,
+                          std::span<const Slice> body) {
+  const auto found = asked_.find(handle.call_id);
+  if (found == asked_.end()) return;
+  const auto carry = [](FakeNetwork& network, Asked asked, wire::MessageHeader header,
+                        std::string bytes) -> Task<void> {
+    co_await network.reactor.sleep(Duration(10'000 + network.reactor.random().below(1'000'000)));
+    if (const auto session = asked.session.lock()) session->answer(header, bytes);
+  };
+  std::string bytes;
+  for (const auto& slice : body) bytes.append(static_cast<const char*>(slice.data), slice.size);
+  wire::MessageHeader header{};
+  header.kind = wire::Kind::kReply;
+  header.opcode = handle.opcode;
+  header.status = static_cast<uint16_t>(status);
+  header.call_id = found->second.call_id;
+  header.body_length = static_cast<uint32_t>(bytes.size());
+  Asked asked = found->second;
+  asked_.erase(found);
+  if (int& lose = network_.lose_replies[static_cast<wire::Opcode>(handle.opcode)]; lose > 0) {
+    --lose;
+    return;
+  }
+  network_.scope.spawn(carry(network_, std::move(asked), header, std::move(bytes)));
+}
+
+// ---- FakeServer -----------------------------------------------------------------------------------
+
+FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
+    : port_(port), transport_(network), registry_(transport_), rpc_(network.reactor, transport_) {
+  request.name = "server-" + std::to_string(port);
+  request.locator = locator().to_string();
+  request.locator_outside = Locator{"tcp", {"outside.example", port}}.to_string();
+  request.nonce = network.reactor.random().next() | 1;
+  registry_.add(wire::Opcode::kUpdateServerList, &call_member<&FakeServer::on_list, FakeServer>,
+                this);
+  registry_.add(wire::Opcode::kTakeTablet, &call_member<&FakeServer::on_take, FakeServer>, this);
+  registry_.add(wire::Opcode::kDropTablet, &call_member<&FakeServer::on_drop, FakeServer>, this);
+  registry_.add(wire::Opcode::kGetServerStats, &call_member<&FakeServer::on_stats, FakeServer>,
+                this);
+  (void)transport_.listen(locator().address, Side::kInside, registry_);
+}
+
+Task<Result<wire::EnlistReply>> FakeServer::enlist(Duration timeout) {
+  const Locator coordinator{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+  auto reply = co_await rpc_.call<wire::EnlistReply>(coordinator, 0, wire::Opcode::kEnlist, request,
+                                                     rpc_.reactor().now() + timeout);
+  if (reply) {
+    id = reply->server_id;
+    list = reply->list;
+    transport_.set_identity({reply->cluster_uuid, id});
+  }
+  co_return reply;
+}
+
+void FakeServer::on_list(const Request& r) {
+  wire::ServerList got;
+  if (!wire::decode(r.body, got)) violation = "a list that does not decode";
+  const auto order = [](const wire::ServerList& l) { return std::pair(l.term, l.version); };
+  if (order(got) >= order(list)) list = got;
+  reply_message(transport_, r.reply, wire::Empty());
+}
+
+void FakeServer::on_take(const Request& r) {
+  wire::TakeTabletRequest got;
+  if (!wire::decode(r.body, got)) violation = "a take that does not decode";
+  if (refuse_takes > 0) {
+    --refuse_takes;
+    reply_error(transport_, r.reply, {StatusCode::kRetry, "busy"});
+    return;
+  }
+  if (got.revision < revisions_[got.table_id]) {
+    reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "old revision"});
+    return;
+  }
+  revisions_[got.table_id] = got.revision;
+  tablets[got.table_id].insert(got.start_hash);
+  reply_message(transport_, r.reply, wire::Empty());
+}
+
+void FakeServer::on_drop(const Request& r) {
+  wire::DropTabletRequest got;
+  if (!wire::decode(r.body, got)) violation = "a drop that does not decode";
+  revisions_[got.table_id] = std::max(revisions_[got.table_id], got.revision);
+  tablets.erase(got.table_id);
+  reply_message(transport_, r.reply, wire::Empty());
+}
+
+void FakeServer::on_stats(const Request& r) {
+  stats.list_version = list.version;
+  reply_message(transport_, r.reply, stats);
+}
+
+// ---- FakeCluster ----------------------------------------------------------------------------------
+
+FakeCluster::FakeCluster(uint64_t seed, SimMetadata::Options o)
+    : reactor(clock, source, seed, {}), network(reactor), store_options(o) {
+  options.cluster_name = "test";
+  options.version = "1.2.3";
+  options.admin_address = "inside:1";
+  options.admin_address_outside = "outside:2";
+  options.detector.interval = 250ms;
+  client_transport = std::make_unique<FakeTransport>(network);
+  client = std::make_unique<RpcClient>(reactor, *client_transport);
+}
+
+FakeCluster::~FakeCluster() {
+  network.scope.cancel_all();
+  stop_coordinator();
+}
+
+Status FakeCluster::start_coordinator() {
+  store = std::make_unique<SimMetadata>(reactor, metadata, store_options);
+  transport = std::make_unique<FakeTransport>(network);
+  rpc = std::make_unique<RpcClient>(reactor, *transport);
+  registry = std::make_unique<ServiceRegistry>(*transport);
+  coordinator = std::make_unique<Coordinator>(*rpc, *registry, *store, metrics, options);
+  (void)transport->listen({"10.0.0.1", kCoordinatorPort}, Side::kInside, *registry);
+  (void)transport->listen({"10.0.0.1", kOutsidePort}, Side::kOutside, *registry);
+  return wait_for(coordinator->start());
+}
+
+void FakeCluster::stop_coordinator() {
+  coordinator.reset();
+  registry.reset();
+  rpc.reset();
+  transport.reset();
+  store.reset();
+}
+
+FakeServer& FakeCluster::add_server() {
+  const auto port = static_cast<uint16_t>(12'000 + servers.size());
+  servers.push_back(std::make_unique<FakeServer>(network, port));
+  FakeServer& server = *servers.back();
+  while (!wait_for(server.enlist(1s))) {
+  }
+  return server;
+}
+
+void FakeCluster::kill_server(FakeServer& server) {
+  std::ranges::find(servers, &server, &std::unique_ptr<FakeServer>::get)->reset();
+}
+
+bool FakeCluster::run_until(const std::function<bool()>& done, Duration limit) {
+  const Time end = clock.now() + limit;
+  while (!done()) {
+    const bool worked = reactor.turn();
+    if (coordinator != nullptr && coordinator->ready() && violation.empty()) {
+      const Status sound = invariants.check(coordinator->state());
+      if (!sound.ok()) violation = sound.to_string();
+    }
+    if (worked || reactor.has_pending()) continue;
+    const Time next = std::min(end, reactor.next_deadline());
+    if (next >= end) {
+      clock.advance_to(end);
+      return done();
+    }
+    clock.advance_to(next);
+  }
+  return true;
+}
+
+}  // namespace ramcloud::testing

@@ -1,0 +1,76 @@
+#include "log/digest.h"
+
+namespace ramcloud::log {
+namespace {
+
+void put_leb128(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+/// Takes one number off the front; false when it does not end in time or exceeds 64 bits.
+bool take_leb128(ByteView& in, uint64_t& value) {
+  value = 0;
+  for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(in.front());
+    in.remove_prefix(1);
+    const uint64_t bits = byte & 0x7f;
+    if (shift == 63 && bits > 1) return false;
+    value |= bits << shift;
+    if ((byte & 0x80) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+DigestEncoder::DigestEncoder(std::string& out) : out_(out) {
+  out_.assign(sizeof(uint32_t), '\0');
+}
+
+void DigestEncoder::add(uint64_t segment_id) {
+  if (length_ > 0 && segment_id == start_ + length_) {
+    ++length_;
+    return;
+  }
+  end_run();
+  start_ = segment_id;
+  length_ = 1;
+}
+
+void DigestEncoder::end_run() {
+  if (length_ == 0) return;
+  put_leb128(out_, start_ - previous_end_);
+  put_leb128(out_, length_ - 1);
+  previous_end_ = start_ + length_;
+  ++runs_;
+}
+
+void DigestEncoder::finish() {
+  end_run();
+  length_ = 0;
+  std::memcpy(out_.data(), &runs_, sizeof runs_);
+}
+
+std::optional<std::vector<uint64_t>> decode_digest(ByteView body) {
+  if (body.size() < sizeof(uint32_t)) return std::nullopt;
+  const auto runs = load<uint32_t>(body.data());
+  body.remove_prefix(sizeof(uint32_t));
+  std::vector<uint64_t> ids;
+  uint64_t next = 0;
+  for (uint32_t i = 0; i < runs; ++i) {
+    uint64_t gap = 0;
+    uint64_t length = 0;
+    if (!take_leb128(body, gap) || !take_leb128(body, length)) return std::nullopt;
+    // Runs that touch would have been one; only the first may begin at 0's place.
+    if ((i > 0 && gap == 0) || length >= kMaxDigestSegments - ids.size()) return std::nullopt;
+    const uint64_t start = next + gap;
+    if (start < next || start + length + 1 < start) return std::nullopt;
+    for (uint64_t id = start; id <= start + length; ++id) ids.push_back(id);
+    next = start + length + 1;
+  }
+  if (!body.empty()) return std::nullopt;
+  return ids;
+}
+
+}  // namespace ramcloud::log

@@ -1,0 +1,62 @@
+#include "log/entry_view.h"
+
+#include "base/hash.h"
+
+namespace ramcloud::log {
+namespace {
+
+/// Offset of the value in an object's body: behind the primary key and the extra keys. Nothing if a
+/// length does not fit.
+std::optional<uint32_t> value_offset(const EntryView& entry, const ObjectBody& body) {
+  uint64_t at = sizeof(ObjectBody) + uint64_t{body.key_length};
+  for (int i = 0; i < body.extra_keys; ++i) {
+    if (at + sizeof(uint16_t) > entry.body_length()) return std::nullopt;
+    at += sizeof(uint16_t) + entry.load_at<uint16_t>(static_cast<uint32_t>(at));
+  }
+  if (at > entry.body_length()) return std::nullopt;
+  return static_cast<uint32_t>(at);
+}
+
+}  // namespace
+
+std::optional<ObjectView> parse_object(const EntryView& entry) {
+  if (entry.type() != EntryType::kObject || entry.body_length() < sizeof(ObjectBody)) {
+    return std::nullopt;
+  }
+  const auto body = entry.load_at<ObjectBody>(0);
+  const auto value = value_offset(entry, body);
+  if (!value) return std::nullopt;
+  return ObjectView{.entry = entry,
+                    .table_id = body.table_id,
+                    .version = body.version,
+                    .timestamp_s = body.timestamp_s,
+                    .key_length = body.key_length,
+                    .value_offset = *value,
+                    .value_length = entry.body_length() - *value};
+}
+
+std::optional<TombstoneView> parse_tombstone(const EntryView& entry) {
+  if (entry.type() != EntryType::kTombstone || entry.body_length() < sizeof(TombstoneBody)) {
+    return std::nullopt;
+  }
+  const auto body = entry.load_at<TombstoneBody>(0);
+  if (sizeof(TombstoneBody) + body.key_length != entry.body_length()) return std::nullopt;
+  return TombstoneView{.entry = entry,
+                       .table_id = body.table_id,
+                       .version = body.version,
+                       .log_id = body.log_id,
+                       .segment_id = body.segment_id,
+                       .key_length = body.key_length,
+                       .is_delete = (body.flags & 1) != 0};
+}
+
+uint64_t hash_of_key(uint64_t table_id, const EntryView& entry, uint32_t key_offset,
+                     uint16_t key_length) {
+  const ByteView key = entry.contiguous(key_offset, key_length);
+  if (key.data() != nullptr) return key_hash(table_id, key);
+  char copy[kMaxKeyBytes];
+  entry.read(key_offset, copy, key_length);
+  return key_hash(table_id, ByteView(copy, key_length));
+}
+
+}  // namespace ramcloud::log

@@ -1,0 +1,91 @@
+// Reads the groups of a segment from memory or from a replica, trusting nothing: used by replay, by
+// `replica dump` and by recovery. Says how far the bytes are valid, and whether what follows is a
+// torn tail (the writer died, nothing acknowledged is missing) or corruption (use another replica).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "log/entry_view.h"
+#include "log/format.h"
+#include "log/segment.h"
+#include "log/segment_bytes.h"
+
+namespace ramcloud::log {
+
+/// One valid group. Entries are read by walking: for (auto e = g.first(); e; e = g.next(*e)).
+class GroupView {
+ public:
+  GroupView() = default;
+  GroupView(SegmentBytes bytes, uint32_t offset, GroupHeader header)
+      : bytes_(bytes), offset_(offset), header_(header) {}
+
+  uint32_t offset() const { return offset_; }
+  uint32_t length() const { return header_.length(); }
+  uint32_t end() const { return offset_ + length(); }
+  const GroupHeader& header() const { return header_; }
+
+  struct Entry {
+    EntryView view;
+    uint32_t offset = 0;  // of the entry's header, in the segment
+  };
+  std::optional<Entry> first() const { return at(offset_ + sizeof(GroupHeader)); }
+  std::optional<Entry> next(const Entry& e) const { return at(e.offset + e.view.total_length()); }
+
+ private:
+  // Fill is shorter than an entry's header, so what is left tells whether another entry follows.
+  std::optional<Entry> at(uint32_t offset) const {
+    if (end() - offset < sizeof(EntryHeader)) return std::nullopt;
+    return Entry{EntryView(bytes_, offset, bytes_.load_at<EntryHeader>(offset)), offset};
+  }
+  SegmentBytes bytes_;
+  uint32_t offset_ = 0;
+  GroupHeader header_{};
+};
+
+/// What is known of a replica from elsewhere (its metadata, other replicas).
+struct KnownOfSegment {
+  std::optional<uint32_t>
+      closed_length;           // the segment was closed with this many bytes, footer included
+  uint32_t durable_up_to = 0;  // all bytes below were durable
+};
+
+enum class ScanEnd : uint8_t {
+  kClosed,  // all valid, ends with a footer
+  kOpen,    // all valid, no footer; behind it only zeros, or nothing
+  kTorn,  // behind the valid part are bytes that are no group; nothing known to be durable is there
+  kCorrupt,  // an invalid group below what was durable, or with valid groups behind it
+};
+
+struct SegmentScan {
+  ScanEnd end = ScanEnd::kOpen;
+  uint32_t valid_bytes = 0;    // end of the last valid group or padding; the footer included
+  uint32_t durable_up_to = 0;  // the highest that was known to be durable
+  uint32_t groups = 0;         // valid ones, the footer's included
+  uint32_t entries = 0;
+  bool is_head = false;          // the segment header says that a digest belongs to it
+  std::vector<uint64_t> digest;  // segment ids, rising; empty if there is none
+  uint64_t safe_version = 0;     // 0 if there is none
+
+  // For kTorn and kCorrupt:
+  uint32_t bad_offset = 0;               // start of the group or padding that is not valid
+  std::string what;                      // what is wrong with it, for people
+  std::optional<uint32_t> flipped_byte;  // offset of the one byte whose change explains it
+};
+
+/// The identity that the segment header at the start claims, unverified (scan_segment() then
+/// verifies it: the checksums are seeded with it). Nothing if there is no such header.
+std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes);
+
+/// Reads the whole segment, verifies everything, and calls on_group (if given) with each valid
+/// group in order, the segment header's and the footer's included. Groups are handed out as they
+/// are found, before it is known how the scan ends. Takes time linear in the size, also on hostile
+/// bytes.
+SegmentScan scan_segment(const SegmentIdentity& identity, const SegmentBytes& bytes,
+                         const KnownOfSegment& known = {},
+                         const std::function<void(const GroupView&)>& on_group = nullptr);
+
+}  // namespace ramcloud::log

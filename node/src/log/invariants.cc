@@ -1,0 +1,65 @@
+#include "log/invariants.h"
+
+#include "log/group_reader.h"
+
+namespace ramcloud::log {
+
+std::vector<std::string> Invariants::check() {
+  broken_.clear();
+  const std::vector<Segment*> segments = log_.segments();
+  std::vector<uint64_t> ids;
+  for (const Segment* segment : segments) {
+    require(ids.empty() || ids.back() < segment->id(), *segment, "ids rise");
+    ids.push_back(segment->id());
+    check_segment(*segment, ids);
+  }
+  check_order(segments);
+  return std::move(broken_);
+}
+
+void Invariants::require(bool holds, const Segment& segment, const std::string& what) {
+  if (!holds) broken_.push_back("segment " + std::to_string(segment.id()) + ": " + what);
+}
+
+void Invariants::check_segment(const Segment& segment, const std::vector<uint64_t>& ids_so_far) {
+  require(segment.published() <= kSegmentBytes, segment, "published fits the segment");
+  require(segment.header_length() > 0 && segment.published() >= segment.header_length(), segment,
+          "the header group is published");
+  require(segment.live_bytes() <= segment.entry_bytes(), segment, "live <= entry bytes");
+  if (verified_.contains(segment.id())) return;
+  uint32_t entry_bytes = 0;
+  const auto count = [&](const GroupView& group) {
+    for (auto e = group.first(); e; e = group.next(*e)) {
+      const EntryType type = e->view.type();
+      if (group.offset() > 0 && type != EntryType::kFooter) entry_bytes += e->view.total_length();
+    }
+  };
+  const SegmentScan scan = scan_segment(segment.identity(), segment.bytes(), {}, count);
+  require(scan.end == (segment.closed() ? ScanEnd::kClosed : ScanEnd::kOpen), segment,
+          "its bytes are valid: " + scan.what + " at " + std::to_string(scan.bad_offset));
+  require(scan.valid_bytes == segment.published(), segment, "valid up to what is published");
+  require(scan.digest == ids_so_far, segment, "the digest names the segments up to it");
+  require(entry_bytes == segment.entry_bytes(), segment,
+          "accounts for " + std::to_string(segment.entry_bytes()) + " entry bytes, holds " +
+              std::to_string(entry_bytes));
+  if (segment.closed()) verified_.insert(segment.id());
+}
+
+void Invariants::check_order(const std::vector<Segment*>& segments) {
+  const LogPosition durable = log_.durable();
+  bool all_closed_durable = true;  // those before
+  for (const Segment* segment : segments) {
+    const bool has_data = segment->published() > segment->header_length();
+    require(!has_data || all_closed_durable, *segment, "has data before the older are closed");
+    require(!segment->closed_durable() || segment->closed(), *segment,
+            "durably closed when closed");
+    if (durable.segment_id() == segment->id()) {
+      require(all_closed_durable, *segment, "durable before the older are closed");
+      require(durable.offset() <= segment->published(), *segment, "durable <= published");
+    }
+    all_closed_durable = all_closed_durable && segment->closed_durable();
+  }
+  if (durable > log_.head()) broken_.push_back("durable is beyond the head");
+}
+
+}  // namespace ramcloud::log

@@ -1,0 +1,37 @@
+// Re-verifies the whole state of a log; run after steps of tests and simulations.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "log/log.h"
+
+namespace ramcloud::log {
+
+class Invariants {
+ public:
+  explicit Invariants(const Log& log) : log_(log) {}
+
+  /// What does not hold, one text each; empty when all is well. Nobody may append meanwhile. Closed
+  /// segments are read and summed once per checker: they never change again.
+  ///
+  /// - ids rise; a segment's published bytes fit it and are a valid segment image, closed iff it
+  /// says
+  ///   so; its digest names exactly the segments of the log up to itself
+  /// - head ordering: a segment holds data only when all before it are closed durable
+  /// - durable <= published, and names a segment whose predecessors are closed durable
+  /// - accounting: entry bytes are what the groups hold, live <= entry bytes
+  std::vector<std::string> check();
+
+ private:
+  void check_segment(const Segment& segment, const std::vector<uint64_t>& ids_so_far);
+  void check_order(const std::vector<Segment*>& segments);
+  void require(bool holds, const Segment& segment, const std::string& what);
+
+  const Log& log_;
+  std::set<uint64_t> verified_;  // closed segments whose bytes were read
+  std::vector<std::string> broken_;
+};
+
+}  // namespace ramcloud::log

@@ -1,0 +1,220 @@
+// The log of a master (paper §4.1-4.2, §4.5): appends groups to the head segment and switches heads
+// in the order that makes recovery safe. Replication is somebody else's (Replicator); this layer
+// knows nothing of RPC.
+//
+// Head ordering. The next head is opened ahead, when the current one is half full: its header group
+// (segment header, digest that lists itself, safe version) is published and segment_opened()
+// called. When a group does not fit any more and the next head is open on all replicas, the head is
+// closed (footer, segment_closed()); when that is durable, the next head takes data, not before. In
+// between append() answers RETRY.
+//
+// Threads: append() may be called by any thread; start(), on_replication_progress() and the
+// Replicator calls belong to the reactor that drives replication. Lock order: a stripe lock of the
+// store, then the head lock, then the arena's.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/spin_lock.h"
+#include "base/status.h"
+#include "log/arena.h"
+#include "log/format.h"
+#include "log/segment.h"
+
+namespace ramcloud::log {
+
+/// What replicates the log. Calls are made without locks held, on the thread that appended or
+/// called start()/on_replication_progress(); they may call on_replication_progress() at once.
+class Replicator {
+ public:
+  virtual ~Replicator() = default;
+  /// The header group [0, segment.header_length()) is published in it. Report by
+  /// segment.mark_opened_durable(), then Log::on_replication_progress().
+  virtual void segment_opened(Segment& segment) = 0;
+  /// The footer is published; no more bytes come. Report by segment.mark_closed_durable(), then
+  /// Log::on_replication_progress().
+  virtual void segment_closed(Segment& segment) = 0;
+  /// False: nothing is replicated; the log then treats all as durable as soon as it is published.
+  virtual bool replicates() const { return true; }
+};
+
+/// R = 0: everything is durable at once.
+class NullReplicator final : public Replicator {
+ public:
+  void segment_opened(Segment&) override {}
+  void segment_closed(Segment&) override {}
+  bool replicates() const override { return false; }
+};
+
+struct LogOptions {
+  std::array<uint8_t, 16> cluster_uuid{};
+  uint64_t master_id = 0;
+  uint64_t first_segment_id = 1;  // > 0; above every id this master id has used
+  /// Segments that only deletes may open, so that memory full can be left by deleting.
+  uint32_t reserve_segments = 1;
+  /// Safe version for the header of each head: above every version ever assigned. Called with the
+  /// head lock held; must not take locks. Can be set later, before start().
+  std::function<uint64_t()> safe_version;
+};
+
+/// Up to four pieces that together are the body of one entry; the log adds header and checksum.
+struct EntrySource {
+  EntryType type = EntryType::kInvalid;
+  uint8_t piece_count = 0;
+  Slice pieces[4];
+};
+/// Entries that one group can hold here.
+inline constexpr uint32_t kMaxGroupEntries = 8;
+/// Larger groups are refused, so that one always fits into an empty segment, whatever its digest.
+inline constexpr uint32_t kMaxGroupBytes = 4u << 20;
+
+struct Appended {
+  LogPosition end;  // the reply of this operation waits until durable() >= end
+};
+
+struct LogStatistics {
+  uint32_t total_segments = 0;
+  uint32_t free_segments = 0;
+  uint32_t reserve_segments = 0;
+  uint64_t total_bytes = 0;  // of the arena
+  uint64_t used_bytes = 0;   // published in segments, headers and padding included
+  uint64_t live_bytes = 0;   // of entries still needed, tombstones included
+  uint64_t appended_groups = 0;
+  uint64_t appended_bytes = 0;
+  uint64_t head_switches = 0;
+  uint64_t retries = 0;        // appends answered RETRY
+  uint64_t out_of_memory = 0;  // appends answered OUT_OF_MEMORY
+};
+
+class Log {
+ public:
+  /// All must outlive the log; the arena is its own.
+  Log(Arena& arena, Replicator& replicator, LogOptions options);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  /// Before start().
+  void set_safe_version_source(std::function<uint64_t()> source);
+
+  /// Opens the first head. It takes data once the replicator has reported it opened durable.
+  void start();
+
+  /// Appends one group with these entries (at most kMaxGroupEntries), all or nothing. Fills refs[i]
+  /// with the address of entry i (Arena::entry reads it). Does not allocate. `for_delete`: may use
+  /// the reserve.
+  ///   RETRY           the head is being switched (or not open yet): again after replication
+  ///   progress OUT_OF_MEMORY   no free segment (above the reserve, unless for_delete)
+  ///   INVALID_ARGUMENT  too many entries, or larger than a segment holds
+  StatusCode append(std::span<const EntrySource> entries, bool for_delete, Appended& appended,
+                    const char* refs[]);
+
+  /// Switches heads although the current one is not full. OK: under way (append() answers RETRY
+  /// until it is done), at once if replication is. OUT_OF_MEMORY: no free segment.
+  StatusCode roll_head();
+
+  /// True when append() would not answer RETRY for a small group.
+  bool ready() const;
+
+  /// End of what was appended.
+  LogPosition head() const { return from_value(head_position_.load(std::memory_order_acquire)); }
+  /// All groups before it are on R replicas and all earlier segments are closed on R replicas.
+  LogPosition durable() const { return from_value(durable_.load(std::memory_order_acquire)); }
+  /// By replication's side. Must be the end of a group (values of Segment::published() or
+  /// chunk_end() are) in a segment whose predecessors are closed durable. A lower value than before
+  /// is ignored.
+  void set_durable(LogPosition position);
+  /// A segment was marked opened or closed durable: switches heads as far as that allows.
+  void on_replication_progress();
+
+  /// Position of the end of the entry at this address: durable() >= this means that the entry (and
+  /// its group) is durable.
+  LogPosition position_of(const char* entry) const;
+  EntryView entry(const char* address) const { return arena_.entry(address); }
+  /// Accounting: the entry at this address is not needed any more.
+  void mark_dead(const char* address);
+
+  const LogOptions& options() const { return options_; }
+  const Arena& arena() const { return arena_; }
+  LogStatistics statistics() const;
+
+  /// Segments in the log by rising id, the opened-ahead one last. Copies pointers; not for data
+  /// paths.
+  std::vector<Segment*> segments() const;
+  /// The segment with this id, or null.
+  Segment* find_segment(uint64_t id) const;
+
+ private:
+  friend class Invariants;
+
+  /// What to tell the replicator once the lock is released.
+  struct Events {
+    Segment* closed = nullptr;
+    Segment* opened = nullptr;
+  };
+  /// A group that was given its place. Small ones are copied under the lock; large ones outside, so
+  /// publishing waits for those before them.
+  struct Reservation {
+    uint32_t start = 0;  // of the group in the segment, behind any padding
+    uint32_t end = 0;
+    bool copied = false;
+  };
+  static constexpr uint32_t kMaxReservations = 64;
+
+  static LogPosition from_value(uint64_t value) {
+    LogPosition position;
+    position.value = value;
+    return position;
+  }
+
+  struct Group;
+
+  StatusCode append_locked(Group& group, bool for_delete, Appended& appended, const char* refs[],
+                           Segment*& copy_outside, Events& events) RC_REQUIRES(lock_);
+  StatusCode make_room(bool for_delete, Events& events) RC_REQUIRES(lock_);
+  void open_next_if_possible(Events& events) RC_REQUIRES(lock_);
+  void write_header_group(Segment& segment) RC_REQUIRES(lock_);
+  void close_head(Events& events) RC_REQUIRES(lock_);
+  void advance(Events& events) RC_REQUIRES(lock_);
+  void place(Segment& segment, Group& group, uint32_t padding, const char* refs[])
+      RC_REQUIRES(lock_);
+  void place_padding(Segment& segment, uint32_t length) RC_REQUIRES(lock_);
+  static void copy(Segment& segment, const Group& group);
+  void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
+  void finish_copy(Segment& segment, uint32_t start) RC_REQUIRES(lock_);
+  void deliver(const Events& events);
+  uint32_t durable_in(const Segment& segment) const;
+  uint32_t free_segments() const { return arena_.free_seglets() / kSegletsPerSegment; }
+
+  Arena& arena_;
+  Replicator& replicator_;
+  LogOptions options_;
+  const bool replicates_;
+
+  mutable SpinLock lock_;                            // "head lock"
+  Segment* head_ RC_GUARDED_BY(lock_) = nullptr;     // takes data; null while heads are switched
+  Segment* next_ RC_GUARDED_BY(lock_) = nullptr;     // opened ahead
+  Segment* closing_ RC_GUARDED_BY(lock_) = nullptr;  // has its footer, not yet closed durable
+  bool want_switch_ RC_GUARDED_BY(lock_) = false;  // a group did not fit: switch when next is ready
+  uint64_t next_id_ RC_GUARDED_BY(lock_) = 1;
+  std::unique_ptr<Segment[]> pool_;  // as many as the arena can hold
+  std::vector<Segment*> segments_ RC_GUARDED_BY(lock_);
+  std::string digest_ RC_GUARDED_BY(lock_);  // kept, so that switching allocates nothing
+  Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
+  uint32_t first_reservation_ RC_GUARDED_BY(lock_) = 0;
+  uint32_t reservation_count_ RC_GUARDED_BY(lock_) = 0;
+  LogStatistics counters_ RC_GUARDED_BY(lock_);  // only the counting fields
+
+  alignas(kCacheLineBytes) std::atomic<uint64_t> head_position_{0};
+  alignas(kCacheLineBytes) std::atomic<uint64_t> durable_{0};
+};
+
+}  // namespace ramcloud::log

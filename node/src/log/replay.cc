@@ -1,0 +1,250 @@
+#include "log/replay.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "base/hash.h"
+
+namespace ramcloud::log {
+namespace {
+
+/// Type of a replica's fitness when one must be chosen.
+bool is_usable(const SegmentScan& scan, bool must_be_closed) {
+  if (must_be_closed) return scan.end == ScanEnd::kClosed;
+  return scan.end != ScanEnd::kCorrupt && scan.valid_bytes > 0;
+}
+
+using Key = std::pair<uint64_t, ByteView>;
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key_hash(key.first, key.second); }
+};
+
+/// The newest that is known of a key so far; in whatever order its entries came.
+struct Newest {
+  ReplayedObject object;    // version 0: none seen
+  uint64_t dead_up_to = 0;  // highest version of a tombstone
+  bool live() const { return object.version > dead_up_to; }
+};
+
+}  // namespace
+
+struct Replay::State {
+  std::array<uint8_t, 16> cluster_uuid;
+  uint64_t master_id;
+  std::map<uint64_t, std::vector<size_t>> by_segment;  // indexes into images and reports
+  std::vector<ReplicaImage> images;
+  std::vector<ReplicaReport> reports;
+  std::unordered_map<Key, Newest, KeyHash> newest;
+  std::vector<const Newest*> live;  // by table and key, after run()
+  ReplayReport report;
+
+  bool is_closed(uint64_t segment_id) const;
+  const SegmentScan* newest_digest();
+  Status choose(uint64_t segment_id, bool must_be_closed, size_t& chosen);
+  Status choose_all(const SegmentScan& digest, std::vector<size_t>& chosen);
+  Status replay(const ReplicaImage& image);
+  Status apply(const EntryView& entry);
+  void sort_live();
+};
+
+Replay::Replay(std::array<uint8_t, 16> cluster_uuid, uint64_t master_id)
+    : state_(std::make_unique<State>()) {
+  state_->cluster_uuid = cluster_uuid;
+  state_->master_id = master_id;
+}
+
+Replay::~Replay() = default;
+
+const ReplayReport& Replay::report() const {
+  return state_->report;
+}
+
+void Replay::add(ReplicaImage image) {
+  const SegmentIdentity identity{state_->cluster_uuid, state_->master_id, image.segment_id};
+  ReplicaReport report{.segment_id = image.segment_id,
+                       .name = image.name,
+                       .scan = scan_segment(identity, SegmentBytes(image.bytes), image.known),
+                       .chosen = false};
+  state_->by_segment[image.segment_id].push_back(state_->images.size());
+  state_->images.push_back(std::move(image));
+  state_->reports.push_back(std::move(report));
+}
+
+/// A segment is closed when any replica shows it: the others were left behind.
+bool Replay::State::is_closed(uint64_t segment_id) const {
+  const auto found = by_segment.find(segment_id);
+  if (found == by_segment.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(), [&](size_t i) {
+    return reports[i].scan.end == ScanEnd::kClosed || images[i].known.closed_length.has_value();
+  });
+}
+
+/// The digest of the newest open head (paper §4.5): a closed one's does not do, because a newer
+/// head, lost, must have followed it.
+const SegmentScan* Replay::State::newest_digest() {
+  for (auto it = by_segment.rbegin(); it != by_segment.rend(); ++it) {
+    bool any_digest = false;
+    for (const size_t i : it->second) {
+      const SegmentScan& scan = reports[i].scan;
+      if (!scan.is_head || scan.digest.empty()) continue;
+      any_digest = true;
+      if (is_closed(it->first)) break;
+      report.digest_segment = it->first;
+      return &scan;
+    }
+    if (any_digest) return nullptr;
+  }
+  return nullptr;
+}
+
+Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& chosen) {
+  const SegmentScan* best = nullptr;
+  uint32_t durable_up_to = 0;
+  const SegmentScan* bad = nullptr;
+  std::string bad_name;
+  for (const size_t i : by_segment.at(segment_id)) {
+    const SegmentScan& scan = reports[i].scan;
+    durable_up_to = std::max(durable_up_to, scan.durable_up_to);
+    if (!is_usable(scan, must_be_closed)) {
+      bad = &scan;
+      bad_name = reports[i].name;
+    } else if (best == nullptr || scan.valid_bytes > best->valid_bytes) {
+      best = &scan;
+      chosen = i;
+    }
+  }
+  if (best != nullptr && best->valid_bytes >= durable_up_to) return {};
+  std::string why = "segment " + std::to_string(segment_id) + ": no replica is usable";
+  if (best != nullptr) {
+    why += "; the longest has " + std::to_string(best->valid_bytes) + " bytes, but " +
+           std::to_string(durable_up_to) + " were durable";
+  } else if (bad != nullptr) {
+    why += "; " + bad_name + " at offset " + std::to_string(bad->bad_offset) + ": " +
+           (bad->what.empty() ? "the segment was closed, the replica is not" : bad->what);
+  }
+  return {StatusCode::kCorrupt, why};
+}
+
+Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>& chosen) {
+  const std::set<uint64_t> members(digest.digest.begin(), digest.digest.end());
+  for (const uint64_t id : members) {
+    if (!by_segment.contains(id)) report.missing.push_back(id);
+  }
+  for (const auto& [id, indexes] : by_segment) {
+    if (!members.contains(id)) report.not_in_digest.push_back(id);
+  }
+  if (!report.missing.empty()) {
+    return {StatusCode::kNotFound,
+            "the log is not complete: of " + std::to_string(members.size()) +
+                " segments in the digest " + std::to_string(report.missing.size()) +
+                " are missing, the first is " + std::to_string(report.missing.front())};
+  }
+  // Data is written to a head only after all before it were closed. So when the newest has data,
+  // the others must be closed; when it is empty, the one before it may still be open.
+  const auto last = members.rbegin();
+  bool newest_has_data = false;
+  for (const size_t i : by_segment.at(*last)) {
+    newest_has_data = newest_has_data || reports[i].scan.groups > 1;
+  }
+  const uint64_t before = members.size() > 1 ? *std::next(last) : 0;
+  for (const uint64_t id : members) {
+    const bool may_be_open = id == *last || (id == before && !newest_has_data && !is_closed(id));
+    size_t index = 0;
+    RC_RETURN_IF_ERROR(choose(id, !may_be_open, index));
+    chosen.push_back(index);
+    reports[index].chosen = true;
+  }
+  return {};
+}
+
+Status Replay::run() {
+  State& s = *state_;
+  const SegmentScan* digest = s.newest_digest();
+  std::vector<size_t> chosen;
+  Status status =
+      digest != nullptr
+          ? s.choose_all(*digest, chosen)
+          : Status(StatusCode::kNotFound,
+                   "no replica of an open segment with a log digest: the newest is not known");
+  for (const auto& [id, indexes] : s.by_segment) {
+    for (const size_t i : indexes) s.report.replicas.push_back(s.reports[i]);
+  }
+  for (size_t i = 0; i < chosen.size() && status.ok(); ++i) {
+    s.report.safe_version = std::max(s.report.safe_version, s.reports[chosen[i]].scan.safe_version);
+    status = s.replay(s.images[chosen[i]]);
+  }
+  if (status.ok()) s.sort_live();
+  return status;
+}
+
+Status Replay::State::replay(const ReplicaImage& image) {
+  const SegmentIdentity identity{cluster_uuid, master_id, image.segment_id};
+  Status status;
+  scan_segment(identity, SegmentBytes(image.bytes), image.known, [&](const GroupView& group) {
+    for (auto e = group.first(); e && status.ok(); e = group.next(*e)) status = apply(e->view);
+  });
+  if (status.ok()) return status;
+  return {status.code(), "segment " + std::to_string(image.segment_id) + " (" + image.name +
+                             "): " + status.message()};
+}
+
+Status Replay::State::apply(const EntryView& entry) {
+  switch (entry.type()) {
+    case EntryType::kSegmentHeader:
+    case EntryType::kLogDigest:
+    case EntryType::kSafeVersion:
+    case EntryType::kFooter:
+    case EntryType::kTabletStatistics:
+      return {};
+    case EntryType::kObject: {
+      const auto o = parse_object(entry);
+      if (!o) return {StatusCode::kCorrupt, "an object whose lengths do not fit"};
+      ++report.objects_seen;
+      report.safe_version = std::max(report.safe_version, o->version + 1);
+      Newest& n = newest[{o->table_id, entry.contiguous(o->key_offset, o->key_length)}];
+      if (o->version > n.object.version) {
+        n.object = {.table_id = o->table_id,
+                    .version = o->version,
+                    .timestamp_s = o->timestamp_s,
+                    .key = entry.contiguous(o->key_offset, o->key_length),
+                    .value = entry.contiguous(o->value_offset, o->value_length)};
+      }
+      return {};
+    }
+    case EntryType::kTombstone: {
+      const auto t = parse_tombstone(entry);
+      if (!t) return {StatusCode::kCorrupt, "a tombstone whose lengths do not fit"};
+      ++report.tombstones_seen;
+      report.safe_version = std::max(report.safe_version, t->version + 1);
+      Newest& n = newest[{t->table_id, entry.contiguous(t->key_offset, t->key_length)}];
+      n.dead_up_to = std::max(n.dead_up_to, t->version);
+      return {};
+    }
+    default:
+      return {StatusCode::kUnsupported, "an entry of type " +
+                                            std::to_string(static_cast<int>(entry.type())) +
+                                            ", which this version does not know"};
+  }
+}
+
+void Replay::State::sort_live() {
+  for (const auto& [key, n] : newest) {
+    if (n.live()) live.push_back(&n);
+  }
+  std::sort(live.begin(), live.end(), [](const Newest* a, const Newest* b) {
+    return std::pair(a->object.table_id, a->object.key) <
+           std::pair(b->object.table_id, b->object.key);
+  });
+}
+
+void Replay::for_each(const std::function<void(const ReplayedObject&)>& sink) const {
+  for (const Newest* n : state_->live) sink(n->object);
+}
+
+uint64_t Replay::live_objects() const {
+  return state_->live.size();
+}
+
+}  // namespace ramcloud::log

@@ -1,0 +1,102 @@
+#include "log/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "log/log_test_support.h"
+
+namespace ramcloud::log {
+namespace {
+
+/// Three segments: two closed, the third open with data. Key "a" is overwritten, "b" deleted.
+std::vector<std::string> three_segments() {
+  TestLog t(5);
+  Appended appended;
+  const char* refs[2];
+  EXPECT_EQ(append_object(t.log, 1, 1, "a", "old"), StatusCode::kOk);
+  EXPECT_EQ(append_object(t.log, 1, 2, "b", "gone"), StatusCode::kOk);
+  EXPECT_EQ(t.log.roll_head(), StatusCode::kOk);
+  const TestObject newer(1, 3, "a", "new");
+  const TestTombstone older(1, 1, 1, "a", false);
+  const EntrySource overwrite[] = {newer.source, older.source};
+  EXPECT_EQ(t.log.append(overwrite, false, appended, refs), StatusCode::kOk);
+  EXPECT_EQ(t.log.roll_head(), StatusCode::kOk);
+  const TestTombstone deleted(1, 2, 1, "b", true);
+  EXPECT_EQ(t.log.append(std::span(&deleted.source, 1), true, appended, refs), StatusCode::kOk);
+  EXPECT_EQ(append_object(t.log, 1, 4, "c", "last"), StatusCode::kOk);
+  std::vector<std::string> images;
+  for (const Segment* segment : t.log.segments()) images.push_back(image_of(*segment));
+  return images;
+}
+
+using Map = std::map<std::string, std::string>;
+const Map kExpected{{"a", "new"}, {"c", "last"}};
+
+struct Outcome {
+  explicit Outcome(const std::vector<std::pair<uint64_t, std::string>>& replicas)
+      : replay(kTestCluster, kTestMaster) {
+    for (const auto& [id, bytes] : replicas) replay.add({id, bytes, {}, "replica"});
+    status = replay.run();
+    replay.for_each([&](const ReplayedObject& o) { map[std::string(o.key)] = o.value; });
+  }
+  Replay replay;
+  Status status;
+  Map map;
+};
+
+TEST(Replay, AnyOrderOfSegments) {
+  const auto s = three_segments();
+  std::vector<int> order{1, 2, 3};
+  do {
+    std::vector<std::pair<uint64_t, std::string>> replicas;
+    for (const int id : order) replicas.emplace_back(id, s[static_cast<size_t>(id) - 1]);
+    const Outcome run(replicas);
+    EXPECT_EQ(run.status.to_string(), "OK");
+    EXPECT_EQ(run.map, kExpected);
+    EXPECT_EQ(run.replay.report().digest_segment, 3u);
+    EXPECT_EQ(run.replay.report().safe_version, 5u);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Replay, AnotherReplicaIsTakenForOneThatIsShortTornOrCorrupt) {
+  const auto s = three_segments();
+  for (size_t victim = 0; victim < 3; ++victim) {
+    std::string flipped = s[victim];
+    flipped[120] = static_cast<char>(flipped[120] ^ 4);
+    const std::string bad[] = {s[victim].substr(0, s[victim].size() - 40),
+                               s[victim].substr(0, s[victim].size() - 5), flipped, ""};
+    for (const std::string& damaged : bad) {
+      for (const bool bad_first : {false, true}) {
+        std::vector<std::pair<uint64_t, std::string>> replicas;
+        for (size_t i = 0; i < 3; ++i) {
+          if (i == victim && bad_first) replicas.emplace_back(i + 1, damaged);
+          replicas.emplace_back(i + 1, s[i]);
+          if (i == victim && !bad_first) replicas.emplace_back(i + 1, damaged);
+        }
+        const Outcome run(replicas);
+        EXPECT_EQ(run.status.to_string(), "OK") << victim;
+        EXPECT_EQ(run.map, kExpected);
+      }
+      if (victim == 2) continue;
+      std::vector<std::pair<uint64_t, std::string>> only_bad;
+      for (size_t i = 0; i < 3; ++i) only_bad.emplace_back(i + 1, i == victim ? damaged : s[i]);
+      const Outcome run(only_bad);
+      EXPECT_EQ(run.status.code(), StatusCode::kCorrupt) << run.status.to_string();
+      EXPECT_TRUE(run.map.empty());
+    }
+  }
+}
+
+TEST(Replay, AnIncompleteLogIsRefused) {
+  const auto s = three_segments();
+  const Outcome missing({{1, s[0]}, {3, s[2]}});
+  EXPECT_EQ(missing.status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(missing.replay.report().missing, std::vector<uint64_t>{2});
+  const Outcome no_head({{1, s[0]}, {2, s[1]}});
+  EXPECT_EQ(no_head.status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(Outcome({}).status.code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace ramcloud::log

@@ -1,0 +1,106 @@
+// A segment of the log in memory: 8 MiB in seglets (paper §4.1), and what is known of its replicas.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/checksum.h"
+#include "log/format.h"
+#include "log/segment_bytes.h"
+
+namespace ramcloud::log {
+
+/// What a group's checksum is seeded with: a group is valid in its own place only.
+struct SegmentIdentity {
+  std::array<uint8_t, 16> cluster_uuid{};
+  uint64_t master_id = 0;
+  uint64_t segment_id = 0;
+  bool operator==(const SegmentIdentity&) const = default;
+
+  /// The checksum so far, before the offset of the group is added.
+  uint32_t checksum_seed() const {
+    uint32_t crc =
+        crc32c(ByteView(reinterpret_cast<const char*>(cluster_uuid.data()), cluster_uuid.size()));
+    crc = crc32c(bytes_of(master_id), crc);
+    return crc32c(bytes_of(segment_id), crc);
+  }
+};
+
+/// Log writes it, a Replicator reads the published bytes and reports what is durable.
+class Segment {
+ public:
+  uint64_t id() const { return identity_.segment_id; }
+  const SegmentIdentity& identity() const { return identity_; }
+  LogPosition position(uint32_t offset) const { return {id(), offset}; }
+
+  /// Bytes from the start that are complete and never change again: what replication may send.
+  /// Always the end of a group.
+  uint32_t published() const { return published_.load(std::memory_order_acquire); }
+  /// True once the footer is published: no more bytes come, and published() is the final length.
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+  /// End of the first group (segment header, digest, safe version): what opening a replica sends.
+  uint32_t header_length() const { return header_length_; }
+  /// Opened from the reserve: takes deletes only.
+  bool from_reserve() const { return from_reserve_; }
+
+  /// The published bytes; grows, so take a new view to see more.
+  SegmentBytes bytes() const { return {seglets_.data(), published()}; }
+  /// The pieces of [offset, offset + length) of the published bytes, in order; returns how many.
+  /// `out` needs room for length / kSegletBytes + 2.
+  int slices(uint32_t offset, uint32_t length, Slice out[]) const {
+    return bytes().slices(offset, length, out);
+  }
+  /// How far one message from `from` (a group's start) should go: the last end of a group within
+  /// max_bytes, or the end of the first group if that alone is larger. `from` if nothing is there.
+  /// Replicas that end at ends of groups make what they acknowledge fit for Log::set_durable.
+  uint32_t chunk_end(uint32_t from, uint32_t max_bytes) const;
+
+  /// @name Replication's side. Then call Log::on_replication_progress().
+  /// @{
+  /// The header group (digest) is on all replicas.
+  void mark_opened_durable() { opened_durable_.store(true, std::memory_order_release); }
+  /// All bytes and the footer are on all replicas, which are closed.
+  void mark_closed_durable() { closed_durable_.store(true, std::memory_order_release); }
+  bool opened_durable() const { return opened_durable_.load(std::memory_order_acquire); }
+  bool closed_durable() const { return closed_durable_.load(std::memory_order_acquire); }
+  /// Written into the groups that follow; raised when a replica of an open segment was lost.
+  uint32_t replication_epoch() const { return epoch_.load(std::memory_order_relaxed); }
+  void set_replication_epoch(uint32_t epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
+  /// @}
+
+  /// Bytes of entries (headers and bodies) appended, and of those still needed. Tombstones count as
+  /// live: without cleaning their victims stay.
+  uint32_t entry_bytes() const { return entry_bytes_.load(std::memory_order_relaxed); }
+  uint32_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
+  void add_dead(uint32_t bytes) { live_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+ private:
+  friend class Log;
+  friend class Arena;
+  friend class SegmentWriter;
+  char* address(uint32_t offset) { return seglets_[offset / kSegletBytes] + offset % kSegletBytes; }
+
+  SegmentIdentity identity_;
+  uint32_t checksum_seed_ = 0;
+  uint32_t header_length_ = 0;
+  bool from_reserve_ = false;
+  std::array<char*, kSegletsPerSegment> seglets_{};
+
+  // Under the log's head lock.
+  uint32_t reserved_ = 0;    // bytes given to groups; >= published
+  uint32_t footer_crc_ = 0;  // of the crc fields so far
+
+  std::atomic<uint32_t> published_{0};
+  std::atomic<uint32_t> epoch_{0};
+  std::atomic<uint32_t> entry_bytes_{0};
+  std::atomic<uint32_t> live_bytes_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<bool> opened_durable_{false};
+  std::atomic<bool> closed_durable_{false};
+};
+
+}  // namespace ramcloud::log

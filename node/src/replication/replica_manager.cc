@@ -1,0 +1,410 @@
+#include "replication/replica_manager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+
+namespace ramcloud {
+namespace {
+
+/// How often placement is tried again when nobody can take a replica; a new server list triggers it
+/// too.
+constexpr Duration kPlacementInterval = 100ms;
+constexpr int kFreeAttempts = 10;
+
+uint32_t to_ms(Duration d) {
+  return static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(d).count());
+}
+
+}  // namespace
+
+ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options options)
+    : rpc_(rpc),
+      reactor_(rpc.reactor()),
+      servers_(servers),
+      options_(std::move(options)),
+      subscription_(servers.subscribe([this] {
+        list_changed_ = true;
+        timer_.start_at(reactor_.now());
+      })),
+      timer_(reactor_, [] {}),  // that it fires makes a turn, which is all that is wanted
+      scope_(reactor_) {
+  if (options_.failure_domain.empty()) {
+    options_.failure_domain = fmt::format("server:{}", options_.master_id);
+  }
+}
+
+ReplicaManager::~ReplicaManager() { detach(); }
+
+void ReplicaManager::attach(log::Log& log) {
+  log_ = &log;
+  reactor_.add_hook(this);
+}
+
+void ReplicaManager::detach() {
+  if (log_ == nullptr) return;
+  reactor_.remove_hook(this);
+  timer_.stop();
+  for (auto& [id, replicas] : segments_) {
+    for (auto& slot : replicas.slots) slot->abandon_call();
+  }
+  log_ = nullptr;
+}
+
+void ReplicaManager::segment_opened(log::Segment& segment) {
+  if (!replicates()) return;
+  SegmentReplicas& replicas = segments_[segment.id()];
+  replicas.segment = &segment;
+  for (uint32_t i = 0; i < options_.replicas; ++i) {
+    replicas.slots.push_back(std::make_unique<ReplicaSlot>(*this, segment, i == 0));
+  }
+  unsettled_.push_back(&replicas);
+}
+
+void ReplicaManager::segment_closed(log::Segment&) {}  // the slots see it at the next turn
+
+// ---- the turn ------------------------------------------------------------------------------------
+
+bool ReplicaManager::on_turn() {
+  if (log_ == nullptr || condemned_) return false;
+  bool worked = false;
+  wake_ = kNever;
+  if (std::exchange(list_changed_, false)) {
+    look_at_list();
+    worked = true;
+    if (condemned_) return true;
+  }
+  // By index: reporting progress can open segments.
+  for (size_t i = 0; i < unsettled_.size(); ++i) worked = drive(*unsettled_[i]) || worked;
+  worked = drive_repairs() || worked;
+  if (std::exchange(progress_, false)) {
+    report_progress();
+    worked = true;
+  }
+  if (wake_ != kNever) timer_.start_at(wake_);
+  return worked;
+}
+
+void ReplicaManager::wake_at(Time when) { wake_ = std::min(wake_, when); }
+
+bool ReplicaManager::drive(SegmentReplicas& replicas) {
+  bool worked = false;
+  for (auto& slot : replicas.slots) worked = drive_slot(replicas, *slot) || worked;
+  return worked;
+}
+
+bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
+  const Time now = reactor_.now();
+  if (slot.outstanding()) {
+    if (now < slot.deadline()) {
+      wake_at(slot.deadline());
+      return false;
+    }
+    slot.abandon_call();
+    back_off(slot);
+  }
+  if (slot.state() == ReplicaSlot::State::kUnplaced && !place(replicas, slot)) return false;
+  if (!slot.wants_to_send()) return false;
+  if (now < slot.not_before()) {
+    wake_at(slot.not_before());
+    return false;
+  }
+  return send(slot);
+}
+
+bool ReplicaManager::drive_repairs() {
+  bool worked = false;
+  size_t driven = 0;
+  for (auto it = repairs_.begin(); it != repairs_.end() && driven < options_.concurrent_repairs;) {
+    SegmentReplicas& replicas = **it;
+    const bool done = std::ranges::all_of(
+        replicas.slots, [](const auto& s) { return s->state() == ReplicaSlot::State::kClosed; });
+    if (done) {
+      replicas.repairing = false;
+      it = repairs_.erase(it);
+      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
+      continue;
+    }
+    worked = drive(replicas) || worked;
+    ++driven;
+    ++it;
+  }
+  return worked;
+}
+
+bool ReplicaManager::send(ReplicaSlot& slot) {
+  const ListedServer* server = servers_.find(slot.server_id());
+  if (server == nullptr || !server->locator) return false;  // look_at_list() takes it away
+  std::shared_ptr<Session> session = slot.session();
+  if (session == nullptr || session->broken()) {
+    session = rpc_.session(*server->locator, slot.server_id());
+  }
+  const Duration timeout = slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout
+                                                                        : options_.write_timeout;
+  const Time deadline = reactor_.now() + timeout;
+  slot.send(std::move(session), servers_.version(), deadline, to_ms(timeout));
+  ++messages_;
+  wake_at(deadline);
+  return true;
+}
+
+void ReplicaManager::back_off(ReplicaSlot& slot) {
+  const auto doublings = std::min<uint32_t>(slot.failures(), 10);
+  slot.count_failure();
+  const Duration delay = std::min(options_.retry_delay * (1 << doublings), options_.max_retry_delay);
+  slot.wait_until(reactor_.now() + delay);
+}
+
+// ---- placement -----------------------------------------------------------------------------------
+
+bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
+  const Time now = reactor_.now();
+  if (now < slot.not_before()) {
+    wake_at(slot.not_before());
+    return false;
+  }
+  const auto candidates = placement_servers(replicas);
+  std::vector<std::string> taken = {options_.failure_domain};
+  for (const auto& other : replicas.slots) {
+    if (other->state() != ReplicaSlot::State::kUnplaced) taken.push_back(other->failure_domain());
+  }
+  const auto chosen = choose_backup(candidates, taken, slot.primary(), reactor_.random());
+  if (!chosen) {
+    Status why = check_domains(candidates, options_.failure_domain, options_.replicas);
+    if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
+    if (why.message() != waiting_.message()) {
+      log_warn("replication.waiting", {{"segment", replicas.segment->id()}, {"why", why}});
+      waiting_ = why;
+    }
+    slot.wait_until(now + kPlacementInterval);
+    wake_at(slot.not_before());
+    return false;
+  }
+  const PlacementServer& server = candidates[*chosen];
+  slot.place(server.server_id, server.failure_domain);
+  Backup& backup = backups_[server.server_id];
+  ++backup.replicas;
+  if (slot.primary()) ++backup.primaries;
+  waiting_ = {};
+  return true;
+}
+
+std::vector<PlacementServer> ReplicaManager::placement_servers(
+    const SegmentReplicas& replicas) const {
+  std::vector<PlacementServer> candidates;
+  for (const ListedServer& server : servers_.servers()) {
+    if (!server.live() || server.server_id == options_.master_id) continue;
+    PlacementServer candidate;
+    candidate.server_id = server.server_id;
+    candidate.failure_domain = server.failure_domain;
+    candidate.read_bytes_per_second = server.disk_read_bytes_per_second;
+    candidate.usable = server.locator.has_value() &&
+                       std::ranges::find(replicas.banned, server.server_id) == replicas.banned.end();
+    if (const auto known = backups_.find(server.server_id); known != backups_.end()) {
+      candidate.replicas = known->second.replicas;
+      candidate.primaries = known->second.primaries;
+      candidate.usable = candidate.usable && reactor_.now() >= known->second.usable_from;
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+// ---- what became of calls ------------------------------------------------------------------------
+
+void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
+  progress_ = true;
+  if (slot.state() == ReplicaSlot::State::kClosed && slot.segment().closed_durable()) ++recreated_;
+}
+
+void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
+                                    uint32_t retry_after_us) {
+  switch (status.code()) {
+    case StatusCode::kRetry:
+      slot.wait_until(reactor_.now() + std::max<Duration>(std::chrono::microseconds(retry_after_us),
+                                                          options_.retry_delay));
+      break;
+    // The backup may still be there, with all that it acknowledged: only the server list or another
+    // server at its address says that it is not.
+    case StatusCode::kUnavailable:
+    case StatusCode::kConnectionLost:
+    case StatusCode::kDeadlineExceeded: back_off(slot); break;
+    case StatusCode::kCrashed: condemned(status); break;
+    default: refuse(slot, status); break;
+  }
+  // Something has to be done later, though nobody waits for it yet.
+  timer_.start_at(std::max(reactor_.now(), slot.not_before()));
+}
+
+/// This backup will not have the replica, or has it no more.
+void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
+  SegmentReplicas& replicas = replicas_of(slot);
+  const uint64_t server_id = slot.server_id();
+  backups_[server_id].usable_from = reactor_.now() + options_.refused_delay;
+  const bool gone = status.code() == StatusCode::kWrongServer;
+  const bool was_opened = slot.opened();
+  if (!was_opened && !gone && slot.failures() == 0) {
+    // A refused open holds no frame: simply another backup. (After failures an earlier open may
+    // have arrived; then it is as if the replica had been lost.)
+    log_debug("replication.refused",
+              {{"server", server_id}, {"segment", replicas.segment->id()}, {"why", status}});
+    unplace(slot);
+    return;
+  }
+  if (!gone) {
+    replicas.banned.push_back(server_id);
+    const ListedServer* server = servers_.find(server_id);
+    if (server != nullptr && server->locator) {
+      scope_.spawn(free_replica(*server->locator, server_id, replicas.segment->id()));
+    }
+  }
+  lose(replicas, slot, status);
+}
+
+/// A replica that had (or may have) been opened is gone. Of a segment that is not closed, the others
+/// get a higher epoch: should the lost one come back, it is known to miss what came after.
+void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) {
+  log_warn("replication.replica_lost", {{"server", slot.server_id()},
+                                        {"segment", replicas.segment->id()},
+                                        {"why", why}});
+  ++lost_;
+  unplace(slot);
+  log::Segment& segment = *replicas.segment;
+  if (!segment.closed()) segment.set_replication_epoch(segment.replication_epoch() + 1);
+  if (segment.closed_durable() && !replicas.repairing) {
+    replicas.repairing = true;
+    repairs_.push_back(&replicas);
+  }
+}
+
+void ReplicaManager::unplace(ReplicaSlot& slot) {
+  Backup& backup = backups_[slot.server_id()];
+  --backup.replicas;
+  if (slot.primary()) --backup.primaries;
+  slot.unplace();
+  slot.wait_until(reactor_.now());
+}
+
+ReplicaManager::SegmentReplicas& ReplicaManager::replicas_of(const ReplicaSlot& slot) {
+  return segments_.at(slot.segment().id());
+}
+
+void ReplicaManager::condemned(const Status& status) {
+  if (condemned_) return;
+  condemned_ = true;
+  log_error("replication.condemned", {{"master", options_.master_id}, {"why", status}});
+  if (options_.on_condemned) options_.on_condemned(status);
+}
+
+/// Frees a replica that this master has given up, as long as that can be told its backup.
+Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uint64_t segment_id) {
+  const wire::ReplicaFreeRequest request{options_.master_id, segment_id};
+  for (int attempt = 0; attempt < kFreeAttempts && servers_.is_live(server_id); ++attempt) {
+    const RpcReply reply =
+        co_await rpc_.call(locator, server_id, wire::Opcode::kReplicaFree,
+                           std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
+    if (reply.ok()) co_return;
+    co_await reactor_.sleep(options_.refused_delay);
+  }
+}
+
+// ---- the server list -----------------------------------------------------------------------------
+
+void ReplicaManager::look_at_list() {
+  const ListedServer* self = servers_.find(options_.master_id);
+  if (self != nullptr && !self->live()) {
+    return condemned({StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
+                                                        servers_.version(), options_.master_id)});
+  }
+  for (auto& [id, replicas] : segments_) {
+    for (auto& slot : replicas.slots) {
+      if (slot->state() == ReplicaSlot::State::kUnplaced) {
+        slot->wait_until(reactor_.now());  // perhaps somebody new can take it
+      } else if (!servers_.is_live(slot->server_id())) {
+        lose(replicas, *slot,
+             {StatusCode::kCrashed, fmt::format("server list {}", servers_.version())});
+      }
+    }
+  }
+  std::erase_if(backups_, [this](const auto& known) { return !servers_.is_live(known.first); });
+}
+
+// ---- durability ----------------------------------------------------------------------------------
+
+/// Tells the log what is on R replicas: which segments are open there, which are closed there, and up
+/// to where everything is there (engine.md §4, LOG positions).
+void ReplicaManager::report_progress() {
+  bool changed = false;
+  for (SegmentReplicas* replicas : unsettled_) {
+    log::Segment& segment = *replicas->segment;
+    if (segment.opened_durable()) continue;
+    const bool opened = std::ranges::all_of(replicas->slots, [&](const auto& slot) {
+      return slot->opened() && slot->acked() >= segment.header_length();
+    });
+    if (opened) {
+      segment.mark_opened_durable();
+      changed = true;
+    }
+  }
+  while (!unsettled_.empty() && settle_front()) changed = true;
+  if (changed) log_->on_replication_progress();
+}
+
+/// Moves the durable position in the oldest segment that is not closed on R replicas; true if it is
+/// now, so that the next one counts.
+bool ReplicaManager::settle_front() {
+  SegmentReplicas& front = *unsettled_.front();
+  log::Segment& segment = *front.segment;
+  uint32_t acked = ~uint32_t{0};
+  bool closed = true;
+  for (const auto& slot : front.slots) {
+    acked = std::min(acked, slot->acked());
+    closed = closed && slot->state() == ReplicaSlot::State::kClosed;
+  }
+  if (acked > 0) log_->set_durable(segment.position(acked));
+  if (!closed) return false;
+  segment.mark_closed_durable();
+  unsettled_.pop_front();
+  return true;
+}
+
+// ---- statistics ----------------------------------------------------------------------------------
+
+ReplicationStats ReplicaManager::stats() const {
+  ReplicationStats stats;
+  stats.replicas_wanted = options_.replicas;
+  stats.replicas_lost = lost_;
+  stats.replicas_recreated = recreated_;
+  stats.messages = messages_;
+  stats.waiting = waiting_;
+  for (const auto& [id, replicas] : segments_) {
+    ++stats.segments;
+    uint32_t acked = replicas.segment->published();
+    uint32_t counting = 0;
+    for (const auto& slot : replicas.slots) {
+      acked = std::min(acked, slot->acked());
+      counting += slot->counts();
+    }
+    stats.unreplicated_bytes += replicas.segment->published() - acked;
+    ++(counting == replicas.slots.size() ? stats.fully_replicated : stats.under_replicated);
+  }
+  if (!replicates() && log_ != nullptr) {
+    stats.segments = stats.fully_replicated = log_->segments().size();
+  }
+  return stats;
+}
+
+std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) const {
+  std::vector<uint64_t> servers;
+  const auto found = segments_.find(segment_id);
+  if (found == segments_.end()) return servers;
+  for (const auto& slot : found->second.slots) {
+    if (slot->counts()) servers.push_back(slot->server_id());
+  }
+  return servers;
+}
+
+}  // namespace ramcloud

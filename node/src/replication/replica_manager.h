@@ -1,0 +1,133 @@
+// The master's side of replication (paper §4.2, §4.5): keeps R replicas of every segment on other
+// servers' backups, tells the log what is durable, and re-creates replicas that were lost.
+//
+// All of it happens in on_turn(): replies only note what they say. Each replica has at most one call
+// under way; what is published meanwhile goes with the next, so that many small writes share a
+// message under load.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "log/log.h"
+#include "replication/placement.h"
+#include "replication/replica_slot.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+/// For wire::ServerStats and metrics.
+struct ReplicationStats {
+  uint64_t segments = 0;
+  uint64_t fully_replicated = 0;   // R replicas are there (of an open segment: opened)
+  uint64_t under_replicated = 0;
+  uint64_t unreplicated_bytes = 0;  // published, not yet on R replicas
+  uint64_t replicas_wanted = 0;     // R
+  uint64_t replicas_lost = 0;       // since the start
+  uint64_t replicas_recreated = 0;
+  uint64_t messages = 0;            // opens and writes sent
+  Status waiting;                   // not OK: why replicas cannot be placed
+};
+
+class ReplicaManager final : public log::Replicator, public TurnHook, public ReplicaSlotOwner {
+ public:
+  struct Options {
+    uint64_t master_id = 0;
+    std::string failure_domain;  // empty: a domain of its own
+    uint32_t replicas = 3;       // R; 0: nothing is replicated
+    /// When no answer came for so long, the call is sent again (it is idempotent).
+    Duration write_timeout = std::chrono::seconds(2);
+    Duration open_timeout = std::chrono::seconds(5);  // has a sync in it
+    /// After a failure, doubled with each, up to the maximum.
+    Duration retry_delay = std::chrono::milliseconds(10);
+    Duration max_retry_delay = std::chrono::milliseconds(500);
+    /// How long a backup that refused a replica is left alone.
+    Duration refused_delay = std::chrono::seconds(1);
+    /// Segments whose lost replicas are re-created at the same time; open ones come on top.
+    uint32_t concurrent_repairs = 4;
+    /// The cluster has condemned this master: it must stop serving. Called once.
+    std::function<void(const Status&)> on_condemned;
+  };
+
+  /// `servers` outlives this.
+  ReplicaManager(RpcClient& rpc, ServerList& servers, Options options);
+  ~ReplicaManager() override;
+  ReplicaManager(const ReplicaManager&) = delete;
+  ReplicaManager& operator=(const ReplicaManager&) = delete;
+
+  /// Before log.start(). The log outlives this, or detach() comes first.
+  void attach(log::Log& log);
+  /// Stops replicating; calls under way are taken back.
+  void detach();
+
+  void segment_opened(log::Segment& segment) override;
+  void segment_closed(log::Segment& segment) override;
+  bool replicates() const override { return options_.replicas > 0; }
+  bool on_turn() override;
+
+  ReplicationStats stats() const;
+  /// The backups of a segment that hold a counting replica, in slot order; for tests and status.
+  std::vector<uint64_t> replica_servers(uint64_t segment_id) const;
+
+ private:
+  struct SegmentReplicas {
+    log::Segment* segment = nullptr;
+    std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
+    std::vector<uint64_t> banned;  // backups that may have a stale replica of it: not asked again
+    bool repairing = false;        // is in repairs_
+  };
+  struct Backup {
+    uint32_t replicas = 0;
+    uint32_t primaries = 0;
+    Time usable_from{};
+  };
+
+  void replica_advanced(ReplicaSlot& slot) override;
+  void replica_failed(ReplicaSlot& slot, const Status& status, uint32_t retry_after_us) override;
+
+  bool drive(SegmentReplicas& replicas);
+  bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot);
+  bool place(SegmentReplicas& replicas, ReplicaSlot& slot);
+  std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const;
+  bool send(ReplicaSlot& slot);
+  void back_off(ReplicaSlot& slot);
+  void refuse(ReplicaSlot& slot, const Status& status);
+  void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why);
+  void unplace(ReplicaSlot& slot);
+  SegmentReplicas& replicas_of(const ReplicaSlot& slot);
+  bool drive_repairs();
+  void look_at_list();
+  void report_progress();
+  bool settle_front();
+  void condemned(const Status& status);
+  void wake_at(Time when);
+  Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
+
+  RpcClient& rpc_;
+  Reactor& reactor_;
+  ServerList& servers_;
+  Options options_;
+  log::Log* log_ = nullptr;
+  std::map<uint64_t, SegmentReplicas> segments_;  // by id
+  std::deque<SegmentReplicas*> unsettled_;  // not closed durable, by rising id; the last is the head
+  std::deque<SegmentReplicas*> repairs_;    // closed durable once, and lost replicas since
+  std::map<uint64_t, Backup> backups_;
+  ServerList::Subscription subscription_;
+  bool list_changed_ = false;
+  bool progress_ = false;
+  bool condemned_ = false;
+  Status waiting_;
+  Time wake_ = kNever;
+  Timer timer_;
+  uint64_t lost_ = 0, recreated_ = 0, messages_ = 0;
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,197 @@
+#include "rpc/rpc.h"
+
+#include <algorithm>
+
+#include "base/logging.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr Duration kFirstPause = 20ms;
+constexpr Duration kLongestPause = 1s;
+/// A session that lived this long was good: its successor is made at once.
+constexpr Duration kGoodLife = 2s;
+
+/// Stands for a server that cannot be connected to at all (its locator is of another transport).
+class DeadSession final : public Session, public std::enable_shared_from_this<DeadSession> {
+ public:
+  DeadSession(Reactor& reactor, Status why) : reactor_(reactor), why_(std::move(why)) {}
+  void send(ClientCall& call, wire::MessageHeader, std::span<const Slice>) override {
+    add_call(call, 1);
+    reactor_.defer([self = shared_from_this()] { self->fail_calls(0, self->why_, self->why_); });
+  }
+  bool broken() const override { return true; }
+  uint64_t peer_server_id() const override { return 0; }
+
+ private:
+  Reactor& reactor_;
+  Status why_;
+};
+
+uint32_t timeout_ms(Time now, Time deadline) {
+  if (deadline == kNever) return 0;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(ms, 1, ~uint32_t{0}));
+}
+
+RpcReply failed(Status status) {
+  RpcReply reply;
+  reply.status = std::move(status);
+  return reply;
+}
+
+/// One call as something to wait for. Lives in the waiting frame; destroying it cancels.
+class CallAwaiter final : public ClientCall {
+ public:
+  CallAwaiter(Reactor& reactor, std::shared_ptr<Session> session, wire::Opcode opcode,
+              ByteView body, Time deadline)
+      : held_(std::move(session)),
+        opcode_(opcode),
+        body_(body),
+        deadline_(deadline),
+        reactor_(reactor),
+        timer_(reactor, [this] { on_deadline(); }) {}
+  ~CallAwaiter() override { cancel(); }
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    waiting_ = handle;
+    if (deadline_ != kNever) timer_.start_at(deadline_);
+    wire::MessageHeader header{};
+    header.opcode = static_cast<uint16_t>(opcode_);
+    header.timeout_ms = timeout_ms(reactor_.now(), deadline_);
+    held_->send(*this, header, {&body_, 1});
+  }
+  RpcReply await_resume() { return std::move(reply_); }
+
+  void on_reply(const wire::MessageHeader& header, ByteView body) override {
+    finish(decode_reply(header, body));
+  }
+  void on_failure(const Status& status) override { finish(failed(status)); }
+
+ private:
+  void on_deadline() {
+    cancel();
+    finish(failed({StatusCode::kDeadlineExceeded, "no answer in time"}));
+  }
+  void finish(RpcReply reply) {
+    timer_.stop();
+    reply_ = std::move(reply);
+    waiting_.resume();  // this object may be gone afterwards
+  }
+
+  std::shared_ptr<Session> held_;
+  wire::Opcode opcode_;
+  Slice body_;
+  Time deadline_;
+  Reactor& reactor_;
+  Timer timer_;
+  std::coroutine_handle<> waiting_{};
+  RpcReply reply_;
+};
+
+}  // namespace
+
+// ---- RpcClient
+// ------------------------------------------------------------------------------------
+
+RpcClient::RpcClient(Reactor& reactor, Transport& transport)
+    : reactor_(reactor), transport_(transport) {}
+
+RpcClient::~RpcClient() = default;
+
+void RpcClient::set_cluster_uuid(const std::array<uint8_t, 16>& uuid) {
+  cluster_uuid_ = uuid;
+}
+
+RpcClient::Peer& RpcClient::peer(const Locator& locator, uint64_t server_id) {
+  Peer& peer = peers_[{locator.to_string(), server_id}];
+  const Time now = reactor_.now();
+  if (peer.session != nullptr) {
+    if (!peer.session->broken() || now < peer.made + peer.pause) return peer;
+    peer.pause =
+        now - peer.made >= kGoodLife ? kFirstPause : std::min(kLongestPause, peer.pause * 2);
+  } else {
+    peer.pause = kFirstPause;
+  }
+  auto session =
+      transport_.connect(locator, {.cluster_uuid = cluster_uuid_, .server_id = server_id});
+  peer.session = session ? std::move(*session)
+                         : std::make_shared<DeadSession>(reactor_, std::move(session.error()));
+  peer.made = now;
+  return peer;
+}
+
+std::shared_ptr<Session> RpcClient::session(const Locator& locator, uint64_t server_id) {
+  return peer(locator, server_id).session;
+}
+
+Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode opcode,
+                               std::string body, Time deadline) {
+  if (deadline <= reactor_.now()) {
+    co_return failed({StatusCode::kDeadlineExceeded, "the deadline had passed already"});
+  }
+  const Peer& target = peer(locator, server_id);
+  std::shared_ptr<Session> session = target.session;
+  if (session->broken()) {
+    const Duration pause = std::min(
+        {kFirstPause, deadline - reactor_.now(), target.made + target.pause - reactor_.now()});
+    co_await reactor_.sleep(std::max(pause, Duration(1us)));
+  }
+  // A broken one fails the call and says why it broke.
+  co_return co_await CallAwaiter(reactor_, std::move(session), opcode, body, deadline);
+}
+
+// ---- replies
+// --------------------------------------------------------------------------------------
+
+RpcReply decode_reply(const wire::MessageHeader& header, ByteView body) {
+  RpcReply reply;
+  if (header.status == 0) {
+    reply.body = body;
+    return reply;
+  }
+  std::string text;
+  if (body.size() >= sizeof(wire::ErrorBody)) {
+    const auto error = load<wire::ErrorBody>(body.data());
+    reply.retry_after_us = error.retry_after_us;
+    text = body.substr(sizeof error, error.message_length);
+  }
+  reply.status = Status(static_cast<StatusCode>(header.status), std::move(text));
+  return reply;
+}
+
+void reply_error(Transport& transport, const ReplyHandle& handle, const Status& status,
+                 uint32_t retry_after_us) {
+  constexpr size_t kMaxText = 1024;  // for people; the rest would not be read
+  const ByteView text = ByteView(status.message()).substr(0, kMaxText);
+  const wire::ErrorBody error{.retry_after_us = retry_after_us,
+                              .message_length = static_cast<uint16_t>(text.size())};
+  const std::array<Slice, 2> body{Slice(bytes_of(error)), Slice(text)};
+  // An error that says OK is a bug here, and must not look like an answer there.
+  transport.reply(handle, status.ok() ? StatusCode::kInternal : status.code(), body);
+}
+
+// ---- ServiceRegistry
+// ------------------------------------------------------------------------------
+
+void ServiceRegistry::add(wire::Opcode opcode, Handler handler, void* object) {
+  const auto index = static_cast<size_t>(opcode);
+  if (index >= entries_.size() || entries_[index].handler != nullptr) {
+    fatal("service_registered_twice", {{"opcode", index}});
+  }
+  entries_[index] = {handler, object};
+}
+
+void ServiceRegistry::on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
+                                 ByteView body) {
+  const Entry entry = header.opcode < entries_.size() ? entries_[header.opcode] : Entry{};
+  if (entry.handler == nullptr) {
+    return reply_error(transport_, handle,
+                       Status(StatusCode::kUnsupported,
+                              "opcode " + std::to_string(header.opcode) + " is not served here"));
+  }
+  entry.handler(entry.object, Request{handle, header, body});
+}
+
+}  // namespace ramcloud

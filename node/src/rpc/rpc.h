@@ -1,0 +1,131 @@
+// Calls between processes: sessions are made, kept and replaced here; a call has a deadline, and
+// knows whether it can be sent again. Services register handlers by opcode.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "runtime/reactor.h"
+#include "transport/transport.h"
+#include "wire/codec.h"
+#include "wire/data_messages.h"
+
+namespace ramcloud {
+
+/// The answer to a call: the status that the peer or the transport gave, and the body.
+struct RpcReply {
+  Status status;
+  std::string body;             // of an OK reply
+  uint32_t retry_after_us = 0;  // with RETRY
+  bool ok() const { return status.ok(); }
+};
+
+/// Makes calls. One a reactor. Sessions are shared by (locator, expected server id) and replaced
+/// when broken: the first time at once, then 20 ms after the one before was made, doubling up to a
+/// second while they keep breaking. In between, calls fail with UNAVAILABLE after a pause of up to
+/// 20 ms, so that a loop that retries at once does not spin, and one that has other servers to ask
+/// goes on.
+class RpcClient {
+ public:
+  RpcClient(Reactor& reactor, Transport& transport);
+  ~RpcClient();
+
+  Reactor& reactor() { return reactor_; }
+  Transport& transport() { return transport_; }
+
+  /// The session to a server, made if need be; never null. `server_id` 0: whoever is there.
+  /// In the pause before it may be replaced, the broken one.
+  std::shared_ptr<Session> session(const Locator& locator, uint64_t server_id);
+  /// What every hello of ours expects of the peer's cluster; zero: anything.
+  void set_cluster_uuid(const std::array<uint8_t, 16>& uuid);
+
+  /// Sends one call, once. Errors: what the peer said; DEADLINE_EXCEEDED (it may have been
+  /// executed, and may still be); UNAVAILABLE (never sent); CONNECTION_LOST (may have been
+  /// executed). Destroying the task cancels the call.
+  Task<RpcReply> call(Locator locator, uint64_t server_id, wire::Opcode opcode, std::string body,
+                      Time deadline);
+
+  /// The same with encoded messages (wire/control_messages.h); a reply that does not decode is
+  /// PROTOCOL_ERROR.
+  template <typename Reply, typename Request>
+  Task<Result<Reply>> call(Locator locator, uint64_t server_id, wire::Opcode opcode,
+                           Request request, Time deadline) {
+    RpcReply reply =
+        co_await call(std::move(locator), server_id, opcode, wire::encode(request), deadline);
+    if (!reply.ok()) co_return fail(std::move(reply.status));
+    Reply decoded;
+    if (!wire::decode(reply.body, decoded)) {
+      co_return fail(StatusCode::kProtocolError, "reply does not decode");
+    }
+    co_return decoded;
+  }
+
+ private:
+  struct Peer {
+    std::shared_ptr<Session> session;
+    Time made{};
+    Duration pause{};  // from then until it may be replaced
+  };
+  Peer& peer(const Locator& locator, uint64_t server_id);
+  Reactor& reactor_;
+  Transport& transport_;
+  std::array<uint8_t, 16> cluster_uuid_{};
+  std::map<std::pair<std::string, uint64_t>, Peer> peers_;
+};
+
+/// Reads an error reply's body (wire::ErrorBody); tolerant of anything.
+RpcReply decode_reply(const wire::MessageHeader& header, ByteView body);
+
+/// Answers with an error and its text.
+void reply_error(Transport& transport, const ReplyHandle& handle, const Status& status,
+                 uint32_t retry_after_us = 0);
+/// Answers OK with a control message.
+template <typename Reply>
+void reply_message(Transport& transport, const ReplyHandle& handle, const Reply& reply) {
+  const std::string body = wire::encode(reply);
+  const Slice slice(body);
+  transport.reply(handle, StatusCode::kOk, {&slice, 1});
+}
+
+/// A request as a handler sees it; valid during the handler only, except `reply`, which is copied.
+struct Request {
+  ReplyHandle reply;
+  const wire::MessageHeader& header;
+  ByteView body;
+};
+
+/// The table of handlers of one process: opcode -> function. Unknown opcodes are answered
+/// UNSUPPORTED.
+class ServiceRegistry final : public RequestHandler {
+ public:
+  explicit ServiceRegistry(Transport& transport) : transport_(transport) {}
+  Transport& transport() { return transport_; }
+
+  /// `handler` is a plain function pointer with its object: no allocation, no indirection more.
+  using Handler = void (*)(void* object, const Request& request);
+  void add(wire::Opcode opcode, Handler handler, void* object);
+  void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
+                  ByteView body) override;
+
+ private:
+  struct Entry {
+    Handler handler = nullptr;
+    void* object = nullptr;
+  };
+  Transport& transport_;
+  std::array<Entry, 256> entries_{};
+};
+
+/// registry.add(op, handler_of<&Master::read>, this) for a member `void read(const Request&)`.
+template <auto Member, typename Object>
+void call_member(void* object, const Request& request) {
+  (static_cast<Object*>(object)->*Member)(request);
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,180 @@
+#include "rpc/rpc.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/epoll_source.h"
+#include "transport/tcp/tcp_socket.h"
+#include "transport/tcp/tcp_transport.h"
+#include "wire/control_messages.h"
+
+namespace ramcloud {
+namespace {
+
+using wire::Opcode;
+
+class RpcTest : public ::testing::Test {
+ protected:
+  RpcTest() {
+    registry.add(Opcode::kPing, &call_member<&RpcTest::ping, RpcTest>, this);
+    registry.add(Opcode::kRead, &call_member<&RpcTest::refuse, RpcTest>, this);
+    registry.add(Opcode::kWrite, &call_member<&RpcTest::keep, RpcTest>, this);
+    registry.add(Opcode::kGetTable, &call_member<&RpcTest::get_table, RpcTest>, this);
+    start_server();
+  }
+  void start_server(uint16_t port = 0) {
+    server = std::make_unique<TcpTransport>(reactor, source);
+    forward.to = server.get();
+    const auto bound = server->listen({"127.0.0.1", port}, Side::kInside, registry);
+    ASSERT_TRUE(bound.has_value()) << bound.error().to_string();
+    locator = {"tcp", *bound};
+    server->set_identity({{}, 7});
+  }
+
+  void ping(const Request& request) {
+    const Slice body(request.body);
+    server->reply(request.reply, StatusCode::kOk, {&body, 1});
+  }
+  void refuse(const Request& request) {
+    reply_error(*server, request.reply, {StatusCode::kRetry, "not now"}, 1500);
+  }
+  void keep(const Request& request) {
+    timeout_ms = request.header.timeout_ms;
+    kept.push_back(request.reply);
+  }
+  void get_table(const Request& request) {
+    wire::GetTableRequest asked;
+    ASSERT_TRUE(wire::decode(request.body, asked));
+    wire::TableInfo table;
+    table.name = asked.name;
+    table.table_id = 3;
+    reply_message(*server, request.reply, table);
+  }
+  RpcReply call(Opcode opcode, std::string body, Duration timeout = 20s, uint64_t server_id = 0) {
+    return run_task(reactor,
+                    rpc.call(locator, server_id, opcode, std::move(body), reactor.now() + timeout));
+  }
+
+  /// The registry outlives servers that come and go.
+  struct Forward final : Transport {
+    Result<std::shared_ptr<Session>> connect(const Locator& l, const PeerIdentity& e) override {
+      return to->connect(l, e);
+    }
+    Result<HostPort> listen(const HostPort& a, Side s, RequestHandler& h) override {
+      return to->listen(a, s, h);
+    }
+    void set_identity(const PeerIdentity& s) override { to->set_identity(s); }
+    void reply(const ReplyHandle& h, StatusCode s, std::span<const Slice> b) override {
+      to->reply(h, s, b);
+    }
+    Transport* to = nullptr;
+  };
+
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor{clock, source, 1, {}};
+  Forward forward;
+  ServiceRegistry registry{forward};
+  std::unique_ptr<TcpTransport> server;
+  TcpTransport client{reactor, source};
+  RpcClient rpc{reactor, client};
+  Locator locator;
+  std::vector<ReplyHandle> kept;
+  uint32_t timeout_ms = 0;
+};
+
+TEST_F(RpcTest, ACallGetsItsReplyAndSessionsAreShared) {
+  const RpcReply reply = call(Opcode::kPing, "abc");
+  ASSERT_TRUE(reply.ok()) << reply.status.to_string();
+  EXPECT_EQ(reply.body, "abc");
+  EXPECT_EQ(rpc.session(locator, 0), rpc.session(locator, 0));
+  EXPECT_NE(rpc.session(locator, 0), rpc.session(locator, 7));
+}
+
+TEST_F(RpcTest, ErrorsCarryCodeTextAndRetryTime) {
+  const RpcReply reply = call(Opcode::kRead, "");
+  EXPECT_EQ(reply.status.code(), StatusCode::kRetry);
+  EXPECT_EQ(reply.status.message(), "not now");
+  EXPECT_EQ(reply.retry_after_us, 1500u);
+  EXPECT_EQ(call(Opcode::kEnlist, "").status.code(), StatusCode::kUnsupported);
+}
+
+TEST_F(RpcTest, ControlMessagesAreEncodedAndDecoded) {
+  const auto table = run_task(
+      reactor, rpc.call<wire::TableInfo>(locator, 0, Opcode::kGetTable,
+                                         wire::GetTableRequest{"t", 0}, reactor.now() + 20s));
+  ASSERT_TRUE(table.has_value());
+  EXPECT_EQ(table->name, "t");
+  EXPECT_EQ(table->table_id, 3u);
+  const auto wrong = run_task(
+      reactor,
+      rpc.call<wire::TableInfo>(locator, 0, Opcode::kPing, wire::Empty{}, reactor.now() + 20s));
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_EQ(wrong.error().code(), StatusCode::kProtocolError);
+}
+
+TEST_F(RpcTest, TheDeadlineEndsACallAndTravelsWithIt) {
+  const RpcReply reply = call(Opcode::kWrite, "", 30ms);
+  EXPECT_EQ(reply.status.code(), StatusCode::kDeadlineExceeded);
+  if (!kept.empty()) EXPECT_LE(timeout_ms, 30u);
+  EXPECT_EQ(call(Opcode::kPing, "", 0s).status.code(), StatusCode::kDeadlineExceeded);
+  // The late answer is dropped; the session goes on.
+  for (const auto& handle : kept) server->reply(handle, StatusCode::kOk, {});
+  EXPECT_TRUE(call(Opcode::kPing, "").ok());
+}
+
+TEST_F(RpcTest, DestroyingTheTaskCancelsTheCall) {
+  {
+    Task<RpcReply> task = rpc.call(locator, 0, Opcode::kWrite, "", reactor.now() + 20s);
+    task.resume();
+    reactor.run_until([&] { return !kept.empty(); });
+  }
+  server->reply(kept[0], StatusCode::kOk, {});
+  EXPECT_TRUE(call(Opcode::kPing, "").ok());
+}
+
+TEST_F(RpcTest, LostAfterSendingAndNeverSentAreToldApart) {
+  Task<RpcReply> task = rpc.call(locator, 0, Opcode::kWrite, "", reactor.now() + 20s);
+  task.resume();
+  reactor.run_until([&] { return !kept.empty(); });
+  const uint16_t port = locator.address.port;
+  server.reset();
+  reactor.run_until([&] { return task.done(); });
+  EXPECT_EQ(task.take().status.code(), StatusCode::kConnectionLost);
+  EXPECT_EQ(call(Opcode::kPing, "").status.code(), StatusCode::kUnavailable);
+  start_server(port);
+  const Time limit = reactor.now() + 20s;
+  RpcReply reply;
+  do reply = call(Opcode::kPing, "back");
+  while (reply.status == StatusCode::kUnavailable && reactor.now() < limit);
+  EXPECT_EQ(reply.body, "back");
+}
+
+TEST_F(RpcTest, ALoopThatRetriesAtOnceDoesNotConnectNorSpinWithoutPause) {
+  server.reset();
+  const Time until = reactor.now() + 200ms;
+  int calls = 0;
+  while (reactor.now() < until) {
+    EXPECT_EQ(call(Opcode::kPing, "").status.code(), StatusCode::kUnavailable);
+    ++calls;
+  }
+  EXPECT_LE(calls, 20);
+}
+
+TEST_F(RpcTest, AnotherServerIdIsRefusedAndALocatorOfAnotherTransportNamed) {
+  EXPECT_EQ(call(Opcode::kPing, "", 20s, 8).status.code(), StatusCode::kWrongServer);
+  EXPECT_TRUE(call(Opcode::kPing, "", 20s, 7).ok());
+  locator.transport = "carrier-pigeon";
+  EXPECT_EQ(call(Opcode::kPing, "").status.code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(RpcTest, ErrorRepliesOfAnyBytesDecode) {
+  wire::MessageHeader header{};
+  header.status = static_cast<uint16_t>(StatusCode::kRetry);
+  EXPECT_EQ(decode_reply(header, "").status.code(), StatusCode::kRetry);
+  EXPECT_EQ(decode_reply(header, "abc").status.message(), "");
+  EXPECT_EQ(decode_reply(header, std::string("\x01\0\0\0\xff\xffshort", 11)).status.message(),
+            "short");
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,77 @@
+#include "rpc/server_list.h"
+
+#include <gtest/gtest.h>
+
+namespace ramcloud {
+namespace {
+
+wire::ServerListEntry entry(uint64_t id, wire::ServerState state = wire::ServerState::kUp) {
+  wire::ServerListEntry e;
+  e.server_id = id;
+  e.state = state;
+  e.locator = "tcp:host=127.0.0.1,port=11200";
+  return e;
+}
+
+TEST(ServerList, TakesHigherListsAndRefusesLowerOnes) {
+  ServerList list;
+  EXPECT_TRUE(list.apply({1, 5, {entry(2), entry(1)}}).ok());
+  EXPECT_EQ(list.version(), 5u);
+  EXPECT_EQ(list.apply({1, 4, {}}).code(), StatusCode::kStaleTerm);
+  EXPECT_EQ(list.apply({0, 9, {}}).code(), StatusCode::kStaleTerm);
+  EXPECT_TRUE(list.apply({2, 1, {entry(1)}}).ok()) << "a new term begins where it likes";
+  EXPECT_EQ(list.servers().size(), 1u);
+}
+
+TEST(ServerList, FindsById) {
+  ServerList list;
+  ASSERT_TRUE(
+      list.apply({1, 1, {entry(7), entry(3, wire::ServerState::kCrashed), entry(5)}}).ok());
+  EXPECT_EQ(list.servers().front().server_id, 3u);
+  EXPECT_TRUE(list.is_live(5));
+  EXPECT_FALSE(list.is_live(3));
+  EXPECT_FALSE(list.is_live(4));
+  EXPECT_EQ(list.find(4), nullptr);
+  EXPECT_EQ(list.find(7)->failure_domain, "server:7");
+  EXPECT_EQ(list.find(7)->locator->address.port, 11200);
+}
+
+TEST(ServerList, RefusesDoubleAndZeroIds) {
+  ServerList list;
+  EXPECT_EQ(list.apply({1, 1, {entry(7), entry(7)}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(list.apply({1, 1, {entry(0)}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(list.version(), 0u);
+}
+
+TEST(ServerList, KeepsCrashedServersCrashed) {
+  ServerList list;
+  ASSERT_TRUE(list.apply({1, 1, {entry(1, wire::ServerState::kCrashed)}}).ok());
+  ASSERT_TRUE(list.apply({1, 2, {entry(1)}}).ok());
+  EXPECT_FALSE(list.is_live(1));
+}
+
+TEST(ServerList, KeepsServersWhoseLocatorDoesNotParse) {
+  ServerList list;
+  auto bad = entry(1);
+  bad.locator = "nonsense";
+  ASSERT_TRUE(list.apply({1, 1, {bad}}).ok());
+  EXPECT_TRUE(list.is_live(1));
+  EXPECT_FALSE(list.find(1)->locator.has_value());
+}
+
+TEST(ServerList, TellsSubscribersOfChangesOnly) {
+  ServerList list;
+  int calls = 0, other = 0;
+  auto kept = list.subscribe([&] { ++calls; });
+  {
+    auto dropped = list.subscribe([&] { ++other; });
+    ASSERT_TRUE(list.apply({1, 1, {entry(1)}}).ok());
+  }
+  ASSERT_TRUE(list.apply({1, 1, {entry(1)}}).ok());
+  ASSERT_TRUE(list.apply({1, 2, {entry(1)}}).ok());
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(other, 1);
+}
+
+}  // namespace
+}  // namespace ramcloud

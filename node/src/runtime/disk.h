@@ -1,0 +1,41 @@
+// Files behind an interface: real ones, or simulated ones that lose what was not synced when the
+// power goes. Writing goes to the operating system's cache (it survives the death of the process);
+// sync() makes it survive the loss of power.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace ramcloud {
+
+class File {
+ public:
+  virtual ~File() = default;
+  virtual uint64_t size() const = 0;
+  /// Writes all of it, into the cache. NO_SPACE when the disk is full, IO_ERROR else.
+  virtual Status write(uint64_t offset, ByteView bytes) = 0;
+  /// Reads exactly `size` bytes into `to`; IO_ERROR when the file ends before.
+  virtual Status read(uint64_t offset, void* to, size_t size) = 0;
+  /// Makes sure that [offset, offset + length) has space on the disk and reads as zero.
+  virtual Status allocate_zeroed(uint64_t offset, uint64_t length) = 0;
+  /// Calls `done`, on the owner's reactor, when everything written before is on the device. Syncs
+  /// run on a thread of the runtime, one after the other; those waiting together are done by one.
+  virtual void sync(std::function<void(Status)> done) = 0;
+};
+
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  /// Opens or creates a file of this size (sparse until allocated). An exclusive lock is held while
+  /// it is open: a second opener gets UNAVAILABLE naming the file.
+  virtual Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) = 0;
+  virtual bool exists(const std::string& path) = 0;
+  virtual Status make_directories(const std::string& path) = 0;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,93 @@
+#include "runtime/epoll_source.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/logging.h"
+
+namespace ramcloud {
+
+EpollSource::EpollSource()
+    : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (!epoll_.valid() || !wake_.valid()) fatal("no_epoll", {{"error", std::strerror(errno)}});
+  const Status added = add(wake_.get(), EPOLLIN, nullptr);
+  if (!added.ok()) fatal("no_epoll", {{"error", added}});
+}
+
+uint64_t EpollSource::key_of(int fd) const {
+  return (uint64_t{watched_[static_cast<size_t>(fd)].generation} << 32) | static_cast<uint32_t>(fd);
+}
+
+Status EpollSource::add(int fd, uint32_t events, FdHandler* handler) {
+  if (static_cast<size_t>(fd) >= watched_.size()) watched_.resize(static_cast<size_t>(fd) + 1);
+  Watched& watched = watched_[static_cast<size_t>(fd)];
+  watched.handler = handler;
+  ++watched.generation;
+  epoll_event event{.events = events, .data = {.u64 = key_of(fd)}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    return {StatusCode::kIoError, std::string("epoll_ctl: ") + std::strerror(errno)};
+  }
+  return {};
+}
+
+void EpollSource::modify(int fd, uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = key_of(fd)}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
+void EpollSource::remove(int fd) {
+  Watched& watched = watched_[static_cast<size_t>(fd)];
+  watched.handler = nullptr;
+  ++watched.generation;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+bool EpollSource::poll() {
+  const int count = ready_count_ > 0 ? ready_count_ : wait_ready(Duration::zero());
+  ready_count_ = 0;
+  bool handled = false;
+  for (int i = 0; i < count; ++i) {
+    const epoll_event event = ready_[static_cast<size_t>(i)];
+    const auto fd = static_cast<int>(event.data.u64 & 0xffffffff);
+    if (event.data.u64 != key_of(fd)) continue;  // removed by an earlier event
+    FdHandler* handler = watched_[static_cast<size_t>(fd)].handler;
+    if (handler != nullptr) {
+      handler->on_ready(event.events);
+      handled = true;
+    } else {
+      uint64_t count_of_wakes;
+      [[maybe_unused]] const auto n = ::read(fd, &count_of_wakes, sizeof count_of_wakes);
+    }
+  }
+  return handled;
+}
+
+void EpollSource::wait(Duration max_wait) {
+  if (ready_count_ == 0) ready_count_ = wait_ready(max_wait);
+}
+
+int EpollSource::wait_ready(Duration max_wait) {
+  const auto size = static_cast<int>(ready_.size());
+  int count = -1;
+  if (max_wait > Duration::zero() && has_pwait2_) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(max_wait);
+    const timespec timeout{seconds.count(), (max_wait - seconds).count()};
+    count = epoll_pwait2(epoll_.get(), ready_.data(), size, &timeout, nullptr);
+    if (count < 0 && (errno == ENOSYS || errno == EPERM)) has_pwait2_ = false;
+  }
+  if (max_wait <= Duration::zero() || !has_pwait2_) {
+    // Rounded up: waking before a timer is due would only turn once more.
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(max_wait).count();
+    count = epoll_wait(epoll_.get(), ready_.data(), size, static_cast<int>(ms));
+  }
+  return count < 0 ? 0 : count;  // interrupted by a signal: nothing ready
+}
+
+void EpollSource::wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace ramcloud

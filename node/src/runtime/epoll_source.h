@@ -1,0 +1,55 @@
+// The event source of real processes: sockets through epoll, and an eventfd that wakes it.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/reactor.h"
+#include "runtime/unique_fd.h"
+
+namespace ramcloud {
+
+class FdHandler {
+ public:
+  virtual ~FdHandler() = default;
+  /// `events` are EPOLLIN, EPOLLOUT, EPOLLHUP, … (level-triggered). May remove any descriptor.
+  virtual void on_ready(uint32_t events) = 0;
+};
+
+class EpollSource final : public EventSource {
+ public:
+  EpollSource();
+
+  /// Calls `handler` while `fd` is ready for `events` (EPOLLIN, EPOLLOUT), until removed. IO_ERROR
+  /// if the descriptor cannot be watched.
+  Status add(int fd, uint32_t events, FdHandler* handler);
+  void modify(int fd, uint32_t events);
+  /// Before the descriptor is closed. No event of it is delivered any more.
+  void remove(int fd);
+
+  bool poll() override;
+  void wait(Duration max_wait) override;
+  void wake() override;
+
+ private:
+  struct Watched {
+    FdHandler* handler = nullptr;
+    uint32_t generation =
+        0;  // tells an event of this descriptor from one of an earlier with its number
+  };
+  uint64_t key_of(int fd) const;
+  int wait_ready(Duration max_wait);
+
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  std::vector<Watched> watched_;  // by descriptor
+  std::array<epoll_event, 64> ready_{};
+  int ready_count_ = 0;  // of ready_, found by wait() and not handled yet
+  bool has_pwait2_ = true;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,99 @@
+#include "runtime/epoll_source.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+
+#include "runtime/thread.h"
+
+namespace ramcloud {
+namespace {
+
+struct Calls : FdHandler {
+  std::function<void(uint32_t)> fn;
+  void on_ready(uint32_t events) override { fn(events); }
+};
+
+struct Pair {
+  Pair() {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    a = UniqueFd(fds[0]);
+    b = UniqueFd(fds[1]);
+  }
+  UniqueFd a, b;
+};
+
+class EpollSourceTest : public ::testing::Test {
+ protected:
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor{clock, source, 1, {.poll_for = 0us}};
+};
+
+TEST_F(EpollSourceTest, DeliversReadinessToASleepingReactor) {
+  Pair pair;
+  char got = 0;
+  Calls handler;
+  handler.fn = [&](uint32_t events) {
+    EXPECT_TRUE(events & EPOLLIN);
+    ASSERT_EQ(::read(pair.a.get(), &got, 1), 1);
+  };
+  ASSERT_TRUE(source.add(pair.a.get(), EPOLLIN, &handler).ok());
+  const Thread writer("writer", [&] { ASSERT_EQ(::write(pair.b.get(), "x", 1), 1); });
+  reactor.run_until([&] { return got == 'x'; });
+  source.remove(pair.a.get());
+}
+
+TEST_F(EpollSourceTest, AHandlerCanRemoveAnotherDescriptorOfTheSameBatch) {
+  Pair first, second;
+  int calls = 0;
+  Calls one, two;
+  one.fn = two.fn = [&](uint32_t) {
+    ++calls;
+    source.remove(first.a.get());
+    source.remove(second.a.get());
+  };
+  ASSERT_TRUE(source.add(first.a.get(), EPOLLIN, &one).ok());
+  ASSERT_TRUE(source.add(second.a.get(), EPOLLIN, &two).ok());
+  ASSERT_EQ(::write(first.b.get(), "x", 1), 1);
+  ASSERT_EQ(::write(second.b.get(), "x", 1), 1);
+  EXPECT_TRUE(source.poll());
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(source.poll());
+}
+
+TEST_F(EpollSourceTest, PostFromOtherThreadsWakesASleepingReactor) {
+  constexpr int kThreads = 4, kPosts = 500;
+  int ran = 0;
+  {
+    std::vector<Thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back("poster", [&] {
+        for (int i = 0; i < kPosts; ++i) reactor.post([&] { ++ran; });
+      });
+    }
+    reactor.run_until([&] { return ran == kThreads * kPosts; });
+  }
+  EXPECT_EQ(ran, kThreads * kPosts);
+}
+
+TEST_F(EpollSourceTest, StopFromAnotherThreadEndsRun) {
+  const Thread stopper("stopper", [&] { reactor.stop(); });
+  reactor.run();
+}
+
+TEST_F(EpollSourceTest, SleepsUntilTheNextTimerAndHandlersSeeTheTimeAfterTheSleep) {
+  const Time start = reactor.now();
+  Time fired{};
+  Timer timer(reactor, [&] { fired = reactor.now(); });
+  timer.start_after(20ms);
+  reactor.run_until([&] { return fired != Time{}; });
+  EXPECT_GE(fired, start + 20ms);
+  // Asleep, not spinning: a turn for each wake-up, with room for interruptions.
+  EXPECT_LE(reactor.turns(), 20u);
+}
+
+}  // namespace
+}  // namespace ramcloud

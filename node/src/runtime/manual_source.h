@@ -1,0 +1,15 @@
+// An event source from which nothing comes: for reactors that a test or the simulation steps.
+#pragma once
+
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+class ManualSource final : public EventSource {
+ public:
+  bool poll() override { return false; }
+  void wait(Duration) override {}
+  void wake() override {}
+};
+
+}  // namespace ramcloud

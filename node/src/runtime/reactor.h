@@ -1,0 +1,285 @@
+// The reactor: one thread's loop over its event source, timers and posted work, with adaptive
+// polling (engine.md §3). The same class runs on the system's clock and sockets, and, stepped by
+// the simulation's scheduler, on virtual time.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "runtime/task.h"
+
+namespace ramcloud {
+
+/// Where outside events come from: epoll in a real process, nothing in simulation (there the
+/// scheduler delivers directly).
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  /// Handles what is ready, without waiting. True if anything was handled.
+  virtual bool poll() = 0;
+  /// Waits for at most `max_wait` until something is ready; handling it is left to the next poll(),
+  /// so that handlers see the time after the wait.
+  virtual void wait(Duration max_wait) = 0;
+  /// Makes a wait() on another thread return, or the next one return at once. Any thread.
+  virtual void wake() = 0;
+};
+
+/// Does work at each turn (for example drives replication) without an event of its own.
+class TurnHook {
+ public:
+  virtual ~TurnHook() = default;
+  /// True if anything was done.
+  virtual bool on_turn() = 0;
+};
+
+class Reactor;
+
+/// A timer that belongs to its owner: destroying it stops it. Fires once a start.
+class Timer {
+ public:
+  Timer(Reactor& reactor, std::function<void()> on_fire);
+  ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  void start_at(Time when);
+  void start_after(Duration delay);
+  void stop();
+  bool running() const { return heap_index_ != kIdle; }
+
+ private:
+  friend class Reactor;
+  static constexpr size_t kIdle = ~size_t{0};
+  bool before(const Timer& other) const;
+  Reactor& reactor_;
+  std::function<void()> on_fire_;
+  Time when_{};
+  uint64_t sequence_ = 0;  // equal times fire in the order they were started
+  size_t heap_index_ = kIdle;
+};
+
+class Reactor {
+ public:
+  struct Options {
+    /// How long to look for work before sleeping, giving the core away in every empty turn. 0
+    /// sleeps at once, negative spins for ever (pinned production cores).
+    Duration poll_for = std::chrono::microseconds(50);
+  };
+  Reactor(Clock& clock, EventSource& events, uint64_t seed, Options options);
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  /// Time as of the begin of this turn or the latest event; cheap.
+  Time now() const { return now_; }
+  Clock& clock() { return clock_; }
+  Random& random() { return random_; }
+
+  /// Runs `fn` in a later turn. Any thread.
+  void post(std::function<void()> fn);
+  /// Runs `fn` in the next turn; reactor's thread only, no lock.
+  void defer(std::function<void()> fn);
+  void add_hook(TurnHook* hook);
+  void remove_hook(TurnHook* hook);
+
+  /// One turn without waiting; true if anything was done. The simulation's entry.
+  bool turn();
+  /// Turns until stop(); sleeps as Options say.
+  void run();
+  /// Turns (and sleeps) until `done()`; for clients that drive their own reactor.
+  void run_until(const std::function<bool()>& done);
+  void stop();  // any thread
+  /// When the earliest timer is due; kNever if none.
+  Time next_deadline() const;
+  /// True if the next turn has posted or deferred work. Reactor's thread.
+  bool has_pending() const {
+    return !deferred_.empty() || has_posted_.load(std::memory_order_relaxed);
+  }
+
+  /// Turns so far: a health check sees that the loop moves. Any thread.
+  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
+  /// Nanoseconds spent in turns that did work. Any thread.
+  uint64_t busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }
+
+  /// co_await reactor.sleep(10ms)
+  auto sleep(Duration delay);
+
+ private:
+  friend class Timer;
+  void timer_insert(Timer& timer);
+  void timer_remove(Timer& timer);
+  void sift_up(size_t index);
+  void sift_down(size_t index);
+  bool fire_timers();
+  bool run_posted();
+  bool run_hooks();
+  void wait_or_yield();
+  void wait_for_work();
+
+  Clock& clock_;
+  EventSource& events_;
+  Random random_;
+  Options options_;
+  Time now_;
+  Time last_work_;
+  bool worked_ = false;         // the last turn did something
+  std::vector<Timer*> timers_;  // binary heap by (when, sequence)
+  uint64_t timer_sequence_ = 0;
+  std::vector<TurnHook*> hooks_;
+  std::vector<std::function<void()>> deferred_, running_;
+  std::mutex posted_mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by posted_mutex_
+  std::atomic<bool> has_posted_{false};
+  std::atomic<bool> sleeping_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> turns_{0};
+  std::atomic<uint64_t> busy_ns_{0};
+};
+
+namespace detail {
+struct SleepAwaiter {
+  Reactor& reactor;
+  Duration delay;
+  std::coroutine_handle<> waiting{};
+  Timer timer{reactor, [this] { waiting.resume(); }};
+  SleepAwaiter(Reactor& r, Duration d) : reactor(r), delay(d) {}
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    waiting = handle;
+    timer.start_after(delay);
+  }
+  void await_resume() const {}
+};
+}  // namespace detail
+
+inline auto Reactor::sleep(Duration delay) {
+  return detail::SleepAwaiter(*this, delay);
+}
+
+/// Owns root tasks of one owner; destroying it cancels them all. Finished ones are removed in a
+/// later turn. Must not be destroyed by one of its own tasks, nor outlive its reactor while tasks
+/// run.
+class TaskScope {
+ public:
+  explicit TaskScope(Reactor& reactor) : reactor_(reactor) {}
+  ~TaskScope();
+  TaskScope(const TaskScope&) = delete;
+  TaskScope& operator=(const TaskScope&) = delete;
+  /// Starts the task at once; it runs until its first suspension.
+  void spawn(Task<void> task);
+  /// Tasks that have not finished.
+  size_t running() const { return tasks_.size() - finished_; }
+  /// Cancels all tasks; the scope can be used again.
+  void cancel_all();
+
+ private:
+  struct Root {
+    Task<void> task;
+    TaskScope* scope;
+    bool done = false;
+  };
+  static std::coroutine_handle<> on_root_done(void* root);
+  void sweep();
+  Reactor& reactor_;
+  std::list<Root> tasks_;
+  size_t finished_ = 0;  // of tasks_, those that wait for the sweep
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+/// Something a task can wait for and another flow can set: once set, waits return at once until
+/// reset. Waiters are resumed in a later turn, in the order they came; a reset() in between does
+/// not take the wake-up back. Destroying an event that is waited for leaves its waiters suspended:
+/// their owner destroys them.
+class Event {
+ public:
+  explicit Event(Reactor& reactor) : reactor_(reactor) {}
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void set();
+  void reset() { set_ = false; }
+  bool is_set() const { return set_; }
+
+  class Awaiter {
+   public:
+    explicit Awaiter(Event& event) : event_(&event) {}
+    ~Awaiter();
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+    bool await_ready() const { return event_->set_; }
+    void await_suspend(std::coroutine_handle<> handle);
+    void await_resume() const {}
+    /// Gives up waiting; the flow is then resumed by whoever called this.
+    void leave();
+
+   private:
+    friend class Event;
+    Event* event_;
+    std::coroutine_handle<> waiting_{};
+    std::list<Awaiter*>::iterator place_{};
+    uint64_t sequence_ = 0;
+    bool queued_ = false;
+  };
+  Awaiter operator co_await() { return Awaiter(*this); }
+
+ private:
+  void resume_waiters();
+  Reactor& reactor_;
+  bool set_ = false;
+  bool resume_scheduled_ = false;
+  std::list<Awaiter*> waiters_;
+  uint64_t last_sequence_ = 0;
+  uint64_t released_ = 0;  // waiters up to this sequence are to be resumed
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+/// `bool set = co_await wait_until(reactor, event, deadline);` false: the deadline passed first (or
+/// the event is gone).
+class EventWithDeadline {
+ public:
+  EventWithDeadline(Reactor& reactor, Event& event, Time deadline)
+      : event_(event), deadline_(deadline), timer_(reactor, [this] { on_deadline(); }) {}
+  bool await_ready() const { return event_.await_ready(); }
+  void await_suspend(std::coroutine_handle<> handle) {
+    waiting_ = handle;
+    event_.await_suspend(handle);
+    timer_.start_at(deadline_);
+  }
+  bool await_resume() {
+    timer_.stop();
+    return !timed_out_;
+  }
+
+ private:
+  void on_deadline() {
+    event_.leave();
+    timed_out_ = true;
+    waiting_.resume();
+  }
+  Event::Awaiter event_;
+  Time deadline_;
+  Timer timer_;
+  std::coroutine_handle<> waiting_{};
+  bool timed_out_ = false;
+};
+inline auto wait_until(Reactor& reactor, Event& event, Time deadline) {
+  return EventWithDeadline(reactor, event, deadline);
+}
+
+/// Turns the reactor until the task is done and gives its result: for tests and for programs that
+/// drive their own reactor. Must not be called from inside a turn.
+template <typename T>
+T run_task(Reactor& reactor, Task<T> task) {
+  task.resume();
+  reactor.run_until([&task] { return task.done(); });
+  return task.take();
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,216 @@
+#include "runtime/reactor.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "runtime/manual_source.h"
+
+namespace ramcloud {
+namespace {
+
+class ReactorTest : public ::testing::Test {
+ protected:
+  /// Turns until nothing is left to do at this time.
+  void settle() {
+    while (reactor.turn()) {
+    }
+  }
+  void advance(Duration d) {
+    clock.advance(d);
+    settle();
+  }
+
+  VirtualClock clock;
+  ManualSource events;
+  Reactor reactor{clock, events, 1, {}};
+  std::vector<int> order;
+};
+
+TEST_F(ReactorTest, TimersFireInTimeOrderAndEqualOnesInStartOrder) {
+  Timer a(reactor, [&] { order.push_back(1); });
+  Timer b(reactor, [&] { order.push_back(2); });
+  Timer c(reactor, [&] { order.push_back(3); });
+  c.start_after(5ms);
+  b.start_after(10ms);
+  a.start_after(10ms);
+  EXPECT_EQ(reactor.next_deadline(), reactor.now() + 5ms);
+  advance(4ms);
+  EXPECT_TRUE(order.empty());
+  advance(6ms);
+  EXPECT_EQ(order, (std::vector{3, 2, 1}));
+  EXPECT_EQ(reactor.next_deadline(), kNever);
+}
+
+TEST_F(ReactorTest, ManyTimersStartedAndStoppedAtRandomFireExactlyWhenDue) {
+  Random random(7);
+  struct Entry {
+    std::unique_ptr<Timer> timer;
+    std::optional<Time> due;
+  };
+  std::vector<Entry> entries(200);
+  Time now = reactor.now();
+  for (auto& entry : entries) {
+    entry.timer = std::make_unique<Timer>(reactor, [&] {
+      ASSERT_TRUE(entry.due.has_value());
+      EXPECT_LE(*entry.due, now);
+      entry.due.reset();
+    });
+  }
+  for (int step = 0; step < 2000; ++step) {
+    for (int i = 0; i < 5; ++i) {
+      Entry& entry = entries[random.below(entries.size())];
+      if (random.chance(0.3)) {
+        entry.timer->stop();
+        entry.due.reset();
+      } else {
+        entry.due = reactor.now() + Duration(static_cast<int64_t>(1 + random.below(1'000'000)));
+        entry.timer->start_at(*entry.due);
+      }
+    }
+    clock.advance(20us);
+    now = clock.now();
+    settle();
+    for (const auto& entry : entries) {
+      EXPECT_EQ(entry.due.has_value(), entry.timer->running());
+      if (entry.due) EXPECT_GT(*entry.due, now);
+    }
+  }
+}
+
+TEST_F(ReactorTest, ATimerCanStopOrDestroyAnotherInItsCallback) {
+  Timer stopped(reactor, [&] { order.push_back(2); });
+  auto destroyed = std::make_unique<Timer>(reactor, [&] { order.push_back(3); });
+  Timer first(reactor, [&] {
+    order.push_back(1);
+    stopped.stop();
+    destroyed.reset();
+  });
+  first.start_after(1ms);
+  stopped.start_after(1ms);
+  destroyed->start_after(1ms);
+  advance(1ms);
+  EXPECT_EQ(order, std::vector{1});
+}
+
+TEST_F(ReactorTest, ATimerCanDestroyItselfAndRestartItself) {
+  std::unique_ptr<Timer> suicidal;
+  suicidal = std::make_unique<Timer>(reactor, [&] {
+    order.push_back(1);
+    suicidal.reset();
+  });
+  suicidal->start_after(1ms);
+  std::unique_ptr<Timer> periodic;
+  periodic = std::make_unique<Timer>(reactor, [&] {
+    order.push_back(2);
+    if (order.size() < 5) periodic->start_after(0ms);
+  });
+  periodic->start_after(2ms);
+  advance(2ms);
+  EXPECT_EQ(order, (std::vector{1, 2, 2, 2, 2}));
+}
+
+TEST_F(ReactorTest, ADueTimerStartedByATimerWaitsForTheNextTurn) {
+  Timer second(reactor, [&] { order.push_back(2); });
+  Timer first(reactor, [&] {
+    order.push_back(1);
+    second.start_after(0ms);
+  });
+  first.start_after(0ms);
+  EXPECT_TRUE(reactor.turn());
+  EXPECT_EQ(order, std::vector{1});
+  EXPECT_TRUE(reactor.turn());
+  EXPECT_EQ(order, (std::vector{1, 2}));
+}
+
+TEST_F(ReactorTest, DeferredAndPostedWorkRunsInALaterTurn) {
+  reactor.defer([&] {
+    order.push_back(1);
+    reactor.defer([&] { order.push_back(3); });
+  });
+  reactor.post([&] { order.push_back(2); });
+  EXPECT_TRUE(reactor.has_pending());
+  EXPECT_TRUE(reactor.turn());
+  EXPECT_EQ(order, (std::vector{1, 2}));
+  EXPECT_TRUE(reactor.turn());
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+  EXPECT_FALSE(reactor.turn());
+}
+
+TEST_F(ReactorTest, HooksRunEveryTurnAndCanRemoveThemselves) {
+  struct Hook : TurnHook {
+    Reactor* reactor = nullptr;
+    Hook* other = nullptr;
+    int runs = 0;
+    bool on_turn() override {
+      ++runs;
+      if (other != nullptr) reactor->remove_hook(other);
+      return false;
+    }
+  };
+  Hook a, b, c;
+  a.reactor = b.reactor = &reactor;
+  b.other = &b;
+  a.other = &c;
+  for (Hook* hook : {&a, &b, &c}) reactor.add_hook(hook);
+  reactor.turn();
+  reactor.turn();
+  EXPECT_EQ(a.runs, 2);
+  EXPECT_EQ(b.runs, 1);
+  EXPECT_EQ(c.runs, 0);
+  EXPECT_EQ(reactor.turns(), 2u);
+}
+
+TEST_F(ReactorTest, BusyTimeCountsOnlyTurnsThatDidWork) {
+  reactor.turn();
+  clock.advance(1ms);
+  reactor.turn();
+  EXPECT_EQ(reactor.busy_ns(), 0u);
+  reactor.defer([&] { clock.advance(3us); });
+  reactor.turn();
+  reactor.turn();
+  EXPECT_EQ(reactor.busy_ns(), 3000u);
+}
+
+TEST_F(ReactorTest, ATimerMayOutliveItsReactor) {
+  auto mortal = std::make_unique<Reactor>(clock, events, 1, Reactor::Options{});
+  Timer timer(*mortal, [] {});
+  timer.start_after(1ms);
+  mortal.reset();
+  EXPECT_FALSE(timer.running());
+}
+
+/// A turn takes a microsecond; waits are kept.
+struct TickingSource final : EventSource {
+  explicit TickingSource(VirtualClock& c) : clock(c) {}
+  bool poll() override {
+    clock.advance(1us);
+    return false;
+  }
+  void wait(Duration max_wait) override {
+    waits.push_back(max_wait);
+    clock.advance(max_wait);
+  }
+  void wake() override {}
+  VirtualClock& clock;
+  std::vector<Duration> waits;
+};
+
+TEST(ReactorPolling, LooksForWorkForAWhileThenSleepsUntilTheNextTimer) {
+  for (const auto& [poll_for, waits, least_turns] :
+       {std::tuple{Duration(0us), 1u, 2u}, {Duration(50us), 1u, 50u}, {Duration(-1us), 0u, 999u}}) {
+    VirtualClock clock;
+    TickingSource source(clock);
+    Reactor reactor(clock, source, 1, {.poll_for = poll_for});
+    bool fired = false;
+    Timer timer(reactor, [&] { fired = true; });
+    timer.start_after(1ms);
+    reactor.run_until([&] { return fired; });
+    EXPECT_EQ(source.waits.size(), waits);
+    EXPECT_GE(reactor.turns(), least_turns);
+    EXPECT_LE(reactor.turns(), least_turns + 5);
+  }
+}
+
+}  // namespace
+}  // namespace ramcloud

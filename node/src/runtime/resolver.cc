@@ -1,0 +1,113 @@
+#include "runtime/resolver.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "runtime/thread.h"
+
+namespace ramcloud {
+
+Result<SocketAddress> numeric_address(const std::string& host, uint16_t port) {
+  SocketAddress address;
+  sockaddr_in v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&address.storage, &v4, sizeof v4);
+    address.length = sizeof v4;
+    return address;
+  }
+  sockaddr_in6 v6{};
+  if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    std::memcpy(&address.storage, &v6, sizeof v6);
+    address.length = sizeof v6;
+    return address;
+  }
+  return fail(StatusCode::kInvalidArgument,
+              "host '" + host + "': accepted is an IPv4 or IPv6 address");
+}
+
+namespace {
+
+Result<Resolver::Addresses> look_up(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) {
+    return fail(StatusCode::kUnavailable,
+                "host '" + host + "' does not resolve: " + gai_strerror(error));
+  }
+  Resolver::Addresses addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    SocketAddress& address = addresses.emplace_back();
+    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+    address.length = each->ai_addrlen;
+  }
+  freeaddrinfo(found);
+  return addresses;
+}
+
+struct Query {
+  std::string host;
+  uint16_t port;
+  Resolver::Callback done;
+};
+
+}  // namespace
+
+struct Resolver::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Query> queries;
+  Reactor* reactor = nullptr;  // null once the resolver is gone
+  bool started = false;
+};
+
+Resolver::Resolver(Reactor& reactor) : state_(std::make_shared<State>()) {
+  state_->reactor = &reactor;
+}
+
+Resolver::~Resolver() {
+  const std::lock_guard guard(state_->mutex);
+  state_->reactor = nullptr;
+  state_->queries.clear();
+  state_->changed.notify_one();
+}
+
+void Resolver::resolve(const std::string& host, uint16_t port, Callback done) {
+  const std::lock_guard guard(state_->mutex);
+  state_->queries.push_back({host, port, std::move(done)});
+  state_->changed.notify_one();
+  if (state_->started) return;
+  state_->started = true;
+  Thread("resolver", [state = state_] { serve(state); }).detach();
+}
+
+void Resolver::serve(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  for (;;) {
+    state->changed.wait(lock, [&] { return state->reactor == nullptr || !state->queries.empty(); });
+    if (state->reactor == nullptr) return;
+    Query query = std::move(state->queries.front());
+    state->queries.pop_front();
+    lock.unlock();
+    auto result = look_up(query.host, query.port);
+    lock.lock();
+    if (state->reactor == nullptr) return;
+    // Checked again on the reactor's thread: the resolver may have gone in between.
+    state->reactor->post(
+        [state, result = std::move(result), done = std::move(query.done)]() mutable {
+          if (state->reactor != nullptr) done(std::move(result));
+        });
+  }
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,48 @@
+// Host names to addresses without blocking a reactor: getaddrinfo on a thread of its own.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+/// An address given in numbers, IPv4 or IPv6; INVALID_ARGUMENT for a name.
+Result<SocketAddress> numeric_address(const std::string& host, uint16_t port);
+
+/// Looks names up, one after the other, on a thread that starts with the first name. Destroying the
+/// resolver drops what is under way: no callback comes any more, and a lookup that hangs does not
+/// hold up its owner.
+class Resolver {
+ public:
+  using Addresses = std::vector<SocketAddress>;
+  using Callback = std::function<void(Result<Addresses>)>;
+
+  explicit Resolver(Reactor& reactor);
+  ~Resolver();
+  Resolver(const Resolver&) = delete;
+  Resolver& operator=(const Resolver&) = delete;
+
+  /// Calls `done` on the reactor, in a later turn. UNAVAILABLE names the host that was not found.
+  void resolve(const std::string& host, uint16_t port, Callback done);
+
+ private:
+  struct State;
+  static void serve(const std::shared_ptr<State>& state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,52 @@
+#include "runtime/resolver.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "runtime/epoll_source.h"
+
+namespace ramcloud {
+namespace {
+
+TEST(Resolver, NumericAddressesNeedNoLookUp) {
+  const auto v4 = numeric_address("127.0.0.1", 80);
+  ASSERT_TRUE(v4.has_value());
+  EXPECT_EQ(v4->storage.ss_family, AF_INET);
+  const auto v6 = numeric_address("::1", 80);
+  ASSERT_TRUE(v6.has_value());
+  EXPECT_EQ(v6->storage.ss_family, AF_INET6);
+  EXPECT_EQ(numeric_address("localhost", 80).error().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Resolver, AnswersOnTheReactorAndNamesAHostThatIsNotFound) {
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 1, {});
+  Resolver resolver(reactor);
+  std::optional<Result<Resolver::Addresses>> found, missing;
+  resolver.resolve("localhost", 80, [&](auto r) { found = std::move(r); });
+  resolver.resolve("no-such-host.invalid", 80, [&](auto r) { missing = std::move(r); });
+  reactor.run_until([&] { return found && missing; });
+  ASSERT_TRUE(found->has_value());
+  EXPECT_FALSE((*found)->empty());
+  ASSERT_FALSE(missing->has_value());
+  EXPECT_EQ(missing->error().code(), StatusCode::kUnavailable);
+  EXPECT_NE(missing->error().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(Resolver, NoCallbackComesAfterItsDestruction) {
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 1, {});
+  bool called = false;
+  {
+    Resolver resolver(reactor);
+    resolver.resolve("localhost", 80, [&](auto) { called = true; });
+  }
+  for (int i = 0; i < 100; ++i) reactor.turn();
+  EXPECT_FALSE(called);
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,49 @@
+// A disk in memory that behaves like the real one when things go wrong: what was written survives
+// the death of the process, what was synced survives the loss of power, and of the rest any part
+// may.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/random.h"
+#include "runtime/disk.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+class SimDisk final : public Disk {
+ public:
+  /// What a power cut keeps or loses as a whole.
+  static constexpr uint64_t kSectorBytes = 512;
+
+  explicit SimDisk(uint64_t seed) : random_(seed) {}
+  /// Syncs complete on this reactor; set at every start of the process.
+  void attach(Reactor& reactor) { reactor_ = &reactor; }
+
+  Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
+  bool exists(const std::string& path) override { return files_.contains(path); }
+  Status make_directories(const std::string&) override { return {}; }
+
+  /// The process died: locks are released, nothing that was written is lost.
+  void crash();
+  /// The power went: of the sectors written since the last completed sync, a random subset is kept.
+  void power_loss();
+  /// Every later write or sync fails so; OK ends it.
+  void fail_with(Status status) { failure_ = std::move(status); }
+  /// How long a sync takes: uniform from half of this to one and a half.
+  void set_sync_time(Duration time) { sync_time_ = time; }
+
+  struct Content;  // of one file
+
+ private:
+  friend class SimFile;
+  Random random_;
+  Reactor* reactor_ = nullptr;
+  Status failure_;
+  Duration sync_time_ = 1ms;
+  std::map<std::string, std::shared_ptr<Content>> files_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,120 @@
+// Runs the reactors of a whole cluster in one thread on virtual time. Every step is an event with a
+// time; the order of events follows from the seed alone, and event_hash() proves it (engine.md
+// §11).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "runtime/reactor.h"
+#include "runtime/sim/sim_disk.h"
+
+namespace ramcloud {
+
+class SimScheduler;
+
+/// One simulated process: a reactor and a disk. Killing drops what was under way to it; its role
+/// objects are destroyed by the test, before restart().
+class SimNode final : public EventSource {
+ public:
+  const std::string& name() const { return name_; }
+  uint32_t index() const { return index_; }
+  Reactor& reactor() { return *reactor_; }  // another one after restart()
+  SimDisk& disk() { return disk_; }
+  bool alive() const { return alive_; }
+  /// Counts kills: what was meant for an earlier life is dropped.
+  uint64_t incarnation() const { return incarnation_; }
+
+  // The reactor's source of events.
+  bool poll() override;
+  void wait(Duration) override {}
+  void wake() override {}
+
+ private:
+  friend class SimScheduler;
+  SimNode(SimScheduler& scheduler, std::string name, uint32_t index, uint64_t seed);
+  void start();
+
+  SimScheduler& scheduler_;
+  std::string name_;
+  uint32_t index_;
+  Random random_;
+  SimDisk disk_;
+  std::unique_ptr<Reactor> reactor_;
+  std::deque<std::function<void()>> inbox_;
+  Time ready_at_ = kNever;  // when its next turn is, apart from timers and posted work
+  Time busy_until_{};       // its last turn's end
+  bool alive_ = true;
+  uint64_t incarnation_ = 0;
+};
+
+class SimScheduler {
+ public:
+  explicit SimScheduler(uint64_t seed);
+  ~SimScheduler();
+  SimScheduler(const SimScheduler&) = delete;
+  SimScheduler& operator=(const SimScheduler&) = delete;
+
+  SimNode& add_node(const std::string& name);
+  const std::vector<std::unique_ptr<SimNode>>& nodes() const { return nodes_; }
+  VirtualClock& clock() { return clock_; }
+  Time now() const { return clock_.now(); }
+  Random& random() { return random_; }
+
+  /// Calls `fn` at that time, outside of any node (faults, the network, the test's own steps).
+  void at(Time when, std::function<void()> fn);
+  void after(Duration delay, std::function<void()> fn) { at(now() + delay, std::move(fn)); }
+  /// Hands `fn` to a node: it runs in a turn of its reactor, unless the node was killed by then.
+  void deliver(SimNode& node, Time when, std::function<void()> fn);
+
+  /// The process is gone from now on; its disk keeps what was written.
+  void kill(SimNode& node);
+  /// The machine lost its power: as kill(), and the disk loses what was not synced, in part.
+  void power_off(SimNode& node);
+  /// A fresh reactor. The test has destroyed everything that used the old one.
+  void restart(SimNode& node);
+
+  /// Runs the next event; false if there is none.
+  bool step();
+  void run_for(Duration duration);
+  /// Until `done` holds (checked after every step); false if `limit` of virtual time passed first
+  /// or nothing is left to happen.
+  bool run_until(const std::function<bool()>& done, Duration limit);
+
+  /// Of all events so far: same seed, same hash.
+  uint64_t event_hash() const { return hash_.value(); }
+  uint64_t events() const { return events_; }
+  void mix_into_hash(uint64_t value) { hash_.add(value); }
+
+ private:
+  struct Event {
+    Time when;
+    uint64_t sequence;
+    std::function<void()> fn;
+  };
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.when != b.when ? a.when > b.when : a.sequence > b.sequence;
+    }
+  };
+  SimNode* next_node(Time& when) const;
+  Time turn_time(const SimNode& node) const;
+  Time next_time() const;
+  void run_turn(SimNode& node);
+
+  VirtualClock clock_;
+  Random random_;
+  HashMixer hash_;
+  uint64_t events_ = 0;
+  uint64_t sequence_ = 0;
+  std::vector<std::unique_ptr<SimNode>> nodes_;
+  std::vector<Event> queue_;  // heap
+};
+
+}  // namespace ramcloud

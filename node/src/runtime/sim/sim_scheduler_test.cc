@@ -1,0 +1,69 @@
+#include "runtime/sim/sim_scheduler.h"
+
+#include <gtest/gtest.h>
+
+namespace ramcloud {
+namespace {
+
+TEST(SimScheduler, EventsRunInOrderOfTimeThenOfScheduling) {
+  SimScheduler sim(1);
+  std::string order;
+  sim.after(2ms, [&] { order += 'c'; });
+  sim.after(1ms, [&] { order += 'a'; });
+  sim.after(1ms, [&] { order += 'b'; });
+  const Time start = sim.now();
+  sim.run_for(5ms);
+  EXPECT_EQ(order, "abc");
+  EXPECT_EQ(sim.now(), start + 5ms);
+}
+
+TEST(SimScheduler, NodesTimersPostsAndDeliveriesRunInTheirTurns) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("a");
+  std::string order;
+  Timer timer(node.reactor(), [&] { order += 't'; });
+  timer.start_after(2ms);
+  node.reactor().post([&] { order += 'p'; });
+  sim.deliver(node, sim.now() + 1ms, [&] { order += 'd'; });
+  EXPECT_TRUE(sim.run_until([&] { return order.size() == 3; }, 10ms));
+  EXPECT_EQ(order, "pdt");
+}
+
+TEST(SimScheduler, ANodeThatAlwaysHasWorkDoesNotStopTheClock) {
+  SimScheduler sim(1);
+  SimNode& busy = sim.add_node("busy");
+  struct Hook : TurnHook {
+    bool on_turn() override { return true; }
+  } hook;
+  busy.reactor().add_hook(&hook);
+  sim.run_for(1ms);
+  EXPECT_GE(busy.reactor().turns(), 900u);
+  EXPECT_LE(busy.reactor().turns(), 1100u);
+}
+
+TEST(SimScheduler, KillDropsWhatWasMeantForThatLife) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("a");
+  std::string order;
+  sim.deliver(node, sim.now() + 1ms, [&] { order += 'x'; });
+  node.reactor().post([&] { order += 'y'; });
+  sim.kill(node);
+  sim.run_for(500us);
+  sim.restart(node);
+  node.reactor().post([&] { order += 'z'; });
+  sim.run_for(5ms);
+  EXPECT_EQ(order, "z");
+}
+
+TEST(SimScheduler, RunUntilGivesUpAtItsLimit) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("a");
+  Timer timer(node.reactor(), [&] { timer.start_after(1ms); });
+  timer.start_after(1ms);
+  EXPECT_FALSE(sim.run_until([] { return false; }, 1s));
+  timer.stop();
+  EXPECT_FALSE(sim.run_until([] { return false; }, 1s));
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,56 @@
+#include "store/hash_table.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ramcloud::store {
+
+HashTable::HashTable(uint64_t buckets)
+    : mask_(std::bit_ceil(std::max<uint64_t>(buckets, 8)) - 1),
+      buckets_(std::make_unique<Bucket[]>(mask_ + 1)),
+      stripes_(std::make_unique<Stripe[]>(kStripes)) {
+  const uint64_t count = (mask_ + 1) / 8;
+  overflow_.push_back({std::make_unique<Bucket[]>(count), count, 0});
+}
+
+HashTable::~HashTable() = default;
+
+HashTable::Bucket* HashTable::new_overflow_bucket() {
+  SpinGuard guard(overflow_lock_);
+  if (overflow_.back().used == overflow_.back().count) {
+    constexpr uint64_t kChunkBuckets = 1024;
+    overflow_.push_back({std::make_unique<Bucket[]>(kChunkBuckets), kChunkBuckets, 0});
+  }
+  overflow_used_.fetch_add(1, std::memory_order_relaxed);
+  Chunk& chunk = overflow_.back();
+  return &chunk.buckets[chunk.used++];
+}
+
+void HashTable::insert(uint64_t hash, const char* address) {
+  const uint64_t word = word_of(hash, address);
+  entries_.fetch_add(1, std::memory_order_relaxed);
+  Slot* free = nullptr;
+  for_each_slot(bucket_of(hash), [&](Slot& slot, uint32_t) {
+    if (slot.load(std::memory_order_relaxed) == 0) free = &slot;
+    return free == nullptr;
+  });
+  if (free != nullptr) {
+    free->store(word, std::memory_order_release);
+    return;
+  }
+  // Full to the last slot: its entry goes to a new bucket, with the same ordinal, before the chain
+  // address takes its place.
+  Bucket* last = &buckets_[bucket_of(hash)];
+  uint64_t moved = last->slots[kLastSlot].load(std::memory_order_relaxed);
+  while (is_chain(moved)) {
+    last = bucket_at(moved);
+    moved = last->slots[kLastSlot].load(std::memory_order_relaxed);
+  }
+  Bucket* overflow = new_overflow_bucket();
+  overflow->slots[0].store(moved, std::memory_order_relaxed);
+  overflow->slots[1].store(word, std::memory_order_relaxed);
+  last->slots[kLastSlot].store(reinterpret_cast<uint64_t>(overflow) | kChainBit,
+                               std::memory_order_release);
+}
+
+}  // namespace ramcloud::store

@@ -1,0 +1,183 @@
+// The hash table of a master (paper §4.1, figure 4): 64-byte buckets of 8 slots, each a 16-bit tag
+// and a 47-bit address. What an address means is the user's affair: full keys are compared by a
+// callback.
+//
+// Slot: bits 0-46 address, bit 47 set: the address is that of an overflow bucket (only in the last
+// slot of a bucket), bits 48-63 tag. 0: empty. The bucket is chosen by the low bits of the key
+// hash, the tag is bits 32-47.
+//
+// Readers take no lock: slots are 8-byte atomics (stored with release, loaded with acquire, so what
+// was written before an address was stored is seen by who loads it), entries do not move between
+// slots, and overflow buckets are never given back. The one move there is, of the last slot's entry
+// into a new overflow bucket, is done by copying it first and then replacing the last slot by the
+// chain address: a reader finds it in one place or the other. Writers hold the bucket's stripe
+// lock. An entry that a reader found may be replaced right after; its memory must stay (epochs).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/spin_lock.h"
+
+namespace ramcloud::store {
+
+inline constexpr uint32_t kSlotsPerBucket = 8;
+
+class HashTable {
+ public:
+  using Slot = std::atomic<uint64_t>;
+
+  /// `buckets` is rounded up to a power of two. An eighth of that is kept ready for overflow; more
+  /// is allocated in chunks when that is used up.
+  explicit HashTable(uint64_t buckets);
+  ~HashTable();
+  HashTable(const HashTable&) = delete;
+  HashTable& operator=(const HashTable&) = delete;
+
+  uint64_t bucket_count() const { return mask_ + 1; }
+  uint64_t bucket_of(uint64_t hash) const { return hash & mask_; }
+  static uint16_t tag_of(uint64_t hash) { return static_cast<uint16_t>(hash >> 32); }
+
+  void prefetch(uint64_t hash) const { __builtin_prefetch(&buckets_[hash & mask_]); }
+
+  /// The address whose tag fits and for which match(address) is true, or null. Lock-free.
+  template <typename Match>
+  const char* lookup(uint64_t hash, Match&& match) const {
+    const uint64_t tag = tag_of(hash);
+    const Bucket* bucket = &buckets_[hash & mask_];
+    for (;;) {
+      const Bucket* overflow = nullptr;
+      for (const Slot& slot : bucket->slots) {
+        const uint64_t word = slot.load(std::memory_order_acquire);
+        if (is_chain(word)) {
+          overflow = bucket_at(word);
+        } else if (word >> kTagShift == tag && word != 0 && match(address_in(word))) {
+          return address_in(word);
+        }
+      }
+      if (overflow == nullptr) return nullptr;
+      bucket = overflow;
+    }
+  }
+
+  /// @name For writers, under lock_of(hash)
+  /// @{
+  SpinLock& lock_of(uint64_t hash) const { return stripes_[stripe_of(bucket_of(hash))].lock; }
+  /// As lookup, giving the slot.
+  template <typename Match>
+  Slot* find(uint64_t hash, Match&& match) {
+    const uint64_t tag = tag_of(hash);
+    Slot* found = nullptr;
+    for_each_slot(bucket_of(hash), [&](Slot& slot, uint32_t) {
+      const uint64_t word = slot.load(std::memory_order_relaxed);
+      if (word != 0 && word >> kTagShift == tag && match(address_in(word))) found = &slot;
+      return found == nullptr;
+    });
+    return found;
+  }
+  /// Puts an address that is not there yet into a free slot. Does not allocate while overflow
+  /// buckets are left. The key must not be in the table.
+  void insert(uint64_t hash, const char* address);
+  /// Replaces the address in a slot that find() gave, for the same key.
+  void replace(Slot& slot, uint64_t hash, const char* address) {
+    slot.store(word_of(hash, address), std::memory_order_release);
+  }
+  void clear(Slot& slot) {
+    slot.store(0, std::memory_order_release);
+    entries_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  static const char* address_in(const Slot& slot) {
+    return address_in(slot.load(std::memory_order_relaxed));
+  }
+  /// @}
+
+  /// Enumerates one bucket under its stripe lock: f(address, tag, ordinal) for each entry from
+  /// `first_ordinal` on, until it returns false. An entry keeps its ordinal (its place in the
+  /// chain) as long as it is in the table, so (bucket, ordinal) is a cursor that neither repeats
+  /// nor leaves out what stays.
+  template <typename F>
+  void scan_bucket(uint64_t bucket, uint32_t first_ordinal, F&& f) {
+    SpinGuard guard(stripes_[stripe_of(bucket)].lock);
+    for_each_slot(bucket, [&](Slot& slot, uint32_t ordinal) {
+      const uint64_t word = slot.load(std::memory_order_relaxed);
+      if (word == 0 || ordinal < first_ordinal) return true;
+      return f(address_in(word), static_cast<uint16_t>(word >> kTagShift), ordinal);
+    });
+  }
+  /// f(slot) for each used slot of a bucket under its stripe lock, until it returns false; f may
+  /// clear the slot.
+  template <typename F>
+  void scan_slots(uint64_t bucket, F&& f) {
+    SpinGuard guard(stripes_[stripe_of(bucket)].lock);
+    for_each_slot(bucket, [&](Slot& slot, uint32_t) {
+      return slot.load(std::memory_order_relaxed) == 0 || f(slot);
+    });
+  }
+  SpinLock& lock_of_bucket(uint64_t bucket) const { return stripes_[stripe_of(bucket)].lock; }
+
+  uint64_t entries() const { return entries_.load(std::memory_order_relaxed); }
+  uint64_t overflow_buckets() const { return overflow_used_.load(std::memory_order_relaxed); }
+
+ private:
+  struct alignas(kCacheLineBytes) Bucket {
+    Slot slots[kSlotsPerBucket];
+  };
+  static_assert(sizeof(Bucket) == kCacheLineBytes);
+  struct alignas(kCacheLineBytes) Stripe {
+    SpinLock lock;
+  };
+  struct Chunk {
+    std::unique_ptr<Bucket[]> buckets;
+    uint64_t count = 0;
+    uint64_t used = 0;
+  };
+
+  static constexpr int kTagShift = 48;
+  static constexpr uint64_t kChainBit = uint64_t{1} << 47;
+  static constexpr uint64_t kAddressMask = kChainBit - 1;
+  static constexpr uint64_t kStripes = 1024;
+  static constexpr uint32_t kLastSlot = kSlotsPerBucket - 1;
+
+  static bool is_chain(uint64_t word) { return (word & kChainBit) != 0; }
+  static const char* address_in(uint64_t word) {
+    return reinterpret_cast<const char*>(word & kAddressMask);
+  }
+  static Bucket* bucket_at(uint64_t word) { return reinterpret_cast<Bucket*>(word & kAddressMask); }
+  static uint64_t word_of(uint64_t hash, const char* address) {
+    return uint64_t{tag_of(hash)} << kTagShift | reinterpret_cast<uint64_t>(address);
+  }
+  static uint64_t stripe_of(uint64_t bucket) { return bucket % kStripes; }
+
+  /// f(slot, ordinal) for each slot of the chain that is not a chain address, until it returns
+  /// false.
+  template <typename F>
+  void for_each_slot(uint64_t index, F&& f) {
+    uint32_t level_base =
+        0;  // seven ordinals a bucket: the eighth slot's is the next bucket's first
+    for (Bucket* bucket = &buckets_[index]; bucket != nullptr; level_base += kLastSlot) {
+      Bucket* overflow = nullptr;
+      for (uint32_t i = 0; i < kSlotsPerBucket; ++i) {
+        const uint64_t word = bucket->slots[i].load(std::memory_order_relaxed);
+        if (is_chain(word)) {
+          overflow = bucket_at(word);
+        } else if (!f(bucket->slots[i], level_base + i)) {
+          return;
+        }
+      }
+      bucket = overflow;
+    }
+  }
+  Bucket* new_overflow_bucket();
+
+  uint64_t mask_;
+  std::unique_ptr<Bucket[]> buckets_;
+  mutable std::unique_ptr<Stripe[]> stripes_;
+  SpinLock overflow_lock_;
+  std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);
+  std::atomic<uint64_t> overflow_used_{0};
+  std::atomic<uint64_t> entries_{0};
+};
+
+}  // namespace ramcloud::store

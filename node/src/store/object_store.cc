@@ -1,0 +1,415 @@
+#include "store/object_store.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+
+namespace ramcloud::store {
+
+using log::EntryType;
+using log::EntryView;
+using log::LogPosition;
+using wire::RejectRules;
+
+namespace {
+
+constexpr uint32_t kKnownRejectFlags = RejectRules::kIfAbsent | RejectRules::kIfExists |
+                                       RejectRules::kIfVersionNotEqual |
+                                       RejectRules::kIfVersionAtMost;
+
+StatusCode check_rules(const RejectRules& rules, bool exists, uint64_t version) {
+  if (!exists) {
+    if (rules.flags & RejectRules::kIfAbsent) return StatusCode::kNotFound;
+    if (rules.flags & RejectRules::kIfVersionNotEqual) return StatusCode::kWrongVersion;
+    return StatusCode::kOk;
+  }
+  if (rules.flags & RejectRules::kIfExists) return StatusCode::kExists;
+  if ((rules.flags & RejectRules::kIfVersionNotEqual) && version != rules.version) {
+    return StatusCode::kWrongVersion;
+  }
+  if ((rules.flags & RejectRules::kIfVersionAtMost) && version <= rules.version) {
+    return StatusCode::kWrongVersion;
+  }
+  return StatusCode::kOk;
+}
+
+bool valid_request(ByteView key, const RejectRules& rules) {
+  return key.size() <= kMaxKeyBytes && (rules.flags & ~kKnownRejectFlags) == 0;
+}
+
+}  // namespace
+
+ObjectStore::ObjectStore(log::Log& log, Clock& clock, StoreOptions options)
+    : log_(log),
+      clock_(clock),
+      options_(options),
+      table_(options.buckets),
+      pending_(std::make_unique_for_overwrite<PendingDelete[]>(options.max_pending_deletes)) {
+  log_.set_safe_version_source([this] { return safe_version(); });
+}
+
+ObjectStore::~ObjectStore() = default;
+
+bool ObjectStore::matches(const char* address, uint64_t table_id, ByteView key) const {
+  const EntryView entry = log_.entry(address);
+  // Only the log's own entries are in the table, so their lengths fit.
+  if (entry.type() == EntryType::kObject) {
+    const auto body = entry.load_at<log::ObjectBody>(0);
+    return body.table_id == table_id && body.key_length == key.size() &&
+           entry.equals(sizeof(log::ObjectBody), key);
+  }
+  const auto body = entry.load_at<log::TombstoneBody>(0);
+  return body.table_id == table_id && body.key_length == key.size() &&
+         entry.equals(sizeof(log::TombstoneBody), key);
+}
+
+LogPosition ObjectStore::dependency(const char* address) const {
+  const LogPosition position = log_.position_of(address);
+  return position <= log_.durable() ? LogPosition() : position;
+}
+
+ObjectStore::Found ObjectStore::describe(const char* address) const {
+  Found found;
+  found.address = address;
+  if (address == nullptr) return found;
+  found.depends_on = dependency(address);
+  const EntryView entry = log_.entry(address);
+  if (entry.type() == EntryType::kTombstone) {
+    found.is_tombstone = true;
+    found.version = entry.load_at<log::TombstoneBody>(0).version;
+    return found;
+  }
+  found.object = *log::parse_object(entry);
+  found.version = found.object.version;
+  return found;
+}
+
+uint64_t ObjectStore::next_version(uint64_t old_version) {
+  uint64_t safe = safe_version_.load(std::memory_order_relaxed);
+  uint64_t version;
+  do {
+    version = std::max(old_version + 1, safe);
+  } while (!safe_version_.compare_exchange_weak(safe, version + 1, std::memory_order_release,
+                                                std::memory_order_relaxed));
+  return version;
+}
+
+void ObjectStore::raise_safe_version(uint64_t version) {
+  uint64_t safe = safe_version_.load(std::memory_order_relaxed);
+  while (safe < version &&
+         !safe_version_.compare_exchange_weak(safe, version, std::memory_order_release,
+                                              std::memory_order_relaxed)) {
+  }
+}
+
+void ObjectStore::prefetch(uint64_t table_id, ByteView key) const {
+  table_.prefetch(key_hash(table_id, key));
+}
+
+StatusCode ObjectStore::read(uint64_t table_id, ByteView key, const RejectRules& reject,
+                             ReadResult& result) const {
+  result = {};
+  if (!valid_request(key, reject)) return StatusCode::kInvalidArgument;
+  const uint64_t hash = key_hash(table_id, key);
+  if (tablets_.find_served(table_id, hash) == nullptr) return StatusCode::kUnknownTablet;
+  const Found found = describe(
+      table_.lookup(hash, [&](const char* address) { return matches(address, table_id, key); }));
+  result.depends_on = found.depends_on;
+  if (found.exists()) result.version = found.version;
+  const StatusCode status = check_rules(reject, found.exists(), found.version);
+  if (status != StatusCode::kOk) return status;
+  if (!found.exists()) return StatusCode::kNotFound;
+  result.entry = found.object.entry;
+  result.value_offset = found.object.value_offset;
+  result.value_length = found.object.value_length;
+  return StatusCode::kOk;
+}
+
+StatusCode ObjectStore::write(uint64_t table_id, ByteView key, ByteView value,
+                              const RejectRules& reject, uint64_t& version,
+                              LogPosition& depends_on) {
+  version = 0;
+  depends_on = {};
+  if (!valid_request(key, reject) || value.size() > kMaxValueBytes) {
+    return StatusCode::kInvalidArgument;
+  }
+  const uint64_t hash = key_hash(table_id, key);
+  SpinGuard guard(table_.lock_of(hash));
+  Tablet* tablet = tablets_.find_served(table_id, hash);
+  if (tablet == nullptr) return StatusCode::kUnknownTablet;
+  HashTable::Slot* slot =
+      table_.find(hash, [&](const char* address) { return matches(address, table_id, key); });
+  const Found old = describe(slot ? HashTable::address_in(*slot) : nullptr);
+  depends_on = old.depends_on;
+  if (old.exists()) version = old.version;
+  const StatusCode rejected = check_rules(reject, old.exists(), old.version);
+  if (rejected != StatusCode::kOk) return rejected;
+
+  const auto now_s = static_cast<uint32_t>(clock_.unix_ms() / 1000);
+  const log::ObjectBody body{.table_id = table_id,
+                             .version = next_version(old.version),
+                             .timestamp_s = now_s,
+                             .key_length = static_cast<uint16_t>(key.size()),
+                             .extra_keys = 0,
+                             .flags = 0};
+  log::EntrySource entries[2] = {
+      {EntryType::kObject, 3, {Slice(&body, sizeof body), Slice(key), Slice(value)}}, {}};
+  log::TombstoneBody dead{};
+  size_t count = 1;
+  if (old.exists()) {
+    dead = {.table_id = table_id,
+            .version = old.version,
+            .log_id = log_.options().master_id,
+            .segment_id = log_.arena().segment_of(old.address)->id(),
+            .timestamp_s = now_s,
+            .key_length = static_cast<uint16_t>(key.size()),
+            .flags = 0};
+    entries[count++] = {EntryType::kTombstone, 2, {Slice(&dead, sizeof dead), Slice(key)}};
+  }
+  log::Appended appended;
+  const char* refs[2];
+  const StatusCode status = log_.append(std::span(entries, count), false, appended, refs);
+  if (status != StatusCode::kOk) return status;
+
+  const auto size = static_cast<int64_t>(log_.entry(refs[0]).total_length());
+  if (slot != nullptr) {
+    table_.replace(*slot, hash, refs[0]);
+  } else {
+    table_.insert(hash, refs[0]);
+  }
+  int64_t old_size = 0;
+  if (old.exists()) {
+    old_size = old.object.entry.total_length();
+    log_.mark_dead(old.address);
+  } else {
+    tablet->objects.fetch_add(1, std::memory_order_relaxed);
+  }
+  tablet->object_bytes.fetch_add(size - old_size, std::memory_order_relaxed);
+  version = body.version;
+  depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
+  return StatusCode::kOk;
+}
+
+/// Appends the tombstone of a delete; `key_pieces` (at most three) are the key.
+StatusCode ObjectStore::append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
+                                         int key_piece_count, log::Appended& appended,
+                                         const char*& address) {
+  const log::TombstoneBody body{.table_id = table_id,
+                                .version = victim.version,
+                                .log_id = log_.options().master_id,
+                                .segment_id = log_.arena().segment_of(victim.address)->id(),
+                                .timestamp_s = static_cast<uint32_t>(clock_.unix_ms() / 1000),
+                                .key_length = victim.object.key_length,
+                                .flags = 1};
+  log::EntrySource entry{EntryType::kTombstone,
+                         static_cast<uint8_t>(1 + key_piece_count),
+                         {Slice(&body, sizeof body)}};
+  for (int i = 0; i < key_piece_count; ++i) entry.pieces[1 + i] = key_pieces[i];
+  return log_.append(std::span(&entry, 1), true, appended, &address);
+}
+
+StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, const RejectRules& reject,
+                               uint64_t& version, LogPosition& depends_on) {
+  version = 0;
+  depends_on = {};
+  if (!valid_request(key, reject)) return StatusCode::kInvalidArgument;
+  const uint64_t hash = key_hash(table_id, key);
+  if (!reserve_pending_delete()) return StatusCode::kRetry;
+  SpinGuard guard(table_.lock_of(hash));
+  Tablet* tablet = tablets_.find_served(table_id, hash);
+  if (tablet == nullptr) return StatusCode::kUnknownTablet;
+  HashTable::Slot* slot =
+      table_.find(hash, [&](const char* address) { return matches(address, table_id, key); });
+  const Found old = describe(slot ? HashTable::address_in(*slot) : nullptr);
+  depends_on = old.depends_on;
+  if (old.exists()) version = old.version;
+  const StatusCode rejected = check_rules(reject, old.exists(), old.version);
+  if (rejected != StatusCode::kOk || !old.exists()) return rejected;
+
+  log::Appended appended;
+  const char* tombstone = nullptr;
+  Slice pieces[] = {Slice(key)};
+  const StatusCode status = append_tombstone(old, table_id, pieces, 1, appended, tombstone);
+  if (status != StatusCode::kOk) return status;
+  log_.mark_dead(old.address);
+  tablet->objects.fetch_sub(1, std::memory_order_relaxed);
+  tablet->object_bytes.fetch_sub(old.object.entry.total_length(), std::memory_order_relaxed);
+  table_.replace(*slot, hash, tombstone);
+  add_pending_delete({hash, tombstone, appended.end});
+  depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
+  return StatusCode::kOk;
+}
+
+/// Room for one more pending delete per thread that may be between this and add_pending_delete().
+bool ObjectStore::reserve_pending_delete() {
+  constexpr uint32_t kMargin = 64;
+  if (pending_deletes() + kMargin <= options_.max_pending_deletes) return true;
+  sweep();
+  return pending_deletes() + kMargin <= options_.max_pending_deletes;
+}
+
+void ObjectStore::add_pending_delete(const PendingDelete& pending) {
+  SpinGuard guard(pending_lock_);
+  pending_[pending_tail_++ % options_.max_pending_deletes] = pending;
+}
+
+uint32_t ObjectStore::pending_deletes() const {
+  SpinGuard guard(pending_lock_);
+  return static_cast<uint32_t>(pending_tail_ - pending_head_);
+}
+
+void ObjectStore::sweep() {
+  const LogPosition durable = log_.durable();
+  for (;;) {
+    PendingDelete next;
+    {
+      SpinGuard guard(pending_lock_);
+      if (pending_head_ == pending_tail_) return;
+      next = pending_[pending_head_ % options_.max_pending_deletes];
+      if (next.position > durable) return;
+      ++pending_head_;
+    }
+    SpinGuard guard(table_.lock_of(next.hash));
+    HashTable::Slot* slot =
+        table_.find(next.hash, [&](const char* address) { return address == next.tombstone; });
+    if (slot != nullptr) table_.clear(*slot);  // else the key was written again
+  }
+}
+
+StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
+                                  const EnumerateLimits& limits, std::span<log::ObjectView> out,
+                                  EnumerateResult& result) {
+  constexpr int kOrdinalBits = 20;
+  constexpr uint64_t kOrdinalMask = (1 << kOrdinalBits) - 1;
+  result = {};
+  const Tablet* tablet = tablets_.find_served(table_id, start_hash);
+  if (tablet == nullptr) return StatusCode::kUnknownTablet;
+  if (out.empty()) return StatusCode::kInvalidArgument;
+  result.tablet_end = tablet->end_hash;
+  uint64_t bytes = 0;
+  uint64_t bucket = cursor >> kOrdinalBits;
+  auto first_ordinal = static_cast<uint32_t>(cursor & kOrdinalMask);
+  for (uint32_t seen = 0; bucket < table_.bucket_count(); ++bucket, ++seen, first_ordinal = 0) {
+    if (seen == limits.max_buckets) break;
+    bool full = false;
+    table_.scan_bucket(bucket, first_ordinal, [&](const char* address, uint16_t, uint32_t ordinal) {
+      const EntryView entry = log_.entry(address);
+      const bool object = entry.type() == EntryType::kObject;
+      const auto table = entry.load_at<uint64_t>(0);  // both kinds of body begin with it
+      const auto key_length = object ? entry.load_at<log::ObjectBody>(0).key_length
+                                     : entry.load_at<log::TombstoneBody>(0).key_length;
+      const uint32_t key_offset = object ? sizeof(log::ObjectBody) : sizeof(log::TombstoneBody);
+      if (table != table_id) return true;
+      if (!tablet->contains(table, log::hash_of_key(table, entry, key_offset, key_length))) {
+        return true;
+      }
+      if (object) {
+        const log::ObjectView view = *log::parse_object(entry);
+        const uint64_t size = sizeof(wire::EnumeratedObject) + view.key_length +
+                              (limits.keys_only ? 0 : view.value_length);
+        full = result.count == out.size() || (result.count > 0 && bytes + size > limits.max_bytes);
+        if (full) {
+          first_ordinal = ordinal;
+          return false;
+        }
+        out[result.count++] = view;
+        bytes += size;
+      }
+      // What is left out because its delete is fresh depends on that, too.
+      result.depends_on = std::max(result.depends_on, dependency(address));
+      return true;
+    });
+    if (full) break;
+  }
+  result.done = bucket >= table_.bucket_count();
+  result.next_cursor = result.done ? 0 : bucket << kOrdinalBits | first_ordinal;
+  return StatusCode::kOk;
+}
+
+Status ObjectStore::take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
+  return tablets_.add(table_id, start_hash, end_hash);
+}
+
+Status ObjectStore::drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
+  if (tablets_.mark_dropping(table_id, start_hash, end_hash) > 0) return {};
+  return {StatusCode::kNotFound,
+          "no tablet of table " + std::to_string(table_id) + " in the given range is served here"};
+}
+
+bool ObjectStore::purge_step() {
+  constexpr uint64_t kBucketsPerStep = 256;
+  if (purging_.empty()) {
+    for (const Tablet* tablet : tablets_.all()) {
+      if (tablet->state.load() == TabletState::kDropping) purging_.push_back(tablet);
+    }
+    purge_cursor_ = 0;
+    if (purging_.empty()) return false;
+  }
+  const uint64_t end = std::min(purge_cursor_ + kBucketsPerStep, table_.bucket_count());
+  for (; purge_cursor_ < end; ++purge_cursor_) {
+    if (!purge_bucket(purge_cursor_)) return true;  // the log is not ready, or full
+  }
+  if (purge_cursor_ < table_.bucket_count()) return true;
+  tablets_.remove(purging_);
+  purging_.clear();
+  const auto left = tablets_.all();  // dropped meanwhile: another pass
+  return std::any_of(left.begin(), left.end(),
+                     [](const Tablet* t) { return t->state.load() == TabletState::kDropping; });
+}
+
+bool ObjectStore::purge_bucket(uint64_t bucket) {
+  bool all = true;
+  table_.scan_slots(bucket, [&](HashTable::Slot& slot) {
+    const Found found = describe(HashTable::address_in(slot));
+    if (!found.exists()) return true;  // sweep() clears tombstones
+    const auto& object = found.object;
+    const uint64_t hash =
+        log::hash_of_key(object.table_id, object.entry, object.key_offset, object.key_length);
+    Tablet* tablet = tablets_.find(object.table_id, hash);
+    if (tablet == nullptr ||
+        std::find(purging_.begin(), purging_.end(), tablet) == purging_.end()) {
+      return true;
+    }
+    all = purge_object(slot, found, *tablet) == StatusCode::kOk;
+    return all;
+  });
+  return all;
+}
+
+StatusCode ObjectStore::purge_object(HashTable::Slot& slot, const Found& found, Tablet& tablet) {
+  Slice key[3];  // 64 KiB at most: touches two seglets, three at worst
+  const int pieces =
+      found.object.entry.slices(found.object.key_offset, found.object.key_length, key);
+  log::Appended appended;
+  const char* tombstone = nullptr;
+  const StatusCode status =
+      append_tombstone(found, found.object.table_id, key, pieces, appended, tombstone);
+  if (status != StatusCode::kOk) return status;
+  log_.mark_dead(found.address);
+  tablet.objects.fetch_sub(1, std::memory_order_relaxed);
+  tablet.object_bytes.fetch_sub(found.object.entry.total_length(), std::memory_order_relaxed);
+  table_.clear(slot);  // nobody is served from it any more, so no reply can depend on it
+  return StatusCode::kOk;
+}
+
+std::vector<TabletCounts> ObjectStore::tablets() const {
+  std::vector<TabletCounts> counts;
+  for (const Tablet* t : tablets_.all()) {
+    counts.push_back({t->table_id, t->start_hash, t->end_hash, t->state.load(),
+                      static_cast<uint64_t>(t->objects.load()),
+                      static_cast<uint64_t>(t->object_bytes.load())});
+  }
+  return counts;
+}
+
+uint64_t ObjectStore::object_count(uint64_t table_id) const {
+  uint64_t count = 0;
+  for (const Tablet* t : tablets_.all()) {
+    if (t->table_id == table_id && t->state.load() == TabletState::kNormal) {
+      count += static_cast<uint64_t>(t->objects.load());
+    }
+  }
+  return count;
+}
+
+}  // namespace ramcloud::store

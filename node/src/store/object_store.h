@@ -1,0 +1,180 @@
+// The single-node key-value store (paper §3.1, §4): objects in the log, found by the hash table.
+//
+// What a reply depends on. Every operation gives the position of the log that must be durable
+// before its outcome may be told: that of the write, of the fresh object that was read, of the
+// tombstone that made it absent. A position that is durable already comes back as 0/0. A delete
+// leaves its slot pointing at the tombstone until that is durable, so that absence has a position
+// too; sweep() then clears the slot.
+//
+// Versions. A new version is above the old one and at least the safe version; the safe version is
+// above every version ever assigned here, and is logged with each head. So versions rise across
+// delete and re-create.
+//
+// Threads: all operations may run in any thread at the same time; read() takes no lock.
+// take_tablet, drop_tablet, purge_step and sweep belong to one thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/spin_lock.h"
+#include "base/status.h"
+#include "log/entry_view.h"
+#include "log/log.h"
+#include "store/hash_table.h"
+#include "store/tablets.h"
+#include "wire/data_messages.h"
+
+namespace ramcloud::store {
+
+inline constexpr uint32_t kMaxKeyBytes = log::kMaxKeyBytes;      // 65,535
+inline constexpr uint32_t kMaxValueBytes = log::kMaxValueBytes;  // 1,048,576
+
+struct ReadResult {
+  uint64_t version = 0;
+  log::LogPosition depends_on;
+  log::EntryView entry;       // the value is entry.slices(value_offset, value_length, …)
+  uint32_t value_offset = 0;  // in the entry's body
+  uint32_t value_length = 0;
+};
+
+struct StoreOptions {
+  uint64_t buckets = 1 << 16;  // of the hash table; about one per four expected objects
+  /// Deletes whose tombstones are not durable yet; more answer RETRY. A segment's worth is enough,
+  /// because the next segment takes data only after the one before is durable.
+  uint32_t max_pending_deletes = 128 * 1024;
+};
+
+struct EnumerateLimits {
+  uint32_t max_bytes = 1 << 20;    // sum of {EnumeratedObject, key, value}; one object always fits
+  bool keys_only = false;          // values do not count
+  uint32_t max_buckets = 1 << 16;  // looked at in one call, so that a call stays short
+};
+
+struct EnumerateResult {
+  uint32_t count = 0;  // objects given; can be 0 although not done
+  bool done = false;
+  uint64_t next_cursor = 0;
+  uint64_t tablet_end = 0;  // inclusive
+  log::LogPosition depends_on;
+};
+
+struct TabletCounts {
+  uint64_t table_id = 0, start_hash = 0, end_hash = 0;
+  TabletState state = TabletState::kNormal;
+  uint64_t objects = 0;
+  uint64_t object_bytes = 0;
+};
+
+class ObjectStore {
+ public:
+  /// Registers the safe version with the log: construct before Log::start(). Clock: only for
+  /// objects' time stamps. All must outlive the store.
+  ObjectStore(log::Log& log, Clock& clock, StoreOptions options);
+  ~ObjectStore();
+  ObjectStore(const ObjectStore&) = delete;
+  ObjectStore& operator=(const ObjectStore&) = delete;
+
+  /// Each of the operations fills depends_on (also when a condition fails) and answers
+  ///   UNKNOWN_TABLET    the hash of the key is in no tablet served here
+  ///   INVALID_ARGUMENT  key longer than 65,535, value longer than 1,048,576, unknown reject flag
+  ///   NOT_FOUND, EXISTS, WRONG_VERSION   by the reject rules, and reading what is absent
+  /// write and remove also RETRY and OUT_OF_MEMORY, as Log::append. None allocates.
+  ///
+  /// The views in the result stay valid until the end of the turn. The version is given also when a
+  /// condition fails (0: absent).
+  StatusCode read(uint64_t table_id, ByteView key, const wire::RejectRules& reject,
+                  ReadResult& result) const;
+  /// `version`: of the new object; when a condition fails, of the present one (0: absent).
+  StatusCode write(uint64_t table_id, ByteView key, ByteView value, const wire::RejectRules& reject,
+                   uint64_t& version, log::LogPosition& depends_on);
+  /// `version`: of the object that was deleted or that a condition failed on; 0 when there was none
+  /// (which is OK without kIfAbsent).
+  StatusCode remove(uint64_t table_id, ByteView key, const wire::RejectRules& reject,
+                    uint64_t& version, log::LogPosition& depends_on);
+
+  /// A page of the served tablet that holds start_hash: objects into `out` (at most its size). An
+  /// object that stays throughout all pages appears exactly once, whatever happens to others (or to
+  /// its value) in between. Cursor: 0 at first, then next_cursor.
+  StatusCode enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
+                       const EnumerateLimits& limits, std::span<log::ObjectView> out,
+                       EnumerateResult& result);
+
+  /// Brings the line of the table that an operation on this key will touch first.
+  void prefetch(uint64_t table_id, ByteView key) const;
+
+  /// Clears the slots of deletes that have become durable. Each turn in which durable() moved.
+  void sweep();
+  uint32_t pending_deletes() const;
+
+  /// Begins to serve a tablet (see Tablets::add). RETRY while an overlapping one is being purged.
+  Status take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  /// Stops to serve the tablets of the table within the range at once; purge_step() then removes
+  /// their objects, appending tombstones, so that replay does not bring them back. NOT_FOUND: none.
+  Status drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  Status drop_table(uint64_t table_id) { return drop_tablet(table_id, 0, ~uint64_t{0}); }
+  /// A slice of purging, about 256 buckets. True while something is left to purge (call again next
+  /// turn); also when the log answered RETRY or OUT_OF_MEMORY.
+  bool purge_step();
+
+  std::vector<TabletCounts> tablets() const;
+  /// Over the served tablets of the table.
+  uint64_t object_count(uint64_t table_id) const;
+
+  uint64_t safe_version() const { return safe_version_.load(std::memory_order_acquire); }
+  /// New versions will be at least `version` (a new owner starts above the old one's ceiling).
+  void raise_safe_version(uint64_t version);
+
+  const HashTable& table() const { return table_; }
+  log::Log& log() { return log_; }
+
+ private:
+  friend class Invariants;
+
+  struct Found {  // what a slot points at
+    const char* address = nullptr;
+    bool is_tombstone = false;
+    uint64_t version = 0;
+    log::LogPosition depends_on;
+    log::ObjectView object;  // unless is_tombstone
+    bool exists() const { return address != nullptr && !is_tombstone; }
+  };
+  struct PendingDelete {
+    uint64_t hash = 0;
+    const char* tombstone = nullptr;
+    log::LogPosition position;
+  };
+
+  bool matches(const char* address, uint64_t table_id, ByteView key) const;
+  Found describe(const char* address) const;
+  log::LogPosition dependency(const char* address) const;
+  uint64_t next_version(uint64_t old_version);
+  StatusCode append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
+                              int key_piece_count, log::Appended& appended, const char*& address);
+  bool reserve_pending_delete();
+  void add_pending_delete(const PendingDelete& pending);
+  bool purge_bucket(uint64_t bucket);
+  StatusCode purge_object(HashTable::Slot& slot, const Found& found, Tablet& tablet);
+
+  log::Log& log_;
+  Clock& clock_;
+  StoreOptions options_;
+  HashTable table_;
+  Tablets tablets_;
+  std::atomic<uint64_t> safe_version_{1};
+
+  mutable SpinLock pending_lock_;
+  std::unique_ptr<PendingDelete[]> pending_;  // a ring, by position
+  uint64_t pending_head_ RC_GUARDED_BY(pending_lock_) = 0;
+  uint64_t pending_tail_ RC_GUARDED_BY(pending_lock_) = 0;
+
+  std::vector<const Tablet*> purging_;  // the dropped tablets that the pass under way covers
+  uint64_t purge_cursor_ = 0;
+};
+
+}  // namespace ramcloud::store

@@ -1,0 +1,78 @@
+// The tablets this master owns (paper §3.1): ranges of key hashes of tables, and what is counted
+// for each. Looked up on every operation, changed rarely.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/spin_lock.h"
+#include "base/status.h"
+
+namespace ramcloud::store {
+
+enum class TabletState : uint8_t {
+  kNormal,    // served
+  kDropping,  // not served; its objects are being purged
+};
+
+struct Tablet {
+  uint64_t table_id = 0;
+  uint64_t start_hash = 0;
+  uint64_t end_hash = 0;  // inclusive
+  std::atomic<TabletState> state{TabletState::kNormal};
+  std::atomic<int64_t> objects{0};
+  std::atomic<int64_t> object_bytes{0};  // of their entries in the log
+
+  bool contains(uint64_t table, uint64_t hash) const {
+    return table_id == table && start_hash <= hash && hash <= end_hash;
+  }
+};
+
+/// find() is lock-free and may run in any thread beside the others, which take a lock. A change
+/// makes a new sorted list; old lists and removed tablets are kept until reclaim().
+class Tablets {
+ public:
+  Tablets();
+  ~Tablets();
+  Tablets(const Tablets&) = delete;
+  Tablets& operator=(const Tablets&) = delete;
+
+  /// The tablet that covers the hash in whatever state, or null.
+  Tablet* find(uint64_t table_id, uint64_t hash) const;
+  /// The same, only if it is served.
+  Tablet* find_served(uint64_t table_id, uint64_t hash) const {
+    Tablet* tablet = find(table_id, hash);
+    return tablet && tablet->state.load(std::memory_order_acquire) == TabletState::kNormal
+               ? tablet
+               : nullptr;
+  }
+
+  /// OK also when exactly this tablet is there already. EXISTS: it overlaps another. RETRY: it
+  /// overlaps one that is still being dropped. INVALID_ARGUMENT: start above end.
+  Status add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  /// Stops serving the tablets of the table that lie in the range; returns how many.
+  uint32_t mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  void remove(const std::vector<const Tablet*>& tablets);
+
+  /// By table, then start; in whatever state.
+  std::vector<Tablet*> all() const;
+  /// Frees what no find() can still see. Call when no other thread is inside the store.
+  void reclaim();
+
+ private:
+  struct List {
+    std::vector<Tablet*> sorted;
+  };
+  void publish(std::vector<Tablet*> sorted) RC_REQUIRES(lock_);
+
+  mutable SpinLock lock_;
+  std::atomic<const List*> current_;
+  mutable std::atomic<Tablet*> last_found_{nullptr};
+  std::vector<std::unique_ptr<Tablet>> owned_ RC_GUARDED_BY(lock_);
+  std::vector<std::unique_ptr<Tablet>> removed_ RC_GUARDED_BY(lock_);
+  std::vector<std::unique_ptr<const List>> lists_ RC_GUARDED_BY(lock_);  // the last is current
+};
+
+}  // namespace ramcloud::store

@@ -1,0 +1,76 @@
+// A network in memory for the simulation: messages between nodes are the scheduler's events, with
+// delays, losses, reordering and partitions that follow from the seed.
+//
+// Sessions are message streams, so what a real network does to packets shows as a late, lost or
+// reordered message, or as a broken session; the same message never arrives twice.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/sim/sim_scheduler.h"
+#include "transport/transport.h"
+
+namespace ramcloud {
+
+class SimTransport;
+
+struct SimNetworkOptions {
+  Duration least_delay = 5us;
+  Duration most_delay = 50us;
+  /// Of each message. A lost one is never answered: its caller's deadline ends the call.
+  double loss = 0;
+  /// Messages of one session may overtake each other.
+  bool reorder = false;
+  /// Until a peer's death is noticed by those connected to it.
+  Duration break_delay = 100us;
+};
+
+class SimNetwork {
+ public:
+  SimNetwork(SimScheduler& scheduler, const SimNetworkOptions& options = {});
+  SimScheduler& scheduler() { return scheduler_; }
+  SimNetworkOptions& options() { return options_; }
+
+  /// A transport for a node; make a new one after restart(). Its locators are sim:host=NAME,port=P.
+  std::unique_ptr<SimTransport> make_transport(SimNode& node);
+
+  /// Nothing goes through between these two until heal(); sessions stay, messages are lost.
+  void partition(const SimNode& a, const SimNode& b);
+  void heal(const SimNode& a, const SimNode& b);
+  void heal_all() { cut_.clear(); }
+
+  uint64_t delivered() const { return delivered_; }
+  uint64_t lost() const { return lost_; }
+
+ private:
+  friend class SimTransport;
+  friend class SimSession;
+  static std::pair<uint32_t, uint32_t> pair_of(const SimNode& a, const SimNode& b) {
+    return std::minmax(a.index(), b.index());
+  }
+  bool is_cut(const SimNode& a, const SimNode& b) const { return cut_.contains(pair_of(a, b)); }
+  Duration delay();
+  SimTransport* listener(const HostPort& address) const;
+  /// Runs `fn` at the node `to`, unless it is lost; `reliable` ones (connecting, closing) are lost
+  /// to partitions only. `lane` keeps the order of one direction of one connection.
+  void send(const SimNode& from, SimNode& to, Time& lane, bool reliable, std::function<void()> fn);
+
+  SimScheduler& scheduler_;
+  SimNetworkOptions options_;
+  Random random_;
+  std::set<std::pair<uint32_t, uint32_t>> cut_;
+  std::map<HostPort, SimTransport*, decltype([](const HostPort& a, const HostPort& b) {
+             return std::tie(a.host, a.port) < std::tie(b.host, b.port);
+           })>
+      listeners_;
+  uint64_t delivered_ = 0;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,82 @@
+// The server's end: listening sockets, and the connections they accepted, by slot.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/tcp_context.h"
+
+namespace ramcloud::tcp {
+
+class TcpServer;
+
+class TcpConnection final : public FdHandler {
+ public:
+  TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint32_t generation, Side side,
+                RequestHandler& handler, std::string peer, Time hello_deadline);
+  void on_ready(uint32_t events) override;
+
+ private:
+  friend class TcpServer;
+  enum class State : uint8_t { kHello, kOpen, kClosed };
+  bool take_hello();
+  bool take_request();
+  void receive();
+  void flush();
+  void watch_output(bool wanted);
+  bool send(const wire::MessageHeader& header, std::span<const Slice> body);
+  /// Counts and logs, then closes.
+  void close_for(const char* why, Counter& counter);
+
+  TcpServer& server_;
+  RequestHandler& handler_;
+  TcpStream stream_;
+  const uint32_t slot_;
+  const uint32_t generation_;
+  const Side side_;
+  State state_ = State::kHello;
+  bool watches_output_ = false;
+  uint32_t peer_max_body_ = 0;
+  uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
+  std::string peer_;
+  Time hello_deadline_;
+};
+
+class TcpServer {
+ public:
+  explicit TcpServer(TcpContext& context);
+  ~TcpServer();
+  TcpServer(const TcpServer&) = delete;
+  TcpServer& operator=(const TcpServer&) = delete;
+
+  Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler);
+  void set_identity(const PeerIdentity& self);
+  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body);
+  size_t connections() const { return open_; }
+
+ private:
+  friend class TcpConnection;
+  struct Listener;
+  struct Slot {
+    std::unique_ptr<TcpConnection> connection;
+    uint32_t generation = 0;
+  };
+  void accept_from(Listener& listener);
+  void add_connection(UniqueFd fd, Listener& listener, std::string peer);
+  void close(TcpConnection& connection);
+  bool upkeep();
+
+  TcpContext& context_;
+  PeerIdentity self_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+  std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nobody is inside them any more
+  size_t open_ = 0;
+  Time over_limit_logged_{};
+  bool over_limit_was_logged_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ramcloud::tcp

@@ -1,0 +1,218 @@
+#include "transport/tcp/tcp_session.h"
+
+#include <fmt/format.h>
+
+#include "transport/tcp/tcp_socket.h"
+#include "wire/hello.h"
+
+namespace ramcloud::tcp {
+namespace {
+constexpr uint64_t kNeverSent = ~uint64_t{0};  // a mark that no stream reaches
+}
+
+TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& address,
+                       const PeerIdentity& expected)
+    : context_(std::move(context)),
+      address_(address),
+      hello_(wire::make_hello(expected.cluster_uuid, expected.server_id)),
+      stream_(UniqueFd{}, context_->options.max_pending_bytes),
+      connect_timer_(context_->reactor, [this] {
+        const auto self = shared_from_this();
+        break_with({StatusCode::kUnavailable, "connecting took too long"});
+      }) {
+  context_->sessions.push_back(this);
+}
+
+TcpSession::~TcpSession() {
+  std::erase(context_->sessions, this);
+  if (stream_.fd() >= 0) context_->source.remove(stream_.fd());
+}
+
+void TcpSession::start() {
+  connect_timer_.start_after(context_->options.connect_timeout);
+  if (auto numeric = numeric_address(address_.host, address_.port)) {
+    addresses_.push_back(*numeric);
+    connect_to_next();
+    return;
+  }
+  context_->resolver.resolve(address_.host, address_.port,
+                             [weak = weak_from_this()](Result<Resolver::Addresses> found) {
+                               const auto self = weak.lock();
+                               if (self == nullptr || self->broken()) return;
+                               if (!found) return self->break_with(found.error());
+                               self->addresses_ = std::move(*found);
+                               std::ranges::reverse(self->addresses_);
+                               self->connect_to_next();
+                             });
+}
+
+void TcpSession::connect_to_next() {
+  Status why(StatusCode::kUnavailable, "no address");
+  while (!addresses_.empty()) {
+    auto fd = start_connect(addresses_.back());
+    addresses_.pop_back();
+    if (!fd) {
+      why = fd.error();
+      continue;
+    }
+    stream_.attach(std::move(*fd));  // calls that wait stay in its output
+    state_ = State::kConnecting;
+    why = context_->source.add(stream_.fd(), EPOLLOUT, this);
+    if (why.ok()) return;
+    stream_.close();
+  }
+  break_with(why);
+}
+
+void TcpSession::on_ready(uint32_t events) {
+  const auto self = shared_from_this();  // a callback may drop the last other reference
+  if (state_ == State::kConnecting) return on_connected();
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
+  if ((events & EPOLLOUT) != 0 && state_ == State::kOpen) flush();
+}
+
+void TcpSession::on_connected() {
+  Status connected = finish_connect(stream_.fd());
+  if (connected.ok() && stream_.send_hello(hello_)) {
+    state_ = State::kHello;
+    context_->source.modify(stream_.fd(), EPOLLIN);
+    return;
+  }
+  context_->source.remove(stream_.fd());
+  stream_.close();
+  if (!addresses_.empty()) return connect_to_next();
+  break_with(connected.ok() ? Status(StatusCode::kUnavailable, "connection reset") : connected);
+}
+
+void TcpSession::receive() {
+  constexpr int kReadsPerTurn = 16;  // then others get their turn; epoll tells us again
+  for (int i = 0; i < kReadsPerTurn && !broken(); ++i) {
+    const auto read = stream_.read();
+    if (read == TcpStream::Read::kClosed) {
+      return break_with({StatusCode::kConnectionLost, "the peer closed the connection"});
+    }
+    if (read == TcpStream::Read::kNothing) return;
+    if (state_ == State::kHello && !take_hello()) return;
+    while (state_ == State::kOpen && take_reply()) {
+    }
+    if (stream_.has_big_buffers()) context_->want_upkeep();
+    if (read != TcpStream::Read::kFull) return;
+  }
+}
+
+/// True if the session is open now.
+bool TcpSession::take_hello() {
+  wire::Hello answer;
+  const auto parsed = stream_.front(answer);
+  if (parsed == TcpStream::Parse::kIncomplete) return false;
+  const Status accepted = wire::check_answer(hello_, answer);
+  if (!accepted.ok()) {
+    if (accepted == StatusCode::kProtocolError) {
+      context_->counters.protocol_errors.add();
+      log_closed("hello", peer());
+      break_with({StatusCode::kUnavailable, accepted.message()});
+    } else {
+      break_with(accepted);
+    }
+    return false;
+  }
+  stream_.pop_hello();
+  peer_server_id_ = answer.server_id;
+  peer_max_body_ = std::min(answer.max_body_bytes, wire::kMaxBodyBytes);
+  connect_timer_.stop();
+  state_ = State::kOpen;
+  was_open_ = true;
+  context_->counters.connected.add();
+  flush();
+  return state_ == State::kOpen;
+}
+
+/// True if there was a whole reply; the call's owner has it now.
+bool TcpSession::take_reply() {
+  wire::MessageHeader header;
+  ByteView body;
+  switch (stream_.front(wire::Kind::kReply, header, body)) {
+    case TcpStream::Parse::kIncomplete:
+      return false;
+    case TcpStream::Parse::kMalformed:
+      context_->counters.protocol_errors.add();
+      log_closed("reply header", peer());
+      break_with({StatusCode::kConnectionLost, "the peer sent malformed bytes"});
+      return false;
+    case TcpStream::Parse::kMessage:
+      break;
+  }
+  context_->counters.replies_in.add();
+  // None: it was cancelled, the answer comes too late.
+  if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
+  stream_.pop(header);
+  return true;
+}
+
+void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) {
+  size_t size = 0;
+  for (const Slice& slice : body) size += slice.size;
+  header.kind = wire::Kind::kRequest;
+  header.call_id = add_call(call, kNeverSent);
+  if (broken()) return fail_later();
+  if (size > peer_max_body_) {
+    refuse(call);
+    return fail_later();
+  }
+  header.body_length = static_cast<uint32_t>(size);
+  set_mark(call, stream_.queued_bytes() + sizeof header + size);
+  context_->counters.requests_out.add();
+  if (!stream_.send(header, body, state_ != State::kOpen)) {
+    if (stream_.overflowed()) {
+      context_->counters.slow_readers.add();
+      log_closed("more output than a slow reader may leave", peer());
+      set_mark(call, kNeverSent);
+    }
+    return break_with({StatusCode::kConnectionLost, "sending failed"});
+  }
+  if (stream_.has_pending() && state_ == State::kOpen) watch_output(true);
+}
+
+void TcpSession::flush() {
+  if (!stream_.flush()) return break_with({StatusCode::kConnectionLost, "sending failed"});
+  if (stream_.has_big_buffers()) context_->want_upkeep();
+  watch_output(stream_.has_pending());
+}
+
+void TcpSession::watch_output(bool wanted) {
+  if (wanted == watches_output_) return;
+  watches_output_ = wanted;
+  context_->source.modify(stream_.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void TcpSession::break_with(Status why) {
+  if (broken()) return;
+  state_ = State::kBroken;
+  why_ = Status(why.code(), peer() + ": " + why.message());
+  connect_timer_.stop();
+  std::erase(context_->sessions, this);
+  if (stream_.fd() >= 0) {
+    context_->source.remove(stream_.fd());
+    stream_.close();
+  }
+  fail_later();
+}
+
+void TcpSession::fail_later() {
+  if (failing_scheduled_) return;
+  failing_scheduled_ = true;
+  context_->reactor.defer([self = shared_from_this()] {
+    self->failing_scheduled_ = false;
+    self->fail_refused();
+    if (!self->broken()) return;
+    // Before the hello was answered nothing was sent, and a refusal says so for every call.
+    const Status unsent = self->was_open_ || self->why_ == StatusCode::kConnectionLost
+                              ? Status(StatusCode::kUnavailable,
+                                       self->why_.message() + " (before this call was sent)")
+                              : self->why_;
+    const Status sent(StatusCode::kConnectionLost, self->why_.message());
+    self->fail_calls(self->was_open_ ? self->stream_.sent_bytes() : 0, sent, unsent);
+  });
+}
+
+}  // namespace ramcloud::tcp

@@ -1,0 +1,60 @@
+// The client's end of a connection: connect, hello, then calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/tcp_context.h"
+
+namespace ramcloud::tcp {
+
+class TcpSession final : public Session,
+                         public FdHandler,
+                         public std::enable_shared_from_this<TcpSession> {
+ public:
+  TcpSession(std::shared_ptr<TcpContext> context, const HostPort& address,
+             const PeerIdentity& expected);
+  ~TcpSession() override;
+  /// Begins connecting; once, right after construction.
+  void start();
+
+  void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override;
+  bool broken() const override { return state_ == State::kBroken; }
+  uint64_t peer_server_id() const override { return peer_server_id_; }
+
+  /// Breaks the session: calls fail in a later turn.
+  void shut_down(const Status& why) { break_with(why); }
+  bool shrink() { return stream_.shrink(); }
+
+  void on_ready(uint32_t events) override;
+
+ private:
+  enum class State : uint8_t { kResolving, kConnecting, kHello, kOpen, kBroken };
+  void connect_to_next();
+  void on_connected();
+  void receive();
+  bool take_hello();
+  bool take_reply();
+  void flush();
+  void watch_output(bool wanted);
+  void break_with(Status why);
+  void fail_later();
+  std::string peer() const { return address_.to_string(); }
+
+  std::shared_ptr<TcpContext> context_;
+  HostPort address_;
+  wire::Hello hello_;
+  TcpStream stream_;
+  State state_ = State::kResolving;
+  bool was_open_ = false;
+  bool watches_output_ = false;
+  bool failing_scheduled_ = false;
+  uint64_t peer_server_id_ = 0;
+  uint32_t peer_max_body_ = wire::kMaxBodyBytes;
+  std::vector<SocketAddress> addresses_;  // still to be tried
+  Status why_;                            // broken
+  Timer connect_timer_;
+};
+
+}  // namespace ramcloud::tcp

@@ -1,0 +1,20 @@
+// Sockets as this transport wants them: non-blocking, no delay, and noticing a dead peer by itself.
+#pragma once
+
+#include "base/text.h"
+#include "runtime/resolver.h"
+#include "runtime/unique_fd.h"
+
+namespace ramcloud::tcp {
+
+/// A socket that is connecting (or has failed already: see finish_connect()).
+Result<UniqueFd> start_connect(const SocketAddress& to);
+/// The outcome, once the socket is writable.
+Status finish_connect(int fd);
+/// A listening socket and the address it is bound to. The host is an IPv4 or IPv6 address, or a
+/// name (which is looked up at once: listening happens at start). Errors name the address.
+Result<std::pair<UniqueFd, HostPort>> start_listen(const HostPort& address);
+/// Options of a connected socket of either side.
+void set_options(int fd);
+
+}  // namespace ramcloud::tcp

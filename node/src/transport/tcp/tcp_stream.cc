@@ -1,0 +1,158 @@
+#include "transport/tcp/tcp_stream.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "wire/hello.h"
+
+namespace ramcloud::tcp {
+
+// ---- ByteBuffer
+// -----------------------------------------------------------------------------------
+
+void ByteBuffer::consume(size_t n) {
+  begin_ += n;
+  if (begin_ == end_) begin_ = end_ = 0;
+}
+
+std::span<char> ByteBuffer::room(size_t n) {
+  if (capacity_ - end_ < n && begin_ > 0) {
+    std::memmove(data_.get(), data_.get() + begin_, size());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (capacity_ - end_ < n) {
+    const size_t wanted = std::max({kSmallBytes, end_ + n, capacity_ == 0 ? 0 : capacity_ * 3 / 2});
+    // Not initialised: pages that no bytes arrive for are never touched.
+    std::unique_ptr<char[]> bigger(new char[wanted]);
+    if (end_ > 0) std::memcpy(bigger.get(), data_.get(), end_);
+    data_ = std::move(bigger);
+    capacity_ = wanted;
+  }
+  return {data_.get() + end_, capacity_ - end_};
+}
+
+void ByteBuffer::append(ByteView bytes) {
+  if (bytes.empty()) return;
+  std::memcpy(room(bytes.size()).data(), bytes.data(), bytes.size());
+  commit(bytes.size());
+}
+
+bool ByteBuffer::shrink() {
+  if (capacity_ <= kSmallBytes) return false;
+  if (!empty()) return true;
+  clear();
+  return false;
+}
+
+void ByteBuffer::clear() {
+  data_.reset();
+  capacity_ = begin_ = end_ = 0;
+}
+
+// ---- TcpStream
+// ------------------------------------------------------------------------------------
+
+TcpStream::Read TcpStream::read() {
+  size_t wanted = 1;
+  if (in_.size() >= sizeof(wire::MessageHeader)) {
+    // The header was checked by front(): its length is within bounds. The whole of it comes into
+    // one piece of memory, so that handlers see a body as one view.
+    const auto header = load<wire::MessageHeader>(in_.unread().data());
+    const size_t total = sizeof header + header.body_length;
+    wanted = total > in_.size() ? total - in_.size() : 1;
+  }
+  const auto room = in_.room(std::max<size_t>(wanted, 1024));
+  const ssize_t n = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
+  if (n > 0) {
+    in_.commit(static_cast<size_t>(n));
+    return static_cast<size_t>(n) == room.size() ? Read::kFull : Read::kSome;
+  }
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Read::kNothing;
+  return Read::kClosed;
+}
+
+TcpStream::Parse TcpStream::front(wire::Kind kind, wire::MessageHeader& header,
+                                  ByteView& body) const {
+  const ByteView unread = in_.unread();
+  if (unread.size() < sizeof header) return Parse::kIncomplete;
+  header = load<wire::MessageHeader>(unread.data());
+  if (!wire::is_valid_header(header, kind)) return Parse::kMalformed;
+  if (unread.size() - sizeof header < header.body_length) return Parse::kIncomplete;
+  body = unread.substr(sizeof header, header.body_length);
+  return Parse::kMessage;
+}
+
+TcpStream::Parse TcpStream::front(wire::Hello& hello) const {
+  const ByteView unread = in_.unread();
+  if (unread.size() < sizeof hello) return Parse::kIncomplete;
+  hello = load<wire::Hello>(unread.data());
+  return wire::is_hello(hello) ? Parse::kMessage : Parse::kMalformed;
+}
+
+bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> body, bool hold) {
+  if (hold || has_pending()) return keep(header, body, 0);
+  constexpr size_t kMaxPieces = 32;
+  std::array<iovec, kMaxPieces> pieces;
+  pieces[0] = {const_cast<wire::MessageHeader*>(&header), sizeof header};
+  const size_t count = std::min(body.size(), kMaxPieces - 1);
+  for (size_t i = 0; i < count; ++i) {
+    pieces[i + 1] = {const_cast<void*>(body[i].data), body[i].size};
+  }
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count + 1;
+  const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return false;
+  const size_t taken = n < 0 ? 0 : static_cast<size_t>(n);
+  sent_bytes_ += taken;
+  if (taken == sizeof header + header.body_length) return true;
+  return keep(header, body, taken);
+}
+
+/// Copies what lies behind the first `skip` bytes of the message to the pending output.
+bool TcpStream::keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip) {
+  const size_t rest = sizeof header + header.body_length - skip;
+  if (out_.size() + rest > max_pending_bytes_) {
+    overflowed_ = true;
+    return false;
+  }
+  out_.room(rest);  // once, not for every slice
+  const auto append = [&](ByteView bytes) {
+    const size_t skipped = std::min(skip, bytes.size());
+    skip -= skipped;
+    out_.append(bytes.substr(skipped));
+  };
+  append(bytes_of(header));
+  for (const Slice& slice : body) append({static_cast<const char*>(slice.data), slice.size});
+  return true;
+}
+
+bool TcpStream::send_hello(const wire::Hello& hello) {
+  // The first bytes of a connection always fit into an empty socket buffer.
+  return ::send(fd_.get(), &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof hello;
+}
+
+bool TcpStream::flush() {
+  while (!out_.empty()) {
+    const ByteView bytes = out_.unread();
+    const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    sent_bytes_ += static_cast<size_t>(n);
+    out_.consume(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+bool TcpStream::shrink() {
+  const bool in = in_.shrink();
+  const bool out = out_.shrink();
+  return in || out;
+}
+
+}  // namespace ramcloud::tcp

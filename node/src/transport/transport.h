@@ -1,0 +1,144 @@
+// Transport: message-oriented RPC between processes (engine.md §10). A client side connects to
+// locators and sends calls; a server side hands out requests and takes replies. Calls on a session
+// may be outstanding in any number; replies come in any order. Everything happens on one reactor's
+// thread.
+//
+// Data path rule: neither side allocates per message in steady state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "wire/message_header.h"
+
+namespace ramcloud {
+
+/// One outstanding call. Intrusive: the caller owns it and keeps it alive until one of the two
+/// functions was called or it was cancelled (destroying an outstanding call cancels it).
+class ClientCall {
+ public:
+  virtual ~ClientCall();
+  /// The peer answered (with whatever status in the header). `body` is valid during the call only.
+  virtual void on_reply(const wire::MessageHeader& header, ByteView body) = 0;
+  /// No answer will come. UNAVAILABLE: the call was certainly never sent (no connection);
+  /// CONNECTION_LOST: it may have been executed; WRONG_CLUSTER, WRONG_SERVER, UNSUPPORTED: the
+  /// hello was refused, so it was not executed.
+  virtual void on_failure(const Status& status) = 0;
+
+  bool outstanding() const { return session_ != nullptr; }
+  void cancel();
+
+ protected:
+  ClientCall() = default;
+  ClientCall(const ClientCall&) = delete;
+  ClientCall& operator=(const ClientCall&) = delete;
+
+ private:
+  friend class Session;
+  class Session* session_ = nullptr;
+  uint64_t call_id_ = 0;
+  uint64_t mark_ = 0;  // for the session: where in its stream of bytes the request ends
+  ClientCall* previous_ = nullptr;  // the session's list of outstanding calls, in sending order
+  ClientCall* next_ = nullptr;
+};
+
+/// A connection to one server. Connecting starts at once; calls sent before it stands are kept.
+/// Whoever has a call outstanding holds the session: one that is destroyed forgets its calls
+/// silently.
+class Session {
+ public:
+  virtual ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  /// Sends a request. The slices' bytes may be reused when send() returns (what could not be sent
+  /// at once is copied). Fills body_length, kind and call_id of the header. A broken session fails
+  /// the call from a later turn, never from inside send(); so does a body above kMaxBodyBytes, with
+  /// INVALID_ARGUMENT.
+  virtual void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) = 0;
+  /// Once broken, always broken: connect again for a new session.
+  virtual bool broken() const = 0;
+  /// The server id that the peer gave in its hello; 0 before that, or if it has none.
+  virtual uint64_t peer_server_id() const = 0;
+
+ protected:
+  friend class ClientCall;
+  Session();
+  /// For implementations: the outstanding calls, in sending order and by id. `mark` is whatever
+  /// tells fail_calls() later whether the call was sent.
+  uint64_t add_call(ClientCall& call, uint64_t mark);
+  ClientCall* take_call(uint64_t call_id);  // null if it was cancelled
+  bool has_calls() const { return first_ != nullptr; }
+  void set_mark(ClientCall& call, uint64_t mark) { call.mark_ = mark; }
+  void mark_all(uint64_t mark) {
+    for (ClientCall* call = first_; call != nullptr; call = call->next_) {
+      if (call->mark_ != kRefused) call->mark_ = mark;
+    }
+  }
+  /// The call was not sent because it can never be; fail_refused() tells it.
+  void refuse(ClientCall& call) { call.mark_ = kRefused; }
+  void fail_refused();
+  /// Every call outstanding now is taken off, then told: `sent` if its mark is at most
+  /// `sent_up_to`, else `unsent`. The caller keeps the session alive.
+  void fail_calls(uint64_t sent_up_to, const Status& sent, const Status& unsent);
+
+ private:
+  /// Finds calls by id: a small open-addressing table, so that replies in any order cost O(1).
+  struct CallTable;
+  static constexpr uint64_t kRefused = ~uint64_t{0} - 1;
+  std::unique_ptr<CallTable> calls_;
+  ClientCall* first_ = nullptr;
+  ClientCall* last_ = nullptr;
+  uint64_t last_call_id_ = 0;
+};
+
+/// Who is expected at the other end; zero means anyone.
+struct PeerIdentity {
+  std::array<uint8_t, 16> cluster_uuid{};
+  uint64_t server_id = 0;
+};
+
+/// By which door a client came in: the cluster's inside or outside address (engine.md §10).
+enum class Side : uint8_t { kInside, kOutside };
+
+/// Names one request until it is answered; a stale one (its connection is gone) is harmless. 24
+/// bytes, copied freely: replies that wait for durability keep nothing else of the request.
+struct ReplyHandle {
+  uint32_t connection = 0;  // slot
+  uint32_t generation = 0;  // of the slot
+  uint64_t call_id = 0;
+  uint16_t opcode = 0;
+  Side side = Side::kInside;
+};
+static_assert(sizeof(ReplyHandle) == 24);
+
+class RequestHandler {
+ public:
+  virtual ~RequestHandler() = default;
+  /// `body` is valid during the call only. Must be answered by exactly one Transport::reply(), now
+  /// or later.
+  virtual void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
+                          ByteView body) = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// A session to a locator. Fails at once only if the locator is not of this transport.
+  virtual Result<std::shared_ptr<Session>> connect(const Locator& locator,
+                                                   const PeerIdentity& expected) = 0;
+  /// Accepts connections; `handler` outlives the transport. Gives the address actually bound (port
+  /// 0 asks for any). May be called for several addresses.
+  virtual Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) = 0;
+  /// What hellos say of us from now on (after enlisting). Connections that expect another id are
+  /// refused.
+  virtual void set_identity(const PeerIdentity& self) = 0;
+  /// Answers a request. The slices' bytes may be reused when reply() returns.
+  virtual void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) = 0;
+};
+
+}  // namespace ramcloud
