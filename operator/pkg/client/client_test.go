@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,12 +228,11 @@ func TestALostReply(t *testing.T) {
 	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
 	want(t, err, OK)
 	lose := func(op wire.Opcode) {
-		lost := false
+		var lost atomic.Bool
 		f.set(func(_ int, h wire.Header, _ []byte, conn *fakeConn) bool {
-			if h.Opcode != op || lost {
+			if h.Opcode != op || lost.Swap(true) {
 				return false
 			}
-			lost = true
 			_ = conn.Close()
 			return true
 		})
