@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -122,6 +123,22 @@ func TestAccepted(t *testing.T) {
 		if _, err := create(t, c, name, spec); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestTheSampleIsAccepted(t *testing.T) {
+	c := newClient(t)
+	text, err := os.ReadFile("../../../manifests/samples/cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(text, &sample.Object); err != nil {
+		t.Fatal(err)
+	}
+	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict) // an unknown field is an error
+	if err := strict.Create(context.Background(), sample, client.DryRunAll); err != nil {
+		t.Fatal(err)
 	}
 }
 
