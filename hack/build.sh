@@ -16,7 +16,7 @@ for program in ramcloudd ramcloud; do
   cp "$built" build/bin/.$program.new
   mv build/bin/.$program.new build/bin/$program
 done
-(cd operator && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w -X ramcloud.dev/operator/internal/version.Version=$version" -o ../build/bin/ \
+(cd operator && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$version" -o ../build/bin/ \
   -p "$RAMCLOUD_JOBS" ./cmd/...)
 # The command of a Go program is the name of its folder.
 if [ -x build/bin/operator ]; then mv build/bin/operator build/bin/ramcloud-operator; fi

@@ -75,7 +75,7 @@ grep '^ready:' "$folder/log"
 "$bin/ramcloud" table create packages --span 4 >/dev/null || fail "the table could not be created"
 "$bin/ramcloud" import packages "$folder/in.jsonl" || fail "the import failed"
 "$bin/ramcloud" tablets || fail "the tablets could not be listed"
-scanned=$("$bin/ramcloud" scan packages | wc -l) || fail "the scan failed"
+scanned=$("$bin/ramcloud" scan packages --count) || fail "the scan failed"
 "$bin/ramcloud" export packages 2>/dev/null | "$top/hack/dataset.sh" --canonical >"$folder/out.jsonl" || fail "the export failed"
 
 records=$(wc -l <"$folder/in.jsonl")
