@@ -62,8 +62,14 @@ func TestConditions(t *testing.T) {
 			"-ServersNotUp", "-AsExpected", "+Starting", "2 of 3 servers are up"},
 		{"lost data", func(in *Input) { in.Picture = picture(normal, gone) },
 			"-TabletsUnavailable", "+TabletsUnavailable", "-Settled", "1 tablets are not served (1 of table 't'), of 1 servers"},
-		{"missing replicas", func(in *Input) { in.Picture.Status.Replication.SegmentsUnderReplicated = 2 },
-			"+AllServersUp", "+UnderReplicated", "-Settled", ""},
+		{"missing replicas", func(in *Input) {
+			in.Picture.Status.Replication.SegmentsUnderReplicated = 2
+			in.Picture.UnderReplicatedSince = in.Now.Add(-UnderReplicatedGrace)
+		}, "+AllServersUp", "+UnderReplicated", "-Settled", ""},
+		{"a segment that was just opened", func(in *Input) {
+			in.Picture.Status.Replication.SegmentsUnderReplicated = 1
+			in.Picture.UnderReplicatedSince = in.Now.Add(-time.Second)
+		}, "+AllServersUp", "-AsExpected", "-Settled", ""},
 		{"failing pods", func(in *Input) { in.Decision.Failing = []string{"server 1 failed"} },
 			"+AllServersUp", "+PodsFailing", "-Settled", ""},
 		{"a foreign volume", func(in *Input) { in.Decision.Foreign = []string{"data-x"} },
@@ -93,6 +99,21 @@ func TestTheSameInputGivesTheSameStatus(t *testing.T) {
 	in.Now = metav1.NewTime(time.Unix(2000, 0))
 	if again := Cluster(in); !equality.Semantic.DeepEqual(in.Cluster.Status, again) {
 		t.Errorf("a later look changes the status:\n%+v\n%+v", in.Cluster.Status, again)
+	}
+}
+
+func TestLookAgain(t *testing.T) {
+	in := input()
+	if got := LookAgain(in.Picture, in.Now.Time); got != 0 {
+		t.Errorf("all is well, look again in %s", got)
+	}
+	in.Picture.UnderReplicatedSince = in.Now.Add(-10 * time.Second)
+	if got := LookAgain(in.Picture, in.Now.Time); got != 20*time.Second {
+		t.Errorf("look again in %s", got)
+	}
+	in.Picture.UnderReplicatedSince = in.Now.Add(-time.Hour)
+	if got := LookAgain(in.Picture, in.Now.Time); got != 0 {
+		t.Errorf("it was told, look again in %s", got)
 	}
 }
 
