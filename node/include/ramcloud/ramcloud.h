@@ -27,17 +27,17 @@ inline namespace v1 {  // names of their own for the linker, beside the engine's
 
 /// Why a call failed. The values are those of the protocol (docs/formats.md, "Status codes").
 enum class ErrorCode : uint16_t {
-  kNotFound = 1,           // no such object or table
-  kExists = 2,             // it exists and must not
-  kWrongVersion = 3,       // a condition on the version failed
-  kInvalidArgument = 4,    // can never work; the message names field, value and what is accepted
-  kOutOfMemory = 6,        // the server's log memory is full; reads and removes go on
-  kUnavailable = 8,        // the server of the object is dead or nobody answered; nothing was changed
-  kDeadlineExceeded = 9,   // no final answer in time; nothing was changed
-  kIndeterminate = 10,     // the reply was lost: it may or may not have happened
-  kWrongCluster = 14,      // there is another cluster at this address
-  kUnsupported = 16,       // the other side does not know this operation or protocol version
-  kProtocolError = 17,     // malformed bytes came from the other side
+  kNotFound = 1,         // no such object or table
+  kExists = 2,           // it exists and must not
+  kWrongVersion = 3,     // a condition on the version failed
+  kInvalidArgument = 4,  // can never work; the message names field, value and what is accepted
+  kOutOfMemory = 6,      // the server's log memory is full; reads and removes go on
+  kUnavailable = 8,      // the server of the object is dead or nobody answered; nothing was changed
+  kDeadlineExceeded = 9,  // no final answer in time; nothing was changed
+  kIndeterminate = 10,    // the reply was lost: it may or may not have happened
+  kWrongCluster = 14,     // there is another cluster at this address
+  kUnsupported = 16,      // the other side does not know this operation or protocol version
+  kProtocolError = 17,    // malformed bytes came from the other side
   kNoSpace = 19,
   kIoError = 20,
   kInternal = 22,
@@ -58,10 +58,10 @@ using Expected = std::expected<T, Error>;
 /// When a call shall fail instead of taking effect (paper §3.1, conditional operations). Conditions
 /// can be combined; none are set by default.
 struct Conditions {
-  bool if_absent_fail = false;          // kNotFound when there is no object
-  bool if_exists_fail = false;          // kExists when there is one
-  uint64_t only_version = 0;            // not 0: kWrongVersion unless the object has this version
-  uint64_t only_newer_than = 0;         // not 0: kWrongVersion if the object's version is <= this
+  bool if_absent_fail = false;   // kNotFound when there is no object
+  bool if_exists_fail = false;   // kExists when there is one
+  uint64_t only_version = 0;     // not 0: kWrongVersion unless the object has this version
+  uint64_t only_newer_than = 0;  // not 0: kWrongVersion if the object's version is <= this
 
   static Conditions create_only() { return {.if_exists_fail = true}; }
   static Conditions update_only() { return {.if_absent_fail = true}; }
@@ -78,8 +78,8 @@ struct Tablet {
   uint64_t start_hash = 0;  // inclusive
   uint64_t end_hash = 0;    // inclusive
   uint64_t server_id = 0;
-  bool available = true;    // false: its server is dead, calls fail with kUnavailable
-  std::string locator;      // of the server; empty if it is dead
+  bool available = true;  // false: its server is dead, calls fail with kUnavailable
+  std::string locator;    // of the server; empty if it is dead
 };
 
 struct Table {
@@ -128,9 +128,9 @@ class Client {
   Expected<uint64_t> remove(uint64_t table_id, std::string_view key,
                             const Conditions& conditions = {});
 
-  /// All objects of a table, in no useful order. An object that exists during the whole scan is seen
-  /// exactly once; one that is changed meanwhile may be seen in any of its states. Valid while the
-  /// client is.
+  /// All objects of a table, in no useful order. An object that exists during the whole scan is
+  /// seen exactly once; one that is changed meanwhile may be seen in any of its states. Valid while
+  /// the client is.
   Scan scan(uint64_t table_id, bool keys_only = false);
 
  private:
@@ -140,7 +140,8 @@ class Client {
   std::unique_ptr<Impl> impl_;
 };
 
-/// for (;;) { auto object = scan.next(); if (!object) fail(object.error()); if (!*object) break; … }
+/// for (;;) { auto object = scan.next(); if (!object) fail(object.error()); if (!*object) break; …
+/// }
 class Scan {
  public:
   Scan(Scan&&) noexcept;

@@ -47,8 +47,7 @@ void add_global_options(CLI::App& app, Session& session) {
   static const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kTable},
                                                                {"json", OutputFormat::kJson}};
   app.add_option_function<std::string>(
-         "-o,--output",
-         [&session](const std::string& name) { session.format = kFormats.at(name); },
+         "-o,--output", [&session](const std::string& name) { session.format = kFormats.at(name); },
          "How results are printed: table or json")
       ->type_name("FORMAT")
       ->default_str("table")

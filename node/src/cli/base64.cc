@@ -52,10 +52,11 @@ Result<std::string> base64_decode(std::string_view text) {
   for (size_t i = 0; i < digits.size(); ++i) {
     const int value = kValues[static_cast<uint8_t>(digits[i])];
     if (value < 0) {
-      return fail(StatusCode::kInvalidArgument,
-                  fmt::format("base64 has the byte 0x{:02x} at {}; accepted are A-Z a-z 0-9 + / and "
-                              "= at the end",
-                              static_cast<uint8_t>(digits[i]), i));
+      return fail(
+          StatusCode::kInvalidArgument,
+          fmt::format("base64 has the byte 0x{:02x} at {}; accepted are A-Z a-z 0-9 + / and "
+                      "= at the end",
+                      static_cast<uint8_t>(digits[i]), i));
     }
     bits = bits << 6 | static_cast<uint32_t>(value);
     count += 6;

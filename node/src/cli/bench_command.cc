@@ -1,6 +1,6 @@
 // ramcloud bench read|write: a closed loop of so many clients, and the latencies they saw.
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -222,8 +222,7 @@ int bench(Session& session, const BenchArguments& arguments) {
   if (!enough_digits(arguments)) {
     return session.usage_error(
         fmt::format("--key-size: {} bytes cannot name {} keys; accepted is at least {}",
-                    arguments.key_size, arguments.keys,
-                    std::to_string(arguments.keys - 1).size()));
+                    arguments.key_size, arguments.keys, std::to_string(arguments.keys - 1).size()));
   }
   auto& client = session.client();
   if (!arguments.table.empty()) {
@@ -248,8 +247,8 @@ std::string check_duration(const std::string& text) {
 void add_workload(CLI::App& group, Session& session, bool write) {
   auto arguments = std::make_shared<BenchArguments>();
   arguments->write = write;
-  CLI::App* command = group.add_subcommand(
-      write ? "write" : "read", write ? "Overwrite random keys" : "Read random keys");
+  CLI::App* command = group.add_subcommand(write ? "write" : "read",
+                                           write ? "Overwrite random keys" : "Read random keys");
   const CLI::Validator duration(check_duration, "");
   command->add_option("--clients", arguments->clients, "Operations under way at a time")
       ->capture_default_str()
@@ -263,8 +262,9 @@ void add_workload(CLI::App& group, Session& session, bool write) {
   command->add_option("--keys", arguments->keys, "How many keys, written before it starts")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
-  CLI::Option* ops = command->add_option("--ops", arguments->ops, "So many operations, however long")
-                         ->check(CLI::PositiveNumber);
+  CLI::Option* ops =
+      command->add_option("--ops", arguments->ops, "So many operations, however long")
+          ->check(CLI::PositiveNumber);
   command->add_option("--duration", arguments->duration, "How long to measure")
       ->capture_default_str()
       ->excludes(ops)
@@ -272,8 +272,8 @@ void add_workload(CLI::App& group, Session& session, bool write) {
   command->add_option("--warm-up", arguments->warm_up, "How long to run before measuring")
       ->capture_default_str()
       ->check(duration);
-  CLI::Option* table = command->add_option(
-      "--table", arguments->table, "An existing table, whose keys 0... are overwritten");
+  CLI::Option* table = command->add_option("--table", arguments->table,
+                                           "An existing table, whose keys 0... are overwritten");
   command->add_option("--span", arguments->span, "Tablets of the table made for the run")
       ->capture_default_str()
       ->excludes(table)
@@ -288,7 +288,8 @@ void add_bench_command(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand("bench", "Measure a cluster: throughput and latencies");
   group->require_subcommand(0, 1);
   group->footer(
-      "Closed loop: each client sends its next operation when the last was answered. Without --table\n"
+      "Closed loop: each client sends its next operation when the last was answered. Without "
+      "--table\n"
       "a table is made for the run and dropped after it.\n\n"
       "Examples:\n"
       "  ramcloud bench read --clients 8 --duration 10s\n"

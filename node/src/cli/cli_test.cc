@@ -38,15 +38,16 @@ TEST(RecordTest, AnyBytesSurviveTheRoundTrip) {
     const std::string line = format_record(key, value);
     EXPECT_EQ(line.find('\n'), std::string::npos);
     const auto record = parse_record(line);
-    ASSERT_TRUE(record.has_value()) << "seed " << seed << ", " << line << ": "
-                                    << record.error().to_string();
+    ASSERT_TRUE(record.has_value())
+        << "seed " << seed << ", " << line << ": " << record.error().to_string();
     EXPECT_EQ(record->key, key);
     EXPECT_EQ(record->value, value);
   }
 }
 
 TEST(RecordTest, TextStaysTextAndOtherBytesBecomeBase64) {
-  EXPECT_EQ(format_record("k", "größe \"1\"\n"), "{\"key\":\"k\",\"value\":\"größe \\\"1\\\"\\n\"}");
+  EXPECT_EQ(format_record("k", "größe \"1\"\n"),
+            "{\"key\":\"k\",\"value\":\"größe \\\"1\\\"\\n\"}");
   EXPECT_EQ(format_record("\xff", "v"), R"({"key_b64":"/w==","value":"v"})");
   EXPECT_EQ(format_record("k", "\x80", {.version = 7, .table_id = 3}),
             R"({"table":3,"key":"k","value_b64":"gA==","version":7})");
@@ -84,7 +85,8 @@ TEST(RecordTest, RefusalsNameTheFieldAndWhatIsAccepted) {
       {R"({"key_b64":"a","value":"v"})", "field key_b64: base64 of 1 characters"},
       {R"({"key_b64":"a!==","value":"v"})", "field key_b64: base64 has the byte 0x21 at 1"},
       {R"({"key":"","value":"v"})", "field key: key: it has 0 bytes"},
-      {"{\"key\":\"" + long_key + "\",\"value\":\"\"}", "it has 65536 bytes; accepted are 1 to 65535"},
+      {"{\"key\":\"" + long_key + "\",\"value\":\"\"}",
+       "it has 65536 bytes; accepted are 1 to 65535"},
   };
   for (const auto& [line, expected] : cases) {
     const auto record = parse_record(line);
@@ -99,9 +101,13 @@ TEST(RecordTest, HostileNestingIsRefusedQuickly) {
 }
 
 TEST(Base64Test, MatchesTheVectorsOfItsStandard) {
-  const std::pair<std::string, std::string> vectors[] = {
-      {"", ""},         {"f", "Zg=="},        {"fo", "Zm8="},       {"foo", "Zm9v"},
-      {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+  const std::pair<std::string, std::string> vectors[] = {{"", ""},
+                                                         {"f", "Zg=="},
+                                                         {"fo", "Zm8="},
+                                                         {"foo", "Zm9v"},
+                                                         {"foob", "Zm9vYg=="},
+                                                         {"fooba", "Zm9vYmE="},
+                                                         {"foobar", "Zm9vYmFy"}};
   for (const auto& [bytes, text] : vectors) {
     EXPECT_EQ(base64_encode(bytes), text);
     EXPECT_EQ(base64_decode(text).value(), bytes);

@@ -1,6 +1,7 @@
-// ramcloud completion: shell scripts made from the commands themselves, so that they never lag behind.
-#include <CLI/CLI.hpp>
+// ramcloud completion: shell scripts made from the commands themselves, so that they never lag
+// behind.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <ostream>
 
 #include "cli/session.h"
@@ -196,7 +197,8 @@ void add_completion_command(CLI::App& app, Session& session) {
       "Examples:\n"
       "  source <(ramcloud completion bash)\n"
       "  ramcloud completion fish > ~/.config/fish/completions/ramcloud.fish\n");
-  runs(*command, session, [&app, &session, shell] { return print_completion(app, session, *shell); });
+  runs(*command, session,
+       [&app, &session, shell] { return print_completion(app, session, *shell); });
 }
 
 }  // namespace ramcloud::cli

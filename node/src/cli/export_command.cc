@@ -1,6 +1,6 @@
 // ramcloud export: a table as JSON lines.
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -41,8 +41,7 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
     return to.good();
   });
   if (!status.ok()) return fail(status);
-  std::sort(lines.begin(), lines.end(),
-            [](const Line& a, const Line& b) { return a.key < b.key; });
+  std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.key < b.key; });
   for (const Line& line : lines) to << line.text << '\n';
   to.flush();
   if (!to.good()) return fail(StatusCode::kIoError, "the output cannot be written");
@@ -50,8 +49,7 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
 }
 
 /// Into a file beside the target first: half an export must not look like a whole one.
-Result<uint64_t> write_file(Session& session, const ExportArguments& arguments,
-                            uint64_t table_id) {
+Result<uint64_t> write_file(Session& session, const ExportArguments& arguments, uint64_t table_id) {
   const std::string part = arguments.file + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
   if (!file) return fail(StatusCode::kIoError, "'" + part + "' cannot be created");

@@ -1,7 +1,7 @@
 // ramcloud import: JSON lines into a table, many writes outstanding.
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <CLI/CLI.hpp>
 
 #include <fstream>
 #include <map>
@@ -78,9 +78,9 @@ class Importer {
     if (!wanted) co_return;
     if (!version) {
       co_return fail_at(number,
-                        Status(version.error().code(), fmt::format("key '{}': {}",
-                                                                   printable(record.key.substr(0, 100)),
-                                                                   version.error().message())),
+                        Status(version.error().code(),
+                               fmt::format("key '{}': {}", printable(record.key.substr(0, 100)),
+                                           version.error().message())),
                         false);
     }
     ++imported_;
@@ -115,7 +115,7 @@ Result<wire::TableInfo> target_table(Session& session, const ImportArguments& ar
 }
 
 uint64_t size_of(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)
              ? static_cast<uint64_t>(info.st_size)
              : 0;
@@ -176,7 +176,8 @@ void add_import_command(CLI::App& app, Session& session) {
       ->needs(create)
       ->check(CLI::Range(1u, 1'000'000u));
   command->footer(
-      "Each line is {\"key\":\"...\",\"value\":\"...\"}; key_b64 and value_b64 hold bytes that are not\n"
+      "Each line is {\"key\":\"...\",\"value\":\"...\"}; key_b64 and value_b64 hold bytes that are "
+      "not\n"
       "text, as base64. Of two lines with one key the later wins. The import stops at the first\n"
       "error, naming the line; running it again does no harm.\n\n"
       "Examples:\n"

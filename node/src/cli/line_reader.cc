@@ -40,8 +40,7 @@ Result<bool> LineReader::next(std::string_view& line) {
   ++number_;
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.size() > max_) {
-    return fail(StatusCode::kInvalidArgument,
-                fmt::format("the line has more than {} bytes", max_));
+    return fail(StatusCode::kInvalidArgument, fmt::format("the line has more than {} bytes", max_));
   }
   return true;
 }

@@ -1,6 +1,6 @@
 // ramcloud put|get|del: single objects.
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <istream>
 #include <iterator>
 #include <ostream>
@@ -128,8 +128,8 @@ void add_object_commands(CLI::App& app, Session& session) {
       command->add_flag("--create-only", arguments->create_only, "Fail if the object exists");
   command->add_flag("--update-only", arguments->update_only, "Fail if there is no such object")
       ->excludes(create_only);
-  command->add_option("--if-version", arguments->if_version,
-                      "Fail unless the object has this version")
+  command
+      ->add_option("--if-version", arguments->if_version, "Fail unless the object has this version")
       ->check(CLI::PositiveNumber);
   command->footer(
       "Examples:\n"
@@ -151,8 +151,8 @@ void add_object_commands(CLI::App& app, Session& session) {
 
   command = app.add_subcommand("del", "Delete one object; prints the version it had");
   add_key(*command, *arguments);
-  command->add_option("--if-version", arguments->if_version,
-                      "Fail unless the object has this version")
+  command
+      ->add_option("--if-version", arguments->if_version, "Fail unless the object has this version")
       ->check(CLI::PositiveNumber);
   command->add_flag("--ignore-missing", arguments->ignore_missing,
                     "It is no failure if there is no such object");

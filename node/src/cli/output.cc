@@ -11,9 +11,8 @@ namespace {
 
 /// Columns a text takes on a terminal: code points, not bytes.
 size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<uint8_t>(c) & 0xc0) != 0x80;
-  }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
 }
 
 void print_row(std::ostream& out, const std::vector<std::string>& row,
@@ -79,7 +78,9 @@ Progress::Progress(std::ostream& out, bool enabled, std::string what, uint64_t t
       clock_(clock),
       started_(clock.now()) {}
 
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  finish();
+}
 
 void Progress::update(uint64_t done, uint64_t count) {
   if (!enabled_) return;

@@ -13,7 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-Status refuse(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
+Status refuse(std::string message) {
+  return {StatusCode::kInvalidArgument, std::move(message)};
+}
 
 /// Takes the fields one by one as the parser meets them: an unknown one, or one given twice, is
 /// refused instead of lost.
@@ -42,9 +44,9 @@ class RecordSax final : public json::json_sax_t {
     field_ = name;
     const bool is_key = name == "key" || name == "key_b64";
     if (!is_key && name != "value" && name != "value_b64") {
-      status = refuse(fmt::format(
-          "field {} is not known; accepted are key or key_b64, and value or value_b64",
-          json_string(name)));
+      status = refuse(
+          fmt::format("field {} is not known; accepted are key or key_b64, and value or value_b64",
+                      json_string(name)));
       return false;
     }
     bool& seen = is_key ? has_key : has_value;

@@ -188,9 +188,9 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
       &summary);
   if (status.ok()) status = printer.finish();
   for (const RebuiltMaster& master : summary.masters) {
-    session.err << fmt::format("master {}: {}\n", master.master_id,
-                               master.status.ok() ? fmt::format("{} objects", master.objects)
-                                                  : master.status.to_string());
+    session.err << fmt::format(
+        "master {}: {}\n", master.master_id,
+        master.status.ok() ? fmt::format("{} objects", master.objects) : master.status.to_string());
   }
   if (!status.ok()) {
     session.report(status);
@@ -220,8 +220,10 @@ void add_replica_commands(CLI::App& app, Session& session) {
   command->add_option("--table", arguments->table, "Only the objects of the table with this id")
       ->check(CLI::PositiveNumber);
   command->footer(
-      "The lines are those of `ramcloud export`, ordered by table and key, with a field \"table\" (its\n"
-      "id) when there is more than one. With R replicas any R - 1 folders may be left out. Exit 1 if\n"
+      "The lines are those of `ramcloud export`, ordered by table and key, with a field \"table\" "
+      "(its\n"
+      "id) when there is more than one. With R replicas any R - 1 folders may be left out. Exit 1 "
+      "if\n"
       "a log is incomplete or damaged.\n\n"
       "Example:\n  ramcloud replica rebuild cluster/server-1 cluster/server-2 > data.jsonl\n");
   runs(*command, session, [&session, arguments] { return rebuild_data(session, *arguments); });

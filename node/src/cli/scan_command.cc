@@ -1,6 +1,6 @@
 // ramcloud scan: all objects of a table, for people and small scripts (export is for programs).
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <ostream>
 
 #include "cli/output.h"
@@ -13,8 +13,7 @@ Status for_each_object(Session& session, uint64_t table_id, bool keys_only,
                        const std::function<bool(const ScannedObject&)>& visit) {
   ClientCore::ScanPosition position;
   while (!position.done) {
-    auto page =
-        session.client().run(session.core().scan_page(table_id, position, keys_only));
+    auto page = session.client().run(session.core().scan_page(table_id, position, keys_only));
     if (!page) return page.error();
     ScannedObject object;
     while (page->next(object)) {
@@ -47,13 +46,14 @@ int scan(Session& session, const ScanArguments& arguments) {
   auto table = open_table(session, arguments.table);
   if (!table) return session.report(table.error());
   uint64_t seen = 0;
-  const Status status = for_each_object(
-      session, table->table_id, arguments.keys_only || arguments.count,
-      [&](const ScannedObject& object) {
-        ++seen;
-        if (!arguments.count) session.out << line_of(session, arguments, object) << '\n';
-        return seen != arguments.limit && session.out.good();
-      });
+  const Status status =
+      for_each_object(session, table->table_id, arguments.keys_only || arguments.count,
+                      [&](const ScannedObject& object) {
+                        ++seen;
+                        if (!arguments.count)
+                          session.out << line_of(session, arguments, object) << '\n';
+                        return seen != arguments.limit && session.out.good();
+                      });
   if (!status.ok()) return session.report(status, "table '" + arguments.table + "'");
   if (arguments.count) {
     session.out << (session.json() ? fmt::format("{{\"count\":{}}}\n", seen)
@@ -74,7 +74,8 @@ void add_scan_command(CLI::App& app, Session& session) {
   command->add_option("--limit", arguments->limit, "Stop after this many objects")
       ->check(CLI::PositiveNumber);
   command->footer(
-      "Prints KEY<tab>VALUE a line, unprintable bytes as \\xNN; with -o json one JSON object a line\n"
+      "Prints KEY<tab>VALUE a line, unprintable bytes as \\xNN; with -o json one JSON object a "
+      "line\n"
       "with its version.\n\n"
       "Examples:\n"
       "  ramcloud scan users --count\n"

@@ -44,7 +44,8 @@ void needs_cluster(CLI::App& command, Session& session, std::function<int()> act
   runs(command, session, [&session, action = std::move(action)] {
     if (session.cluster.empty()) {
       return session.usage_error(
-          "--cluster is not given; accepted is HOST:PORT[,HOST:PORT...] here or in RAMCLOUD_CLUSTER");
+          "--cluster is not given; accepted is HOST:PORT[,HOST:PORT...] here or in "
+          "RAMCLOUD_CLUSTER");
     }
     if (auto parsed = parse_cluster(session.cluster); !parsed) {
       return session.usage_error("--cluster: " + parsed.error().message());

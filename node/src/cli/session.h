@@ -29,8 +29,8 @@ struct Session {
   std::ostream& err;  // everything else
   bool err_is_terminal = false;
 
-  std::string cluster;         // --cluster or RAMCLOUD_CLUSTER
-  std::string timeout = "30s"; // --timeout
+  std::string cluster;          // --cluster or RAMCLOUD_CLUSTER
+  std::string timeout = "30s";  // --timeout
   OutputFormat format = OutputFormat::kTable;
   SystemClock clock;
 

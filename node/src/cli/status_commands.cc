@@ -103,9 +103,9 @@ void print_status(Session& session, const ClusterStatus& status) {
   for (const std::string& reason : status.reasons) line("", printable(reason));
   line("version", fmt::format("{}, term {}", status.version, status.term));
   line("servers", fmt::format("{} up, {} crashed", status.servers_up, status.servers_crashed));
-  line("tables", fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables,
-                             status.tablets, status.masters_with_tablets,
-                             status.tablets_unavailable));
+  line("tables",
+       fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables, status.tablets,
+                   status.masters_with_tablets, status.tablets_unavailable));
   line("objects", with_thousands(status.objects));
   line("memory", fmt::format("{} of {} in use", format_size(status.log_bytes_used),
                              format_size(status.log_bytes_total)));
@@ -168,8 +168,8 @@ int servers(Session& session) {
   for (const ServerView& server : *servers) {
     const wire::ServerStats& stats = server.stats;
     rows.push_back({std::to_string(server.id), printable(server.name), state_name(server.state),
-                    server.locator, printable(server.failure_domain),
-                    std::to_string(stats.tablets), with_thousands(stats.objects),
+                    server.locator, printable(server.failure_domain), std::to_string(stats.tablets),
+                    with_thousands(stats.objects),
                     fmt::format("{} / {}", format_size(stats.log_bytes_used),
                                 format_size(stats.log_bytes_total)),
                     fmt::format("{} / {}", stats.segments_fully_replicated, stats.segments),

@@ -13,7 +13,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
+std::string hex(uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
 
 ordered_json to_json(const wire::TabletInfo& tablet) {
   return {{"start_hash", hex(tablet.start_hash)},
@@ -47,7 +49,9 @@ const char* tablet_state_name(wire::TabletState state) {
   return "UNKNOWN";
 }
 
-std::string table_json(const wire::TableInfo& table) { return dump(to_json(table)); }
+std::string table_json(const wire::TableInfo& table) {
+  return dump(to_json(table));
+}
 
 void print_tables(Session& session, const std::vector<wire::TableInfo>& tables) {
   if (session.json()) {
@@ -65,9 +69,10 @@ void print_tables(Session& session, const std::vector<wire::TableInfo>& tables) 
         [](const auto& tablet) { return tablet.state == wire::TabletState::kUnavailable; });
     rows.push_back({std::to_string(table.table_id), printable(table.name),
                     std::to_string(table.tablets.size()), std::to_string(servers.size()),
-                    down == 0 ? "all" : fmt::format("{} of {}",
-                                                    static_cast<int64_t>(table.tablets.size()) - down,
-                                                    table.tablets.size())});
+                    down == 0
+                        ? "all"
+                        : fmt::format("{} of {}", static_cast<int64_t>(table.tablets.size()) - down,
+                                      table.tablets.size())});
   }
   print_table(session.out, {"ID", "NAME", "TABLETS", "SERVERS", "AVAILABLE"}, rows);
 }

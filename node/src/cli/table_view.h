@@ -11,7 +11,8 @@ namespace ramcloud::cli {
 
 const char* tablet_state_name(wire::TabletState state);
 
-/// {"id":…,"name":…,"tablets":[…]}; hashes as 16 hexadecimal digits, which JSON numbers cannot hold.
+/// {"id":…,"name":…,"tablets":[…]}; hashes as 16 hexadecimal digits, which JSON numbers cannot
+/// hold.
 std::string table_json(const wire::TableInfo& table);
 
 /// A row (or a JSON list element) a table.

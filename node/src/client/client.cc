@@ -40,8 +40,9 @@ wire::RejectRules rules_of(const Conditions& conditions, Status& refused) {
   }
   if (conditions.only_newer_than != 0) {
     if (conditions.only_version != 0) {
-      refused = Status(StatusCode::kInvalidArgument,
-                       "conditions: only_version and only_newer_than are both set; accepted is one");
+      refused =
+          Status(StatusCode::kInvalidArgument,
+                 "conditions: only_version and only_newer_than are both set; accepted is one");
     }
     rules.flags |= wire::RejectRules::kIfVersionAtMost;
     rules.version = conditions.only_newer_than;
@@ -62,7 +63,9 @@ Table table_of(wire::TableInfo info) {
 
 }  // namespace
 
-std::string Error::name() const { return status_name(static_cast<StatusCode>(code)); }
+std::string Error::name() const {
+  return status_name(static_cast<StatusCode>(code));
+}
 
 std::string Error::to_string() const {
   return Status(static_cast<StatusCode>(code), message).to_string();
@@ -78,7 +81,9 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
-Expected<Client> Client::connect(std::string_view cluster) { return connect(cluster, Options{}); }
+Expected<Client> Client::connect(std::string_view cluster) {
+  return connect(cluster, Options{});
+}
 
 Expected<Client> Client::connect(std::string_view cluster, Options options) {
   auto coordinators = parse_cluster(cluster);
@@ -177,8 +182,8 @@ Expected<const Object*> Scan::next() {
   ScannedObject found;
   while (!impl_->page.next(found)) {
     if (impl_->position.done) return nullptr;
-    auto page = impl_->blocking.run(impl_->blocking.core().scan_page(
-        impl_->table_id, impl_->position, impl_->keys_only));
+    auto page = impl_->blocking.run(
+        impl_->blocking.core().scan_page(impl_->table_id, impl_->position, impl_->keys_only));
     if (!page) return error(page.error());
     impl_->page = std::move(*page);
   }

@@ -1,5 +1,5 @@
-// The way to the coordinator: a list of addresses of which one leads. Each is tried in turn; a standby
-// says who leads (NOT_LEADER), and that one is asked next.
+// The way to the coordinator: a list of addresses of which one leads. Each is tried in turn; a
+// standby says who leads (NOT_LEADER), and that one is asked next.
 #pragma once
 
 #include <string>

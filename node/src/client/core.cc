@@ -23,12 +23,12 @@ std::string body_of(const Request& request, ByteView key, ByteView value = {}) {
 Status out_of_time(const Status& last, const std::string& where) {
   const StatusCode code =
       last == StatusCode::kRetry ? StatusCode::kDeadlineExceeded : StatusCode::kUnavailable;
-  return {code, fmt::format("{}: no answer in time; the last attempt said: {}", where,
-                            last.to_string())};
+  return {code,
+          fmt::format("{}: no answer in time; the last attempt said: {}", where, last.to_string())};
 }
 
-/// A failure that a new tablet map may cure. The first lost or refused connection is just made anew:
-/// most often the server is still there.
+/// A failure that a new tablet map may cure. The first lost or refused connection is just made
+/// anew: most often the server is still there.
 bool wants_new_map(StatusCode code, int attempt) {
   switch (code) {
     case StatusCode::kRetry:
@@ -45,8 +45,8 @@ bool wants_new_map(StatusCode code, int attempt) {
 
 Status check_key(ByteView key) {
   if (!key.empty() && key.size() <= wire::kMaxKeyBytes) return {};
-  return {StatusCode::kInvalidArgument,
-          fmt::format("key: it has {} bytes; accepted are 1 to {}", key.size(), wire::kMaxKeyBytes)};
+  return {StatusCode::kInvalidArgument, fmt::format("key: it has {} bytes; accepted are 1 to {}",
+                                                    key.size(), wire::kMaxKeyBytes)};
 }
 
 Status check_value(ByteView value) {
@@ -115,10 +115,10 @@ ClientCore::ClientCore(Reactor& reactor, Transport& transport, Options options)
 
 ClientCore::~ClientCore() = default;
 
-Time ClientCore::deadline() const {
+Time ClientCore::deadline() {
   if (options_.timeout <= Duration::zero()) return kNever;
   // Not reactor.now(): a client that drives its own reactor may not have turned it for long.
-  return const_cast<RpcClient&>(rpc_).reactor().clock().now() + options_.timeout;
+  return reactor().clock().now() + options_.timeout;
 }
 
 Task<Result<wire::ClusterInfo>> ClientCore::cluster_info() {
@@ -127,8 +127,8 @@ Task<Result<wire::ClusterInfo>> ClientCore::cluster_info() {
                                                           wire::Empty{}, Repeat::kSafe, until);
 }
 
-/// Learns which cluster this is, once: a server at a re-used address that belongs to another cluster
-/// is refused from then on.
+/// Learns which cluster this is, once: a server at a re-used address that belongs to another
+/// cluster is refused from then on.
 Task<Status> ClientCore::introduce(Time until) {
   if (introduced_) co_return Status{};
   auto info = co_await coordinator_.call<wire::ClusterInfo>(wire::Opcode::kGetClusterInfo,
@@ -189,7 +189,8 @@ struct ClientCore::Refresh {
   Status result;
 };
 
-Task<void> ClientCore::run_refresh(uint64_t table_id, std::shared_ptr<Refresh> refresh, Time until) {
+Task<void> ClientCore::run_refresh(uint64_t table_id, std::shared_ptr<Refresh> refresh,
+                                   Time until) {
   Status status = co_await introduce(until);
   if (status.ok()) {
     auto table = co_await coordinator_.call<wire::TableInfo>(
@@ -227,8 +228,7 @@ Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t
   const TabletMap::Table* table = map_.find(table_id);
   if (table == nullptr || table->generation <= newer_than) {
     const bool known = table != nullptr;
-    const Time patience =
-        known ? std::min(until, reactor().now() + attempt_timeout(0)) : until;
+    const Time patience = known ? std::min(until, reactor().now() + attempt_timeout(0)) : until;
     Status status = co_await refresh(table_id, patience);
     table = map_.find(table_id);
     if (status == StatusCode::kNotFound) {
@@ -254,8 +254,8 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
                                  short_deadline);
   }
   if (rpc_.session(place.locator, place.server_id)->peer_server_id() == 0) {
-    RpcReply pong = co_await rpc_.call(place.locator, place.server_id, wire::Opcode::kPing, {},
-                                       short_deadline);
+    RpcReply pong =
+        co_await rpc_.call(place.locator, place.server_id, wire::Opcode::kPing, {}, short_deadline);
     const Outcome outcome = pong.ok() ? Outcome::kFinal : outcome_of(pong.status.code());
     if (outcome != Outcome::kFinal) {
       pong.status = Status(StatusCode::kUnavailable,
@@ -311,7 +311,8 @@ Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call, T
 
 ClientCore::TabletCall ClientCore::data_call(wire::Opcode opcode, Repeat repeat, uint64_t table_id,
                                              ByteView key) {
-  TabletCall call{.table_id = table_id, .opcode = opcode, .repeat = repeat, .body = {}, .refused = {}};
+  TabletCall call{
+      .table_id = table_id, .opcode = opcode, .repeat = repeat, .body = {}, .refused = {}};
   call.refused = check_key(key);
   if (call.refused.ok()) call.hash = key_hash(table_id, key);
   return call;
@@ -321,8 +322,7 @@ Task<Result<ReadResult>> ClientCore::read(uint64_t table_id, ByteView key,
                                           wire::RejectRules reject) {
   TabletCall call = data_call(wire::Opcode::kRead, Repeat::kSafe, table_id, key);
   if (call.refused.ok()) {
-    const wire::ReadRequest request{
-        table_id, reject, static_cast<uint16_t>(key.size()), {}};
+    const wire::ReadRequest request{table_id, reject, static_cast<uint16_t>(key.size()), {}};
     call.body = body_of(request, key);
   }
   return read_reply(std::move(call));
@@ -371,8 +371,7 @@ Task<Result<uint64_t>> ClientCore::remove(uint64_t table_id, ByteView key,
                                           wire::RejectRules reject) {
   TabletCall call = data_call(wire::Opcode::kDelete, Repeat::kUnsafe, table_id, key);
   if (call.refused.ok()) {
-    const wire::DeleteRequest request{
-        table_id, reject, static_cast<uint16_t>(key.size()), {}};
+    const wire::DeleteRequest request{table_id, reject, static_cast<uint16_t>(key.size()), {}};
     call.body = body_of(request, key);
   }
   return version_of(std::move(call));

@@ -1,5 +1,5 @@
-// The client's core: every operation as a Task on any reactor and transport. The public blocking API
-// (client.cc), the command line and the simulation all run this code.
+// The client's core: every operation as a Task on any reactor and transport. The public blocking
+// API (client.cc), the command line and the simulation all run this code.
 //
 // What is repeated and what is not (docs/formats.md, "Retries"): a call that was certainly not
 // executed is tried again until its deadline, with a new tablet map where that may help. One that
@@ -70,7 +70,7 @@ class ClientCore {
 
   Reactor& reactor() { return rpc_.reactor(); }
   /// The deadline of an operation that starts now.
-  Time deadline() const;
+  Time deadline();
 
   Task<Result<wire::ClusterInfo>> cluster_info();
   Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span);
@@ -107,8 +107,8 @@ class ClientCore {
     wire::Opcode opcode = wire::Opcode::kInvalid;
     Repeat repeat = Repeat::kSafe;
     std::string body;
-    Status refused;                // not OK: the arguments are bad, nothing is sent
-    uint64_t only_server_id = 0;   // not 0: UNAVAILABLE when another server has the tablet
+    Status refused;               // not OK: the arguments are bad, nothing is sent
+    uint64_t only_server_id = 0;  // not 0: UNAVAILABLE when another server has the tablet
   };
   struct TabletReply {
     std::string body;

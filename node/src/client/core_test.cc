@@ -30,8 +30,8 @@ class CoreTest : public testing::Test {
   Answer coordinate_ = [this](FakeNode& node, const FakeNode::Call& call) {
     answer_as_coordinator(node, call, table_);
   };
-  FakeNode coordinator_{world_, 0,
-                        [this](FakeNode& node, const FakeNode::Call& call) { coordinate_(node, call); }};
+  FakeNode coordinator_{
+      world_, 0, [this](FakeNode& node, const FakeNode::Call& call) { coordinate_(node, call); }};
   TcpTransport transport_{world_.reactor, world_.events};
 
   std::unique_ptr<ClientCore> make(Duration timeout = 20s, std::vector<Locator> coordinators = {}) {
@@ -80,7 +80,8 @@ TEST_F(CoreTest, ManyCallsShareOneQuestionForTheMap) {
   auto core = make();
   std::vector<Task<Result<uint64_t>>> writes;
   for (int i = 0; i < 64; ++i) writes.push_back(core->write(3, "k" + std::to_string(i), "v"));
-  for (const auto& written : world_.run(when_all(std::move(writes)))) EXPECT_TRUE(written.has_value());
+  for (const auto& written : world_.run(when_all(std::move(writes))))
+    EXPECT_TRUE(written.has_value());
   EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);
   EXPECT_EQ(stores_[0].objects.size(), 64u);
 }
@@ -185,8 +186,8 @@ TEST_F(CoreTest, BadArgumentsAreRefusedBeforeAnythingIsSent) {
   const auto long_value = world_.run(core->write(3, "k", std::string(1'048'577, 'v')));
   EXPECT_THAT(long_value.error().message(), AllOf(HasSubstr("value"), HasSubstr("1048577")));
   EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 0);
-  EXPECT_TRUE(
-      world_.run(core->write(3, std::string(65'535, 'k'), std::string(1'048'576, 'v'))).has_value());
+  EXPECT_TRUE(world_.run(core->write(3, std::string(65'535, 'k'), std::string(1'048'576, 'v')))
+                  .has_value());
 }
 
 TEST_F(CoreTest, RepliesThatDoNotDecodeAreNotBelieved) {
@@ -238,8 +239,8 @@ TEST_F(CoreTest, ACoordinatorThatGivesAMapWithAGapIsNotBelieved) {
 }
 
 /// Answers an enumeration with two objects a page.
-void answer_scan(FakeNode& node, const FakeNode::Call& call,
-                 const std::vector<std::string>& keys, uint64_t tablet_end) {
+void answer_scan(FakeNode& node, const FakeNode::Call& call, const std::vector<std::string>& keys,
+                 uint64_t tablet_end) {
   const auto request = load<wire::EnumerateRequest>(call.body.data());
   const uint64_t end = std::min<uint64_t>(request.cursor + 2, keys.size());
   wire::EnumerateReply header{};

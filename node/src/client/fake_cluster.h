@@ -1,5 +1,5 @@
-// For tests: a coordinator and servers that answer as a script says, over real loopback connections on
-// one reactor.
+// For tests: a coordinator and servers that answer as a script says, over real loopback connections
+// on one reactor.
 #pragma once
 
 #include <functional>
@@ -130,8 +130,8 @@ class FakeStore {
       case wire::Opcode::kRead: {
         const auto found = objects.find(call.body.substr(sizeof(wire::ReadRequest)));
         if (found == objects.end()) return node.error(call, StatusCode::kNotFound);
-        const wire::ReadReply header{
-            found->second.second, static_cast<uint32_t>(found->second.first.size()), 0};
+        const wire::ReadReply header{found->second.second,
+                                     static_cast<uint32_t>(found->second.first.size()), 0};
         return node.ok(call, std::string(bytes_of(header)) + found->second.first);
       }
       case wire::Opcode::kWrite: {
@@ -148,9 +148,33 @@ class FakeStore {
         if (found != objects.end()) objects.erase(found);
         return node.ok(call, bytes_of(reply));
       }
+      case wire::Opcode::kEnumerate:
+        return enumerate(node, call);
       default:
         return node.error(call, StatusCode::kUnsupported);
     }
+  }
+
+ private:
+  /// Three objects a page, in key order; the cursor counts objects.
+  void enumerate(FakeNode& node, const FakeNode::Call& call) {
+    const auto request = load<wire::EnumerateRequest>(call.body.data());
+    wire::EnumerateReply header{};
+    header.tablet_end = ~uint64_t{0};
+    header.next_cursor = request.cursor;
+    std::string objects_bytes;
+    uint64_t index = 0;
+    for (const auto& [key, object] : objects) {
+      if (index++ < request.cursor || header.count == 3) continue;
+      ++header.count;
+      ++header.next_cursor;
+      const wire::EnumeratedObject entry{object.second, static_cast<uint32_t>(object.first.size()),
+                                         static_cast<uint16_t>(key.size()), 0};
+      objects_bytes.append(bytes_of(entry)).append(key);
+      if ((request.flags & 1) == 0) objects_bytes.append(object.first);
+    }
+    header.done = header.next_cursor >= objects.size() ? 1 : 0;
+    node.ok(call, std::string(bytes_of(header)) + objects_bytes);
   }
 };
 

@@ -19,11 +19,11 @@ constexpr Outcome outcome_of(StatusCode code) {
   switch (code) {
     case StatusCode::kUnknownTablet:
     case StatusCode::kRetry:
-    case StatusCode::kUnavailable:    // never sent, or the peer refused because of somebody else
+    case StatusCode::kUnavailable:  // never sent, or the peer refused because of somebody else
     case StatusCode::kNotLeader:
-    case StatusCode::kWrongServer:    // the hello was refused
+    case StatusCode::kWrongServer:  // the hello was refused
     case StatusCode::kStaleTerm:
-    case StatusCode::kCrashed:        // a zombie refuses everything
+    case StatusCode::kCrashed:  // a zombie refuses everything
       return Outcome::kNotDone;
     case StatusCode::kConnectionLost:
     case StatusCode::kDeadlineExceeded:

@@ -20,9 +20,10 @@ Status TabletMap::update(const wire::TableInfo& info) {
   uint64_t expected_start = 0;
   for (const wire::TabletInfo& tablet : info.tablets) {
     if (covered || tablet.start_hash != expected_start || tablet.end_hash < tablet.start_hash) {
-      return {StatusCode::kProtocolError,
-              fmt::format("table {}: the coordinator's tablets overlap or leave a gap at hash {:016x}",
-                          info.table_id, expected_start)};
+      return {
+          StatusCode::kProtocolError,
+          fmt::format("table {}: the coordinator's tablets overlap or leave a gap at hash {:016x}",
+                      info.table_id, expected_start)};
     }
     covered = tablet.end_hash == ~uint64_t{0};
     expected_start = tablet.end_hash + 1;

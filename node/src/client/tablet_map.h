@@ -18,7 +18,7 @@ struct Place {
   uint64_t end_hash = 0;    // inclusive
   uint64_t server_id = 0;
   wire::TabletState state = wire::TabletState::kUnavailable;
-  Locator locator;          // meaningful when reachable()
+  Locator locator;  // meaningful when reachable()
   bool has_locator = false;
 
   bool reachable() const { return state == wire::TabletState::kNormal && has_locator; }
@@ -35,8 +35,8 @@ class TabletMap {
     std::vector<Place> places;
   };
 
-  /// Takes what the coordinator said. PROTOCOL_ERROR, and nothing is kept, if the tablets are not in
-  /// order or do not cover every hash once.
+  /// Takes what the coordinator said. PROTOCOL_ERROR, and nothing is kept, if the tablets are not
+  /// in order or do not cover every hash once.
   Status update(const wire::TableInfo& info);
   void erase(uint64_t table_id) { tables_.erase(table_id); }
   const Table* find(uint64_t table_id) const;

@@ -188,7 +188,6 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   Backup& backup = backups_[server.server_id];
   ++backup.replicas;
   if (slot.primary()) ++backup.primaries;
-  waiting_ = {};
   return true;
 }
 
@@ -217,6 +216,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
   progress_ = true;
+  waiting_ = {};
   if (slot.state() == ReplicaSlot::State::kClosed && slot.segment().closed_durable()) ++recreated_;
 }
 

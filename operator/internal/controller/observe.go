@@ -86,25 +86,33 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	out := plan.Observed{
 		Now: r.now(), Wanted: specs.WantedServers(c), ReplicationFactor: specs.ReplicationFactor(c),
 	}
-	var err error
-	out.Coordinator, err = r.member(ctx, o, plan.Coordinator, specs.CoordinatorName(c.Name), c.Status.Coordinator.LastFailure)
-	if err != nil {
-		return out, err
-	}
-	for _, index := range o.existing() {
+	out.Coordinator = o.member(plan.Coordinator, specs.CoordinatorName(c.Name), c.Status.Coordinator.LastFailure)
+	existing := o.existing()
+	for _, index := range existing {
 		name := specs.ServerName(c.Name, index)
 		var failure *ramcloudv1.PodFailure
 		if record := o.servers[name]; record != nil {
 			failure = record.Status.LastFailure
 		}
-		m, err := r.member(ctx, o, index, name, failure)
-		if err != nil {
-			return out, err
-		}
+		m := o.member(index, name, failure)
 		if m.Known = o.picture.Connected; m.Known {
 			m.Tablets = o.picture.Tablets(o.picture.ServerByName(name).GetId())
 		}
 		out.Servers = append(out.Servers, m)
+	}
+	out.Foreign = map[int32]string{}
+	for _, index := range append([]int32{plan.Coordinator}, plan.Servers(out.Wanted, existing)...) {
+		name := memberOf(o, index).name
+		if o.pods[name] != nil {
+			continue
+		}
+		foreign, err := r.foreignVolume(ctx, o, name)
+		if err != nil {
+			return out, err
+		}
+		if foreign != "" {
+			out.Foreign[index] = foreign
+		}
 	}
 	return out, nil
 }
@@ -124,15 +132,12 @@ func (o *observed) existing() []int32 {
 	return slices.Compact(out)
 }
 
-func (r *ClusterReconciler) member(ctx context.Context, o *observed, index int32, name string, failure *ramcloudv1.PodFailure) (plan.Member, error) {
+func (o *observed) member(index int32, name string, failure *ramcloudv1.PodFailure) plan.Member {
 	m := plan.Member{Index: index, Failure: failureForPlan(failure)}
 	if pod := o.pods[name]; pod != nil {
 		m.Pod = podForPlan(pod)
-		return m, nil
 	}
-	foreign, err := r.foreignVolume(ctx, o, name)
-	m.ForeignVolume = foreign
-	return m, err
+	return m
 }
 
 // foreignVolume names the pod's volume claim if one exists that is not this cluster's to use. A claim

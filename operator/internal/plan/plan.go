@@ -47,8 +47,6 @@ type Member struct {
 	Index   int32
 	Pod     Pod
 	Failure Failure
-	// ForeignVolume names a volume claim that is in the way: it has our name but belongs to something else.
-	ForeignVolume string
 	// Tablets that the coordinator says it serves; Known says whether the coordinator could be asked.
 	Tablets int
 	Known   bool
@@ -61,6 +59,9 @@ type Observed struct {
 	ReplicationFactor int32
 	Coordinator       Member
 	Servers           []Member // those that exist, in any order
+	// Foreign names, by member, volume claims that are in the way: they have the name of ours and belong
+	// to something else. It covers every member without a pod, also those that do not exist yet.
+	Foreign map[int32]string
 }
 
 // Replacement is a failed pod that is deleted now, to be created again.
@@ -101,16 +102,25 @@ func Decide(o Observed) Decision {
 	}
 
 	o.Coordinator.Index = Coordinator
-	decideMember(o.Now, o.Coordinator, &d)
+	decideMember(o, o.Coordinator, &d)
 	for _, index := range d.Servers {
 		at := slices.IndexFunc(existing, func(m Member) bool { return m.Index == index })
 		if at < 0 {
-			d.Create = append(d.Create, index)
+			decideMember(o, Member{Index: index}, &d)
 			continue
 		}
-		decideMember(o.Now, existing[at], &d)
+		decideMember(o, existing[at], &d)
 	}
 	return d
+}
+
+// Servers are the indices of the servers that shall exist, given those that do.
+func Servers(wanted int32, existing []int32) []int32 {
+	members := make([]Member, len(existing))
+	for i, index := range existing {
+		members[i].Index = index
+	}
+	return wantedServers(wanted, members)
 }
 
 // wantedServers keeps all that exist and fills up with the lowest free indices.
@@ -130,10 +140,11 @@ func wantedServers(wanted int32, existing []Member) []int32 {
 	return indices
 }
 
-func decideMember(now time.Time, m Member, d *Decision) {
+func decideMember(o Observed, m Member, d *Decision) {
+	now := o.Now
 	switch {
-	case m.ForeignVolume != "" && !m.Pod.Exists:
-		d.Foreign = append(d.Foreign, m.ForeignVolume)
+	case o.Foreign[m.Index] != "" && !m.Pod.Exists:
+		d.Foreign = append(d.Foreign, o.Foreign[m.Index])
 	case !m.Pod.Exists:
 		d.Create = append(d.Create, m.Index)
 	case m.Pod.Deleting: // created again once it is gone

@@ -72,8 +72,10 @@ func TestDecide(t *testing.T) {
 			Pod: Pod{Exists: true, Ready: true, ReadySince: now.Add(-time.Minute)}, Failure: Failure{Count: 3}}},
 			Decision{Servers: []int32{0}, Again: ForgetAfter - time.Minute}},
 		{"a volume of another owner is not taken",
-			Observed{Wanted: 1, Coordinator: well, Servers: []Member{{Index: 0, ForeignVolume: "data-x"}}},
-			Decision{Servers: []int32{0}, Foreign: []string{"data-x"}}},
+			Observed{Wanted: 1, Coordinator: well, Servers: []Member{{Index: 0}},
+				Foreign: map[int32]string{0: "data-x"}}, Decision{Servers: []int32{0}, Foreign: []string{"data-x"}}},
+		{"not even by a server that is new", Observed{Wanted: 2, Coordinator: well, Servers: servers(running()),
+			Foreign: map[int32]string{1: "data-y"}}, Decision{Servers: []int32{0, 1}, Foreign: []string{"data-y"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.Now = now

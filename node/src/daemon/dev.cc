@@ -1,0 +1,274 @@
+#include "daemon/dev.h"
+
+#include <fmt/core.h>
+#include <httplib.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "daemon/processes.h"
+
+namespace ramcloud::daemon {
+namespace {
+
+constexpr Duration kStartLimit = 120s;
+
+HostPort offset(HostPort base, uint32_t by) {
+  if (base.port != 0) base.port = static_cast<uint16_t>(base.port + by);
+  return base;
+}
+
+std::string server_name(uint32_t i) { return fmt::format("server-{}", i); }
+
+CoordinatorOptions coordinator_of(const DevOptions& dev) {
+  CoordinatorOptions o;
+  o.common = dev.common;
+  o.listen = o.advertise = dev.listen;
+  o.admin_listen = offset(dev.listen, 1);
+  o.http_listen = offset(dev.listen, 2);
+  o.metadata_path = dev.dir + "/coordinator/metadata.db";
+  o.cluster_name = "dev";
+  return o;
+}
+
+ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coordinator) {
+  ServerOptions o;
+  o.common = dev.common;
+  o.coordinators = {coordinator};
+  o.listen = offset(dev.listen, 10 * i);
+  o.http_listen = offset(dev.listen, 10 * i + 2);
+  o.dir = fmt::format("{}/{}", dev.dir, server_name(i));
+  o.name = o.failure_domain = server_name(i);
+  o.log_bytes = dev.log_bytes;
+  o.hash_table_bytes = dev.log_bytes / 8;
+  o.replicas = dev.replicas;
+  o.backup_bytes =
+      dev.backup_bytes != 0 ? dev.backup_bytes : std::max(2 * dev.replicas, 2u) * dev.log_bytes;
+  return o;
+}
+
+void print_ready(const DevOptions& dev, const HostPort& coordinator) {
+  fmt::print("ready: {} servers, R = {}, data in {}; try: ramcloud --cluster {} status\n",
+             dev.servers, dev.replicas, dev.dir, coordinator.to_string());
+  std::fflush(stdout);
+}
+
+/// Waits for `ready()`; OK when it is, or what ended the wait.
+Status wait_ready(StopSignals& signals, const std::function<bool()>& ready, bool& stopped) {
+  SystemClock clock;
+  const Time limit = clock.now() + kStartLimit;
+  while (!ready()) {
+    if (auto status = signals.wait_for(20ms)) {
+      stopped = true;
+      return *status;
+    }
+    if (clock.now() > limit) {
+      return Status(StatusCode::kDeadlineExceeded,
+                    fmt::format("the servers were not ready after {}", format_duration(kStartLimit)));
+    }
+  }
+  return {};
+}
+
+// ---- one process --------------------------------------------------------------------------------
+
+Status run_in_one_process(const DevOptions& dev, StopSignals& signals) {
+  CoordinatorProcess coordinator(coordinator_of(dev), signals);
+  RC_RETURN_IF_ERROR(coordinator.start());
+  std::vector<std::unique_ptr<ServerProcess>> servers;
+  for (uint32_t i = 1; i <= dev.servers; ++i) {
+    servers.push_back(
+        std::make_unique<ServerProcess>(server_of(dev, i, coordinator.address()), signals));
+    RC_RETURN_IF_ERROR(servers.back()->start());
+  }
+  bool stopped = false;
+  const auto all_ready = [&] {
+    if (!coordinator.ready()) return false;
+    for (const auto& server : servers) {
+      if (!server->ready()) return false;
+    }
+    return true;
+  };
+  Status status = wait_ready(signals, all_ready, stopped);
+  if (!status.ok() || stopped) return status;
+  print_ready(dev, coordinator.address());
+  return signals.wait();
+}
+
+// ---- child processes ----------------------------------------------------------------------------
+
+struct Child {
+  std::string role, name, dir;
+  pid_t pid = -1;
+  HostPort rpc, http;
+  std::optional<HostPort> admin;
+};
+
+/// Starts this program again with the arguments; the child ends when we do.
+Result<pid_t> spawn(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return fail(StatusCode::kIoError, fmt::format("fork: {}", std::strerror(errno)));
+  if (pid > 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  setpgid(0, 0);  // Ctrl-C goes to the parent, which stops the children in order
+  execv("/proc/self/exe", argv.data());
+  _exit(127);
+}
+
+std::vector<std::string> common_arguments(const CommonOptions& common) {
+  const auto poll =
+      common.poll_for < Duration(0) ? std::string("-1") : std::to_string(common.poll_for / 1us);
+  constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
+  return {"--poll-us", poll, "--log-format", common.log_format == LogFormat::kJson ? "json" : "text",
+          "--log-level", kLevels[static_cast<int>(common.log_level)]};
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
+  Child child{"coordinator", "coordinator", std::filesystem::path(o.metadata_path).parent_path(), -1,
+              o.listen, o.http_listen, o.admin_listen};
+  std::vector<std::string> arguments = {"ramcloudd", "coordinator",
+                                        "--listen", o.listen.to_string(),
+                                        "--admin-listen", o.admin_listen.to_string(),
+                                        "--http-listen", o.http_listen.to_string(),
+                                        "--metadata", "sqlite:" + o.metadata_path,
+                                        "--cluster-name", o.cluster_name};
+  append(arguments, common_arguments(o.common));
+  auto pid = spawn(arguments);
+  if (!pid) return fail(std::move(pid.error()));
+  child.pid = *pid;
+  return child;
+}
+
+Result<Child> spawn_server(const ServerOptions& o) {
+  Child child{"server", o.name, o.dir, -1, o.listen, o.http_listen, std::nullopt};
+  std::vector<std::string> arguments = {
+      "ramcloudd", "server",
+      "--coordinator", o.coordinators.front().to_string(),
+      "--listen", o.listen.to_string(),
+      "--http-listen", o.http_listen.to_string(),
+      "--dir", o.dir, "--name", o.name,
+      "--failure-domain", o.failure_domain,
+      "--log-memory", std::to_string(o.log_bytes),
+      "--hash-table-memory", std::to_string(o.hash_table_bytes),
+      "--backup-size", std::to_string(o.backup_bytes),
+      "--replicas", std::to_string(o.replicas)};
+  append(arguments, common_arguments(o.common));
+  auto pid = spawn(arguments);
+  if (!pid) return fail(std::move(pid.error()));
+  child.pid = *pid;
+  return child;
+}
+
+Status write_process_list(const std::string& path, const std::vector<Child>& children) {
+  auto list = nlohmann::json::array();
+  for (const auto& child : children) {
+    nlohmann::json ports = {{"rpc", child.rpc.port}, {"http", child.http.port}};
+    if (child.admin) ports["admin"] = child.admin->port;
+    list.push_back({{"role", child.role}, {"name", child.name}, {"pid", child.pid},
+                    {"ports", ports}, {"dir", child.dir}});
+  }
+  const std::string temporary = path + ".tmp";
+  std::ofstream out(temporary);
+  out << list.dump(2) << "\n";
+  out.close();
+  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return Status(StatusCode::kIoError, fmt::format("cannot write {}", path));
+  }
+  return {};
+}
+
+bool answers_ready(const HostPort& http) {
+  httplib::Client client(http.host, http.port);
+  client.set_connection_timeout(1);
+  const auto response = client.Get("/readyz");
+  return response && response->status == 200;
+}
+
+/// Asks the children to stop, servers before the coordinator, and waits for each. A child that was
+/// killed before is no error.
+void stop_children(const std::vector<Child>& children) {
+  for (auto child = children.rbegin(); child != children.rend(); ++child) {
+    kill(child->pid, SIGTERM);
+    waitpid(child->pid, nullptr, 0);
+  }
+}
+
+Status run_as_processes(const DevOptions& dev, StopSignals& signals) {
+  if (dev.listen.port == 0) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--listen: port 0 cannot be used with --processes: the children must know it");
+  }
+  std::vector<Child> children;
+  const auto coordinator = coordinator_of(dev);
+  std::filesystem::create_directories(dev.dir + "/coordinator");
+  Status status;
+  const auto take = [&](Result<Child> child) {
+    if (child) {
+      children.push_back(std::move(*child));
+    } else {
+      status = std::move(child.error());
+    }
+  };
+  take(spawn_coordinator(coordinator));
+  for (uint32_t i = 1; i <= dev.servers && status.ok(); ++i) {
+    take(spawn_server(server_of(dev, i, dev.listen)));
+  }
+  if (status.ok()) status = write_process_list(dev.dir + "/processes.json", children);
+  bool stopped = false;
+  if (status.ok()) {
+    size_t ready = 0;  // children are asked in turn; one that was ready is not asked again
+    status = wait_ready(signals, [&] {
+      for (const auto& child : children) {
+        int how = 0;
+        if (waitpid(child.pid, &how, WNOHANG) == child.pid) {
+          signals.request_stop(Status(StatusCode::kInternal,
+                                      fmt::format("{} ended before it was ready; its log says why",
+                                                  child.name)));
+          return false;
+        }
+      }
+      while (ready < children.size() && answers_ready(children[ready].http)) ++ready;
+      return ready == children.size();
+    }, stopped);
+  }
+  if (status.ok() && !stopped) {
+    print_ready(dev, dev.listen);
+    status = signals.wait();
+  }
+  stop_children(children);
+  return status;
+}
+
+}  // namespace
+
+Status run_dev(const DevOptions& options, StopSignals& signals) {
+  std::error_code error;
+  std::filesystem::create_directories(options.dir, error);
+  if (error) {
+    return Status(StatusCode::kIoError,
+                  fmt::format("--dir '{}': {}", options.dir, error.message()));
+  }
+  return options.processes ? run_as_processes(options, signals)
+                           : run_in_one_process(options, signals);
+}
+
+}  // namespace ramcloud::daemon

@@ -1,0 +1,62 @@
+#include "daemon/http_server.h"
+
+#include <fmt/core.h>
+#include <httplib.h>
+
+#include <thread>
+
+namespace ramcloud::daemon {
+
+struct HttpServer::Impl {
+  httplib::Server server;
+  std::thread thread;
+};
+
+HttpServer::HttpServer(MetricsRegistry& metrics, HealthCheck healthy, HealthCheck ready)
+    : impl_(std::make_unique<Impl>()) {
+  auto& server = impl_->server;
+  // Probes and a scraper come one at a time; more threads would only cost memory.
+  server.new_task_queue = [] { return new httplib::ThreadPool(2); };
+  server.set_keep_alive_max_count(100);
+  server.set_read_timeout(5);
+  server.set_write_timeout(5);
+  server.set_payload_max_length(4096);
+  server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
+    response.set_content(metrics.text(), "text/plain; version=0.0.4");
+  });
+  const auto answer = [](const HealthCheck& check) {
+    return [check](const httplib::Request&, httplib::Response& response) {
+      const std::string problem = check();
+      response.status = problem.empty() ? 200 : 503;
+      response.set_content((problem.empty() ? "ok" : problem) + "\n", "text/plain");
+    };
+  };
+  server.Get("/healthz", answer(healthy));
+  server.Get("/readyz", answer(ready));
+}
+
+HttpServer::~HttpServer() { stop(); }
+
+Result<HostPort> HttpServer::start(const HostPort& address) {
+  HostPort bound = address;
+  if (address.port == 0) {
+    const int port = impl_->server.bind_to_any_port(address.host.c_str());
+    if (port < 0) {
+      return fail(StatusCode::kIoError, fmt::format("cannot listen on {}", address.to_string()));
+    }
+    bound.port = static_cast<uint16_t>(port);
+  } else if (!impl_->server.bind_to_port(address.host.c_str(), address.port)) {
+    return fail(StatusCode::kIoError,
+                fmt::format("cannot listen on {} for HTTP: is another process using the port?",
+                            address.to_string()));
+  }
+  impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
+  return bound;
+}
+
+void HttpServer::stop() {
+  impl_->server.stop();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+}  // namespace ramcloud::daemon

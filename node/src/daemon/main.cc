@@ -1,0 +1,31 @@
+// main() of `ramcloudd`.
+#include <csignal>
+
+#include "base/logging.h"
+#include "daemon/dev.h"
+#include "daemon/options.h"
+#include "daemon/processes.h"
+#include "daemon/signals.h"
+
+int main(int argc, char** argv) {
+  using namespace ramcloud;
+  using namespace ramcloud::daemon;
+  Command command = parse_command_line(argc, argv);
+  if (command.kind == Command::Kind::kExit) return command.exit_code;
+  StopSignals signals;  // before any thread, so that all inherit the mask
+  const auto& common = command.kind == Command::Kind::kServer        ? command.server.common
+                       : command.kind == Command::Kind::kCoordinator ? command.coordinator.common
+                                                                     : command.dev.common;
+  set_log_level(common.log_level);
+  set_log_format(common.log_format);
+  Status status;
+  switch (command.kind) {
+    case Command::Kind::kServer: status = run_server(command.server, signals); break;
+    case Command::Kind::kCoordinator: status = run_coordinator(command.coordinator, signals); break;
+    case Command::Kind::kDev: status = run_dev(command.dev, signals); break;
+    case Command::Kind::kExit: break;
+  }
+  if (status.ok()) return 0;
+  log_error("stopped", {{"reason", status}});
+  return 1;
+}

@@ -1,0 +1,232 @@
+#include "daemon/options.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace ramcloud::daemon {
+namespace {
+
+/// A flag whose text `parse` turns into `target`; its error message already says what is accepted.
+template <typename T, typename Parse>
+CLI::Option* add_parsed(CLI::App& app, const std::string& flag, T& target, Parse parse,
+                        const std::string& help, const std::string& default_text) {
+  auto* option = app.add_option_function<std::string>(
+      flag,
+      [&target, parse, flag](const std::string& text) {
+        auto value = parse(text);
+        if (!value) throw CLI::ValidationError(flag, value.error().message());
+        target = std::move(*value);
+      },
+      help);
+  if (!default_text.empty()) option->default_str(default_text)->force_callback();
+  std::string env = "RAMCLOUD_" + flag.substr(2);
+  std::transform(env.begin(), env.end(), env.begin(),
+                 [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+  return option->envname(env)->type_name("");
+}
+
+Result<std::string> as_is(const std::string& text) { return text; }
+
+Result<uint32_t> parse_count(const std::string& text, uint32_t low, uint32_t high) {
+  size_t used = 0;
+  unsigned long value = 0;
+  try {
+    value = std::stoul(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (text.empty() || used != text.size() || text[0] == '-' || value < low || value > high) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("value '{}': accepted is a whole number from {} to {}", text, low, high));
+  }
+  return static_cast<uint32_t>(value);
+}
+
+/// Microseconds, or -1 to spin for ever.
+Result<Duration> parse_poll(const std::string& text) {
+  if (text == "-1") return Duration(-1);
+  auto micros = parse_count(text, 0, 1'000'000);
+  if (!micros) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("value '{}': accepted are 0 to 1000000 (microseconds), or -1 to spin for "
+                            "ever", text));
+  }
+  return std::chrono::microseconds(*micros);
+}
+
+auto between(uint32_t low, uint32_t high) {
+  return [low, high](const std::string& text) { return parse_count(text, low, high); };
+}
+
+auto size_at_least(uint64_t low) {
+  return [low](const std::string& text) -> Result<uint64_t> {
+    auto size = parse_size(text);
+    if (size && *size < low) {
+      return fail(StatusCode::kInvalidArgument,
+                  fmt::format("size '{}': accepted is at least {}", text, format_size(low)));
+    }
+    return size;
+  };
+}
+
+template <typename T>
+auto optional_of(Result<T> (*parse)(std::string_view)) {
+  return [parse](const std::string& text) -> Result<std::optional<T>> {
+    auto value = parse(text);
+    if (!value) return fail(std::move(value.error()));
+    return std::optional<T>(std::move(*value));
+  };
+}
+
+constexpr uint64_t kMinLogBytes = 64u << 20;
+
+void add_common(CLI::App& app, CommonOptions& o) {
+  add_parsed(app, "--poll-us", o.poll_for, parse_poll,
+             "microseconds to look for work before sleeping; -1 spins for ever (pinned cores)", "50");
+  add_parsed(app, "--log-format", o.log_format, parse_log_format, "text or json", "text");
+  add_parsed(app, "--log-level", o.log_level, parse_log_level, "debug, info, warn or error", "info");
+  app.set_config("--config", "", "a file with flags: NAME=VALUE lines")->check(CLI::ExistingFile);
+}
+
+void add_coordinator(CLI::App& app, CoordinatorOptions& o, std::string& metadata) {
+  const auto address = [](const std::string& text) { return parse_host_port(text); };
+  add_parsed(app, "--listen", o.listen, address, "address for servers and clients",
+             "127.0.0.1:11100");
+  add_parsed(app, "--listen-outside", o.listen_outside, optional_of(parse_host_port),
+             "a second address: clients that come in by it are given outside addresses", "");
+  add_parsed(app, "--advertise", o.advertise, address,
+             "address that others reach --listen by (default: --listen)", "");
+  add_parsed(app, "--admin-listen", o.admin_listen, address, "address of the admin API (gRPC)",
+             "127.0.0.1:11101");
+  add_parsed(app, "--admin-advertise", o.admin_advertise, optional_of(parse_host_port),
+             "address that others reach --admin-listen by (default: --admin-listen)", "");
+  add_parsed(app, "--admin-advertise-outside", o.admin_advertise_outside,
+             optional_of(parse_host_port), "the same from outside the cluster", "");
+  add_parsed(app, "--http-listen", o.http_listen, address,
+             "address of /metrics, /healthz and /readyz", "127.0.0.1:11102");
+  add_parsed(app, "--metadata", metadata, as_is, "where the metadata is kept: sqlite:PATH", "");
+  add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
+  add_common(app, o.common);
+}
+
+void add_server(CLI::App& app, ServerOptions& o) {
+  const auto address = [](const std::string& text) { return parse_host_port(text); };
+  add_parsed(app, "--coordinator", o.coordinators,
+             [](const std::string& text) { return parse_host_port_list(text); },
+             "coordinator's address, or several: host:port[,host:port]", "127.0.0.1:11100");
+  add_parsed(app, "--listen", o.listen, address, "address for clients and other servers",
+             "127.0.0.1:11200");
+  add_parsed(app, "--advertise", o.advertise, optional_of(parse_host_port),
+             "address that others reach --listen by (default: --listen)", "");
+  add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
+             "the same from outside the cluster", "");
+  add_parsed(app, "--http-listen", o.http_listen, address,
+             "address of /metrics, /healthz and /readyz", "127.0.0.1:11202");
+  add_parsed(app, "--dir", o.dir, as_is, "folder for replicas of other servers' data", "")
+      ->required();
+  add_parsed(app, "--name", o.name, as_is,
+             "stable name shown to people (default: the advertised address)", "");
+  add_parsed(app, "--failure-domain", o.failure_domain, as_is,
+             "servers of one domain never hold replicas of each other (default: the name)", "");
+  add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory for data",
+             "256MiB");
+  add_parsed(app, "--hash-table-memory", o.hash_table_bytes, size_at_least(64u << 10),
+             "memory for the hash table (default: an eighth of --log-memory)", "");
+  add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
+             "disk space for replicas (default: 2 x replicas x --log-memory)", "");
+  add_parsed(app, "--replicas", o.replicas, between(0, 7),
+             "copies of every segment on other servers' disks", "2");
+  add_parsed(app, "--flush-interval", o.flush_interval,
+             [](const std::string& text) { return parse_duration(text); },
+             "how long replica bytes may stay in the operating system's cache", "10ms");
+  add_common(app, o.common);
+}
+
+void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
+  const auto address = [](const std::string& text) { return parse_host_port(text); };
+  add_parsed(app, "--servers", o.servers, between(1, 64), "number of servers", "4");
+  add_parsed(app, "--dir", o.dir, as_is, "folder for everything the cluster keeps", "")->required();
+  add_parsed(app, "--listen", o.listen, address,
+             "the coordinator's address; the other ports follow from it", "127.0.0.1:11100");
+  add_parsed(app, "--replicas", replicas, as_is,
+             "copies of every segment (default: 3, or one less than there are servers)", "");
+  add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory a server",
+             "256MiB");
+  add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
+             "disk space a server (default: 2 x replicas x --log-memory)", "");
+  app.add_flag("--processes", o.processes,
+               "one process a role, listed in DIR/processes.json, instead of one for all");
+  add_common(app, o.common);
+}
+
+/// Rules between flags.
+void check_coordinator(CoordinatorOptions& o, const std::string& metadata) {
+  if (!metadata.starts_with("sqlite:") || metadata.size() == 7) {
+    throw CLI::ValidationError(
+        "--metadata", fmt::format("value '{}': accepted is sqlite:PATH", metadata));
+  }
+  o.metadata_path = metadata.substr(7);
+  if (o.advertise.host.empty()) o.advertise = o.listen;
+  if (o.cluster_name.empty() || o.cluster_name.size() > 255) {
+    throw CLI::ValidationError("--cluster-name", "accepted are 1 to 255 bytes");
+  }
+}
+
+void check_server(ServerOptions& o) {
+  if (o.hash_table_bytes == 0) o.hash_table_bytes = o.log_bytes / 8;
+  if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;
+}
+
+void check_dev(DevOptions& o, const std::string& replicas) {
+  o.replicas = std::min(3u, o.servers - 1);
+  if (!replicas.empty()) {
+    auto count = parse_count(replicas, 0, 7);
+    if (!count) throw CLI::ValidationError("--replicas", count.error().message());
+    o.replicas = *count;
+  }
+  if (o.replicas >= o.servers) {
+    throw CLI::ValidationError(
+        "--replicas", fmt::format("value '{}': {} replicas on servers other than the data's own need "
+                                  "{} servers, and --servers is {}; accepted are 0 to {}",
+                                  o.replicas, o.replicas, o.replicas + 1, o.servers, o.servers - 1));
+  }
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, const char* const* argv) {
+  Command command;
+  CLI::App app{"RAMCloud: a memory-resident, durable key-value store", "ramcloudd"};
+  app.set_version_flag("--version", std::string(RAMCLOUD_VERSION));
+  app.require_subcommand(1);
+  app.footer("Every flag can also come from --config FILE and from RAMCLOUD_<FLAG> in the environment.\n"
+             "Exit codes: 0 stopped as asked, 1 failed while running, 2 wrong usage.");
+  auto* coordinator = app.add_subcommand("coordinator", "Runs a coordinator");
+  auto* server = app.add_subcommand("server", "Runs a storage server (master and backup)");
+  auto* dev = app.add_subcommand("dev", "Runs a whole cluster on this machine");
+  std::string metadata, replicas;
+  add_coordinator(*coordinator, command.coordinator, metadata);
+  add_server(*server, command.server);
+  add_dev(*dev, command.dev, replicas);
+  try {
+    app.parse(argc, argv);
+    if (coordinator->parsed()) {
+      check_coordinator(command.coordinator, metadata);
+      command.kind = Command::Kind::kCoordinator;
+    } else if (server->parsed()) {
+      check_server(command.server);
+      command.kind = Command::Kind::kServer;
+    } else {
+      check_dev(command.dev, replicas);
+      command.kind = Command::Kind::kDev;
+    }
+  } catch (const CLI::ParseError& error) {
+    command.kind = Command::Kind::kExit;
+    command.exit_code = app.exit(error) == 0 ? 0 : 2;
+  }
+  return command;
+}
+
+}  // namespace ramcloud::daemon

@@ -1,0 +1,96 @@
+#include "daemon/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ramcloud::daemon {
+namespace {
+
+struct Parsed {
+  Command command;
+  std::string err;
+};
+
+Parsed parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "ramcloudd");
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  Parsed parsed;
+  parsed.command = parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+  parsed.err = testing::internal::GetCapturedStderr();
+  testing::internal::GetCapturedStdout();
+  return parsed;
+}
+
+TEST(Options, ServerDefaults) {
+  const auto parsed = parse({"server", "--dir", "/tmp/x"});
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kServer) << parsed.err;
+  const auto& o = parsed.command.server;
+  EXPECT_EQ(o.listen, (HostPort{"127.0.0.1", 11200}));
+  EXPECT_EQ(o.log_bytes, 256u << 20);
+  EXPECT_EQ(o.hash_table_bytes, 32u << 20);
+  EXPECT_EQ(o.replicas, 2u);
+  EXPECT_EQ(o.backup_bytes, 1024u << 20);
+  EXPECT_EQ(o.flush_interval, 10ms);
+  EXPECT_EQ(o.common.poll_for, 50us);
+  EXPECT_FALSE(o.advertise);
+  ASSERT_EQ(o.coordinators.size(), 1u);
+}
+
+TEST(Options, CoordinatorNeedsMetadata) {
+  EXPECT_EQ(parse({"coordinator"}).command.exit_code, 2);
+  const auto parsed = parse({"coordinator", "--metadata", "sqlite:/tmp/m.db", "--listen", "0.0.0.0:1",
+                             "--advertise", "c:1", "--listen-outside", "0.0.0.0:2"});
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kCoordinator) << parsed.err;
+  EXPECT_EQ(parsed.command.coordinator.metadata_path, "/tmp/m.db");
+  EXPECT_EQ(parsed.command.coordinator.advertise, (HostPort{"c", 1}));
+  EXPECT_EQ(parsed.command.coordinator.listen_outside, (HostPort{"0.0.0.0", 2}));
+}
+
+TEST(Options, DevChecksTheArithmeticOfReplicas) {
+  const auto good = parse({"dev", "--servers", "3", "--dir", "/tmp/x"});
+  ASSERT_EQ(good.command.kind, Command::Kind::kDev) << good.err;
+  EXPECT_EQ(good.command.dev.replicas, 2u);
+  EXPECT_EQ(parse({"dev", "--servers", "9", "--dir", "d"}).command.dev.replicas, 3u);
+  const auto bad = parse({"dev", "--servers", "3", "--replicas", "3", "--dir", "/tmp/x"});
+  EXPECT_EQ(bad.command.exit_code, 2);
+  EXPECT_THAT(bad.err, testing::AllOf(testing::HasSubstr("--replicas"),
+                                      testing::HasSubstr("need 4 servers"),
+                                      testing::HasSubstr("accepted are 0 to 2")));
+}
+
+TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
+  const struct {
+    std::vector<const char*> arguments;
+    std::vector<const char*> words;
+  } cases[] = {
+      {{"server", "--dir", "d", "--log-memory", "12parsecs"}, {"--log-memory", "12parsecs", "MiB"}},
+      {{"server", "--dir", "d", "--log-memory", "1MiB"}, {"--log-memory", "1MiB", "at least"}},
+      {{"server", "--dir", "d", "--listen", "nowhere"}, {"--listen", "nowhere", "host:port"}},
+      {{"server", "--dir", "d", "--replicas", "8"}, {"--replicas", "8", "0 to 7"}},
+      {{"server", "--dir", "d", "--replicas", "-1"}, {"--replicas", "-1", "0 to 7"}},
+      {{"server", "--dir", "d", "--poll-us", "fast"}, {"--poll-us", "fast", "-1"}},
+      {{"server", "--dir", "d", "--log-level", "loud"}, {"--log-level", "loud", "debug"}},
+      {{"server"}, {"--dir"}},
+      {{"coordinator", "--metadata", "zookeeper:x"}, {"--metadata", "zookeeper:x", "sqlite:PATH"}},
+      {{"dev", "--dir", "d", "--servers", "0"}, {"--servers", "0", "1 to 64"}},
+      {{}, {"subcommand"}},
+  };
+  for (const auto& c : cases) {
+    const auto parsed = parse(c.arguments);
+    EXPECT_EQ(parsed.command.kind, Command::Kind::kExit);
+    EXPECT_EQ(parsed.command.exit_code, 2);
+    for (const char* word : c.words) EXPECT_THAT(parsed.err, testing::HasSubstr(word));
+  }
+}
+
+TEST(Options, EnvironmentCounts) {
+  setenv("RAMCLOUD_REPLICAS", "1", 1);
+  const auto parsed = parse({"server", "--dir", "d"});
+  unsetenv("RAMCLOUD_REPLICAS");
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kServer) << parsed.err;
+  EXPECT_EQ(parsed.command.server.replicas, 1u);
+}
+
+}  // namespace
+}  // namespace ramcloud::daemon

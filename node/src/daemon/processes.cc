@@ -1,0 +1,307 @@
+#include "daemon/processes.h"
+
+#include <fmt/core.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <mutex>
+
+#include "base/logging.h"
+#include "base/random.h"
+#include "coordinator/admin_service.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/sqlite_metadata.h"
+#include "daemon/http_server.h"
+#include "daemon/server_node.h"
+#include "runtime/epoll_source.h"
+#include "runtime/posix_disk.h"
+#include "runtime/thread.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace ramcloud::daemon {
+namespace {
+
+/// How long a reactor may take for a turn before /healthz complains.
+constexpr Duration kStuckAfter = 10s;
+
+Locator tcp(const HostPort& address) { return {"tcp", address}; }
+
+/// An address to show and advertise: the host that was asked for with the port that was bound.
+HostPort with_port(HostPort address, uint16_t port) {
+  if (address.port == 0) address.port = port;
+  return address;
+}
+
+/// What every daemon has: a reactor on TCP with a thread and metrics.
+struct Machinery {
+  SystemClock clock;
+  MetricsRegistry metrics;
+  EpollSource events;
+  Reactor reactor;
+  TcpTransport transport;
+  Thread thread;
+
+  explicit Machinery(const CommonOptions& common)
+      : reactor(clock, events, entropy_seed(), {.poll_for = common.poll_for}),
+        transport(reactor, events, TcpOptions{}, &metrics) {}
+
+  void start(const std::string& name) {
+    thread = Thread(name, [this] { reactor.run(); });
+  }
+  /// Calls `fn` on the reactor and waits for it.
+  void on_reactor(std::function<void()> fn) {
+    std::promise<void> done;
+    reactor.post([&] {
+      fn();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  void stop() {
+    reactor.stop();
+    thread.join();
+  }
+};
+
+/// Complains when the reactor has not turned for long although it was asked to.
+class TurnWatch {
+ public:
+  explicit TurnWatch(Machinery& machinery) : machinery_(machinery) {}
+  std::string check() {
+    const std::lock_guard guard(mutex_);
+    const Time now = machinery_.clock.now();
+    const uint64_t turns = machinery_.reactor.turns();
+    if (turns != seen_turns_) {
+      seen_turns_ = turns;
+      seen_at_ = now;
+    } else {
+      machinery_.reactor.post([] {});  // wakes it: a reactor that sleeps is well
+    }
+    if (seen_at_ != Time{} && now - seen_at_ > kStuckAfter) {
+      return fmt::format("the reactor has not turned for {}", format_duration(now - seen_at_));
+    }
+    return {};
+  }
+
+ private:
+  Machinery& machinery_;
+  std::mutex mutex_;
+  uint64_t seen_turns_ = 0;
+  Time seen_at_{};
+};
+
+}  // namespace
+
+// ---- server -------------------------------------------------------------------------------------
+
+struct ServerProcess::Impl {
+  ServerOptions options;
+  StopSignals& signals;
+  Machinery machinery;
+  PosixDisk disk;
+  TurnWatch watch;
+  HttpServer http;
+  std::unique_ptr<ServerNode> node;
+  HostPort address, http_address;
+  bool running = false;
+
+  Impl(ServerOptions o, StopSignals& s)
+      : options(std::move(o)), signals(s), machinery(options.common), disk(machinery.reactor),
+        watch(machinery),
+        http(machinery.metrics, [this] { return watch.check(); },
+             [this] { return node && node->ready() ? std::string() : "not enlisted with the coordinator"; }) {}
+
+  ServerNodeOptions node_options() const {
+    ServerNodeOptions n;
+    for (const auto& coordinator : options.coordinators) n.coordinators.push_back(tcp(coordinator));
+    n.locator = tcp(with_port(options.advertise.value_or(options.listen), address.port));
+    if (options.advertise_outside) n.locator_outside = tcp(*options.advertise_outside).to_string();
+    n.http_address = http_address.to_string();
+    n.name = options.name.empty() ? n.locator.address.to_string() : options.name;
+    n.failure_domain = options.failure_domain.empty() ? n.name : options.failure_domain;
+    n.version = RAMCLOUD_VERSION;
+    n.backup_dir = options.dir;
+    n.log_bytes = options.log_bytes;
+    n.hash_table_bytes = options.hash_table_bytes;
+    n.backup_bytes = options.backup_bytes;
+    n.replicas = options.replicas;
+    n.flush_interval = options.flush_interval;
+    return n;
+  }
+
+  Status start() {
+    // The node's registry must exist before we listen, and its locator needs the bound port: so bind
+    // through a handler that forwards.
+    auto bound = machinery.transport.listen(options.listen, Side::kInside, forward);
+    if (!bound) return std::move(bound.error());
+    address = with_port(options.listen, bound->port);
+    auto bound_http = http.start(options.http_listen);
+    if (!bound_http) return std::move(bound_http.error());
+    http_address = *bound_http;
+    node = std::make_unique<ServerNode>(
+        machinery.reactor, machinery.transport, disk, machinery.metrics, node_options(),
+        [this](Status why) { signals.request_stop(std::move(why)); });
+    forward.target = &node->registry();
+    RC_RETURN_IF_ERROR(node->start());
+    machinery.start(options.name.empty() ? "server" : options.name);
+    running = true;
+    log_info("server started", {{"listen", address.to_string()},
+                                {"http", http_address.to_string()},
+                                {"dir", options.dir}});
+    return {};
+  }
+
+  void stop() {
+    if (running) {
+      std::promise<void> done;
+      machinery.reactor.post([&] {
+        node->shut_down([&](const Status& status) {
+          if (!status.ok()) log_warn("replicas not synced at the end", {{"reason", status}});
+          done.set_value();
+        });
+      });
+      done.get_future().wait();
+      machinery.stop();
+    }
+    http.stop();
+    node.reset();
+  }
+
+  struct Forward final : RequestHandler {
+    RequestHandler* target = nullptr;
+    void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
+                    ByteView body) override {
+      target->on_request(handle, header, body);
+    }
+  } forward;
+};
+
+ServerProcess::ServerProcess(ServerOptions options, StopSignals& signals)
+    : impl_(std::make_unique<Impl>(std::move(options), signals)) {}
+ServerProcess::~ServerProcess() { impl_->stop(); }
+Status ServerProcess::start() { return impl_->start(); }
+bool ServerProcess::ready() const { return impl_->node && impl_->node->ready(); }
+HostPort ServerProcess::address() const { return impl_->address; }
+HostPort ServerProcess::http_address() const { return impl_->http_address; }
+
+Status run_server(const ServerOptions& options, StopSignals& signals) {
+  ServerProcess server(options, signals);
+  RC_RETURN_IF_ERROR(server.start());
+  return signals.wait();
+}
+
+// ---- coordinator --------------------------------------------------------------------------------
+
+struct CoordinatorProcess::Impl {
+  CoordinatorOptions options;
+  StopSignals& signals;
+  Machinery machinery;
+  TurnWatch watch;
+  std::atomic<bool> is_ready{false};
+  HttpServer http;
+  RpcClient rpc;
+  ServiceRegistry registry;
+  std::unique_ptr<SqliteMetadata> metadata;
+  std::unique_ptr<Coordinator> coordinator;
+  std::unique_ptr<AdminService> admin;
+  std::unique_ptr<TaskScope> tasks;
+  HostPort address, admin_address, http_address;
+  bool running = false;
+
+  Impl(CoordinatorOptions o, StopSignals& s)
+      : options(std::move(o)), signals(s), machinery(options.common), watch(machinery),
+        http(machinery.metrics, [this] { return watch.check(); },
+             [this] { return is_ready ? std::string() : "the metadata is not loaded yet"; }),
+        rpc(machinery.reactor, machinery.transport), registry(machinery.transport) {}
+
+  Status open_metadata() {
+    const std::filesystem::path folder = std::filesystem::path(options.metadata_path).parent_path();
+    std::error_code error;
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error) {
+      return Status(StatusCode::kIoError, fmt::format("--metadata: cannot make the folder '{}': {}",
+                                                      folder.string(), error.message()));
+    }
+    auto opened = SqliteMetadata::open(machinery.reactor, options.metadata_path);
+    if (!opened) return std::move(opened.error());
+    metadata = std::move(*opened);
+    return {};
+  }
+
+  Status listen() {
+    auto bound = machinery.transport.listen(options.listen, Side::kInside, registry);
+    if (!bound) return std::move(bound.error());
+    address = with_port(options.listen, bound->port);
+    if (options.listen_outside) {
+      auto outside = machinery.transport.listen(*options.listen_outside, Side::kOutside, registry);
+      if (!outside) return std::move(outside.error());
+    }
+    auto bound_http = http.start(options.http_listen);
+    if (!bound_http) return std::move(bound_http.error());
+    http_address = *bound_http;
+    auto bound_admin = admin->start(options.admin_listen);
+    if (!bound_admin) return std::move(bound_admin.error());
+    admin_address = with_port(options.admin_listen, bound_admin->port);
+    const HostPort inside = options.admin_advertise.value_or(admin_address);
+    const HostPort outside = options.admin_advertise_outside.value_or(inside);
+    coordinator->set_admin_addresses(inside.to_string(), outside.to_string());
+    return {};
+  }
+
+  Task<void> begin() {
+    Status status = co_await coordinator->start();
+    if (!status.ok()) {
+      signals.request_stop(std::move(status));
+      co_return;
+    }
+    is_ready = true;
+    log_info("coordinator ready", {{"listen", address.to_string()},
+                                   {"admin", admin_address.to_string()},
+                                   {"cluster", options.cluster_name}});
+  }
+
+  Status start() {
+    RC_RETURN_IF_ERROR(open_metadata());
+    Coordinator::Options o;
+    o.cluster_name = options.cluster_name;
+    o.version = RAMCLOUD_VERSION;
+    o.detector.interval = options.probe_interval;
+    coordinator = std::make_unique<Coordinator>(rpc, registry, *metadata, machinery.metrics, o);
+    admin = std::make_unique<AdminService>(*coordinator, AdminService::Options{});
+    RC_RETURN_IF_ERROR(listen());
+    tasks = std::make_unique<TaskScope>(machinery.reactor);
+    tasks->spawn(begin());
+    machinery.start("coordinator");
+    running = true;
+    return {};
+  }
+
+  void stop() {
+    is_ready = false;
+    if (running) machinery.on_reactor([this] { admin->stop(); });
+    if (running) machinery.stop();
+    http.stop();
+    admin.reset();
+    tasks.reset();
+    coordinator.reset();
+    metadata.reset();
+  }
+};
+
+CoordinatorProcess::CoordinatorProcess(CoordinatorOptions options, StopSignals& signals)
+    : impl_(std::make_unique<Impl>(std::move(options), signals)) {}
+CoordinatorProcess::~CoordinatorProcess() { impl_->stop(); }
+Status CoordinatorProcess::start() { return impl_->start(); }
+bool CoordinatorProcess::ready() const { return impl_->is_ready; }
+HostPort CoordinatorProcess::address() const { return impl_->address; }
+HostPort CoordinatorProcess::admin_address() const { return impl_->admin_address; }
+HostPort CoordinatorProcess::http_address() const { return impl_->http_address; }
+
+Status run_coordinator(const CoordinatorOptions& options, StopSignals& signals) {
+  CoordinatorProcess coordinator(options, signals);
+  RC_RETURN_IF_ERROR(coordinator.start());
+  return signals.wait();
+}
+
+}  // namespace ramcloud::daemon

@@ -1,0 +1,327 @@
+#include "daemon/server_node.h"
+
+#include <fmt/core.h>
+
+#include <mutex>
+
+#include "backup/frame_store.h"
+#include "backup/replica_service.h"
+#include "base/logging.h"
+#include "log/arena.h"
+#include "log/log.h"
+#include "master/data_service.h"
+#include "master/held_replies.h"
+#include "master/tablet_service.h"
+#include "replication/replica_manager.h"
+#include "store/object_store.h"
+
+namespace ramcloud::daemon {
+namespace {
+
+constexpr Duration kEnlistTimeout = 2s;
+constexpr Duration kEnlistRetryMin = 50ms;
+constexpr Duration kEnlistRetryMax = 1s;
+constexpr Duration kStatsInterval = 500ms;
+constexpr uint64_t kBucketBytes = 64;
+
+}  // namespace
+
+/// What exists only once the server has its id: the master's log and what stands on it.
+struct Master {
+  log::Arena& arena;
+  std::unique_ptr<ReplicaManager> replicas;  // none with R = 0
+  log::NullReplicator no_replicas;
+  log::Log log;
+  store::ObjectStore store;
+
+  Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
+         const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned)
+      : arena(memory),
+        replicas(options.replicas == 0
+                     ? nullptr
+                     : std::make_unique<ReplicaManager>(
+                           rpc, servers,
+                           ReplicaManager::Options{.master_id = log_options.master_id,
+                                                   .failure_domain = options.failure_domain,
+                                                   .replicas = options.replicas,
+                                                   .on_condemned = std::move(on_condemned)})),
+        log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
+        store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
+    if (replicas) replicas->attach(log);
+    log.start();
+  }
+};
+
+struct ServerNode::Impl final : TurnHook {
+  Reactor& reactor;
+  Transport& transport;
+  Disk& disk;
+  MetricsRegistry& metrics;
+  ServerNodeOptions options;
+  std::function<void(Status)> on_fatal;
+
+  RpcClient rpc;
+  ServiceRegistry registry;
+  ServerList servers;
+  ServerList::Subscription list_changes;
+  master::HeldReplies replies;
+  master::DataService data;
+  master::TabletService tablets;
+  std::unique_ptr<FrameStore> frames;
+  std::unique_ptr<ReplicaService> backup;
+  std::unique_ptr<log::Arena> arena;
+  std::unique_ptr<Master> master;
+  log::LogPosition swept;
+
+  std::atomic<uint64_t> server_id{0};
+  std::atomic<bool> enlisted{false};
+  bool failed = false;
+  mutable std::mutex stats_mutex;
+  wire::ServerStats last_stats;  // guarded by stats_mutex
+  Timer stats_timer;
+  TaskScope tasks;
+
+  Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
+       std::function<void(Status)> fatal)
+      : reactor(r), transport(t), disk(d), metrics(m), options(std::move(o)),
+        on_fatal(std::move(fatal)), rpc(r, t), registry(t), replies(r, t, m),
+        data(registry, replies, m), tablets(registry, r, replies, servers),
+        stats_timer(r, [this] { publish_stats(); }), tasks(r) {
+    registry.add(wire::Opcode::kPing, &call_member<&Impl::ping, Impl>, this);
+    registry.add(wire::Opcode::kUpdateServerList, &call_member<&Impl::update_list, Impl>, this);
+    registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
+    list_changes = servers.subscribe([this] { check_condemned(); });
+    register_gauges();
+    reactor.add_hook(this);
+  }
+  ~Impl() override { reactor.remove_hook(this); }
+
+  bool on_turn() override {
+    if (!master || master->log.durable() == swept) return false;
+    swept = master->log.durable();
+    master->store.sweep();
+    return true;
+  }
+
+  void fail_with(Status status) {
+    if (std::exchange(failed, true)) return;
+    reactor.defer([this, status = std::move(status)] { on_fatal(status); });
+  }
+
+  // ---- start ------------------------------------------------------------------------------------
+
+  Status open_volume() {
+    auto opened = FrameStore::open(disk, options.backup_dir, options.backup_bytes);
+    if (!opened) return std::move(opened.error());
+    frames = std::move(*opened);
+    arena = std::make_unique<log::Arena>(
+        options.log_bytes, log::Arena::Options{.prefault = options.prefault,
+                                               .try_lock = options.prefault});
+    return {};
+  }
+
+  Task<void> enlist() {
+    wire::EnlistRequest request{.cluster_uuid = frames->cluster_uuid(),
+                                .former_server_id = frames->former_server_id(),
+                                .name = options.name,
+                                .version = options.version,
+                                .locator = options.locator.to_string(),
+                                .locator_outside = options.locator_outside,
+                                .http_address = options.http_address,
+                                .failure_domain = options.failure_domain,
+                                .log_bytes = options.log_bytes,
+                                .backup_bytes = options.backup_bytes,
+                                .replicas = options.replicas,
+                                .nonce = reactor.random().next()};
+    Duration pause = kEnlistRetryMin;
+    for (size_t attempt = 0;; ++attempt) {
+      const Locator& coordinator = options.coordinators[attempt % options.coordinators.size()];
+      auto reply = co_await rpc.call<wire::EnlistReply>(coordinator, 0, wire::Opcode::kEnlist,
+                                                        request, reactor.now() + kEnlistTimeout);
+      if (reply) co_return serve(*reply);
+      if (reply.error() == StatusCode::kWrongCluster ||
+          reply.error() == StatusCode::kInvalidArgument) {
+        co_return fail_with(std::move(reply.error()));
+      }
+      log_info("not enlisted yet", {{"coordinator", coordinator.to_string()},
+                                    {"reason", reply.error()}});
+      co_await reactor.sleep(pause);
+      pause = std::min(pause * 2, kEnlistRetryMax);
+    }
+  }
+
+  /// The coordinator knows us: from here on this is server `reply.server_id`.
+  void serve(const wire::EnlistReply& reply) {
+    Status status = frames->adopt(reply.cluster_uuid, reply.server_id, reply.list.term,
+                                  reply.list.version);
+    if (!status.ok()) return fail_with(std::move(status));
+    (void)servers.apply(reply.list);  // a newer one may have been pushed already
+    server_id = reply.server_id;
+    transport.set_identity({reply.cluster_uuid, reply.server_id});
+    rpc.set_cluster_uuid(reply.cluster_uuid);
+    backup = std::make_unique<ReplicaService>(
+        reactor, registry, *frames, servers,
+        ReplicaService::Options{.flush_interval = options.flush_interval});
+    log::LogOptions log_options;
+    log_options.cluster_uuid = reply.cluster_uuid;
+    log_options.master_id = reply.server_id;
+    master = std::make_unique<Master>(rpc, servers, *arena, options, log_options,
+                                      [this](const Status& why) { fail_with(why); });
+    replies.attach(master->log);
+    data.attach(master->store);
+    tablets.attach(master->store);
+    enlisted = true;
+    publish_stats();
+    log_info("enlisted", {{"server_id", reply.server_id},
+                          {"cluster", format_uuid(reply.cluster_uuid)},
+                          {"locator", options.locator.to_string()},
+                          {"quarantined_frames", frames->frames_quarantined()}});
+    check_condemned();
+  }
+
+  // ---- what the coordinator asks ----------------------------------------------------------------
+
+  void ping(const Request& request) { transport.reply(request.reply, StatusCode::kOk, {}); }
+
+  void update_list(const Request& request) {
+    wire::ServerList list;
+    if (!wire::decode(request.body, list)) {
+      return reply_error(transport, request.reply,
+                         Status(StatusCode::kInvalidArgument, "server list does not decode"));
+    }
+    const Status status = servers.apply(list);
+    if (!status.ok()) return reply_error(transport, request.reply, status);
+    if (enlisted) {
+      if (Status noted = frames->note_list(list.term, list.version); !noted.ok()) {
+        log_warn("server list version not noted", {{"reason", noted}});
+      }
+    }
+    reply_message(transport, request.reply, wire::Empty{});
+  }
+
+  void get_stats(const Request& request) {
+    wire::GetServerStatsRequest asked;
+    if (!wire::decode(request.body, asked)) {
+      return reply_error(transport, request.reply,
+                         Status(StatusCode::kInvalidArgument, "stats request does not decode"));
+    }
+    if (asked.term < servers.term()) {
+      return reply_error(transport, request.reply,
+                         Status(StatusCode::kStaleTerm,
+                                fmt::format("term {} is of a former coordinator", asked.term)));
+    }
+    reply_message(transport, request.reply, collect_stats());
+  }
+
+  /// A server that the cluster has given up may not serve any more: its data is somebody else's.
+  void check_condemned() {
+    const ListedServer* self = server_id == 0 ? nullptr : servers.find(server_id);
+    if (self != nullptr && !self->live()) {
+      fail_with(Status(StatusCode::kCrashed,
+                       fmt::format("the coordinator lists server {} as crashed: it was out of reach "
+                                   "for too long, and must start again", server_id.load())));
+    }
+  }
+
+  // ---- statistics -------------------------------------------------------------------------------
+
+  wire::ServerStats collect_stats() const {
+    wire::ServerStats stats;
+    stats.list_version = servers.version();
+    if (!master) return stats;
+    const log::LogStatistics log = master->log.statistics();
+    stats.log_bytes_total = log.total_bytes;
+    stats.log_bytes_used = log.used_bytes;
+    for (const auto& tablet : master->store.tablets()) {
+      if (tablet.state != store::TabletState::kNormal) continue;
+      ++stats.tablets;
+      stats.objects += tablet.objects;
+    }
+    stats.replicas_wanted = options.replicas;
+    stats.segments = log.total_segments - log.free_segments;
+    if (master->replicas) {
+      const auto replication = master->replicas->stats();
+      stats.segments = replication.segments;
+      stats.segments_fully_replicated = replication.fully_replicated;
+      stats.segments_under_replicated = replication.under_replicated;
+      stats.unreplicated_bytes = replication.unreplicated_bytes;
+    } else {
+      stats.segments_fully_replicated = stats.segments;
+    }
+    stats.frames_total = frames->frames_total();
+    stats.frames_used = frames->frames_used();
+    stats.frames_quarantined = frames->frames_quarantined();
+    stats.reads = data.reads();
+    stats.writes = data.writes();
+    stats.deletes = data.deletes();
+    return stats;
+  }
+
+  void publish_stats() {
+    const wire::ServerStats stats = collect_stats();
+    {
+      const std::lock_guard guard(stats_mutex);
+      last_stats = stats;
+    }
+    stats_timer.start_after(kStatsInterval);
+  }
+
+  wire::ServerStats published_stats() const {
+    const std::lock_guard guard(stats_mutex);
+    return last_stats;
+  }
+
+  void register_gauges() {
+    const auto add = [this](const char* name, const char* help, uint64_t wire::ServerStats::*field) {
+      metrics.gauge(name, help, [this, field] { return static_cast<double>(published_stats().*field); });
+    };
+    using S = wire::ServerStats;
+    add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
+    add("ramcloud_log_used_bytes", "Log memory that holds entries, dead ones included.",
+        &S::log_bytes_used);
+    add("ramcloud_objects", "Live objects.", &S::objects);
+    add("ramcloud_tablets", "Tablets served.", &S::tablets);
+    add("ramcloud_segments", "Segments of this master's log.", &S::segments);
+    add("ramcloud_segments_fully_replicated", "Segments with all their replicas.",
+        &S::segments_fully_replicated);
+    add("ramcloud_segments_under_replicated", "Segments that lack a replica.",
+        &S::segments_under_replicated);
+    add("ramcloud_unreplicated_bytes", "Appended, and not on all replicas yet.",
+        &S::unreplicated_bytes);
+    add("ramcloud_backup_frames", "Frames of the backup volume.", &S::frames_total);
+    add("ramcloud_backup_frames_used", "Frames that hold replicas.", &S::frames_used);
+    add("ramcloud_backup_frames_quarantined",
+        "Frames of former incarnations, kept because nothing proves them obsolete.",
+        &S::frames_quarantined);
+    metrics.gauge("ramcloud_reactor_busy_seconds_total", "Time the reactor did work.",
+                  [this] { return static_cast<double>(reactor.busy_ns()) / 1e9; });
+  }
+};
+
+ServerNode::ServerNode(Reactor& reactor, Transport& transport, Disk& disk, MetricsRegistry& metrics,
+                       ServerNodeOptions options, std::function<void(Status)> on_fatal)
+    : impl_(std::make_unique<Impl>(reactor, transport, disk, metrics, std::move(options),
+                                   std::move(on_fatal))) {}
+
+ServerNode::~ServerNode() = default;
+
+Status ServerNode::start() {
+  RC_RETURN_IF_ERROR(impl_->open_volume());
+  impl_->tasks.spawn(impl_->enlist());
+  return {};
+}
+
+void ServerNode::shut_down(std::function<void(Status)> done) {
+  if (!impl_->backup) {
+    impl_->reactor.defer([done = std::move(done)] { done({}); });
+    return;
+  }
+  impl_->backup->shut_down(std::move(done));
+}
+
+ServiceRegistry& ServerNode::registry() { return impl_->registry; }
+bool ServerNode::ready() const { return impl_->enlisted; }
+uint64_t ServerNode::server_id() const { return impl_->server_id; }
+wire::ServerStats ServerNode::stats() const { return impl_->published_stats(); }
+
+}  // namespace ramcloud::daemon

@@ -1,0 +1,174 @@
+#include "master/data_service.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "wire/data_messages.h"
+
+namespace ramcloud::master {
+namespace {
+
+/// How long a client waits before it sends again: a head switch takes one round trip to the backups.
+constexpr uint32_t kRetryAfterUs = 500;
+constexpr uint32_t kMaxPageBytes = 1u << 20;
+/// Buckets looked at for one page: about 20 us of a table that is nearly empty.
+constexpr uint32_t kMaxPageBuckets = 4096;
+constexpr size_t kMaxPageObjects = 1024;
+
+/// The fixed part of a request, and what follows it. False: the body is shorter than the fixed part.
+template <typename T>
+bool split(ByteView body, T& fixed, ByteView& rest) {
+  if (body.size() < sizeof(T)) return false;
+  fixed = load<T>(body.data());
+  rest = body.substr(sizeof(T));
+  return true;
+}
+
+Status malformed(const char* operation, size_t size) {
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("{}: body of {} bytes does not match the lengths it names", operation,
+                            size));
+}
+
+/// Appends {EnumeratedObject, key, value} of one object to a page.
+void append_object(const log::ObjectView& object, bool keys_only, std::string& page) {
+  const uint32_t value_length = keys_only ? 0 : object.value_length;
+  page.append(bytes_of(wire::EnumeratedObject{object.version, value_length, object.key_length, 0}));
+  const size_t at = page.size();
+  page.resize(at + object.key_length + value_length);
+  object.entry.read(object.key_offset, page.data() + at, object.key_length);
+  object.entry.read(object.value_offset, page.data() + at + object.key_length, value_length);
+}
+
+}  // namespace
+
+DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, MetricsRegistry& metrics)
+    : transport_(registry.transport()),
+      replies_(replies),
+      reads_(metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", "read"}})),
+      writes_(metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", "write"}})),
+      deletes_(metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", "delete"}})),
+      enumerations_(metrics.counter("ramcloud_operations_total", "Data operations served.",
+                                    {{"op", "enumerate"}})),
+      errors_(metrics.counter("ramcloud_operation_errors_total",
+                              "Data operations answered with an error, NOT_FOUND included.")) {
+  page_objects_.resize(kMaxPageObjects);
+  using wire::Opcode;
+  registry.add(Opcode::kRead, &call_member<&DataService::read, DataService>, this);
+  registry.add(Opcode::kWrite, &call_member<&DataService::write, DataService>, this);
+  registry.add(Opcode::kDelete, &call_member<&DataService::remove, DataService>, this);
+  registry.add(Opcode::kEnumerate, &call_member<&DataService::enumerate, DataService>, this);
+}
+
+/// Answers with an error code and no text: these are ordinary answers, made without allocation.
+void DataService::refuse(const Request& request, StatusCode code, log::LogPosition depends_on) {
+  errors_.add();
+  reply_.handle = request.reply;
+  reply_.status = code;
+  reply_.depends_on = depends_on;
+  reply_.entry_size = 0;
+  reply_.set_fixed(wire::ErrorBody{code == StatusCode::kRetry ? kRetryAfterUs : 0, 0});
+  replies_.send(reply_);
+}
+
+void DataService::read(const Request& request) {
+  wire::ReadRequest fixed;
+  ByteView key;
+  if (!split(request.body, fixed, key) || key.size() != fixed.key_length) {
+    return reply_error(transport_, request.reply, malformed("read", request.body.size()));
+  }
+  if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
+  store::ReadResult result;
+  const StatusCode code = store_->read(fixed.table_id, key, fixed.reject, result);
+  if (code != StatusCode::kOk) return refuse(request, code, result.depends_on);
+  reads_.add();
+  reply_.handle = request.reply;
+  reply_.status = code;
+  reply_.depends_on = result.depends_on;
+  reply_.set_fixed(wire::ReadReply{result.version, result.value_length, 0});
+  reply_.entry = result.entry;
+  reply_.entry_offset = result.value_offset;
+  reply_.entry_size = result.value_length;
+  replies_.send(reply_);
+}
+
+void DataService::write(const Request& request) {
+  wire::WriteRequest fixed;
+  ByteView rest;
+  if (!split(request.body, fixed, rest) ||
+      rest.size() != size_t{fixed.key_length} + fixed.value_length) {
+    return reply_error(transport_, request.reply, malformed("write", request.body.size()));
+  }
+  if (fixed.value_length > wire::kMaxValueBytes) {
+    return reply_error(transport_, request.reply,
+                       Status(StatusCode::kInvalidArgument,
+                              fmt::format("write: value of {} bytes; accepted are up to {}",
+                                          fixed.value_length, wire::kMaxValueBytes)));
+  }
+  if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
+  wire::WriteReply written;
+  log::LogPosition depends_on;
+  uint64_t version = 0;
+  const StatusCode code =
+      store_->write(fixed.table_id, rest.substr(0, fixed.key_length),
+                    rest.substr(fixed.key_length), fixed.reject, version, depends_on);
+  if (code != StatusCode::kOk) return refuse(request, code, depends_on);
+  writes_.add();
+  written.version = version;
+  reply_.handle = request.reply;
+  reply_.status = code;
+  reply_.depends_on = depends_on;
+  reply_.entry_size = 0;
+  reply_.set_fixed(written);
+  replies_.send(reply_);
+}
+
+void DataService::remove(const Request& request) {
+  wire::DeleteRequest fixed;
+  ByteView key;
+  if (!split(request.body, fixed, key) || key.size() != fixed.key_length) {
+    return reply_error(transport_, request.reply, malformed("delete", request.body.size()));
+  }
+  if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
+  log::LogPosition depends_on;
+  uint64_t version = 0;
+  const StatusCode code = store_->remove(fixed.table_id, key, fixed.reject, version, depends_on);
+  if (code != StatusCode::kOk) return refuse(request, code, depends_on);
+  deletes_.add();
+  reply_.handle = request.reply;
+  reply_.status = code;
+  reply_.depends_on = depends_on;
+  reply_.entry_size = 0;
+  reply_.set_fixed(wire::DeleteReply{version});
+  replies_.send(reply_);
+}
+
+void DataService::enumerate(const Request& request) {
+  wire::EnumerateRequest fixed;
+  ByteView rest;
+  if (!split(request.body, fixed, rest) || !rest.empty()) {
+    return reply_error(transport_, request.reply, malformed("enumerate", request.body.size()));
+  }
+  if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
+  store::EnumerateLimits limits;
+  limits.max_bytes = std::min(fixed.max_bytes, kMaxPageBytes);
+  limits.keys_only = (fixed.flags & 1) != 0;
+  limits.max_buckets = kMaxPageBuckets;
+  store::EnumerateResult page;
+  const StatusCode code = store_->enumerate(fixed.table_id, fixed.start_hash, fixed.cursor, limits,
+                                            page_objects_, page);
+  if (code != StatusCode::kOk) return refuse(request, code, page.depends_on);
+  enumerations_.add();
+  Reply reply;
+  for (uint32_t i = 0; i < page.count; ++i) {
+    append_object(page_objects_[i], limits.keys_only, reply.owned);
+  }
+  reply.handle = request.reply;
+  reply.depends_on = page.depends_on;
+  reply.set_fixed(wire::EnumerateReply{page.next_cursor, page.tablet_end, page.count,
+                                       static_cast<uint8_t>(page.done), {}});
+  replies_.send(reply);
+}
+
+}  // namespace ramcloud::master

@@ -1,0 +1,45 @@
+// The client-facing service of a master: read, write, delete, enumerate (paper §3.1). Each request
+// runs to completion here; its reply leaves when what it depends on is durable.
+#pragma once
+
+#include <vector>
+
+#include "base/metrics.h"
+#include "master/held_replies.h"
+#include "rpc/rpc.h"
+#include "store/object_store.h"
+
+namespace ramcloud::master {
+
+class DataService {
+ public:
+  /// Registers its handlers; until attach() everything is answered RETRY.
+  DataService(ServiceRegistry& registry, HeldReplies& replies, MetricsRegistry& metrics);
+
+  /// From now on this store is served.
+  void attach(store::ObjectStore& store) { store_ = &store; }
+
+  uint64_t reads() const { return reads_.value(); }
+  uint64_t writes() const { return writes_.value(); }
+  uint64_t deletes() const { return deletes_.value(); }
+
+ private:
+  void read(const Request& request);
+  void write(const Request& request);
+  void remove(const Request& request);
+  void enumerate(const Request& request);
+  void refuse(const Request& request, StatusCode code, log::LogPosition depends_on);
+
+  Transport& transport_;
+  HeldReplies& replies_;
+  store::ObjectStore* store_ = nullptr;
+  Reply reply_;  // reused, so that nothing is allocated
+  std::vector<log::ObjectView> page_objects_;  // of the page being made
+  Counter& reads_;
+  Counter& writes_;
+  Counter& deletes_;
+  Counter& enumerations_;
+  Counter& errors_;
+};
+
+}  // namespace ramcloud::master

@@ -1,0 +1,87 @@
+#include "master/tablet_service.h"
+
+#include <fmt/core.h>
+
+#include "base/logging.h"
+
+namespace ramcloud::master {
+namespace {
+/// Between two slices of purging: leaves the reactor to requests.
+constexpr Duration kPurgeInterval = 200us;
+}  // namespace
+
+TabletService::TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
+                             const ServerList& servers)
+    : registry_(registry),
+      replies_(replies),
+      servers_(servers),
+      purge_timer_(reactor, [this] { purge(); }) {
+  registry.add(wire::Opcode::kTakeTablet, &call_member<&TabletService::take, TabletService>, this);
+  registry.add(wire::Opcode::kDropTablet, &call_member<&TabletService::drop, TabletService>, this);
+}
+
+void TabletService::attach(store::ObjectStore& store) { store_ = &store; }
+
+void TabletService::purge() {
+  if (store_->purge_step()) purge_timer_.start_after(kPurgeInterval);
+}
+
+Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t table_id) {
+  if (store_ == nullptr) return Status(StatusCode::kRetry, "this server is not enlisted yet");
+  if (term < std::max(term_, servers_.term())) {
+    return Status(StatusCode::kStaleTerm,
+                  fmt::format("term {} is of a former coordinator; the present one is {}", term,
+                              std::max(term_, servers_.term())));
+  }
+  term_ = term;
+  uint64_t& seen = revisions_[table_id];
+  if (revision < seen) {
+    return Status(StatusCode::kStaleTerm,
+                  fmt::format("table {}: revision {} is older than {}", table_id, revision, seen));
+  }
+  seen = revision;
+  return {};
+}
+
+void TabletService::answer_when_durable(const Request& request) {
+  Reply reply;
+  reply.handle = request.reply;
+  reply.depends_on = store_->log().head();
+  replies_.send(reply);
+}
+
+void TabletService::take(const Request& request) {
+  wire::TakeTabletRequest command;
+  if (!wire::decode(request.body, command) || command.start_hash > command.end_hash) {
+    return reply_error(registry_.transport(), request.reply,
+                       Status(StatusCode::kInvalidArgument, "take tablet: body does not decode"));
+  }
+  Status status = check_order(command.term, command.revision, command.table_id);
+  if (status.ok()) {
+    status = store_->take_tablet(command.table_id, command.start_hash, command.end_hash);
+  }
+  if (!status.ok()) return reply_error(registry_.transport(), request.reply, status, 1000);
+  log_info("tablet taken", {{"table_id", command.table_id},
+                            {"start_hash", command.start_hash},
+                            {"end_hash", command.end_hash}});
+  answer_when_durable(request);
+}
+
+void TabletService::drop(const Request& request) {
+  wire::DropTabletRequest command;
+  if (!wire::decode(request.body, command)) {
+    return reply_error(registry_.transport(), request.reply,
+                       Status(StatusCode::kInvalidArgument, "drop tablet: body does not decode"));
+  }
+  Status status = check_order(command.term, command.revision, command.table_id);
+  if (status.ok()) {
+    status = store_->drop_table(command.table_id);
+    if (status == StatusCode::kNotFound) status = {};  // a repeated command: dropped already
+  }
+  if (!status.ok()) return reply_error(registry_.transport(), request.reply, status, 1000);
+  if (!purge_timer_.running()) purge_timer_.start_after(kPurgeInterval);
+  log_info("table dropped", {{"table_id", command.table_id}});
+  answer_when_durable(request);
+}
+
+}  // namespace ramcloud::master

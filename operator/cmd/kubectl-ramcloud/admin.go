@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/specs"
+	"ramcloud.dev/operator/pkg/adminpb"
+)
+
+// admin calls use with the admin API of the cluster's coordinator, through a forwarded port.
+func (p *plugin) admin(ctx context.Context, c *ramcloudv1.RAMCloudCluster, use func(adminpb.AdminClient) error) error {
+	address, stop, err := p.forward(ctx, c.Namespace, specs.CoordinatorName(c.Name), specs.CoordinatorAdminPort)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	connection, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	return use(adminpb.NewAdminClient(connection))
+}
+
+// forward opens a local port that leads to a pod's.
+func (p *plugin) forward(ctx context.Context, namespace, pod string, port int) (address string, stop func(), err error) {
+	transport, upgrader, err := spdy.RoundTripperFor(p.config)
+	if err != nil {
+		return "", nil, err
+	}
+	target, err := url.Parse(strings.TrimSuffix(p.config.Host, "/"))
+	if err != nil {
+		return "", nil, err
+	}
+	if target.Scheme == "" {
+		target = &url.URL{Scheme: "https", Host: p.config.Host}
+	}
+	target.Path += fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/portforward", namespace, pod)
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
+	stopped, ready := make(chan struct{}), make(chan struct{})
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
+		stopped, ready, io.Discard, io.Discard)
+	if err != nil {
+		return "", nil, err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-failed:
+		return "", nil, fmt.Errorf("forwarding a port to pod %s: %w", pod, err)
+	case <-ctx.Done():
+		close(stopped)
+		return "", nil, fmt.Errorf("forwarding a port to pod %s: %w", pod, ctx.Err())
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		close(stopped)
+		return "", nil, err
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), func() { close(stopped) }, nil
+}

@@ -1,0 +1,364 @@
+package wire
+
+// RejectFlags say when an operation shall fail instead of taking effect.
+type RejectFlags uint32
+
+// Flags of RejectRules.
+const (
+	RejectIfAbsent          RejectFlags = 1
+	RejectIfExists          RejectFlags = 2
+	RejectIfVersionNotEqual RejectFlags = 4
+	RejectIfVersionAtMost   RejectFlags = 8
+)
+
+// RejectRules make an operation conditional.
+type RejectRules struct {
+	Flags   RejectFlags
+	Version uint64
+}
+
+func (j RejectRules) encode(to []byte) []byte {
+	to = order.AppendUint32(to, uint32(j.Flags))
+	to = order.AppendUint32(to, 0)
+	return order.AppendUint64(to, j.Version)
+}
+
+func (r *Reader) reject() RejectRules {
+	flags := RejectFlags(r.U32())
+	r.U32()
+	return RejectRules{Flags: flags, Version: r.U64()}
+}
+
+// Keyed is the body of a read or a delete.
+type Keyed struct {
+	TableID uint64
+	Reject  RejectRules
+	Key     []byte
+}
+
+// Encode appends the body.
+func (k *Keyed) Encode(to []byte) []byte {
+	to = k.Reject.encode(order.AppendUint64(to, k.TableID))
+	to = order.AppendUint16(to, uint16(len(k.Key)))
+	return append(append(to, make([]byte, 6)...), k.Key...)
+}
+
+// Decode reads the body.
+func (k *Keyed) Decode(from []byte) error {
+	r := NewReader(from)
+	k.TableID, k.Reject = r.U64(), r.reject()
+	n := int(r.U16())
+	r.Bytes(6)
+	k.Key = r.Bytes(n)
+	return r.Done()
+}
+
+// Write is the body of a write.
+type Write struct {
+	TableID uint64
+	Reject  RejectRules
+	Key     []byte
+	Value   []byte
+}
+
+// Encode appends the body.
+func (w *Write) Encode(to []byte) []byte {
+	to = w.Reject.encode(order.AppendUint64(to, w.TableID))
+	to = order.AppendUint32(to, uint32(len(w.Value)))
+	to = order.AppendUint16(to, uint16(len(w.Key)))
+	to = append(order.AppendUint16(to, 0), w.Key...)
+	return append(to, w.Value...)
+}
+
+// Decode reads the body.
+func (w *Write) Decode(from []byte) error {
+	r := NewReader(from)
+	w.TableID, w.Reject = r.U64(), r.reject()
+	value, key := int(r.U32()), int(r.U16())
+	r.U16()
+	w.Key, w.Value = r.Bytes(key), r.Bytes(value)
+	return r.Done()
+}
+
+// ReadReply is the answer to a read.
+type ReadReply struct {
+	Version uint64
+	Value   []byte
+}
+
+// Encode appends the body.
+func (a *ReadReply) Encode(to []byte) []byte {
+	to = order.AppendUint64(to, a.Version)
+	to = order.AppendUint32(to, uint32(len(a.Value)))
+	return append(order.AppendUint32(to, 0), a.Value...)
+}
+
+// Decode reads the body.
+func (a *ReadReply) Decode(from []byte) error {
+	r := NewReader(from)
+	a.Version = r.U64()
+	n := int(r.U32())
+	r.U32()
+	a.Value = r.Bytes(n)
+	return r.Done()
+}
+
+// VersionReply is the answer to a write or a delete.
+type VersionReply struct{ Version uint64 }
+
+// Encode appends the body.
+func (a *VersionReply) Encode(to []byte) []byte { return order.AppendUint64(to, a.Version) }
+
+// Decode reads the body.
+func (a *VersionReply) Decode(from []byte) error {
+	r := NewReader(from)
+	a.Version = r.U64()
+	return r.Done()
+}
+
+// Enumerate asks for a page of a tablet.
+type Enumerate struct {
+	TableID, StartHash, Cursor uint64
+	MaxBytes                   uint32
+	KeysOnly                   bool
+}
+
+// Encode appends the body.
+func (e *Enumerate) Encode(to []byte) []byte {
+	to = order.AppendUint64(order.AppendUint64(order.AppendUint64(to, e.TableID), e.StartHash), e.Cursor)
+	flags := uint32(0)
+	if e.KeysOnly {
+		flags = 1
+	}
+	return order.AppendUint32(order.AppendUint32(to, e.MaxBytes), flags)
+}
+
+// Decode reads the body.
+func (e *Enumerate) Decode(from []byte) error {
+	r := NewReader(from)
+	e.TableID, e.StartHash, e.Cursor, e.MaxBytes, e.KeysOnly = r.U64(), r.U64(), r.U64(), r.U32(), r.U32()&1 != 0
+	return r.Done()
+}
+
+// Object is an element of a page.
+type Object struct {
+	Version    uint64
+	Key, Value []byte
+}
+
+// Page is the answer to Enumerate.
+type Page struct {
+	NextCursor, TabletEnd uint64
+	Done                  bool
+	Objects               []Object
+}
+
+// Encode appends the body.
+func (p *Page) Encode(to []byte) []byte {
+	to = order.AppendUint64(order.AppendUint64(to, p.NextCursor), p.TabletEnd)
+	done := byte(0)
+	if p.Done {
+		done = 1
+	}
+	to = append(order.AppendUint32(to, uint32(len(p.Objects))), done, 0, 0, 0)
+	for _, o := range p.Objects {
+		to = order.AppendUint32(order.AppendUint64(to, o.Version), uint32(len(o.Value)))
+		to = order.AppendUint16(order.AppendUint16(to, uint16(len(o.Key))), 0)
+		to = append(append(to, o.Key...), o.Value...)
+	}
+	return to
+}
+
+// Decode reads the body.
+func (p *Page) Decode(from []byte) error {
+	r := NewReader(from)
+	p.NextCursor, p.TabletEnd = r.U64(), r.U64()
+	n := r.count()
+	p.Done = r.U8() != 0
+	r.Bytes(3)
+	p.Objects = nil
+	for range n {
+		o := Object{Version: r.U64()}
+		value, key := int(r.U32()), int(r.U16())
+		r.U16()
+		o.Key, o.Value = r.Bytes(key), r.Bytes(value)
+		if r.bad {
+			break
+		}
+		p.Objects = append(p.Objects, o)
+	}
+	return r.Done()
+}
+
+// ErrorBody is the body of a reply that is not OK.
+type ErrorBody struct {
+	RetryAfterUS uint32
+	Message      string
+}
+
+// Encode appends the body.
+func (e *ErrorBody) Encode(to []byte) []byte {
+	to = order.AppendUint16(order.AppendUint32(to, e.RetryAfterUS), uint16(len(e.Message)))
+	return append(to, e.Message...)
+}
+
+// Decode reads the body.
+func (e *ErrorBody) Decode(from []byte) error {
+	r := NewReader(from)
+	e.RetryAfterUS = r.U32()
+	e.Message = string(r.Bytes(int(r.U16())))
+	return r.Done()
+}
+
+// ClusterInfo is what a coordinator says of itself.
+type ClusterInfo struct {
+	ClusterUUID  [16]byte
+	ClusterName  string
+	Version      string
+	AdminAddress string
+	Term         uint64
+}
+
+// Encode appends the body.
+func (c *ClusterInfo) Encode(to []byte) []byte {
+	to = append(to, c.ClusterUUID[:]...)
+	to = appendText(appendText(appendText(to, c.ClusterName), c.Version), c.AdminAddress)
+	return order.AppendUint64(to, c.Term)
+}
+
+// Decode reads the body.
+func (c *ClusterInfo) Decode(from []byte) error {
+	r := NewReader(from)
+	copy(c.ClusterUUID[:], r.Bytes(16))
+	c.ClusterName, c.Version, c.AdminAddress, c.Term = r.Text(), r.Text(), r.Text(), r.U64()
+	return r.Done()
+}
+
+// Tablet is a range of a table's hashes.
+type Tablet struct {
+	StartHash, EndHash uint64 // inclusive
+	ServerID           uint64
+	State              TabletState
+	Locator            string
+}
+
+// Table is a table with its tablets in the order of their hashes.
+type Table struct {
+	ID      uint64
+	Name    string
+	Tablets []Tablet
+}
+
+func (t *Table) encode(to []byte) []byte {
+	to = appendText(order.AppendUint64(to, t.ID), t.Name)
+	to = order.AppendUint32(to, uint32(len(t.Tablets)))
+	for _, a := range t.Tablets {
+		to = order.AppendUint64(order.AppendUint64(order.AppendUint64(to, a.StartHash), a.EndHash), a.ServerID)
+		to = appendText(append(to, byte(a.State)), a.Locator)
+	}
+	return to
+}
+
+func (t *Table) decode(r *Reader) {
+	t.ID, t.Name, t.Tablets = r.U64(), r.Text(), nil
+	for range r.count() {
+		a := Tablet{StartHash: r.U64(), EndHash: r.U64(), ServerID: r.U64(), State: TabletState(r.U8()), Locator: r.Text()}
+		if r.bad {
+			return
+		}
+		t.Tablets = append(t.Tablets, a)
+	}
+}
+
+// Encode appends the body.
+func (t *Table) Encode(to []byte) []byte { return t.encode(to) }
+
+// Decode reads the body.
+func (t *Table) Decode(from []byte) error {
+	r := NewReader(from)
+	t.decode(r)
+	return r.Done()
+}
+
+// Tables is the answer to ListTables.
+type Tables struct{ Tables []Table }
+
+// Encode appends the body.
+func (l *Tables) Encode(to []byte) []byte {
+	to = order.AppendUint32(to, uint32(len(l.Tables)))
+	for i := range l.Tables {
+		to = l.Tables[i].encode(to)
+	}
+	return to
+}
+
+// Decode reads the body.
+func (l *Tables) Decode(from []byte) error {
+	r := NewReader(from)
+	l.Tables = nil
+	for range r.count() {
+		var t Table
+		t.decode(r)
+		if r.bad {
+			break
+		}
+		l.Tables = append(l.Tables, t)
+	}
+	return r.Done()
+}
+
+// CreateTable asks for a table.
+type CreateTable struct {
+	Name string
+	Span uint32
+}
+
+// Encode appends the body.
+func (c *CreateTable) Encode(to []byte) []byte {
+	return order.AppendUint32(appendText(to, c.Name), c.Span)
+}
+
+// Decode reads the body.
+func (c *CreateTable) Decode(from []byte) error {
+	r := NewReader(from)
+	c.Name, c.Span = r.Text(), r.U32()
+	return r.Done()
+}
+
+// DropTable asks for the end of a table.
+type DropTable struct{ Name string }
+
+// Encode appends the body.
+func (d *DropTable) Encode(to []byte) []byte { return appendText(to, d.Name) }
+
+// Decode reads the body.
+func (d *DropTable) Decode(from []byte) error {
+	r := NewReader(from)
+	d.Name = r.Text()
+	return r.Done()
+}
+
+// GetTable asks for a table by name or, when that is empty, by id.
+type GetTable struct {
+	Name string
+	ID   uint64
+}
+
+// Encode appends the body.
+func (g *GetTable) Encode(to []byte) []byte { return order.AppendUint64(appendText(to, g.Name), g.ID) }
+
+// Decode reads the body.
+func (g *GetTable) Decode(from []byte) error {
+	r := NewReader(from)
+	g.Name, g.ID = r.Text(), r.U64()
+	return r.Done()
+}
+
+// Empty is a body without fields.
+type Empty struct{}
+
+// Encode appends nothing.
+func (Empty) Encode(to []byte) []byte { return to }
+
+// Decode accepts only nothing.
+func (Empty) Decode(from []byte) error { return NewReader(from).Done() }

@@ -1,0 +1,229 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write node/src/wire/golden/wire.json anew; only for a new protocol version")
+
+const goldenFile = "../../../node/src/wire/golden/wire.json"
+
+// golden is the file: every number a decimal string, byte strings in hexadecimal.
+type golden struct {
+	Vectors []vector     `json:"vectors"`
+	Hashes  []hashVector `json:"hashes"`
+}
+
+type vector struct {
+	Name   string            `json:"name"`
+	Kind   string            `json:"kind"`
+	Fields map[string]string `json:"fields"`
+	Hex    string            `json:"hex"`
+}
+
+type hashVector struct {
+	TableID string `json:"table_id"`
+	KeyHex  string `json:"key_hex"`
+	Hash    string `json:"hash"`
+}
+
+type codec interface {
+	Encode([]byte) []byte
+	Decode([]byte) error
+}
+
+type sample struct {
+	name, kind string
+	body       codec
+	fresh      codec
+	fields     map[string]string
+}
+
+func uuid() (u [16]byte) {
+	for i := range u {
+		u[i] = byte(0xa0 + i)
+	}
+	return u
+}
+
+func samples() []sample {
+	key, value := []byte("key\x00\xff"), []byte("a value")
+	uuidHex := hex.EncodeToString(bytesOf(uuid()))
+	reject := RejectRules{Flags: RejectIfAbsent | RejectIfVersionNotEqual, Version: 1<<63 + 5}
+	keyed := &Keyed{TableID: 0x0102030405060708, Reject: reject, Key: key}
+	keyedFields := map[string]string{"table_id": "72623859790382856", "reject.flags": "5", "reject.version": "9223372036854775813", "key": "6b657900ff"}
+	table := &Table{ID: 7, Name: "books", Tablets: []Tablet{
+		{StartHash: 0, EndHash: 1<<63 - 1, ServerID: 1<<32 + 1, State: TabletNormal, Locator: "tcp:host=10.0.0.1,port=11200"},
+		{StartHash: 1 << 63, EndHash: ^uint64(0), ServerID: 2, State: TabletUnavailable},
+	}}
+	tableFields := map[string]string{
+		"table_id": "7", "name": "books", "tablets": "2",
+		"tablets.0.start_hash": "0", "tablets.0.end_hash": "9223372036854775807", "tablets.0.server_id": "4294967297",
+		"tablets.0.state": "1", "tablets.0.locator": "tcp:host=10.0.0.1,port=11200",
+		"tablets.1.start_hash": "9223372036854775808", "tablets.1.end_hash": "18446744073709551615", "tablets.1.server_id": "2",
+		"tablets.1.state": "3", "tablets.1.locator": "",
+	}
+	return []sample{
+		{"hello asking", "hello", &Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: MaxBodyBytes}, &Hello{},
+			map[string]string{"version_min": "1", "version_max": "1", "status": "0", "flags": "0", "max_body_bytes": "4194304",
+				"cluster_uuid": "00000000000000000000000000000000", "server_id": "0"}},
+		{"hello refusing", "hello", &Hello{VersionMin: 1, VersionMax: 2, Status: 15, Flags: 3, MaxBodyBytes: 65536, ClusterUUID: uuid(), ServerID: 1<<40 + 3}, &Hello{},
+			map[string]string{"version_min": "1", "version_max": "2", "status": "15", "flags": "3", "max_body_bytes": "65536",
+				"cluster_uuid": uuidHex, "server_id": "1099511627779"}},
+		{"request header", "header", &Header{BodyLength: 37, Kind: KindRequest, Opcode: OpWrite, TimeoutMS: 1500, CallID: 1<<40 + 9}, &Header{},
+			map[string]string{"body_length": "37", "kind": "1", "opcode": "17", "status": "0", "timeout_ms": "1500", "call_id": "1099511627785"}},
+		{"reply header", "header", &Header{BodyLength: 6, Kind: KindReply, Opcode: OpRead, Status: 7, CallID: 9}, &Header{},
+			map[string]string{"body_length": "6", "kind": "2", "opcode": "16", "status": "7", "timeout_ms": "0", "call_id": "9"}},
+		{"read request", "ReadRequest", keyed, &Keyed{}, keyedFields},
+		{"delete request", "DeleteRequest", keyed, &Keyed{}, keyedFields},
+		{"read reply", "ReadReply", &ReadReply{Version: 12, Value: value}, &ReadReply{},
+			map[string]string{"version": "12", "value": hex.EncodeToString(value)}},
+		{"write request", "WriteRequest", &Write{TableID: 3, Key: key, Value: value}, &Write{},
+			map[string]string{"table_id": "3", "reject.flags": "0", "reject.version": "0", "key": "6b657900ff", "value": hex.EncodeToString(value)}},
+		{"write reply", "WriteReply", &VersionReply{Version: 13}, &VersionReply{}, map[string]string{"version": "13"}},
+		{"delete reply", "DeleteReply", &VersionReply{}, &VersionReply{}, map[string]string{"version": "0"}},
+		{"enumerate request", "EnumerateRequest", &Enumerate{TableID: 3, StartHash: 1 << 63, Cursor: 77, MaxBytes: 1 << 20, KeysOnly: true}, &Enumerate{},
+			map[string]string{"table_id": "3", "start_hash": "9223372036854775808", "cursor": "77", "max_bytes": "1048576", "flags": "1"}},
+		{"enumerate reply", "EnumerateReply", &Page{NextCursor: 78, TabletEnd: ^uint64(0), Done: true, Objects: []Object{
+			{Version: 1, Key: key, Value: value}, {Version: 2, Key: []byte("k"), Value: []byte{}}}}, &Page{},
+			map[string]string{"next_cursor": "78", "tablet_end": "18446744073709551615", "done": "1", "objects": "2",
+				"objects.0.version": "1", "objects.0.key": "6b657900ff", "objects.0.value": hex.EncodeToString(value),
+				"objects.1.version": "2", "objects.1.key": "6b", "objects.1.value": ""}},
+		{"error body", "ErrorBody", &ErrorBody{RetryAfterUS: 2500, Message: "not now"}, &ErrorBody{},
+			map[string]string{"retry_after_us": "2500", "message": "not now"}},
+		{"cluster info", "ClusterInfo", &ClusterInfo{ClusterUUID: uuid(), ClusterName: "demo", Version: "0.1.0", AdminAddress: "a:11101", Term: 4}, &ClusterInfo{},
+			map[string]string{"cluster_uuid": uuidHex, "cluster_name": "demo", "version": "0.1.0", "admin_address": "a:11101", "term": "4"}},
+		{"create table request", "CreateTableRequest", &CreateTable{Name: "books", Span: 4}, &CreateTable{}, map[string]string{"name": "books", "span": "4"}},
+		{"drop table request", "DropTableRequest", &DropTable{Name: "books"}, &DropTable{}, map[string]string{"name": "books"}},
+		{"get table request", "GetTableRequest", &GetTable{ID: 7}, &GetTable{}, map[string]string{"name": "", "table_id": "7"}},
+		{"table info", "TableInfo", table, &Table{}, tableFields},
+		{"list tables reply", "ListTablesReply", &Tables{Tables: []Table{*table, {ID: 8, Name: "empty"}}}, &Tables{},
+			map[string]string{"tables": "2", "tables.0.table_id": "7", "tables.0.name": "books", "tables.1.table_id": "8", "tables.1.name": "empty"}},
+	}
+}
+
+func bytesOf(u [16]byte) []byte { return u[:] }
+
+func hashInputs() (out []hashVector) {
+	for _, length := range []int{0, 1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 1025} { // where XXH3 changes its way
+		for _, table := range []uint64{0, 1, 1<<63 + 12345} {
+			key := make([]byte, length)
+			for i := range key {
+				key[i] = byte(i*7 + length)
+			}
+			out = append(out, hashVector{TableID: strconv.FormatUint(table, 10), KeyHex: hex.EncodeToString(key)})
+		}
+	}
+	return out
+}
+
+func TestGolden(t *testing.T) {
+	if *update {
+		writeGolden(t)
+	}
+	text, err := os.ReadFile(goldenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file golden
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	all := samples()
+	if len(file.Vectors) != len(all) {
+		t.Fatalf("%d vectors in the file, %d here", len(file.Vectors), len(all))
+	}
+	for i, s := range all {
+		v := file.Vectors[i]
+		if v.Name != s.name || v.Kind != s.kind || fmt.Sprint(v.Fields) != fmt.Sprint(s.fields) {
+			t.Fatalf("vector %d is %s %s %v, want %s %s %v", i, v.Name, v.Kind, v.Fields, s.name, s.kind, s.fields)
+		}
+		if got := hex.EncodeToString(s.body.Encode(nil)); got != v.Hex {
+			t.Errorf("%s encodes to\n%s, want\n%s", s.name, got, v.Hex)
+		}
+		raw, err := hex.DecodeString(v.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.fresh.Decode(raw); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+		if again := s.fresh.Encode(nil); !bytes.Equal(again, raw) {
+			t.Errorf("%s decoded and encoded is\n%x, want\n%x", s.name, again, raw)
+		}
+	}
+	for _, h := range file.Hashes {
+		table, err := strconv.ParseUint(h.TableID, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := hex.DecodeString(h.KeyHex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strconv.FormatUint(KeyHash(table, key), 10); got != h.Hash {
+			t.Errorf("hash of a key of %d bytes in table %d is %s, want %s", len(key), table, got, h.Hash)
+		}
+	}
+	if len(file.Hashes) < 40 {
+		t.Errorf("only %d hash vectors", len(file.Hashes))
+	}
+}
+
+func writeGolden(t *testing.T) {
+	var file golden
+	for _, s := range samples() {
+		file.Vectors = append(file.Vectors, vector{s.name, s.kind, s.fields, hex.EncodeToString(s.body.Encode(nil))})
+	}
+	for _, h := range hashInputs() {
+		table, _ := strconv.ParseUint(h.TableID, 10, 64)
+		key, _ := hex.DecodeString(h.KeyHex)
+		h.Hash = strconv.FormatUint(KeyHash(table, key), 10)
+		file.Hashes = append(file.Hashes, h)
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(goldenFile, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTruncatedBytesAreRefused: no prefix of a body is a body, and none makes a decoder panic.
+func TestTruncatedBytesAreRefused(t *testing.T) {
+	for _, s := range samples() {
+		whole := s.body.Encode(nil)
+		for n := range whole {
+			if s.kind == "header" && n == HeaderBytes {
+				continue
+			}
+			if err := s.fresh.Decode(whole[:n]); err == nil {
+				t.Errorf("%s: %d of %d bytes were accepted", s.name, n, len(whole))
+			}
+		}
+		if err := s.fresh.Decode(append(whole, 0)); err == nil {
+			t.Errorf("%s: a byte too many was accepted", s.name)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range samples() {
+		f.Add(s.body.Encode(nil))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, s := range samples() {
+			if s.fresh.Decode(data) == nil && len(s.fresh.Encode(nil)) != len(data) {
+				t.Errorf("%s: what was accepted has another length encoded again", s.name)
+			}
+		}
+	})
+}

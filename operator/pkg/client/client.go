@@ -1,0 +1,430 @@
+// Package client is a client of RAMCloud in pure Go: tables, reads, writes, deletes and enumeration
+// over TCP. A Client is safe for concurrent use; calls of many goroutines share one connection to each
+// server.
+//
+// Every call ends at its context's deadline (DefaultTimeout where it has none). A write or delete whose
+// reply was lost returns Indeterminate: it may have happened. Everything else that can be tried again
+// safely is, until the deadline.
+package client
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+// DefaultTimeout is how long a call takes at most when its context has no deadline.
+const DefaultTimeout = 10 * time.Second
+
+// Waits between attempts; doubled each time.
+const (
+	firstWait = 2 * time.Millisecond
+	lastWait  = 250 * time.Millisecond
+)
+
+// Conditions under which an operation shall fail instead of taking effect.
+type Conditions = wire.RejectRules
+
+// Flags of Conditions.
+const (
+	IfAbsent          = wire.RejectIfAbsent
+	IfExists          = wire.RejectIfExists
+	IfVersionNotEqual = wire.RejectIfVersionNotEqual
+	IfVersionAtMost   = wire.RejectIfVersionAtMost
+)
+
+// Table is a table and where its tablets are.
+type Table = wire.Table
+
+// Object is what Enumerate gives.
+type Object = wire.Object
+
+// ClusterInfo is what the coordinator says of its cluster.
+type ClusterInfo = wire.ClusterInfo
+
+// Client is a connection to a cluster.
+type Client struct {
+	coordinators []string
+
+	mutex    sync.Mutex
+	closed   bool
+	leader   int // index into coordinators that answered last
+	sessions map[string]*pending
+	tables   map[uint64]*Table
+}
+
+// pending is a session that exists or is being made, once for all who want it.
+type pending struct {
+	ready   chan struct{}
+	session *session
+	err     error
+}
+
+// Connect makes a client of the cluster whose coordinator's data address is given, host:port[,host:port…].
+// It connects when something is asked.
+func Connect(addresses string) (*Client, error) {
+	c := &Client{sessions: map[string]*pending{}, tables: map[uint64]*Table{}}
+	for address := range strings.SplitSeq(addresses, ",") {
+		address = strings.TrimSpace(address)
+		host, port, ok := cutLast(address, ":")
+		if !ok || host == "" || port == "" {
+			return nil, failure(InvalidArgument, "cluster address is '%s'; accepted: host:port[,host:port…]", addresses)
+		}
+		c.coordinators = append(c.coordinators, address)
+	}
+	return c, nil
+}
+
+func cutLast(s, sep string) (string, string, bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// Close ends all connections; outstanding calls fail.
+func (c *Client) Close() {
+	c.mutex.Lock()
+	c.closed = true
+	sessions := c.sessions
+	c.sessions = map[string]*pending{}
+	c.mutex.Unlock()
+	for _, p := range sessions {
+		go func() {
+			<-p.ready
+			if p.session != nil {
+				p.session.end(errors.New("the client was closed"))
+			}
+		}()
+	}
+}
+
+// session gives the one connection to a server, making it where there is none.
+func (c *Client) session(ctx context.Context, address string, serverID uint64) (*session, error) {
+	c.mutex.Lock()
+	if c.closed {
+		c.mutex.Unlock()
+		return nil, &Error{Code: Cancelled, Message: "the client is closed", notSent: true}
+	}
+	p := c.sessions[address]
+	if p == nil || p.finished(serverID) {
+		p = &pending{ready: make(chan struct{})}
+		c.sessions[address] = p
+		go func() {
+			// Not the caller's context: others may be waiting for the same session.
+			p.session, p.err = open(context.Background(), address, serverID)
+			close(p.ready)
+		}()
+	}
+	c.mutex.Unlock()
+	select {
+	case <-p.ready:
+		return p.session, p.err
+	case <-ctx.Done():
+		return nil, &Error{Code: contextCode(ctx), Message: "not connected to " + address + " in time", notSent: true}
+	}
+}
+
+// finished: it failed, its connection is over, or it is to another server than wanted.
+func (p *pending) finished(serverID uint64) bool {
+	select {
+	case <-p.ready:
+	default:
+		return false
+	}
+	return p.err != nil || p.session.over() ||
+		(serverID != 0 && p.session.hello.ServerID != 0 && p.session.hello.ServerID != serverID)
+}
+
+type encoder interface{ Encode([]byte) []byte }
+type decoder interface{ Decode([]byte) error }
+
+// control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
+// whose reply was lost may be sent again.
+func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	body := request.Encode(nil)
+	var last error
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		c.mutex.Lock()
+		at := c.leader
+		c.mutex.Unlock()
+		last = c.once(ctx, c.coordinators[at], 0, op, body, answer)
+		if again, err := retry(last, repeatable); !again {
+			return err
+		}
+		c.mutex.Lock()
+		c.leader = (at + 1) % len(c.coordinators)
+		c.mutex.Unlock()
+		if err := pause(ctx, wait, last); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Client) once(ctx context.Context, address string, serverID uint64, op wire.Opcode, body []byte, answer decoder) error {
+	s, err := c.session(ctx, address, serverID)
+	if err != nil {
+		return err
+	}
+	reply, err := s.call(ctx, op, body)
+	if err != nil {
+		return err
+	}
+	if err := answer.Decode(reply); err != nil {
+		s.end(err)
+		return failure(ProtocolError, "%v", err)
+	}
+	return nil
+}
+
+// retry decides, after an attempt, whether to try again, or what to return.
+func retry(err error, repeatable bool) (again bool, result error) {
+	if err == nil {
+		return false, nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		return false, err
+	}
+	switch e.Code {
+	case UnknownTablet, WrongServer, Retry, NotLeader, Unavailable:
+		return true, err
+	case ConnectionLost:
+		if e.notSent || repeatable {
+			return true, err
+		}
+		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
+	case DeadlineExceeded, Cancelled:
+		if e.notSent || repeatable {
+			return false, err
+		}
+		return false, &Error{Code: Indeterminate, Message: e.Message}
+	}
+	return false, err
+}
+
+// pause waits before the next attempt; at the deadline it returns what the last attempt met.
+func pause(ctx context.Context, wait time.Duration, last error) error {
+	var e *Error
+	if errors.As(last, &e) && e.Code == Retry && e.retryAfterUS > 0 {
+		wait = min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return failure(Cancelled, "last attempt: %v", last)
+		}
+		switch {
+		case e == nil || e.Code == Retry || e.Code == UnknownTablet:
+			return failure(DeadlineExceeded, "last attempt: %v", last)
+		case e.Code == ConnectionLost || e.Code == WrongServer || e.Code == NotLeader:
+			return failure(Unavailable, "last attempt: %v", last)
+		}
+		return last
+	}
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, DefaultTimeout)
+}
+
+// Info asks the coordinator for the cluster's identity and the address of its admin API.
+func (c *Client) Info(ctx context.Context) (*ClusterInfo, error) {
+	answer := &ClusterInfo{}
+	return answer, c.control(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, true)
+}
+
+// CreateTable creates a table over span servers; one that exists with this span is returned as it is.
+func (c *Client) CreateTable(ctx context.Context, name string, span uint32) (*Table, error) {
+	if name == "" || len(name) > wire.MaxTableNameBytes {
+		return nil, failure(InvalidArgument, "table name has %d bytes; accepted: 1 to %d", len(name), wire.MaxTableNameBytes)
+	}
+	answer := &Table{}
+	if err := c.control(ctx, wire.OpCreateTable, &wire.CreateTable{Name: name, Span: span}, answer, true); err != nil {
+		return nil, err
+	}
+	c.remember(answer)
+	return answer, nil
+}
+
+// DropTable drops a table and all its objects.
+func (c *Client) DropTable(ctx context.Context, name string) error {
+	return c.control(ctx, wire.OpDropTable, &wire.DropTable{Name: name}, wire.Empty{}, false)
+}
+
+// GetTable looks a table up by its name.
+func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
+	if name == "" {
+		return nil, failure(InvalidArgument, "table name is empty; accepted: 1 to %d bytes", wire.MaxTableNameBytes)
+	}
+	answer := &Table{}
+	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{Name: name}, answer, true); err != nil {
+		return nil, err
+	}
+	c.remember(answer)
+	return answer, nil
+}
+
+// ListTables gives all tables, ordered by id.
+func (c *Client) ListTables(ctx context.Context) ([]Table, error) {
+	answer := &wire.Tables{}
+	if err := c.control(ctx, wire.OpListTables, wire.Empty{}, answer, true); err != nil {
+		return nil, err
+	}
+	return answer.Tables, nil
+}
+
+func (c *Client) remember(table *Table) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.tables[table.ID] = table
+}
+
+// tablet finds where a hash of a table lies. refresh asks the coordinator even if it is known.
+func (c *Client) tablet(ctx context.Context, tableID, hash uint64, refresh bool) (*wire.Tablet, string, error) {
+	c.mutex.Lock()
+	table := c.tables[tableID]
+	c.mutex.Unlock()
+	if table == nil || refresh {
+		answer := &Table{}
+		if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: tableID}, answer, true); err != nil {
+			return nil, "", err
+		}
+		c.remember(answer)
+		table = answer
+	}
+	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
+	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
+		return nil, "", failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", tableID, hash)
+	}
+	tablet := &table.Tablets[i]
+	if tablet.State == wire.TabletUnavailable {
+		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d: its server %d is dead",
+			table.Name, tablet.StartHash, tablet.EndHash, tablet.ServerID)
+	}
+	if tablet.State == wire.TabletCreating || tablet.Locator == "" {
+		return nil, "", failure(Retry, "table '%s', tablet %d to %d is not ready", table.Name, tablet.StartHash, tablet.EndHash)
+	}
+	address, err := parseLocator(tablet.Locator)
+	return tablet, address, err
+}
+
+// data calls the server that owns a hash, until the deadline.
+func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	body := request.Encode(nil)
+	refresh := false
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		tablet, address, err := c.tablet(ctx, tableID, hash, refresh)
+		if err == nil {
+			err = c.once(ctx, address, tablet.ServerID, op, body, answer)
+		} else if code := CodeOf(err); code == DeadlineExceeded || code == Cancelled {
+			return err // asking where to send it is not the operation
+		}
+		again, result := retry(err, repeatable)
+		if !again {
+			return result
+		}
+		if err := pause(ctx, wait, err); err != nil {
+			return err
+		}
+		refresh = CodeOf(err) != Retry || tablet == nil
+	}
+}
+
+func checkKey(key []byte) error {
+	if len(key) == 0 || len(key) > wire.MaxKeyBytes {
+		return failure(InvalidArgument, "key has %d bytes; accepted: 1 to %d", len(key), wire.MaxKeyBytes)
+	}
+	return nil
+}
+
+// Read gives an object's value and version; NotFound if there is none.
+func (c *Client) Read(ctx context.Context, tableID uint64, key []byte) (value []byte, version uint64, err error) {
+	if err := checkKey(key); err != nil {
+		return nil, 0, err
+	}
+	var answer wire.ReadReply
+	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpRead, &wire.Keyed{TableID: tableID, Key: key}, &answer, true)
+	return answer.Value, answer.Version, err
+}
+
+// Write stores an object and returns its new version. With conditions that do not hold, nothing changes.
+func (c *Client) Write(ctx context.Context, tableID uint64, key, value []byte, conditions ...Conditions) (uint64, error) {
+	if err := checkKey(key); err != nil {
+		return 0, err
+	}
+	if len(value) > wire.MaxValueBytes {
+		return 0, failure(InvalidArgument, "value has %d bytes; accepted: at most %d", len(value), wire.MaxValueBytes)
+	}
+	request := &wire.Write{TableID: tableID, Reject: merge(conditions), Key: key, Value: value}
+	var answer wire.VersionReply
+	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpWrite, request, &answer, false)
+	return answer.Version, err
+}
+
+// Delete removes an object and returns the version it had, 0 when there was none.
+func (c *Client) Delete(ctx context.Context, tableID uint64, key []byte, conditions ...Conditions) (uint64, error) {
+	if err := checkKey(key); err != nil {
+		return 0, err
+	}
+	request := &wire.Keyed{TableID: tableID, Reject: merge(conditions), Key: key}
+	var answer wire.VersionReply
+	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpDelete, request, &answer, false)
+	return answer.Version, err
+}
+
+func merge(conditions []Conditions) Conditions {
+	var out Conditions
+	for _, c := range conditions {
+		out.Flags |= c.Flags
+		out.Version = max(out.Version, c.Version)
+	}
+	return out
+}
+
+// Enumerate calls visit for every object of a table, tablet by tablet, until visit returns an error,
+// which it gives back. Each page has the time that ctx leaves, or DefaultTimeout.
+func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Object) error) error {
+	const pageBytes = 1 << 20
+	for start := uint64(0); ; {
+		var page wire.Page
+		for cursor := uint64(0); ; cursor = page.NextCursor {
+			request := &wire.Enumerate{TableID: tableID, StartHash: start, Cursor: cursor, MaxBytes: pageBytes}
+			if err := c.data(ctx, tableID, start, wire.OpEnumerate, request, &page, true); err != nil {
+				return err
+			}
+			for _, object := range page.Objects {
+				if err := visit(object); err != nil {
+					return err
+				}
+			}
+			if page.Done {
+				break
+			}
+		}
+		if page.TabletEnd == ^uint64(0) {
+			return nil
+		}
+		if page.TabletEnd < start {
+			return failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, start, page.TabletEnd)
+		}
+		start = page.TabletEnd + 1
+	}
+}

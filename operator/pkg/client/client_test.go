@@ -1,0 +1,362 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func connect(t *testing.T, addresses string) *Client {
+	t.Helper()
+	c, err := Connect(addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func setUp(t *testing.T, servers int, span uint32) (*fakeStore, *Client, uint64, context.Context) {
+	f := startFake(t, servers)
+	c := connect(t, f.coordinator.Addr().String())
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	table, err := c.CreateTable(ctx, "t", span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, c, table.ID, ctx
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func want(t *testing.T, err error, code Code) {
+	t.Helper()
+	if CodeOf(err) != code || (err != nil && !errors.Is(err, code)) {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+}
+
+func TestOperations(t *testing.T) {
+	f, c, table, ctx := setUp(t, 3, 3)
+	const n = 50
+	for i := range n {
+		if _, err := c.Write(ctx, table, []byte("key"+itoa(i)), []byte("value"+itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	value, version, err := c.Read(ctx, table, []byte("key7"))
+	want(t, err, OK)
+	if string(value) != "value7" || version == 0 {
+		t.Errorf("read %q version %d", value, version)
+	}
+	_, err = c.Write(ctx, table, []byte("key7"), nil, Conditions{Flags: IfVersionNotEqual, Version: version + 1})
+	want(t, err, WrongVersion)
+	newer, err := c.Write(ctx, table, []byte("key7"), []byte{}, Conditions{Flags: IfVersionNotEqual, Version: version})
+	want(t, err, OK)
+	if newer <= version {
+		t.Errorf("version went from %d to %d", version, newer)
+	}
+	seen := map[string]bool{}
+	want(t, c.Enumerate(ctx, table, func(o Object) error {
+		if seen[string(o.Key)] {
+			t.Errorf("%s twice", o.Key)
+		}
+		seen[string(o.Key)] = true
+		return nil
+	}), OK)
+	if len(seen) != n {
+		t.Errorf("enumerated %d of %d", len(seen), n)
+	}
+	deleted, err := c.Delete(ctx, table, []byte("key7"))
+	want(t, err, OK)
+	if deleted != newer {
+		t.Errorf("deleted version %d, want %d", deleted, newer)
+	}
+	_, _, err = c.Read(ctx, table, []byte("key7"))
+	want(t, err, NotFound)
+	info, err := c.Info(ctx)
+	want(t, err, OK)
+	if info.ClusterName != "fake" {
+		t.Errorf("%+v", info)
+	}
+	tables, err := c.ListTables(ctx)
+	want(t, err, OK)
+	if len(tables) != 1 || len(tables[0].Tablets) != 3 {
+		t.Errorf("%+v", tables)
+	}
+	want(t, c.DropTable(ctx, "t"), OK)
+	_, err = c.GetTable(ctx, "t")
+	want(t, err, NotFound)
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.accepted != 4 {
+		t.Errorf("%d connections to a coordinator and 3 servers", f.accepted)
+	}
+}
+
+func TestArgumentsAreChecked(t *testing.T) {
+	_, c, table, ctx := setUp(t, 1, 1)
+	_, _, err := c.Read(ctx, table, nil)
+	want(t, err, InvalidArgument)
+	_, err = c.Write(ctx, table, make([]byte, wire.MaxKeyBytes+1), nil)
+	want(t, err, InvalidArgument)
+	_, err = c.Write(ctx, table, []byte("k"), make([]byte, wire.MaxValueBytes+1))
+	want(t, err, InvalidArgument)
+	_, err = c.Write(ctx, table, make([]byte, wire.MaxKeyBytes), make([]byte, wire.MaxValueBytes))
+	want(t, err, OK)
+	_, err = c.CreateTable(ctx, strings.Repeat("x", 256), 1)
+	want(t, err, InvalidArgument)
+	for _, address := range []string{"", "host", ":1", "a:1,,b:2"} {
+		if _, err := Connect(address); CodeOf(err) != InvalidArgument {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+// TestRepliesInAnyOrder holds the first request until the second was answered, on the same connection.
+func TestRepliesInAnyOrder(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	for _, key := range []string{"first", "second"} {
+		_, err := c.Write(ctx, table, []byte(key), []byte(key))
+		want(t, err, OK)
+	}
+	arrived, answered := make(chan struct{}), make(chan struct{})
+	f.set(func(server int, h wire.Header, body []byte, conn *fakeConn) bool {
+		if server < 0 || h.Opcode != wire.OpRead || !strings.HasSuffix(string(body), "first") {
+			return false
+		}
+		close(arrived)
+		go func() {
+			<-answered
+			f.handle(server, h, body, conn)
+		}()
+		return true
+	})
+	var running sync.WaitGroup
+	running.Go(func() {
+		if value, _, err := c.Read(ctx, table, []byte("first")); err != nil || string(value) != "first" {
+			t.Errorf("%q, %v", value, err)
+		}
+	})
+	<-arrived
+	value, _, err := c.Read(ctx, table, []byte("second"))
+	if err != nil || string(value) != "second" {
+		t.Errorf("%q, %v", value, err)
+	}
+	close(answered)
+	running.Wait()
+}
+
+func TestManyGoroutinesShareConnections(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 2)
+	var running sync.WaitGroup
+	for g := range 16 {
+		running.Go(func() {
+			for i := range 50 {
+				key := fmt.Appendf(nil, "%d/%d", g, i)
+				if _, err := c.Write(ctx, table, key, key); err != nil {
+					t.Error(err)
+					return
+				}
+				if value, _, err := c.Read(ctx, table, key); err != nil || string(value) != string(key) {
+					t.Errorf("%q, %v", value, err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.accepted != 3 {
+		t.Errorf("%d connections", f.accepted)
+	}
+}
+
+// TestAMovedTabletIsFound: the client asks for the map again after UNKNOWN_TABLET.
+func TestAMovedTabletIsFound(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
+	want(t, err, OK)
+	f.mutex.Lock()
+	f.tables[0].Tablets = []wire.Tablet{{StartHash: 0, EndHash: ^uint64(0), ServerID: 2, State: wire.TabletNormal, Locator: f.locator(1)}}
+	f.mutex.Unlock()
+	_, _, err = c.Read(ctx, table, []byte("k"))
+	want(t, err, OK)
+	if n := f.count(wire.OpGetTable); n != 1 {
+		t.Errorf("asked %d times where the tablet is", n)
+	}
+}
+
+func TestRetryIsObeyed(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	left := 3
+	f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {
+		if h.Opcode != wire.OpWrite || left == 0 {
+			return false
+		}
+		left--
+		conn.fail(h, Retry, "later")
+		return true
+	})
+	_, err := c.Write(ctx, table, []byte("k"), nil)
+	want(t, err, OK)
+	if n := f.count(wire.OpWrite); n != 4 {
+		t.Errorf("%d attempts", n)
+	}
+}
+
+// TestALostReply: reads are sent again, writes are not.
+func TestALostReply(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
+	want(t, err, OK)
+	lose := func(op wire.Opcode) {
+		var lost atomic.Bool
+		f.set(func(_ int, h wire.Header, _ []byte, conn *fakeConn) bool {
+			if h.Opcode != op || lost.Swap(true) {
+				return false
+			}
+			_ = conn.Close()
+			return true
+		})
+	}
+	lose(wire.OpRead)
+	_, _, err = c.Read(ctx, table, []byte("k"))
+	want(t, err, OK)
+	lose(wire.OpWrite)
+	before := f.count(wire.OpWrite)
+	_, err = c.Write(ctx, table, []byte("k"), []byte("w"))
+	want(t, err, Indeterminate)
+	if f.count(wire.OpWrite) != before+1 {
+		t.Error("a write whose reply was lost was sent again")
+	}
+	lose(wire.OpDelete)
+	_, err = c.Delete(ctx, table, []byte("k"))
+	want(t, err, Indeterminate)
+	lose(wire.OpEnumerate)
+	want(t, c.Enumerate(ctx, table, func(Object) error { return nil }), OK)
+}
+
+func TestDeadlines(t *testing.T) {
+	f, c, table, _ := setUp(t, 1, 1)
+	f.set(func(server int, _ wire.Header, _ []byte, _ *fakeConn) bool { return server >= 0 }) // silence
+	_, _, err := c.Read(soon(t), table, []byte("k"))
+	want(t, err, DeadlineExceeded)
+	_, err = c.Write(soon(t), table, []byte("k"), nil)
+	want(t, err, Indeterminate)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _, err = c.Read(ctx, table, []byte("k"))
+	want(t, err, Cancelled)
+}
+
+func TestADeadServerIsNamedAtTheDeadline(t *testing.T) {
+	f, c, table, _ := setUp(t, 1, 1)
+	f.mutex.Lock()
+	f.tables[0].Tablets[0].State, f.tables[0].Tablets[0].Locator = wire.TabletUnavailable, ""
+	f.mutex.Unlock()
+	c.tables = map[uint64]*Table{}
+	_, err := c.Write(soon(t), table, []byte("k"), nil)
+	want(t, err, Unavailable)
+	for _, part := range []string{"table 't'", "server 1 is dead"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("no %q in %v", part, err)
+		}
+	}
+}
+
+func TestAnAbsentCoordinator(t *testing.T) {
+	f := startFake(t, 1)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	absent := free.Addr().String()
+	_ = free.Close()
+	_, err = connect(t, absent).Info(soon(t))
+	want(t, err, Unavailable)
+	// The second of the list answers.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err = connect(t, absent+","+f.coordinator.Addr().String()).Info(ctx)
+	want(t, err, OK)
+}
+
+// TestAServerReplacedAtItsAddress: a new incarnation at the same address is not taken for the old one.
+func TestAServerReplacedAtItsAddress(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	f.mutex.Lock()
+	right := f.tables[0].Tablets[0]
+	f.tables[0].Tablets[0].Locator = f.locator(1) // of another server
+	f.mutex.Unlock()
+	c.tables = map[uint64]*Table{}
+	_, err := c.Write(soon(t), table, []byte("k"), nil)
+	want(t, err, Unavailable)
+	f.mutex.Lock()
+	f.tables[0].Tablets[0] = right
+	f.mutex.Unlock()
+	_, err = c.Write(ctx, table, []byte("k"), nil)
+	want(t, err, OK)
+}
+
+func TestNonsenseFromAServer(t *testing.T) {
+	for name, answer := range map[string][]byte{
+		"an endless body": (&wire.Header{Kind: wire.KindReply, BodyLength: wire.MaxBodyBytes + 1}).Encode(nil),
+		"a request":       (&wire.Header{Kind: wire.KindRequest}).Encode(nil),
+		"garbage":         []byte(strings.Repeat("garbage!", 20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, c, table, _ := setUp(t, 1, 1)
+			f.set(func(server int, _ wire.Header, _ []byte, conn *fakeConn) bool {
+				if server >= 0 {
+					_, _ = conn.Write(answer)
+				}
+				return server >= 0
+			})
+			_, err := c.Write(soon(t), table, []byte("k"), nil)
+			want(t, err, Indeterminate)
+		})
+	}
+}
+
+func TestLocators(t *testing.T) {
+	for locator, address := range map[string]string{
+		"tcp:host=a.b.c,port=1": "a.b.c:1", "tcp:host=10.0.0.1,port=65535": "10.0.0.1:65535", "tcp:host=[fe80::1],port=7": "[fe80::1]:7",
+		"tcp:host=a,port=0": "", "tcp:host=a": "", "rdma:host=a,port=1": "", "tcp:port=1": "", "tcp:host=a,port=65536": "",
+	} {
+		got, err := parseLocator(locator)
+		if got != address || (err == nil) != (address != "") {
+			t.Errorf("%s: %q, %v", locator, got, err)
+		}
+	}
+}
+
+func TestClosedClient(t *testing.T) {
+	_, c, table, ctx := setUp(t, 1, 1)
+	c.Close()
+	_, _, err := c.Read(ctx, table, []byte("k"))
+	want(t, err, Cancelled)
+}
+
+func TestCodesHaveTheNamesOfTheProtocol(t *testing.T) {
+	if Crashed.String() != "CRASHED" || IOError.String() != "IO_ERROR" || Code(99).String() != "UNKNOWN_99" {
+		t.Errorf("%s %s %s", Crashed, IOError, Code(99))
+	}
+}

@@ -1,0 +1,292 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+// fakeStore is a coordinator and servers in this process that speak the protocol, with a plain map as
+// the store. A test can take one request over with intercept.
+type fakeStore struct {
+	t           *testing.T
+	coordinator net.Listener
+	servers     []net.Listener
+	running     sync.WaitGroup
+
+	mutex     sync.Mutex
+	closed    bool
+	conns     map[net.Conn]bool
+	accepted  int
+	version   uint64
+	tables    []wire.Table
+	objects   map[string]wire.ReadReply // by table id and key
+	requests  map[wire.Opcode]int
+	intercept func(server int, h wire.Header, body []byte, c *fakeConn) bool // true: taken care of
+}
+
+type fakeConn struct {
+	net.Conn
+	mutex sync.Mutex
+}
+
+func (c *fakeConn) reply(h wire.Header, code Code, body []byte) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	_, _ = c.Write(wire.Message(nil, wire.Header{Kind: wire.KindReply, Opcode: h.Opcode, Status: uint16(code), CallID: h.CallID}, body))
+}
+
+func (c *fakeConn) fail(h wire.Header, code Code, message string) {
+	c.reply(h, code, (&wire.ErrorBody{Message: message, RetryAfterUS: 1000}).Encode(nil))
+}
+
+const coordinatorIndex = -1
+
+func startFake(t *testing.T, servers int) *fakeStore {
+	f := &fakeStore{t: t, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
+	listen := func(index int) net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.running.Go(func() { f.accept(l, index) })
+		return l
+	}
+	f.coordinator = listen(coordinatorIndex)
+	for i := range servers {
+		f.servers = append(f.servers, listen(i))
+	}
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fakeStore) stop() {
+	f.mutex.Lock()
+	f.closed = true
+	for c := range f.conns {
+		_ = c.Close()
+	}
+	f.mutex.Unlock()
+	for _, l := range append(f.servers, f.coordinator) {
+		_ = l.Close()
+	}
+	f.running.Wait()
+}
+
+func (f *fakeStore) accept(l net.Listener, index int) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		f.mutex.Lock()
+		f.accepted++
+		f.conns[conn] = true
+		closed := f.closed
+		f.mutex.Unlock()
+		if closed {
+			_ = conn.Close()
+			return
+		}
+		f.running.Go(func() { f.serve(&fakeConn{Conn: conn}, index) })
+	}
+}
+
+func (f *fakeStore) serve(c *fakeConn, index int) {
+	defer func() { _ = c.Close() }()
+	hello := make([]byte, wire.HelloBytes)
+	var asked wire.Hello
+	if _, err := io.ReadFull(c, hello); err != nil || asked.Decode(hello) != nil {
+		return
+	}
+	id := uint64(index + 1)
+	answer := wire.Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: wire.MaxBodyBytes, ServerID: id}
+	if asked.ServerID != 0 && asked.ServerID != id {
+		answer.Status = uint16(WrongServer)
+	}
+	_, _ = c.Write(answer.Encode(nil))
+	head := make([]byte, wire.HeaderBytes)
+	for {
+		var h wire.Header
+		if _, err := io.ReadFull(c, head); err != nil || h.Decode(head) != nil {
+			return
+		}
+		body := make([]byte, h.BodyLength)
+		if _, err := io.ReadFull(c, body); err != nil {
+			return
+		}
+		f.mutex.Lock()
+		f.requests[h.Opcode]++
+		intercept := f.intercept
+		f.mutex.Unlock()
+		if intercept != nil && intercept(index, h, body, c) {
+			continue
+		}
+		f.handle(index, h, body, c)
+	}
+}
+
+func (f *fakeStore) locator(server int) string {
+	address := f.servers[server].Addr().(*net.TCPAddr)
+	return "tcp:host=127.0.0.1,port=" + itoa(address.Port)
+}
+
+func (f *fakeStore) handle(index int, h wire.Header, body []byte, c *fakeConn) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if index == coordinatorIndex {
+		f.control(h, body, c)
+		return
+	}
+	switch h.Opcode {
+	case wire.OpWrite:
+		var w wire.Write
+		f.decode(w.Decode(body))
+		if !f.owns(index, w.TableID, w.Key, h, c) {
+			return
+		}
+		old := f.objects[f.id(w.TableID, w.Key)]
+		if w.Reject.Flags&wire.RejectIfVersionNotEqual != 0 && old.Version != w.Reject.Version {
+			c.fail(h, WrongVersion, "version differs")
+			return
+		}
+		f.version++
+		f.objects[f.id(w.TableID, w.Key)] = wire.ReadReply{Version: f.version, Value: bytes.Clone(w.Value)}
+		c.reply(h, OK, (&wire.VersionReply{Version: f.version}).Encode(nil))
+	case wire.OpRead, wire.OpDelete:
+		var k wire.Keyed
+		f.decode(k.Decode(body))
+		if !f.owns(index, k.TableID, k.Key, h, c) {
+			return
+		}
+		object, exists := f.objects[f.id(k.TableID, k.Key)]
+		if h.Opcode == wire.OpDelete {
+			delete(f.objects, f.id(k.TableID, k.Key))
+			c.reply(h, OK, (&wire.VersionReply{Version: object.Version}).Encode(nil))
+			return
+		}
+		if !exists {
+			c.fail(h, NotFound, "no such object")
+			return
+		}
+		c.reply(h, OK, object.Encode(nil))
+	case wire.OpEnumerate:
+		f.enumerate(index, h, body, c)
+	default:
+		c.fail(h, Unsupported, "unknown opcode")
+	}
+}
+
+func (f *fakeStore) owns(index int, table uint64, key []byte, h wire.Header, c *fakeConn) bool {
+	hash := wire.KeyHash(table, key)
+	for _, t := range f.tables {
+		for _, a := range t.Tablets {
+			if t.ID == table && a.ServerID == uint64(index+1) && a.StartHash <= hash && hash <= a.EndHash {
+				return true
+			}
+		}
+	}
+	c.fail(h, UnknownTablet, "not here")
+	return false
+}
+
+// enumerate gives pages of two objects.
+func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn) {
+	var e wire.Enumerate
+	f.decode(e.Decode(body))
+	var tablet wire.Tablet
+	for _, t := range f.tables {
+		for _, a := range t.Tablets {
+			if t.ID == e.TableID && a.StartHash <= e.StartHash && e.StartHash <= a.EndHash {
+				tablet = a
+			}
+		}
+	}
+	if tablet.ServerID != uint64(index+1) {
+		c.fail(h, UnknownTablet, "not here")
+		return
+	}
+	var ids []string
+	for id := range f.objects {
+		key := []byte(id[8:])
+		if hash := wire.KeyHash(e.TableID, key); id == f.id(e.TableID, key) && tablet.StartHash <= hash && hash <= tablet.EndHash {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	page := wire.Page{TabletEnd: tablet.EndHash, NextCursor: min(e.Cursor+2, uint64(len(ids)))}
+	page.Done = page.NextCursor == uint64(len(ids))
+	for _, id := range ids[e.Cursor:page.NextCursor] {
+		page.Objects = append(page.Objects, wire.Object{Version: f.objects[id].Version, Key: []byte(id[8:]), Value: f.objects[id].Value})
+	}
+	c.reply(h, OK, page.Encode(nil))
+}
+
+func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
+	switch h.Opcode {
+	case wire.OpGetClusterInfo:
+		c.reply(h, OK, (&wire.ClusterInfo{ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1}).Encode(nil))
+	case wire.OpCreateTable:
+		var r wire.CreateTable
+		f.decode(r.Decode(body))
+		table := wire.Table{ID: uint64(len(f.tables) + 1), Name: r.Name}
+		for i := range uint64(r.Span) {
+			share := ^uint64(0) / uint64(r.Span)
+			tablet := wire.Tablet{StartHash: i * share, EndHash: (i+1)*share - 1, ServerID: i%uint64(len(f.servers)) + 1,
+				State: wire.TabletNormal, Locator: f.locator(int(i) % len(f.servers))}
+			if i == uint64(r.Span)-1 {
+				tablet.EndHash = ^uint64(0)
+			}
+			table.Tablets = append(table.Tablets, tablet)
+		}
+		f.tables = append(f.tables, table)
+		c.reply(h, OK, table.Encode(nil))
+	case wire.OpGetTable:
+		var r wire.GetTable
+		f.decode(r.Decode(body))
+		for _, t := range f.tables {
+			if (r.Name != "" && t.Name == r.Name) || (r.Name == "" && t.ID == r.ID) {
+				c.reply(h, OK, t.Encode(nil))
+				return
+			}
+		}
+		c.fail(h, NotFound, "no such table")
+	case wire.OpListTables:
+		c.reply(h, OK, (&wire.Tables{Tables: f.tables}).Encode(nil))
+	case wire.OpDropTable:
+		var r wire.DropTable
+		f.decode(r.Decode(body))
+		f.tables = slices.DeleteFunc(f.tables, func(t wire.Table) bool { return t.Name == r.Name })
+		c.reply(h, OK, nil)
+	default:
+		c.fail(h, Unsupported, "unknown opcode")
+	}
+}
+
+func (f *fakeStore) id(table uint64, key []byte) string {
+	return string(append([]byte{byte(table), 0, 0, 0, 0, 0, 0, 0}, key...))
+}
+
+func (f *fakeStore) decode(err error) {
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		f.t.Errorf("the client sent what the format does not know: %v", err)
+	}
+}
+
+func (f *fakeStore) set(intercept func(server int, h wire.Header, body []byte, c *fakeConn) bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.intercept = intercept
+}
+
+func (f *fakeStore) count(op wire.Opcode) int {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.requests[op]
+}
