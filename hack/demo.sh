@@ -12,7 +12,7 @@ for program in ramcloudd ramcloud; do
   }
 done
 
-metrics=(ramcloud_log_bytes ramcloud_objects ramcloud_replica_bytes_written_total) # shown at the end
+metrics=(ramcloud_objects ramcloud_log_used_bytes ramcloud_segments_fully_replicated) # shown at the end
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/ramcloud-demo.XXXXXX")
 daemon=
@@ -56,7 +56,9 @@ fail() {
 }
 
 metric() { # PORT NAME: the value of the first sample of a metric
-  curl -sf -m 5 "http://127.0.0.1:$1/metrics" | awk -v name="$2" '$0 ~ "^" name "[{ ]" {print $NF; found=1; exit} END {exit !found}'
+  local page
+  page=$(curl -sf -m 20 "http://127.0.0.1:$1/metrics") || return 1
+  awk -v name="$2" 'index($0, name " ") == 1 || index($0, name "{") == 1 {print $NF; found=1; exit} END {exit !found}' <<<"$page"
 }
 
 port=$(free_port)
