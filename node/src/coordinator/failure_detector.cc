@@ -4,6 +4,7 @@
 
 #include "base/logging.h"
 #include "base/text.h"
+#include "runtime/when_all.h"
 
 namespace ramcloud {
 namespace {
@@ -70,7 +71,8 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
   const auto spread = static_cast<uint64_t>(options_.interval.count());
   co_await reactor_.sleep(Duration(static_cast<int64_t>(reactor_.random().below(spread))));
   while (state_.up_server(server_id) != nullptr) {
-    const Outcome outcome = co_await probe(server_id);
+    const Outcome outcome = co_await (suspicion.failed == 0 ? probe(server_id)
+                                                            : probe_again(server_id));
     if (state_.up_server(server_id) == nullptr) break;
     if (outcome == Outcome::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
       suspicion.clear(epoch_, reactor_.now());
@@ -87,6 +89,20 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
     co_await reactor_.sleep(options_.interval);
   }
   state_.servers.at(server_id).probing = false;
+}
+
+/// Several at once, one answer is enough: on a network that loses messages three single probes in a
+/// row go unanswered often enough to condemn a healthy server now and then.
+Task<FailureDetector::Outcome> FailureDetector::probe_again(uint64_t server_id) {
+  std::vector<Task<Outcome>> probes;
+  for (uint32_t i = 0; i < options_.probes_of_suspect; ++i) probes.push_back(probe(server_id));
+  const std::vector<Outcome> outcomes = co_await when_all(std::move(probes));
+  Outcome best = Outcome::kSilent;
+  for (const Outcome outcome : outcomes) {
+    if (outcome == Outcome::kAnswered) co_return outcome;
+    if (outcome == Outcome::kRefused) best = outcome;
+  }
+  co_return best;
 }
 
 Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {

@@ -21,6 +21,7 @@ class FailureDetector {
     Duration interval = 500ms;         // between the probes of one server
     Duration timeout = 1s;             // of one probe
     uint32_t failures = 3;             // in a row, before a verdict
+    uint32_t probes_of_suspect = 3;    // sent at the same time to one that failed before
     Duration silence = 3s;             // without any answer, unless connections are refused
     Duration lateness = 200ms;         // of our own timers: verdicts are discarded
     Duration condemn_window = 5s;      // at most max(1, 10 %) of the servers in this time
@@ -36,6 +37,7 @@ class FailureDetector {
   enum class Outcome : uint8_t { kAnswered, kRefused, kSilent };
   Task<void> watch(uint64_t server_id);
   Task<Outcome> probe(uint64_t server_id);
+  Task<Outcome> probe_again(uint64_t server_id);
   void note_stats(uint64_t server_id, const wire::ServerStats& stats);
   void set_suspected(uint64_t server_id, bool suspected);
   std::string verdict(const Suspicion& suspicion) const;

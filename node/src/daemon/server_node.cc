@@ -13,6 +13,7 @@
 #include "master/held_replies.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
+#include "store/invariants.h"
 #include "store/object_store.h"
 
 namespace ramcloud::daemon {
@@ -323,5 +324,11 @@ ServiceRegistry& ServerNode::registry() { return impl_->registry; }
 bool ServerNode::ready() const { return impl_->enlisted; }
 uint64_t ServerNode::server_id() const { return impl_->server_id; }
 wire::ServerStats ServerNode::stats() const { return impl_->published_stats(); }
+
+std::string ServerNode::check_invariants() const {
+  if (!impl_->master) return {};
+  const auto broken = store::Invariants(impl_->master->store).check();
+  return broken.empty() ? std::string() : broken.front();
+}
 
 }  // namespace ramcloud::daemon

@@ -49,6 +49,8 @@ Hello answer_hello(const Hello& asked, const Uuid& own_cluster_uuid, uint64_t ow
   StatusCode status = StatusCode::kOk;
   if (version < std::max(asked.version_min, kVersionMin) || asked.flags != 0) {
     status = StatusCode::kUnsupported;
+  } else if (own_cluster_uuid == Uuid{} && uuid_of(asked) != Uuid{}) {
+    status = StatusCode::kUnavailable;  // just started: it does not know its cluster yet
   } else if (!wanted(uuid_of(asked), own_cluster_uuid)) {
     status = StatusCode::kWrongCluster;
   } else if (!wanted(asked.server_id, own_server_id)) {
@@ -71,6 +73,8 @@ Status check_answer(const Hello& asked, const Hello& answer) {
       return {StatusCode::kUnsupported,
               fmt::format("peer speaks protocol versions {} to {}, we {} to {}", answer.version_min,
                           answer.version_max, asked.version_min, asked.version_max)};
+    case StatusCode::kUnavailable:
+      return {StatusCode::kUnavailable, "peer is starting and does not know its cluster yet"};
     case StatusCode::kWrongCluster:
       return {StatusCode::kWrongCluster,
               fmt::format("peer belongs to cluster {}, not {}", format_uuid(uuid_of(answer)),

@@ -29,6 +29,11 @@ TEST(Hello, RefusesAnotherClusterOrServer) {
   EXPECT_EQ(answered(make_hello({}, 8), 0), StatusCode::kWrongServer);
 }
 
+TEST(Hello, OneThatDoesNotKnowItsClusterYetIsUnavailableNotWrong) {
+  const Hello asked = make_hello(kOurs, 0);
+  EXPECT_EQ(check_answer(asked, answer_hello(asked, {}, 0)), StatusCode::kUnavailable);
+}
+
 TEST(Hello, PicksTheHighestCommonVersionOrRefuses) {
   Hello newer = make_hello({}, 0);
   newer.version_max = kVersionMax + 5;

@@ -38,9 +38,11 @@ const (
 )
 
 // RAMCloudClusterSpec is what the user wants. (The rules ask for has(servers) only because the schema's
-// default for spec is checked before the defaults inside it are filled in.)
+// default for spec is checked before the defaults inside it are filled in. Fewer servers than
+// replicationFactor needs are refused when a cluster is made and when replicationFactor is raised;
+// scaling below it is a transition, answered by the condition ScaleBlocked.)
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.servers) || self.servers.replicas >= self.replicationFactor + 1",fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is %d and spec.replicationFactor is %d: every segment needs %d replicas on other servers than its own; accepted: servers.replicas >= %d'.format([self.servers.replicas, self.replicationFactor, self.replicationFactor, self.replicationFactor + 1])"
+// +kubebuilder:validation:XValidation:rule="!has(self.servers) || self.servers.replicas >= self.replicationFactor + 1 || (oldSelf.hasValue() && oldSelf.value().replicationFactor == self.replicationFactor)",optionalOldSelf=true,fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is %d and spec.replicationFactor is %d: every segment needs %d replicas on other servers than its own; accepted: servers.replicas >= %d'.format([self.servers.replicas, self.replicationFactor, self.replicationFactor, self.replicationFactor + 1])"
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || !has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is %s: a server keeps replicas of about replicationFactor (%d) times servers.memory.log (%s) and as much again as room to place them; accepted: at least %d bytes, or leave it out'.format([self.servers.backupStorage.size, self.replicationFactor, self.servers.memory.log, 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()])"
 type RAMCloudClusterSpec struct {
 	// The coordinator: it knows the servers and tables, and is not on the path of reads and writes.

@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -125,6 +126,22 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+func TestTheSampleIsAccepted(t *testing.T) {
+	c := newClient(t)
+	text, err := os.ReadFile("../../../manifests/samples/cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(text, &sample.Object); err != nil {
+		t.Fatal(err)
+	}
+	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict) // an unknown field is an error
+	if err := strict.Create(context.Background(), sample, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestScaleSubresource(t *testing.T) {
 	ctx, c := context.Background(), newClient(t)
 	cluster, err := create(t, c, "scaled", "servers: {replicas: 4}")
@@ -152,14 +169,21 @@ func TestScaleSubresource(t *testing.T) {
 	if *cluster.Spec.Servers.Replicas != 6 {
 		t.Errorf("scaled to %d", *cluster.Spec.Servers.Replicas)
 	}
-	// What can never work is refused at the scale subresource too.
+	// Scaling below what the replication factor needs is accepted, and answered by ScaleBlocked …
 	if err := c.SubResource("scale").Get(ctx, cluster, scale); err != nil {
 		t.Fatal(err)
 	}
 	scale.Spec.Replicas = 2
-	err = c.SubResource("scale").Update(ctx, cluster, client.WithSubResourceBody(scale))
-	if err == nil || !strings.Contains(err.Error(), "accepted: servers.replicas >= 3") {
+	if err := c.SubResource("scale").Update(ctx, cluster, client.WithSubResourceBody(scale)); err != nil {
 		t.Errorf("scaling below the replication factor: %v", err)
+	}
+	// … but asking for more replicas than there are servers for is not.
+	if err := c.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.ReplicationFactor = 3
+	if err := c.Update(ctx, cluster); err == nil || !strings.Contains(err.Error(), "accepted: servers.replicas >= 4") {
+		t.Errorf("raising the replication factor: %v", err)
 	}
 }
 

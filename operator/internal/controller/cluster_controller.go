@@ -30,6 +30,7 @@ import (
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
+	"ramcloud.dev/operator/internal/status"
 )
 
 // ClusterReconciler reconciles RAMCloudClusters.
@@ -149,7 +150,11 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err := errors.Join(actErr, reportErr); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: decision.Again}, nil
+	again := decision.Again
+	if look := status.LookAgain(o.picture, input.Now); look > 0 && (again == 0 || look < again) {
+		again = look
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // act carries the decision out. One member's trouble does not keep the others from going on.

@@ -74,7 +74,8 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{t: t, ctx: ctx, client: direct, coordinator: fake}
 	namespace := fmt.Sprintf("test-%d", names.Add(1))
-	check(t, direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	check(t, direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}))
 	w.key = client.ObjectKey{Namespace: namespace, Name: "demo"}
 
 	operatorConfig := envtest.Need(t)

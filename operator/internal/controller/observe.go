@@ -101,7 +101,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		out.Servers = append(out.Servers, m)
 	}
 	out.Foreign = map[int32]string{}
-	for _, index := range append([]int32{plan.Coordinator}, plan.Servers(out.Wanted, existing)...) {
+	for _, index := range append([]int32{plan.Coordinator}, plan.Servers(out.Wanted, out.ReplicationFactor, existing)...) {
 		name := memberOf(o, index).name
 		if o.pods[name] != nil {
 			continue

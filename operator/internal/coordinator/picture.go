@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -21,6 +22,10 @@ type Picture struct {
 	Status  *adminpb.ClusterStatus
 	Servers map[uint64]*adminpb.Server
 	Tables  map[string]*adminpb.Table
+
+	// UnderReplicatedSince is when segments began to lack replicas, without a report of none since; zero:
+	// none lacks any. A segment that was just opened does for a moment.
+	UnderReplicatedSince time.Time
 }
 
 // ServerByName is the newest incarnation of the server with this name, the live one first; nil if the
@@ -98,18 +103,26 @@ type draft struct {
 	servers  map[uint64]*adminpb.Server
 	tables   map[string]*adminpb.Table
 	complete bool
+
+	underReplicatedSince time.Time
 }
 
 func newDraft() *draft {
 	return &draft{servers: map[uint64]*adminpb.Server{}, tables: map[string]*adminpb.Table{}}
 }
 
-// add takes one event of the stream in.
-func (d *draft) add(event *adminpb.WatchEvent) change {
+// add takes one event of the stream in, at time now.
+func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 	switch e := event.Event.(type) {
 	case *adminpb.WatchEvent_Status:
 		how := compare(d.status, e.Status, statusWithoutFigures)
 		d.status = e.Status
+		switch {
+		case e.Status.GetReplication().GetSegmentsUnderReplicated() == 0:
+			d.underReplicatedSince = time.Time{}
+		case d.underReplicatedSince.IsZero():
+			d.underReplicatedSince = now
+		}
 		return how
 	case *adminpb.WatchEvent_Server:
 		how := compare(d.servers[e.Server.GetId()], e.Server, serverWithoutFigures)
@@ -134,7 +147,8 @@ func (d *draft) add(event *adminpb.WatchEvent) change {
 }
 
 func (d *draft) picture() *Picture {
-	return &Picture{Connected: true, Status: d.status, Servers: maps.Clone(d.servers), Tables: maps.Clone(d.tables)}
+	return &Picture{Connected: true, Status: d.status, Servers: maps.Clone(d.servers), Tables: maps.Clone(d.tables),
+		UnderReplicatedSince: d.underReplicatedSince}
 }
 
 func compare[M proto.Message](before, after M, essence func(M) M) change {
@@ -147,12 +161,11 @@ func compare[M proto.Message](before, after M, essence func(M) M) change {
 	return changeFigures
 }
 
+// statusWithoutFigures leaves out what comes and goes with load: a segment lacks replicas for a moment
+// whenever one is opened, and the coordinator's health in words says so.
 func statusWithoutFigures(s *adminpb.ClusterStatus) *adminpb.ClusterStatus {
 	c := proto.CloneOf(s)
-	c.Revision, c.Objects, c.LogBytesUsed = 0, 0, 0
-	if r := c.Replication; r != nil {
-		r.Segments, r.SegmentsFullyReplicated, r.UnreplicatedBytes = 0, 0, 0
-	}
+	c.Revision, c.Objects, c.LogBytesUsed, c.Replication, c.Health, c.Reasons = 0, 0, 0, nil, "", nil
 	return c
 }
 

@@ -232,7 +232,7 @@ func (w *Watchers) takeIn(ctx context.Context, cluster types.NamespacedName, sel
 			}
 			return received.complete, err
 		case event := <-events:
-			switch how := received.add(event); {
+			switch how := received.add(event, time.Now()); {
 			case !received.complete:
 			case how == changeState:
 				stale = false

@@ -151,3 +151,23 @@ func TestServerByNamePrefersTheLiveThenTheNewest(t *testing.T) {
 		t.Errorf("%d crashed", p.Crashed())
 	}
 }
+
+func TestUnderReplicationIsTimed(t *testing.T) {
+	d, start := newDraft(), time.Unix(1000, 0)
+	add := func(lacking uint64, at time.Duration) change {
+		return d.add(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: &adminpb.ClusterStatus{
+			ServersUp: 3, Health: "DEGRADED", Replication: &adminpb.ReplicationSummary{SegmentsUnderReplicated: lacking}}}}, start.Add(at))
+	}
+	add(0, 0)
+	if how := add(1, time.Second); how != changeFigures {
+		t.Errorf("a segment that was opened is change %d, want a figure", how)
+	}
+	add(2, 5*time.Second)
+	if got := d.picture().UnderReplicatedSince; !got.Equal(start.Add(time.Second)) {
+		t.Errorf("since %s", got)
+	}
+	add(0, 6*time.Second)
+	if got := d.picture().UnderReplicatedSince; !got.IsZero() {
+		t.Errorf("still since %s", got)
+	}
+}

@@ -46,6 +46,9 @@ func run(m *testing.M) int {
 	config, err := environment.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)
+		if err := environment.Stop(); err != nil { // it may have come half way, for example refuse the CRDs
+			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+		}
 		return 1
 	}
 	defer func() {

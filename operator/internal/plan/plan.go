@@ -96,9 +96,14 @@ func Decide(o Observed) Decision {
 	existing := slices.Clone(o.Servers)
 	slices.SortFunc(existing, func(a, b Member) int { return cmp.Compare(a.Index, b.Index) })
 
-	d.Servers = wantedServers(o.Wanted, existing)
+	needed := o.ReplicationFactor + 1 // a server keeps no replicas of its own log
+	d.Servers = wantedServers(max(o.Wanted, needed), existing)
 	if surplus := len(existing) - int(o.Wanted); surplus > 0 {
 		d.Blocked = blocked(o, existing, surplus)
+	}
+	if o.Wanted < needed {
+		d.Blocked = join(d.Blocked, fmt.Sprintf("spec.servers.replicas is %d and replicationFactor %d needs %d servers, "+
+			"since a server keeps no replicas of its own log; accepted: %d or more", o.Wanted, o.ReplicationFactor, needed, needed))
 	}
 
 	o.Coordinator.Index = Coordinator
@@ -115,12 +120,12 @@ func Decide(o Observed) Decision {
 }
 
 // Servers are the indices of the servers that shall exist, given those that do.
-func Servers(wanted int32, existing []int32) []int32 {
+func Servers(wanted, replicationFactor int32, existing []int32) []int32 {
 	members := make([]Member, len(existing))
 	for i, index := range existing {
 		members[i].Index = index
 	}
-	return wantedServers(wanted, members)
+	return wantedServers(max(wanted, replicationFactor+1), members)
 }
 
 // wantedServers keeps all that exist and fills up with the lowest free indices.
@@ -201,6 +206,13 @@ func blocked(o Observed, existing []Member, surplus int) string {
 	return fmt.Sprintf("spec.servers.replicas is %d and %d servers exist: taking away %d would lose %s and the "+
 		"replicas on %d volumes, since moving them (%d replicas of each segment) is not supported yet; "+
 		"accepted: %d or more", o.Wanted, len(existing), surplus, what, surplus, o.ReplicationFactor, len(existing))
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
 }
 
 func name(index int32) string {

@@ -50,12 +50,16 @@ func TestDecide(t *testing.T) {
 			Observed{Wanted: 1, ReplicationFactor: 2, Coordinator: well, Servers: servers(running(), running(), running())},
 			Decision{Servers: []int32{0, 1, 2}, Blocked: "spec.servers.replicas is 1 and 3 servers exist: taking away 2 would " +
 				"lose 4 tablets and the replicas on 2 volumes, since moving them (2 replicas of each segment) is not " +
-				"supported yet; accepted: 3 or more"}},
+				"supported yet; accepted: 3 or more; spec.servers.replicas is 1 and replicationFactor 2 needs 3 servers, since a " +
+				"server keeps no replicas of its own log; accepted: 3 or more"}},
+		{"fewer servers than the replicas need are not even begun with", Observed{Wanted: 1, ReplicationFactor: 1, Coordinator: well},
+			Decision{Servers: []int32{0, 1}, Create: []int32{0, 1}, Blocked: "spec.servers.replicas is 1 and replicationFactor 1 " +
+				"needs 2 servers, since a server keeps no replicas of its own log; accepted: 2 or more"}},
 		{"a blocked scale-in does not stop the repair of pods",
-			Observed{Wanted: 1, ReplicationFactor: 1, Coordinator: well, Servers: []Member{{Index: 0}, {Index: 1, Pod: running()}}},
+			Observed{Wanted: 1, Coordinator: well, Servers: []Member{{Index: 0}, {Index: 1, Pod: running()}}},
 			Decision{Servers: []int32{0, 1}, Create: []int32{0}, Blocked: "spec.servers.replicas is 1 and 2 servers exist: taking " +
 				"away 1 would lose tablets (how many is not known while the coordinator does not answer) and the replicas " +
-				"on 1 volumes, since moving them (1 replicas of each segment) is not supported yet; accepted: 2 or more"}},
+				"on 1 volumes, since moving them (0 replicas of each segment) is not supported yet; accepted: 2 or more"}},
 		{"a lost pod is created again at once", Observed{Wanted: 2, Coordinator: well, Servers: servers(Pod{}, running())},
 			Decision{Servers: []int32{0, 1}, Create: []int32{0}}},
 		{"a pod that is going is waited for",
@@ -126,13 +130,14 @@ func (w *world) check(d Decision) {
 			w.t.Fatalf("server %d exists and is planned away: %v", index, d.Servers)
 		}
 	}
-	if want := max(int(w.o.Wanted), len(w.seen)); len(d.Servers) != want {
+	needed := int(w.o.ReplicationFactor) + 1
+	if want := max(int(w.o.Wanted), len(w.seen), needed); len(d.Servers) != want {
 		w.t.Fatalf("%d servers planned, want %d", len(d.Servers), want)
 	}
-	if (d.Blocked != "") != (int(w.o.Wanted) < len(w.seen)) {
+	if (d.Blocked != "") != (int(w.o.Wanted) < max(len(w.seen), needed)) {
 		w.t.Fatalf("wanted %d, existing %d, blocked %q", w.o.Wanted, len(w.seen), d.Blocked)
 	}
-	if d.Blocked != "" && !strings.Contains(d.Blocked, fmt.Sprintf("accepted: %d or more", len(w.seen))) {
+	if d.Blocked != "" && !strings.Contains(d.Blocked, fmt.Sprintf("accepted: %d or more", max(len(w.seen), needed))) {
 		w.t.Fatalf("no arithmetic in %q", d.Blocked)
 	}
 	for _, index := range d.Create {

@@ -47,7 +47,8 @@ func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
 	if spec.Servers.Memory.HashTableFraction != nil {
 		fractionMilli = spec.Servers.Memory.HashTableFraction.MilliValue()
 	}
-	s.HashTable = max(s.Log/1000*fractionMilli, mib) / mib * mib
+	// In two parts, so that neither a large log overflows nor a remainder is lost.
+	s.HashTable = max(roundUp(s.Log/1000*fractionMilli+s.Log%1000*fractionMilli/1000, mib), mib)
 	s.Memory = roundUp(s.Log+s.HashTable+s.Log/logOverheadDivisor+serverOverheadBytes, mib)
 	s.Backup = 2 * int64(ReplicationFactor(cluster)) * s.Log
 	s.Volume = s.Backup + volumeSlackBytes

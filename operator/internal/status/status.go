@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -152,7 +153,7 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string,
 		return true, ramcloudv1.ReasonTabletsUnavailable, unavailable(in.Picture)
 	case len(in.Decision.Failing) > 0:
 		return true, ramcloudv1.ReasonPodsFailing, strings.Join(in.Decision.Failing, "; ")
-	case out.Data.Replication.UnderReplicated > 0:
+	case replicasLack(in.Picture, in.Now.Time):
 		return true, ramcloudv1.ReasonUnderReplicated, fmt.Sprintf(
 			"%d of %d segments have fewer replicas than replicationFactor %d",
 			out.Data.Replication.UnderReplicated, out.Data.Replication.Segments, specs.ReplicationFactor(in.Cluster))
@@ -160,6 +161,22 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string,
 		return true, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
 	}
 	return false, ramcloudv1.ReasonAsExpected, "nothing is broken that the operator knows of"
+}
+
+// UnderReplicatedGrace is how long segments may lack replicas before that is called a trouble: every
+// segment that is opened does for a moment.
+const UnderReplicatedGrace = 30 * time.Second
+
+func replicasLack(p *coordinator.Picture, now time.Time) bool {
+	return p.Connected && !p.UnderReplicatedSince.IsZero() && now.Sub(p.UnderReplicatedSince) >= UnderReplicatedGrace
+}
+
+// LookAgain is when the status may change although nothing new is heard; 0: never.
+func LookAgain(p *coordinator.Picture, now time.Time) time.Duration {
+	if !p.Connected || p.UnderReplicatedSince.IsZero() || replicasLack(p, now) {
+		return 0
+	}
+	return p.UnderReplicatedSince.Add(UnderReplicatedGrace).Sub(now)
 }
 
 // wasReady: the coordinator has answered before, so its silence is not the wait for a start.

@@ -13,7 +13,9 @@ import (
 // with apply.
 //
 // RAMCloudClusterSpec is what the user wants. (The rules ask for has(servers) only because the schema's
-// default for spec is checked before the defaults inside it are filled in.)
+// default for spec is checked before the defaults inside it are filled in. Fewer servers than
+// replicationFactor needs are refused when a cluster is made and when replicationFactor is raised;
+// scaling below it is a transition, answered by the condition ScaleBlocked.)
 type RAMCloudClusterSpecApplyConfiguration struct {
 	// The coordinator: it knows the servers and tables, and is not on the path of reads and writes.
 	Coordinator *CoordinatorSpecApplyConfiguration `json:"coordinator,omitempty"`

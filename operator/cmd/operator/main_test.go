@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFlags(t *testing.T) {
+	none := func(string) string { return "" }
+	for _, test := range []struct {
+		args []string
+		env  func(string) string
+		want string // part of the error, empty: accepted
+	}{
+		{[]string{"--node-image=a:1"}, none, ""},
+		{nil, func(name string) string { return map[string]string{"RAMCLOUD_NODE_IMAGE": "a:1"}[name] }, ""},
+		{[]string{"--version"}, none, ""},
+		{nil, none, "--node-image is empty; accepted"},
+		{[]string{"--node-image=a:1", "--workers=0"}, none, "--workers is 0; accepted: 1 to 64"},
+		{[]string{"--node-image=a:1", "extra"}, none, `unexpected argument "extra"`},
+		{[]string{"--unknown"}, none, "unknown"},
+	} {
+		_, _, err := parse("test", test.args, test.env)
+		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%v: %v, want %q", test.args, err, test.want)
+		}
+	}
+}
