@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell unit asan tsan go processes
+#   shell unit asan tsan fuzz go processes
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -67,15 +67,16 @@ processes() {
 }
 
 stages=("$@")
-[ $# -gt 0 ] || stages=(shell unit go asan tsan processes)
+[ $# -gt 0 ] || stages=(shell unit go asan tsan fuzz processes)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
     unit) run_stage unit cpp dev || true ;;
     asan | tsan) run_stage "$stage" cpp "$stage" || true ;;
+    fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
     processes) run_stage processes processes || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, unit, asan, tsan, go and processes" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, unit, asan, tsan, fuzz, go and processes" ;;
   esac
 done
 finish_stages
