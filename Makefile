@@ -28,6 +28,10 @@ test: deps-build ## Run every test that needs no cluster; STAGES="unit go" runs 
 lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
 	@hack/lint.sh
 
+.PHONY: fuzz
+fuzz: deps-build ## Fuzz whatever reads bytes from outside, FUZZ_SECONDS=20 for each fuzzer
+	@hack/fuzz.sh
+
 .PHONY: bench
 bench: build ## Run the comparison set of benchmarks
 	@hack/bench.sh

@@ -1,0 +1,70 @@
+// What comes over a connection: hellos, headers, and each control message (chosen by the first byte).
+// What decodes must encode again to what decodes the same way.
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "wire/codec.h"
+#include "wire/control_messages.h"
+#include "wire/hello.h"
+
+using namespace ramcloud;
+using namespace ramcloud::wire;
+
+namespace {
+
+template <typename T>
+void check(std::string_view in) {
+  T message;
+  if (!decode(in, message)) return;
+  const std::string again = encode(message);
+  T same;
+  // Not the input's bytes: a bool may come as any byte.
+  if (again.size() != in.size() || !decode(again, same) || encode(same) != again) std::abort();
+}
+
+using Check = void (*)(std::string_view);
+constexpr Check kChecks[] = {
+    check<Empty>,           check<ClusterInfo>,           check<TabletInfo>,
+    check<TableInfo>,       check<CreateTableRequest>,    check<DropTableRequest>,
+    check<GetTableRequest>, check<ListTablesReply>,       check<ServerListEntry>,
+    check<ServerList>,      check<EnlistRequest>,         check<EnlistReply>,
+    check<TakeTabletRequest>, check<DropTabletRequest>,   check<GetServerStatsRequest>,
+    check<ServerStats>};
+
+void check_hello(std::string_view in) {
+  Hello hello;
+  if (in.size() < sizeof hello) return;
+  std::memcpy(&hello, in.data(), sizeof hello);
+  if (!is_hello(hello)) return;
+  std::array<uint8_t, 16> uuid{};
+  uuid[0] = 1;
+  const Hello answer = answer_hello(hello, uuid, 7);
+  if (!is_hello(answer)) std::abort();
+  (void)check_answer(make_hello(uuid, 7), hello);
+  // Who accepts must be taken for accepting, and who refuses for refusing.
+  if (answer.status == 0 && !check_answer(hello, answer).ok()) std::abort();
+  if (answer.status != 0 && check_answer(hello, answer).ok()) std::abort();
+}
+
+void check_header(std::string_view in) {
+  MessageHeader header;
+  if (in.size() < sizeof header) return;
+  std::memcpy(&header, in.data(), sizeof header);
+  for (const Kind kind : {Kind::kRequest, Kind::kReply}) {
+    if (is_valid_header(header, kind) && header.body_length > kMaxBodyBytes) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view in(reinterpret_cast<const char*>(data) + 1, size - 1);
+  kChecks[data[0] % std::size(kChecks)](in);
+  check_hello(in);
+  check_header(in);
+  return 0;
+}

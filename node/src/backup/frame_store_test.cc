@@ -1,0 +1,161 @@
+#include "backup/frame_store.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/checksum.h"
+#include "runtime/sim/sim_scheduler.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr wire::Uuid kCluster{1, 2, 3};
+constexpr wire::Uuid kOther{9};
+
+class FrameStoreTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<FrameStore>> open(uint64_t frames = 2) {
+    return FrameStore::open(node_.disk(), "/d", frames * log::kSegmentBytes);
+  }
+  std::unique_ptr<FrameStore> must_open(uint64_t frames = 2) {
+    auto store = open(frames);
+    EXPECT_TRUE(store.has_value()) << store.error().to_string();
+    return store ? std::move(*store) : nullptr;
+  }
+  /// A volume of the cluster with one open replica in frame 0.
+  void make_volume() {
+    const auto store = must_open();
+    ASSERT_TRUE(store->adopt(kCluster, 5, 1, 2).ok());
+    ASSERT_EQ(store->allocate().value(), 0u);
+    FrameContent content;
+    content.state = FrameState::kOpen;
+    content.master_id = 7;
+    content.segment_id = 1;
+    content.capacity = log::kSegmentBytes;
+    ASSERT_TRUE(store->describe(0, content).ok());
+  }
+  void poke(uint64_t offset, ByteView bytes) {
+    auto file = node_.disk().open("/d/frames", frames_file_bytes(2));
+    ASSERT_TRUE(file.has_value());
+    ASSERT_TRUE((*file)->write(offset, bytes).ok());
+  }
+  template <typename Slot>
+  Slot peek(uint64_t offset) {
+    Slot slot{};
+    auto file = node_.disk().open("/d/frames", frames_file_bytes(2));
+    EXPECT_TRUE(file.has_value());
+    EXPECT_TRUE((*file)->read(offset, &slot, sizeof slot).ok());
+    return slot;
+  }
+  SimScheduler scheduler_{1};
+  SimNode& node_ = scheduler_.add_node("b");
+};
+
+TEST_F(FrameStoreTest, GoldenSlots) {
+  // Offsets and sums of format version 1. A change here means a new format version.
+  make_volume();
+  const auto superblock = peek<SuperblockSlot>(0);
+  const ByteView bytes = bytes_of(superblock);
+  EXPECT_EQ(bytes.substr(0, 8), "RCFRAMES");
+  EXPECT_EQ(load<uint16_t>(bytes.data() + 8), 1);
+  EXPECT_EQ(load<uint32_t>(bytes.data() + 12), 8u << 20);
+  EXPECT_EQ(load<uint64_t>(bytes.data() + 16), 1u) << "sequence";
+  EXPECT_EQ(bytes[24], 1) << "cluster";
+  EXPECT_EQ(load<uint64_t>(bytes.data() + 40), 5u) << "server";
+  EXPECT_EQ(load<uint64_t>(bytes.data() + 48), 1u) << "list term";
+  EXPECT_EQ(load<uint64_t>(bytes.data() + 56), 2u) << "list version";
+  EXPECT_EQ(load<uint32_t>(bytes.data() + 64), 2u) << "frames";
+  EXPECT_EQ(load<uint32_t>(bytes.data() + 508), 0xbc498e34u);
+  const auto frame = peek<FrameSlot>(8192);
+  const ByteView slot = bytes_of(frame);
+  EXPECT_EQ(slot.substr(0, 8), "RCREPLIC");
+  EXPECT_EQ(load<uint16_t>(slot.data() + 8), 1);
+  EXPECT_EQ(slot[10], 2) << "open";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 16), 1u) << "sequence";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 40), 5u) << "backup";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 48), 7u) << "master";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 56), 1u) << "segment";
+  EXPECT_EQ(load<uint32_t>(slot.data() + 64), 8u << 20) << "capacity";
+  EXPECT_EQ(load<uint32_t>(slot.data() + 508), 0x8f5f2ed7u);
+}
+
+TEST_F(FrameStoreTest, AVolumeOfAnotherClusterIsRefusedAndNotChanged) {
+  make_volume();
+  {
+    const auto store = must_open();
+    EXPECT_EQ(store->former_server_id(), 5u);
+    const Status status = store->adopt(kOther, 6, 1, 1);
+    EXPECT_EQ(status.code(), StatusCode::kWrongCluster);
+    EXPECT_NE(status.message().find("/d/frames"), std::string::npos) << status.message();
+  }
+  const auto store = must_open();
+  EXPECT_EQ(store->cluster_uuid(), kCluster);
+  EXPECT_EQ(store->former_server_id(), 5u);
+}
+
+TEST_F(FrameStoreTest, OneDamagedSuperblockIsSurvivedTwoAreNot) {
+  make_volume();
+  ASSERT_TRUE(must_open()->adopt(kCluster, 8, 3, 4).ok());  // in the second slot
+  poke(kSuperblockSlotStride + 100, "x");
+  EXPECT_EQ(must_open()->former_server_id(), 5u) << "the slot that is left";
+  poke(100, "x");
+  const auto refused = open();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kCorrupt);
+  EXPECT_NE(refused.error().message().find("/d/frames"), std::string::npos);
+}
+
+TEST_F(FrameStoreTest, ANewerFormatIsRefused) {
+  make_volume();
+  auto slot = peek<SuperblockSlot>(0);
+  seal(slot);
+  slot.format_version = kFrameFormatVersion + 1;
+  slot.crc = crc32c(bytes_of(slot).substr(0, kSlotBytes - 4));
+  poke(0, bytes_of(slot));
+  const auto refused = open();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kUnsupported);
+}
+
+TEST_F(FrameStoreTest, AVolumeThatEndsTooEarlyIsRefused) {
+  make_volume();
+  auto slot = peek<SuperblockSlot>(0);
+  slot.frame_count = 1000;
+  seal(slot);
+  poke(0, bytes_of(slot));
+  const auto refused = open();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kCorrupt);
+}
+
+TEST_F(FrameStoreTest, ReplicasAndDamagedMetadataAreQuarantined) {
+  make_volume();
+  poke(frame_metadata_offset(1), "x");
+  const auto store = must_open(3);
+  EXPECT_EQ(store->frames_total(), 3u);
+  EXPECT_EQ(store->frames_quarantined(), 2u);
+  EXPECT_EQ(store->allocate().value(), 2u);
+  const auto full = store->allocate();
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code(), StatusCode::kNoSpace);
+}
+
+TEST_F(FrameStoreTest, AVolumeHasOneUserAtATime) {
+  const auto store = must_open();
+  const auto second = open();
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(FrameStoreTest, AFullDiskLeavesTheFrameFree) {
+  const auto store = must_open();
+  node_.disk().fail_with({StatusCode::kNoSpace, "full"});
+  EXPECT_EQ(store->allocate().error().code(), StatusCode::kNoSpace);
+  EXPECT_EQ(store->frames_free(), 2u);
+  node_.disk().fail_with({});
+  EXPECT_EQ(store->allocate().value(), 0u);
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,198 @@
+// What a backup refuses, and what of its replicas a power cut leaves.
+#include "backup/replica_service.h"
+
+#include <gtest/gtest.h>
+
+#include "backup/replica_reader.h"
+#include "runtime/sim/sim_scheduler.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr wire::Uuid kCluster{1, 2, 3};
+constexpr uint64_t kMaster = 7;
+constexpr uint64_t kCrashed = 8;
+
+class Replies final : public Transport {
+ public:
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  void set_identity(const PeerIdentity&) override {}
+  void reply(const ReplyHandle&, StatusCode code, std::span<const Slice> body) override {
+    ++count;
+    status = code;
+    bytes.clear();
+    for (const Slice& slice : body) {
+      bytes.append(static_cast<const char*>(slice.data), slice.size);
+    }
+  }
+  uint32_t held() const {
+    return bytes.size() == sizeof(wire::ReplicaReply)
+               ? load<wire::ReplicaReply>(bytes.data()).held
+               : ~uint32_t{0};
+  }
+  int count = 0;
+  StatusCode status = StatusCode::kOk;
+  std::string bytes;
+};
+
+class ReplicaServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto frames = FrameStore::open(node_.disk(), "/d", 2 * log::kSegmentBytes);
+    ASSERT_TRUE(frames.has_value());
+    frames_ = std::move(*frames);
+    ASSERT_TRUE(frames_->adopt(kCluster, 5, 1, 1).ok());
+    wire::ServerList list{1, 1, std::vector<wire::ServerListEntry>(2)};
+    list.servers[0].server_id = kMaster;
+    list.servers[1].server_id = kCrashed;
+    list.servers[1].state = wire::ServerState::kCrashed;
+    ASSERT_TRUE(servers_.apply(list).ok());
+    service_ = std::make_unique<ReplicaService>(node_.reactor(), registry_, *frames_, servers_,
+                                                ReplicaService::Options{});
+  }
+  StatusCode send(wire::Opcode opcode, const std::string& body) {
+    wire::MessageHeader header{};
+    header.opcode = static_cast<uint16_t>(opcode);
+    const int before = replies_.count;
+    registry_.on_request({}, header, body);
+    EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
+    return replies_.status;
+  }
+  StatusCode open(uint64_t segment, const std::string& bytes, uint32_t epoch = 1,
+                  uint64_t master = kMaster, uint64_t list_version = 1,
+                  uint32_t capacity = 4096) {
+    const wire::ReplicaOpenRequest request{
+        .master_id = master, .segment_id = segment, .epoch = epoch, .flags = 0,
+        .capacity = capacity, .length = static_cast<uint32_t>(bytes.size()),
+        .list_version = list_version};
+    return send(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)) + bytes);
+  }
+  StatusCode write(uint64_t segment, uint32_t offset, const std::string& bytes,
+                   uint32_t epoch = 1, uint64_t master = kMaster, uint32_t flags = 0) {
+    const wire::ReplicaWriteRequest request{
+        .master_id = master, .segment_id = segment, .epoch = epoch, .offset = offset,
+        .length = static_cast<uint32_t>(bytes.size()), .flags = flags};
+    return send(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + bytes);
+  }
+  SimScheduler scheduler_{3};
+  SimNode& node_ = scheduler_.add_node("b");
+  Replies replies_;
+  ServiceRegistry registry_{replies_};
+  ServerList servers_;
+  std::unique_ptr<FrameStore> frames_;
+  std::unique_ptr<ReplicaService> service_;
+};
+
+TEST_F(ReplicaServiceTest, WritesAreTakenInOrderAndResendingIsHarmless) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  EXPECT_EQ(replies_.held(), 4u);
+  EXPECT_EQ(write(1, 5, "x"), StatusCode::kInvalidArgument) << "a gap";
+  EXPECT_EQ(write(1, 4, "more"), StatusCode::kOk);
+  EXPECT_EQ(replies_.held(), 8u);
+  EXPECT_EQ(write(1, 2, "admor"), StatusCode::kOk) << "known bytes";
+  EXPECT_EQ(replies_.held(), 8u);
+  EXPECT_EQ(write(1, 6, "re+"), StatusCode::kOk) << "known bytes and a new one";
+  EXPECT_EQ(replies_.held(), 9u);
+  EXPECT_EQ(write(2, 0, "x"), StatusCode::kNotFound) << "never opened";
+  EXPECT_EQ(open(1, "head"), StatusCode::kOk) << "the same open again";
+  EXPECT_EQ(replies_.held(), 9u);
+  EXPECT_EQ(frames_->frames_used(), 1u);
+}
+
+TEST_F(ReplicaServiceTest, CapacityIsABound) {
+  EXPECT_EQ(open(1, "", 1, kMaster, 1, 0), StatusCode::kInvalidArgument);
+  EXPECT_EQ(open(1, "", 1, kMaster, 1, log::kSegmentBytes + 1), StatusCode::kInvalidArgument);
+  EXPECT_EQ(open(1, "toolong", 1, kMaster, 1, 4), StatusCode::kInvalidArgument);
+  EXPECT_EQ(frames_->frames_used(), 0u) << "a refused open holds no frame";
+  ASSERT_EQ(open(1, "head", 1, kMaster, 1, 8), StatusCode::kOk);
+  EXPECT_EQ(open(1, "head", 1, kMaster, 1, 16), StatusCode::kInvalidArgument) << "another capacity";
+  EXPECT_EQ(write(1, 4, "12345"), StatusCode::kInvalidArgument);
+  EXPECT_EQ(write(1, 4, "1234"), StatusCode::kOk);
+  EXPECT_EQ(write(1, 0xffff'ffff, "1"), StatusCode::kInvalidArgument);
+}
+
+TEST_F(ReplicaServiceTest, OnlyLiveMastersAreServed) {
+  EXPECT_EQ(open(1, "x", 1, kCrashed), StatusCode::kCrashed);
+  EXPECT_EQ(open(1, "x", 1, 99), StatusCode::kCrashed) << "in no list up to this one";
+  EXPECT_EQ(open(1, "x", 1, 99, 2), StatusCode::kRetry) << "perhaps in a list still to come";
+  ASSERT_EQ(open(1, "x"), StatusCode::kOk);
+  EXPECT_EQ(write(1, 1, "y", 1, kCrashed), StatusCode::kCrashed);
+  wire::ServerList list{1, 2, std::vector<wire::ServerListEntry>(1)};
+  list.servers[0].server_id = kMaster;
+  list.servers[0].state = wire::ServerState::kCrashed;
+  ASSERT_TRUE(servers_.apply(list).ok());
+  EXPECT_EQ(write(1, 1, "y"), StatusCode::kCrashed) << "it is a zombie now";
+  const wire::ReplicaFreeRequest free{kMaster, 1};
+  EXPECT_EQ(send(wire::Opcode::kReplicaFree, std::string(bytes_of(free))), StatusCode::kCrashed);
+  EXPECT_EQ(frames_->frames_used(), 1u);
+}
+
+TEST_F(ReplicaServiceTest, LowerEpochsAreOver) {
+  ASSERT_EQ(open(1, "head", 3), StatusCode::kOk);
+  EXPECT_EQ(write(1, 4, "x", 2), StatusCode::kStaleTerm);
+  EXPECT_EQ(open(1, "head", 2), StatusCode::kStaleTerm);
+  EXPECT_EQ(write(1, 4, "x", 4), StatusCode::kOk);
+  EXPECT_EQ(write(1, 5, "x", 3), StatusCode::kStaleTerm);
+}
+
+TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
+  for (const auto opcode : {wire::Opcode::kReplicaOpen, wire::Opcode::kReplicaWrite,
+                            wire::Opcode::kReplicaFree}) {
+    EXPECT_EQ(send(opcode, ""), StatusCode::kInvalidArgument);
+    EXPECT_EQ(send(opcode, "short"), StatusCode::kInvalidArgument);
+  }
+  wire::ReplicaOpenRequest lying{};
+  lying.master_id = kMaster;
+  lying.capacity = 4096;
+  lying.length = 100;
+  EXPECT_EQ(send(wire::Opcode::kReplicaOpen, std::string(bytes_of(lying)) + "few"),
+            StatusCode::kInvalidArgument);
+  ASSERT_EQ(open(1, "a"), StatusCode::kOk);
+  ASSERT_EQ(open(2, "b"), StatusCode::kOk);
+  EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace);
+}
+
+TEST_F(ReplicaServiceTest, ClosedReplicasTakeNoMore) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  constexpr uint32_t kClose = wire::ReplicaWriteRequest::kClose;
+  ASSERT_EQ(write(1, 4, "end", 1, kMaster, kClose), StatusCode::kOk);
+  EXPECT_EQ(write(1, 7, "x"), StatusCode::kInvalidArgument);
+  EXPECT_EQ(write(1, 4, "end", 1, kMaster, kClose), StatusCode::kOk) << "resent";
+}
+
+TEST_F(ReplicaServiceTest, AFailedDeviceRefusesEverything) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  node_.disk().fail_with({StatusCode::kIoError, "bad sector"});
+  EXPECT_EQ(write(1, 4, "x"), StatusCode::kIoError);
+  node_.disk().fail_with({});
+  EXPECT_EQ(write(1, 4, "x"), StatusCode::kIoError) << "what was lost meanwhile is not known";
+  EXPECT_FALSE(service_->device_status().ok());
+}
+
+TEST_F(ReplicaServiceTest, WhatAnOpenAnsweredSurvivesAPowerCut) {
+  ASSERT_EQ(open(1, "the header's bytes"), StatusCode::kOk);
+  ASSERT_EQ(write(1, 18, std::string(2000, 'u')), StatusCode::kOk);  // not synced yet
+  scheduler_.power_off(node_);
+  service_.reset();
+  frames_.reset();
+  scheduler_.restart(node_);
+  auto file = node_.disk().open("/d/frames", 0);
+  ASSERT_TRUE(file.has_value());
+  std::string image((*file)->size(), '\0');
+  ASSERT_TRUE((*file)->read(0, image.data(), image.size()).ok());
+  EXPECT_EQ(image.substr(frame_data_offset(0), 18), "the header's bytes");
+  FrameSlot slot;
+  ASSERT_EQ(parse_slot(ByteView(image).substr(frame_metadata_offset(0), kSlotBytes), slot),
+            SlotVerdict::kValid);
+  EXPECT_EQ(slot.state, FrameState::kOpen);
+  EXPECT_EQ(slot.master_id, kMaster);
+  EXPECT_EQ(slot.segment_id, 1u);
+}
+
+}  // namespace
+}  // namespace ramcloud
