@@ -146,10 +146,12 @@ TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
 
 TEST_F(AdminServiceTest, NobodyThereIsSaidSo) {
   begin(0);
-  AdminService other(*coordinator_, {});
-  const auto taken = other.start(address_);
-  ASSERT_FALSE(taken.has_value());
-  EXPECT_THAT(taken.error().message(), HasSubstr(address_.to_string()));
+  {
+    AdminService other(*coordinator_, {});
+    const auto taken = other.start(address_);
+    ASSERT_FALSE(taken.has_value());
+    EXPECT_THAT(taken.error().message(), HasSubstr(address_.to_string()));
+  }
   end();
   AdminClient client(address_, 30s);
   const auto status = client.status();
