@@ -66,7 +66,7 @@ export RAMCLOUD_CLUSTER=127.0.0.1:$port
 "$bin/ramcloudd" dev --servers 4 --dir "$folder/data" --listen "$RAMCLOUD_CLUSTER" >"$folder/log" 2>&1 &
 daemon=$!
 deadline=$((SECONDS + 60))
-until grep -q '^ready:' "$folder/log"; do
+until grep -qs "^ready:" "$folder/log"; do
   kill -0 $daemon 2>/dev/null || fail "ramcloudd dev ended"
   [ $SECONDS -lt $deadline ] || fail "ramcloudd dev did not get ready in 60 s"
   sleep 0.1

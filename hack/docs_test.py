@@ -7,8 +7,13 @@ block before must have printed: a line `...` stands for any lines, `...` inside 
 A block ```sh cluster is run only when RAMCLOUD_DOCS_CLUSTER=1 says that `make up` has been done.
 A block ```sh is shown only; the reason stands in the text around it.
 
-Usage: docs_test.py FILE.md...   Prints a line per block and "N passed, N failed".
+Also: links between files of the repository lead somewhere, and without arguments, the pages written by
+hack/gen_*  are what the code and the programs say.
+
+Usage: docs_test.py [FILE.md...]   (all pages if none is given) Prints a line per check and
+"N passed, N failed".
 """
+import glob
 import os
 import re
 import subprocess
@@ -78,12 +83,49 @@ def run_file(path, bin_dir):
     return passed, failed
 
 
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def check_links(path):
+    """Links to files of the repository; not to other sites, nor to places in a page."""
+    text = FENCE.sub("", open(path, encoding="utf-8").read())
+    passed = failed = 0
+    for target in LINK.findall(text):
+        file = target.split("#")[0]
+        if "://" in target or not file:
+            continue
+        if os.path.exists(os.path.join(os.path.dirname(path), file)):
+            passed += 1
+        else:
+            failed += 1
+            print(f"FAIL {path}: the link to {target} leads nowhere")
+    return passed, failed
+
+
+def check_generated(root):
+    passed = failed = 0
+    for script in ("gen_errors.py", "gen_cli_docs.sh"):
+        done = subprocess.run([os.path.join(root, "hack", script), "--check"], check=False)
+        if done.returncode == 0:
+            passed += 1
+            print(f"ok   hack/{script} --check")
+        else:
+            failed += 1
+            print(f"FAIL hack/{script} --check")
+    return passed, failed
+
+
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    pages = sys.argv[1:]
     passed = failed = 0
-    for path in sys.argv[1:]:
-        p, f = run_file(path, os.path.join(root, "build", "bin"))
-        passed, failed = passed + p, failed + f
+    if not pages:
+        os.chdir(root)
+        pages = sorted(glob.glob("*.md") + glob.glob("docs/*.md") + glob.glob("docs/*/*.md"))
+        passed, failed = check_generated(root)
+    for path in pages:
+        for p, f in (check_links(path), run_file(path, os.path.join(root, "build", "bin"))):
+            passed, failed = passed + p, failed + f
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or passed == 0 else 0
 

@@ -10,6 +10,7 @@ page=$top/docs/reference/cli.md
 unset RAMCLOUD_CLUSTER
 
 help_of() { # PROGRAM [COMMAND…]
+  # shellcheck disable=SC2016 # these are marks of Markdown
   printf '\n## `%s`\n\n```text\n' "$*"
   # The blank lines around the help, and spaces at ends of lines, are the parser's.
   (cd "$bin" && "./$1" "${@:2}" --help) | sed -e 's/[[:space:]]*$//' | sed -e '/./,$!d' | cat -s
@@ -41,10 +42,10 @@ HEAD
   done
 }
 
-[ -x "$bin/ramcloudd" ] && [ -x "$bin/ramcloud" ] || {
+if [ ! -x "$bin/ramcloudd" ] || [ ! -x "$bin/ramcloud" ]; then
   echo "gen_cli_docs.sh: there is no build/bin/ramcloudd or build/bin/ramcloud; run: make build" >&2
   exit 1
-}
+fi
 case ${1:-} in
   '') write >"$page" ;;
   --check)

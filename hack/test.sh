@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell unit asan tsan fuzz go processes
+#   shell build unit go asan tsan fuzz processes docs demo
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -34,6 +34,8 @@ cpp() {
   hack/count.py ctest "$junit" && [ $status = 0 ]
 }
 
+build() { hack/build.sh; }
+
 # The repository's Go modules, by folder.
 go_modules() { find . -name go.mod -not -path './build/*' -printf '%h\n' | sort; }
 
@@ -54,7 +56,10 @@ go_tests() {
 go_stage() {
   local folders
   KUBEBUILDER_ASSETS=$(e2e/kind/components.sh envtest)
-  export KUBEBUILDER_ASSETS
+  # The Go client is tried against the real daemon too.
+  RAMCLOUDD_BIN=$RAMCLOUD_TOP/build/bin/ramcloudd
+  export KUBEBUILDER_ASSETS RAMCLOUDD_BIN
+  [ -x "$RAMCLOUDD_BIN" ] || hack/build.sh
   # The end-to-end module has two kinds of tests: those of processes are a stage of their own, those of the
   # cluster are `make e2e`.
   mapfile -t folders < <(go_modules | grep -vx ./e2e)
@@ -62,21 +67,45 @@ go_stage() {
 }
 
 processes() {
-  hack/build.sh
+  [ -x build/bin/ramcloudd ] || hack/build.sh
   go_tests ./local/... processes e2e
 }
 
+docs() {
+  [ -x build/bin/ramcloudd ] || hack/build.sh
+  hack/docs_test.py
+}
+
+# The demo as a stranger runs it: a user without rights, without a home, in a folder it cannot write.
+demo() {
+  local folder status=0
+  [ -x build/bin/ramcloudd ] || hack/build.sh
+  folder=$(mktemp -d)
+  mkdir "$folder/build"
+  cp -r Makefile VERSION hack "$folder/"
+  cp -r build/bin "$folder/build/"
+  chmod -R a+rX "$folder"
+  if [ "$(id -u)" = 0 ]; then
+    runuser -u nobody -- env -i PATH="$PATH" HOME=/nonexistent make -C "$folder" demo || status=$?
+  else
+    make -C "$folder" demo || status=$?
+  fi
+  rm -rf "$folder"
+  return $status
+}
+
 stages=("$@")
-[ $# -gt 0 ] || stages=(shell unit go asan tsan fuzz processes)
+[ $# -gt 0 ] || stages=(shell build unit go asan tsan fuzz processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
+    build | docs | demo) run_stage "$stage" "$stage" || true ;;
     unit) run_stage unit cpp dev || true ;;
     asan | tsan) run_stage "$stage" cpp "$stage" || true ;;
     fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
     processes) run_stage processes processes || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, unit, asan, tsan, fuzz, go and processes" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, go, asan, tsan, fuzz, processes, docs and demo" ;;
   esac
 done
 finish_stages

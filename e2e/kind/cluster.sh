@@ -32,10 +32,18 @@ create() { # KIND-CONFIG [ARGUMENT…]
     explain >&2
     die "kind could not make the cluster; its whole output is in $log"
   }
+  [ "$(cluster_way)" = ordinary ] || answer_only_cluster_names >>"$log" 2>&1 || die "CoreDNS could not be configured: $log"
   cluster_healthy 180s 180s >>"$log" 2>&1 || {
     explain >&2
     die "the cluster did not become ready"
   }
+}
+
+# Names outside the cluster do not exist here. Without this CoreDNS would ask a server that is not there, and
+# every lookup that ends its search path at the bare name (glibc does for AAAA) would wait for that.
+answer_only_cluster_names() {
+  in_cluster_net kubectl apply -f "$KIND_DIR/manifests/coredns.yaml"
+  in_cluster_net kubectl -n kube-system rollout restart deployment/coredns
 }
 
 up() {

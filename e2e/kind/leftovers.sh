@@ -3,21 +3,17 @@
 #   leftovers.sh snapshot        print it
 #   leftovers.sh compare FILE    print what differs from an earlier snapshot; exit code 1 when something does
 #
-# Looked at: processes in namespaces other than this shell's or in the cluster's cgroups, network namespaces,
+# Looked at: processes in the cluster's cgroups or of the sandbox, network namespaces,
 # mounts, links, addresses and routes, firewall rules, cgroup folders, and the kernel settings that kubelet changes.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
+# What runs in a node is in the cluster's cgroups; what holds the sandbox itself carries its name in its
+# environment. Other people's processes, in namespaces or not, are none of our business.
 processes() {
-  local own_pid own_net p
-  own_pid=$(readlink /proc/self/ns/pid)
-  own_net=$(readlink /proc/self/ns/net)
+  local p
   for p in /proc/[0-9]*; do
-    local pid_ns net_ns
-    # A process may end while it is looked at.
-    pid_ns=$(readlink "$p/ns/pid" 2>/dev/null) || continue
-    net_ns=$(readlink "$p/ns/net" 2>/dev/null) || continue
-    if [ "$pid_ns" != "$own_pid" ] || [ "$net_ns" != "$own_net" ] || grep -qs "/$CGROUP" "$p/cgroup"; then
+    if grep -qs "/$CGROUP" "$p/cgroup" || tr '\0' '\n' 2>/dev/null <"$p/environ" | grep -qx "RAMCLOUD_SANDBOX=$SANDBOX"; then
       echo "process ${p#/proc/} $(tr '\0' ' ' <"$p/cmdline" 2>/dev/null | cut -c1-100)"
     fi
   done

@@ -68,7 +68,8 @@ up() {
   "$KIND_DIR/leftovers.sh" snapshot >"$SANDBOX_RUN/before"
   save_settings
   write_daemon_config
-  setsid unshare --net --mount --propagation private --pid --fork --kill-child --mount-proc \
+  # By this name leftovers.sh tells the sandbox's processes from others.
+  RAMCLOUD_SANDBOX=$SANDBOX setsid unshare --net --mount --propagation private --pid --fork --kill-child --mount-proc \
     "$KIND_DIR/sandbox-init.sh" "$SANDBOX_RUN/daemon.json" </dev/null >"$SANDBOX/logs/sandbox.log" 2>&1 &
   local pid=$!
   echo "$pid $(started_at $pid)" >"$SANDBOX_RUN/pid"

@@ -90,14 +90,16 @@ var _ = Describe("the walking skeleton", Ordered, ContinueOnFailure, Label("shor
 			status.Replication.FullyReplicated, status.Replication.Segments, r)
 	})
 
-	It("keeps no two pods of servers on one node", func() {
+	It("spreads the servers over the nodes", func() {
+		workers := strings.Fields(string(must(kubectl("get", "nodes", "-l", "!node-role.kubernetes.io/control-plane", "-o", "name"))))
 		nodes := strings.Fields(string(must(kubectl("get", "ramcloudservers", "-o", "jsonpath={.items[*].status.placement.node}"))))
 		distinct := map[string]bool{}
 		for _, node := range nodes {
 			distinct[node] = true
 		}
-		Expect(distinct).To(HaveLen(len(nodes)), "nodes of the servers: %v", nodes)
-		check("%d servers on %d nodes", len(nodes), len(distinct))
+		Expect(nodes).To(HaveLen(getCluster().Spec.Servers.Replicas))
+		Expect(distinct).To(HaveLen(min(len(nodes), len(workers))), "nodes of the servers: %v", nodes)
+		check("%d servers on %d of %d workers", len(nodes), len(distinct), len(workers))
 	})
 
 	It("tells its story with kubectl get rcc,rcs", func() {
@@ -142,7 +144,7 @@ var _ = Describe("the walking skeleton", Ordered, ContinueOnFailure, Label("shor
 
 	It("refuses to scale in, with the reason, and keeps everything running", func() {
 		replicas := len(servers())
-		must(kubectl("scale", "rcc/"+cluster, "--replicas=2"))
+		must(kubectl("scale", "rcc/"+cluster, fmt.Sprintf("--replicas=%d", replicas-1)))
 		DeferCleanup(func() {
 			must(kubectl("scale", "rcc/"+cluster, fmt.Sprintf("--replicas=%d", replicas)))
 			Eventually(func() string { return getCluster().condition("ScaleBlocked").Status }, time.Minute, time.Second).
@@ -154,6 +156,12 @@ var _ = Describe("the walking skeleton", Ordered, ContinueOnFailure, Label("shor
 		Expect(blocked.Message).NotTo(BeEmpty())
 		Consistently(func() int { return len(servers()) }, 5*time.Second, time.Second).Should(Equal(replicas))
 		check("ScaleBlocked, %s: %s", blocked.Reason, blocked.Message)
+	})
+
+	It("refuses fewer servers than the replicas need at once, naming the field", func() {
+		_, err := kubectl("scale", "rcc/"+cluster, "--replicas=2")
+		Expect(err).To(MatchError(ContainSubstring("spec.servers.replicas is 2")))
+		check("%v", err)
 	})
 
 	It("still holds the same data at the end", func() {

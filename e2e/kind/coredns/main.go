@@ -17,13 +17,14 @@ import (
 	_ "github.com/coredns/coredns/plugin/metrics"
 	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
+	_ "github.com/coredns/coredns/plugin/template"
 )
 
 func main() {
 	// A query passes the plugins in this order, which is that of CoreDNS' own plugin.cfg.
 	dnsserver.Directives = []string{
-		"reload", "ready", "health", "prometheus", "errors", "log", "loadbalance", "cache", "hosts", "loop",
-		"kubernetes", "forward",
+		"reload", "ready", "health", "prometheus", "errors", "log", "loadbalance", "cache", "template", "hosts",
+		"loop", "kubernetes", "forward",
 	}
 	coremain.Run()
 }

@@ -52,7 +52,7 @@ Status FrameStore::load_superblock() {
       case SlotVerdict::kNewer:
         return {StatusCode::kUnsupported,
                 fmt::format("the volume has format version {}; this program reads up to {}",
-                            slot.format_version, kFrameFormatVersion)};
+                            uint16_t{slot.format_version}, kFrameFormatVersion)};
       case SlotVerdict::kValid:
         if (slot.frame_bytes != log::kSegmentBytes) {
           return {StatusCode::kUnsupported,

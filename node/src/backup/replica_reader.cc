@@ -157,7 +157,7 @@ Result<VolumeDump> dump_image(ByteView file, const ReplicaSink& sink) {
     volume.problems.push_back(
         {file.size(),
          fmt::format("the superblock counts {} frames, the file ends after {}",
-                     superblock.slot.frame_count, volume.frames_total),
+                     uint32_t{superblock.slot.frame_count}, volume.frames_total),
          {}});
   }
   for (uint32_t i = 0; i < volume.frames_total; ++i) {
@@ -254,8 +254,9 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
     std::memcpy(cluster.data(), slot.cluster_uuid, cluster.size());
     const std::string name = fmt::format("{} frame {}", volume.name, i);
     RC_RETURN_IF_ERROR(check_cluster(rebuild, name, cluster));
-    auto& replay = rebuild.replays[slot.master_id];
-    if (!replay) replay = std::make_unique<log::Replay>(cluster, slot.master_id);
+    const uint64_t master_id = slot.master_id;  // a copy: fields of packed structs are not aligned
+    auto& replay = rebuild.replays[master_id];
+    if (!replay) replay = std::make_unique<log::Replay>(cluster, master_id);
     log::ReplicaImage image;
     image.segment_id = slot.segment_id;
     image.bytes = data.substr(0, slot.capacity);

@@ -49,9 +49,9 @@ void append_histogram(std::string& out, const std::string& name, const MetricLab
 
 uint64_t Histogram::upper_bound(int index) {
   if (index < kSubBuckets) return static_cast<uint64_t>(index);
-  const int exponent = index / kSubBuckets + 2;
+  const int exponent = index / kSubBuckets + kSubBits - 1;
   const uint64_t sub = static_cast<uint64_t>(index % kSubBuckets);
-  return ((kSubBuckets + sub + 1) << (exponent - 3)) - 1;
+  return ((kSubBuckets + sub + 1) << (exponent - kSubBits)) - 1;
 }
 
 uint64_t Histogram::quantile(double q) const {

@@ -358,7 +358,7 @@ TEST_F(CoordinatorTest, ADeadServerIsFoundAndItsTabletsAreUnavailable) {
   EXPECT_TRUE(crashed(2));
 }
 
-TEST_F(CoordinatorTest, TwoSecondsOfSilenceAreForgiven) {
+TEST_F(CoordinatorTest, SecondsOfSilenceAreForgiven) {
   start(3);
   for (int i = 0; i < 5; ++i) {
     cluster.network.silent = {12'000, 12'001, 12'002};
@@ -378,7 +378,7 @@ TEST_F(CoordinatorTest, LongSilenceIsNot) {
   cluster.network.silent = {12'001};
   const Time begun = cluster.clock.now();
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
-  EXPECT_GE(cluster.clock.now() - begun, 3s);
+  EXPECT_GE(cluster.clock.now() - begun, 9s);  // the last answer came up to an interval before
   EXPECT_THAT(state().servers.at(2).record.state_reason, HasSubstr("did not answer"));
   EXPECT_EQ(state().servers_up(), 2u);
   // It comes back: it stays crashed.
@@ -405,7 +405,7 @@ TEST_F(CoordinatorTest, AtMostOneOfFewIsCondemnedInFiveSeconds) {
 TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
   start(3);
   cluster.network.silent = {12'001};
-  cluster.run_for(2900ms);  // on the way to a verdict
+  cluster.run_for(9900ms);  // on the way to a verdict
   EXPECT_FALSE(crashed(2));
   cluster.clock.advance(20s);  // as after SIGSTOP of the coordinator
   cluster.run_for(2s);

@@ -22,7 +22,9 @@ class FailureDetector {
     Duration timeout = 1s;             // of one probe
     uint32_t failures = 3;             // in a row, before a verdict
     uint32_t probes_of_suspect = 3;    // sent at the same time to one that failed before
-    Duration silence = 3s;             // without any answer, unless connections are refused
+    // Without any answer, unless connections are refused (then it is quick). Long: as long as nothing
+    // recovers a dead server's data, a server that hangs for some seconds is better waited for.
+    Duration silence = 10s;
     Duration lateness = 200ms;         // of our own timers: verdicts are discarded
     Duration condemn_window = 5s;      // at most max(1, 10 %) of the servers in this time
   };

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <thread>
 
 namespace ramcloud::daemon {
@@ -10,6 +11,7 @@ namespace ramcloud::daemon {
 struct HttpServer::Impl {
   httplib::Server server;
   std::thread thread;
+  std::atomic<bool> ended{false};
 };
 
 HttpServer::HttpServer(MetricsRegistry& metrics, HealthCheck healthy, HealthCheck ready)
@@ -50,7 +52,12 @@ Result<HostPort> HttpServer::start(const HostPort& address) {
                 fmt::format("cannot listen on {} for HTTP: is another process using the port?",
                             address.to_string()));
   }
-  impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
+  impl_->thread = std::thread([this] {
+    impl_->server.listen_after_bind();
+    impl_->ended = true;
+  });
+  // Before the thread listens, the library's stop() does nothing, and whoever joins waits for ever.
+  while (!impl_->server.is_running() && !impl_->ended) std::this_thread::yield();
   return bound;
 }
 

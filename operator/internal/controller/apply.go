@@ -30,26 +30,26 @@ type applier struct {
 }
 
 // apply makes the object as wanted. live is the object as read, or nil when there is none; result
-// receives the object as it is afterwards. changed says whether anything was sent.
-func (a applier) apply(ctx context.Context, wanted, live, result client.Object) (changed bool, err error) {
+// receives the object as it is afterwards.
+func (a applier) apply(ctx context.Context, wanted, live, result client.Object) error {
 	fields, err := a.fields(wanted)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if live != nil {
 		same, err := a.inPlace(fields, live)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if same {
-			return false, runtime.DefaultUnstructuredConverter.FromUnstructured(mustUnstructured(live), result)
+			return runtime.DefaultUnstructuredConverter.FromUnstructured(mustUnstructured(live), result)
 		}
 	}
 	u := &unstructured.Unstructured{Object: fields}
 	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership); err != nil {
-		return false, fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
+		return fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
 	}
-	return true, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, result)
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, result)
 }
 
 // fields turns a built object into the fields it sets, without empty ones, with its hash noted.

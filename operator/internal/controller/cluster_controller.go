@@ -161,12 +161,12 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision) error {
 	a := applier{client: r.Client, scheme: r.Scheme()}
 	var errs []error
-	if _, err := a.apply(ctx, specs.HeadlessService(o.cluster), orNil(o.services[o.cluster.Name]), &corev1.Service{}); err != nil {
+	if err := a.apply(ctx, specs.HeadlessService(o.cluster), orNil(o.services[o.cluster.Name]), &corev1.Service{}); err != nil {
 		errs = append(errs, err)
 	}
 	for _, index := range d.Servers {
 		record, name := &ramcloudv1.RAMCloudServer{}, specs.ServerName(o.cluster.Name, index)
-		if _, err := a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record); err != nil {
+		if err := a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -185,7 +185,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *observed, d plan.Decision, m member) error {
 	if specs.Exposed(o.cluster) {
 		service, name := &corev1.Service{}, specs.OutsideServiceName(m.name)
-		if _, err := a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service); err != nil {
+		if err := a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service); err != nil {
 			return err
 		}
 		o.services[name] = service
@@ -292,9 +292,9 @@ func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed,
 		ports = specs.AllocatedNodePorts(service)
 	}
 	connection := specs.Connection(c, host, ports)
-	_, err1 := a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[specs.ConnectionName(c.Name)]), &corev1.ConfigMap{})
-	_, err2 := a.apply(ctx, specs.ConnectionSecret(c, connection), orNil(o.secret), &corev1.Secret{})
-	_, err3 := a.apply(ctx, specs.DisruptionBudget(c, int32(len(d.Servers))),
+	err1 := a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[specs.ConnectionName(c.Name)]), &corev1.ConfigMap{})
+	err2 := a.apply(ctx, specs.ConnectionSecret(c, connection), orNil(o.secret), &corev1.Secret{})
+	err3 := a.apply(ctx, specs.DisruptionBudget(c, int32(len(d.Servers))),
 		orNil(o.budgets[specs.DisruptionBudgetName(c.Name)]), &policyv1.PodDisruptionBudget{})
 	return errors.Join(err1, err2, err3)
 }

@@ -56,7 +56,7 @@ const (
 	TabletUnavailable TabletState = 3
 )
 
-// ErrMalformed: bytes that are not what the format says.
+// ErrMalformed means bytes that are not what the format says.
 var ErrMalformed = errors.New("malformed bytes")
 
 var order = binary.LittleEndian
@@ -155,7 +155,7 @@ type Reader struct {
 // NewReader reads body.
 func NewReader(body []byte) *Reader { return &Reader{rest: body} }
 
-// Done: everything fitted and nothing is left.
+// Done checks that everything fitted and nothing is left.
 func (r *Reader) Done() error {
 	if r.bad || len(r.rest) > 0 {
 		return fmt.Errorf("%w: a body does not have the fields of its kind", ErrMalformed)

@@ -1,0 +1,109 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ramcloud.dev/operator/pkg/client"
+)
+
+// tableOn makes tables of one tablet until one lies on the server wanted.
+func tableOn(c *cluster, of *client.Client, server uint64) *client.Table {
+	c.t.Helper()
+	for i := range 40 {
+		table := c.table(of, fmt.Sprintf("on %d, try %d", server, i), 1)
+		if table.Tablets[0].ServerID == server {
+			return table
+		}
+	}
+	c.t.Fatalf("none of 40 tables lies on server %d", server)
+	return nil
+}
+
+func write(c *cluster, of *client.Client, table *client.Table, key, value string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if _, err := of.Write(ctx, table.ID, []byte(key), []byte(value)); err != nil {
+		c.t.Fatalf("write of %q: %v", key, err)
+	}
+}
+
+// Only the dead server's tablets are gone, and everybody is told so.
+func TestKilledServerTakesOnlyItsTabletsAway(t *testing.T) {
+	c := startCluster(t, 4, "--replicas", "2")
+	of := c.client()
+	victim, other := c.servers()[1], c.servers()[2]
+	ids := c.serverViews()
+	dead, living := tableOn(c, of, ids[victim.Name].ID), tableOn(c, of, ids[other.Name].ID)
+	for i := range 500 {
+		write(c, of, dead, fmt.Sprint(i), "gone with its server")
+	}
+	l := startLoad(t, of, living)
+	l.more(1000)
+	c.kill(victim)
+	l.more(1000) // segments lose replicas on the dead server and get others
+	c.eventually("the crash in the status", func() bool {
+		s := c.status()
+		return s.ServersCrashed == 1 && s.ServersUp == 3 && s.TabletsUnavailable >= 1
+	})
+	checkStatusText(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, _, err := of.Read(ctx, dead.ID, []byte("1"))
+	if !errors.Is(err, client.Unavailable) || !strings.Contains(err.Error(), dead.Name) {
+		t.Errorf("a read of the dead server's table: %v; want UNAVAILABLE naming table %q", err, dead.Name)
+	}
+	l.more(1000)
+	c.eventually("new replicas of every segment", func() bool { return c.status().Replication.AllSegmentsReplicated })
+	l.finish()
+	l.verify()
+
+	again := c.restart(victim)
+	c.eventually("the restarted server", func() bool { return c.status().ServersUp == 4 })
+	c.eventually("its quarantined frames", func() bool { return strings.Contains(again.log.String(), "quarantined") })
+	t.Logf("XX %s", again.log)
+	if again := c.serverViews()[victim.Name]; again.ID <= ids[victim.Name].ID {
+		t.Errorf("%s was server %d and came back as %d", victim.Name, ids[victim.Name].ID, again.ID)
+	}
+	l.verify()
+}
+
+func checkStatusText(t *testing.T, c *cluster) {
+	t.Helper()
+	r := run(t, "ramcloud", "--cluster", c.address, "status", "--check")
+	if r.code != 1 || !strings.Contains(r.stdout, "1 crashed") || strings.Contains(r.stdout, "HEALTHY") {
+		t.Errorf("status --check: exit code %d:\n%s", r.code, r.stdout)
+	}
+}
+
+// A server that does not run for two seconds is slow, not dead.
+func TestPausedServerIsNotCondemned(t *testing.T) {
+	c := startCluster(t, 4, "--replicas", "2")
+	of := c.client()
+	before := c.serverViews()
+	l := startLoad(t, of, c.table(of, "load", 4))
+	l.more(1000)
+	paused := c.servers()[0]
+	if err := syscall.Kill(paused.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // the length of the pause is what is tested
+	if err := syscall.Kill(paused.PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	l.more(2000)
+	l.finish()
+	l.verify()
+	c.eventually("HEALTHY", func() bool { return c.status().Health == "HEALTHY" })
+	for name, view := range c.serverViews() {
+		if view.ID != before[name].ID || view.State != "UP" {
+			t.Errorf("%s is server %d, %s; it was %d", name, view.ID, view.State, before[name].ID)
+		}
+	}
+}

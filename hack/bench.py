@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Latency beside a bare ping-pong, system calls per operation, idle CPU; see bench.sh and accept.sh.
+
+Every figure is a median over alternating pairs: one run of the bare ping-pong (the same reactor and TCP
+transport, two processes), one of the cluster (`ramcloudd dev --processes`, every role a process), so that
+what else the machine does meets both. Ratios are per pair.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BIN = os.path.join(TOP, "build", "bin")
+PINGPONG = os.path.join(TOP, "build", "release", "bench", "pingpong")
+OUT = os.path.join(TOP, "docs", "benchmarks")
+KEY_BYTES, VALUE_BYTES = 30, 100
+
+
+def run_json(*command, env=None):
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def free_port():
+    """A port with room for the others of a dev cluster behind it."""
+    for base in range(24100, 60000, 100):
+        try:
+            for port in range(base, base + 60):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return base
+        except OSError:
+            continue
+    sys.exit("error: no 60 free ports in a row on 127.0.0.1")
+
+
+class Cluster:
+    """A dev cluster of processes, stopped at the end of the `with` block."""
+
+    def __init__(self, servers, replicas):
+        self.servers, self.replicas = servers, replicas
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="ramcloud-bench-")
+        self.address = f"127.0.0.1:{free_port()}"
+        log = open(os.path.join(self.folder, "log"), "w", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [os.path.join(BIN, "ramcloudd"), "dev", "--servers", str(self.servers), "--replicas", str(self.replicas),
+             "--dir", os.path.join(self.folder, "data"), "--listen", self.address, "--processes"],
+            stdout=subprocess.PIPE, stderr=log, text=True)
+        if not self.process.stdout.readline().startswith("ready:"):
+            sys.exit(f"error: the cluster did not start; see {log.name}")
+        with open(os.path.join(self.folder, "data", "processes.json"), encoding="utf-8") as f:
+            self.children = json.load(f)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        shutil.rmtree(self.folder)
+
+    def bench(self, what, operations, table=None):
+        extra = ["--table", table] if table else []
+        return run_json(os.path.join(BIN, "ramcloud"), "--cluster", self.address, "bench", what, "--clients", "1",
+                        "--key-size", str(KEY_BYTES), "--size", str(VALUE_BYTES), "--keys", "10000", "--warm-up",
+                        "200ms", "--ops", str(operations), "--json", *extra)
+
+    def cpu_seconds(self):
+        ticks = os.sysconf("SC_CLK_TCK")
+        result = {}
+        for child in self.children:
+            with open(f"/proc/{child['pid']}/stat", encoding="utf-8") as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            result[child["name"]] = (int(fields[11]) + int(fields[12])) / ticks
+        return result
+
+    def idle_share(self, seconds):
+        time.sleep(1)  # what the last benchmark left is done
+        before = self.cpu_seconds()
+        time.sleep(seconds)
+        after = self.cpu_seconds()
+        return {name: (after[name] - before[name]) / seconds for name in before}
+
+
+def latency_us(result):
+    """p50 and p99 of `ramcloud bench --json`."""
+    latency = result["latency_ns"]
+    return latency["p50"] / 1000, latency["p99"] / 1000
+
+
+def interval(values):
+    """Median, and a 95 % interval of it (order statistics, by the binomial's normal approximation)."""
+    ordered, n = sorted(values), len(values)
+    half = 0.98 * n ** 0.5
+    low, high = ordered[max(0, int(n / 2 - half))], ordered[min(n - 1, int(n / 2 + half))]
+    return statistics.median(ordered), low, high
+
+
+def measure(pairs, operations):
+    rows = []
+    setups = [("read", "read", 4, 0), ("write, R = 0", "write", 4, 0), ("write, R = 1", "write", 4, 1),
+              ("write, R = 3", "write", 4, 3)]
+    idle = {}
+    for name, what, servers, replicas in setups:
+        pair_rows = []
+        with Cluster(servers, replicas) as cluster:
+            for _ in range(pairs):
+                bare = run_json(PINGPONG, "--count", str(operations), "--json")
+                ours = latency_us(cluster.bench(what, operations))
+                pair_rows.append({"bare_p50": bare["p50_us"], "bare_p99": bare["p99_us"],
+                                  "p50": ours[0], "p99": ours[1]})
+            if replicas == 3:
+                idle = cluster.idle_share(10)
+        rows.append({"name": name, "servers": servers, "replicas": replicas, "pairs": pair_rows})
+        ratio = interval([p["p50"] / p["bare_p50"] for p in pair_rows])
+        print(f"{name:14s} p50 {statistics.median(p['p50'] for p in pair_rows):7.1f} us   "
+              f"{ratio[0]:.2f} ({ratio[1]:.2f} to {ratio[2]:.2f}) x the bare ping-pong", file=sys.stderr)
+    return {"rows": rows, "idle": idle}
+
+
+def machine():
+    model = "unknown CPU"
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
+
+
+def table(data):
+    lines = ["| | p50 µs | p99 µs | bare ping-pong p50 / p99 µs | ratio of p50 (95 % interval) | ratio of p99 |",
+             "|---|---|---|---|---|---|"]
+    for row in data["rows"]:
+        p = row["pairs"]
+        med = {k: statistics.median(x[k] for x in p) for k in ("p50", "p99", "bare_p50", "bare_p99")}
+        r50, low, high = interval([x["p50"] / x["bare_p50"] for x in p])
+        r99 = statistics.median(x["p99"] / x["bare_p99"] for x in p)
+        lines.append(f"| {row['name']} | {med['p50']:.1f} | {med['p99']:.1f} | {med['bare_p50']:.1f} / "
+                     f"{med['bare_p99']:.1f} | {r50:.2f} ({low:.2f} to {high:.2f}) | {r99:.2f} |")
+    return "\n".join(lines)
+
+
+def plot(data):
+    """Bars of the medians, ours beside the bare ping-pong of the same pairs."""
+    rows, width, bar, top = data["rows"], 640, 18, 54
+    height = top + len(rows) * (2 * bar + 22) + 30
+    longest = max(statistics.median(x["p99"] for x in r["pairs"]) for r in rows) * 1.08
+    scale = (width - 230) / longest
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="#fff"/>',
+           '<text x="16" y="22" font-size="14">Latency, one client, 100-byte values: median, and 99th percentile as a line</text>',
+           '<rect x="16" y="32" width="10" height="10" fill="#3b6fb6"/><text x="30" y="41">cluster</text>',
+           '<rect x="90" y="32" width="10" height="10" fill="#b9c3d0"/><text x="104" y="41">bare ping-pong</text>']
+    y = top
+    for row in rows:
+        p = row["pairs"]
+        out.append(f'<text x="16" y="{y + bar + 4}">{row["name"]}</text>')
+        for key, colour in (("", "#3b6fb6"), ("bare_", "#b9c3d0")):
+            p50 = statistics.median(x[key + "p50"] for x in p)
+            p99 = statistics.median(x[key + "p99"] for x in p)
+            out.append(f'<rect x="120" y="{y}" width="{p50 * scale:.1f}" height="{bar - 3}" fill="{colour}"/>')
+            out.append(f'<line x1="{120 + p50 * scale:.1f}" x2="{120 + p99 * scale:.1f}" y1="{y + bar / 2 - 1.5}" y2="{y + bar / 2 - 1.5}" stroke="{colour}" stroke-width="2"/>')
+            out.append(f'<text x="{126 + p99 * scale:.1f}" y="{y + bar - 6}" font-size="11">{p50:.1f} / {p99:.1f} µs</text>')
+            y += bar
+        y += 22
+    out.append("</svg>\n")
+    return "\n".join(out)
+
+
+def write_docs(data, pairs, operations):
+    version = subprocess.run([os.path.join(TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
+    date = datetime.date.today().isoformat()
+    idle = "\n".join(f"| {name} | {share * 100:.2f} % |" for name, share in data["idle"].items())
+    text = f"""# Latency
+
+Made by `make bench` (`hack/bench.py`) on {date}, version {version.stdout.strip()}, {machine()}.
+One client, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, loopback TCP, 4 servers and a coordinator, every role a
+process of its own, the same wait policy everywhere (`--poll-us 50`); {pairs} alternating pairs of {operations} operations.
+The bare ping-pong is two processes with the same reactor and transport and messages of 130 bytes, and no store.
+
+{table(data)}
+
+![Latency](latency.svg)
+
+A write with R = 3 waits for three other processes while there are {os.cpu_count()} cores: most of its time is the scheduler's.
+What an operation costs is in [profile.md](profile.md).
+
+## Idle
+
+Share of a core that each daemon of an idle cluster uses, over 10 s:
+
+| daemon | share of a core |
+|---|---|
+{idle}
+"""
+    os.makedirs(OUT, exist_ok=True)
+    for name, content in (("latency.md", text), ("latency.svg", plot(data)),
+                          ("latency.json", json.dumps(data, indent=1) + "\n")):
+        with open(os.path.join(OUT, name), "w", encoding="utf-8") as f:
+            f.write(content)
+    print(f"wrote docs/benchmarks/latency.md, .svg and .json")
+
+
+def accept(data):
+    """Figure, floor, goal; the exit code stays 0: a short row is a fact, not a failed test."""
+    ratio = lambda name, key: statistics.median(
+        x[key] / x["bare_" + key] for x in next(r for r in data["rows"] if r["name"] == name)["pairs"])
+    rows = [("read p50 / bare ping-pong p50", ratio("read", "p50"), 1.5, 1.2),
+            ("read p99 / bare ping-pong p99", ratio("read", "p99"), 1.5, 1.2),
+            ("idle CPU, worst daemon, % of a core", max(data["idle"].values()) * 100, 2.0, 2.0)]
+    print(f"{'':38s} {'figure':>8s} {'floor':>8s} {'goal':>8s}")
+    for name, figure, floor, goal in rows:
+        verdict = "pass" if figure <= goal else "between" if figure <= floor else "short"
+        print(f"{name:38s} {figure:8.2f} {floor:8.2f} {goal:8.2f}  {verdict}")
+    for name in ("write, R = 0", "write, R = 1", "write, R = 3"):
+        print(f"{name + ' p50 / bare ping-pong p50':38s} {ratio(name, 'p50'):8.2f} {'-':>8s} {'-':>8s}  (for information)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=20, help="alternating pairs a row (default 20)")
+    parser.add_argument("--operations", type=int, default=5000, help="operations a run (default 5000)")
+    parser.add_argument("--accept", action="store_true", help="print the acceptance table, write nothing")
+    arguments = parser.parse_args()
+    if arguments.pairs < 1 or arguments.operations < 100:
+        parser.error("--pairs must be at least 1 and --operations at least 100")
+    data = measure(arguments.pairs, arguments.operations)
+    if arguments.accept:
+        accept(data)
+    else:
+        write_docs(data, arguments.pairs, arguments.operations)
+
+
+if __name__ == "__main__":
+    main()
