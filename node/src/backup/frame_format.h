@@ -46,9 +46,10 @@ inline constexpr uint64_t frames_file_bytes(uint32_t frames) {
   return frame_metadata_offset(frames);
 }
 
+/// Aligned, as are the fields in it, so that a field can be passed by reference.
 /// The place of magic, format_version and crc is the same in every format version, so that a newer
 /// volume is recognised as such.
-struct __attribute__((packed)) SuperblockSlot {
+struct __attribute__((packed, aligned(8))) SuperblockSlot {
   char magic[8];
   uint16_t format_version;
   uint16_t reserved0;
@@ -66,7 +67,7 @@ static_assert(sizeof(SuperblockSlot) == kSlotBytes);
 
 enum class FrameState : uint8_t { kFree = 1, kOpen = 2, kClosed = 3 };
 
-struct __attribute__((packed)) FrameSlot {
+struct __attribute__((packed, aligned(8))) FrameSlot {
   enum Flag : uint8_t {
     kPrimary = 1,
     kIncomplete = 2,     // a re-creation whose bytes are not all there: does not count as a replica

@@ -104,7 +104,7 @@ void DataService::write(const Request& request) {
     return reply_error(transport_, request.reply,
                        Status(StatusCode::kInvalidArgument,
                               fmt::format("write: value of {} bytes; accepted are up to {}",
-                                          fixed.value_length, wire::kMaxValueBytes)));
+                                          uint32_t{fixed.value_length}, wire::kMaxValueBytes)));
   }
   if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
   wire::WriteReply written;

@@ -1,4 +1,5 @@
 // Bodies of the replication operations (master -> backup): packed structs, then segment bytes.
+// Aligned, as are their fields, so that a field can be passed by reference.
 // Paper §4.2, §4.5. See docs/formats.md ("Wire").
 #pragma once
 
@@ -10,7 +11,7 @@ namespace ramcloud::wire {
 /// answer comes when these are synced to the device. Idempotent for the same master, segment, epoch.
 /// Errors: NO_SPACE (no free frame), CRASHED (the master is listed as crashed), STALE_TERM (a higher
 /// epoch of this replica exists). Followed by `length` bytes, from offset 0.
-struct __attribute__((packed)) ReplicaOpenRequest {
+struct __attribute__((packed, aligned(8))) ReplicaOpenRequest {
   enum Flag : uint32_t {
     kPrimary = 1,      // the replica that recovery reads first
     kRecreation = 2,   // copies an existing segment: invisible until it is closed (kWriteComplete)
@@ -27,7 +28,7 @@ static_assert(sizeof(ReplicaOpenRequest) == 40);
 
 /// kReplicaWrite: appends to an open replica; offset must be at most what the replica holds (bytes it
 /// has already are ignored: resending is harmless). Followed by `length` bytes.
-struct __attribute__((packed)) ReplicaWriteRequest {
+struct __attribute__((packed, aligned(8))) ReplicaWriteRequest {
   enum Flag : uint32_t {
     kClose = 1,            // the footer is in it: no more bytes come
     kWriteComplete = 2,    // of a re-creation: now visible
@@ -49,7 +50,7 @@ struct __attribute__((packed)) ReplicaReply {
 static_assert(sizeof(ReplicaReply) == 8);
 
 /// kReplicaFree: the master says that it needs this replica no more. Idempotent.
-struct __attribute__((packed)) ReplicaFreeRequest {
+struct __attribute__((packed, aligned(8))) ReplicaFreeRequest {
   uint64_t master_id;
   uint64_t segment_id;
 };
