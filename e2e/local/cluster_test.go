@@ -316,10 +316,9 @@ func (c *cluster) status() status {
 
 // serverView is a row of `ramcloud servers`.
 type serverView struct {
-	ID          uint64
-	Name        string
-	State       string
-	Quarantined uint64 `json:"backup_frames_quarantined"`
+	ID    uint64
+	Name  string
+	State string
 }
 
 // serverViews gives the servers by name; of several incarnations the youngest.

@@ -48,7 +48,7 @@ func with(arguments []string, flags ...string) []string {
 }
 
 func TestDaemonsRefuseWhatBelongsToOthers(t *testing.T) {
-	one, two := startCluster(t, 2, "--replicas", "1"), startCluster(t, 2, "--replicas", "1")
+	one, two := startCluster(t, 2, "--replicas", "1"), startCluster(t, 3, "--replicas", "1")
 	server := one.servers()[0]
 	free := freePorts(t, 1)
 	elsewhere := []string{"--listen", fmt.Sprintf("127.0.0.1:%d", free), "--http-listen", fmt.Sprintf("127.0.0.1:%d", free+2)}
@@ -86,11 +86,11 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}{
 		{[]string{"server", "--dir", "d", "--replicas", "many"}, "--replicas"},
 		{[]string{"server"}, "--dir"},
-		{[]string{"server", "--dir", "d", "--log-memory", "1KiB"}, "64MiB"},
+		{[]string{"server", "--dir", "d", "--log-memory", "1KiB"}, "at least 64.0 MiB"},
 		{[]string{"coordinator", "--metadata", "etcd:x"}, "sqlite:PATH"},
 		{[]string{"dev", "--dir", "d", "--servers", "2", "--replicas", "2"}, "accepted are 0 to 1"},
 		{[]string{"dev", "--dir", "d", "--listen", "nonsense"}, "--listen"},
-		{[]string{"fly"}, "fly"},
+		{[]string{"fly"}, "subcommand"},
 	} {
 		r := run(t, "ramcloudd", wrong.arguments...)
 		if said := r.stdout + r.stderr; r.code != 2 || !strings.Contains(said, wrong.text) {
@@ -263,7 +263,7 @@ func TestDamagedReplicaIsNamed(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "2")
 	of := c.client()
 	l := startLoad(t, of, c.table(of, "load", 3))
-	l.more(500)
+	l.more(3000)
 	l.finish()
 	c.killAll()
 	folder := c.servers()[0].Dir
