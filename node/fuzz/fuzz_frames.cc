@@ -1,6 +1,7 @@
 // A backup's frames file. The input is the interesting places of it, one behind the other: two
-// superblock slots, two slots of frame 0, the beginning of frame 0's segment, the beginning of another
-// frame's; the places between are zero, as in a file. The first byte says which checksums are sealed.
+// superblock slots, two slots of frame 0, the beginning of frame 0's segment, the beginning of
+// another frame's; the places between are zero, as in a file. The first byte says which checksums
+// are sealed.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// What comes over a connection: hellos, headers, and each control message (chosen by the first byte).
-// What decodes must encode again to what decodes the same way.
+// What comes over a connection: hellos, headers, and each control message (chosen by the first
+// byte). What decodes must encode again to what decodes the same way.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -26,13 +26,22 @@ void check(std::string_view in) {
 }
 
 using Check = void (*)(std::string_view);
-constexpr Check kChecks[] = {
-    check<Empty>,           check<ClusterInfo>,           check<TabletInfo>,
-    check<TableInfo>,       check<CreateTableRequest>,    check<DropTableRequest>,
-    check<GetTableRequest>, check<ListTablesReply>,       check<ServerListEntry>,
-    check<ServerList>,      check<EnlistRequest>,         check<EnlistReply>,
-    check<TakeTabletRequest>, check<DropTabletRequest>,   check<GetServerStatsRequest>,
-    check<ServerStats>};
+constexpr Check kChecks[] = {check<Empty>,
+                             check<ClusterInfo>,
+                             check<TabletInfo>,
+                             check<TableInfo>,
+                             check<CreateTableRequest>,
+                             check<DropTableRequest>,
+                             check<GetTableRequest>,
+                             check<ListTablesReply>,
+                             check<ServerListEntry>,
+                             check<ServerList>,
+                             check<EnlistRequest>,
+                             check<EnlistReply>,
+                             check<TakeTabletRequest>,
+                             check<DropTabletRequest>,
+                             check<GetServerStatsRequest>,
+                             check<ServerStats>};
 
 void check_hello(std::string_view in) {
   Hello hello;

@@ -1,5 +1,5 @@
-// Segment bytes from a replica. The first byte: bit 0 seals the groups' checksums, bit 1 says that all
-// bytes were durable, bit 2 that the segment was closed with this length.
+// Segment bytes from a replica. The first byte: bit 0 seals the groups' checksums, bit 1 says that
+// all bytes were durable, bit 2 that the segment was closed with this length.
 #include <cstdlib>
 
 #include "fuzz/reseal.h"

@@ -10,8 +10,8 @@
 
 namespace ramcloud::fuzz {
 
-/// Seals groups one behind the other, as far as their lengths lead; the identity is the one that the
-/// first entry (a SegmentHeaderBody) claims.
+/// Seals groups one behind the other, as far as their lengths lead; the identity is the one that
+/// the first entry (a SegmentHeaderBody) claims.
 inline void reseal_segment(std::string& bytes) {
   using namespace log;
   if (bytes.size() < sizeof(GroupHeader) + sizeof(EntryHeader) + sizeof(SegmentHeaderBody)) return;

@@ -109,8 +109,7 @@ bool Cluster::wait_ready(Duration limit) {
 void Cluster::spawn(size_t client_index, Task<void> task) {
   auto& client = clients_.at(client_index);
   auto holder = std::make_shared<Task<void>>(std::move(task));
-  client.node->reactor().post(
-      [&client, holder] { client.tasks->spawn(std::move(*holder)); });
+  client.node->reactor().post([&client, holder] { client.tasks->spawn(std::move(*holder)); });
 }
 
 size_t Cluster::running_tasks() const {

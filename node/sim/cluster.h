@@ -1,5 +1,6 @@
-// A whole cluster in one thread from one seed: coordinator, servers and clients are the very code that
-// the daemons run; only clock, network, disks and metadata store are simulated (docs/design/simulation.md).
+// A whole cluster in one thread from one seed: coordinator, servers and clients are the very code
+// that the daemons run; only clock, network, disks and metadata store are simulated
+// (docs/design/simulation.md).
 #pragma once
 
 #include <memory>

@@ -27,7 +27,8 @@ Task<Result<std::map<std::string, std::string>>> scan_all(ClientCore& client, ui
     ScannedObject object;
     while (page->next(object)) {
       if (!all.emplace(object.key, object.value).second) {
-        co_return fail(StatusCode::kInternal, "scan gave key '" + std::string(object.key) + "' twice");
+        co_return fail(StatusCode::kInternal,
+                       "scan gave key '" + std::string(object.key) + "' twice");
       }
     }
   }
@@ -142,7 +143,8 @@ TEST_F(ClusterSim, RandomOperationsMatchTheModelForAllSeeds) {
   }
   std::printf("%llu seeds, %llu events, %llu messages lost, %llu outcomes unknown\n",
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
-              static_cast<unsigned long long>(lost), static_cast<unsigned long long>(indeterminate));
+              static_cast<unsigned long long>(lost),
+              static_cast<unsigned long long>(indeterminate));
   if (count >= 100) {
     // The interesting cases were reached.
     EXPECT_GT(lost, 100u);

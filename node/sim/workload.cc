@@ -18,7 +18,8 @@ void Worker::complain(const Key& key, const std::string& what) {
 std::string Worker::random_value() {
   // Each value once, so that a read tells which write it saw.
   std::string value = fmt::format("{}:{}:", options_.prefix, ++serial_);
-  value.append(random_.below(options_.most_value_bytes), static_cast<char>('a' + random_.below(26)));
+  value.append(random_.below(options_.most_value_bytes),
+               static_cast<char>('a' + random_.below(26)));
   return value;
 }
 

@@ -1,5 +1,5 @@
-// Random operations against a model. Each worker has keys of its own, so that per key all operations
-// follow each other and a plain map tells what may be read.
+// Random operations against a model. Each worker has keys of its own, so that per key all
+// operations follow each other and a plain map tells what may be read.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,12 @@ SlotVerdict parse_any(ByteView bytes, Slot& slot, const char (&magic)[8]) {
 
 }  // namespace
 
-void seal(SuperblockSlot& slot) { seal_slot(slot, kSuperblockMagic); }
-void seal(FrameSlot& slot) { seal_slot(slot, kFrameMagic); }
+void seal(SuperblockSlot& slot) {
+  seal_slot(slot, kSuperblockMagic);
+}
+void seal(FrameSlot& slot) {
+  seal_slot(slot, kFrameMagic);
+}
 
 SlotVerdict parse_slot(ByteView bytes, SuperblockSlot& slot) {
   const SlotVerdict verdict = parse_any(bytes, slot, kSuperblockMagic);
@@ -85,9 +89,12 @@ SlotDamage explain_slot(ByteView bytes) {
 
 const char* frame_state_name(FrameState state) {
   switch (state) {
-    case FrameState::kFree: return "free";
-    case FrameState::kOpen: return "open";
-    case FrameState::kClosed: return "closed";
+    case FrameState::kFree:
+      return "free";
+    case FrameState::kOpen:
+      return "open";
+    case FrameState::kClosed:
+      return "closed";
   }
   return "invalid";
 }

@@ -6,10 +6,10 @@
 //   frame i    := at 8192 + i * (4096 + 8 MiB): metadata block, then the segment's bytes
 //   metadata   := 4 KiB: two slots, at 0 and 2048; each 512 bytes, zero between
 //
-// Of two slots the valid one with the higher sequence holds; a change writes the other one. A slot is
-// one 512-byte sector, which a device writes whole or not at all: so a slot that is neither zero nor
-// valid is damage, never a torn write. The segment's bytes are those of log/format.h, from offset 0,
-// zero after what was written.
+// Of two slots the valid one with the higher sequence holds; a change writes the other one. A slot
+// is one 512-byte sector, which a device writes whole or not at all: so a slot that is neither zero
+// nor valid is damage, never a torn write. The segment's bytes are those of log/format.h, from
+// offset 0, zero after what was written.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct __attribute__((packed, aligned(8))) SuperblockSlot {
   char magic[8];
   uint16_t format_version;
   uint16_t reserved0;
-  uint32_t frame_bytes;      // segment bytes a frame holds
+  uint32_t frame_bytes;  // segment bytes a frame holds
   uint64_t sequence;
   uint8_t cluster_uuid[16];  // zero: not enlisted yet
   uint64_t server_id;        // of the backup; 0: not enlisted yet
@@ -61,7 +61,7 @@ struct __attribute__((packed, aligned(8))) SuperblockSlot {
   uint64_t list_version;
   uint32_t frame_count;
   uint8_t reserved1[440];
-  uint32_t crc;              // CRC32C of the 508 bytes before
+  uint32_t crc;  // CRC32C of the 508 bytes before
 };
 static_assert(sizeof(SuperblockSlot) == kSlotBytes);
 
@@ -70,23 +70,23 @@ enum class FrameState : uint8_t { kFree = 1, kOpen = 2, kClosed = 3 };
 struct __attribute__((packed, aligned(8))) FrameSlot {
   enum Flag : uint8_t {
     kPrimary = 1,
-    kIncomplete = 2,     // a re-creation whose bytes are not all there: does not count as a replica
-    kLengthKnown = 4,    // `length` bytes are certainly there; all of them must be valid
+    kIncomplete = 2,   // a re-creation whose bytes are not all there: does not count as a replica
+    kLengthKnown = 4,  // `length` bytes are certainly there; all of them must be valid
   };
   char magic[8];
   uint16_t format_version;
   FrameState state;
   uint8_t flags;
-  uint32_t epoch;            // replication epoch of the segment
+  uint32_t epoch;  // replication epoch of the segment
   uint64_t sequence;
   uint8_t cluster_uuid[16];
-  uint64_t backup_id;        // server id of the backup that wrote this
+  uint64_t backup_id;  // server id of the backup that wrote this
   uint64_t master_id;
   uint64_t segment_id;
-  uint32_t capacity;         // bytes of the segment
-  uint32_t length;           // with kLengthKnown; else 0
+  uint32_t capacity;  // bytes of the segment
+  uint32_t length;    // with kLengthKnown; else 0
   uint8_t reserved[436];
-  uint32_t crc;              // CRC32C of the 508 bytes before
+  uint32_t crc;  // CRC32C of the 508 bytes before
 };
 static_assert(sizeof(FrameSlot) == kSlotBytes);
 
@@ -95,9 +95,9 @@ void seal(SuperblockSlot& slot);
 void seal(FrameSlot& slot);
 
 enum class SlotVerdict : uint8_t {
-  kEmpty,    // all zero: never written
+  kEmpty,  // all zero: never written
   kValid,
-  kNewer,    // valid, of a later format version
+  kNewer,  // valid, of a later format version
   kCorrupt,
 };
 

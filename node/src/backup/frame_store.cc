@@ -47,8 +47,11 @@ Status FrameStore::load_superblock() {
     RC_RETURN_IF_ERROR(file_->read(slot_index * kSuperblockSlotStride, bytes, sizeof bytes));
     SuperblockSlot slot;
     switch (parse_slot(ByteView(bytes, sizeof bytes), slot)) {
-      case SlotVerdict::kEmpty: break;
-      case SlotVerdict::kCorrupt: damaged = true; break;
+      case SlotVerdict::kEmpty:
+        break;
+      case SlotVerdict::kCorrupt:
+        damaged = true;
+        break;
       case SlotVerdict::kNewer:
         return {StatusCode::kUnsupported,
                 fmt::format("the volume has format version {}; this program reads up to {}",
@@ -81,9 +84,10 @@ Status FrameStore::load_superblock() {
 Status FrameStore::load_frames(uint32_t wanted) {
   const uint32_t count = std::max(wanted, superblock_frames_);
   if (file_->size() < frames_file_bytes(count)) {
-    return {StatusCode::kCorrupt,
-            fmt::format("the superblock counts {} frames, for which the file's {} bytes are too few",
-                        count, file_->size())};
+    return {
+        StatusCode::kCorrupt,
+        fmt::format("the superblock counts {} frames, for which the file's {} bytes are too few",
+                    count, file_->size())};
   }
   frames_.resize(count);
   for (uint32_t i = 0; i < count; ++i) RC_RETURN_IF_ERROR(load_frame(i));
@@ -103,10 +107,13 @@ Status FrameStore::load_frame(uint32_t index) {
   for (uint8_t slot_index = 0; slot_index < 2; ++slot_index) {
     FrameSlot slot;
     switch (parse_slot(ByteView(block + slot_index * kFrameSlotStride, kSlotBytes), slot)) {
-      case SlotVerdict::kEmpty: break;
+      case SlotVerdict::kEmpty:
+        break;
       // The damaged slot may have been the newer one, and say that a replica is here.
       case SlotVerdict::kCorrupt:
-      case SlotVerdict::kNewer: keep = true; break;
+      case SlotVerdict::kNewer:
+        keep = true;
+        break;
       case SlotVerdict::kValid:
         frame.allocated = true;
         if (slot.sequence < frame.sequence) break;
@@ -134,8 +141,7 @@ Status FrameStore::write_superblock() {
   slot.list_version = list_version_;
   slot.frame_count = frames_total();
   seal(slot);
-  RC_RETURN_IF_ERROR(
-      file_->write(superblock_next_slot_ * kSuperblockSlotStride, bytes_of(slot)));
+  RC_RETURN_IF_ERROR(file_->write(superblock_next_slot_ * kSuperblockSlotStride, bytes_of(slot)));
   superblock_sequence_ = slot.sequence;
   superblock_next_slot_ ^= 1;
   return {};
@@ -144,10 +150,11 @@ Status FrameStore::write_superblock() {
 Status FrameStore::adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uint64_t list_term,
                          uint64_t list_version) {
   if (cluster_uuid_ != kNoCluster && cluster_uuid_ != cluster_uuid) {
-    return {StatusCode::kWrongCluster,
-            fmt::format("{} belongs to cluster {}, and this is cluster {}; give this server another "
-                        "--dir, or that cluster its volume back",
-                        path_, format_uuid(cluster_uuid_), format_uuid(cluster_uuid))};
+    return {
+        StatusCode::kWrongCluster,
+        fmt::format("{} belongs to cluster {}, and this is cluster {}; give this server another "
+                    "--dir, or that cluster its volume back",
+                    path_, format_uuid(cluster_uuid_), format_uuid(cluster_uuid))};
   }
   cluster_uuid_ = cluster_uuid;
   server_id_ = server_id;
@@ -196,8 +203,8 @@ Status FrameStore::describe(uint32_t index, const FrameContent& content) {
   slot.capacity = content.capacity;
   slot.length = (content.flags & FrameSlot::kLengthKnown) != 0 ? content.length : 0;
   seal(slot);
-  RC_RETURN_IF_ERROR(file_->write(
-      frame_metadata_offset(index) + frame.next_slot * kFrameSlotStride, bytes_of(slot)));
+  RC_RETURN_IF_ERROR(file_->write(frame_metadata_offset(index) + frame.next_slot * kFrameSlotStride,
+                                  bytes_of(slot)));
   frame.sequence = slot.sequence;
   frame.next_slot ^= 1;
   return {};

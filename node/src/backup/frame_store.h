@@ -1,5 +1,5 @@
-// The frames file of a backup: which frames hold what, and the superblock. Knows nothing of masters'
-// liveness: whoever calls release() has proof that the replica is not needed.
+// The frames file of a backup: which frames hold what, and the superblock. Knows nothing of
+// masters' liveness: whoever calls release() has proof that the replica is not needed.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,10 @@ struct FrameContent {
 
 class FrameStore {
  public:
-  /// Opens or makes DIR/frames with room for `bytes` of frames (at least one). A volume that has more
-  /// frames keeps them. Errors name the file: WRONG_CLUSTER is left to adopt(); UNSUPPORTED for a
-  /// newer format, CORRUPT if neither superblock holds, UNAVAILABLE if another process has it open.
+  /// Opens or makes DIR/frames with room for `bytes` of frames (at least one). A volume that has
+  /// more frames keeps them. Errors name the file: WRONG_CLUSTER is left to adopt(); UNSUPPORTED
+  /// for a newer format, CORRUPT if neither superblock holds, UNAVAILABLE if another process has it
+  /// open.
   static Result<std::unique_ptr<FrameStore>> open(Disk& disk, const std::string& directory,
                                                   uint64_t bytes);
 
@@ -40,15 +41,15 @@ class FrameStore {
   uint64_t list_term() const { return list_term_; }
   uint64_t list_version() const { return list_version_; }
 
-  /// Takes the volume over for this incarnation of the server. WRONG_CLUSTER, naming both clusters, if
-  /// it belongs to another; nothing is changed then. Durable after the next sync().
+  /// Takes the volume over for this incarnation of the server. WRONG_CLUSTER, naming both clusters,
+  /// if it belongs to another; nothing is changed then. Durable after the next sync().
   Status adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uint64_t list_term,
                uint64_t list_version);
   /// Remembers the highest server list seen. Durable after the next sync().
   Status note_list(uint64_t list_term, uint64_t list_version);
 
-  /// Takes a free frame, with its space allocated and zeroed. NO_SPACE: none is free, or the disk is
-  /// full (then the frame stays free).
+  /// Takes a free frame, with its space allocated and zeroed. NO_SPACE: none is free, or the disk
+  /// is full (then the frame stays free).
   Result<uint32_t> allocate();
   /// Writes the frame's metadata; backup_id and cluster are this incarnation's.
   Status describe(uint32_t frame, const FrameContent& content);
@@ -68,9 +69,9 @@ class FrameStore {
 
  private:
   struct Frame {
-    uint64_t sequence = 0;  // of the newest slot
-    uint8_t next_slot = 0;  // the one to write next
-    bool allocated = false; // space was taken before
+    uint64_t sequence = 0;   // of the newest slot
+    uint8_t next_slot = 0;   // the one to write next
+    bool allocated = false;  // space was taken before
   };
   FrameStore(std::unique_ptr<File> file, std::string path)
       : file_(std::move(file)), path_(std::move(path)) {}

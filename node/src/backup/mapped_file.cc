@@ -24,7 +24,7 @@ Status failed(const std::string& path, const char* what) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return fail(failed(path, "open"));
-  struct stat about {};
+  struct stat about{};
   if (::fstat(fd, &about) != 0) {
     const Status status = failed(path, "stat");
     ::close(fd);

@@ -20,8 +20,8 @@ struct SlotPair {
   Slot slot{};  // the one that holds, if valid
 };
 
-/// Reads both slots at `base` and `base + stride`, and checks that the bytes between are zero; damage
-/// goes to `problems`.
+/// Reads both slots at `base` and `base + stride`, and checks that the bytes between are zero;
+/// damage goes to `problems`.
 template <typename Slot>
 SlotPair<Slot> read_slots(ByteView file, uint64_t base, uint64_t stride, const char* name,
                           std::vector<ReplicaProblem>& problems) {
@@ -31,8 +31,11 @@ SlotPair<Slot> read_slots(ByteView file, uint64_t base, uint64_t stride, const c
     const ByteView bytes = file.substr(at, kSlotBytes);
     Slot slot;
     switch (parse_slot(bytes, slot)) {
-      case SlotVerdict::kEmpty: break;
-      case SlotVerdict::kNewer: pair.newer_format = true; break;
+      case SlotVerdict::kEmpty:
+        break;
+      case SlotVerdict::kNewer:
+        pair.newer_format = true;
+        break;
       case SlotVerdict::kCorrupt: {
         const SlotDamage damage = explain_slot(bytes);
         ReplicaProblem problem{at, fmt::format("{} slot {}: {}", name, i, damage.what), {}};
@@ -48,8 +51,8 @@ SlotPair<Slot> read_slots(ByteView file, uint64_t base, uint64_t stride, const c
     const uint64_t fill_end = at + stride;
     const size_t nonzero = file.substr(0, fill_end).find_first_not_of('\0', at + kSlotBytes);
     if (nonzero != ByteView::npos) {
-      problems.push_back({nonzero, fmt::format("{}: fill behind slot {} is not zero", name, i),
-                          nonzero});
+      problems.push_back(
+          {nonzero, fmt::format("{}: fill behind slot {} is not zero", name, i), nonzero});
     }
   }
   return pair;
@@ -107,10 +110,9 @@ void scan(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump) {
   dump.scan = log::scan_segment(dump.identity, bytes, known, [&](const log::GroupView& group) {
     for (auto e = group.first(); e; e = group.next(*e)) ++dump.entries[e->view.type()];
   });
-  const bool damaged =
-      dump.scan.end == log::ScanEnd::kCorrupt ||
-      // A tail that one wrong byte explains was whole once.
-      (dump.scan.end == log::ScanEnd::kTorn && dump.scan.flipped_byte.has_value());
+  const bool damaged = dump.scan.end == log::ScanEnd::kCorrupt ||
+                       // A tail that one wrong byte explains was whole once.
+                       (dump.scan.end == log::ScanEnd::kTorn && dump.scan.flipped_byte.has_value());
   if (!damaged) return;
   ReplicaProblem problem{dump.file_offset + dump.scan.bad_offset, dump.scan.what, {}};
   if (dump.scan.flipped_byte) problem.flipped_byte = dump.file_offset + *dump.scan.flipped_byte;
@@ -118,7 +120,7 @@ void scan(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump) {
 }
 
 std::string frames_path(const std::string& path) {
-  struct stat about {};
+  struct stat about{};
   if (::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) {
     return path + "/" + kFramesFileName;
   }
@@ -144,8 +146,8 @@ Result<VolumeDump> dump_image(ByteView file, const ReplicaSink& sink) {
     return fail(StatusCode::kCorrupt,
                 fmt::format("{} bytes are too few for a frames file", file.size()));
   }
-  const auto superblock = read_slots<SuperblockSlot>(file, 0, kSuperblockSlotStride, "superblock",
-                                                     volume.problems);
+  const auto superblock =
+      read_slots<SuperblockSlot>(file, 0, kSuperblockSlotStride, "superblock", volume.problems);
   if (superblock.newer_format) {
     return fail(StatusCode::kUnsupported,
                 fmt::format("the volume's format is newer than {}, which this program reads",
@@ -187,34 +189,52 @@ Result<VolumeDump> dump_image(ByteView file, const ReplicaSink& sink) {
 
 const char* scan_end_name(log::ScanEnd end) {
   switch (end) {
-    case log::ScanEnd::kClosed: return "closed";
-    case log::ScanEnd::kOpen: return "open";
-    case log::ScanEnd::kTorn: return "torn";
-    case log::ScanEnd::kCorrupt: return "corrupt";
+    case log::ScanEnd::kClosed:
+      return "closed";
+    case log::ScanEnd::kOpen:
+      return "open";
+    case log::ScanEnd::kTorn:
+      return "torn";
+    case log::ScanEnd::kCorrupt:
+      return "corrupt";
   }
   return "invalid";
 }
 
 std::string entry_type_name(log::EntryType type) {
   switch (type) {
-    case log::EntryType::kInvalid: break;
-    case log::EntryType::kSegmentHeader: return "SEGMENT_HEADER";
-    case log::EntryType::kLogDigest: return "LOG_DIGEST";
-    case log::EntryType::kSafeVersion: return "SAFE_VERSION";
-    case log::EntryType::kFooter: return "FOOTER";
-    case log::EntryType::kObject: return "OBJECT";
-    case log::EntryType::kTombstone: return "TOMBSTONE";
-    case log::EntryType::kTabletStatistics: return "TABLET_STATISTICS";
-    case log::EntryType::kRpcResult: return "RPC_RESULT";
-    case log::EntryType::kPreparedOp: return "PREPARED_OP";
-    case log::EntryType::kPreparedOpTombstone: return "PREPARED_OP_TOMBSTONE";
-    case log::EntryType::kTransactionDecision: return "TRANSACTION_DECISION";
-    case log::EntryType::kParticipantList: return "PARTICIPANT_LIST";
+    case log::EntryType::kInvalid:
+      break;
+    case log::EntryType::kSegmentHeader:
+      return "SEGMENT_HEADER";
+    case log::EntryType::kLogDigest:
+      return "LOG_DIGEST";
+    case log::EntryType::kSafeVersion:
+      return "SAFE_VERSION";
+    case log::EntryType::kFooter:
+      return "FOOTER";
+    case log::EntryType::kObject:
+      return "OBJECT";
+    case log::EntryType::kTombstone:
+      return "TOMBSTONE";
+    case log::EntryType::kTabletStatistics:
+      return "TABLET_STATISTICS";
+    case log::EntryType::kRpcResult:
+      return "RPC_RESULT";
+    case log::EntryType::kPreparedOp:
+      return "PREPARED_OP";
+    case log::EntryType::kPreparedOpTombstone:
+      return "PREPARED_OP_TOMBSTONE";
+    case log::EntryType::kTransactionDecision:
+      return "TRANSACTION_DECISION";
+    case log::EntryType::kParticipantList:
+      return "PARTICIPANT_LIST";
   }
   return fmt::format("UNKNOWN_{}", static_cast<int>(type));
 }
 
-// ---- rebuild -------------------------------------------------------------------------------------
+// ---- rebuild
+// -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -247,7 +267,8 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
     const auto metadata = read_slots<FrameSlot>(volume.bytes, frame_metadata_offset(i),
                                                 kFrameSlotStride, "metadata", problems);
     const ByteView data = volume.bytes.substr(frame_data_offset(i), log::kSegmentBytes);
-    if (!problems.empty() || !metadata.valid) continue;  // not to be trusted: another replica has to
+    if (!problems.empty() || !metadata.valid)
+      continue;  // not to be trusted: another replica has to
     const FrameSlot& slot = metadata.slot;
     if (slot.state == FrameState::kFree || (slot.flags & FrameSlot::kIncomplete) != 0) continue;
     wire::Uuid cluster;

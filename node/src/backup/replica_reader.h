@@ -1,5 +1,5 @@
-// Reads frames files without their server: what `ramcloud replica dump` and `ramcloud replica rebuild`
-// show. Trusts nothing in the files.
+// Reads frames files without their server: what `ramcloud replica dump` and `ramcloud replica
+// rebuild` show. Trusts nothing in the files.
 #pragma once
 
 #include <array>
@@ -28,14 +28,15 @@ struct ReplicaProblem {
 struct ReplicaDump {
   uint32_t frame = 0;
   uint64_t file_offset = 0;  // of the segment's bytes
-  bool metadata_valid = false;  // what follows comes from the metadata; else from the segment itself
+  bool metadata_valid =
+      false;  // what follows comes from the metadata; else from the segment itself
   log::SegmentIdentity identity;
   uint64_t backup_id = 0;
   uint32_t epoch = 0;
   FrameState state = FrameState::kFree;
-  uint8_t flags = 0;         // FrameSlot::Flag
+  uint8_t flags = 0;  // FrameSlot::Flag
   uint32_t capacity = 0;
-  log::SegmentScan scan;     // what the bytes say
+  log::SegmentScan scan;                       // what the bytes say
   std::map<log::EntryType, uint64_t> entries;  // how many of each type in valid groups
   std::vector<ReplicaProblem> problems;
 
@@ -50,16 +51,16 @@ struct VolumeDump {
   uint64_t list_term = 0;
   uint64_t list_version = 0;
   uint32_t frames_total = 0;
-  uint32_t frames_used = 0;            // for which the sink was called
-  uint64_t problems_total = 0;         // these and the replicas'
+  uint32_t frames_used = 0;              // for which the sink was called
+  uint64_t problems_total = 0;           // these and the replicas'
   std::vector<ReplicaProblem> problems;  // of the superblock and of free frames' metadata
 };
 
 using ReplicaSink = std::function<void(const ReplicaDump&)>;
 
-/// Reads and verifies everything that is in use in a frames file; calls `sink` per replica, by rising
-/// frame. `path` may be the file or its directory. Damage is in the results, not in the status: that
-/// is not OK only if the file cannot be read or is of a newer format.
+/// Reads and verifies everything that is in use in a frames file; calls `sink` per replica, by
+/// rising frame. `path` may be the file or its directory. Damage is in the results, not in the
+/// status: that is not OK only if the file cannot be read or is of a newer format.
 Result<VolumeDump> dump_replicas(const std::string& path, const ReplicaSink& sink);
 /// The same on bytes in memory.
 Result<VolumeDump> dump_image(ByteView file, const ReplicaSink& sink);
@@ -71,9 +72,9 @@ std::string entry_type_name(log::EntryType type);
 /// What one master's replicas say.
 struct RebuiltMaster {
   uint64_t master_id = 0;
-  Status status;                    // OK: its log is complete
+  Status status;  // OK: its log is complete
   std::vector<uint64_t> missing_segments;
-  uint64_t objects = 0;             // live ones
+  uint64_t objects = 0;  // live ones
 };
 struct RebuildSummary {
   wire::Uuid cluster_uuid{};

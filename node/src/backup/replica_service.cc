@@ -12,7 +12,9 @@ namespace {
 
 constexpr uint32_t kRetryAfterUs = 10'000;
 
-Status bad(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
+Status bad(std::string message) {
+  return {StatusCode::kInvalidArgument, std::move(message)};
+}
 
 /// A request's struct if the body has it and exactly `length` bytes after it.
 template <typename T>
@@ -44,10 +46,12 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
                this);
 }
 
-ReplicaService::~ReplicaService() { *alive_ = false; }
+ReplicaService::~ReplicaService() {
+  *alive_ = false;
+}
 
-/// Only a master that the list names as UP may change replicas: a crashed one is being recovered, or
-/// will be, from what is here now (engine.md §7, zombies).
+/// Only a master that the list names as UP may change replicas: a crashed one is being recovered,
+/// or will be, from what is here now (engine.md §7, zombies).
 Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
                                     uint32_t& retry_after_us) const {
   retry_after_us = 0;
@@ -72,8 +76,8 @@ Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
 Status ReplicaService::check_open(const wire::ReplicaOpenRequest& open,
                                   ByteView segment_bytes) const {
   if (open.length != segment_bytes.size()) {
-    return bad(fmt::format("open: length is {}, and {} bytes follow", open.length,
-                           segment_bytes.size()));
+    return bad(
+        fmt::format("open: length is {}, and {} bytes follow", open.length, segment_bytes.size()));
   }
   if (open.capacity == 0 || open.capacity > log::kSegmentBytes) {
     return bad(fmt::format("open: capacity is {}; 1 to {} are accepted", open.capacity,
@@ -165,17 +169,16 @@ void ReplicaService::on_write(const Request& request) {
   }
   Replica& replica = found->second;
   if (write.epoch < replica.epoch) {
-    return refuse(request, {StatusCode::kStaleTerm,
-                            fmt::format("write: epoch {} is over, {} holds", write.epoch,
-                                        replica.epoch)});
+    return refuse(request, {StatusCode::kStaleTerm, fmt::format("write: epoch {} is over, {} holds",
+                                                                write.epoch, replica.epoch)});
   }
   status = raise_epoch(replica, write.epoch);
   if (status.ok()) status = append(replica, write.offset, segment_bytes);
   if (!status.ok()) return refuse(request, status);
   ++counters_.writes;
   counters_.written_bytes += write.length;
-  if ((write.flags & (wire::ReplicaWriteRequest::kClose |
-                      wire::ReplicaWriteRequest::kWriteComplete)) == 0) {
+  if ((write.flags &
+       (wire::ReplicaWriteRequest::kClose | wire::ReplicaWriteRequest::kWriteComplete)) == 0) {
     return answer(request.reply, replica.held);
   }
   if (write.offset + write.length != replica.held) {
@@ -222,8 +225,8 @@ Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes)
   return {};
 }
 
-/// The master says that it goes on without a replica it lost: the replicas with a lower epoch, should
-/// they come back, may miss acknowledged data.
+/// The master says that it goes on without a replica it lost: the replicas with a lower epoch,
+/// should they come back, may miss acknowledged data.
 Status ReplicaService::raise_epoch(Replica& replica, uint32_t epoch) {
   if (epoch == replica.epoch) return {};
   replica.epoch = epoch;
@@ -284,8 +287,10 @@ void ReplicaService::answer_when_synced(const Request& request, const Key& key) 
     if (!*alive) return;
     const auto found = replicas_.find(key);
     if (status.ok() && found != replicas_.end()) return answer(handle, found->second.held);
-    if (status.ok()) status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
-    else device_failed(status);
+    if (status.ok())
+      status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
+    else
+      device_failed(status);
     ++counters_.refused;
     reply_error(transport_, handle, status);
   });
@@ -299,8 +304,10 @@ void ReplicaService::complete(Replica& replica, const Request& request) {
     if (!*alive) return;
     const auto found = replicas_.find(key);
     if (!status.ok() || found == replicas_.end()) {
-      if (!status.ok()) device_failed(status);
-      else status = {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
+      if (!status.ok())
+        device_failed(status);
+      else
+        status = {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
       return reply_error(transport_, handle, status);
     }
     found->second.incomplete = false;
@@ -323,8 +330,7 @@ void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
   transport_.reply(handle, StatusCode::kOk, {&slice, 1});
 }
 
-void ReplicaService::refuse(const Request& request, const Status& status,
-                            uint32_t retry_after_us) {
+void ReplicaService::refuse(const Request& request, const Status& status, uint32_t retry_after_us) {
   ++counters_.refused;
   reply_error(transport_, request.reply, status, retry_after_us);
 }

@@ -1,8 +1,9 @@
-// The backup side of replication: takes replicas of other masters' segments into frames (paper §4.2).
+// The backup side of replication: takes replicas of other masters' segments into frames (paper
+// §4.2).
 //
 // Durability "buffered": what a write brought is in the operating system's cache when it is
-// acknowledged, so it survives the death of this process; it is on the device at most a flush interval
-// (and one sync) later. An open is acknowledged only when it is on the device.
+// acknowledged, so it survives the death of this process; it is on the device at most a flush
+// interval (and one sync) later. An open is acknowledged only when it is on the device.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ class ReplicaService {
     Duration flush_interval = std::chrono::milliseconds(10);
   };
   struct Counters {
-    uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0, syncs = 0;
+    uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0,
+             syncs = 0;
   };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree. `frames` has been adopted. All of them
@@ -42,8 +44,8 @@ class ReplicaService {
 
   const Counters& counters() const { return counters_; }
   const FrameStore& frames() const { return frames_; }
-  /// Not OK once the device has failed: then everything is refused with it, so that masters put their
-  /// replicas elsewhere.
+  /// Not OK once the device has failed: then everything is refused with it, so that masters put
+  /// their replicas elsewhere.
   const Status& device_status() const { return device_status_; }
 
   void on_open(const Request& request);
@@ -64,7 +66,7 @@ class ReplicaService {
     uint32_t frame = 0;
     uint32_t epoch = 0;
     uint32_t capacity = 0;
-    uint32_t held = 0;        // bytes from offset 0
+    uint32_t held = 0;  // bytes from offset 0
     bool primary = false;
     bool incomplete = false;  // a re-creation
     bool closed = false;
@@ -96,7 +98,7 @@ class ReplicaService {
   Options options_;
   Counters counters_;
   Status device_status_;
-  Replicas replicas_;           // looked up, never iterated
+  Replicas replicas_;             // looked up, never iterated
   std::vector<Key> just_closed_;  // since the last sync began
   Timer flush_timer_;
   bool dirty_ = false;

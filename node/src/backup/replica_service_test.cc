@@ -31,9 +31,8 @@ class Replies final : public Transport {
     }
   }
   uint32_t held() const {
-    return bytes.size() == sizeof(wire::ReplicaReply)
-               ? load<wire::ReplicaReply>(bytes.data()).held
-               : ~uint32_t{0};
+    return bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
+                                                      : ~uint32_t{0};
   }
   int count = 0;
   StatusCode status = StatusCode::kOk;
@@ -64,19 +63,24 @@ class ReplicaServiceTest : public ::testing::Test {
     return replies_.status;
   }
   StatusCode open(uint64_t segment, const std::string& bytes, uint32_t epoch = 1,
-                  uint64_t master = kMaster, uint64_t list_version = 1,
-                  uint32_t capacity = 4096) {
-    const wire::ReplicaOpenRequest request{
-        .master_id = master, .segment_id = segment, .epoch = epoch, .flags = 0,
-        .capacity = capacity, .length = static_cast<uint32_t>(bytes.size()),
-        .list_version = list_version};
+                  uint64_t master = kMaster, uint64_t list_version = 1, uint32_t capacity = 4096) {
+    const wire::ReplicaOpenRequest request{.master_id = master,
+                                           .segment_id = segment,
+                                           .epoch = epoch,
+                                           .flags = 0,
+                                           .capacity = capacity,
+                                           .length = static_cast<uint32_t>(bytes.size()),
+                                           .list_version = list_version};
     return send(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)) + bytes);
   }
-  StatusCode write(uint64_t segment, uint32_t offset, const std::string& bytes,
-                   uint32_t epoch = 1, uint64_t master = kMaster, uint32_t flags = 0) {
-    const wire::ReplicaWriteRequest request{
-        .master_id = master, .segment_id = segment, .epoch = epoch, .offset = offset,
-        .length = static_cast<uint32_t>(bytes.size()), .flags = flags};
+  StatusCode write(uint64_t segment, uint32_t offset, const std::string& bytes, uint32_t epoch = 1,
+                   uint64_t master = kMaster, uint32_t flags = 0) {
+    const wire::ReplicaWriteRequest request{.master_id = master,
+                                            .segment_id = segment,
+                                            .epoch = epoch,
+                                            .offset = offset,
+                                            .length = static_cast<uint32_t>(bytes.size()),
+                                            .flags = flags};
     return send(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + bytes);
   }
   SimScheduler scheduler_{3};
@@ -141,8 +145,8 @@ TEST_F(ReplicaServiceTest, LowerEpochsAreOver) {
 }
 
 TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
-  for (const auto opcode : {wire::Opcode::kReplicaOpen, wire::Opcode::kReplicaWrite,
-                            wire::Opcode::kReplicaFree}) {
+  for (const auto opcode :
+       {wire::Opcode::kReplicaOpen, wire::Opcode::kReplicaWrite, wire::Opcode::kReplicaFree}) {
     EXPECT_EQ(send(opcode, ""), StatusCode::kInvalidArgument);
     EXPECT_EQ(send(opcode, "short"), StatusCode::kInvalidArgument);
   }

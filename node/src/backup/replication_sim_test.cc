@@ -223,8 +223,8 @@ TEST_F(ReplicationSim, FullBackupsAreLeftAlone) {
   const std::string value(500'000, 'v');
   bool stuck = false;
   for (int i = 0; i < 60 && !stuck; ++i) {
-    stuck = !scheduler_.run_until([&] { return put("k" + std::to_string(i), value) ==
-                                               StatusCode::kOk; }, 5s);
+    stuck = !scheduler_.run_until(
+        [&] { return put("k" + std::to_string(i), value) == StatusCode::kOk; }, 5s);
   }
   EXPECT_TRUE(stuck);
   EXPECT_EQ(manager_->stats().waiting.code(), StatusCode::kNoSpace);

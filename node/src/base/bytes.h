@@ -39,6 +39,8 @@ ByteView bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-inline constexpr uint64_t align_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+inline constexpr uint64_t align_up(uint64_t n, uint64_t to) {
+  return (n + to - 1) / to * to;
+}
 
 }  // namespace ramcloud

@@ -1,5 +1,5 @@
-// Time comes from a Clock that is passed in, never from the system directly, so that a whole cluster
-// can run on virtual time.
+// Time comes from a Clock that is passed in, never from the system directly, so that a whole
+// cluster can run on virtual time.
 #pragma once
 
 #include <chrono>
@@ -33,9 +33,7 @@ class Clock {
 /// CLOCK_MONOTONIC and the system's wall clock.
 class SystemClock final : public Clock {
  public:
-  Time now() const override {
-    return Time(std::chrono::steady_clock::now().time_since_epoch());
-  }
+  Time now() const override { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
   uint64_t unix_ms() const override {
     return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                      std::chrono::system_clock::now().time_since_epoch())

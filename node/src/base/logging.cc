@@ -26,10 +26,14 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -55,7 +59,9 @@ std::string as_json(std::string_view event, std::initializer_list<LogField> fiel
 
 }  // namespace
 
-void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
+void set_log_level(LogLevel level) {
+  logger().set_level(to_spdlog(level));
+}
 
 void set_log_format(LogFormat f) {
   format = f;
@@ -85,7 +91,8 @@ void log_event(LogLevel level, std::string_view event, std::initializer_list<Log
   auto& out = logger();
   const auto spdlog_level = to_spdlog(level);
   if (!out.should_log(spdlog_level)) return;
-  out.log(spdlog_level, format == LogFormat::kJson ? as_json(event, fields) : as_text(event, fields));
+  out.log(spdlog_level,
+          format == LogFormat::kJson ? as_json(event, fields) : as_text(event, fields));
 }
 
 void fatal(std::string_view event, std::initializer_list<LogField> fields) {

@@ -26,9 +26,10 @@ std::string label_text(const MetricLabels& labels, std::string_view extra = {}) 
 
 /// What is shown of a histogram: enough for latency from a microsecond to ten seconds.
 constexpr uint64_t kShownBounds[] = {
-    1'000,      2'000,      5'000,      10'000,      20'000,      50'000,        100'000,
-    200'000,    500'000,    1'000'000,  2'000'000,   5'000'000,   10'000'000,    20'000'000,
-    50'000'000, 100'000'000, 200'000'000, 500'000'000, 1'000'000'000, 2'000'000'000, 10'000'000'000};
+    1'000,         2'000,         5'000,         10'000,      20'000,      50'000,
+    100'000,       200'000,       500'000,       1'000'000,   2'000'000,   5'000'000,
+    10'000'000,    20'000'000,    50'000'000,    100'000'000, 200'000'000, 500'000'000,
+    1'000'000'000, 2'000'000'000, 10'000'000'000};
 
 void append_histogram(std::string& out, const std::string& name, const MetricLabels& labels,
                       const Histogram& histogram) {

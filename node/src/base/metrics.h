@@ -1,5 +1,5 @@
-// Counters, gauges and latency histograms, and their Prometheus text. One registry a daemon (several
-// daemons can live in one process). Updating is one relaxed atomic; registering allocates.
+// Counters, gauges and latency histograms, and their Prometheus text. One registry a daemon
+// (several daemons can live in one process). Updating is one relaxed atomic; registering allocates.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-/// A histogram of nanoseconds: 32 buckets per power of two, so a quantile is at most 3.2 % too high.
+/// A histogram of nanoseconds: 32 buckets per power of two, so a quantile is at most 3.2 % too
+/// high.
 class Histogram {
  public:
   static constexpr int kSubBits = 5;

@@ -12,7 +12,8 @@ TEST(Histogram, BucketsAreOrderedAndTight) {
     const int index = Histogram::index_of(ns);
     EXPECT_GE(index, last);
     EXPECT_GE(Histogram::upper_bound(index), ns);
-    EXPECT_LE(static_cast<double>(Histogram::upper_bound(index)), static_cast<double>(ns) * 1.032 + 1);
+    EXPECT_LE(static_cast<double>(Histogram::upper_bound(index)),
+              static_cast<double>(ns) * 1.032 + 1);
     last = index;
   }
   EXPECT_LT(Histogram::index_of(~uint64_t{0}), Histogram::kBuckets);

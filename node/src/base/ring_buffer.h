@@ -14,8 +14,8 @@ class RingBuffer {
   size_t size() const { return size_; }
   T& front() { return slots_[head_]; }
 
-  /// A slot at the end, holding whatever its last user left: the caller sets every field. Valid until
-  /// the next push.
+  /// A slot at the end, holding whatever its last user left: the caller sets every field. Valid
+  /// until the next push.
   T& push() {
     if (size_ == slots_.size()) grow();
     return slots_[(head_ + size_++) & (slots_.size() - 1)];

@@ -1,5 +1,5 @@
-// Status: the outcome of an operation. OK costs nothing; an error carries a code and, where a person
-// may see it, a message. Result<T> is a value or a Status.
+// Status: the outcome of an operation. OK costs nothing; an error carries a code and, where a
+// person may see it, a message. Result<T> is a value or a Status.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,34 @@
 
 namespace ramcloud {
 
-/// What can go wrong, for users and on the wire (docs/formats.md, "Status codes"). Values are part of
-/// the protocol: never change or reuse one. status_names() is the one table of names and meanings.
+/// What can go wrong, for users and on the wire (docs/formats.md, "Status codes"). Values are part
+/// of the protocol: never change or reuse one. status_names() is the one table of names and
+/// meanings.
 enum class StatusCode : uint16_t {
   kOk = 0,
-  kNotFound = 1,              // no such object or table
-  kExists = 2,                // it exists and must not
-  kWrongVersion = 3,          // a condition on the version failed
-  kInvalidArgument = 4,       // the request can never work; the message names field, value, accepted
-  kUnknownTablet = 5,         // this server does not own the tablet: refresh the map and retry
-  kOutOfMemory = 6,           // log memory is full; reads and deletes go on
-  kRetry = 7,                 // not now; wait retry_after and try again
-  kUnavailable = 8,           // the tablet's server is dead, or nobody answered until the deadline
-  kDeadlineExceeded = 9,      // no answer in time; nothing was changed or the call was idempotent
-  kIndeterminate = 10,        // a non-idempotent call's reply was lost: it may have happened
+  kNotFound = 1,          // no such object or table
+  kExists = 2,            // it exists and must not
+  kWrongVersion = 3,      // a condition on the version failed
+  kInvalidArgument = 4,   // the request can never work; the message names field, value, accepted
+  kUnknownTablet = 5,     // this server does not own the tablet: refresh the map and retry
+  kOutOfMemory = 6,       // log memory is full; reads and deletes go on
+  kRetry = 7,             // not now; wait retry_after and try again
+  kUnavailable = 8,       // the tablet's server is dead, or nobody answered until the deadline
+  kDeadlineExceeded = 9,  // no answer in time; nothing was changed or the call was idempotent
+  kIndeterminate = 10,    // a non-idempotent call's reply was lost: it may have happened
   kCancelled = 11,
-  kNotLeader = 12,            // this coordinator is a standby; the message names the leader
-  kStaleTerm = 13,            // sender is an old coordinator leader or an old incarnation
-  kWrongCluster = 14,         // the peer or volume belongs to another cluster
-  kWrongServer = 15,          // the peer at this address has another server id now
-  kUnsupported = 16,          // unknown opcode or protocol version
-  kProtocolError = 17,        // malformed bytes; the connection is closed
-  kCorrupt = 18,              // a checksum does not hold
-  kNoSpace = 19,              // no free frame on the backup, or the disk is full
-  kIoError = 20,              // the device failed
-  kConnectionLost = 21,       // the session broke; whether the call was executed is unknown
-  kInternal = 22,             // a bug; the message says where
-  kCrashed = 23,              // the sender is listed as crashed and must stop (zombie)
+  kNotLeader = 12,       // this coordinator is a standby; the message names the leader
+  kStaleTerm = 13,       // sender is an old coordinator leader or an old incarnation
+  kWrongCluster = 14,    // the peer or volume belongs to another cluster
+  kWrongServer = 15,     // the peer at this address has another server id now
+  kUnsupported = 16,     // unknown opcode or protocol version
+  kProtocolError = 17,   // malformed bytes; the connection is closed
+  kCorrupt = 18,         // a checksum does not hold
+  kNoSpace = 19,         // no free frame on the backup, or the disk is full
+  kIoError = 20,         // the device failed
+  kConnectionLost = 21,  // the session broke; whether the call was executed is unknown
+  kInternal = 22,        // a bug; the message says where
+  kCrashed = 23,         // the sender is listed as crashed and must stop (zombie)
 };
 
 /// Upper-case name as users see it, for example "NOT_FOUND"; "UNKNOWN_17" for codes of the future.
@@ -79,8 +80,8 @@ inline std::unexpected<Status> fail(Status status) {
 }  // namespace ramcloud
 
 /// Leaves the function with the Status if `expr` is not OK.
-#define RC_RETURN_IF_ERROR(expr)                  \
-  do {                                            \
-    ::ramcloud::Status rc_status_ = (expr);       \
-    if (!rc_status_.ok()) return rc_status_;      \
+#define RC_RETURN_IF_ERROR(expr)             \
+  do {                                       \
+    ::ramcloud::Status rc_status_ = (expr);  \
+    if (!rc_status_.ok()) return rc_status_; \
   } while (0)

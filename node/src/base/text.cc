@@ -14,12 +14,16 @@ struct Unit {
 };
 
 constexpr Unit kSizeUnits[] = {
-    {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}, {"TiB", 1ull << 40},
-    {"Ki", 1ull << 10},  {"Mi", 1ull << 20},  {"Gi", 1ull << 30},  {"Ti", 1ull << 40},
-    {"", 1},
+    {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30},
+    {"TiB", 1ull << 40}, {"Ki", 1ull << 10},  {"Mi", 1ull << 20},
+    {"Gi", 1ull << 30},  {"Ti", 1ull << 40},  {"", 1},
 };
 constexpr Unit kDurationUnits[] = {
-    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000},
+    {"ns", 1},
+    {"us", 1'000},
+    {"ms", 1'000'000},
+    {"s", 1'000'000'000},
+    {"m", 60'000'000'000},
     {"h", 3'600'000'000'000},
 };
 
@@ -45,9 +49,11 @@ Result<uint64_t> parse_size(std::string_view text) {
   uint64_t number = 0;
   std::string_view suffix;
   if (split_number(text, number, suffix) && apply_unit(kSizeUnits, suffix, number)) return number;
-  return fail(StatusCode::kInvalidArgument,
-              fmt::format("size '{}': accepted are bytes or a whole number with KiB, MiB, GiB or TiB "
-                          "(for example 256MiB)", text));
+  return fail(
+      StatusCode::kInvalidArgument,
+      fmt::format("size '{}': accepted are bytes or a whole number with KiB, MiB, GiB or TiB "
+                  "(for example 256MiB)",
+                  text));
 }
 
 std::string format_size(uint64_t bytes) {
@@ -70,7 +76,8 @@ Result<Duration> parse_duration(std::string_view text) {
   }
   return fail(StatusCode::kInvalidArgument,
               fmt::format("duration '{}': accepted is a whole number with ns, us, ms, s, m or h "
-                          "(for example 500ms)", text));
+                          "(for example 500ms)",
+                          text));
 }
 
 std::string format_duration(Duration d) {
@@ -90,7 +97,8 @@ Result<HostPort> parse_host_port(std::string_view text) {
   const auto refuse = [&] {
     return fail(StatusCode::kInvalidArgument,
                 fmt::format("address '{}': accepted is host:port, for example 127.0.0.1:11100 or "
-                            "[::1]:11100", text));
+                            "[::1]:11100",
+                            text));
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return refuse();
@@ -132,7 +140,8 @@ Result<Locator> parse_locator(std::string_view text) {
   const auto refuse = [&] {
     return fail(StatusCode::kInvalidArgument,
                 fmt::format("locator '{}': accepted is TRANSPORT:host=HOST,port=PORT, for example "
-                            "tcp:host=127.0.0.1,port=11200", text));
+                            "tcp:host=127.0.0.1,port=11200",
+                            text));
   };
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return refuse();
@@ -163,8 +172,10 @@ size_t utf8_sequence(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
   const uint8_t lead = byte(0);
   if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3
-                        : lead >= 0xc2 && lead < 0xe0 ? 2 : 0;
+  const size_t length = lead >= 0xf0 && lead <= 0xf4  ? 4
+                        : lead >= 0xe0 && lead < 0xf0 ? 3
+                        : lead >= 0xc2 && lead < 0xe0 ? 2
+                                                      : 0;
   if (length == 0 || s.size() < length) return 0;
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;

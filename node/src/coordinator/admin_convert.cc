@@ -144,8 +144,11 @@ wire::TableInfo from_proto(const pb::Table& in) {
   table.table_id = in.id();
   table.name = in.name();
   for (const auto& tablet : in.tablets()) {
-    table.tablets.push_back({tablet.start_hash(), tablet.end_hash(), tablet.server_id(),
-                             static_cast<wire::TabletState>(tablet.state()), {}});
+    table.tablets.push_back({tablet.start_hash(),
+                             tablet.end_hash(),
+                             tablet.server_id(),
+                             static_cast<wire::TabletState>(tablet.state()),
+                             {}});
   }
   return table;
 }

@@ -13,7 +13,8 @@ admin::v1::Table to_proto(const wire::TableInfo& table);
 
 ClusterStatus from_proto(const admin::v1::ClusterStatus& status);
 ServerView from_proto(const admin::v1::Server& server);
-wire::TableInfo from_proto(const admin::v1::Table& table);  // locators are not part of the admin API
+wire::TableInfo from_proto(
+    const admin::v1::Table& table);  // locators are not part of the admin API
 
 /// gRPC's code for ours, and the nearest way back.
 int to_grpc_code(StatusCode code);

@@ -66,9 +66,9 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
     const std::lock_guard guard(mutex_);
     if (finished_) return;
     if (queue_.size() >= limit_) {
-      finish_locked({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                     fmt::format("the watcher is more than {} events behind; watch again",
-                                 backlog_)});
+      finish_locked(
+          {grpc::StatusCode::RESOURCE_EXHAUSTED,
+           fmt::format("the watcher is more than {} events behind; watch again", backlog_)});
       return;
     }
     queue_.push_back(std::move(event));
@@ -260,7 +260,8 @@ class Front : public ChangeListener {
 
 }  // namespace
 
-// ---- gRPC's side ----------------------------------------------------------------------------------
+// ---- gRPC's side
+// ----------------------------------------------------------------------------------
 
 struct AdminService::Impl final : pb::Admin::CallbackService {
   Impl(Coordinator& coordinator, Options o)
@@ -409,7 +410,9 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
 AdminService::AdminService(Coordinator& coordinator, Options options)
     : impl_(std::make_unique<Impl>(coordinator, options)) {}
 
-AdminService::~AdminService() { stop(); }
+AdminService::~AdminService() {
+  stop();
+}
 
 Result<HostPort> AdminService::start(const HostPort& address) {
   int port = 0;
@@ -430,6 +433,8 @@ Result<HostPort> AdminService::start(const HostPort& address) {
   return bound;
 }
 
-void AdminService::stop() { impl_->stop(); }
+void AdminService::stop() {
+  impl_->stop();
+}
 
 }  // namespace ramcloud

@@ -1,5 +1,5 @@
-// The admin API's gRPC server. gRPC has threads of its own; every call is posted to the coordinator's
-// reactor, which alone looks at the cluster's state.
+// The admin API's gRPC server. gRPC has threads of its own; every call is posted to the
+// coordinator's reactor, which alone looks at the cluster's state.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ namespace ramcloud {
 class AdminService {
  public:
   struct Options {
-    size_t watch_backlog = 4096;    // events that a watcher may lag behind before it is closed
-    size_t watchers = 1024;         // more are refused with RESOURCE_EXHAUSTED
-    Duration longest_wait = 60s;    // of creating and dropping tables
+    size_t watch_backlog = 4096;  // events that a watcher may lag behind before it is closed
+    size_t watchers = 1024;       // more are refused with RESOURCE_EXHAUSTED
+    Duration longest_wait = 60s;  // of creating and dropping tables
   };
   AdminService(Coordinator& coordinator, Options options);
   /// As stop().

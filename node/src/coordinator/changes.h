@@ -21,8 +21,7 @@ class ChangeListener {
 
 class Changes {
  public:
-  explicit Changes(Reactor& reactor)
-      : status_timer_(reactor, [this] { tell_status(); }) {}
+  explicit Changes(Reactor& reactor) : status_timer_(reactor, [this] { tell_status(); }) {}
 
   /// Revisions of different terms do not meet, so they rise over restarts too.
   void begin_term(uint64_t term) { revision_ = term << 32; }

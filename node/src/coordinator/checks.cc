@@ -6,7 +6,9 @@
 
 namespace ramcloud {
 namespace {
-bool printable(char c) { return c >= 0x20 && c <= 0x7e; }
+bool printable(char c) {
+  return c >= 0x20 && c <= 0x7e;
+}
 }  // namespace
 
 std::string quoted(std::string_view text) {

@@ -1,5 +1,5 @@
-// What the coordinator knows, in memory: the durable records, and beside them what it has learnt from
-// servers since it started. Records change only after the ledger has committed the change.
+// What the coordinator knows, in memory: the durable records, and beside them what it has learnt
+// from servers since it started. Records change only after the ledger has committed the change.
 #pragma once
 
 #include <map>
@@ -13,12 +13,12 @@ namespace ramcloud {
 struct ServerEntry {
   ServerRecord record;
   // Not durable:
-  wire::ServerStats stats;         // as of the last probe that was answered
-  bool answered = false;           // a probe of this id was answered since we started
-  bool suspected = false;          // probes go unanswered, no verdict yet
-  uint64_t list_version_acked = 0; // it has this version of the list
-  bool pushing = false;            // a flow is bringing it the list
-  bool probing = false;            // a flow is probing it
+  wire::ServerStats stats;          // as of the last probe that was answered
+  bool answered = false;            // a probe of this id was answered since we started
+  bool suspected = false;           // probes go unanswered, no verdict yet
+  uint64_t list_version_acked = 0;  // it has this version of the list
+  bool pushing = false;             // a flow is bringing it the list
+  bool probing = false;             // a flow is probing it
 
   bool up() const { return record.state == wire::ServerState::kUp; }
 };

@@ -75,18 +75,17 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   diagnose_servers(state, diagnosis);
   const ReplicationSummary& sum = status.replication;
   if (sum.segments_under_replicated > 0) {
-    diagnosis.add(Health::kDegraded, fmt::format("{} segments have fewer than {} replicas",
-                                                 sum.segments_under_replicated,
-                                                 sum.replicas_wanted));
+    diagnosis.add(Health::kDegraded,
+                  fmt::format("{} segments have fewer than {} replicas",
+                              sum.segments_under_replicated, sum.replicas_wanted));
   }
   uint32_t wanted = 0;
   for (const auto& [id, server] : state.servers) {
     if (server.up()) wanted = std::max(wanted, server.record.replicas);
   }
   if (status.servers_up > 0 && status.servers_up < wanted + 1) {
-    diagnosis.add(Health::kDegraded,
-                  fmt::format("{} replicas need {} servers, {} are up", wanted, wanted + 1,
-                              status.servers_up));
+    diagnosis.add(Health::kDegraded, fmt::format("{} replicas need {} servers, {} are up", wanted,
+                                                 wanted + 1, status.servers_up));
   }
 }
 

@@ -1,5 +1,5 @@
-// What people and programs are shown of a cluster, as plain values: made from the coordinator's state,
-// carried by the admin API, read by the CLI.
+// What people and programs are shown of a cluster, as plain values: made from the coordinator's
+// state, carried by the admin API, read by the CLI.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,9 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
   register_handlers();
 }
 
-Coordinator::~Coordinator() { changes_.remove(this); }
+Coordinator::~Coordinator() {
+  changes_.remove(this);
+}
 
 Task<Status> Coordinator::start() {
   auto opened = co_await ledger_.open(options_.cluster_name);
@@ -89,7 +91,8 @@ ClusterStatus Coordinator::status() const {
   return status;
 }
 
-// ---- calls ----------------------------------------------------------------------------------------
+// ---- calls
+// ----------------------------------------------------------------------------------------
 
 void Coordinator::register_handlers() {
   using wire::Opcode;
@@ -219,11 +222,12 @@ void Coordinator::on_enlist(const Request& request) {
   scope_.spawn(answer(request.reply, membership_.enlist(std::move(message))));
 }
 
-// ---- metrics --------------------------------------------------------------------------------------
+// ---- metrics
+// --------------------------------------------------------------------------------------
 
 void Coordinator::register_metrics(MetricsRegistry& metrics) {
-  const auto gauge = [&](const char* name, const char* help,
-                         std::atomic<uint64_t> Gauges::*member, MetricLabels labels = {}) {
+  const auto gauge = [&](const char* name, const char* help, std::atomic<uint64_t> Gauges::* member,
+                         MetricLabels labels = {}) {
     metrics.gauge(
         name, help,
         [gauges = gauges_, member] {

@@ -1,6 +1,6 @@
 // The coordinator: the one place where the cluster's configuration is decided (paper §3.2, §9). It
-// is in no data operation's way. This class puts its parts together and answers their calls; what they
-// do is in membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
+// is in no data operation's way. This class puts its parts together and answers their calls; what
+// they do is in membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@ namespace ramcloud {
 class Coordinator final : private ChangeListener {
  public:
   struct Options {
-    std::string cluster_name;           // empty: as stored, or "ramcloud" for a new cluster
+    std::string cluster_name;  // empty: as stored, or "ramcloud" for a new cluster
     std::string version = "dev";
     std::string admin_address;          // host:port of the admin API, as reached inside the cluster
     std::string admin_address_outside;  // and from outside; empty: the same
     FailureDetector::Options detector;
     Notifier::Options notifier;
-    Duration longest_wait = 60s;        // of a call whose sender sets no deadline
-    size_t calls_at_once = 1024;        // calls that wait; more are told to RETRY
+    Duration longest_wait = 60s;  // of a call whose sender sets no deadline
+    size_t calls_at_once = 1024;  // calls that wait; more are told to RETRY
   };
 
   /// Everything runs on the reactor of `rpc`; what is passed outlives the coordinator.
@@ -33,9 +33,9 @@ class Coordinator final : private ChangeListener {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// Loads or creates the cluster, raises the term, and goes on with what was unfinished. Waits while
-  /// the store does not answer; calls that come in meanwhile are told to RETRY. Fails for good with
-  /// what Ledger::open() says, or INTERNAL if the stored state breaks an invariant.
+  /// Loads or creates the cluster, raises the term, and goes on with what was unfinished. Waits
+  /// while the store does not answer; calls that come in meanwhile are told to RETRY. Fails for
+  /// good with what Ledger::open() says, or INTERNAL if the stored state breaks an invariant.
   Task<Status> start();
   /// Answers calls. False before start() is done and after another coordinator has taken over.
   bool ready() const { return started_ && !ledger_.fenced(); }

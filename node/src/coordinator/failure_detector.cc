@@ -35,8 +35,9 @@ FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Membership
                                      "Probes refused or not answered in time")),
       condemned_(metrics.counter("ramcloud_coordinator_condemned_total",
                                  "Servers declared crashed by failure detection")),
-      discarded_(metrics.counter("ramcloud_coordinator_discarded_verdicts_total",
-                                 "Times that measurements were discarded because our timers ran late")),
+      discarded_(
+          metrics.counter("ramcloud_coordinator_discarded_verdicts_total",
+                          "Times that measurements were discarded because our timers ran late")),
       limited_(metrics.counter("ramcloud_coordinator_limited_verdicts_total",
                                "Verdicts put off because too many servers were condemned lately")),
       heartbeat_due_(reactor_.now() + kHeartbeat),
@@ -71,8 +72,8 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
   const auto spread = static_cast<uint64_t>(options_.interval.count());
   co_await reactor_.sleep(Duration(static_cast<int64_t>(reactor_.random().below(spread))));
   while (state_.up_server(server_id) != nullptr) {
-    const Outcome outcome = co_await (suspicion.failed == 0 ? probe(server_id)
-                                                            : probe_again(server_id));
+    const Outcome outcome =
+        co_await (suspicion.failed == 0 ? probe(server_id) : probe_again(server_id));
     if (state_.up_server(server_id) == nullptr) break;
     if (outcome == Outcome::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
       suspicion.clear(epoch_, reactor_.now());
@@ -119,10 +120,10 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
     co_return Outcome::kAnswered;
   }
   const StatusCode code = stats.error().code();
-  const bool never_reached =
-      code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded ||
-      code == StatusCode::kConnectionLost || code == StatusCode::kWrongServer ||
-      code == StatusCode::kWrongCluster;
+  const bool never_reached = code == StatusCode::kUnavailable ||
+                             code == StatusCode::kDeadlineExceeded ||
+                             code == StatusCode::kConnectionLost ||
+                             code == StatusCode::kWrongServer || code == StatusCode::kWrongCluster;
   if (!never_reached) {
     log_warn("server refuses to be probed", {{"server", server_id}, {"error", stats.error()}});
     co_return Outcome::kAnswered;  // it lives
@@ -134,7 +135,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
   const bool refused = code == StatusCode::kUnavailable || (replaced && server.answered);
   // A connection that takes long to fail is a slow machine or network, not a dead process.
   const bool quick = reactor_.now() - begun < options_.timeout / 2;
-  co_return refused && quick ? Outcome::kRefused : Outcome::kSilent;
+  co_return refused&& quick ? Outcome::kRefused : Outcome::kSilent;
 }
 
 void FailureDetector::note_stats(uint64_t server_id, const wire::ServerStats& stats) {

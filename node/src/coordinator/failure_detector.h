@@ -1,6 +1,7 @@
-// Finds servers that are dead, by probing each (thin: the coordinator is the only observer). A refused
-// connection is strong evidence and quick; silence may be a slow machine and takes longer. The
-// observer doubts itself first: when its own timers ran late, its measurements are worth nothing.
+// Finds servers that are dead, by probing each (thin: the coordinator is the only observer). A
+// refused connection is strong evidence and quick; silence may be a slow machine and takes longer.
+// The observer doubts itself first: when its own timers ran late, its measurements are worth
+// nothing.
 #pragma once
 
 #include <deque>
@@ -18,15 +19,16 @@ namespace ramcloud {
 class FailureDetector {
  public:
   struct Options {
-    Duration interval = 500ms;         // between the probes of one server
-    Duration timeout = 1s;             // of one probe
-    uint32_t failures = 3;             // in a row, before a verdict
-    uint32_t probes_of_suspect = 3;    // sent at the same time to one that failed before
-    // Without any answer, unless connections are refused (then it is quick). Long: as long as nothing
-    // recovers a dead server's data, a server that hangs for some seconds is better waited for.
+    Duration interval = 500ms;       // between the probes of one server
+    Duration timeout = 1s;           // of one probe
+    uint32_t failures = 3;           // in a row, before a verdict
+    uint32_t probes_of_suspect = 3;  // sent at the same time to one that failed before
+    // Without any answer, unless connections are refused (then it is quick). Long: as long as
+    // nothing recovers a dead server's data, a server that hangs for some seconds is better waited
+    // for.
     Duration silence = 10s;
-    Duration lateness = 200ms;         // of our own timers: verdicts are discarded
-    Duration condemn_window = 5s;      // at most max(1, 10 %) of the servers in this time
+    Duration lateness = 200ms;     // of our own timers: verdicts are discarded
+    Duration condemn_window = 5s;  // at most max(1, 10 %) of the servers in this time
   };
   FailureDetector(RpcClient& rpc, ClusterState& state, Membership& membership, Notifier& notifier,
                   Changes& changes, MetricsRegistry& metrics, Options options);

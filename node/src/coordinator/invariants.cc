@@ -24,7 +24,8 @@ Status check_coverage(const TableRecord& table) {
     complete = tablet.end_hash == ~uint64_t{0};
     next = tablet.end_hash + 1;
   }
-  if (!complete) return broken("table {}: hashes from {:#x} are covered by no tablet", table.id, next);
+  if (!complete)
+    return broken("table {}: hashes from {:#x} are covered by no tablet", table.id, next);
   return {};
 }
 
@@ -97,8 +98,8 @@ Status Invariants::check_history(const ClusterState& state) {
     const auto [seen, added] = servers_.try_emplace(id, now);
     if (!added && seen->second.nonce != now.nonce) return broken("server id {} was reused", id);
     if (!added && now.state < seen->second.state) {
-      return broken("server {} went from state {} to {}", id,
-                    static_cast<int>(seen->second.state), static_cast<int>(now.state));
+      return broken("server {} went from state {} to {}", id, static_cast<int>(seen->second.state),
+                    static_cast<int>(now.state));
     }
     if ((added || now.state != seen->second.state) && term_ == state.term &&
         list_version_ == state.list_version) {

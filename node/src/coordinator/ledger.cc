@@ -23,8 +23,8 @@ wire::Uuid random_uuid(Random& random) {
 template <typename Record>
 Status read_record(const std::string& key, const std::string& bytes, Record& record) {
   if (wire::decode(bytes, record)) return {};
-  return {StatusCode::kCorrupt, fmt::format("metadata record '{}' ({} bytes) does not decode", key,
-                                            bytes.size())};
+  return {StatusCode::kCorrupt,
+          fmt::format("metadata record '{}' ({} bytes) does not decode", key, bytes.size())};
 }
 
 Status read_cluster(const MetadataStore::Records& records, const std::string& wanted_name,

@@ -44,8 +44,8 @@ class Ledger {
   auto lock() { return mutex_.lock(); }
   /// The revision that the next commit gives; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
-  /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER: another
-  /// coordinator has taken over; nothing was changed, now or ever after.
+  /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER:
+  /// another coordinator has taken over; nothing was changed, now or ever after.
   Task<Status> commit(const AsyncMutex::Lock& held, Change change);
 
   bool fenced() const { return fenced_; }

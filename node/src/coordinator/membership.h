@@ -1,4 +1,5 @@
-// Who belongs to the cluster: servers enlist, and are marked CRASHED, once and for ever (paper §7.3).
+// Who belongs to the cluster: servers enlist, and are marked CRASHED, once and for ever (paper
+// §7.3).
 #pragma once
 
 #include <functional>
@@ -19,8 +20,8 @@ class Membership {
         changes_(changes),
         on_list_changed_(std::move(on_list_changed)) {}
 
-  /// Gives the server an id that was never given before; asked again with the nonce of one start (and
-  /// the same locator), the same id. The server that the volume belonged to becomes CRASHED.
+  /// Gives the server an id that was never given before; asked again with the nonce of one start
+  /// (and the same locator), the same id. The server that the volume belonged to becomes CRASHED.
   /// WRONG_CLUSTER names both clusters; INVALID_ARGUMENT names field, value and what is accepted.
   Task<Result<wire::EnlistReply>> enlist(wire::EnlistRequest request);
 

@@ -1,5 +1,6 @@
-// Where the coordinator keeps what must survive it: a small map of paths to encoded records, changed
-// by transactions (paper §9 uses an external fault-tolerant key-value store in the same way).
+// Where the coordinator keeps what must survive it: a small map of paths to encoded records,
+// changed by transactions (paper §9 uses an external fault-tolerant key-value store in the same
+// way).
 #pragma once
 
 #include <map>
@@ -38,14 +39,15 @@ struct CommitResult {
 };
 
 /// Belongs to one reactor; tasks are resumed on it. Transactions take effect in the order in which
-/// their commit() was awaited. A task destroyed while it waits leaves its transaction's outcome open.
+/// their commit() was awaited. A task destroyed while it waits leaves its transaction's outcome
+/// open.
 class MetadataStore {
  public:
   using Records = std::map<std::string, std::string>;
 
   virtual ~MetadataStore() = default;
-  /// All records whose key begins with `prefix`, as of one moment. IO_ERROR or UNAVAILABLE when they
-  /// cannot be read now; CORRUPT when they cannot be read at all.
+  /// All records whose key begins with `prefix`, as of one moment. IO_ERROR or UNAVAILABLE when
+  /// they cannot be read now; CORRUPT when they cannot be read at all.
   virtual Task<Result<Records>> load(std::string prefix) = 0;
   virtual Task<CommitResult> commit(MetadataTransaction transaction) = 0;
 };

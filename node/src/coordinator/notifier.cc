@@ -8,7 +8,8 @@ namespace ramcloud {
 
 void Notifier::push_list() {
   for (auto& [id, server] : state_.servers) {
-    if (!server.up() || server.pushing || server.list_version_acked >= state_.list_version) continue;
+    if (!server.up() || server.pushing || server.list_version_acked >= state_.list_version)
+      continue;
     server.pushing = true;
     scope_.spawn(push_list_to(id));
   }
@@ -79,6 +80,8 @@ const std::string& Notifier::encoded_list() {
   return encoded_list_;
 }
 
-Duration Notifier::next_delay(Duration delay) { return std::min(2 * delay, options_.retry_max); }
+Duration Notifier::next_delay(Duration delay) {
+  return std::min(2 * delay, options_.retry_max);
+}
 
 }  // namespace ramcloud

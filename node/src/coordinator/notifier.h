@@ -1,6 +1,7 @@
 // Tells servers what the coordinator has decided: the server list, tablets to take and to drop. A
-// notification is sent again until it is acknowledged or the server is no longer UP; all of them are
-// idempotent, and carry the term, so that a server refuses those of a coordinator that was replaced.
+// notification is sent again until it is acknowledged or the server is no longer UP; all of them
+// are idempotent, and carry the term, so that a server refuses those of a coordinator that was
+// replaced.
 #pragma once
 
 #include "coordinator/cluster_state.h"
@@ -11,8 +12,8 @@ namespace ramcloud {
 class Notifier {
  public:
   struct Options {
-    Duration timeout = 1s;         // of one try
-    Duration retry_min = 50ms;     // between tries, doubled up to the next
+    Duration timeout = 1s;      // of one try
+    Duration retry_min = 50ms;  // between tries, doubled up to the next
     Duration retry_max = 500ms;
   };
   Notifier(RpcClient& rpc, ClusterState& state, Options options)
@@ -23,8 +24,8 @@ class Notifier {
   /// A probe of this server said which version it has.
   void server_has_list(uint64_t server_id, uint64_t version);
 
-  /// OK when acknowledged. UNAVAILABLE: the server is not UP (any more); STALE_TERM: the server knows
-  /// a later decision about this table.
+  /// OK when acknowledged. UNAVAILABLE: the server is not UP (any more); STALE_TERM: the server
+  /// knows a later decision about this table.
   Task<Status> take_tablet(uint64_t server_id, wire::TakeTabletRequest request);
   Task<Status> drop_tablet(uint64_t server_id, wire::DropTabletRequest request);
 

@@ -21,8 +21,12 @@ inline constexpr const char* kServerPrefix = "/servers/";
 inline constexpr const char* kTablePrefix = "/tables/";
 
 // Ids are padded so that the order of keys is the order of ids.
-inline std::string server_key(uint64_t id) { return fmt::format("{}{:020}", kServerPrefix, id); }
-inline std::string table_key(uint64_t id) { return fmt::format("{}{:020}", kTablePrefix, id); }
+inline std::string server_key(uint64_t id) {
+  return fmt::format("{}{:020}", kServerPrefix, id);
+}
+inline std::string table_key(uint64_t id) {
+  return fmt::format("{}{:020}", kTablePrefix, id);
+}
 
 /// Who leads, and the number of the last transaction. Every transaction expects the value that it
 /// knows and writes the next, so that an old leader changes nothing and none is applied twice.

@@ -1,5 +1,5 @@
-// Metadata in memory, for simulations and tests: survives the coordinator, not the process. Latency,
-// failures and ambiguous outcomes come from the reactor's seed.
+// Metadata in memory, for simulations and tests: survives the coordinator, not the process.
+// Latency, failures and ambiguous outcomes come from the reactor's seed.
 #pragma once
 
 #include "coordinator/metadata_store.h"
@@ -18,7 +18,7 @@ class SimMetadata final : public MetadataStore {
   struct Options {
     Duration latency_min = std::chrono::microseconds(100);
     Duration latency_max = std::chrono::milliseconds(5);
-    double unknown = 0.0;       // probability that a commit's outcome is not told (half take effect)
+    double unknown = 0.0;  // probability that a commit's outcome is not told (half take effect)
     double load_failure = 0.0;  // probability that load() says UNAVAILABLE
   };
   SimMetadata(Reactor& reactor, SimMetadataState& state, Options options)

@@ -176,8 +176,7 @@ class SqliteMetadata::Database {
 
 class SqliteMetadata::Worker {
  public:
-  explicit Worker(Reactor& reactor)
-      : reactor_(reactor), thread_("metadata", [this] { run(); }) {}
+  explicit Worker(Reactor& reactor) : reactor_(reactor), thread_("metadata", [this] { run(); }) {}
 
   ~Worker() {
     {
@@ -257,7 +256,8 @@ class SqliteMetadata::Worker {
   Thread thread_;  // last: starts when the rest stands
 };
 
-// ---- SqliteMetadata -------------------------------------------------------------------------------
+// ---- SqliteMetadata
+// -------------------------------------------------------------------------------
 
 SqliteMetadata::SqliteMetadata(Reactor& reactor, std::unique_ptr<Database> database)
     : database_(std::move(database)), worker_(std::make_unique<Worker>(reactor)) {}

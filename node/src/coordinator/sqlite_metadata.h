@@ -1,5 +1,6 @@
-// Metadata in one SQLite file beside the coordinator. Each transaction is on the device before it is
-// said to be committed. The database is used by a thread of its own; results come by the reactor.
+// Metadata in one SQLite file beside the coordinator. Each transaction is on the device before it
+// is said to be committed. The database is used by a thread of its own; results come by the
+// reactor.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,9 @@ namespace ramcloud {
 
 class SqliteMetadata final : public MetadataStore {
  public:
-  /// Opens or creates the file (its folder must exist) and holds it alone: UNAVAILABLE while another
-  /// process has it, CORRUPT if it is no database of ours, IO_ERROR else; all name the path.
+  /// Opens or creates the file (its folder must exist) and holds it alone: UNAVAILABLE while
+  /// another process has it, CORRUPT if it is no database of ours, IO_ERROR else; all name the
+  /// path.
   static Result<std::unique_ptr<SqliteMetadata>> open(Reactor& reactor, const std::string& path);
   /// Finishes what was begun; must not outlive the reactor.
   ~SqliteMetadata() override;

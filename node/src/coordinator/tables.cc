@@ -46,7 +46,8 @@ Task<Result<uint64_t>> Tables::create(std::string name, uint32_t span, Time dead
   }
   const auto table = state_.tables.find(*id);
   if (table == state_.tables.end() || table->second.state == TableState::kDropping) {
-    co_return fail(StatusCode::kNotFound, fmt::format("table {} was dropped meanwhile", quoted(name)));
+    co_return fail(StatusCode::kNotFound,
+                   fmt::format("table {} was dropped meanwhile", quoted(name)));
   }
   co_return id;
 }
@@ -185,8 +186,7 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
   std::vector<Task<Status>> calls;
   for (const auto& tablet : record.tablets) {
     calls.push_back(notifier_.take_tablet(
-        tablet.server_id,
-        {state_.term, record.revision, id, tablet.start_hash, tablet.end_hash}));
+        tablet.server_id, {state_.term, record.revision, id, tablet.start_hash, tablet.end_hash}));
   }
   bool all = true;
   bool refused = false;
@@ -198,11 +198,11 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
     log_error("a server refuses this coordinator's tables as outdated", {{"table", id}});
     co_await reactor_.sleep(kRefusedRetry);
   }
-  co_return all && creating(id) && state_.tables.at(id).revision == record.revision;
+  co_return all&& creating(id) && state_.tables.at(id).revision == record.revision;
 }
 
-/// Moves the tablets of a table being created away from servers that are gone; waits for a server if
-/// there is none.
+/// Moves the tablets of a table being created away from servers that are gone; waits for a server
+/// if there is none.
 Task<void> Tables::replace_crashed(uint64_t id) {
   for (;;) {
     while (creating(id) && state_.servers_up() == 0) {

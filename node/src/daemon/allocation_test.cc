@@ -1,5 +1,6 @@
-// The data path allocates nothing in steady state: counted, operation by operation, from the registry
-// of services downwards. What happens once a segment, a connection or a flush may allocate.
+// The data path allocates nothing in steady state: counted, operation by operation, from the
+// registry of services downwards. What happens once a segment, a connection or a flush may
+// allocate.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,33 +21,64 @@ std::atomic<uint64_t> allocations{0};
 void* counted(size_t size, size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   size = size == 0 ? 1 : size;
-  void* memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
-                     ? std::malloc(size)
-                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* memory =
+      alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) std::abort();
   return memory;
 }
 
 }  // namespace
 
-void* operator new(size_t size) { return counted(size, 1); }
-void* operator new[](size_t size) { return counted(size, 1); }
-void* operator new(size_t size, std::align_val_t a) { return counted(size, static_cast<size_t>(a)); }
+void* operator new(size_t size) {
+  return counted(size, 1);
+}
+void* operator new[](size_t size) {
+  return counted(size, 1);
+}
+void* operator new(size_t size, std::align_val_t a) {
+  return counted(size, static_cast<size_t>(a));
+}
 void* operator new[](size_t size, std::align_val_t a) {
   return counted(size, static_cast<size_t>(a));
 }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return counted(size, 1); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return counted(size, 1); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return counted(size, 1);
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  return counted(size, 1);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 
 namespace ramcloud {
 namespace {
@@ -89,8 +121,7 @@ class LastReply final : public Transport {
 };
 
 TEST(Allocations, TheCounterCounts) {
-  EXPECT_GE(allocations_in([] { std::make_unique<std::string>(100, 'x'); }),
-            uint64_t{kOperations});
+  EXPECT_GE(allocations_in([] { std::make_unique<std::string>(100, 'x'); }), uint64_t{kOperations});
 }
 
 TEST(Allocations, StoreOperationsMakeNone) {
@@ -111,14 +142,14 @@ TEST(Allocations, StoreOperationsMakeNone) {
     return ByteView(key, static_cast<size_t>(std::snprintf(key, sizeof key, "key %d", i++ % 100)));
   };
   EXPECT_EQ(allocations_in([&] {
-              failed += store.write(1, next_key(), value, {}, version, depends_on) != StatusCode::kOk;
+              failed +=
+                  store.write(1, next_key(), value, {}, version, depends_on) != StatusCode::kOk;
             }),
             0u);
   store::ReadResult result;
-  EXPECT_EQ(allocations_in([&] {
-              failed += store.read(1, next_key(), {}, result) != StatusCode::kOk;
-            }),
-            0u);
+  EXPECT_EQ(
+      allocations_in([&] { failed += store.read(1, next_key(), {}, result) != StatusCode::kOk; }),
+      0u);
   EXPECT_EQ(allocations_in([&] {
               const ByteView k = next_key();
               failed += store.remove(1, k, {}, version, depends_on) != StatusCode::kOk;

@@ -28,7 +28,9 @@ HostPort offset(HostPort base, uint32_t by) {
   return base;
 }
 
-std::string server_name(uint32_t i) { return fmt::format("server-{}", i); }
+std::string server_name(uint32_t i) {
+  return fmt::format("server-{}", i);
+}
 
 CoordinatorOptions coordinator_of(const DevOptions& dev) {
   CoordinatorOptions o;
@@ -73,8 +75,9 @@ Status wait_ready(StopSignals& signals, const std::function<bool()>& ready, bool
       return *status;
     }
     if (clock.now() > limit) {
-      return Status(StatusCode::kDeadlineExceeded,
-                    fmt::format("the servers were not ready after {}", format_duration(kStartLimit)));
+      return Status(
+          StatusCode::kDeadlineExceeded,
+          fmt::format("the servers were not ready after {}", format_duration(kStartLimit)));
     }
   }
   return {};
@@ -134,8 +137,9 @@ std::vector<std::string> common_arguments(const CommonOptions& common) {
   const auto poll =
       common.poll_for < Duration(0) ? std::string("-1") : std::to_string(common.poll_for / 1us);
   constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
-  return {"--poll-us", poll, "--log-format", common.log_format == LogFormat::kJson ? "json" : "text",
-          "--log-level", kLevels[static_cast<int>(common.log_level)]};
+  return {"--poll-us",    poll,
+          "--log-format", common.log_format == LogFormat::kJson ? "json" : "text",
+          "--log-level",  kLevels[static_cast<int>(common.log_level)]};
 }
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
@@ -143,13 +147,18 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 }
 
 Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
-  Child child{"coordinator", "coordinator", std::filesystem::path(o.metadata_path).parent_path(), -1,
-              o.listen, o.http_listen, o.admin_listen};
-  std::vector<std::string> arguments = {"ramcloudd", "coordinator",
-                                        "--listen", o.listen.to_string(),
+  Child child{"coordinator",
+              "coordinator",
+              std::filesystem::path(o.metadata_path).parent_path(),
+              -1,
+              o.listen,
+              o.http_listen,
+              o.admin_listen};
+  std::vector<std::string> arguments = {"ramcloudd",      "coordinator",
+                                        "--listen",       o.listen.to_string(),
                                         "--admin-listen", o.admin_listen.to_string(),
-                                        "--http-listen", o.http_listen.to_string(),
-                                        "--metadata", "sqlite:" + o.metadata_path,
+                                        "--http-listen",  o.http_listen.to_string(),
+                                        "--metadata",     "sqlite:" + o.metadata_path,
                                         "--cluster-name", o.cluster_name};
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);
@@ -160,17 +169,28 @@ Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
 
 Result<Child> spawn_server(const ServerOptions& o) {
   Child child{"server", o.name, o.dir, -1, o.listen, o.http_listen, std::nullopt};
-  std::vector<std::string> arguments = {
-      "ramcloudd", "server",
-      "--coordinator", o.coordinators.front().to_string(),
-      "--listen", o.listen.to_string(),
-      "--http-listen", o.http_listen.to_string(),
-      "--dir", o.dir, "--name", o.name,
-      "--failure-domain", o.failure_domain,
-      "--log-memory", std::to_string(o.log_bytes),
-      "--hash-table-memory", std::to_string(o.hash_table_bytes),
-      "--backup-size", std::to_string(o.backup_bytes),
-      "--replicas", std::to_string(o.replicas)};
+  std::vector<std::string> arguments = {"ramcloudd",
+                                        "server",
+                                        "--coordinator",
+                                        o.coordinators.front().to_string(),
+                                        "--listen",
+                                        o.listen.to_string(),
+                                        "--http-listen",
+                                        o.http_listen.to_string(),
+                                        "--dir",
+                                        o.dir,
+                                        "--name",
+                                        o.name,
+                                        "--failure-domain",
+                                        o.failure_domain,
+                                        "--log-memory",
+                                        std::to_string(o.log_bytes),
+                                        "--hash-table-memory",
+                                        std::to_string(o.hash_table_bytes),
+                                        "--backup-size",
+                                        std::to_string(o.backup_bytes),
+                                        "--replicas",
+                                        std::to_string(o.replicas)};
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);
   if (!pid) return fail(std::move(pid.error()));
@@ -183,8 +203,11 @@ Status write_process_list(const std::string& path, const std::vector<Child>& chi
   for (const auto& child : children) {
     nlohmann::json ports = {{"rpc", child.rpc.port}, {"http", child.http.port}};
     if (child.admin) ports["admin"] = child.admin->port;
-    list.push_back({{"role", child.role}, {"name", child.name}, {"pid", child.pid},
-                    {"ports", ports}, {"dir", child.dir}});
+    list.push_back({{"role", child.role},
+                    {"name", child.name},
+                    {"pid", child.pid},
+                    {"ports", ports},
+                    {"dir", child.dir}});
   }
   const std::string temporary = path + ".tmp";
   std::ofstream out(temporary);
@@ -236,19 +259,22 @@ Status run_as_processes(const DevOptions& dev, StopSignals& signals) {
   bool stopped = false;
   if (status.ok()) {
     size_t ready = 0;  // children are asked in turn; one that was ready is not asked again
-    status = wait_ready(signals, [&] {
-      for (const auto& child : children) {
-        int how = 0;
-        if (waitpid(child.pid, &how, WNOHANG) == child.pid) {
-          signals.request_stop(Status(StatusCode::kInternal,
-                                      fmt::format("{} ended before it was ready; its log says why",
-                                                  child.name)));
-          return false;
-        }
-      }
-      while (ready < children.size() && answers_ready(children[ready].http)) ++ready;
-      return ready == children.size();
-    }, stopped);
+    status = wait_ready(
+        signals,
+        [&] {
+          for (const auto& child : children) {
+            int how = 0;
+            if (waitpid(child.pid, &how, WNOHANG) == child.pid) {
+              signals.request_stop(Status(
+                  StatusCode::kInternal,
+                  fmt::format("{} ended before it was ready; its log says why", child.name)));
+              return false;
+            }
+          }
+          while (ready < children.size() && answers_ready(children[ready].http)) ++ready;
+          return ready == children.size();
+        },
+        stopped);
   }
   if (status.ok() && !stopped) {
     print_ready(dev, dev.listen);

@@ -37,7 +37,9 @@ HttpServer::HttpServer(MetricsRegistry& metrics, HealthCheck healthy, HealthChec
   server.Get("/readyz", answer(ready));
 }
 
-HttpServer::~HttpServer() { stop(); }
+HttpServer::~HttpServer() {
+  stop();
+}
 
 Result<HostPort> HttpServer::start(const HostPort& address) {
   HostPort bound = address;

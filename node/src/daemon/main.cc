@@ -20,10 +20,17 @@ int main(int argc, char** argv) {
   set_log_format(common.log_format);
   Status status;
   switch (command.kind) {
-    case Command::Kind::kServer: status = run_server(command.server, signals); break;
-    case Command::Kind::kCoordinator: status = run_coordinator(command.coordinator, signals); break;
-    case Command::Kind::kDev: status = run_dev(command.dev, signals); break;
-    case Command::Kind::kExit: break;
+    case Command::Kind::kServer:
+      status = run_server(command.server, signals);
+      break;
+    case Command::Kind::kCoordinator:
+      status = run_coordinator(command.coordinator, signals);
+      break;
+    case Command::Kind::kDev:
+      status = run_dev(command.dev, signals);
+      break;
+    case Command::Kind::kExit:
+      break;
   }
   if (status.ok()) return 0;
   log_error("stopped", {{"reason", status}});

@@ -27,7 +27,9 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& flag, T& target, Parse
   return option->envname(env)->type_name("");
 }
 
-Result<std::string> as_is(const std::string& text) { return text; }
+Result<std::string> as_is(const std::string& text) {
+  return text;
+}
 
 Result<uint32_t> parse_count(const std::string& text, uint32_t low, uint32_t high) {
   size_t used = 0;
@@ -38,8 +40,9 @@ Result<uint32_t> parse_count(const std::string& text, uint32_t low, uint32_t hig
     used = 0;
   }
   if (text.empty() || used != text.size() || text[0] == '-' || value < low || value > high) {
-    return fail(StatusCode::kInvalidArgument,
-                fmt::format("value '{}': accepted is a whole number from {} to {}", text, low, high));
+    return fail(
+        StatusCode::kInvalidArgument,
+        fmt::format("value '{}': accepted is a whole number from {} to {}", text, low, high));
   }
   return static_cast<uint32_t>(value);
 }
@@ -49,9 +52,11 @@ Result<Duration> parse_poll(const std::string& text) {
   if (text == "-1") return Duration(-1);
   auto micros = parse_count(text, 0, 1'000'000);
   if (!micros) {
-    return fail(StatusCode::kInvalidArgument,
-                fmt::format("value '{}': accepted are 0 to 1000000 (microseconds), or -1 to spin for "
-                            "ever", text));
+    return fail(
+        StatusCode::kInvalidArgument,
+        fmt::format("value '{}': accepted are 0 to 1000000 (microseconds), or -1 to spin for "
+                    "ever",
+                    text));
   }
   return std::chrono::microseconds(*micros);
 }
@@ -84,9 +89,11 @@ constexpr uint64_t kMinLogBytes = 64u << 20;
 
 void add_common(CLI::App& app, CommonOptions& o) {
   add_parsed(app, "--poll-us", o.poll_for, parse_poll,
-             "microseconds to look for work before sleeping; -1 spins for ever (pinned cores)", "50");
+             "microseconds to look for work before sleeping; -1 spins for ever (pinned cores)",
+             "50");
   add_parsed(app, "--log-format", o.log_format, parse_log_format, "text or json", "text");
-  add_parsed(app, "--log-level", o.log_level, parse_log_level, "debug, info, warn or error", "info");
+  add_parsed(app, "--log-level", o.log_level, parse_log_level, "debug, info, warn or error",
+             "info");
   app.set_config("--config", "", "a file with flags: NAME=VALUE lines")->check(CLI::ExistingFile);
 }
 
@@ -113,9 +120,10 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o, std::string& metadata
 
 void add_server(CLI::App& app, ServerOptions& o) {
   const auto address = [](const std::string& text) { return parse_host_port(text); };
-  add_parsed(app, "--coordinator", o.coordinators,
-             [](const std::string& text) { return parse_host_port_list(text); },
-             "coordinator's address, or several: host:port[,host:port]", "127.0.0.1:11100");
+  add_parsed(
+      app, "--coordinator", o.coordinators,
+      [](const std::string& text) { return parse_host_port_list(text); },
+      "coordinator's address, or several: host:port[,host:port]", "127.0.0.1:11100");
   add_parsed(app, "--listen", o.listen, address, "address for clients and other servers",
              "127.0.0.1:11200");
   add_parsed(app, "--advertise", o.advertise, optional_of(parse_host_port),
@@ -138,9 +146,10 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "disk space for replicas (default: 2 x replicas x --log-memory)", "");
   add_parsed(app, "--replicas", o.replicas, between(0, 7),
              "copies of every segment on other servers' disks", "2");
-  add_parsed(app, "--flush-interval", o.flush_interval,
-             [](const std::string& text) { return parse_duration(text); },
-             "how long replica bytes may stay in the operating system's cache", "10ms");
+  add_parsed(
+      app, "--flush-interval", o.flush_interval,
+      [](const std::string& text) { return parse_duration(text); },
+      "how long replica bytes may stay in the operating system's cache", "10ms");
   add_common(app, o.common);
 }
 
@@ -164,8 +173,8 @@ void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
 /// Rules between flags.
 void check_coordinator(CoordinatorOptions& o, const std::string& metadata) {
   if (!metadata.starts_with("sqlite:") || metadata.size() == 7) {
-    throw CLI::ValidationError(
-        "--metadata", fmt::format("value '{}': accepted is sqlite:PATH", metadata));
+    throw CLI::ValidationError("--metadata",
+                               fmt::format("value '{}': accepted is sqlite:PATH", metadata));
   }
   o.metadata_path = metadata.substr(7);
   if (o.advertise.host.empty()) o.advertise = o.listen;
@@ -188,9 +197,10 @@ void check_dev(DevOptions& o, const std::string& replicas) {
   }
   if (o.replicas >= o.servers) {
     throw CLI::ValidationError(
-        "--replicas", fmt::format("value '{}': {} replicas on servers other than the data's own need "
-                                  "{} servers, and --servers is {}; accepted are 0 to {}",
-                                  o.replicas, o.replicas, o.replicas + 1, o.servers, o.servers - 1));
+        "--replicas",
+        fmt::format("value '{}': {} replicas on servers other than the data's own need "
+                    "{} servers, and --servers is {}; accepted are 0 to {}",
+                    o.replicas, o.replicas, o.replicas + 1, o.servers, o.servers - 1));
   }
 }
 
@@ -201,8 +211,9 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App app{"RAMCloud: a memory-resident, durable key-value store", "ramcloudd"};
   app.set_version_flag("--version", std::string(RAMCLOUD_VERSION));
   app.require_subcommand(1);
-  app.footer("Every flag can also come from --config FILE and from RAMCLOUD_<FLAG> in the environment.\n"
-             "Exit codes: 0 stopped as asked, 1 failed while running, 2 wrong usage.");
+  app.footer(
+      "Every flag can also come from --config FILE and from RAMCLOUD_<FLAG> in the environment.\n"
+      "Exit codes: 0 stopped as asked, 1 failed while running, 2 wrong usage.");
   auto* coordinator = app.add_subcommand("coordinator", "Runs a coordinator");
   auto* server = app.add_subcommand("server", "Runs a storage server (master and backup)");
   auto* dev = app.add_subcommand("dev", "Runs a whole cluster on this machine");

@@ -1,5 +1,5 @@
-// What `ramcloudd` can be told: flags, a config file (--config), RAMCLOUD_* environment; checked here,
-// with errors that name the flag, the value and what is accepted.
+// What `ramcloudd` can be told: flags, a config file (--config), RAMCLOUD_* environment; checked
+// here, with errors that name the flag, the value and what is accepted.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct CoordinatorOptions {
   CommonOptions common;
   HostPort listen;
   std::optional<HostPort> listen_outside;
-  HostPort advertise;                  // of the data RPC
+  HostPort advertise;  // of the data RPC
   HostPort admin_listen;
   std::optional<HostPort> admin_advertise, admin_advertise_outside;
   HostPort http_listen;
-  std::string metadata_path;           // of the SQLite file
+  std::string metadata_path;  // of the SQLite file
   std::string cluster_name;
   Duration probe_interval = 500ms;
 };
@@ -36,15 +36,15 @@ struct ServerOptions {
   CommonOptions common;
   std::vector<HostPort> coordinators;
   HostPort listen;
-  std::optional<HostPort> advertise;           // default: listen
+  std::optional<HostPort> advertise;  // default: listen
   std::optional<HostPort> advertise_outside;
   HostPort http_listen;
   std::string dir;
-  std::string name;                            // default: the advertised address
-  std::string failure_domain;                  // default: one of its own, the name
+  std::string name;            // default: the advertised address
+  std::string failure_domain;  // default: one of its own, the name
   uint64_t log_bytes = 0;
-  uint64_t hash_table_bytes = 0;               // 0: an eighth of the log
-  uint64_t backup_bytes = 0;                   // 0: 2 x R x log
+  uint64_t hash_table_bytes = 0;  // 0: an eighth of the log
+  uint64_t backup_bytes = 0;      // 0: 2 x R x log
   uint32_t replicas = 0;
   Duration flush_interval = 10ms;
 };
@@ -54,15 +54,15 @@ struct DevOptions {
   uint32_t servers = 0;
   std::string dir;
   HostPort listen;
-  uint32_t replicas = 0;                       // default: min(3, servers - 1)
+  uint32_t replicas = 0;  // default: min(3, servers - 1)
   uint64_t log_bytes = 0;
-  uint64_t backup_bytes = 0;                   // 0: as for a server
+  uint64_t backup_bytes = 0;  // 0: as for a server
   bool processes = false;
 };
 
 struct Command {
   enum class Kind { kExit, kCoordinator, kServer, kDev } kind = Kind::kExit;
-  int exit_code = 0;                           // for kExit: --help, --version, or a usage error (2)
+  int exit_code = 0;  // for kExit: --help, --version, or a usage error (2)
   CoordinatorOptions coordinator;
   ServerOptions server;
   DevOptions dev;

@@ -39,8 +39,8 @@ TEST(Options, ServerDefaults) {
 
 TEST(Options, CoordinatorNeedsMetadata) {
   EXPECT_EQ(parse({"coordinator"}).command.exit_code, 2);
-  const auto parsed = parse({"coordinator", "--metadata", "sqlite:/tmp/m.db", "--listen", "0.0.0.0:1",
-                             "--advertise", "c:1", "--listen-outside", "0.0.0.0:2"});
+  const auto parsed = parse({"coordinator", "--metadata", "sqlite:/tmp/m.db", "--listen",
+                             "0.0.0.0:1", "--advertise", "c:1", "--listen-outside", "0.0.0.0:2"});
   ASSERT_EQ(parsed.command.kind, Command::Kind::kCoordinator) << parsed.err;
   EXPECT_EQ(parsed.command.coordinator.metadata_path, "/tmp/m.db");
   EXPECT_EQ(parsed.command.coordinator.advertise, (HostPort{"c", 1}));
@@ -54,9 +54,9 @@ TEST(Options, DevChecksTheArithmeticOfReplicas) {
   EXPECT_EQ(parse({"dev", "--servers", "9", "--dir", "d"}).command.dev.replicas, 3u);
   const auto bad = parse({"dev", "--servers", "3", "--replicas", "3", "--dir", "/tmp/x"});
   EXPECT_EQ(bad.command.exit_code, 2);
-  EXPECT_THAT(bad.err, testing::AllOf(testing::HasSubstr("--replicas"),
-                                      testing::HasSubstr("need 4 servers"),
-                                      testing::HasSubstr("accepted are 0 to 2")));
+  EXPECT_THAT(bad.err,
+              testing::AllOf(testing::HasSubstr("--replicas"), testing::HasSubstr("need 4 servers"),
+                             testing::HasSubstr("accepted are 0 to 2")));
 }
 
 TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {

@@ -25,7 +25,9 @@ namespace {
 /// How long a reactor may take for a turn before /healthz complains.
 constexpr Duration kStuckAfter = 10s;
 
-Locator tcp(const HostPort& address) { return {"tcp", address}; }
+Locator tcp(const HostPort& address) {
+  return {"tcp", address};
+}
 
 /// An address to show and advertise: the host that was asked for with the port that was bound.
 HostPort with_port(HostPort address, uint16_t port) {
@@ -107,10 +109,16 @@ struct ServerProcess::Impl {
   bool running = false;
 
   Impl(ServerOptions o, StopSignals& s)
-      : options(std::move(o)), signals(s), machinery(options.common), disk(machinery.reactor),
+      : options(std::move(o)),
+        signals(s),
+        machinery(options.common),
+        disk(machinery.reactor),
         watch(machinery),
-        http(machinery.metrics, [this] { return watch.check(); },
-             [this] { return node && node->ready() ? std::string() : "not enlisted with the coordinator"; }) {}
+        http(
+            machinery.metrics, [this] { return watch.check(); },
+            [this] {
+              return node && node->ready() ? std::string() : "not enlisted with the coordinator";
+            }) {}
 
   ServerNodeOptions node_options() const {
     ServerNodeOptions n;
@@ -131,8 +139,8 @@ struct ServerProcess::Impl {
   }
 
   Status start() {
-    // The node's registry must exist before we listen, and its locator needs the bound port: so bind
-    // through a handler that forwards.
+    // The node's registry must exist before we listen, and its locator needs the bound port: so
+    // bind through a handler that forwards.
     auto bound = machinery.transport.listen(options.listen, Side::kInside, forward);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
@@ -179,11 +187,21 @@ struct ServerProcess::Impl {
 
 ServerProcess::ServerProcess(ServerOptions options, StopSignals& signals)
     : impl_(std::make_unique<Impl>(std::move(options), signals)) {}
-ServerProcess::~ServerProcess() { impl_->stop(); }
-Status ServerProcess::start() { return impl_->start(); }
-bool ServerProcess::ready() const { return impl_->node && impl_->node->ready(); }
-HostPort ServerProcess::address() const { return impl_->address; }
-HostPort ServerProcess::http_address() const { return impl_->http_address; }
+ServerProcess::~ServerProcess() {
+  impl_->stop();
+}
+Status ServerProcess::start() {
+  return impl_->start();
+}
+bool ServerProcess::ready() const {
+  return impl_->node && impl_->node->ready();
+}
+HostPort ServerProcess::address() const {
+  return impl_->address;
+}
+HostPort ServerProcess::http_address() const {
+  return impl_->http_address;
+}
 
 Status run_server(const ServerOptions& options, StopSignals& signals) {
   ServerProcess server(options, signals);
@@ -210,10 +228,15 @@ struct CoordinatorProcess::Impl {
   bool running = false;
 
   Impl(CoordinatorOptions o, StopSignals& s)
-      : options(std::move(o)), signals(s), machinery(options.common), watch(machinery),
-        http(machinery.metrics, [this] { return watch.check(); },
-             [this] { return is_ready ? std::string() : "the metadata is not loaded yet"; }),
-        rpc(machinery.reactor, machinery.transport), registry(machinery.transport) {}
+      : options(std::move(o)),
+        signals(s),
+        machinery(options.common),
+        watch(machinery),
+        http(
+            machinery.metrics, [this] { return watch.check(); },
+            [this] { return is_ready ? std::string() : "the metadata is not loaded yet"; }),
+        rpc(machinery.reactor, machinery.transport),
+        registry(machinery.transport) {}
 
   Status open_metadata() {
     const std::filesystem::path folder = std::filesystem::path(options.metadata_path).parent_path();
@@ -291,12 +314,24 @@ struct CoordinatorProcess::Impl {
 
 CoordinatorProcess::CoordinatorProcess(CoordinatorOptions options, StopSignals& signals)
     : impl_(std::make_unique<Impl>(std::move(options), signals)) {}
-CoordinatorProcess::~CoordinatorProcess() { impl_->stop(); }
-Status CoordinatorProcess::start() { return impl_->start(); }
-bool CoordinatorProcess::ready() const { return impl_->is_ready; }
-HostPort CoordinatorProcess::address() const { return impl_->address; }
-HostPort CoordinatorProcess::admin_address() const { return impl_->admin_address; }
-HostPort CoordinatorProcess::http_address() const { return impl_->http_address; }
+CoordinatorProcess::~CoordinatorProcess() {
+  impl_->stop();
+}
+Status CoordinatorProcess::start() {
+  return impl_->start();
+}
+bool CoordinatorProcess::ready() const {
+  return impl_->is_ready;
+}
+HostPort CoordinatorProcess::address() const {
+  return impl_->address;
+}
+HostPort CoordinatorProcess::admin_address() const {
+  return impl_->admin_address;
+}
+HostPort CoordinatorProcess::http_address() const {
+  return impl_->http_address;
+}
 
 Status run_coordinator(const CoordinatorOptions& options, StopSignals& signals) {
   CoordinatorProcess coordinator(options, signals);

@@ -20,7 +20,7 @@ class ServerProcess {
   /// Opens the volume, listens, starts the thread. Errors say what could not be opened or bound.
   Status start();
   bool ready() const;
-  HostPort address() const;       // of the data RPC, as bound
+  HostPort address() const;  // of the data RPC, as bound
   HostPort http_address() const;
 
  private:

@@ -84,10 +84,19 @@ struct ServerNode::Impl final : TurnHook {
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal)
-      : reactor(r), transport(t), disk(d), metrics(m), options(std::move(o)),
-        on_fatal(std::move(fatal)), rpc(r, t), registry(t), replies(r, t, m),
-        data(registry, replies, m), tablets(registry, r, replies, servers),
-        stats_timer(r, [this] { publish_stats(); }), tasks(r) {
+      : reactor(r),
+        transport(t),
+        disk(d),
+        metrics(m),
+        options(std::move(o)),
+        on_fatal(std::move(fatal)),
+        rpc(r, t),
+        registry(t),
+        replies(r, t, m),
+        data(registry, replies, m),
+        tablets(registry, r, replies, servers),
+        stats_timer(r, [this] { publish_stats(); }),
+        tasks(r) {
     registry.add(wire::Opcode::kPing, &call_member<&Impl::ping, Impl>, this);
     registry.add(wire::Opcode::kUpdateServerList, &call_member<&Impl::update_list, Impl>, this);
     registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
@@ -116,8 +125,8 @@ struct ServerNode::Impl final : TurnHook {
     if (!opened) return std::move(opened.error());
     frames = std::move(*opened);
     arena = std::make_unique<log::Arena>(
-        options.log_bytes, log::Arena::Options{.prefault = options.prefault,
-                                               .try_lock = options.prefault});
+        options.log_bytes,
+        log::Arena::Options{.prefault = options.prefault, .try_lock = options.prefault});
     return {};
   }
 
@@ -144,8 +153,8 @@ struct ServerNode::Impl final : TurnHook {
           reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
-      log_info("not enlisted yet", {{"coordinator", coordinator.to_string()},
-                                    {"reason", reply.error()}});
+      log_info("not enlisted yet",
+               {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(pause);
       pause = std::min(pause * 2, kEnlistRetryMax);
     }
@@ -153,8 +162,8 @@ struct ServerNode::Impl final : TurnHook {
 
   /// The coordinator knows us: from here on this is server `reply.server_id`.
   void serve(const wire::EnlistReply& reply) {
-    Status status = frames->adopt(reply.cluster_uuid, reply.server_id, reply.list.term,
-                                  reply.list.version);
+    Status status =
+        frames->adopt(reply.cluster_uuid, reply.server_id, reply.list.term, reply.list.version);
     if (!status.ok()) return fail_with(std::move(status));
     (void)servers.apply(reply.list);  // a newer one may have been pushed already
     server_id = reply.server_id;
@@ -218,9 +227,11 @@ struct ServerNode::Impl final : TurnHook {
   void check_condemned() {
     const ListedServer* self = server_id == 0 ? nullptr : servers.find(server_id);
     if (self != nullptr && !self->live()) {
-      fail_with(Status(StatusCode::kCrashed,
-                       fmt::format("the coordinator lists server {} as crashed: it was out of reach "
-                                   "for too long, and must start again", server_id.load())));
+      fail_with(
+          Status(StatusCode::kCrashed,
+                 fmt::format("the coordinator lists server {} as crashed: it was out of reach "
+                             "for too long, and must start again",
+                             server_id.load())));
     }
   }
 
@@ -273,8 +284,10 @@ struct ServerNode::Impl final : TurnHook {
   }
 
   void register_gauges() {
-    const auto add = [this](const char* name, const char* help, uint64_t wire::ServerStats::*field) {
-      metrics.gauge(name, help, [this, field] { return static_cast<double>(published_stats().*field); });
+    const auto add = [this](const char* name, const char* help,
+                            uint64_t wire::ServerStats::* field) {
+      metrics.gauge(name, help,
+                    [this, field] { return static_cast<double>(published_stats().*field); });
     };
     using S = wire::ServerStats;
     add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
@@ -320,10 +333,18 @@ void ServerNode::shut_down(std::function<void(Status)> done) {
   impl_->backup->shut_down(std::move(done));
 }
 
-ServiceRegistry& ServerNode::registry() { return impl_->registry; }
-bool ServerNode::ready() const { return impl_->enlisted; }
-uint64_t ServerNode::server_id() const { return impl_->server_id; }
-wire::ServerStats ServerNode::stats() const { return impl_->published_stats(); }
+ServiceRegistry& ServerNode::registry() {
+  return impl_->registry;
+}
+bool ServerNode::ready() const {
+  return impl_->enlisted;
+}
+uint64_t ServerNode::server_id() const {
+  return impl_->server_id;
+}
+wire::ServerStats ServerNode::stats() const {
+  return impl_->published_stats();
+}
 
 std::string ServerNode::check_invariants() const {
   if (!impl_->master) return {};

@@ -23,19 +23,19 @@ namespace ramcloud::daemon {
 
 struct ServerNodeOptions {
   std::vector<Locator> coordinators;
-  Locator locator;                  // that others reach us by, inside the cluster
-  std::string locator_outside;      // empty: not reachable from outside
-  std::string http_address;         // shown to people
+  Locator locator;              // that others reach us by, inside the cluster
+  std::string locator_outside;  // empty: not reachable from outside
+  std::string http_address;     // shown to people
   std::string name;
   std::string failure_domain;
   std::string version;
-  std::string backup_dir;           // of the frames file
+  std::string backup_dir;  // of the frames file
   uint64_t log_bytes = 256u << 20;
   uint64_t hash_table_bytes = 32u << 20;
   uint64_t backup_bytes = 1u << 30;
   uint32_t replicas = 2;
   Duration flush_interval = 10ms;
-  bool prefault = true;             // touch all memory at start; simulation does without
+  bool prefault = true;  // touch all memory at start; simulation does without
 };
 
 class ServerNode {
@@ -46,8 +46,8 @@ class ServerNode {
              ServerNodeOptions options, std::function<void(Status)> on_fatal);
   ~ServerNode();
 
-  /// Opens the backup volume and begins to enlist; serves once that has succeeded. The registry must
-  /// then be given to Transport::listen().
+  /// Opens the backup volume and begins to enlist; serves once that has succeeded. The registry
+  /// must then be given to Transport::listen().
   Status start();
   ServiceRegistry& registry();
   /// Clean stop: what replicas hold is written down and synced, then `done` is called (later).
@@ -59,8 +59,8 @@ class ServerNode {
   uint64_t server_id() const;
   /// As of the last half second. Any thread.
   wire::ServerStats stats() const;
-  /// The state of the layers, checked by tests and simulation between turns; the first thing that is
-  /// wrong, or empty.
+  /// The state of the layers, checked by tests and simulation between turns; the first thing that
+  /// is wrong, or empty.
   std::string check_invariants() const;
 
  private:

@@ -39,7 +39,8 @@ Status StopSignals::wait() {
 
 std::optional<Status> StopSignals::wait_for(Duration timeout) {
   const sigset_t set = stop_set();
-  const timespec limit{static_cast<time_t>(timeout / 1s), static_cast<long>((timeout % 1s).count())};
+  const timespec limit{static_cast<time_t>(timeout / 1s),
+                       static_cast<long>((timeout % 1s).count())};
   if (sigtimedwait(&set, nullptr, &limit) < 0) return std::nullopt;
   return reason();
 }

@@ -9,14 +9,16 @@
 namespace ramcloud::master {
 namespace {
 
-/// How long a client waits before it sends again: a head switch takes one round trip to the backups.
+/// How long a client waits before it sends again: a head switch takes one round trip to the
+/// backups.
 constexpr uint32_t kRetryAfterUs = 500;
 constexpr uint32_t kMaxPageBytes = 1u << 20;
 /// Buckets looked at for one page: about 20 us of a table that is nearly empty.
 constexpr uint32_t kMaxPageBuckets = 4096;
 constexpr size_t kMaxPageObjects = 1024;
 
-/// The fixed part of a request, and what follows it. False: the body is shorter than the fixed part.
+/// The fixed part of a request, and what follows it. False: the body is shorter than the fixed
+/// part.
 template <typename T>
 bool split(ByteView body, T& fixed, ByteView& rest) {
   if (body.size() < sizeof(T)) return false;
@@ -26,9 +28,9 @@ bool split(ByteView body, T& fixed, ByteView& rest) {
 }
 
 Status malformed(const char* operation, size_t size) {
-  return Status(StatusCode::kInvalidArgument,
-                fmt::format("{}: body of {} bytes does not match the lengths it names", operation,
-                            size));
+  return Status(
+      StatusCode::kInvalidArgument,
+      fmt::format("{}: body of {} bytes does not match the lengths it names", operation, size));
 }
 
 /// Appends {EnumeratedObject, key, value} of one object to a page.
@@ -46,9 +48,12 @@ void append_object(const log::ObjectView& object, bool keys_only, std::string& p
 DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, MetricsRegistry& metrics)
     : transport_(registry.transport()),
       replies_(replies),
-      reads_(metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", "read"}})),
-      writes_(metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", "write"}})),
-      deletes_(metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", "delete"}})),
+      reads_(metrics.counter("ramcloud_operations_total", "Data operations served.",
+                             {{"op", "read"}})),
+      writes_(metrics.counter("ramcloud_operations_total", "Data operations served.",
+                              {{"op", "write"}})),
+      deletes_(metrics.counter("ramcloud_operations_total", "Data operations served.",
+                               {{"op", "delete"}})),
       enumerations_(metrics.counter("ramcloud_operations_total", "Data operations served.",
                                     {{"op", "enumerate"}})),
       errors_(metrics.counter("ramcloud_operation_errors_total",
@@ -111,8 +116,8 @@ void DataService::write(const Request& request) {
   log::LogPosition depends_on;
   uint64_t version = 0;
   const StatusCode code =
-      store_->write(fixed.table_id, rest.substr(0, fixed.key_length),
-                    rest.substr(fixed.key_length), fixed.reject, version, depends_on);
+      store_->write(fixed.table_id, rest.substr(0, fixed.key_length), rest.substr(fixed.key_length),
+                    fixed.reject, version, depends_on);
   if (code != StatusCode::kOk) return refuse(request, code, depends_on);
   writes_.add();
   written.version = version;
@@ -166,8 +171,8 @@ void DataService::enumerate(const Request& request) {
   }
   reply.handle = request.reply;
   reply.depends_on = page.depends_on;
-  reply.set_fixed(wire::EnumerateReply{page.next_cursor, page.tablet_end, page.count,
-                                       static_cast<uint8_t>(page.done), {}});
+  reply.set_fixed(wire::EnumerateReply{
+      page.next_cursor, page.tablet_end, page.count, static_cast<uint8_t>(page.done), {}});
   replies_.send(reply);
 }
 

@@ -33,7 +33,7 @@ class DataService {
   Transport& transport_;
   HeldReplies& replies_;
   store::ObjectStore* store_ = nullptr;
-  Reply reply_;  // reused, so that nothing is allocated
+  Reply reply_;                                // reused, so that nothing is allocated
   std::vector<log::ObjectView> page_objects_;  // of the page being made
   Counter& reads_;
   Counter& writes_;

@@ -16,7 +16,9 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
   reactor_.add_hook(this);
 }
 
-HeldReplies::~HeldReplies() { reactor_.remove_hook(this); }
+HeldReplies::~HeldReplies() {
+  reactor_.remove_hook(this);
+}
 
 void HeldReplies::send(const Reply& reply) {
   if (queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable())) {

@@ -15,8 +15,8 @@
 
 namespace ramcloud::master {
 
-/// An answer in pieces: a fixed part, then either bytes of a log entry (sent from where they lie) or
-/// bytes of its own.
+/// An answer in pieces: a fixed part, then either bytes of a log entry (sent from where they lie)
+/// or bytes of its own.
 struct Reply {
   static constexpr size_t kMaxFixedBytes = 24;
   ReplyHandle handle;
@@ -24,10 +24,10 @@ struct Reply {
   log::LogPosition depends_on;
   uint8_t fixed_size = 0;
   char fixed[kMaxFixedBytes];
-  log::EntryView entry;          // entry_size bytes from entry_offset of its body
+  log::EntryView entry;  // entry_size bytes from entry_offset of its body
   uint32_t entry_offset = 0;
   uint32_t entry_size = 0;
-  std::string owned;             // pages of an enumeration; empty on the data path
+  std::string owned;  // pages of an enumeration; empty on the data path
   Time held_since{};
 
   template <typename T>
@@ -45,9 +45,9 @@ class HeldReplies final : public TurnHook {
 
   /// The log whose durability counts; none until the server is enlisted.
   void attach(log::Log& log) { log_ = &log; }
-  /// Sends the reply now if the log is durable that far, else when it is. Replies leave in the order
-  /// they came: one that depends on less may wait for an earlier one that depends on more, which is
-  /// at most one replication round trip.
+  /// Sends the reply now if the log is durable that far, else when it is. Replies leave in the
+  /// order they came: one that depends on less may wait for an earlier one that depends on more,
+  /// which is at most one replication round trip.
   void send(const Reply& reply);
   bool on_turn() override;
   size_t size() const { return queue_.size(); }

@@ -20,7 +20,9 @@ TabletService::TabletService(ServiceRegistry& registry, Reactor& reactor, HeldRe
   registry.add(wire::Opcode::kDropTablet, &call_member<&TabletService::drop, TabletService>, this);
 }
 
-void TabletService::attach(store::ObjectStore& store) { store_ = &store; }
+void TabletService::attach(store::ObjectStore& store) {
+  store_ = &store;
+}
 
 void TabletService::purge() {
   if (store_->purge_step()) purge_timer_.start_after(kPurgeInterval);

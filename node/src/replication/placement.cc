@@ -10,8 +10,8 @@
 namespace ramcloud {
 
 double predicted_read_seconds(const PlacementServer& server, bool primary) {
-  const uint64_t speed = server.read_bytes_per_second != 0 ? server.read_bytes_per_second
-                                                           : kDefaultReadBytesPerSecond;
+  const uint64_t speed =
+      server.read_bytes_per_second != 0 ? server.read_bytes_per_second : kDefaultReadBytesPerSecond;
   const uint64_t segments = (primary ? server.primaries : server.replicas) + uint64_t{1};
   return static_cast<double>(segments * log::kSegmentBytes) / static_cast<double>(speed);
 }
@@ -48,11 +48,12 @@ Status check_domains(std::span<const PlacementServer> servers, const std::string
   if (domains.size() >= replicas) return {};
   std::string names;
   for (const auto& domain : domains) names += (names.empty() ? "" : ", ") + domain;
-  return {StatusCode::kUnavailable,
-          fmt::format("{} replicas need {} live failure domains: {} and the master's own ({}); there "
-                      "are {} besides it{}{}",
-                      replicas, replicas + 1, replicas, own_domain, domains.size(),
-                      names.empty() ? "" : ": ", names)};
+  return {
+      StatusCode::kUnavailable,
+      fmt::format("{} replicas need {} live failure domains: {} and the master's own ({}); there "
+                  "are {} besides it{}{}",
+                  replicas, replicas + 1, replicas, own_domain, domains.size(),
+                  names.empty() ? "" : ": ", names)};
 }
 
 }  // namespace ramcloud

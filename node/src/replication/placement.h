@@ -1,6 +1,6 @@
 // Where replicas go: randomisation with refinement (paper §7.1, "Mitzenmacher"): a few random
-// candidates, of which the one that would read its replicas back soonest after a crash is taken. Pure
-// functions of what is passed in.
+// candidates, of which the one that would read its replicas back soonest after a crash is taken.
+// Pure functions of what is passed in.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ inline constexpr uint64_t kDefaultReadBytesPerSecond = 100'000'000;
 /// A backup as placement sees it.
 struct PlacementServer {
   uint64_t server_id = 0;
-  std::string failure_domain;             // not empty
-  uint64_t read_bytes_per_second = 0;     // 0: not measured
-  uint32_t replicas = 0;                  // this master has there
-  uint32_t primaries = 0;                 // of these, the ones that recovery reads first
-  bool usable = true;                     // false: refused lately, or cannot be reached
+  std::string failure_domain;          // not empty
+  uint64_t read_bytes_per_second = 0;  // 0: not measured
+  uint32_t replicas = 0;               // this master has there
+  uint32_t primaries = 0;              // of these, the ones that recovery reads first
+  bool usable = true;                  // false: refused lately, or cannot be reached
 };
 
 /// Seconds that the backup would take to read what this master has there, and one replica more.
 /// Primaries compete with primaries only: recovery reads no others unless one fails.
 double predicted_read_seconds(const PlacementServer& server, bool primary);
 
-/// A backup for one more replica; its index. None if no usable server is outside the `taken` failure
-/// domains (those of the master itself and of the segment's other replicas).
+/// A backup for one more replica; its index. None if no usable server is outside the `taken`
+/// failure domains (those of the master itself and of the segment's other replicas).
 std::optional<size_t> choose_backup(std::span<const PlacementServer> servers,
                                     std::span<const std::string> taken, bool primary,
                                     Random& random);

@@ -37,7 +37,9 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
   }
 }
 
-ReplicaManager::~ReplicaManager() { detach(); }
+ReplicaManager::~ReplicaManager() {
+  detach();
+}
 
 void ReplicaManager::attach(log::Log& log) {
   log_ = &log;
@@ -66,7 +68,8 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
 
 void ReplicaManager::segment_closed(log::Segment&) {}  // the slots see it at the next turn
 
-// ---- the turn ------------------------------------------------------------------------------------
+// ---- the turn
+// ------------------------------------------------------------------------------------
 
 bool ReplicaManager::on_turn() {
   if (log_ == nullptr || condemned_) return false;
@@ -88,7 +91,9 @@ bool ReplicaManager::on_turn() {
   return worked;
 }
 
-void ReplicaManager::wake_at(Time when) { wake_ = std::min(wake_, when); }
+void ReplicaManager::wake_at(Time when) {
+  wake_ = std::min(wake_, when);
+}
 
 bool ReplicaManager::drive(SegmentReplicas& replicas) {
   bool worked = false;
@@ -142,8 +147,8 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
   if (session == nullptr || session->broken()) {
     session = rpc_.session(*server->locator, slot.server_id());
   }
-  const Duration timeout = slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout
-                                                                        : options_.write_timeout;
+  const Duration timeout =
+      slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout : options_.write_timeout;
   const Time deadline = reactor_.now() + timeout;
   slot.send(std::move(session), servers_.version(), deadline, to_ms(timeout));
   ++messages_;
@@ -154,11 +159,13 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
 void ReplicaManager::back_off(ReplicaSlot& slot) {
   const auto doublings = std::min<uint32_t>(slot.failures(), 10);
   slot.count_failure();
-  const Duration delay = std::min(options_.retry_delay * (1 << doublings), options_.max_retry_delay);
+  const Duration delay =
+      std::min(options_.retry_delay * (1 << doublings), options_.max_retry_delay);
   slot.wait_until(reactor_.now() + delay);
 }
 
-// ---- placement -----------------------------------------------------------------------------------
+// ---- placement
+// -----------------------------------------------------------------------------------
 
 bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   const Time now = reactor_.now();
@@ -200,8 +207,9 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
     candidate.server_id = server.server_id;
     candidate.failure_domain = server.failure_domain;
     candidate.read_bytes_per_second = server.disk_read_bytes_per_second;
-    candidate.usable = server.locator.has_value() &&
-                       std::ranges::find(replicas.banned, server.server_id) == replicas.banned.end();
+    candidate.usable =
+        server.locator.has_value() &&
+        std::ranges::find(replicas.banned, server.server_id) == replicas.banned.end();
     if (const auto known = backups_.find(server.server_id); known != backups_.end()) {
       candidate.replicas = known->second.replicas;
       candidate.primaries = known->second.primaries;
@@ -212,7 +220,8 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
   return candidates;
 }
 
-// ---- what became of calls ------------------------------------------------------------------------
+// ---- what became of calls
+// ------------------------------------------------------------------------
 
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
   progress_ = true;
@@ -231,9 +240,15 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
     // server at its address says that it is not.
     case StatusCode::kUnavailable:
     case StatusCode::kConnectionLost:
-    case StatusCode::kDeadlineExceeded: back_off(slot); break;
-    case StatusCode::kCrashed: condemned(status); break;
-    default: refuse(slot, status); break;
+    case StatusCode::kDeadlineExceeded:
+      back_off(slot);
+      break;
+    case StatusCode::kCrashed:
+      condemned(status);
+      break;
+    default:
+      refuse(slot, status);
+      break;
   }
   // Something has to be done later, though nobody waits for it yet.
   timer_.start_at(std::max(reactor_.now(), slot.not_before()));
@@ -264,12 +279,11 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
   lose(replicas, slot, status);
 }
 
-/// A replica that had (or may have) been opened is gone. Of a segment that is not closed, the others
-/// get a higher epoch: should the lost one come back, it is known to miss what came after.
+/// A replica that had (or may have) been opened is gone. Of a segment that is not closed, the
+/// others get a higher epoch: should the lost one come back, it is known to miss what came after.
 void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) {
-  log_warn("replication.replica_lost", {{"server", slot.server_id()},
-                                        {"segment", replicas.segment->id()},
-                                        {"why", why}});
+  log_warn("replication.replica_lost",
+           {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
   ++lost_;
   unplace(slot);
   log::Segment& segment = *replicas.segment;
@@ -311,13 +325,15 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
   }
 }
 
-// ---- the server list -----------------------------------------------------------------------------
+// ---- the server list
+// -----------------------------------------------------------------------------
 
 void ReplicaManager::look_at_list() {
   const ListedServer* self = servers_.find(options_.master_id);
   if (self != nullptr && !self->live()) {
-    return condemned({StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
-                                                        servers_.version(), options_.master_id)});
+    return condemned(
+        {StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
+                                           servers_.version(), options_.master_id)});
   }
   for (auto& [id, replicas] : segments_) {
     for (auto& slot : replicas.slots) {
@@ -332,10 +348,11 @@ void ReplicaManager::look_at_list() {
   std::erase_if(backups_, [this](const auto& known) { return !servers_.is_live(known.first); });
 }
 
-// ---- durability ----------------------------------------------------------------------------------
+// ---- durability
+// ----------------------------------------------------------------------------------
 
-/// Tells the log what is on R replicas: which segments are open there, which are closed there, and up
-/// to where everything is there (engine.md §4, LOG positions).
+/// Tells the log what is on R replicas: which segments are open there, which are closed there, and
+/// up to where everything is there (engine.md §4, LOG positions).
 void ReplicaManager::report_progress() {
   bool changed = false;
   for (SegmentReplicas* replicas : unsettled_) {
@@ -371,7 +388,8 @@ bool ReplicaManager::settle_front() {
   return true;
 }
 
-// ---- statistics ----------------------------------------------------------------------------------
+// ---- statistics
+// ----------------------------------------------------------------------------------
 
 ReplicationStats ReplicaManager::stats() const {
   ReplicationStats stats;

@@ -1,8 +1,8 @@
 // The master's side of replication (paper §4.2, §4.5): keeps R replicas of every segment on other
 // servers' backups, tells the log what is durable, and re-creates replicas that were lost.
 //
-// All of it happens in on_turn(): replies only note what they say. Each replica has at most one call
-// under way; what is published meanwhile goes with the next, so that many small writes share a
+// All of it happens in on_turn(): replies only note what they say. Each replica has at most one
+// call under way; what is published meanwhile goes with the next, so that many small writes share a
 // message under load.
 #pragma once
 
@@ -26,14 +26,14 @@ namespace ramcloud {
 /// For wire::ServerStats and metrics.
 struct ReplicationStats {
   uint64_t segments = 0;
-  uint64_t fully_replicated = 0;   // R replicas are there (of an open segment: opened)
+  uint64_t fully_replicated = 0;  // R replicas are there (of an open segment: opened)
   uint64_t under_replicated = 0;
   uint64_t unreplicated_bytes = 0;  // published, not yet on R replicas
   uint64_t replicas_wanted = 0;     // R
   uint64_t replicas_lost = 0;       // since the start
   uint64_t replicas_recreated = 0;
-  uint64_t messages = 0;            // opens and writes sent
-  Status waiting;                   // not OK: why replicas cannot be placed
+  uint64_t messages = 0;  // opens and writes sent
+  Status waiting;         // not OK: why replicas cannot be placed
 };
 
 class ReplicaManager final : public log::Replicator, public TurnHook, public ReplicaSlotOwner {
@@ -116,8 +116,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   Options options_;
   log::Log* log_ = nullptr;
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
-  std::deque<SegmentReplicas*> unsettled_;  // not closed durable, by rising id; the last is the head
-  std::deque<SegmentReplicas*> repairs_;    // closed durable once, and lost replicas since
+  std::deque<SegmentReplicas*>
+      unsettled_;                         // not closed durable, by rising id; the last is the head
+  std::deque<SegmentReplicas*> repairs_;  // closed durable once, and lost replicas since
   std::map<uint64_t, Backup> backups_;
   ServerList::Subscription subscription_;
   bool list_changed_ = false;

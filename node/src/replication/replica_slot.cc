@@ -44,9 +44,12 @@ void ReplicaSlot::unplace() {
 bool ReplicaSlot::wants_to_send() const {
   switch (state_) {
     case State::kUnplaced:
-    case State::kClosed: return false;
-    case State::kOpening: return true;
-    case State::kOpen: return segment_.closed() || acked_ < segment_.published();
+    case State::kClosed:
+      return false;
+    case State::kOpening:
+      return true;
+    case State::kOpen:
+      return segment_.closed() || acked_ < segment_.published();
   }
   return false;
 }
@@ -139,6 +142,8 @@ void ReplicaSlot::on_reply(const wire::MessageHeader& header, ByteView body) {
   owner_.replica_advanced(*this);
 }
 
-void ReplicaSlot::on_failure(const Status& status) { owner_.replica_failed(*this, status, 0); }
+void ReplicaSlot::on_failure(const Status& status) {
+  owner_.replica_failed(*this, status, 0);
+}
 
 }  // namespace ramcloud

@@ -1,5 +1,5 @@
-// One of the R replicas of a segment, seen from the master: where it is, what of it is acknowledged,
-// and the one call that may be under way to it.
+// One of the R replicas of a segment, seen from the master: where it is, what of it is
+// acknowledged, and the one call that may be under way to it.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class ReplicaSlot final : public ClientCall {
     kUnplaced,  // no backup yet
     kOpening,   // placed; the open is not acknowledged
     kOpen,
-    kClosed,    // has everything, the footer included
+    kClosed,  // has everything, the footer included
   };
 
   ReplicaSlot(ReplicaSlotOwner& owner, log::Segment& segment, bool primary)
@@ -52,7 +52,8 @@ class ReplicaSlot final : public ClientCall {
   /// Opened, and if it copies an existing segment also complete: counts as a replica.
   bool counts() const { return opened() && (!recreation_ || state_ == State::kClosed); }
 
-  /// Puts the replica on a backup. A segment that is closed is re-created: invisible until complete.
+  /// Puts the replica on a backup. A segment that is closed is re-created: invisible until
+  /// complete.
   void place(uint64_t server_id, std::string failure_domain);
   /// Forgets the backup and all that it acknowledged.
   void unplace();

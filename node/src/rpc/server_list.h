@@ -1,4 +1,5 @@
-// A server's copy of the coordinator's server list: who is in the cluster, where, and who has crashed.
+// A server's copy of the coordinator's server list: who is in the cluster, where, and who has
+// crashed.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class ServerList {
 
   /// Takes a list over if its (term, version) is higher than what is here; the same one is accepted
   /// and changes nothing. STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or
-  /// the id 0. A server that was CRASHED stays so, whatever a later list says: ids are never reused.
+  /// the id 0. A server that was CRASHED stays so, whatever a later list says: ids are never
+  /// reused.
   Status apply(const wire::ServerList& list);
 
   uint64_t term() const { return term_; }

@@ -25,8 +25,7 @@ TEST(ServerList, TakesHigherListsAndRefusesLowerOnes) {
 
 TEST(ServerList, FindsById) {
   ServerList list;
-  ASSERT_TRUE(
-      list.apply({1, 1, {entry(7), entry(3, wire::ServerState::kCrashed), entry(5)}}).ok());
+  ASSERT_TRUE(list.apply({1, 1, {entry(7), entry(3, wire::ServerState::kCrashed), entry(5)}}).ok());
   EXPECT_EQ(list.servers().front().server_id, 3u);
   EXPECT_TRUE(list.is_live(5));
   EXPECT_FALSE(list.is_live(3));

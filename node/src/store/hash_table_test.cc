@@ -12,7 +12,9 @@ namespace ramcloud::store {
 namespace {
 
 /// Hashes of bucket 3 of any table of 8 or more buckets, all with the same tag.
-uint64_t colliding(uint64_t i) { return i << 48 | uint64_t{0x1234} << 32 | 3; }
+uint64_t colliding(uint64_t i) {
+  return i << 48 | uint64_t{0x1234} << 32 | 3;
+}
 
 /// Entries whose addresses are those of their hashes, so that match() can tell them apart.
 struct Entries {
@@ -21,9 +23,8 @@ struct Entries {
   }
   const char* address(size_t i) const { return reinterpret_cast<const char*>(&hashes[i]); }
   static auto is(uint64_t hash) {
-    return [hash](const char* address) {
-      return *reinterpret_cast<const uint64_t*>(address) == hash;
-    };
+    return
+        [hash](const char* address) { return *reinterpret_cast<const uint64_t*>(address) == hash; };
   }
   void insert(HashTable& table, size_t i) const {
     SpinGuard guard(table.lock_of(hashes[i]));
@@ -95,7 +96,8 @@ TEST(HashTable, ClearedSlotsOfOverflowBucketsAreUsedAgain) {
 TEST(HashTable, AReaderFindsWhatIsThereWhileTheChainGrows) {
   HashTable table(8);
   const Entries entries(300);
-  for (size_t i = 0; i < 8; ++i) entries.insert(table, i);  // the last one moves with the first overflow
+  for (size_t i = 0; i < 8; ++i)
+    entries.insert(table, i);  // the last one moves with the first overflow
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> lost{0};
   std::thread reader([&] {

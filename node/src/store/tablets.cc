@@ -26,7 +26,8 @@ Tablets::~Tablets() = default;
 
 void Tablets::publish(std::vector<Tablet*> sorted) {
   lists_.push_back(std::make_unique<const List>(std::move(sorted)));
-  // In one order with find()'s store and load: it sees the new list, or its tablet is forgotten here.
+  // In one order with find()'s store and load: it sees the new list, or its tablet is forgotten
+  // here.
   current_.store(lists_.back().get(), std::memory_order_seq_cst);
   last_found_.store(nullptr, std::memory_order_seq_cst);
 }
@@ -42,7 +43,8 @@ Tablet* Tablets::find(uint64_t table_id, uint64_t hash) const {
   Tablet* found = *std::prev(above);
   if (!found->contains(table_id, hash)) return nullptr;
   // A list that is being replaced must not leave its tablet behind as the last one found: were the
-  // store not in one order with the load below, a removed tablet could stay here, freed by reclaim().
+  // store not in one order with the load below, a removed tablet could stay here, freed by
+  // reclaim().
   last_found_.store(found, std::memory_order_seq_cst);
   if (current_.load(std::memory_order_seq_cst) != list) {
     last_found_.store(nullptr, std::memory_order_release);

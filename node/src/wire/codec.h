@@ -1,9 +1,10 @@
-// Encoding of control messages: integers little-endian, bool one byte, strings and byte strings with a
-// 32-bit length, lists with a 32-bit count, a UUID as 16 bytes, nothing else. A message lists its
-// fields once, in `template <class V> void fields(V& v) { v(a, b, c); }`, and both directions follow.
+// Encoding of control messages: integers little-endian, bool one byte, strings and byte strings
+// with a 32-bit length, lists with a 32-bit count, a UUID as 16 bytes, nothing else. A message
+// lists its fields once, in `template <class V> void fields(V& v) { v(a, b, c); }`, and both
+// directions follow.
 //
-// Decoding never trusts a length: what does not fit into the bytes that are there fails, and a list's
-// count is bounded by the bytes left (every element takes at least one).
+// Decoding never trusts a length: what does not fit into the bytes that are there fails, and a
+// list's count is bounded by the bytes left (every element takes at least one).
 #pragma once
 
 #include <array>

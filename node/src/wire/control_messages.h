@@ -34,14 +34,15 @@ struct ClusterInfo {
   }
 };
 
-// ---- tables (client -> coordinator) --------------------------------------------------------------
+// ---- tables (client -> coordinator)
+// --------------------------------------------------------------
 
 struct TabletInfo {
   uint64_t start_hash = 0;  // inclusive
   uint64_t end_hash = 0;    // inclusive
   uint64_t server_id = 0;
   TabletState state = TabletState::kNormal;
-  std::string locator;      // of the server, for the side the caller came in by; empty if it is dead
+  std::string locator;  // of the server, for the side the caller came in by; empty if it is dead
   template <class V>
   void fields(V& v) {
     v(start_hash, end_hash, server_id, state, locator);
@@ -58,8 +59,8 @@ struct TableInfo {
   }
 };
 
-/// kCreateTable: CreateTableRequest -> TableInfo. A table of that name that exists is returned as it
-/// is (paper Figure 2) if its span is the one asked for, else EXISTS.
+/// kCreateTable: CreateTableRequest -> TableInfo. A table of that name that exists is returned as
+/// it is (paper Figure 2) if its span is the one asked for, else EXISTS.
 struct CreateTableRequest {
   std::string name;
   uint32_t span = 1;
@@ -97,7 +98,8 @@ struct ListTablesReply {
   }
 };
 
-// ---- membership ----------------------------------------------------------------------------------
+// ---- membership
+// ----------------------------------------------------------------------------------
 
 struct ServerListEntry {
   uint64_t server_id = 0;
@@ -125,7 +127,7 @@ struct ServerList {
 
 /// kEnlist (server -> coordinator): EnlistRequest -> EnlistReply.
 struct EnlistRequest {
-  Uuid cluster_uuid{};        // from the backup volume's superblock; all zero: a fresh volume
+  Uuid cluster_uuid{};            // from the backup volume's superblock; all zero: a fresh volume
   uint64_t former_server_id = 0;  // from the superblock; 0: a fresh volume. It becomes CRASHED.
   std::string name;
   std::string version;
@@ -136,8 +138,8 @@ struct EnlistRequest {
   uint64_t log_bytes = 0;
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
-  uint32_t replicas = 0;      // R, as this master is configured
-  uint64_t nonce = 0;         // same in retries of one start: enlisting twice gives the same id
+  uint32_t replicas = 0;  // R, as this master is configured
+  uint64_t nonce = 0;     // same in retries of one start: enlisting twice gives the same id
   template <class V>
   void fields(V& v) {
     v(cluster_uuid, former_server_id, name, version, locator, locator_outside, http_address,
@@ -170,8 +172,8 @@ struct TakeTabletRequest {
   }
 };
 
-/// kDropTablet (coordinator -> server): DropTabletRequest -> Empty. Idempotent: drops every tablet of
-/// the table on this server and its objects.
+/// kDropTablet (coordinator -> server): DropTabletRequest -> Empty. Idempotent: drops every tablet
+/// of the table on this server and its objects.
 struct DropTabletRequest {
   uint64_t term = 0;
   uint64_t revision = 0;

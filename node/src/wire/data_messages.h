@@ -16,10 +16,10 @@ static_assert(sizeof(ErrorBody) == 6);
 /// When a data operation shall fail instead of taking effect (paper §3.1, conditional operations).
 struct __attribute__((packed)) RejectRules {
   enum Flag : uint32_t {
-    kIfAbsent = 1,            // fails with NOT_FOUND
-    kIfExists = 2,            // fails with EXISTS
-    kIfVersionNotEqual = 4,   // fails with WRONG_VERSION (also when absent)
-    kIfVersionAtMost = 8,     // version <= given fails with WRONG_VERSION
+    kIfAbsent = 1,           // fails with NOT_FOUND
+    kIfExists = 2,           // fails with EXISTS
+    kIfVersionNotEqual = 4,  // fails with WRONG_VERSION (also when absent)
+    kIfVersionAtMost = 8,    // version <= given fails with WRONG_VERSION
   };
   uint32_t flags;
   uint32_t reserved;  // 0
@@ -77,19 +77,19 @@ static_assert(sizeof(DeleteReply) == 8);
 /// cursor 0; later ones what the reply gave. An object that stays throughout appears exactly once.
 struct __attribute__((packed)) EnumerateRequest {
   uint64_t table_id;
-  uint64_t start_hash;   // any hash in the tablet
+  uint64_t start_hash;  // any hash in the tablet
   uint64_t cursor;
-  uint32_t max_bytes;    // of the reply's body; at least one object is given even if larger
-  uint32_t flags;        // bit 0: keys and versions only, values left out
+  uint32_t max_bytes;  // of the reply's body; at least one object is given even if larger
+  uint32_t flags;      // bit 0: keys and versions only, values left out
 };
 static_assert(sizeof(EnumerateRequest) == 32);
 
 /// Followed by `count` times {EnumeratedObject, key, value}.
 struct __attribute__((packed)) EnumerateReply {
-  uint64_t next_cursor;    // meaningless when done
-  uint64_t tablet_end;     // inclusive end hash of the tablet that was read
+  uint64_t next_cursor;  // meaningless when done
+  uint64_t tablet_end;   // inclusive end hash of the tablet that was read
   uint32_t count;
-  uint8_t done;            // 1: the tablet has no more
+  uint8_t done;  // 1: the tablet has no more
   uint8_t reserved[3];
 };
 static_assert(sizeof(EnumerateReply) == 24);

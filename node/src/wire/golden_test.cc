@@ -1,5 +1,5 @@
-// The bytes that this program and the Go client agree on: each vector decodes to the fields it names,
-// and those encode to its bytes. The file is written by the Go client's test.
+// The bytes that this program and the Go client agree on: each vector decodes to the fields it
+// names, and those encode to its bytes. The file is written by the Go client's test.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -215,10 +215,12 @@ void check_get_table(Vector& v) {
   request.table_id = v.number<uint64_t>("table_id");
   check_message(request, v);
 }
-void check_table_info(Vector& v) { check_message(table_of(v, "", true), v); }
+void check_table_info(Vector& v) {
+  check_message(table_of(v, "", true), v);
+}
 void check_list_tables(Vector& v) {
-  // The vector names only how many tables there are, their ids and names; the tablets, which another
-  // vector has, are taken from the bytes.
+  // The vector names only how many tables there are, their ids and names; the tablets, which
+  // another vector has, are taken from the bytes.
   ListTablesReply decoded;
   ASSERT_TRUE(decode(v.bytes, decoded));
   ListTablesReply reply;

@@ -51,30 +51,30 @@ enum class Opcode : uint16_t {
 
 /// First bytes each side sends on a new connection; the server's answer is its reply. 64 bytes.
 struct Hello {
-  char magic[8];              // "RAMCLOUD"
-  uint16_t version_min;       // answer: both are the chosen version
+  char magic[8];         // "RAMCLOUD"
+  uint16_t version_min;  // answer: both are the chosen version
   uint16_t version_max;
-  uint16_t status;            // answer: StatusCode; a refusal is followed by a close
-  uint16_t reserved0;         // 0
-  uint32_t flags;             // 0
-  uint32_t max_body_bytes;    // largest body this side accepts
-  uint8_t cluster_uuid[16];   // asked: all zero means "any"; answer: the server's own
-  uint64_t server_id;         // asked: 0 means "any"; answer: the server's own (0: not enlisted yet)
-  uint64_t reserved1[2];      // 0
+  uint16_t status;           // answer: StatusCode; a refusal is followed by a close
+  uint16_t reserved0;        // 0
+  uint32_t flags;            // 0
+  uint32_t max_body_bytes;   // largest body this side accepts
+  uint8_t cluster_uuid[16];  // asked: all zero means "any"; answer: the server's own
+  uint64_t server_id;        // asked: 0 means "any"; answer: the server's own (0: not enlisted yet)
+  uint64_t reserved1[2];     // 0
 };
 static_assert(sizeof(Hello) == 64);
 
 /// Before every message body, in both directions. 48 bytes.
 /// client_id, rpc_id and first_incomplete are reserved for exactly-once calls (0 until they exist).
 struct MessageHeader {
-  uint32_t body_length;      // bytes after this header
+  uint32_t body_length;  // bytes after this header
   Kind kind;
-  uint8_t flags;             // 0
-  uint16_t opcode;           // reply: the request's
-  uint16_t status;           // reply: StatusCode, 0 is OK; request: 0
-  uint16_t reserved;         // 0
-  uint32_t timeout_ms;       // request: time the caller will still wait, 0 = for ever; reply: 0
-  uint64_t call_id;          // chosen by the caller, unique among its unanswered calls on a connection
+  uint8_t flags;        // 0
+  uint16_t opcode;      // reply: the request's
+  uint16_t status;      // reply: StatusCode, 0 is OK; request: 0
+  uint16_t reserved;    // 0
+  uint32_t timeout_ms;  // request: time the caller will still wait, 0 = for ever; reply: 0
+  uint64_t call_id;     // chosen by the caller, unique among its unanswered calls on a connection
   uint64_t client_id;
   uint64_t rpc_id;
   uint64_t first_incomplete;

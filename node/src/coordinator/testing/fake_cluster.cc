@@ -97,7 +97,8 @@ void FakeTransport::reply(const ReplyHandle& handle, StatusCode status,
   network_.scope.spawn(carry(network_, std::move(asked), header, std::move(bytes)));
 }
 
-// ---- FakeServer -----------------------------------------------------------------------------------
+// ---- FakeServer
+// -----------------------------------------------------------------------------------
 
 FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
     : port_(port), transport_(network), registry_(transport_), rpc_(network.reactor, transport_) {
@@ -164,7 +165,8 @@ void FakeServer::on_stats(const Request& r) {
   reply_message(transport_, r.reply, stats);
 }
 
-// ---- FakeCluster ----------------------------------------------------------------------------------
+// ---- FakeCluster
+// ----------------------------------------------------------------------------------
 
 FakeCluster::FakeCluster(uint64_t seed, SimMetadata::Options o)
     : reactor(clock, source, seed, {}), network(reactor), store_options(o) {

@@ -1,6 +1,6 @@
-// A coordinator among pretended servers on a pretended network, all on one reactor and virtual time:
-// what tests of the coordinator need, with every fault at hand. Whole clusters are simulated in
-// node/sim.
+// A coordinator among pretended servers on a pretended network, all on one reactor and virtual
+// time: what tests of the coordinator need, with every fault at hand. Whole clusters are simulated
+// in node/sim.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class FakeNetwork {
   explicit FakeNetwork(Reactor& r) : reactor(r), scope(r) {}
   Reactor& reactor;
   std::map<uint16_t, FakeTransport*> listeners;
-  std::set<uint16_t> silent;            // ports whose requests vanish
+  std::set<uint16_t> silent;                 // ports whose requests vanish
   std::map<wire::Opcode, int> lose_replies;  // so many of the next ones vanish
   TaskScope scope;
 };
@@ -68,7 +68,7 @@ class FakeServer {
   wire::ServerList list;
   std::map<uint64_t, std::set<uint64_t>> tablets;  // table -> start hashes
   wire::ServerStats stats;
-  int refuse_takes = 0;  // so many of the next are answered with an error
+  int refuse_takes = 0;   // so many of the next are answered with an error
   std::string violation;  // what the coordinator did that it must not
 
  private:
@@ -100,7 +100,9 @@ class FakeCluster {
   /// Turns until nothing is to be done at this time, then moves to the next event; checks the
   /// invariants after every turn.
   bool run_until(const std::function<bool()>& done, Duration limit = 60s);
-  void run_for(Duration d) { run_until([] { return false; }, d); }
+  void run_for(Duration d) {
+    run_until([] { return false; }, d);
+  }
   template <typename T>
   T wait_for(Task<T> task) {
     task.resume();
