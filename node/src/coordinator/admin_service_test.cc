@@ -19,10 +19,10 @@ namespace ramcloud {
 namespace {
 
 namespace pb = admin::v1;
-using ::testing::HasSubstr;
 using testing::FakeNetwork;
 using testing::FakeServer;
 using testing::FakeTransport;
+using ::testing::HasSubstr;
 
 class AdminServiceTest : public ::testing::Test {
  protected:
@@ -35,8 +35,7 @@ class AdminServiceTest : public ::testing::Test {
     ASSERT_TRUE(transport_.listen({"10.0.0.1", 11100}, Side::kInside, registry_).has_value());
     ASSERT_TRUE(run_task(reactor_, coordinator_->start()).ok());
     for (int i = 0; i < servers; ++i) {
-      servers_.push_back(
-          std::make_unique<FakeServer>(network_, static_cast<uint16_t>(12'000 + i)));
+      servers_.push_back(std::make_unique<FakeServer>(network_, static_cast<uint16_t>(12'000 + i)));
       ASSERT_TRUE(run_task(reactor_, servers_.back()->enlist(10s)).has_value());
     }
     service_ = std::make_unique<AdminService>(*coordinator_, options);
@@ -124,8 +123,7 @@ TEST_F(AdminServiceTest, TablesAndStatusThroughTheClient) {
   ASSERT_EQ(tables->size(), 1u);
   EXPECT_EQ((*tables)[0].name, "u");
   EXPECT_EQ(client.tables()->size(), 2u);
-  EXPECT_EQ(client.tables("nope").error().to_string(),
-            "NOT_FOUND: table 'nope' does not exist");
+  EXPECT_EQ(client.tables("nope").error().to_string(), "NOT_FOUND: table 'nope' does not exist");
 }
 
 TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {

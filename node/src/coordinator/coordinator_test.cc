@@ -9,9 +9,9 @@ namespace ramcloud {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::FakeCluster;
 using testing::FakeServer;
+using ::testing::HasSubstr;
 using wire::Opcode;
 
 class CoordinatorTest : public ::testing::Test {
@@ -38,7 +38,8 @@ class CoordinatorTest : public ::testing::Test {
   FakeCluster cluster;
 };
 
-// ---- start ------------------------------------------------------------------------------------------
+// ---- start
+// ------------------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, MakesTheClusterOnceAndRaisesTheTermAtEachStart) {
   start(0);
@@ -87,7 +88,8 @@ TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   EXPECT_FALSE(cluster.coordinator->ready());
 }
 
-// ---- enlisting --------------------------------------------------------------------------------------
+// ---- enlisting
+// --------------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, RetriesOfOneStartGiveOneId) {
   start(1);
@@ -168,7 +170,8 @@ TEST_F(CoordinatorTest, BadEnlistRequestsAreNamed) {
   EXPECT_FALSE(crashed(1));
 }
 
-// ---- tables -----------------------------------------------------------------------------------------
+// ---- tables
+// -----------------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, CreatesListsAndDropsTables) {
   start(3);
@@ -321,9 +324,8 @@ TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
   start(3);
   server(1).refuse_takes = 1'000'000;
   const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
-  auto create = cluster.client->call<wire::TableInfo>(to, 0, Opcode::kCreateTable,
-                                                      wire::CreateTableRequest{"t", 2},
-                                                      cluster.reactor.now() + 60s);
+  auto create = cluster.client->call<wire::TableInfo>(
+      to, 0, Opcode::kCreateTable, wire::CreateTableRequest{"t", 2}, cluster.reactor.now() + 60s);
   create.resume();
   cluster.run_for(1s);
   EXPECT_FALSE(create.done());
@@ -334,7 +336,8 @@ TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
   for (const auto& tablet : table->tablets) EXPECT_NE(tablet.server_id, 2u);
 }
 
-// ---- failure detection ------------------------------------------------------------------------------
+// ---- failure detection
+// ------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, ADeadServerIsFoundAndItsTabletsAreUnavailable) {
   start(3);
@@ -344,16 +347,16 @@ TEST_F(CoordinatorTest, ADeadServerIsFoundAndItsTabletsAreUnavailable) {
   const Time killed = cluster.clock.now();
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
   EXPECT_LT(cluster.clock.now() - killed, 3s) << "refused connections are the fast path";
-  const auto table = cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"t", 0});
+  const auto table =
+      cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"t", 0});
   EXPECT_EQ(table->tablets[1].state, wire::TabletState::kUnavailable);
   EXPECT_EQ(table->tablets[1].locator, "");
   const ClusterStatus status = cluster.coordinator->status();
   EXPECT_EQ(status.health, "UNAVAILABLE");
   EXPECT_THAT(status.reasons, ElementsAre("server 2 (server-12001) is crashed and has 1 tablets: "
                                           "refused 3 connections in a row"));
-  ASSERT_TRUE(cluster.run_until([&] {
-    return server(0).list.servers.at(1).state == wire::ServerState::kCrashed;
-  }));
+  ASSERT_TRUE(cluster.run_until(
+      [&] { return server(0).list.servers.at(1).state == wire::ServerState::kCrashed; }));
   restart();
   EXPECT_TRUE(crashed(2));
 }
@@ -413,7 +416,8 @@ TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
 }
 
-// ---- what is shown ----------------------------------------------------------------------------------
+// ---- what is shown
+// ----------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, StatusAddsUpWhatServersSay) {
   start(2);
@@ -448,7 +452,8 @@ TEST_F(CoordinatorTest, MalformedBodiesAreRefused) {
   }
 }
 
-// ---- the checker itself -----------------------------------------------------------------------------
+// ---- the checker itself
+// -----------------------------------------------------------------------------
 
 TEST(InvariantsTest, FindsWhatIsBroken) {
   ClusterState good;
