@@ -127,7 +127,7 @@ make_node_base() {
 # Loads the cluster's images into the node's own containerd, pinned so that kubelet never removes them.
 preload() {
   $docker rm -fv $builder >/dev/null 2>&1 || true
-  $docker run -d --name $builder --entrypoint sleep --security-opt seccomp=unconfined -v "$work:/work:ro" \
+  $docker run -d --name $builder --entrypoint sleep --security-opt seccomp=unconfined -v "$work:/load:ro" \
     ramcloud-e2e/node-base:local infinity >/dev/null
   $docker exec -i $builder bash -s <<'INSIDE' 2>"$work/preload.log" || { cat "$work/preload.log" >&2; die "loading the images into the node failed"; }
 set -euo pipefail
@@ -136,7 +136,7 @@ for attempt in $(seq 150); do
   if [ -S /run/containerd/containerd.sock ] && ctr version >/dev/null 2>&1; then break; fi
   sleep 0.2
 done
-ctr -n k8s.io images import --all-platforms --no-unpack --digests /work/images.tar >/dev/null
+ctr -n k8s.io images import --all-platforms --no-unpack --digests /load/images.tar >/dev/null
 for name in $(ctr -n k8s.io images ls -q | grep -v sha256); do
   ctr -n k8s.io images label "$name" io.cri-containerd.pinned=pinned >/dev/null
 done
