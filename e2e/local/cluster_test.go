@@ -316,9 +316,11 @@ func (c *cluster) status() status {
 
 // serverView is a row of `ramcloud servers`.
 type serverView struct {
-	ID    uint64
-	Name  string
-	State string
+	ID          uint64
+	Name        string
+	State       string
+	FramesUsed  uint64 `json:"backup_frames_used"`
+	Quarantined uint64 `json:"backup_frames_quarantined"`
 }
 
 // serverViews gives the servers by name; of several incarnations the youngest.

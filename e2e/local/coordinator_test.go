@@ -34,7 +34,7 @@ func TestKilledCoordinatorLosesNothing(t *testing.T) {
 	}
 }
 
-// A clean stop and a start on the same folder: the metadata is there, the memory of servers is not.
+// Its successor's successor does as well, while clients go on.
 func TestCoordinatorIsReplacedTwiceWithinOneLoad(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "1")
 	of := c.client()
