@@ -158,8 +158,11 @@ var _ = Describe("the walking skeleton", Ordered, ContinueOnFailure, Label("shor
 		check("ScaleBlocked, %s: %s", blocked.Reason, blocked.Message)
 	})
 
-	It("refuses fewer servers than the replicas need at once, naming the field", func() {
-		_, err := kubectl("scale", "rcc/"+cluster, "--replicas=2")
+	It("refuses a cluster with fewer servers than its replicas need at once, naming the field", func() {
+		_, err := run([]byte(`{"apiVersion": "ramcloud.dev/v1alpha1", "kind": "RAMCloudCluster",
+			"metadata": {"name": "too-small", "namespace": "default"},
+			"spec": {"servers": {"replicas": 2}, "replicationFactor": 2}}`),
+			"kubectl", "apply", "--dry-run=server", "-f", "-")
 		Expect(err).To(MatchError(ContainSubstring("spec.servers.replicas is 2")))
 		check("%v", err)
 	})
