@@ -7,8 +7,8 @@
 //            [--client-cpu N] [--server-cpu N] [--json]
 //
 // --poll-us as for servers (0 sleeps at once, negative never sleeps); --bytes of a whole message.
-// The CPUs pin the processes: two that share a core take twice as long as two that do not, so a
-// comparison must place both sides alike.
+// The CPUs pin the processes: the latency of two that share a core differs by a factor of two from
+// that of two that do not, so a comparison must place both sides alike.
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/wait.h>
