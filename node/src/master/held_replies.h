@@ -2,6 +2,7 @@
 // carries the largest log position it depends on). Nothing of the request is kept but its handle.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -53,7 +54,9 @@ class HeldReplies final : public TurnHook {
   size_t size() const { return queue_.size(); }
 
  private:
-  void transmit(const Reply& reply);
+  void transmit(const Reply& reply, Time arrived);
+  /// Of the operation with this opcode, from its arrival to its reply.
+  Histogram& time_of(uint16_t opcode) { return *times_[opcode < times_.size() ? opcode : 0]; }
   Reactor& reactor_;
   Transport& transport_;
   log::Log* log_ = nullptr;
@@ -61,6 +64,7 @@ class HeldReplies final : public TurnHook {
   Counter& sent_at_once_;
   Counter& held_;
   Histogram& delay_;
+  std::array<Histogram*, 64> times_;  // by opcode: data operations have the lowest
 };
 
 }  // namespace ramcloud::master

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/time_trace.h"
 #include "runtime/task.h"
 
 namespace ramcloud {
@@ -103,6 +104,14 @@ class Reactor {
     return !deferred_.empty() || has_posted_.load(std::memory_order_relaxed);
   }
 
+  /// Where trace_event() goes; null, as in simulation, is nowhere. It outlives the reactor.
+  void set_trace(TimeTrace* trace) { trace_ = trace; }
+  /// Notes a step of an operation. `what` is a literal; `id` that of the call, `value` as `what`
+  /// says.
+  void trace_event(const char* what, uint64_t id, uint64_t value) {
+    if (trace_ != nullptr) trace_->record(what, id, value);
+  }
+
   /// Turns so far: a health check sees that the loop moves. Any thread.
   uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
   /// Nanoseconds spent in turns that did work. Any thread.
@@ -127,6 +136,7 @@ class Reactor {
   EventSource& events_;
   Random random_;
   Options options_;
+  TimeTrace* trace_ = nullptr;
   Time now_;
   Time last_work_;
   bool worked_ = false;         // the last turn did something
