@@ -20,15 +20,24 @@ HeldReplies::~HeldReplies() {
   reactor_.remove_hook(this);
 }
 
+bool HeldReplies::send_at_once(const Reply& reply) {
+  const bool at_once = queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable());
+  (at_once ? sent_at_once_ : held_).add();
+  if (at_once) transmit(reply);
+  return at_once;
+}
+
 void HeldReplies::send(const Reply& reply) {
-  if (queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable())) {
-    sent_at_once_.add();
-    transmit(reply);
-    return;
-  }
-  held_.add();
+  if (send_at_once(reply)) return;
   Reply& kept = queue_.push();
   kept = reply;
+  kept.held_since = reactor_.now();
+}
+
+void HeldReplies::send(Reply&& reply) {
+  if (send_at_once(reply)) return;
+  Reply& kept = queue_.push();
+  kept = std::move(reply);
   kept.held_since = reactor_.now();
 }
 
