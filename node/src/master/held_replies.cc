@@ -25,11 +25,15 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
       delay_(metrics.histogram("ramcloud_held_reply_seconds",
                                "How long replies waited for the log to be durable.")) {
   times_.fill(&operation_time(metrics, "other"));
-  constexpr std::pair<wire::Opcode, const char*> kNamed[] = {
-      {wire::Opcode::kRead, "read"},
-      {wire::Opcode::kWrite, "write"},
-      {wire::Opcode::kDelete, "delete"},
-      {wire::Opcode::kEnumerate, "enumerate"}};
+  using wire::Opcode;
+  constexpr std::pair<Opcode, const char*> kNamed[] = {{Opcode::kRead, "read"},
+                                                       {Opcode::kWrite, "write"},
+                                                       {Opcode::kDelete, "delete"},
+                                                       {Opcode::kIncrement, "increment"},
+                                                       {Opcode::kEnumerate, "enumerate"},
+                                                       {Opcode::kMultiRead, "multi_read"},
+                                                       {Opcode::kMultiWrite, "multi_write"},
+                                                       {Opcode::kMultiDelete, "multi_delete"}};
   for (const auto& [opcode, name] : kNamed) {
     times_[static_cast<size_t>(opcode)] = &operation_time(metrics, name);
   }
@@ -40,16 +44,28 @@ HeldReplies::~HeldReplies() {
   reactor_.remove_hook(this);
 }
 
-void HeldReplies::send(const Reply& reply) {
-  if (queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable())) {
-    sent_at_once_.add();
+bool HeldReplies::send_at_once(const Reply& reply) {
+  const bool at_once = queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable());
+  (at_once ? sent_at_once_ : held_).add();
+  if (at_once) {
     transmit(reply, reactor_.now());
-    return;
+  } else {
+    reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
   }
-  held_.add();
-  reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
+  return at_once;
+}
+
+void HeldReplies::send(const Reply& reply) {
+  if (send_at_once(reply)) return;
   Reply& kept = queue_.push();
   kept = reply;
+  kept.held_since = reactor_.now();
+}
+
+void HeldReplies::send(Reply&& reply) {
+  if (send_at_once(reply)) return;
+  Reply& kept = queue_.push();
+  kept = std::move(reply);
   kept.held_since = reactor_.now();
 }
 

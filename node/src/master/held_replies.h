@@ -28,7 +28,7 @@ struct Reply {
   log::EntryView entry;  // entry_size bytes from entry_offset of its body
   uint32_t entry_offset = 0;
   uint32_t entry_size = 0;
-  std::string owned;  // pages of an enumeration; empty on the data path
+  std::string owned;  // pages, results of multi-operations; empty for single objects
   Time held_since{};
 
   template <typename T>
@@ -50,10 +50,12 @@ class HeldReplies final : public TurnHook {
   /// order they came: one that depends on less may wait for an earlier one that depends on more,
   /// which is at most one replication round trip.
   void send(const Reply& reply);
+  void send(Reply&& reply);
   bool on_turn() override;
   size_t size() const { return queue_.size(); }
 
  private:
+  bool send_at_once(const Reply& reply);
   void transmit(const Reply& reply, Time arrived);
   /// Of the operation with this opcode, from its arrival to its reply.
   Histogram& time_of(uint16_t opcode) { return *times_[opcode < times_.size() ? opcode : 0]; }

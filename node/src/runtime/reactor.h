@@ -96,6 +96,10 @@ class Reactor {
   void run();
   /// Turns (and sleeps) until `done()`; for clients that drive their own reactor.
   void run_until(const std::function<bool()>& done);
+  /// For a program with a loop of its own: turns until nothing is left to do. Gives how long the
+  /// program may wait for the event source's descriptor before it calls again; work posted by other
+  /// threads makes that readable.
+  Duration run_ready();
   void stop();  // any thread
   /// When the earliest timer is due; kNever if none.
   Time next_deadline() const;

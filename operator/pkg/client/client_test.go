@@ -116,6 +116,11 @@ func TestArgumentsAreChecked(t *testing.T) {
 	want(t, err, InvalidArgument)
 	_, err = c.Write(ctx, table, make([]byte, wire.MaxKeyBytes+1), nil)
 	want(t, err, InvalidArgument)
+	for _, name := range []string{"", strings.Repeat("n", 256), "a\nb", "café"} {
+		_, err = c.CreateTable(ctx, name, 1)
+		want(t, err, InvalidArgument)
+		want(t, c.DropTable(ctx, name), InvalidArgument)
+	}
 	_, err = c.Write(ctx, table, []byte("k"), make([]byte, wire.MaxValueBytes+1))
 	want(t, err, InvalidArgument)
 	_, err = c.Write(ctx, table, make([]byte, wire.MaxKeyBytes), make([]byte, wire.MaxValueBytes))
