@@ -229,7 +229,7 @@ func (p *plugin) connect(ctx context.Context, c *ramcloudv1.RAMCloudCluster) err
 	if !metav1.IsControlledBy(&connection, c) {
 		return fmt.Errorf("ConfigMap %s does not belong to this cluster", key.Name)
 	}
-	coordinator := specs.CoordinatorName(c.Name)
+	coordinator := specs.CoordinatorName(c.Name, 0)
 	fmt.Fprintf(p.out, "Inside Kubernetes:\n  export RAMCLOUD_CLUSTER=%s\n\n", connection.Data["cluster"])
 	if outside := connection.Data["cluster-outside"]; outside != "" {
 		fmt.Fprintf(p.out, "Outside, where the nodes can be reached:\n  export RAMCLOUD_CLUSTER=%s\n\n", outside)
