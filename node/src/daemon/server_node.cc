@@ -11,6 +11,7 @@
 #include "log/log.h"
 #include "master/data_service.h"
 #include "master/held_replies.h"
+#include "master/multi_service.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
 #include "store/invariants.h"
@@ -67,6 +68,7 @@ struct ServerNode::Impl final : TurnHook {
   ServerList::Subscription list_changes;
   master::HeldReplies replies;
   master::DataService data;
+  master::MultiService multi;
   master::TabletService tablets;
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<ReplicaService> backup;
@@ -94,6 +96,7 @@ struct ServerNode::Impl final : TurnHook {
         registry(t),
         replies(r, t, m),
         data(registry, replies, m),
+        multi(registry, reactor, replies, m),
         tablets(registry, r, replies, servers),
         stats_timer(r, [this] { publish_stats(); }),
         tasks(r) {
@@ -179,6 +182,7 @@ struct ServerNode::Impl final : TurnHook {
                                       [this](const Status& why) { fail_with(why); });
     replies.attach(master->log);
     data.attach(master->store);
+    multi.attach(master->store);
     tablets.attach(master->store);
     enlisted = true;
     publish_stats();
