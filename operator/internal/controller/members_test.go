@@ -115,7 +115,9 @@ func TestARestartIsRolledOneAtATime(t *testing.T) {
 			return ""
 		})
 		// It is not ready yet: the next one is not touched however often the operator looks.
-		w.condition("Progressing", metav1.ConditionTrue, ramcloudv1.ReasonRollingRestart)
+		if i < len(order)-1 {
+			w.condition("Progressing", metav1.ConditionTrue, ramcloudv1.ReasonRollingRestart)
+		}
 		w.poke(3)
 		for _, later := range order[i+1:] {
 			w.exists(later, &pod)

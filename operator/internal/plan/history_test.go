@@ -105,13 +105,15 @@ func (w *world) wrong(o Observed, d Decision) string {
 	}
 	for _, r := range d.Replace {
 		m := w.members[r.ID]
-		switch {
-		case m == nil || !m.Pod.Failed || m.Pod.Deleting:
+		if m == nil || !m.Pod.Failed || m.Pod.Deleting {
 			return say("%s is replaced although its pod did not fail: %+v", r.ID, m)
-		case o.Now.Sub(m.Pod.FailedAt) < Backoff(m.Failure.Count):
-			return say("%s is replaced before its back-off is over", r.ID)
-		case r.Failure.Count != m.Failure.Count+1:
-			return say("%s: failure %d after %d", r.ID, r.Failure.Count, m.Failure.Count)
+		}
+		count := m.Failure.Count + 1
+		if m.Failure.Time.Equal(m.Pod.FailedAt) { // recorded by an operator that was killed before it deleted the pod
+			count = m.Failure.Count
+		}
+		if r.Failure.Count != count || o.Now.Sub(m.Pod.FailedAt) < Backoff(count-1) {
+			return say("%s: failure %d after %+v, %s after it failed", r.ID, r.Failure.Count, m.Failure, o.Now.Sub(m.Pod.FailedAt))
 		}
 	}
 	return w.wrongRestart(o, d)

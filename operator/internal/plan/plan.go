@@ -325,7 +325,11 @@ func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
 }
 
 func decideFailed(now time.Time, m Member, d *Decision) {
-	wait := Backoff(m.Failure.Count)
+	failure := Failure{Count: m.Failure.Count + 1, Reason: m.Pod.Reason, Message: m.Pod.Message, Time: m.Pod.FailedAt}
+	if m.Failure.Count > 0 && m.Failure.Time.Equal(m.Pod.FailedAt) {
+		failure = m.Failure // recorded already, and the pod not gone yet: it is still the same failure
+	}
+	wait := Backoff(failure.Count - 1)
 	left := m.Pod.FailedAt.Add(wait).Sub(now)
 	d.Failing = append(d.Failing, fmt.Sprintf("%s failed (%s%s), made anew %s after it failed",
 		m.ID, m.Pod.Reason, colon(m.Pod.Message), wait))
@@ -333,9 +337,7 @@ func decideFailed(now time.Time, m Member, d *Decision) {
 		d.again(left)
 		return
 	}
-	d.Replace = append(d.Replace, Replacement{ID: m.ID, Failure: Failure{
-		Count: m.Failure.Count + 1, Reason: m.Pod.Reason, Message: m.Pod.Message, Time: m.Pod.FailedAt,
-	}})
+	d.Replace = append(d.Replace, Replacement{ID: m.ID, Failure: failure})
 }
 
 // Backoff is the wait before a pod that failed `failures` times in a row already is made anew.

@@ -79,6 +79,10 @@ func TestDecide(t *testing.T) {
 		{"and is then replaced", Observed{Wanted: 1, Members: made(failed(FirstBackoff))},
 			Decision{Servers: []int32{0}, Failing: []string{failing}, Replace: []Replacement{{ID: server(0), Failure: Failure{
 				Count: 1, Reason: "Evicted", Message: "node was low on memory", Time: now.Add(-FirstBackoff)}}}}},
+		{"a failure is counted once, however often the pod is looked at", Observed{Wanted: 1, Members: with(made(failed(FirstBackoff)), func(m []Member) {
+			m[1].Failure = Failure{Count: 1, Reason: "Evicted", Time: now.Add(-FirstBackoff)}
+		})}, Decision{Servers: []int32{0}, Failing: []string{failing}, Replace: []Replacement{{ID: server(0), Failure: Failure{
+			Count: 1, Reason: "Evicted", Time: now.Add(-FirstBackoff)}}}}},
 		{"failures are forgotten", Observed{Wanted: 1, Members: with(made(running()), func(m []Member) { m[0].Failure.Count = 3 })},
 			Decision{Servers: []int32{0}, Forget: []ID{{Coordinator, 0}}}},
 		{"but not at once", Observed{Wanted: 1, Members: with(made(running()), func(m []Member) {
