@@ -6,32 +6,15 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "cli/daemons.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/table_view.h"
-#include "coordinator/admin_client.h"
 
 namespace ramcloud::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// Learns the admin address from the data address, and asks there.
-template <typename Ask>
-auto ask_admin(Session& session, Ask ask) -> decltype(ask(std::declval<AdminClient&>())) {
-  auto info = session.client().run(session.core().cluster_info());
-  if (!info) return fail(std::move(info.error()));
-  auto address = parse_host_port(info->admin_address);
-  if (!address) {
-    return fail(StatusCode::kUnavailable,
-                fmt::format("the coordinator gives no admin address that can be used ('{}')",
-                            info->admin_address));
-  }
-  constexpr Duration kForEver = std::chrono::hours(24);
-  const Duration timeout = session.timeout_duration();
-  AdminClient admin(*address, timeout > Duration::zero() ? timeout : kForEver);
-  return ask(admin);
-}
 
 std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

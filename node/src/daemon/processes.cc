@@ -39,6 +39,7 @@ HostPort with_port(HostPort address, uint16_t port) {
 struct Machinery {
   SystemClock clock;
   MetricsRegistry metrics;
+  TimeTrace trace;
   EpollSource events;
   Reactor reactor;
   TcpTransport transport;
@@ -46,7 +47,9 @@ struct Machinery {
 
   explicit Machinery(const CommonOptions& common)
       : reactor(clock, events, entropy_seed(), {.poll_for = common.poll_for}),
-        transport(reactor, events, TcpOptions{}, &metrics) {}
+        transport(reactor, events, TcpOptions{}, &metrics) {
+    reactor.set_trace(&trace);
+  }
 
   void start(const std::string& name) {
     thread = Thread(name, [this] { reactor.run(); });
@@ -115,7 +118,7 @@ struct ServerProcess::Impl {
         disk(machinery.reactor),
         watch(machinery),
         http(
-            machinery.metrics, [this] { return watch.check(); },
+            machinery.metrics, machinery.trace, [this] { return watch.check(); },
             [this] {
               return node && node->ready() ? std::string() : "not enlisted with the coordinator";
             }) {}
@@ -234,7 +237,7 @@ struct CoordinatorProcess::Impl {
         machinery(options.common),
         watch(machinery),
         http(
-            machinery.metrics, [this] { return watch.check(); },
+            machinery.metrics, machinery.trace, [this] { return watch.check(); },
             [this] { return is_ready ? std::string() : "the metadata is not loaded yet"; }),
         rpc(machinery.reactor, machinery.transport),
         registry(machinery.transport) {}

@@ -11,6 +11,7 @@
 #include "log/log.h"
 #include "master/data_service.h"
 #include "master/held_replies.h"
+#include "master/multi_service.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
 #include "store/invariants.h"
@@ -70,6 +71,7 @@ struct ServerNode::Impl final : TurnHook {
   ServerList::Subscription list_changes;
   master::HeldReplies replies;
   master::DataService data;
+  master::MultiService multi;
   master::TabletService tablets;
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<ReplicaService> backup;
@@ -97,6 +99,7 @@ struct ServerNode::Impl final : TurnHook {
         registry(t),
         replies(r, t, m),
         data(registry, replies, m),
+        multi(registry, reactor, replies, m),
         tablets(registry, r, replies, servers),
         stats_timer(r, [this] { publish_stats(); }),
         tasks(r) {
@@ -183,6 +186,7 @@ struct ServerNode::Impl final : TurnHook {
         [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); });
     replies.attach(master->log);
     data.attach(master->store);
+    multi.attach(master->store);
     tablets.attach(master->store);
     enlisted = true;
     publish_stats();
