@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Builds ramcloudd and ramcloud (C++, preset release) and ramcloud-operator and kubectl-ramcloud (Go) into build/bin.
+# Builds ramcloudd and ramcloud (C++, preset release) and ramcloud-operator and kubectl-ramcloud (Go) into build/bin,
+# and libramcloud.so (the C interface of the client) into build/lib.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 version=$(hack/version.sh)
 
 (cd node && cmake --preset release -DRAMCLOUD_VERSION="$version" >/dev/null)
-cmake --build build/release --target ramcloudd ramcloud -- -j "$RAMCLOUD_JOBS"
+cmake --build build/release --target ramcloudd ramcloud ramcloud_c -- -j "$RAMCLOUD_JOBS"
 
-mkdir -p build/bin
+mkdir -p build/bin build/lib
 for program in ramcloudd ramcloud; do
   built=$(find build/release -type f -name $program -perm -u+x | head -1)
   [ -n "$built" ] || die "the build left no $program in build/release"
@@ -16,6 +17,9 @@ for program in ramcloudd ramcloud; do
   cp "$built" build/bin/.$program.new
   mv build/bin/.$program.new build/bin/$program
 done
+cp build/release/lib/libramcloud.so.1.0 build/lib/.libramcloud.new
+mv build/lib/.libramcloud.new build/lib/libramcloud.so.1
+ln -sf libramcloud.so.1 build/lib/libramcloud.so
 (cd operator && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$version" -o ../build/bin/ \
   -p "$RAMCLOUD_JOBS" ./cmd/...)
 # The command of a Go program is the name of its folder.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell build unit go asan tsan fuzz processes docs demo
+#   shell build unit go python asan tsan fuzz processes docs demo
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -121,7 +121,7 @@ demo() {
 
 stages=("$@")
 rm -f "$STAGE_LOGS/flaky.txt"
-[ $# -gt 0 ] || stages=(shell build unit go asan tsan fuzz processes docs demo)
+[ $# -gt 0 ] || stages=(shell build unit go python asan tsan fuzz processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
@@ -130,8 +130,9 @@ for stage in "${stages[@]}"; do
     asan | tsan) run_stage "$stage" cpp "$stage" || true ;;
     fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
+    python) run_stage python hack/python.sh || true ;;
     processes) run_stage processes processes || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, go, asan, tsan, fuzz, processes, docs and demo" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, go, python, asan, tsan, fuzz, processes, docs and demo" ;;
   esac
 done
 # Said where it is seen: each of these is a test to be mended.

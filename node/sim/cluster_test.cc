@@ -18,23 +18,6 @@ struct Outcome {
   std::string wrong;
 };
 
-Task<Result<std::map<std::string, std::string>>> scan_all(ClientCore& client, uint64_t table_id) {
-  std::map<std::string, std::string> all;
-  ClientCore::ScanPosition position;
-  while (!position.done) {
-    auto page = co_await client.scan_page(table_id, position, false, 4096);
-    if (!page) co_return fail(std::move(page.error()));
-    ScannedObject object;
-    while (page->next(object)) {
-      if (!all.emplace(object.key, object.value).second) {
-        co_return fail(StatusCode::kInternal,
-                       "scan gave key '" + std::string(object.key) + "' twice");
-      }
-    }
-  }
-  co_return all;
-}
-
 /// The network of a seed: from calm to bad.
 SimNetworkOptions network_of(Random& random) {
   SimNetworkOptions network;
@@ -49,7 +32,7 @@ Outcome run_seed(uint64_t seed, bool restart_coordinator) {
   ClusterOptions options;
   options.seed = seed;
   options.servers = 3 + static_cast<uint32_t>(random.below(3));
-  options.replicas = static_cast<uint32_t>(random.below(3));
+  options.replicas = static_cast<uint32_t>(random.below(std::min(options.servers, 4u)));
   options.clients = 2;
   options.network = network_of(random);
   options.client_timeout = 20s;
@@ -68,7 +51,7 @@ Outcome run_seed(uint64_t seed, bool restart_coordinator) {
   for (uint32_t i = 0; i < 4; ++i) {
     Worker::Options o;
     o.seed = random.next();
-    o.operations = 60;
+    o.operations = 100;
     o.prefix = "w" + std::to_string(i);
     if (random.chance(0.1)) o.most_value_bytes = 100'000;
     workers.push_back(std::make_unique<Worker>(cluster.client(i % 2), table->table_id, o));
@@ -99,7 +82,7 @@ Outcome run_seed(uint64_t seed, bool restart_coordinator) {
     outcome.indeterminate += worker->counts().indeterminate;
     expected.merge(worker->contents());
   }
-  auto scanned = cluster.run(0, scan_all(cluster.client(0), table->table_id), 600s);
+  auto scanned = cluster.run(0, scan_table(cluster.client(0), table->table_id), 600s);
   if (!scanned) {
     outcome.wrong += "scan: " + scanned.error().to_string() + "\n";
   } else if (*scanned != expected) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,10 +23,14 @@ class Worker {
     uint32_t keys = 20;
     uint32_t operations = 100;
     uint32_t most_value_bytes = 300;
-    std::string prefix;  // of its keys: no other worker's
+    uint32_t most_at_once = 8;  // of one multi-operation
+    std::string prefix;         // of its keys: no other worker's
   };
   struct Counts {
-    uint64_t reads = 0, writes = 0, removes = 0, conditional = 0, indeterminate = 0, failed = 0;
+    uint64_t reads = 0, writes = 0, removes = 0, conditional = 0, increments = 0, multi = 0,
+             refused = 0, indeterminate = 0, failed = 0;
+    /// Those of multi-operations each counted.
+    uint64_t operations() const { return reads + writes + removes + increments; }
   };
 
   Worker(ClientCore& client, uint64_t table_id, const Options& options);
@@ -47,12 +53,40 @@ class Worker {
     std::string name;
     std::set<std::optional<std::string>> possible{std::nullopt};
     uint64_t version = 0;  // the highest that was told: later ones must be above
+    bool exact = false;    // `version` is that of the object that is there
   };
+  /// What a change makes of a value; nothing: it fails with INVALID_ARGUMENT.
+  using Value = std::optional<std::string>;
+  using Change = std::function<std::optional<Value>(const Value&)>;
+
   Task<void> read(Key& key);
   Task<void> write(Key& key);
-  Task<void> write_if(Key& key);
   Task<void> remove(Key& key);
-  void uncertain(Key& key, std::optional<std::string> value, const Status& status);
+  Task<void> increment(Key& key);
+  Task<void> multi_read();
+  Task<void> multi_write();
+  Task<void> multi_remove();
+  /// Some keys, none twice, and the operations on them.
+  std::vector<Key*> pick();
+  std::vector<MultiOperation> operations_on(const std::vector<Key*>& keys);
+
+  /// Conditions by chance, most often none, some of which fail.
+  wire::RejectRules random_rules(const Key& key);
+  // What an operation's outcome says of its key.
+  void after_read(Key& key, const Result<ReadResult>& result, const wire::RejectRules& rules);
+  void after_write(Key& key, std::string value, const Result<uint64_t>& version,
+                   const wire::RejectRules& rules);
+  void after_remove(Key& key, const Result<uint64_t>& version, const wire::RejectRules& rules);
+  /// A change that was refused or may have happened.
+  void after_failure(Key& key, const Change& change, const Status& status,
+                     const wire::RejectRules& rules);
+  /// Whether the conditions would be said to fail so for a possible value.
+  static bool may_fail_so(const Key& key, const Value& value, const wire::RejectRules& rules,
+                          StatusCode code);
+  static bool may_pass(const Key& key, const Value& value, const wire::RejectRules& rules);
+  void keep_only(Key& key, const std::function<bool(const Value&)>& possible,
+                 const std::string& complaint);
+  void new_version(Key& key, uint64_t version);
   void complain(const Key& key, const std::string& what);
   std::string random_value();
 
@@ -66,5 +100,8 @@ class Worker {
   std::string wrong_;
   bool done_ = false;
 };
+
+/// All of a table by key. INTERNAL if a key comes twice.
+Task<Result<std::map<std::string, std::string>>> scan_table(ClientCore& client, uint64_t table_id);
 
 }  // namespace ramcloud::sim

@@ -126,9 +126,10 @@ Task<Status> ClientCore::introduce(Time until) {
   co_return Status{};
 }
 
-Task<Result<wire::TableInfo>> ClientCore::create_table(std::string name, uint32_t span) {
+Task<Result<wire::TableInfo>> ClientCore::create_table(std::string name, uint32_t span,
+                                                       Timeout timeout) {
   if (Status bad = check_table_name(name); !bad.ok()) co_return fail(std::move(bad));
-  const Time until = deadline();
+  const Time until = deadline(timeout);
   if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
   auto table = co_await coordinator_.call<wire::TableInfo>(
       wire::Opcode::kCreateTable, wire::CreateTableRequest{std::move(name), span}, Repeat::kSafe,
@@ -138,9 +139,9 @@ Task<Result<wire::TableInfo>> ClientCore::create_table(std::string name, uint32_
   co_return std::move(*table);
 }
 
-Task<Result<wire::TableInfo>> ClientCore::open_table(std::string name) {
+Task<Result<wire::TableInfo>> ClientCore::open_table(std::string name, Timeout timeout) {
   if (Status bad = check_table_name(name); !bad.ok()) co_return fail(std::move(bad));
-  const Time until = deadline();
+  const Time until = deadline(timeout);
   if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
   auto table = co_await coordinator_.call<wire::TableInfo>(
       wire::Opcode::kGetTable, wire::GetTableRequest{std::move(name), 0}, Repeat::kSafe, until);
@@ -149,8 +150,8 @@ Task<Result<wire::TableInfo>> ClientCore::open_table(std::string name) {
   co_return std::move(*table);
 }
 
-Task<Result<std::vector<wire::TableInfo>>> ClientCore::list_tables() {
-  const Time until = deadline();
+Task<Result<std::vector<wire::TableInfo>>> ClientCore::list_tables(Timeout timeout) {
+  const Time until = deadline(timeout);
   if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
   auto reply = co_await coordinator_.call<wire::ListTablesReply>(
       wire::Opcode::kListTables, wire::Empty{}, Repeat::kSafe, until);
@@ -158,9 +159,9 @@ Task<Result<std::vector<wire::TableInfo>>> ClientCore::list_tables() {
   co_return std::move(reply->tables);
 }
 
-Task<Status> ClientCore::drop_table(std::string name) {
+Task<Status> ClientCore::drop_table(std::string name, Timeout timeout) {
   if (Status bad = check_table_name(name); !bad.ok()) co_return bad;
-  const Time until = deadline();
+  const Time until = deadline(timeout);
   if (Status status = co_await introduce(until); !status.ok()) co_return status;
   auto reply = co_await coordinator_.call<wire::Empty>(
       wire::Opcode::kDropTable, wire::DropTableRequest{std::move(name)}, Repeat::kUnsafe, until);

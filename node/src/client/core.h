@@ -91,12 +91,12 @@ class ClientCore {
   Time deadline(Timeout timeout = {});
 
   Task<Result<wire::ClusterInfo>> cluster_info();
-  Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span);
-  Task<Result<wire::TableInfo>> open_table(std::string name);
-  Task<Result<std::vector<wire::TableInfo>>> list_tables();
+  Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span, Timeout timeout = {});
+  Task<Result<wire::TableInfo>> open_table(std::string name, Timeout timeout = {});
+  Task<Result<std::vector<wire::TableInfo>>> list_tables(Timeout timeout = {});
   /// Not repeated when the reply is lost (INDETERMINATE): a table of that name made meanwhile by
   /// somebody else must not go.
-  Task<Status> drop_table(std::string name);
+  Task<Status> drop_table(std::string name, Timeout timeout = {});
 
   // The views are copied before these return; the task owns what it needs. Destroying a task
   // cancels its operation, which may have happened all the same.

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds the Python client's wheel from build/lib/libramcloud.so.1, installs it into a virtual environment of its own,
+# checks its types and runs its tests against build/bin/ramcloudd. The last line says how many passed and failed.
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+cd "$RAMCLOUD_TOP"
+if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.1 ]; then hack/build.sh; fi
+
+python=$RAMCLOUD_TOP/build/python
+rm -rf "$python/wheel"
+# Debian's interpreter, which hack/deps.sh installs, whatever else is on the PATH.
+/usr/bin/python3 -m venv --clear "$python/venv"
+"$python/venv/bin/pip" install -q --disable-pip-version-check -r node/clients/python/requirements.txt
+"$python/venv/bin/pip" wheel -q --no-build-isolation --no-deps -w "$python/wheel" node/clients/python
+"$python/venv/bin/pip" install -q --no-index "$python"/wheel/ramcloud-*.whl
+say "built $(basename "$python"/wheel/ramcloud-*.whl)"
+"$python/venv/bin/mypy" --cache-dir "$python/mypy" --config-file node/clients/python/pyproject.toml node/clients/python/src/ramcloud
+
+status=0
+export RAMCLOUDD_BIN=$RAMCLOUD_TOP/build/bin/ramcloudd
+(cd node/clients/python/tests && PYTHONDONTWRITEBYTECODE=1 "$python/venv/bin/python" -W error run.py) || status=$?
+exit $status

@@ -1,0 +1,30 @@
+// For tests: a real `ramcloudd dev` as a child process, on ports that the kernel chose.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace ramcloud::daemon {
+
+class DevCluster {
+ public:
+  /// Starts it with these arguments besides --listen and --dir, and waits until it says "ready".
+  /// Ends the test program if it does not.
+  explicit DevCluster(std::vector<std::string> arguments);
+  /// Ends it in good order and removes its folder; the test fails if it does not end with 0.
+  ~DevCluster();
+  DevCluster(const DevCluster&) = delete;
+  DevCluster& operator=(const DevCluster&) = delete;
+
+  /// "host:port" of the coordinator.
+  const std::string& address() const { return address_; }
+
+ private:
+  pid_t pid_ = -1;
+  std::string folder_;
+  std::string address_;
+};
+
+}  // namespace ramcloud::daemon
