@@ -7,6 +7,7 @@
 #include "backup/frame_store.h"
 #include "backup/replica_service.h"
 #include "base/logging.h"
+#include "client/coordinator_link.h"
 #include "log/arena.h"
 #include "log/log.h"
 #include "master/data_service.h"
@@ -144,8 +145,10 @@ struct ServerNode::Impl final : TurnHook {
                                 .replicas = options.replicas,
                                 .nonce = reactor.random().next()};
     Duration pause = kEnlistRetryMin;
+    std::optional<Locator> leader;  // as a coordinator that stands by named it
     for (size_t attempt = 0;; ++attempt) {
-      const Locator& coordinator = options.coordinators[attempt % options.coordinators.size()];
+      const Locator coordinator =
+          leader ? *leader : options.coordinators[attempt % options.coordinators.size()];
       auto reply = co_await rpc.call<wire::EnlistReply>(coordinator, 0, wire::Opcode::kEnlist,
                                                         request, reactor.now() + kEnlistTimeout);
       if (reply) co_return serve(*reply);
@@ -153,6 +156,9 @@ struct ServerNode::Impl final : TurnHook {
           reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
+      leader = reply.error() == StatusCode::kNotLeader && !leader
+                   ? leader_in(reply.error().message(), coordinator.transport)
+                   : std::nullopt;
       log_info("not enlisted yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(pause);
@@ -215,10 +221,8 @@ struct ServerNode::Impl final : TurnHook {
       return reply_error(transport, request.reply,
                          Status(StatusCode::kInvalidArgument, "stats request does not decode"));
     }
-    if (asked.term < servers.term()) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kStaleTerm,
-                                fmt::format("term {} is of a former coordinator", asked.term)));
+    if (Status term = servers.check_term(asked.term); !term.ok()) {
+      return reply_error(transport, request.reply, term);
     }
     reply_message(transport, request.reply, collect_stats());
   }
