@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
 """Turns the report of a test run into the names of what failed or was skipped and one line "N passed, N failed".
 
-  count.py ctest FILE   the JUnit file of `ctest --output-junit`
-  count.py go FILE      the output of `go test -json`
+  count.py ctest FILE [AGAIN]   the JUnit file of `ctest --output-junit`
+  count.py go FILE [AGAIN]      the output of `go test -json`
+  count.py again ctest|go FILE  what to run once more: for ctest the value of -R, for go lines "PACKAGE REGEX"
 
 A skipped test is neither; with CI=true in the environment it counts as failed, unless a line of test/skips.txt
 (PATTERN  REASON) names it. The exit code is 1 when something failed or nothing ran.
+
+A test that test/retries.txt names depends on real time, processes or threads: when it fails it is run once more,
+alone, and AGAIN is the report of that run. If it passes then, it counts as passed, is printed as FLAKY with what
+it said first, and is added to build/logs/flaky.txt. What shows a fault whenever it is seen (a crash, a sanitizer's
+report, a lost write, a history that is not linearizable) is never forgiven.
 """
 
 import fnmatch
 import json
 import os
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -36,7 +43,7 @@ def go_results(path):
             try:
                 event = json.loads(line)
             except ValueError:
-                print(line, end="")
+                print(line, end="", file=sys.stderr)
                 continue
             package = event.get("Package") or event.get("ImportPath", "")
             key = (package, event.get("Test"))
@@ -55,40 +62,106 @@ def go_results(path):
         elif not any(p == package and t and t.startswith(test + "/") for p, t in results):
             yield f"{package}.{test}", action, text
         elif action == "fail":
-            print(text, end="")
+            print(text, end="", file=sys.stderr)
 
 
-def allowed_skips():
-    path = os.path.join(TOP, "test", "skips.txt")
+def patterns(name):
+    """The first words of the lines of test/NAME, which are patterns of tests' names."""
+    path = os.path.join(TOP, "test", name)
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as lines:
         return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
-def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("ctest", "go"):
-        sys.exit(__doc__)
-    read = {"ctest": ctest_results, "go": go_results}[sys.argv[1]]
-    strict, allowed = os.environ.get("CI") == "true", allowed_skips()
+def named(name, of):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in of)
+
+
+# What no second run can make good.
+UNFORGIVABLE = re.compile(
+    r"Sanitizer|runtime error:|DATA RACE|panic:|SEGFAULT|Segmentation fault|core dumped|Subprocess aborted"
+    r"|linearizab|acknowledged|invariant",
+    re.IGNORECASE,
+)
+# More than so many at once is no accident.
+MOST_FLAKY = 3
+
+READ = {"ctest": ctest_results, "go": go_results}
+
+
+def to_run_again(kind, path):
+    """The failed tests that a second run may acquit, by name; none if one failed that it may not."""
+    retries = patterns("retries.txt")
+    failed = [(name, text) for name, result, text in READ[kind](path) if result == "fail"]
+    if len(failed) > MOST_FLAKY or any(not named(n, retries) or UNFORGIVABLE.search(t) for n, t in failed):
+        return []
+    return [name for name, _ in failed]
+
+
+def print_again(kind, names):
+    if kind == "ctest":
+        if names:
+            # CMake's expressions know no escape for every character.
+            print("^(" + "|".join(re.sub(r"[^A-Za-z0-9_/-]", ".", name) for name in names) + ")$")
+        return
+    by_package = {}
+    for name in names:
+        # PACKAGE.TestName/part: the last dot before the test's name; packages have dots too.
+        package, _, test = name.partition(".Test")
+        by_package.setdefault(package, set()).add("Test" + test.split("/")[0])
+    for package, tests in sorted(by_package.items()):
+        print(package, "^(" + "|".join(sorted(tests)) + ")$")
+
+
+def note_flaky(name, text):
+    print(f"FLAKY {name}: failed, and passed when run alone; it said first\n{text[-6000:]}")
+    folder = os.path.join(TOP, "build", "logs")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "flaky.txt"), "a", encoding="utf-8") as out:
+        out.write(f"{name}\n")
+
+
+def count(kind, path, again):
+    """Prints what failed, was skipped or flaky; returns how many passed and failed."""
+    strict, allowed = os.environ.get("CI") == "true", patterns("skips.txt")
     passed = failed = 0
-    try:
-        for name, result, text in read(sys.argv[2]):
-            if result == "skip":
-                print(f"SKIP {name}: {text.strip()[-300:]}")
-                if strict and not any(fnmatch.fnmatch(name, pattern) for pattern in allowed):
-                    print(f"FAIL {name}: skipped, and test/skips.txt does not name it")
-                    failed += 1
-            elif result == "fail":
-                print(f"FAIL {name}\n{text[-6000:]}")
+    acquitted = set()
+    if again:
+        candidates = to_run_again(kind, path)
+        acquitted = {name for name, result, _ in READ[kind](again) if result == "pass" and name in candidates}
+    for name, result, text in READ[kind](path):
+        if result == "skip":
+            print(f"SKIP {name}: {text.strip()[-300:]}")
+            if strict and not named(name, allowed):
+                print(f"FAIL {name}: skipped, and test/skips.txt does not name it")
                 failed += 1
-            else:
-                passed += 1
+        elif result == "fail" and name in acquitted:
+            note_flaky(name, text)
+            passed += 1
+        elif result == "fail":
+            print(f"FAIL {name}\n{text[-6000:]}")
+            failed += 1
+        else:
+            passed += 1
+    return passed, failed
+
+
+def main():
+    arguments = sys.argv[1:]
+    if len(arguments) == 3 and arguments[0] == "again" and arguments[1] in READ:
+        print_again(arguments[1], to_run_again(*arguments[1:]))
+        return
+    if len(arguments) not in (2, 3) or arguments[0] not in READ:
+        sys.exit(__doc__)
+    try:
+        passed, failed = count(arguments[0], arguments[1], arguments[2] if len(arguments) == 3 else None)
     except (OSError, xml.etree.ElementTree.ParseError) as error:
-        print(f"FAIL {sys.argv[2]}: {error}")
-        failed += 1
+        print(f"FAIL {arguments[1]}: {error}")
+        passed, failed = 0, 1
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ What the client library does with an answer:
 - **final**: the caller gets it at once. Trying again gives the same until something changes.
 - **retried**: the call was certainly not executed. The library tries again by itself, refreshing what it
   knows of tables and servers, until the call's deadline (30 s unless you set another).
-- **may have happened**: the call may have been executed. Reads and scans are repeated; a write or delete
+- **may have happened**: the call may have been executed. Reads and scans are repeated; a write, delete or increment
   is never sent a second time, and its caller gets `INDETERMINATE`.
 
 The last column is the exit code of `ramcloud` when a command ends with the error.

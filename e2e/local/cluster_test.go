@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +21,7 @@ import (
 	"time"
 
 	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/operator/pkg/freeport"
 )
 
 // limit bounds every wait for something that must come; reaching it is a failure, never a measurement.
@@ -44,32 +43,18 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// freePorts finds a port p below the ephemeral ones so that p and the ports `ramcloudd dev` derives
-// from it for so many servers are free.
+// freePorts finds a port p so that p and the ports `ramcloudd dev` derives from it for so many servers are free.
 func freePorts(t *testing.T, servers int) int {
-	for range 200 {
-		base := 20000 + rand.IntN(11000)
-		ports := []int{base, base + 1, base + 2}
-		for i := 1; i <= servers; i++ {
-			ports = append(ports, base+10*i, base+10*i+2)
-		}
-		if allFree(ports) {
-			return base
-		}
+	t.Helper()
+	offsets := []int{1, 2}
+	for i := 1; i <= servers; i++ {
+		offsets = append(offsets, 10*i, 10*i+2)
 	}
-	t.Fatal("no free ports found")
-	return 0
-}
-
-func allFree(ports []int) bool {
-	for _, port := range ports {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			return false
-		}
-		_ = listener.Close()
+	base, err := freeport.Base(offsets...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return true
+	return base
 }
 
 // output collects what a process writes, for two writers and readers at once.
@@ -303,7 +288,9 @@ type status struct {
 	TabletsUnavailable int `json:"tablets_unavailable"`
 	Objects            uint64
 	Replication        struct {
-		AllSegmentsReplicated bool `json:"all_segments_replicated"`
+		AllSegmentsReplicated bool   `json:"all_segments_replicated"`
+		SegmentsDegraded      uint64 `json:"segments_degraded"`
+		MastersWaiting        int    `json:"masters_waiting"`
 	}
 }
 

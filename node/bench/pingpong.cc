@@ -1,10 +1,16 @@
-// The floor under every remote operation: one message there and one back between two processes,
-// over the reactor and the TCP transport that servers use, and nothing else.
+// The floor under every remote operation: messages between processes over the reactor and the TCP
+// transport that servers use, and nothing else. A ping-pong (one message there and one back) is the
+// floor of a read; with --replicas N it is a relay: the first process asks N others at once and
+// answers when all have, the floor of a write with N replicas.
 //
-//   pingpong [--poll-us N] [--count N] [--bytes N] [--json]
+//   pingpong [--replicas N] [--poll-us N] [--count N] [--bytes N] [--warm-up-ms N]
+//            [--client-cpu N] [--server-cpu N] [--json]
 //
 // --poll-us as for servers (0 sleeps at once, negative never sleeps); --bytes of a whole message.
+// The CPUs pin the processes: the latency of two that share a core differs by a factor of two from
+// that of two that do not, so a comparison must place both sides alike.
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -22,16 +28,13 @@ struct Options {
   int64_t poll_us = 50;
   int64_t count = 50'000;
   int64_t bytes = 130;
+  int64_t replicas = 0;
+  int64_t warm_up_ms = 200;
+  int64_t client_cpu = -1, server_cpu = -1;  // negative: wherever the scheduler puts it
   bool json = false;
 };
 
-struct Echo final : RequestHandler {
-  void on_request(const ReplyHandle& handle, const wire::MessageHeader&, ByteView body) override {
-    const Slice slice(body);
-    transport->reply(handle, StatusCode::kOk, {&slice, 1});
-  }
-  Transport* transport = nullptr;
-};
+constexpr int64_t kMostReplicas = 8;
 
 struct Ping final : ClientCall {
   bool done = false;
@@ -40,19 +43,75 @@ struct Ping final : ClientCall {
   void on_failure(const Status&) override { done = failed = true; }
 };
 
+/// Answers a request with what it holds, after all `further` processes have answered it too. One
+/// request is under way at a time.
+class Relay final : public RequestHandler {
+ public:
+  void start(Transport& transport, std::span<const uint16_t> further) {
+    transport_ = &transport;
+    for (const uint16_t port : further) {
+      sessions_.push_back(*transport.connect({"tcp", {"127.0.0.1", port}}, {}));
+    }
+    for (Copy& copy : copies_) copy.relay = this;
+  }
+
+  void on_request(const ReplyHandle& handle, const wire::MessageHeader&, ByteView body) override {
+    const Slice slice(body);
+    if (sessions_.empty()) {
+      transport_->reply(handle, StatusCode::kOk, {&slice, 1});
+      return;
+    }
+    handle_ = handle;
+    missing_ = sessions_.size();
+    for (size_t i = 0; i < sessions_.size(); ++i) sessions_[i]->send(copies_[i], {}, {&slice, 1});
+  }
+
+ private:
+  struct Copy final : ClientCall {
+    Relay* relay = nullptr;
+    void on_reply(const wire::MessageHeader&, ByteView body) override { relay->answered(body); }
+    // The client sees it: it gets no answer and its connection ends with this process.
+    void on_failure(const Status&) override { ::_exit(1); }
+  };
+
+  void answered(ByteView body) {
+    if (--missing_ > 0) return;
+    const Slice slice(body);
+    transport_->reply(handle_, StatusCode::kOk, {&slice, 1});
+  }
+
+  Transport* transport_ = nullptr;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  Copy copies_[kMostReplicas];
+  ReplyHandle handle_{};
+  size_t missing_ = 0;
+};
+
+void pin(int64_t cpu) {
+  if (cpu < 0) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0) {
+    fmt::print(stderr, "pingpong: there is no CPU {} to run on\n", cpu);
+    ::_exit(2);
+  }
+}
+
 Reactor::Options reactor_options(const Options& options) {
   return {.poll_for = std::chrono::microseconds(options.poll_us)};
 }
 
 /// Serves until the other end of `life` closes; tells the port through `to_client`.
-void serve(const Options& options, int to_client, int life) {
+void serve(const Options& options, std::span<const uint16_t> further, int to_client, int life) {
+  pin(options.server_cpu);
   SystemClock clock;
   EpollSource source;
   Reactor reactor(clock, source, 1, reactor_options(options));
   TcpTransport transport(reactor, source);
-  Echo echo;
-  echo.transport = &transport;
-  const auto bound = transport.listen({"127.0.0.1", 0}, Side::kInside, echo);
+  Relay relay;
+  relay.start(transport, further);
+  const auto bound = transport.listen({"127.0.0.1", 0}, Side::kInside, relay);
   if (!bound || ::write(to_client, &bound->port, sizeof bound->port) < 0) return;
   struct Watch final : FdHandler {
     Reactor* reactor = nullptr;
@@ -64,6 +123,7 @@ void serve(const Options& options, int to_client, int life) {
 }
 
 std::vector<int64_t> measure(const Options& options, uint16_t port) {
+  pin(options.client_cpu);
   SystemClock clock;
   EpollSource source;
   Reactor reactor(clock, source, 2, reactor_options(options));
@@ -75,13 +135,14 @@ std::vector<int64_t> measure(const Options& options, uint16_t port) {
   times.reserve(static_cast<size_t>(options.count));
   Ping ping;
   const std::function<bool()> done = [&] { return ping.done; };
-  for (int64_t i = -options.count / 10; i < options.count; ++i) {  // the first tenth warms up
+  const Time measure_from = clock.now() + std::chrono::milliseconds(options.warm_up_ms);
+  while (times.size() < static_cast<size_t>(options.count)) {
     ping.done = false;
     const Time start = clock.now();
     session->send(ping, {}, {&slice, 1});
     reactor.run_until(done);
     if (ping.failed) return {};
-    if (i >= 0) times.push_back((clock.now() - start).count());
+    if (start >= measure_from) times.push_back((clock.now() - start).count());
   }
   return times;
 }
@@ -95,9 +156,11 @@ void print(const Options& options, std::vector<int64_t>& times) {
   };
   if (options.json) {
     fmt::print(
-        "{{\"poll_us\":{},\"bytes\":{},\"count\":{},\"p50_us\":{:.2f},\"p90_us\":{:.2f},"
+        "{{\"replicas\":{},\"poll_us\":{},\"bytes\":{},\"count\":{},\"p50_us\":{:.2f},\"p90_us\":{:"
+        ".2f},"
         "\"p99_us\":{:.2f},\"p999_us\":{:.2f}}}\n",
-        options.poll_us, options.bytes, times.size(), at(0.5), at(0.9), at(0.99), at(0.999));
+        options.replicas, options.poll_us, options.bytes, times.size(), at(0.5), at(0.9), at(0.99),
+        at(0.999));
   } else {
     fmt::print("poll-us {}: p50 {:.1f} p90 {:.1f} p99 {:.1f} p99.9 {:.1f} us\n", options.poll_us,
                at(0.5), at(0.9), at(0.99), at(0.999));
@@ -111,34 +174,55 @@ bool parse(int argc, char** argv, Options& options) {
       options.json = true;
       continue;
     }
-    int64_t* target = name == "--poll-us" ? &options.poll_us
-                      : name == "--count" ? &options.count
-                      : name == "--bytes" ? &options.bytes
-                                          : nullptr;
+    int64_t* target = name == "--poll-us"      ? &options.poll_us
+                      : name == "--count"      ? &options.count
+                      : name == "--bytes"      ? &options.bytes
+                      : name == "--replicas"   ? &options.replicas
+                      : name == "--warm-up-ms" ? &options.warm_up_ms
+                      : name == "--client-cpu" ? &options.client_cpu
+                      : name == "--server-cpu" ? &options.server_cpu
+                                               : nullptr;
     if (target == nullptr || i + 1 == argc) return false;
     const char* value = argv[++i];
     if (std::from_chars(value, value + std::strlen(value), *target).ec != std::errc()) return false;
   }
-  return options.count > 0 && options.bytes >= static_cast<int64_t>(sizeof(wire::MessageHeader)) &&
+  return options.count > 0 && options.warm_up_ms >= 0 && options.replicas >= 0 &&
+         options.replicas <= kMostReplicas && options.client_cpu < CPU_SETSIZE &&
+         options.server_cpu < CPU_SETSIZE &&
+         options.bytes >= static_cast<int64_t>(sizeof(wire::MessageHeader)) &&
          options.bytes <= int64_t{wire::kMaxBodyBytes};
 }
 
-int run(const Options& options) {
-  int ports[2], life[2];
-  if (::pipe(ports) != 0 || ::pipe(life) != 0) return 1;
-  const pid_t child = ::fork();
-  if (child == 0) {
+/// Starts a process that serves, and returns its port, or 0.
+uint16_t start_server(const Options& options, std::span<const uint16_t> further,
+                      const int (&life)[2]) {
+  int ports[2];
+  if (::pipe(ports) != 0) return 0;
+  if (::fork() == 0) {
     ::close(life[1]);
-    serve(options, ports[1], life[0]);
+    serve(options, further, ports[1], life[0]);
     ::_exit(0);
   }
-  ::close(life[0]);
   ::close(ports[1]);
   uint16_t port = 0;
+  if (::read(ports[0], &port, sizeof port) != sizeof port) port = 0;
+  ::close(ports[0]);
+  return port;
+}
+
+int run(const Options& options) {
+  int life[2];  // open for as long as this process wants the others to live
+  if (::pipe(life) != 0) return 1;
+  std::vector<uint16_t> replicas;
+  for (int64_t i = 0; i < options.replicas; ++i)
+    replicas.push_back(start_server(options, {}, life));
+  const uint16_t port = start_server(options, replicas, life);
+  ::close(life[0]);
   std::vector<int64_t> times;
-  if (::read(ports[0], &port, sizeof port) == sizeof port) times = measure(options, port);
+  if (port != 0 && std::ranges::find(replicas, 0) == replicas.end()) times = measure(options, port);
   ::close(life[1]);
-  ::waitpid(child, nullptr, 0);
+  while (::wait(nullptr) > 0) {
+  }
   if (times.empty()) {
     fmt::print(stderr, "pingpong: the connection failed\n");
     return 1;
@@ -153,8 +237,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   ramcloud::Options options;
   if (!ramcloud::parse(argc, argv, options)) {
-    fmt::print(stderr,
-               "usage: pingpong [--poll-us N] [--count N > 0] [--bytes 48..4194304] [--json]\n");
+    fmt::print(
+        stderr,
+        "usage: pingpong [--replicas 0..8] [--poll-us N] [--count N > 0] [--bytes 48..4194304]\n"
+        "                [--warm-up-ms N] [--client-cpu N] [--server-cpu N] [--json]\n");
     return 2;
   }
   return ramcloud::run(options);

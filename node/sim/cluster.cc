@@ -174,12 +174,15 @@ void Cluster::restart_server(size_t i) {
   start_server(server);
 }
 
+std::string Cluster::check_coordinators() {
+  Coordinator* leading = coordinator();
+  if (leading == nullptr) return {};
+  const Status status = coordinator_invariants_.check(leading->state());
+  return status.ok() ? std::string() : "coordinator: " + status.to_string() + "\n";
+}
+
 std::string Cluster::check_invariants() {
-  std::string broken;
-  if (Coordinator* leading = coordinator()) {
-    const Status status = coordinator_invariants_.check(leading->state());
-    if (!status.ok()) broken += "coordinator: " + status.to_string() + "\n";
-  }
+  std::string broken = check_coordinators();
   for (const auto& server : servers_) {
     if (!server->role) continue;
     const std::string text = server->role->check_invariants();

@@ -72,6 +72,8 @@ class Cluster {
 
   /// What is broken, one text a line; empty when all is well. Between steps only.
   std::string check_invariants();
+  /// Of the coordinator that leads only: cheap enough for every step.
+  std::string check_coordinators();
   /// Why a role asked to be ended, one text a line.
   const std::string& failures() const { return failures_; }
 

@@ -8,16 +8,24 @@
 //
 // Every call waits for its answer and has a deadline (Options::timeout). Calls that can be repeated
 // without doing them twice are repeated until then: through server restarts, moved tablets and lost
-// connections. A write or remove whose reply was lost is never repeated: it fails with
+// connections. A write, remove or increment whose reply was lost is never repeated: it fails with
 // kIndeterminate, and the caller decides (read the object and look at its version).
 //
-// A Client belongs to one thread at a time; use one a thread.
+// Many calls at the same time: each operation on objects has an …_async form that gives a Call at
+// once. A call goes on while its client waits for anything (Call::get of any call, or poll()).
+//
+//   std::vector<ramcloud::Call<ramcloud::Object>> calls;
+//   for (auto& key : keys) calls.push_back(client->read_async(table->id, key));
+//   for (auto& call : calls) use(call.get());
+//
+// A Client and its calls belong to one thread at a time; use one a thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +43,7 @@ enum class ErrorCode : uint16_t {
   kUnavailable = 8,      // the server of the object is dead or nobody answered; nothing was changed
   kDeadlineExceeded = 9,  // no final answer in time; nothing was changed
   kIndeterminate = 10,    // the reply was lost: it may or may not have happened
+  kCancelled = 11,        // Call::cancel(): it may or may not have happened
   kWrongCluster = 14,     // there is another cluster at this address
   kUnsupported = 16,      // the other side does not know this operation or protocol version
   kProtocolError = 17,    // malformed bytes came from the other side
@@ -68,10 +77,36 @@ struct Conditions {
   static Conditions version_is(uint64_t version) { return {.only_version = version}; }
 };
 
+/// Of one call, where they are not the client's.
+struct CallOptions {
+  /// All retries together; zero or less waits for ever. None: Client::Options::timeout.
+  std::optional<std::chrono::milliseconds> timeout;
+};
+
 struct Object {
   std::string key;
   std::string value;
   uint64_t version = 0;  // rises with every change of the key, also across remove and re-creation
+};
+
+/// What an increment gives.
+template <typename N>
+struct Sum {
+  N value{};
+  uint64_t version = 0;
+};
+
+/// One operation of a multi-read or multi-remove; of a multi-write also the value.
+struct MultiKey {
+  uint64_t table_id = 0;
+  std::string key;
+  Conditions conditions{};
+};
+struct MultiObject {
+  uint64_t table_id = 0;
+  std::string key;
+  std::string value;
+  Conditions conditions{};
 };
 
 struct Tablet {
@@ -89,6 +124,28 @@ struct Table {
 };
 
 class Scan;
+
+/// An operation under way. Destroying it cancels it. It may outlive its Client.
+template <typename T>
+class Call {
+ public:
+  Call(Call&&) noexcept;
+  Call& operator=(Call&&) noexcept;
+  ~Call();
+  /// Looks for answers without waiting; true when get() would not wait.
+  bool done();
+  /// Waits for the outcome. Once.
+  Expected<T> get();
+  /// Stops waiting for it: get() then gives kCancelled. What changes something may have happened
+  /// all the same.
+  void cancel();
+
+ private:
+  friend class Client;
+  struct State;
+  explicit Call(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
 
 class Client {
  public:
@@ -119,19 +176,66 @@ class Client {
   Expected<void> drop_table(std::string_view name);
 
   /// Keys are 1 to 65,535 bytes, values 0 to 1,048,576 bytes, any bytes.
-  Expected<Object> read(uint64_t table_id, std::string_view key, const Conditions& conditions = {});
+  Expected<Object> read(uint64_t table_id, std::string_view key, const Conditions& conditions = {},
+                        const CallOptions& options = {});
   /// Gives the new version. Once it returns, the object is on as many servers as the cluster keeps
   /// replicas (paper §4.2).
   Expected<uint64_t> write(uint64_t table_id, std::string_view key, std::string_view value,
-                           const Conditions& conditions = {});
+                           const Conditions& conditions = {}, const CallOptions& options = {});
   /// Gives the version of the object that was removed; 0 if there was none.
   Expected<uint64_t> remove(uint64_t table_id, std::string_view key,
-                            const Conditions& conditions = {});
+                            const Conditions& conditions = {}, const CallOptions& options = {});
+  /// Adds to the number an object holds: 8 bytes, little-endian, an integer (which wraps round at
+  /// its ends) or a double. An absent object counts as 0. kInvalidArgument if the value has another
+  /// length. (Paper §3.1.)
+  Expected<Sum<int64_t>> increment(uint64_t table_id, std::string_view key, int64_t delta,
+                                   const Conditions& conditions = {},
+                                   const CallOptions& options = {});
+  Expected<Sum<double>> increment_double(uint64_t table_id, std::string_view key, double delta,
+                                         const Conditions& conditions = {},
+                                         const CallOptions& options = {});
+
+  /// Many operations at once, any number, on any tables; far fewer messages than one by one. Each
+  /// has its own outcome, at its place in the result; nothing is atomic across them. Of several on
+  /// one key the last takes effect last. (Paper §3.1.)
+  std::vector<Expected<Object>> multi_read(std::vector<MultiKey> keys,
+                                           const CallOptions& options = {});
+  std::vector<Expected<uint64_t>> multi_write(std::vector<MultiObject> objects,
+                                              const CallOptions& options = {});
+  std::vector<Expected<uint64_t>> multi_remove(std::vector<MultiKey> keys,
+                                               const CallOptions& options = {});
+
+  /// The same, without waiting. The views are copied.
+  Call<Object> read_async(uint64_t table_id, std::string_view key,
+                          const Conditions& conditions = {}, const CallOptions& options = {});
+  Call<uint64_t> write_async(uint64_t table_id, std::string_view key, std::string_view value,
+                             const Conditions& conditions = {}, const CallOptions& options = {});
+  Call<uint64_t> remove_async(uint64_t table_id, std::string_view key,
+                              const Conditions& conditions = {}, const CallOptions& options = {});
+  Call<Sum<int64_t>> increment_async(uint64_t table_id, std::string_view key, int64_t delta,
+                                     const Conditions& conditions = {},
+                                     const CallOptions& options = {});
+  Call<Sum<double>> increment_double_async(uint64_t table_id, std::string_view key, double delta,
+                                           const Conditions& conditions = {},
+                                           const CallOptions& options = {});
+  Call<std::vector<Expected<Object>>> multi_read_async(std::vector<MultiKey> keys,
+                                                       const CallOptions& options = {});
+  Call<std::vector<Expected<uint64_t>>> multi_write_async(std::vector<MultiObject> objects,
+                                                          const CallOptions& options = {});
+  Call<std::vector<Expected<uint64_t>>> multi_remove_async(std::vector<MultiKey> keys,
+                                                           const CallOptions& options = {});
+
+  /// For programs with an event loop: does what is ready, without waiting. Gives after how long it
+  /// must be called again even if event_fd() has not become readable.
+  std::chrono::microseconds poll();
+  /// Readable when poll() has something to do. Belongs to the client; do not close it.
+  int event_fd() const;
 
   /// All objects of a table, in no useful order. An object that exists during the whole scan is
   /// seen exactly once; one that is changed meanwhile may be seen in any of its states. Valid while
   /// the client is.
-  Scan scan(uint64_t table_id, bool keys_only = false);
+  /// options.timeout is for each page.
+  Scan scan(uint64_t table_id, bool keys_only = false, const CallOptions& options = {});
 
  private:
   friend class Scan;

@@ -63,6 +63,25 @@ void set_log_level(LogLevel level) {
   logger().set_level(to_spdlog(level));
 }
 
+LogLevel log_level() {
+  switch (logger().level()) {
+    case spdlog::level::trace:
+    case spdlog::level::debug:
+      return LogLevel::kDebug;
+    case spdlog::level::info:
+      return LogLevel::kInfo;
+    case spdlog::level::warn:
+      return LogLevel::kWarn;
+    default:
+      return LogLevel::kError;
+  }
+}
+
+std::string_view log_level_name(LogLevel level) {
+  constexpr std::string_view kNames[] = {"debug", "info", "warn", "error"};
+  return kNames[static_cast<size_t>(level)];
+}
+
 void set_log_format(LogFormat f) {
   format = f;
   if (f == LogFormat::kJson) {

@@ -29,6 +29,9 @@ struct LogField {
 };
 
 void set_log_level(LogLevel level);
+LogLevel log_level();
+/// As parse_log_level() reads it.
+std::string_view log_level_name(LogLevel level);
 void set_log_format(LogFormat format);
 /// "debug", "info", "warn", "error".
 Result<LogLevel> parse_log_level(std::string_view text);

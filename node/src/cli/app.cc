@@ -70,6 +70,9 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   add_status_commands(app, session);
   add_replica_commands(app, session);
   add_bench_command(app, session);
+  add_top_command(app, session);
+  add_trace_command(app, session);
+  add_log_level_command(app, session);
   add_completion_command(app, session);
 
   try {

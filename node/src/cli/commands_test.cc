@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <poll.h>
+
 #include <future>
 #include <sstream>
 
@@ -75,6 +77,65 @@ TEST_F(CommandsTest, PutGetDel) {
   EXPECT_EQ(gone.code, kExitNotFound);
   EXPECT_EQ(gone.out, "");
   EXPECT_THAT(gone.err, HasSubstr("table 'things', key 'k': NOT_FOUND"));
+}
+
+TEST_F(CommandsTest, Incr) {
+  EXPECT_EQ(run({"incr", "things", "n"}).out, "1\n");
+  EXPECT_EQ(run({"incr", "things", "n", "41"}).out, "42\n");
+  EXPECT_EQ(run({"incr", "things", "n", "--", "-43"}).out, "-1\n");
+  EXPECT_EQ(run({"incr", "things", "n", "-o", "json"}).out, "{\"value\":0,\"version\":4}\n");
+  EXPECT_EQ(run({"incr", "things", "d", "0.5", "--as", "double"}).out, "0.5\n");
+  EXPECT_EQ(run({"incr", "things", "d", "1e100", "--as", "double", "-o", "json"}).out,
+            "{\"value\":1e+100,\"version\":6}\n");
+  ASSERT_EQ(run({"put", "things", "text", "five!"}).code, 0);
+  const Outcome text = run({"incr", "things", "text"});
+  EXPECT_EQ(text.code, kExitRefused);
+  EXPECT_THAT(text.err, HasSubstr("table 'things', key 'text': INVALID_ARGUMENT"));
+  const Outcome half = run({"incr", "things", "n", "0.5"});
+  EXPECT_EQ(half.code, kExitUsage);
+  EXPECT_THAT(half.err, HasSubstr("DELTA is '0.5'; accepted is an integer from "
+                                  "-9223372036854775808 to 9223372036854775807"));
+  EXPECT_THAT(run({"incr", "things", "n", "9223372036854775808"}).err, HasSubstr("DELTA is"));
+  EXPECT_THAT(run({"incr", "things", "n", "x", "--as", "double"}).err,
+              HasSubstr("DELTA is 'x'; accepted is a number"));
+  EXPECT_EQ(run({"incr", "things", "n", "1", "--as", "float"}).code, kExitUsage);
+}
+
+TEST_F(CommandsTest, Mget) {
+  ASSERT_EQ(run({"put", "things", "a", "1"}).code, 0);
+  ASSERT_EQ(run({"put", "things", "b", ""}).code, 0);
+  EXPECT_EQ(run({"mget", "things", "b", "a"}).out, "b\t\na\t1\n");
+  const Outcome some = run({"mget", "things", "a", "x", "y"});
+  EXPECT_EQ(some.code, kExitNotFound);
+  EXPECT_EQ(some.out, "a\t1\n");
+  EXPECT_THAT(some.err, HasSubstr("key 'x': NOT_FOUND"));
+  EXPECT_THAT(some.err, HasSubstr("key 'y': NOT_FOUND"));
+  const Outcome ignored = run({"mget", "things", "a", "x", "--ignore-missing", "-o", "json"});
+  EXPECT_EQ(ignored.code, 0);
+  EXPECT_EQ(ignored.out, "{\"key\":\"a\",\"value\":\"1\",\"version\":1}\n");
+  EXPECT_EQ(run({"mget", "things", "-"}, "a\nb\n").out, "a\t1\nb\t\n");
+  EXPECT_EQ(run({"mget", "things", "YQ==", "--key-b64"}).out, "a\t1\n");
+  EXPECT_EQ(run({"mget", "things"}).code, kExitUsage);
+  EXPECT_THAT(run({"mget", "things", "a", ""}).err, HasSubstr("key: it has 0 bytes"));
+}
+
+TEST_F(CommandsTest, ConditionsOfPutAndDel) {
+  EXPECT_EQ(run({"put", "things", "k", "1", "--update-only"}).code, kExitNotFound);
+  ASSERT_EQ(run({"put", "things", "k", "1", "--create-only"}).code, 0);
+  EXPECT_EQ(run({"put", "things", "k", "2", "--create-only"}).code, kExitRefused);
+  EXPECT_THAT(run({"put", "things", "k", "2", "--if-version", "7"}).err,
+              HasSubstr("WRONG_VERSION"));
+  EXPECT_EQ(run({"put", "things", "k", "2", "--if-version", "1"}).out, "version 2\n");
+  EXPECT_EQ(run({"put", "things", "k", "3", "--if-newer-than", "2"}).code, kExitRefused);
+  EXPECT_EQ(run({"put", "things", "k", "3", "--if-newer-than", "1"}).out, "version 3\n");
+  EXPECT_EQ(run({"get", "things", "k", "--if-version", "2"}).code, kExitRefused);
+  EXPECT_EQ(run({"get", "things", "k", "--if-version", "3"}).out, "3\n");
+  EXPECT_EQ(run({"put", "things", "k", "3", "--if-version", "1", "--if-newer-than", "1"}).code,
+            kExitUsage);
+  EXPECT_EQ(run({"put", "things", "k", "3", "--if-version", "0"}).code, kExitUsage);
+  EXPECT_EQ(run({"incr", "things", "none", "--update-only"}).code, kExitNotFound);
+  EXPECT_EQ(run({"del", "things", "k", "--if-newer-than", "3"}).code, kExitRefused);
+  EXPECT_EQ(run({"del", "things", "k", "--if-version", "3"}).out, "version 3\n");
 }
 
 TEST_F(CommandsTest, WhatIsImportedIsExported) {
@@ -150,6 +211,79 @@ TEST_F(CommandsTest, ThePublicApi) {
   EXPECT_EQ(seen, "a!b!c!d!");
   EXPECT_EQ(client->list_tables()->size(), 1u);
   EXPECT_TRUE(client->drop_table("things").has_value());
+}
+
+TEST_F(CommandsTest, ThePublicApiCounts) {
+  auto client = Client::connect(cluster_);
+  EXPECT_EQ(client->increment(3, "n", 5)->value, 5);
+  const auto sum = client->increment(3, "n", -7);
+  EXPECT_EQ(sum->value, -2);
+  EXPECT_EQ(client->read(3, "n")->version, sum->version);
+  EXPECT_EQ(client->increment_double(3, "d", 1.5)->value, 1.5);
+  EXPECT_EQ(client->increment_double(3, "d", -0.25)->value, 1.25);
+  ASSERT_TRUE(client->write(3, "text", "x").has_value());
+  EXPECT_EQ(client->increment(3, "text", 1).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(CommandsTest, ThePublicApiDoesManyAtOnce) {
+  auto client = Client::connect(cluster_);
+  std::vector<MultiObject> objects;
+  for (int i = 0; i < 50; ++i) objects.push_back({3, "m" + std::to_string(i), "v", {}});
+  objects[7].conditions = {.only_version = 1, .only_newer_than = 2};  // both: refused
+  objects[9].key.clear();
+  const auto written = client->multi_write(objects);
+  ASSERT_EQ(written.size(), 50u);
+  for (size_t i = 0; i < 50; ++i) EXPECT_EQ(written[i].has_value(), i != 7 && i != 9) << i;
+  EXPECT_THAT(written[7].error().message, HasSubstr("only_newer_than"));
+  const auto found = client->multi_read({{3, "m0", {}}, {3, "none", {}}, {3, "m49", {}}});
+  EXPECT_EQ(found[0]->value, "v");
+  EXPECT_EQ(found[1].error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(found[2]->key, "m49");
+  EXPECT_EQ(found[2]->version, *written[49]);
+  const auto removed = client->multi_remove({{3, "m0", {}}, {3, "m0", {}}});
+  EXPECT_EQ(*removed[0], *written[0]);
+  EXPECT_EQ(*removed[1], 0u);
+}
+
+TEST_F(CommandsTest, ThePublicApiHasManyCallsOutstanding) {
+  std::vector<Call<uint64_t>> writes;
+  std::vector<Call<Object>> reads;
+  {
+    auto client = Client::connect(cluster_);
+    for (int i = 0; i < 500; ++i) {
+      writes.push_back(client->write_async(3, "a" + std::to_string(i), std::to_string(i)));
+    }
+    // The last one's outcome is waited for first; all go on meanwhile.
+    for (auto call = writes.rbegin(); call != writes.rend(); ++call) {
+      EXPECT_TRUE(call->get().has_value());
+    }
+    for (int i = 0; i < 500; ++i) reads.push_back(client->read_async(3, "a" + std::to_string(i)));
+    reads[3].cancel();
+    reads.erase(reads.begin() + 4);  // destroyed is cancelled, too
+  }
+  // Calls may outlive their client.
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const auto found = reads[i].get();
+    if (i == 3) {
+      EXPECT_EQ(found.error().code, ErrorCode::kCancelled);
+    } else {
+      EXPECT_EQ(found->value, found->key.substr(1));
+    }
+  }
+}
+
+TEST_F(CommandsTest, ThePublicApiInAnEventLoop) {
+  auto client = Client::connect(cluster_);
+  auto call = client->write_async(3, "k", "v");
+  auto deadline = client->read_async(3, "k", {}, {.timeout = std::chrono::milliseconds(60'000)});
+  int rounds = 0;
+  while (!call.done() || !deadline.done()) {
+    const auto wait = client->poll();
+    pollfd descriptor{client->event_fd(), POLLIN, 0};
+    ASSERT_GE(::poll(&descriptor, 1, static_cast<int>(wait.count() / 1000) + 1), 0);
+    ASSERT_LT(++rounds, 100'000);
+  }
+  EXPECT_TRUE(call.get().has_value());
 }
 
 }  // namespace

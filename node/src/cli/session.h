@@ -65,6 +65,9 @@ void add_export_command(CLI::App& app, Session& session);
 void add_status_commands(CLI::App& app, Session& session);
 void add_replica_commands(CLI::App& app, Session& session);
 void add_bench_command(CLI::App& app, Session& session);
+void add_top_command(CLI::App& app, Session& session);
+void add_trace_command(CLI::App& app, Session& session);
+void add_log_level_command(CLI::App& app, Session& session);
 void add_completion_command(CLI::App& app, Session& session);
 
 /// Parses the arguments (argv[0] is the program) and runs the command: what main() returns.

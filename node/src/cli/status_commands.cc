@@ -6,32 +6,15 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "cli/daemons.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/table_view.h"
-#include "coordinator/admin_client.h"
 
 namespace ramcloud::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// Learns the admin address from the data address, and asks there.
-template <typename Ask>
-auto ask_admin(Session& session, Ask ask) -> decltype(ask(std::declval<AdminClient&>())) {
-  auto info = session.client().run(session.core().cluster_info());
-  if (!info) return fail(std::move(info.error()));
-  auto address = parse_host_port(info->admin_address);
-  if (!address) {
-    return fail(StatusCode::kUnavailable,
-                fmt::format("the coordinator gives no admin address that can be used ('{}')",
-                            info->admin_address));
-  }
-  constexpr Duration kForEver = std::chrono::hours(24);
-  const Duration timeout = session.timeout_duration();
-  AdminClient admin(*address, timeout > Duration::zero() ? timeout : kForEver);
-  return ask(admin);
-}
 
 std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -60,9 +43,17 @@ std::string replication_text(const ReplicationSummary& replication) {
     return fmt::format("every segment has its {} replicas ({} of {})", replication.replicas_wanted,
                        replication.segments_fully_replicated, replication.segments);
   }
-  return fmt::format("{} of {} segments have their {} replicas, {} bytes wait",
-                     replication.segments_fully_replicated, replication.segments,
-                     replication.replicas_wanted, with_thousands(replication.unreplicated_bytes));
+  std::string text =
+      fmt::format("{} of {} segments have their {} replicas, {} bytes wait",
+                  replication.segments_fully_replicated, replication.segments,
+                  replication.replicas_wanted, with_thousands(replication.unreplicated_bytes));
+  if (replication.segments_degraded > 0) {
+    text += fmt::format("; {} go on with fewer", replication.segments_degraded);
+  }
+  if (replication.masters_waiting > 0) {
+    text += fmt::format("; writes wait on {} masters", replication.masters_waiting);
+  }
+  return text;
 }
 
 ordered_json to_json(const ClusterStatus& status) {
@@ -87,6 +78,8 @@ ordered_json to_json(const ClusterStatus& status) {
         {"segments_fully_replicated", replication.segments_fully_replicated},
         {"segments_under_replicated", replication.segments_under_replicated},
         {"unreplicated_bytes", replication.unreplicated_bytes},
+        {"segments_degraded", replication.segments_degraded},
+        {"masters_waiting", replication.masters_waiting},
         {"all_segments_replicated", fully_replicated(replication)}}},
       {"objects", status.objects},
       {"log_bytes_used", status.log_bytes_used},
@@ -152,6 +145,11 @@ ordered_json to_json(const ServerView& server) {
       {"reads", stats.reads},
       {"writes", stats.writes},
       {"deletes", stats.deletes},
+      {"segments_degraded", stats.segments_degraded},
+      {"writes_wait", stats.writes_wait != 0},
+      {"replication_epoch", stats.replication_epoch},
+      {"fence_segment", server.fence_segment},
+      {"fence_epoch", server.fence_epoch},
   };
 }
 

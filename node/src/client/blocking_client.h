@@ -34,6 +34,8 @@ class BlockingClient {
   ClientCore& core() { return core_; }
   Reactor& reactor() { return reactor_; }
 
+  int descriptor() const { return events_.descriptor(); }
+
   /// Runs one task to its end. Not from inside a task.
   template <typename T>
   T run(Task<T> task) {

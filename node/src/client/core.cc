@@ -19,28 +19,6 @@ std::string body_of(const Request& request, ByteView key, ByteView value = {}) {
   return body;
 }
 
-/// What the caller gets when the deadline came before an answer.
-Status out_of_time(const Status& last, const std::string& where) {
-  const StatusCode code =
-      last == StatusCode::kRetry ? StatusCode::kDeadlineExceeded : StatusCode::kUnavailable;
-  return {code,
-          fmt::format("{}: no answer in time; the last attempt said: {}", where, last.to_string())};
-}
-
-/// A failure that a new tablet map may cure. The first lost or refused connection is just made
-/// anew: most often the server is still there.
-bool wants_new_map(StatusCode code, int attempt) {
-  switch (code) {
-    case StatusCode::kRetry:
-      return false;
-    case StatusCode::kConnectionLost:
-    case StatusCode::kDeadlineExceeded:
-      return attempt > 0;
-    default:
-      return true;
-  }
-}
-
 }  // namespace
 
 Status check_key(ByteView key) {
@@ -56,10 +34,18 @@ Status check_value(ByteView value) {
 }
 
 Status check_table_name(ByteView name) {
-  if (!name.empty() && name.size() <= wire::kMaxTableNameBytes) return {};
-  return {StatusCode::kInvalidArgument,
-          fmt::format("table name: it has {} bytes; accepted are 1 to {}", name.size(),
-                      wire::kMaxTableNameBytes)};
+  if (name.empty() || name.size() > wire::kMaxTableNameBytes) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("table name: it has {} bytes; accepted are 1 to {}", name.size(),
+                        wire::kMaxTableNameBytes)};
+  }
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] >= 0x20 && name[i] <= 0x7e) continue;
+    return {StatusCode::kInvalidArgument,
+            fmt::format("table name: byte {} is 0x{:02x}; accepted are printable ASCII bytes", i,
+                        static_cast<uint8_t>(name[i]))};
+  }
+  return {};
 }
 
 // ---- scan pages ---------------------------------------------------------------------------------
@@ -115,10 +101,11 @@ ClientCore::ClientCore(Reactor& reactor, Transport& transport, Options options)
 
 ClientCore::~ClientCore() = default;
 
-Time ClientCore::deadline() {
-  if (options_.timeout <= Duration::zero()) return kNever;
+Time ClientCore::deadline(Timeout timeout) {
+  const Duration limit = timeout.value_or(options_.timeout);
+  if (limit <= Duration::zero()) return kNever;
   // Not reactor.now(): a client that drives its own reactor may not have turned it for long.
-  return reactor().clock().now() + options_.timeout;
+  return reactor().clock().now() + limit;
 }
 
 Task<Result<wire::ClusterInfo>> ClientCore::cluster_info() {
@@ -266,12 +253,13 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
   co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline);
 }
 
-Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call, Time deadline) {
+Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call) {
   if (!call.refused.ok()) co_return fail(std::move(call.refused));
+  const Time until = deadline(call.timeout);
   BackOff back_off;
   uint64_t newer_than = 0;
   for (int number = 0;; ++number) {
-    auto located = co_await locate(call.table_id, call.hash, newer_than, deadline);
+    auto located = co_await locate(call.table_id, call.hash, newer_than, until);
     if (!located) co_return fail(std::move(located.error()));
     const Place& place = located->place;
     const auto where = [&] {
@@ -285,7 +273,7 @@ Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call, T
 
     RpcReply reply;
     if (place.reachable()) {
-      reply = co_await attempt(place, call, number, deadline);
+      reply = co_await attempt(place, call, number, until);
       if (reply.ok()) co_return TabletReply{std::move(reply.body), place.server_id};
       const Outcome outcome = outcome_of(reply.status.code());
       if (outcome == Outcome::kFinal) co_return fail(std::move(reply.status));
@@ -295,14 +283,12 @@ Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call, T
                                    where(), reply.status.to_string()));
       }
     } else {
-      reply.status = place.state == wire::TabletState::kCreating
-                         ? Status(StatusCode::kUnavailable, "the tablet is being created")
-                         : Status(StatusCode::kUnavailable, "the server of the tablet is dead");
+      reply.status = why_unreachable(place);
     }
     if (wants_new_map(reply.status.code(), number)) newer_than = located->generation;
     const Duration wait =
         back_off.next(reactor().random(), std::chrono::microseconds(reply.retry_after_us));
-    if (deadline - reactor().now() <= wait) co_return fail(out_of_time(reply.status, where()));
+    if (until - reactor().now() <= wait) co_return fail(out_of_time(reply.status, where()));
     co_await reactor().sleep(wait);
   }
 }
@@ -318,9 +304,10 @@ ClientCore::TabletCall ClientCore::data_call(wire::Opcode opcode, Repeat repeat,
   return call;
 }
 
-Task<Result<ReadResult>> ClientCore::read(uint64_t table_id, ByteView key,
-                                          wire::RejectRules reject) {
+Task<Result<ReadResult>> ClientCore::read(uint64_t table_id, ByteView key, wire::RejectRules reject,
+                                          Timeout timeout) {
   TabletCall call = data_call(wire::Opcode::kRead, Repeat::kSafe, table_id, key);
+  call.timeout = timeout;
   if (call.refused.ok()) {
     const wire::ReadRequest request{table_id, reject, static_cast<uint16_t>(key.size()), {}};
     call.body = body_of(request, key);
@@ -329,8 +316,7 @@ Task<Result<ReadResult>> ClientCore::read(uint64_t table_id, ByteView key,
 }
 
 Task<Result<ReadResult>> ClientCore::read_reply(TabletCall call) {
-  const Time until = deadline();
-  auto reply = co_await call_tablet(std::move(call), until);
+  auto reply = co_await call_tablet(std::move(call));
   if (!reply) co_return fail(std::move(reply.error()));
   if (reply->body.size() >= sizeof(wire::ReadReply)) {
     const auto header = load<wire::ReadReply>(reply->body.data());
@@ -345,8 +331,7 @@ Task<Result<ReadResult>> ClientCore::read_reply(TabletCall call) {
 /// Write and delete answer alike: a version.
 Task<Result<uint64_t>> ClientCore::version_of(TabletCall call) {
   static_assert(sizeof(wire::WriteReply) == sizeof(wire::DeleteReply));
-  const Time until = deadline();
-  auto reply = co_await call_tablet(std::move(call), until);
+  auto reply = co_await call_tablet(std::move(call));
   if (!reply) co_return fail(std::move(reply.error()));
   if (reply->body.size() != sizeof(wire::WriteReply)) {
     co_return fail(StatusCode::kIndeterminate,
@@ -356,8 +341,9 @@ Task<Result<uint64_t>> ClientCore::version_of(TabletCall call) {
 }
 
 Task<Result<uint64_t>> ClientCore::write(uint64_t table_id, ByteView key, ByteView value,
-                                         wire::RejectRules reject) {
+                                         wire::RejectRules reject, Timeout timeout) {
   TabletCall call = data_call(wire::Opcode::kWrite, Repeat::kUnsafe, table_id, key);
+  call.timeout = timeout;
   if (call.refused.ok()) call.refused = check_value(value);
   if (call.refused.ok()) {
     const wire::WriteRequest request{table_id, reject, static_cast<uint32_t>(value.size()),
@@ -367,9 +353,10 @@ Task<Result<uint64_t>> ClientCore::write(uint64_t table_id, ByteView key, ByteVi
   return version_of(std::move(call));
 }
 
-Task<Result<uint64_t>> ClientCore::remove(uint64_t table_id, ByteView key,
-                                          wire::RejectRules reject) {
+Task<Result<uint64_t>> ClientCore::remove(uint64_t table_id, ByteView key, wire::RejectRules reject,
+                                          Timeout timeout) {
   TabletCall call = data_call(wire::Opcode::kDelete, Repeat::kUnsafe, table_id, key);
+  call.timeout = timeout;
   if (call.refused.ok()) {
     const wire::DeleteRequest request{table_id, reject, static_cast<uint16_t>(key.size()), {}};
     call.body = body_of(request, key);
@@ -377,8 +364,32 @@ Task<Result<uint64_t>> ClientCore::remove(uint64_t table_id, ByteView key,
   return version_of(std::move(call));
 }
 
+Task<Result<Incremented>> ClientCore::increment(uint64_t table_id, ByteView key,
+                                                wire::NumberType type, uint64_t delta,
+                                                wire::RejectRules reject, Timeout timeout) {
+  TabletCall call = data_call(wire::Opcode::kIncrement, Repeat::kUnsafe, table_id, key);
+  call.timeout = timeout;
+  if (call.refused.ok()) {
+    const wire::IncrementRequest request{table_id, reject, delta, static_cast<uint16_t>(key.size()),
+                                         type,     {}};
+    call.body = body_of(request, key);
+  }
+  return increment_reply(std::move(call));
+}
+
+Task<Result<Incremented>> ClientCore::increment_reply(TabletCall call) {
+  auto reply = co_await call_tablet(std::move(call));
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (reply->body.size() != sizeof(wire::IncrementReply)) {
+    co_return fail(StatusCode::kIndeterminate,
+                   "the server's reply does not decode; it may or may not have happened");
+  }
+  const auto sum = load<wire::IncrementReply>(reply->body.data());
+  co_return Incremented{sum.version, sum.value};
+}
+
 Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& position,
-                                             bool keys_only, uint32_t page_bytes) {
+                                             bool keys_only, uint32_t page_bytes, Timeout timeout) {
   if (position.done) co_return ScanPage{};
   const wire::EnumerateRequest request{table_id, position.start_hash, position.cursor, page_bytes,
                                        keys_only ? 1u : 0u};
@@ -387,9 +398,9 @@ Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& po
                   .opcode = wire::Opcode::kEnumerate,
                   .body = body_of(request, {}),
                   .refused = {},
-                  .only_server_id = position.server_id};
-  const Time until = deadline();
-  auto reply = co_await call_tablet(std::move(call), until);
+                  .only_server_id = position.server_id,
+                  .timeout = timeout};
+  auto reply = co_await call_tablet(std::move(call));
   if (!reply) co_return fail(std::move(reply.error()));
   auto page = ScanPage::parse(std::move(reply->body), keys_only);
   if (!page) co_return page;

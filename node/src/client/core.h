@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,23 @@ struct ReadResult {
   uint64_t version = 0;
   std::string value;
 };
+
+struct Incremented {
+  uint64_t version = 0;
+  uint64_t bits = 0;  // of the sum: an int64 or a double
+};
+
+/// One operation of a multi-read, multi-write or multi-remove.
+struct MultiOperation {
+  uint64_t table_id = 0;
+  std::string key;
+  std::string value;  // of a write
+  wire::RejectRules reject{};
+};
+
+/// How long one operation may take, retries included, where that is not the client's timeout; zero
+/// or less: for ever.
+using Timeout = std::optional<Duration>;
 
 struct ScannedObject {
   ByteView key;
@@ -70,7 +88,7 @@ class ClientCore {
 
   Reactor& reactor() { return rpc_.reactor(); }
   /// The deadline of an operation that starts now.
-  Time deadline();
+  Time deadline(Timeout timeout = {});
 
   Task<Result<wire::ClusterInfo>> cluster_info();
   Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span);
@@ -80,13 +98,30 @@ class ClientCore {
   /// somebody else must not go.
   Task<Status> drop_table(std::string name);
 
-  // The views are copied before these return; the task owns what it needs.
-  Task<Result<ReadResult>> read(uint64_t table_id, ByteView key, wire::RejectRules reject = {});
+  // The views are copied before these return; the task owns what it needs. Destroying a task
+  // cancels its operation, which may have happened all the same.
+  Task<Result<ReadResult>> read(uint64_t table_id, ByteView key, wire::RejectRules reject = {},
+                                Timeout timeout = {});
   /// The new version.
   Task<Result<uint64_t>> write(uint64_t table_id, ByteView key, ByteView value,
-                               wire::RejectRules reject = {});
+                               wire::RejectRules reject = {}, Timeout timeout = {});
   /// The version of what was removed; 0: there was nothing.
-  Task<Result<uint64_t>> remove(uint64_t table_id, ByteView key, wire::RejectRules reject = {});
+  Task<Result<uint64_t>> remove(uint64_t table_id, ByteView key, wire::RejectRules reject = {},
+                                Timeout timeout = {});
+  /// Adds `delta` (the bits of an int64 or a double) to the 8 bytes of the object; one that is
+  /// absent counts as 0.
+  Task<Result<Incremented>> increment(uint64_t table_id, ByteView key, wire::NumberType type,
+                                      uint64_t delta, wire::RejectRules reject = {},
+                                      Timeout timeout = {});
+
+  // Any number of operations, on any tables: split by server and by message size, done by all
+  // servers at the same time, each operation on its own, its outcome at its place in the result. Of
+  // several on one key the last one takes effect last. See multi.cc.
+  using Reads = std::vector<Result<ReadResult>>;
+  using Versions = std::vector<Result<uint64_t>>;
+  Task<Reads> multi_read(std::vector<MultiOperation> operations, Timeout timeout = {});
+  Task<Versions> multi_write(std::vector<MultiOperation> operations, Timeout timeout = {});
+  Task<Versions> multi_remove(std::vector<MultiOperation> operations, Timeout timeout = {});
 
   /// Where a scan stands; starts at the table's begin.
   struct ScanPosition {
@@ -95,9 +130,10 @@ class ClientCore {
     uint64_t server_id = 0;  // of the tablet that is being read; a cursor means nothing elsewhere
     bool done = false;
   };
+  static constexpr uint32_t kPageBytes = 256 * 1024;
   /// The page at `position`, which moves on when the page was read; it outlives the task.
   Task<Result<ScanPage>> scan_page(uint64_t table_id, ScanPosition& position, bool keys_only,
-                                   uint32_t page_bytes = 256 * 1024);
+                                   uint32_t page_bytes = kPageBytes, Timeout timeout = {});
 
  private:
   /// A call to whichever server has the tablet of a hash.
@@ -109,6 +145,7 @@ class ClientCore {
     std::string body;
     Status refused;               // not OK: the arguments are bad, nothing is sent
     uint64_t only_server_id = 0;  // not 0: UNAVAILABLE when another server has the tablet
+    Timeout timeout{};
   };
   struct TabletReply {
     std::string body;
@@ -120,12 +157,20 @@ class ClientCore {
     uint64_t generation = 0;
   };
   struct Refresh;
+  struct Multi;
+  struct MultiGroup;
 
   static TabletCall data_call(wire::Opcode opcode, Repeat repeat, uint64_t table_id, ByteView key);
-  Task<Result<TabletReply>> call_tablet(TabletCall call, Time deadline);
+  Task<Result<TabletReply>> call_tablet(TabletCall call);
   Task<RpcReply> attempt(const Place& place, const TabletCall& call, int number, Time deadline);
   Task<Result<uint64_t>> version_of(TabletCall call);
   Task<Result<ReadResult>> read_reply(TabletCall call);
+  Task<Result<Incremented>> increment_reply(TabletCall call);
+  Task<Reads> multi(wire::Opcode opcode, std::vector<MultiOperation> operations, Timeout timeout);
+  Task<Versions> multi_versions(wire::Opcode opcode, std::vector<MultiOperation> operations,
+                                Timeout timeout);
+  Task<void> multi_round(Multi& multi, int number);
+  Task<void> multi_group(Multi& multi, MultiGroup& group, int number);
   Task<Result<Located>> locate(uint64_t table_id, uint64_t hash, uint64_t newer_than,
                                Time deadline);
   Task<Status> refresh(uint64_t table_id, Time deadline);

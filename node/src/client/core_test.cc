@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/fake_cluster.h"
+#include "client/core_test_support.h"
 #include "runtime/when_all.h"
 
 namespace ramcloud {
@@ -11,35 +11,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-/// A coordinator, two servers, and a client; tests replace the answers they are about.
-class CoreTest : public testing::Test {
- protected:
-  using Answer = std::function<void(FakeNode&, const FakeNode::Call&)>;
-
-  FakeWorld world_;
-  FakeStore stores_[2];
-  Answer answers_[2] = {
-      [this](FakeNode& node, const FakeNode::Call& call) { stores_[0].answer(node, call); },
-      [this](FakeNode& node, const FakeNode::Call& call) { stores_[1].answer(node, call); }};
-  FakeNode first_{world_, 1,
-                  [this](FakeNode& node, const FakeNode::Call& call) { answers_[0](node, call); }};
-  FakeNode second_{world_, 2,
-                   [this](FakeNode& node, const FakeNode::Call& call) { answers_[1](node, call); }};
-  wire::TableInfo table_ = table_over({{1, first_.locator()}});
-  Answer coordinate_ = [this](FakeNode& node, const FakeNode::Call& call) {
-    answer_as_coordinator(node, call, table_);
-  };
-  FakeNode coordinator_{
-      world_, 0, [this](FakeNode& node, const FakeNode::Call& call) { coordinate_(node, call); }};
-  TcpTransport transport_{world_.reactor, world_.events};
-
-  std::unique_ptr<ClientCore> make(Duration timeout = 20s, std::vector<Locator> coordinators = {}) {
-    if (coordinators.empty()) coordinators = {coordinator_.locator()};
-    return std::make_unique<ClientCore>(world_.reactor, transport_,
-                                        ClientCore::Options{std::move(coordinators), timeout});
-  }
-};
 
 TEST_F(CoreTest, WritesReadsAndRemoves) {
   auto core = make();
@@ -51,6 +22,52 @@ TEST_F(CoreTest, WritesReadsAndRemoves) {
   EXPECT_EQ(world_.run(core->remove(3, "k")).value(), 1u);
   EXPECT_EQ(world_.run(core->read(3, "k")).error().code(), StatusCode::kNotFound);
   EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);  // cached since
+}
+
+TEST_F(CoreTest, Increments) {
+  auto core = make();
+  const auto add = [&](wire::NumberType type, uint64_t delta) {
+    return world_.run(core->increment(3, "n", type, delta));
+  };
+  EXPECT_EQ(add(wire::NumberType::kInt64, 5)->bits, 5u);
+  const auto sum = add(wire::NumberType::kInt64, static_cast<uint64_t>(-7));
+  EXPECT_EQ(static_cast<int64_t>(sum->bits), -2);
+  EXPECT_EQ(sum->version, 2u);
+  ASSERT_TRUE(world_.run(core->write(3, "n", "text")).has_value());
+  EXPECT_EQ(add(wire::NumberType::kInt64, 1).error().code(), StatusCode::kInvalidArgument);
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call&) { node.restart_soon(); };
+  EXPECT_EQ(add(wire::NumberType::kInt64, 1).error().code(), StatusCode::kIndeterminate);
+  EXPECT_EQ(first_.count(wire::Opcode::kIncrement), 4);
+}
+
+TEST_F(CoreTest, ACallMayHaveADeadlineOfItsOwn) {
+  auto core = make(1h);
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  answers_[0] = [](FakeNode&, const FakeNode::Call&) {};
+  EXPECT_EQ(world_.run(core->read(3, "k", {}, 50ms)).error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(world_.run(core->write(3, "k", "w", {}, 50ms)).error().code(),
+            StatusCode::kIndeterminate);
+  EXPECT_EQ(world_.run(core->remove(3, "k", {}, 50ms)).error().code(), StatusCode::kIndeterminate);
+}
+
+TEST_F(CoreTest, ADestroyedTaskIsACancelledCall) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  std::vector<FakeNode::Call> held;
+  answers_[0] = [&](FakeNode&, const FakeNode::Call& call) { held.push_back(call); };
+  bool resumed = false;
+  {
+    TaskScope scope(world_.reactor);
+    scope.spawn([](ClientCore& c, bool& done) -> Task<void> {
+      (void)co_await c.read(3, "k");
+      done = true;
+    }(*core, resumed));
+    world_.reactor.run_until([&] { return !held.empty(); });
+  }
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) { stores_[0].answer(node, call); };
+  for (const auto& call : held) stores_[0].answer(first_, call);  // an answer nobody waits for
+  EXPECT_EQ(world_.run(core->read(3, "k")).value().value, "v");
+  EXPECT_FALSE(resumed);
 }
 
 TEST_F(CoreTest, SendsEachKeyToTheServerOfItsHash) {
@@ -185,7 +202,14 @@ TEST_F(CoreTest, BadArgumentsAreRefusedBeforeAnythingIsSent) {
   EXPECT_THAT(long_key.error().message(), AllOf(HasSubstr("65536"), HasSubstr("65535")));
   const auto long_value = world_.run(core->write(3, "k", std::string(1'048'577, 'v')));
   EXPECT_THAT(long_value.error().message(), AllOf(HasSubstr("value"), HasSubstr("1048577")));
+  for (const std::string& name :
+       {std::string(), std::string(256, 'n'), std::string("a\nb"), std::string("caf\xc3\xa9")}) {
+    EXPECT_EQ(world_.run(core->create_table(name, 1)).error().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(world_.run(core->drop_table(name)).code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kCreateTable), 0);
   EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 0);
+  EXPECT_TRUE(world_.run(core->create_table(std::string(255, '~'), 1)).has_value());
   EXPECT_TRUE(world_.run(core->write(3, std::string(65'535, 'k'), std::string(1'048'576, 'v')))
                   .has_value());
 }

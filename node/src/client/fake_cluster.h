@@ -2,6 +2,7 @@
 // on one reactor.
 #pragma once
 
+#include <bit>
 #include <functional>
 #include <map>
 #include <memory>
@@ -126,6 +127,8 @@ class FakeStore {
 
   void answer(FakeNode& node, const FakeNode::Call& call) {
     const ByteView body(call.body);
+    const StatusCode refused = refused_by_rules(call);
+    if (refused != StatusCode::kOk) return node.error(call, refused);
     switch (call.opcode) {
       case wire::Opcode::kRead: {
         const auto found = objects.find(call.body.substr(sizeof(wire::ReadRequest)));
@@ -148,6 +151,12 @@ class FakeStore {
         if (found != objects.end()) objects.erase(found);
         return node.ok(call, bytes_of(reply));
       }
+      case wire::Opcode::kIncrement:
+        return increment(node, call);
+      case wire::Opcode::kMultiRead:
+      case wire::Opcode::kMultiWrite:
+      case wire::Opcode::kMultiDelete:
+        return multi(node, call);
       case wire::Opcode::kEnumerate:
         return enumerate(node, call);
       default:
@@ -155,7 +164,90 @@ class FakeStore {
     }
   }
 
+  /// How many operations of a multi-operation are answered at once.
+  uint32_t multi_limit = 1000;
+
  private:
+  /// The reject rules of a single operation; multi-operations' are not looked at.
+  StatusCode refused_by_rules(const FakeNode::Call& call) const {
+    using Rules = wire::RejectRules;
+    size_t key_at = sizeof(wire::ReadRequest), key_length = std::string::npos;
+    switch (call.opcode) {
+      case wire::Opcode::kWrite:
+        key_length = load<wire::WriteRequest>(call.body.data()).key_length;
+        break;
+      case wire::Opcode::kIncrement:
+        key_at = sizeof(wire::IncrementRequest);
+        break;
+      case wire::Opcode::kRead:
+      case wire::Opcode::kDelete:
+        break;
+      default:
+        return StatusCode::kOk;
+    }
+    const auto rules = load<Rules>(call.body.data() + sizeof(uint64_t));
+    const auto found = objects.find(call.body.substr(key_at, key_length));
+    const bool exists = found != objects.end();
+    const uint64_t version = exists ? found->second.second : 0;
+    if ((rules.flags & Rules::kIfAbsent) && !exists) return StatusCode::kNotFound;
+    if ((rules.flags & Rules::kIfExists) && exists) return StatusCode::kExists;
+    const bool other = (rules.flags & Rules::kIfVersionNotEqual) && version != rules.version;
+    const bool old = (rules.flags & Rules::kIfVersionAtMost) && exists && version <= rules.version;
+    return other || old ? StatusCode::kWrongVersion : StatusCode::kOk;
+  }
+
+  void increment(FakeNode& node, const FakeNode::Call& call) {
+    const auto request = load<wire::IncrementRequest>(call.body.data());
+    auto& [value, version] = objects[call.body.substr(sizeof request)];
+    uint64_t bits = 0;
+    if (version != 0 && value.size() != sizeof bits) {
+      return node.error(call, Status(StatusCode::kInvalidArgument, "not 8 bytes"));
+    }
+    if (version != 0) bits = load<uint64_t>(value.data());
+    bits = request.type == wire::NumberType::kInt64
+               ? bits + request.delta
+               : std::bit_cast<uint64_t>(std::bit_cast<double>(bits) +
+                                         std::bit_cast<double>(uint64_t{request.delta}));
+    value = bytes_of(bits);
+    version = ++last_version;
+    node.ok(call, bytes_of(wire::IncrementReply{version, bits}));
+  }
+
+  void multi(FakeNode& node, const FakeNode::Call& call) {
+    const auto header = load<wire::MultiRequest>(call.body.data());
+    size_t at = sizeof header;
+    std::string results;
+    const uint32_t count = std::min<uint32_t>(header.count, multi_limit);
+    for (uint32_t i = 0; i < count; ++i) {
+      wire::MultiResult result{};
+      std::string found_value;
+      if (call.opcode == wire::Opcode::kMultiWrite) {
+        const auto one = load<wire::WriteRequest>(call.body.data() + at);
+        at += sizeof one;
+        objects[call.body.substr(at, one.key_length)] = {
+            call.body.substr(at + one.key_length, one.value_length), ++last_version};
+        at += one.key_length + one.value_length;
+        result.version = last_version;
+      } else {
+        const auto one = load<wire::ReadRequest>(call.body.data() + at);
+        at += sizeof one;
+        const auto found = objects.find(call.body.substr(at, one.key_length));
+        at += one.key_length;
+        if (found != objects.end()) result.version = found->second.second;
+        if (call.opcode == wire::Opcode::kMultiDelete) {
+          if (found != objects.end()) objects.erase(found);
+        } else if (found == objects.end()) {
+          result.status = static_cast<uint16_t>(StatusCode::kNotFound);
+        } else {
+          found_value = found->second.first;
+        }
+      }
+      result.value_length = static_cast<uint32_t>(found_value.size());
+      results.append(bytes_of(result)).append(found_value);
+    }
+    node.ok(call, std::string(bytes_of(wire::MultiReply{count, 0})) + results);
+  }
+
   /// Three objects a page, in key order; the cursor counts objects.
   void enumerate(FakeNode& node, const FakeNode::Call& call) {
     const auto request = load<wire::EnumerateRequest>(call.body.data());

@@ -2,7 +2,10 @@
 // sent again.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -39,6 +42,28 @@ constexpr Outcome outcome_of(StatusCode code) {
 /// costs this, not the whole deadline. Rises, so that an overloaded server is not asked ever more.
 constexpr Duration attempt_timeout(int attempt) {
   return std::chrono::seconds(1) * (1 << std::min(attempt, 3));
+}
+
+/// What the caller gets when the deadline came before an answer.
+inline Status out_of_time(const Status& last, const std::string& where) {
+  const StatusCode code =
+      last == StatusCode::kRetry ? StatusCode::kDeadlineExceeded : StatusCode::kUnavailable;
+  return {code,
+          fmt::format("{}: no answer in time; the last attempt said: {}", where, last.to_string())};
+}
+
+/// A failure that a new tablet map may cure. The first lost or refused connection is just made
+/// anew: most often the server is still there.
+inline bool wants_new_map(StatusCode code, int attempt) {
+  switch (code) {
+    case StatusCode::kRetry:
+      return false;
+    case StatusCode::kConnectionLost:
+    case StatusCode::kDeadlineExceeded:
+      return attempt > 0;
+    default:
+      return true;
+  }
 }
 
 }  // namespace ramcloud

@@ -13,6 +13,12 @@ std::string describe(const Place& place) {
   return text;
 }
 
+Status why_unreachable(const Place& place) {
+  return {StatusCode::kUnavailable, place.state == wire::TabletState::kCreating
+                                        ? "the tablet is being created"
+                                        : "the server of the tablet is dead"};
+}
+
 Status TabletMap::update(const wire::TableInfo& info) {
   std::vector<Place> places;
   places.reserve(info.tablets.size());

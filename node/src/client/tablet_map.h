@@ -27,6 +27,9 @@ struct Place {
 /// "tablet 0000000000000000-7fffffffffffffff of server 3 (tcp:host=…,port=…)".
 std::string describe(const Place& place);
 
+/// UNAVAILABLE, saying why nothing can be asked of a place that is not reachable().
+Status why_unreachable(const Place& place);
+
 class TabletMap {
  public:
   struct Table {
@@ -40,6 +43,11 @@ class TabletMap {
   Status update(const wire::TableInfo& info);
   void erase(uint64_t table_id) { tables_.erase(table_id); }
   const Table* find(uint64_t table_id) const;
+  /// 0: the table is not known.
+  uint64_t generation_of(uint64_t table_id) const {
+    const Table* table = find(table_id);
+    return table == nullptr ? 0 : table->generation;
+  }
   /// Places cover everything, so there always is one.
   static const Place& place_of(const Table& table, uint64_t hash);
 

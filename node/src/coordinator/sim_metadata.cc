@@ -58,11 +58,11 @@ Task<Result<MetadataStore::Records>> SimMetadata::load(std::string prefix) {
 
 Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
   // The two halves of the way: a coordinator that dies on the way back has changed the store.
+  if (probe_) probe_(Point::kBefore, transaction);
   co_await reach();
   const bool told = !reactor_.random().chance(options_.unknown);
   CommitResult result{CommitOutcome::kUnknown, "the simulated answer was lost"};
   if (told || reactor_.random().chance(0.5)) {
-    if (probe_) probe_(Point::kBefore, transaction);
     expire();
     const bool leads = transaction.leadership == 0 ||
                        (state_.leader_owner != 0 && transaction.leadership == state_.leader.number);

@@ -45,7 +45,7 @@ class SimMetadata final : public MetadataStore {
 
   /// Cut off, nothing reaches the store and no answer comes: calls wait until it is healed.
   void set_cut_off(bool cut) { cut_off_ = cut; }
-  /// Called before a transaction takes effect, and after (before its answer is on the way).
+  /// Called when a transaction is on its way to the store, and when its answer is on the way back.
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
  private:

@@ -224,6 +224,22 @@ TEST(Allocations, AMastersReadsAndWritesMakeNone) {
             0u);
   EXPECT_EQ(failed, 0u);
 
+  wire::IncrementRequest increment{};
+  increment.table_id = 1;
+  increment.delta = 1;
+  increment.key_length = 3;
+  increment.type = wire::NumberType::kInt64;
+  const std::string increment_body = std::string(bytes_of(increment)) + "num";
+  EXPECT_EQ(allocations_in([&] {
+              m.call(wire::Opcode::kIncrement, increment_body);
+              m.parts.replicator.finish_all();
+              m.replies.on_turn();
+              failed += m.transport.status != StatusCode::kOk ||
+                        m.transport.size != sizeof(wire::IncrementReply);
+            }),
+            0u);
+  EXPECT_EQ(failed, 0u);
+
   const std::string absent_body = std::string(bytes_of(read)) + "abs";
   EXPECT_EQ(allocations_in([&] {
               m.call(wire::Opcode::kRead, absent_body);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "base/logging.h"
+
 namespace ramcloud::daemon {
 
 struct HttpServer::Impl {
@@ -14,7 +16,36 @@ struct HttpServer::Impl {
   std::atomic<bool> ended{false};
 };
 
-HttpServer::HttpServer(MetricsRegistry& metrics, HealthCheck healthy, HealthCheck ready)
+namespace {
+
+/// What `curl -d` and `echo |` send.
+std::string_view without_line_end(std::string_view text) {
+  while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+/// GET tells the level of the logs, PUT with a level as its body changes it until the daemon ends.
+void serve_log_level(httplib::Server& server) {
+  server.Get("/log-level", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content(std::string(log_level_name(log_level())) + "\n", "text/plain");
+  });
+  server.Put("/log-level", [](const httplib::Request& request, httplib::Response& response) {
+    const auto level = parse_log_level(without_line_end(request.body));
+    if (!level) {
+      response.status = 400;
+      response.set_content(level.error().message() + "\n", "text/plain");
+      return;
+    }
+    set_log_level(*level);
+    log_warn("log level changed", {{"level", log_level_name(*level)}, {"by", request.remote_addr}});
+    response.set_content(std::string(log_level_name(*level)) + "\n", "text/plain");
+  });
+}
+
+}  // namespace
+
+HttpServer::HttpServer(MetricsRegistry& metrics, const TimeTrace& trace, HealthCheck healthy,
+                       HealthCheck ready)
     : impl_(std::make_unique<Impl>()) {
   auto& server = impl_->server;
   // Probes and a scraper come one at a time; more threads would only cost memory.
@@ -35,6 +66,10 @@ HttpServer::HttpServer(MetricsRegistry& metrics, HealthCheck healthy, HealthChec
   };
   server.Get("/healthz", answer(healthy));
   server.Get("/readyz", answer(ready));
+  server.Get("/trace", [&trace](const httplib::Request&, httplib::Response& response) {
+    response.set_content(trace.json(), "application/json");
+  });
+  serve_log_level(server);
 }
 
 HttpServer::~HttpServer() {

@@ -1,4 +1,4 @@
-// /metrics, /healthz and /readyz of a daemon.
+// /metrics, /healthz, /readyz, /trace and /log-level of a daemon.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/time_trace.h"
 
 namespace ramcloud::daemon {
 
@@ -17,7 +18,8 @@ using HealthCheck = std::function<std::string()>;
 /// Serves from a thread of its own; the checks are called from it.
 class HttpServer {
  public:
-  HttpServer(MetricsRegistry& metrics, HealthCheck healthy, HealthCheck ready);
+  HttpServer(MetricsRegistry& metrics, const TimeTrace& trace, HealthCheck healthy,
+             HealthCheck ready);
   ~HttpServer();
   /// Gives the address actually bound (port 0 asks for any).
   Result<HostPort> start(const HostPort& address);

@@ -37,6 +37,7 @@ HostPort with_port(HostPort address, uint16_t port) {
 struct Machinery {
   SystemClock clock;
   MetricsRegistry metrics;
+  TimeTrace trace;
   EpollSource events;
   Reactor reactor;
   TcpTransport transport;
@@ -44,7 +45,9 @@ struct Machinery {
 
   explicit Machinery(const CommonOptions& common)
       : reactor(clock, events, entropy_seed(), {.poll_for = common.poll_for}),
-        transport(reactor, events, TcpOptions{}, &metrics) {}
+        transport(reactor, events, TcpOptions{}, &metrics) {
+    reactor.set_trace(&trace);
+  }
 
   void start(const std::string& name) {
     thread = Thread(name, [this] { reactor.run(); });
@@ -113,7 +116,7 @@ struct ServerProcess::Impl {
         disk(machinery.reactor),
         watch(machinery),
         http(
-            machinery.metrics, [this] { return watch.check(); },
+            machinery.metrics, machinery.trace, [this] { return watch.check(); },
             [this] {
               return node && node->ready() ? std::string() : "not enlisted with the coordinator";
             }) {}
@@ -132,6 +135,7 @@ struct ServerProcess::Impl {
     n.hash_table_bytes = options.hash_table_bytes;
     n.backup_bytes = options.backup_bytes;
     n.replicas = options.replicas;
+    n.min_replicas = options.min_replicas;
     n.flush_interval = options.flush_interval;
     return n;
   }
@@ -228,7 +232,7 @@ struct CoordinatorProcess::Impl {
         machinery(options.common),
         watch(machinery),
         http(
-            machinery.metrics, [this] { return watch.check(); },
+            machinery.metrics, machinery.trace, [this] { return watch.check(); },
             [this] {
               return node && node->useful() ? std::string()
                                             : "does not lead, and does not know who does: is the "

@@ -12,6 +12,7 @@
 #include "log/log.h"
 #include "master/data_service.h"
 #include "master/held_replies.h"
+#include "master/multi_service.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
 #include "store/invariants.h"
@@ -26,6 +27,25 @@ constexpr Duration kEnlistRetryMax = 1s;
 constexpr Duration kStatsInterval = 500ms;
 constexpr uint64_t kBucketBytes = 64;
 
+/// Which coordinator to ask: the leader as one that stands by has named it, else each in turn.
+class CoordinatorChoice {
+ public:
+  explicit CoordinatorChoice(const std::vector<Locator>& all) : all_(all) {}
+  Locator next() {
+    if (auto leader = std::exchange(leader_, std::nullopt)) return *leader;
+    return all_[turn_++ % all_.size()];
+  }
+  void note(const Status& error) {
+    if (error.code() != StatusCode::kNotLeader) return;
+    leader_ = leader_in(error.message(), all_.front().transport);
+  }
+
+ private:
+  const std::vector<Locator>& all_;
+  size_t turn_ = 0;
+  std::optional<Locator> leader_;
+};
+
 }  // namespace
 
 /// What exists only once the server has its id: the master's log and what stands on it.
@@ -37,7 +57,8 @@ struct Master {
   store::ObjectStore store;
 
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
-         const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned)
+         const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
+         EpochFence::Raise raise_epoch)
       : arena(memory),
         replicas(options.replicas == 0
                      ? nullptr
@@ -46,7 +67,9 @@ struct Master {
                            ReplicaManager::Options{.master_id = log_options.master_id,
                                                    .failure_domain = options.failure_domain,
                                                    .replicas = options.replicas,
-                                                   .on_condemned = std::move(on_condemned)})),
+                                                   .min_replicas = options.min_replicas,
+                                                   .on_condemned = std::move(on_condemned),
+                                                   .raise_epoch = std::move(raise_epoch)})),
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
         store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
     if (replicas) replicas->attach(log);
@@ -68,6 +91,7 @@ struct ServerNode::Impl final : TurnHook {
   ServerList::Subscription list_changes;
   master::HeldReplies replies;
   master::DataService data;
+  master::MultiService multi;
   master::TabletService tablets;
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<ReplicaService> backup;
@@ -95,6 +119,7 @@ struct ServerNode::Impl final : TurnHook {
         registry(t),
         replies(r, t, m),
         data(registry, replies, m),
+        multi(registry, reactor, replies, m),
         tablets(registry, r, replies, servers),
         stats_timer(r, [this] { publish_stats(); }),
         tasks(r) {
@@ -145,10 +170,9 @@ struct ServerNode::Impl final : TurnHook {
                                 .replicas = options.replicas,
                                 .nonce = reactor.random().next()};
     Duration pause = kEnlistRetryMin;
-    std::optional<Locator> leader;  // as a coordinator that stands by named it
-    for (size_t attempt = 0;; ++attempt) {
-      const Locator coordinator =
-          leader ? *leader : options.coordinators[attempt % options.coordinators.size()];
+    CoordinatorChoice coordinators(options.coordinators);
+    for (;;) {
+      const Locator coordinator = coordinators.next();
       auto reply = co_await rpc.call<wire::EnlistReply>(coordinator, 0, wire::Opcode::kEnlist,
                                                         request, reactor.now() + kEnlistTimeout);
       if (reply) co_return serve(*reply);
@@ -156,9 +180,7 @@ struct ServerNode::Impl final : TurnHook {
           reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
-      leader = reply.error() == StatusCode::kNotLeader && !leader
-                   ? leader_in(reply.error().message(), coordinator.transport)
-                   : std::nullopt;
+      coordinators.note(reply.error());
       log_info("not enlisted yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(pause);
@@ -181,10 +203,12 @@ struct ServerNode::Impl final : TurnHook {
     log::LogOptions log_options;
     log_options.cluster_uuid = reply.cluster_uuid;
     log_options.master_id = reply.server_id;
-    master = std::make_unique<Master>(rpc, servers, *arena, options, log_options,
-                                      [this](const Status& why) { fail_with(why); });
+    master = std::make_unique<Master>(
+        rpc, servers, *arena, options, log_options, [this](const Status& why) { fail_with(why); },
+        [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); });
     replies.attach(master->log);
     data.attach(master->store);
+    multi.attach(master->store);
     tablets.attach(master->store);
     enlisted = true;
     publish_stats();
@@ -193,6 +217,28 @@ struct ServerNode::Impl final : TurnHook {
                           {"locator", options.locator.to_string()},
                           {"quarantined_frames", frames->frames_quarantined()}});
     check_condemned();
+  }
+
+  /// Patient: until the coordinator has said yes or no, nothing more can be acknowledged.
+  Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
+    const wire::RaiseReplicationEpochRequest request{server_id, lowest_open_segment, epoch};
+    Duration pause = kEnlistRetryMin;
+    CoordinatorChoice coordinators(options.coordinators);
+    for (;;) {
+      const Locator coordinator = coordinators.next();
+      auto reply =
+          co_await rpc.call<wire::Empty>(coordinator, 0, wire::Opcode::kRaiseReplicationEpoch,
+                                         request, reactor.now() + kEnlistTimeout);
+      if (reply) co_return StatusCode::kOk;
+      if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
+        co_return std::move(reply.error());
+      }
+      coordinators.note(reply.error());
+      log_warn("replication epoch not raised yet",
+               {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
+      co_await reactor.sleep(pause);
+      pause = std::min(pause * 2, kEnlistRetryMax);
+    }
   }
 
   // ---- what the coordinator asks ----------------------------------------------------------------
@@ -261,6 +307,9 @@ struct ServerNode::Impl final : TurnHook {
       stats.segments_fully_replicated = replication.fully_replicated;
       stats.segments_under_replicated = replication.under_replicated;
       stats.unreplicated_bytes = replication.unreplicated_bytes;
+      stats.segments_degraded = replication.degraded;
+      stats.writes_wait = replication.writes_wait ? 1 : 0;
+      stats.replication_epoch = replication.epoch;
     } else {
       stats.segments_fully_replicated = stats.segments;
     }
@@ -306,6 +355,12 @@ struct ServerNode::Impl final : TurnHook {
         &S::segments_under_replicated);
     add("ramcloud_unreplicated_bytes", "Appended, and not on all replicas yet.",
         &S::unreplicated_bytes);
+    add("ramcloud_segments_degraded", "Segments that go on with fewer than R replicas.",
+        &S::segments_degraded);
+    add("ramcloud_writes_wait", "1 while too few replicas can be placed, and writes wait.",
+        &S::writes_wait);
+    add("ramcloud_replication_epoch", "Losses of replicas of open segments.",
+        &S::replication_epoch);
     add("ramcloud_backup_frames", "Frames of the backup volume.", &S::frames_total);
     add("ramcloud_backup_frames_used", "Frames that hold replicas.", &S::frames_used);
     add("ramcloud_backup_frames_quarantined",

@@ -54,6 +54,8 @@ DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, Metric
                               {{"op", "write"}})),
       deletes_(metrics.counter("ramcloud_operations_total", "Data operations served.",
                                {{"op", "delete"}})),
+      increments_(metrics.counter("ramcloud_operations_total", "Data operations served.",
+                                  {{"op", "increment"}})),
       enumerations_(metrics.counter("ramcloud_operations_total", "Data operations served.",
                                     {{"op", "enumerate"}})),
       errors_(metrics.counter("ramcloud_operation_errors_total",
@@ -63,6 +65,7 @@ DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, Metric
   registry.add(Opcode::kRead, &call_member<&DataService::read, DataService>, this);
   registry.add(Opcode::kWrite, &call_member<&DataService::write, DataService>, this);
   registry.add(Opcode::kDelete, &call_member<&DataService::remove, DataService>, this);
+  registry.add(Opcode::kIncrement, &call_member<&DataService::increment, DataService>, this);
   registry.add(Opcode::kEnumerate, &call_member<&DataService::enumerate, DataService>, this);
 }
 
@@ -149,6 +152,51 @@ void DataService::remove(const Request& request) {
   replies_.send(reply_);
 }
 
+void DataService::increment(const Request& request) {
+  wire::IncrementRequest fixed;
+  ByteView key;
+  if (!split(request.body, fixed, key) || key.size() != fixed.key_length) {
+    return reply_error(transport_, request.reply, malformed("increment", request.body.size()));
+  }
+  if (fixed.type != wire::NumberType::kInt64 && fixed.type != wire::NumberType::kDouble) {
+    return reply_error(
+        transport_, request.reply,
+        Status(StatusCode::kInvalidArgument,
+               fmt::format("increment: number type {}; accepted are 1 (int64) and 2 (double)",
+                           static_cast<unsigned>(fixed.type))));
+  }
+  if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
+  store::ObjectStore::Incremented result;
+  log::LogPosition depends_on;
+  const StatusCode code = store_->increment(fixed.table_id, key, fixed.type, fixed.delta,
+                                            fixed.reject, result, depends_on);
+  if (code == StatusCode::kInvalidArgument && (fixed.reject.flags & ~wire::kAllRejectFlags) == 0) {
+    return refuse_value(request, result.value_length, depends_on);
+  }
+  if (code != StatusCode::kOk) return refuse(request, code, depends_on);
+  increments_.add();
+  reply_.handle = request.reply;
+  reply_.status = code;
+  reply_.depends_on = depends_on;
+  reply_.entry_size = 0;
+  reply_.set_fixed(wire::IncrementReply{result.version, result.bits});
+  replies_.send(reply_);
+}
+
+/// The object's value is not a number. That is what the object is now, so it depends on it.
+void DataService::refuse_value(const Request& request, uint32_t value_length,
+                               log::LogPosition depends_on) {
+  errors_.add();
+  Reply reply;
+  reply.handle = request.reply;
+  reply.status = StatusCode::kInvalidArgument;
+  reply.depends_on = depends_on;
+  reply.owned =
+      fmt::format("increment: the object's value has {} bytes; accepted are 8", value_length);
+  reply.set_fixed(wire::ErrorBody{0, static_cast<uint16_t>(reply.owned.size())});
+  replies_.send(std::move(reply));
+}
+
 void DataService::enumerate(const Request& request) {
   wire::EnumerateRequest fixed;
   ByteView rest;
@@ -173,7 +221,7 @@ void DataService::enumerate(const Request& request) {
   reply.depends_on = page.depends_on;
   reply.set_fixed(wire::EnumerateReply{
       page.next_cursor, page.tablet_end, page.count, static_cast<uint8_t>(page.done), {}});
-  replies_.send(reply);
+  replies_.send(std::move(reply));
 }
 
 }  // namespace ramcloud::master

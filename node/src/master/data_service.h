@@ -1,4 +1,5 @@
-// The client-facing service of a master: read, write, delete, enumerate (paper §3.1). Each request
+// The client-facing service of a master: read, write, delete, increment,
+// enumerate (paper §3.1). Each request
 // runs to completion here; its reply leaves when what it depends on is durable.
 #pragma once
 
@@ -27,8 +28,10 @@ class DataService {
   void read(const Request& request);
   void write(const Request& request);
   void remove(const Request& request);
+  void increment(const Request& request);
   void enumerate(const Request& request);
   void refuse(const Request& request, StatusCode code, log::LogPosition depends_on);
+  void refuse_value(const Request& request, uint32_t value_length, log::LogPosition depends_on);
 
   Transport& transport_;
   HeldReplies& replies_;
@@ -38,6 +41,7 @@ class DataService {
   Counter& reads_;
   Counter& writes_;
   Counter& deletes_;
+  Counter& increments_;
   Counter& enumerations_;
   Counter& errors_;
 };

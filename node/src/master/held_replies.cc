@@ -2,7 +2,18 @@
 
 #include <array>
 
+#include "wire/message_header.h"
+
 namespace ramcloud::master {
+namespace {
+
+Histogram& operation_time(MetricsRegistry& metrics, const char* operation) {
+  return metrics.histogram("ramcloud_operation_seconds",
+                           "Data operations, from arrival to reply, held time included.",
+                           {{"op", operation}});
+}
+
+}  // namespace
 
 HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry& metrics)
     : reactor_(reactor),
@@ -13,6 +24,19 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
                             {{"held", "true"}})),
       delay_(metrics.histogram("ramcloud_held_reply_seconds",
                                "How long replies waited for the log to be durable.")) {
+  times_.fill(&operation_time(metrics, "other"));
+  using wire::Opcode;
+  constexpr std::pair<Opcode, const char*> kNamed[] = {{Opcode::kRead, "read"},
+                                                       {Opcode::kWrite, "write"},
+                                                       {Opcode::kDelete, "delete"},
+                                                       {Opcode::kIncrement, "increment"},
+                                                       {Opcode::kEnumerate, "enumerate"},
+                                                       {Opcode::kMultiRead, "multi_read"},
+                                                       {Opcode::kMultiWrite, "multi_write"},
+                                                       {Opcode::kMultiDelete, "multi_delete"}};
+  for (const auto& [opcode, name] : kNamed) {
+    times_[static_cast<size_t>(opcode)] = &operation_time(metrics, name);
+  }
   reactor_.add_hook(this);
 }
 
@@ -20,15 +44,28 @@ HeldReplies::~HeldReplies() {
   reactor_.remove_hook(this);
 }
 
-void HeldReplies::send(const Reply& reply) {
-  if (queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable())) {
-    sent_at_once_.add();
-    transmit(reply);
-    return;
+bool HeldReplies::send_at_once(const Reply& reply) {
+  const bool at_once = queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable());
+  (at_once ? sent_at_once_ : held_).add();
+  if (at_once) {
+    transmit(reply, reactor_.now());
+  } else {
+    reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
   }
-  held_.add();
+  return at_once;
+}
+
+void HeldReplies::send(const Reply& reply) {
+  if (send_at_once(reply)) return;
   Reply& kept = queue_.push();
   kept = reply;
+  kept.held_since = reactor_.now();
+}
+
+void HeldReplies::send(Reply&& reply) {
+  if (send_at_once(reply)) return;
+  Reply& kept = queue_.push();
+  kept = std::move(reply);
   kept.held_since = reactor_.now();
 }
 
@@ -38,7 +75,7 @@ bool HeldReplies::on_turn() {
   bool any = false;
   while (!queue_.empty() && queue_.front().depends_on <= durable) {
     delay_.record(static_cast<uint64_t>((reactor_.now() - queue_.front().held_since).count()));
-    transmit(queue_.front());
+    transmit(queue_.front(), queue_.front().held_since);
     if (!queue_.front().owned.empty()) queue_.front().owned = std::string();  // give pages back
     queue_.pop();
     any = true;
@@ -46,7 +83,7 @@ bool HeldReplies::on_turn() {
   return any;
 }
 
-void HeldReplies::transmit(const Reply& reply) {
+void HeldReplies::transmit(const Reply& reply, Time arrived) {
   std::array<Slice, 2 + log::kMaxEntrySlices> slices;
   size_t count = 0;
   slices[count++] = Slice(reply.fixed, reply.fixed_size);
@@ -56,6 +93,8 @@ void HeldReplies::transmit(const Reply& reply) {
   }
   if (!reply.owned.empty()) slices[count++] = Slice(ByteView(reply.owned));
   transport_.reply(reply.handle, reply.status, {slices.data(), count});
+  time_of(reply.handle.opcode)
+      .record(static_cast<uint64_t>((reactor_.clock().now() - arrived).count()));
 }
 
 }  // namespace ramcloud::master

@@ -2,6 +2,7 @@
 // carries the largest log position it depends on). Nothing of the request is kept but its handle.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -27,7 +28,7 @@ struct Reply {
   log::EntryView entry;  // entry_size bytes from entry_offset of its body
   uint32_t entry_offset = 0;
   uint32_t entry_size = 0;
-  std::string owned;  // pages of an enumeration; empty on the data path
+  std::string owned;  // pages, results of multi-operations; empty for single objects
   Time held_since{};
 
   template <typename T>
@@ -49,11 +50,15 @@ class HeldReplies final : public TurnHook {
   /// order they came: one that depends on less may wait for an earlier one that depends on more,
   /// which is at most one replication round trip.
   void send(const Reply& reply);
+  void send(Reply&& reply);
   bool on_turn() override;
   size_t size() const { return queue_.size(); }
 
  private:
-  void transmit(const Reply& reply);
+  bool send_at_once(const Reply& reply);
+  void transmit(const Reply& reply, Time arrived);
+  /// Of the operation with this opcode, from its arrival to its reply.
+  Histogram& time_of(uint16_t opcode) { return *times_[opcode < times_.size() ? opcode : 0]; }
   Reactor& reactor_;
   Transport& transport_;
   log::Log* log_ = nullptr;
@@ -61,6 +66,7 @@ class HeldReplies final : public TurnHook {
   Counter& sent_at_once_;
   Counter& held_;
   Histogram& delay_;
+  std::array<Histogram*, 64> times_;  // by opcode: data operations have the lowest
 };
 
 }  // namespace ramcloud::master

@@ -31,6 +31,9 @@ class EpollSource final : public EventSource {
   /// Before the descriptor is closed. No event of it is delivered any more.
   void remove(int fd);
 
+  /// Readable when poll() has something to do: for a program that waits in a loop of its own.
+  int descriptor() const { return epoll_.get(); }
+
   bool poll() override;
   void wait(Duration max_wait) override;
   void wake() override;

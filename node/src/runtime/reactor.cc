@@ -98,6 +98,17 @@ void Reactor::run_until(const std::function<bool()>& done) {
   }
 }
 
+Duration Reactor::run_ready() {
+  sleeping_.store(false, std::memory_order_relaxed);
+  while (turn()) {
+  }
+  sleeping_.store(true, std::memory_order_seq_cst);
+  if (has_posted_.load(std::memory_order_seq_cst) || !deferred_.empty()) return Duration::zero();
+  const Time deadline = next_deadline();
+  constexpr Duration kLongest = std::chrono::hours(1);
+  return deadline == kNever ? kLongest : std::clamp(deadline - now_, Duration::zero(), kLongest);
+}
+
 void Reactor::stop() {
   stop_.store(true, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst)) events_.wake();

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/time_trace.h"
 #include "runtime/task.h"
 
 namespace ramcloud {
@@ -95,12 +96,24 @@ class Reactor {
   void run();
   /// Turns (and sleeps) until `done()`; for clients that drive their own reactor.
   void run_until(const std::function<bool()>& done);
+  /// For a program with a loop of its own: turns until nothing is left to do. Gives how long the
+  /// program may wait for the event source's descriptor before it calls again; work posted by other
+  /// threads makes that readable.
+  Duration run_ready();
   void stop();  // any thread
   /// When the earliest timer is due; kNever if none.
   Time next_deadline() const;
   /// True if the next turn has posted or deferred work. Reactor's thread.
   bool has_pending() const {
     return !deferred_.empty() || has_posted_.load(std::memory_order_relaxed);
+  }
+
+  /// Where trace_event() goes; null, as in simulation, is nowhere. It outlives the reactor.
+  void set_trace(TimeTrace* trace) { trace_ = trace; }
+  /// Notes a step of an operation. `what` is a literal; `id` that of the call, `value` as `what`
+  /// says.
+  void trace_event(const char* what, uint64_t id, uint64_t value) {
+    if (trace_ != nullptr) trace_->record(what, id, value);
   }
 
   /// Turns so far: a health check sees that the loop moves. Any thread.
@@ -127,6 +140,7 @@ class Reactor {
   EventSource& events_;
   Random random_;
   Options options_;
+  TimeTrace* trace_ = nullptr;
   Time now_;
   Time last_work_;
   bool worked_ = false;         // the last turn did something

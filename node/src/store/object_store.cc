@@ -1,6 +1,7 @@
 #include "store/object_store.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/hash.h"
 
@@ -12,10 +13,6 @@ using log::LogPosition;
 using wire::RejectRules;
 
 namespace {
-
-constexpr uint32_t kKnownRejectFlags = RejectRules::kIfAbsent | RejectRules::kIfExists |
-                                       RejectRules::kIfVersionNotEqual |
-                                       RejectRules::kIfVersionAtMost;
 
 StatusCode check_rules(const RejectRules& rules, bool exists, uint64_t version) {
   if (!exists) {
@@ -33,8 +30,13 @@ StatusCode check_rules(const RejectRules& rules, bool exists, uint64_t version) 
   return StatusCode::kOk;
 }
 
+uint64_t add_numbers(wire::NumberType type, uint64_t a, uint64_t b) {
+  if (type == wire::NumberType::kInt64) return a + b;  // two's complement: bits add alike
+  return std::bit_cast<uint64_t>(std::bit_cast<double>(a) + std::bit_cast<double>(b));
+}
+
 bool valid_request(ByteView key, const RejectRules& rules) {
-  return key.size() <= kMaxKeyBytes && (rules.flags & ~kKnownRejectFlags) == 0;
+  return key.size() <= kMaxKeyBytes && (rules.flags & ~wire::kAllRejectFlags) == 0;
 }
 
 }  // namespace
@@ -125,6 +127,66 @@ StatusCode ObjectStore::read(uint64_t table_id, ByteView key, const RejectRules&
   return StatusCode::kOk;
 }
 
+StatusCode ObjectStore::find_target(Target& target, const RejectRules& reject,
+                                    LogPosition& depends_on) {
+  target.tablet = tablets_.find_served(target.table_id, target.hash);
+  if (target.tablet == nullptr) return StatusCode::kUnknownTablet;
+  target.slot = table_.find(target.hash, [&](const char* address) {
+    return matches(address, target.table_id, target.key);
+  });
+  target.old = describe(target.slot ? HashTable::address_in(*target.slot) : nullptr);
+  depends_on = target.old.depends_on;
+  return check_rules(reject, target.old.exists(), target.old.version);
+}
+
+StatusCode ObjectStore::put(const Target& target, ByteView value, uint64_t& version,
+                            LogPosition& depends_on) {
+  const Found& old = target.old;
+  const auto now_s = static_cast<uint32_t>(clock_.unix_ms() / 1000);
+  const log::ObjectBody body{.table_id = target.table_id,
+                             .version = next_version(old.version),
+                             .timestamp_s = now_s,
+                             .key_length = static_cast<uint16_t>(target.key.size()),
+                             .extra_keys = 0,
+                             .flags = 0};
+  log::EntrySource entries[2] = {
+      {EntryType::kObject, 3, {Slice(&body, sizeof body), Slice(target.key), Slice(value)}}, {}};
+  log::TombstoneBody dead{};
+  size_t count = 1;
+  if (old.exists()) {
+    dead = {.table_id = target.table_id,
+            .version = old.version,
+            .log_id = log_.options().master_id,
+            .segment_id = log_.arena().segment_of(old.address)->id(),
+            .timestamp_s = now_s,
+            .key_length = static_cast<uint16_t>(target.key.size()),
+            .flags = 0};
+    entries[count++] = {EntryType::kTombstone, 2, {Slice(&dead, sizeof dead), Slice(target.key)}};
+  }
+  log::Appended appended;
+  const char* refs[2];
+  const StatusCode status = log_.append(std::span(entries, count), false, appended, refs);
+  if (status != StatusCode::kOk) return status;
+
+  const auto size = static_cast<int64_t>(log_.entry(refs[0]).total_length());
+  if (target.slot != nullptr) {
+    table_.replace(*target.slot, target.hash, refs[0]);
+  } else {
+    table_.insert(target.hash, refs[0]);
+  }
+  int64_t old_size = 0;
+  if (old.exists()) {
+    old_size = old.object.entry.total_length();
+    log_.mark_dead(old.address);
+  } else {
+    target.tablet->objects.fetch_add(1, std::memory_order_relaxed);
+  }
+  target.tablet->object_bytes.fetch_add(size - old_size, std::memory_order_relaxed);
+  version = body.version;
+  depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
+  return StatusCode::kOk;
+}
+
 StatusCode ObjectStore::write(uint64_t table_id, ByteView key, ByteView value,
                               const RejectRules& reject, uint64_t& version,
                               LogPosition& depends_on) {
@@ -133,61 +195,36 @@ StatusCode ObjectStore::write(uint64_t table_id, ByteView key, ByteView value,
   if (!valid_request(key, reject) || value.size() > kMaxValueBytes) {
     return StatusCode::kInvalidArgument;
   }
-  const uint64_t hash = key_hash(table_id, key);
-  SpinGuard guard(table_.lock_of(hash));
-  Tablet* tablet = tablets_.find_served(table_id, hash);
-  if (tablet == nullptr) return StatusCode::kUnknownTablet;
-  HashTable::Slot* slot =
-      table_.find(hash, [&](const char* address) { return matches(address, table_id, key); });
-  const Found old = describe(slot ? HashTable::address_in(*slot) : nullptr);
-  depends_on = old.depends_on;
-  if (old.exists()) version = old.version;
-  const StatusCode rejected = check_rules(reject, old.exists(), old.version);
+  Target target(table_id, key);
+  SpinGuard guard(table_.lock_of(target.hash));
+  const StatusCode rejected = find_target(target, reject, depends_on);
+  if (target.old.exists()) version = target.old.version;
   if (rejected != StatusCode::kOk) return rejected;
+  return put(target, value, version, depends_on);
+}
 
-  const auto now_s = static_cast<uint32_t>(clock_.unix_ms() / 1000);
-  const log::ObjectBody body{.table_id = table_id,
-                             .version = next_version(old.version),
-                             .timestamp_s = now_s,
-                             .key_length = static_cast<uint16_t>(key.size()),
-                             .extra_keys = 0,
-                             .flags = 0};
-  log::EntrySource entries[2] = {
-      {EntryType::kObject, 3, {Slice(&body, sizeof body), Slice(key), Slice(value)}}, {}};
-  log::TombstoneBody dead{};
-  size_t count = 1;
-  if (old.exists()) {
-    dead = {.table_id = table_id,
-            .version = old.version,
-            .log_id = log_.options().master_id,
-            .segment_id = log_.arena().segment_of(old.address)->id(),
-            .timestamp_s = now_s,
-            .key_length = static_cast<uint16_t>(key.size()),
-            .flags = 0};
-    entries[count++] = {EntryType::kTombstone, 2, {Slice(&dead, sizeof dead), Slice(key)}};
+StatusCode ObjectStore::increment(uint64_t table_id, ByteView key, wire::NumberType type,
+                                  uint64_t delta, const RejectRules& reject, Incremented& result,
+                                  LogPosition& depends_on) {
+  result = {};
+  depends_on = {};
+  if (!valid_request(key, reject)) return StatusCode::kInvalidArgument;
+  if (type != wire::NumberType::kInt64 && type != wire::NumberType::kDouble) {
+    return StatusCode::kInvalidArgument;
   }
-  log::Appended appended;
-  const char* refs[2];
-  const StatusCode status = log_.append(std::span(entries, count), false, appended, refs);
-  if (status != StatusCode::kOk) return status;
-
-  const auto size = static_cast<int64_t>(log_.entry(refs[0]).total_length());
-  if (slot != nullptr) {
-    table_.replace(*slot, hash, refs[0]);
-  } else {
-    table_.insert(hash, refs[0]);
+  Target target(table_id, key);
+  SpinGuard guard(table_.lock_of(target.hash));
+  const StatusCode rejected = find_target(target, reject, depends_on);
+  if (rejected != StatusCode::kOk) return rejected;
+  uint64_t present = 0;  // the bits of the integer 0 and of 0.0
+  if (target.old.exists()) {
+    const log::ObjectView& object = target.old.object;
+    result.value_length = object.value_length;
+    if (object.value_length != sizeof present) return StatusCode::kInvalidArgument;
+    object.entry.read(object.value_offset, &present, sizeof present);
   }
-  int64_t old_size = 0;
-  if (old.exists()) {
-    old_size = old.object.entry.total_length();
-    log_.mark_dead(old.address);
-  } else {
-    tablet->objects.fetch_add(1, std::memory_order_relaxed);
-  }
-  tablet->object_bytes.fetch_add(size - old_size, std::memory_order_relaxed);
-  version = body.version;
-  depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
-  return StatusCode::kOk;
+  result.bits = add_numbers(type, present, delta);
+  return put(target, bytes_of(result.bits), result.version, depends_on);
 }
 
 /// Appends the tombstone of a delete; `key_pieces` (at most three) are the key.
@@ -213,17 +250,12 @@ StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, const RejectRule
   version = 0;
   depends_on = {};
   if (!valid_request(key, reject)) return StatusCode::kInvalidArgument;
-  const uint64_t hash = key_hash(table_id, key);
   if (!reserve_pending_delete()) return StatusCode::kRetry;
-  SpinGuard guard(table_.lock_of(hash));
-  Tablet* tablet = tablets_.find_served(table_id, hash);
-  if (tablet == nullptr) return StatusCode::kUnknownTablet;
-  HashTable::Slot* slot =
-      table_.find(hash, [&](const char* address) { return matches(address, table_id, key); });
-  const Found old = describe(slot ? HashTable::address_in(*slot) : nullptr);
-  depends_on = old.depends_on;
+  Target target(table_id, key);
+  SpinGuard guard(table_.lock_of(target.hash));
+  const StatusCode rejected = find_target(target, reject, depends_on);
+  const Found& old = target.old;
   if (old.exists()) version = old.version;
-  const StatusCode rejected = check_rules(reject, old.exists(), old.version);
   if (rejected != StatusCode::kOk || !old.exists()) return rejected;
 
   log::Appended appended;
@@ -232,10 +264,10 @@ StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, const RejectRule
   const StatusCode status = append_tombstone(old, table_id, pieces, 1, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(old.address);
-  tablet->objects.fetch_sub(1, std::memory_order_relaxed);
-  tablet->object_bytes.fetch_sub(old.object.entry.total_length(), std::memory_order_relaxed);
-  table_.replace(*slot, hash, tombstone);
-  add_pending_delete({hash, tombstone, appended.end});
+  target.tablet->objects.fetch_sub(1, std::memory_order_relaxed);
+  target.tablet->object_bytes.fetch_sub(old.object.entry.total_length(), std::memory_order_relaxed);
+  table_.replace(*target.slot, target.hash, tombstone);
+  add_pending_delete({target.hash, tombstone, appended.end});
   depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
   return StatusCode::kOk;
 }

@@ -22,6 +22,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/spin_lock.h"
 #include "base/status.h"
 #include "log/entry_view.h"
@@ -98,6 +99,18 @@ class ObjectStore {
   StatusCode remove(uint64_t table_id, ByteView key, const wire::RejectRules& reject,
                     uint64_t& version, log::LogPosition& depends_on);
 
+  /// Adds to the number an object holds: its value is 8 bytes, little-endian, an int64 (which wraps
+  /// round) or a double. An absent object counts as 0 and is created. Also answers INVALID_ARGUMENT
+  /// when the value has another length, which is then in `value_length`.
+  struct Incremented {
+    uint64_t version = 0;  // of the new object
+    uint64_t bits = 0;     // of the sum
+    uint32_t value_length = 0;
+  };
+  StatusCode increment(uint64_t table_id, ByteView key, wire::NumberType type, uint64_t delta,
+                       const wire::RejectRules& reject, Incremented& result,
+                       log::LogPosition& depends_on);
+
   /// A page of the served tablet that holds start_hash: objects into `out` (at most its size). An
   /// object that stays throughout all pages appears exactly once, whatever happens to others (or to
   /// its value) in between. Cursor: 0 at first, then next_cursor.
@@ -150,7 +163,24 @@ class ObjectStore {
     log::LogPosition position;
   };
 
+  /// One key, found for a change under its stripe lock.
+  struct Target {
+    Target(uint64_t table, ByteView k) : table_id(table), key(k), hash(key_hash(table, k)) {}
+    uint64_t table_id;
+    ByteView key;
+    uint64_t hash;
+    Tablet* tablet = nullptr;
+    HashTable::Slot* slot = nullptr;  // null: nothing there
+    Found old;
+  };
+
   bool matches(const char* address, uint64_t table_id, ByteView key) const;
+  /// Finds what is to be changed and checks the conditions. The caller holds lock_of(target.hash).
+  StatusCode find_target(Target& target, const wire::RejectRules& reject,
+                         log::LogPosition& depends_on);
+  /// Puts a new value in the place of what was found.
+  StatusCode put(const Target& target, ByteView value, uint64_t& version,
+                 log::LogPosition& depends_on);
   Found describe(const char* address) const;
   log::LogPosition dependency(const char* address) const;
   uint64_t next_version(uint64_t old_version);

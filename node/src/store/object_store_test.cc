@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <limits>
 #include <map>
 #include <set>
 #include <thread>
@@ -192,6 +194,70 @@ TEST(ObjectStore, RejectRules) {
       EXPECT_EQ(u.read("k"), exists && expected != kOk ? kOk : kNotFound);
     }
   }
+}
+
+TEST(ObjectStore, IncrementsIntegersAndDoubles) {
+  TestStore t(4);
+  ObjectStore::Incremented sum;
+  const auto add = [&](ByteView key, wire::NumberType type, uint64_t delta,
+                       RejectRules rules = kNoRules) {
+    return t.store.increment(1, key, type, delta, rules, sum, t.depends_on);
+  };
+  constexpr auto kInt = wire::NumberType::kInt64;
+  constexpr auto kDouble = wire::NumberType::kDouble;
+  ASSERT_EQ(add("i", kInt, 5), StatusCode::kOk) << "absent counts as 0";
+  EXPECT_EQ(sum.bits, 5u);
+  const uint64_t first = sum.version;
+  ASSERT_EQ(add("i", kInt, static_cast<uint64_t>(-7)), StatusCode::kOk);
+  EXPECT_EQ(static_cast<int64_t>(sum.bits), -2);
+  EXPECT_GT(sum.version, first);
+  ASSERT_EQ(t.read("i"), StatusCode::kOk);
+  EXPECT_EQ(t.value, std::string("\xfe") + std::string(7, '\xff')) << "little-endian";
+  EXPECT_EQ(t.version, sum.version);
+
+  const auto bits = [](double d) { return std::bit_cast<uint64_t>(d); };
+  ASSERT_EQ(add("d", kDouble, bits(1.5)), StatusCode::kOk);
+  ASSERT_EQ(add("d", kDouble, bits(-0.25)), StatusCode::kOk);
+  EXPECT_EQ(std::bit_cast<double>(sum.bits), 1.25);
+
+  const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  ASSERT_EQ(add("w", kInt, most), StatusCode::kOk);
+  ASSERT_EQ(add("w", kInt, 1), StatusCode::kOk);
+  EXPECT_EQ(static_cast<int64_t>(sum.bits), std::numeric_limits<int64_t>::min()) << "wraps round";
+
+  for (const ByteView value : {ByteView(""), ByteView("1234567"), ByteView("123456789")}) {
+    ASSERT_EQ(t.write("text", value), StatusCode::kOk);
+    EXPECT_EQ(add("text", kInt, 1), StatusCode::kInvalidArgument);
+    EXPECT_EQ(sum.value_length, value.size());
+    ASSERT_EQ(t.read("text"), StatusCode::kOk);
+    EXPECT_EQ(t.value, value) << "nothing changed";
+  }
+  EXPECT_EQ(add("i", static_cast<wire::NumberType>(3), 1), StatusCode::kInvalidArgument);
+  EXPECT_EQ(add("none", kInt, 1, {.flags = RejectRules::kIfAbsent, .reserved = 0, .version = 0}),
+            StatusCode::kNotFound);
+  EXPECT_EQ(add("i", kInt, 1, {.flags = RejectRules::kIfExists, .reserved = 0, .version = 0}),
+            StatusCode::kExists);
+  EXPECT_EQ(t.store.increment(2, "i", kInt, 1, kNoRules, sum, t.depends_on),
+            StatusCode::kUnknownTablet);
+  EXPECT_EQ(t.store.object_count(1), 4u);
+  EXPECT_THAT(Invariants(t.store).check(), IsEmpty());
+}
+
+TEST(ObjectStore, IncrementsDependOnTheirLogPosition) {
+  TestStore t(4, false);
+  ObjectStore::Incremented sum;
+  ASSERT_EQ(t.store.increment(1, "n", wire::NumberType::kInt64, 1, kNoRules, sum, t.depends_on),
+            StatusCode::kOk);
+  EXPECT_EQ(t.depends_on, t.parts.log.head());
+  ASSERT_EQ(t.write("text", "x"), StatusCode::kOk);
+  EXPECT_EQ(t.store.increment(1, "text", wire::NumberType::kInt64, 1, kNoRules, sum, t.depends_on),
+            StatusCode::kInvalidArgument);
+  EXPECT_GT(t.depends_on, t.parts.log.durable()) << "that it is no number depends on the write";
+  t.parts.replicator.finish_all();
+  ASSERT_EQ(t.remove("n"), StatusCode::kOk);
+  ASSERT_EQ(t.store.increment(1, "n", wire::NumberType::kInt64, 3, kNoRules, sum, t.depends_on),
+            StatusCode::kOk);
+  EXPECT_EQ(sum.bits, 3u) << "deleted counts as 0, also before the tombstone is durable";
 }
 
 TEST(ObjectStore, LimitsAreExact) {

@@ -26,6 +26,9 @@ struct __attribute__((packed)) RejectRules {
   uint64_t version;
 };
 static_assert(sizeof(RejectRules) == 16);
+inline constexpr uint32_t kAllRejectFlags = RejectRules::kIfAbsent | RejectRules::kIfExists |
+                                            RejectRules::kIfVersionNotEqual |
+                                            RejectRules::kIfVersionAtMost;
 
 /// kRead; followed by the key.
 struct __attribute__((packed)) ReadRequest {
@@ -72,6 +75,60 @@ struct __attribute__((packed)) DeleteReply {
   uint64_t version;  // of the object that was deleted; 0 when there was none
 };
 static_assert(sizeof(DeleteReply) == 8);
+
+/// How the 8 bytes of a counter are read: both little-endian.
+enum class NumberType : uint8_t {
+  kInt64 = 1,   // two's complement; wraps round at its ends
+  kDouble = 2,  // IEEE 754 binary64
+};
+
+/// kIncrement: adds to the number that an object holds; an absent object counts as 0 and is
+/// created. Followed by the key. A value that is not 8 bytes long fails with INVALID_ARGUMENT.
+struct __attribute__((packed)) IncrementRequest {
+  uint64_t table_id;
+  RejectRules reject;
+  uint64_t delta;  // the bits of an int64 or a double
+  uint16_t key_length;
+  NumberType type;
+  uint8_t reserved[5];
+};
+static_assert(sizeof(IncrementRequest) == 40);
+
+struct __attribute__((packed)) IncrementReply {
+  uint64_t version;  // of the new object
+  uint64_t value;    // the sum: the bits of an int64 or a double
+};
+static_assert(sizeof(IncrementReply) == 16);
+
+/// kMultiRead, kMultiWrite, kMultiDelete: many single operations in one message, done in their
+/// order, each on its own (nothing is atomic across them). Followed by `count` times what the body
+/// of the single operation would be: {ReadRequest, key}, {WriteRequest, key, value} or
+/// {DeleteRequest, key}.
+struct __attribute__((packed)) MultiRequest {
+  uint32_t count;      // 1 to kMaxMultiCount
+  uint32_t max_bytes;  // of the reply's body; one operation is answered even if that is more
+};
+static_assert(sizeof(MultiRequest) == 8);
+
+/// Answers the first `count` operations of the request; those behind them were not executed (the
+/// reply was full, the log not ready, or the caller's time over) and are to be sent again, after
+/// retry_after_us. Followed by `count` times {MultiResult, value}.
+struct __attribute__((packed)) MultiReply {
+  uint32_t count;
+  uint32_t retry_after_us;
+};
+static_assert(sizeof(MultiReply) == 8);
+
+/// The outcome of one operation, whose value (of a read that is OK) follows.
+struct __attribute__((packed)) MultiResult {
+  uint16_t status;  // StatusCode
+  uint16_t reserved;
+  uint32_t value_length;  // 0 but for a read that is OK
+  uint64_t version;       // as the single operation answers it; 0 unless OK
+};
+static_assert(sizeof(MultiResult) == 16);
+
+inline constexpr uint32_t kMaxMultiCount = 16'384;
 
 /// kEnumerate: a page of the objects of the tablet that holds start_hash. The first call passes
 /// cursor 0; later ones what the reply gave. An object that stays throughout appears exactly once.

@@ -82,8 +82,9 @@ void check_bytes(const std::string& expected, const Vector& v) {
   EXPECT_EQ(to_hex(expected), to_hex(v.bytes));
 }
 
-RejectRules reject_of(Vector& v) {
-  return {v.number<uint32_t>("reject.flags"), 0, v.number<uint64_t>("reject.version")};
+RejectRules reject_of(Vector& v, const std::string& prefix = {}) {
+  return {v.number<uint32_t>(prefix + "reject.flags"), 0,
+          v.number<uint64_t>(prefix + "reject.version")};
 }
 
 void check_hello(Vector& v) {
@@ -112,22 +113,62 @@ void check_header(Vector& v) {
 }
 
 template <typename T>  // ReadRequest and DeleteRequest
-void check_keyed(Vector& v) {
-  const std::string key = v.hex("key");
+std::string keyed(Vector& v, const std::string& at) {
+  const std::string key = v.hex(at + "key");
   T request{};
-  request.table_id = v.number<uint64_t>("table_id");
-  request.reject = reject_of(v);
+  request.table_id = v.number<uint64_t>(at + "table_id");
+  request.reject = reject_of(v, at);
   request.key_length = static_cast<uint16_t>(key.size());
-  check_bytes(std::string(bytes_of(request)) + key, v);
+  return std::string(bytes_of(request)) + key;
 }
-void check_write(Vector& v) {
-  const std::string key = v.hex("key"), value = v.hex("value");
+std::string written(Vector& v, const std::string& at) {
+  const std::string key = v.hex(at + "key"), value = v.hex(at + "value");
   WriteRequest request{};
-  request.table_id = v.number<uint64_t>("table_id");
-  request.reject = reject_of(v);
+  request.table_id = v.number<uint64_t>(at + "table_id");
+  request.reject = reject_of(v, at);
   request.key_length = static_cast<uint16_t>(key.size());
   request.value_length = static_cast<uint32_t>(value.size());
-  check_bytes(std::string(bytes_of(request)) + key + value, v);
+  return std::string(bytes_of(request)) + key + value;
+}
+template <std::string (*Body)(Vector&, const std::string&)>
+void check_single(Vector& v) {
+  check_bytes(Body(v, {}), v);
+}
+template <std::string (*Body)(Vector&, const std::string&)>
+void check_multi(Vector& v) {
+  const MultiRequest request{v.number<uint32_t>("operations"), v.number<uint32_t>("max_bytes")};
+  std::string body(bytes_of(request));
+  for (uint32_t i = 0; i < request.count; ++i) {
+    body += Body(v, "operations." + std::to_string(i) + ".");
+  }
+  check_bytes(body, v);
+}
+void check_multi_reply(Vector& v) {
+  const MultiReply reply{v.number<uint32_t>("results"), v.number<uint32_t>("retry_after_us")};
+  std::string body(bytes_of(reply));
+  for (uint32_t i = 0; i < reply.count; ++i) {
+    const std::string at = "results." + std::to_string(i) + ".";
+    const std::string value = v.hex(at + "value");
+    const MultiResult result{v.number<uint16_t>(at + "status"), 0,
+                             static_cast<uint32_t>(value.size()),
+                             v.number<uint64_t>(at + "version")};
+    body += std::string(bytes_of(result)) + value;
+  }
+  check_bytes(body, v);
+}
+void check_increment(Vector& v) {
+  const std::string key = v.hex("key");
+  IncrementRequest request{};
+  request.table_id = v.number<uint64_t>("table_id");
+  request.reject = reject_of(v);
+  request.delta = v.number<uint64_t>("delta");
+  request.key_length = static_cast<uint16_t>(key.size());
+  request.type = v.number<NumberType>("type");
+  check_bytes(std::string(bytes_of(request)) + key, v);
+}
+void check_increment_reply(Vector& v) {
+  const IncrementReply reply{v.number<uint64_t>("version"), v.number<uint64_t>("value")};
+  check_bytes(std::string(bytes_of(reply)), v);
 }
 void check_read_reply(Vector& v) {
   const std::string value = v.hex("value");
@@ -237,10 +278,16 @@ using Check = void (*)(Vector&);
 const std::map<std::string, Check> kChecks = {
     {"hello", check_hello},
     {"header", check_header},
-    {"ReadRequest", check_keyed<ReadRequest>},
-    {"DeleteRequest", check_keyed<DeleteRequest>},
+    {"ReadRequest", check_single<keyed<ReadRequest>>},
+    {"DeleteRequest", check_single<keyed<DeleteRequest>>},
+    {"IncrementRequest", check_increment},
+    {"IncrementReply", check_increment_reply},
+    {"MultiReadRequest", check_multi<keyed<ReadRequest>>},
+    {"MultiDeleteRequest", check_multi<keyed<DeleteRequest>>},
+    {"MultiWriteRequest", check_multi<written>},
+    {"MultiReply", check_multi_reply},
     {"ReadReply", check_read_reply},
-    {"WriteRequest", check_write},
+    {"WriteRequest", check_single<written>},
     {"WriteReply", check_version_reply<WriteReply>},
     {"DeleteReply", check_version_reply<DeleteReply>},
     {"EnumerateRequest", check_enumerate_request},

@@ -30,6 +30,10 @@ enum class Opcode : uint16_t {
   kWrite = 17,
   kDelete = 18,
   kEnumerate = 19,
+  kIncrement = 20,
+  kMultiRead = 21,
+  kMultiWrite = 22,
+  kMultiDelete = 23,
   // Coordinator, for clients.
   kGetClusterInfo = 64,
   kCreateTable = 65,
@@ -38,6 +42,7 @@ enum class Opcode : uint16_t {
   kGetTable = 68,
   // Coordinator, for servers.
   kEnlist = 80,
+  kRaiseReplicationEpoch = 88,
   // Servers, for the coordinator.
   kUpdateServerList = 96,
   kTakeTablet = 97,

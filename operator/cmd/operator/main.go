@@ -29,6 +29,7 @@ var version = "0.0.0-unknown"
 // --namespace from WATCH_NAMESPACE; a flag wins.
 type options struct {
 	nodeImage      string
+	etcdImage      string
 	namespace      string
 	metricsAddress string
 	probeAddress   string
@@ -43,6 +44,8 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.StringVar(&o.nodeImage, "node-image", env("RAMCLOUD_NODE_IMAGE"),
 		"image of coordinators and servers where a cluster names none, for example ramcloud/node:0.1.0 (RAMCLOUD_NODE_IMAGE)")
+	flags.StringVar(&o.etcdImage, "etcd-image", env("RAMCLOUD_ETCD_IMAGE"),
+		"image of managed etcds where a cluster names none; empty: ramcloud/etcd of the operator's version (RAMCLOUD_ETCD_IMAGE)")
 	flags.StringVar(&o.namespace, "namespace", env("WATCH_NAMESPACE"),
 		"only look after clusters in this namespace; empty: in all (WATCH_NAMESPACE)")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "host:port of the metrics; 0: none")
@@ -62,6 +65,9 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 		return nil, nil, fmt.Errorf("--workers is %d; accepted: 1 to 64", o.workers)
 	case o.nodeImage == "" && !o.printVersion:
 		return nil, nil, errors.New("--node-image is empty; accepted: an image such as ramcloud/node:0.1.0 (or set RAMCLOUD_NODE_IMAGE)")
+	}
+	if o.etcdImage == "" {
+		o.etcdImage = "ramcloud/etcd:" + version
 	}
 	return o, logging, nil
 }
@@ -94,7 +100,7 @@ func run(o *options, logging *zap.Options) error {
 	}
 	reconciler := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder("ramcloud-operator"), NodeImage: o.nodeImage,
+		Recorder: mgr.GetEventRecorder("ramcloud-operator"), Images: operator.Images{Node: o.nodeImage, Etcd: o.etcdImage},
 	}
 	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute}
 	if err := reconciler.SetupWithManager(mgr, coordinator.DefaultTuning, controllerOptions); err != nil {

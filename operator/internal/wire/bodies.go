@@ -46,11 +46,15 @@ func (k *Keyed) Encode(to []byte) []byte {
 // Decode reads the body.
 func (k *Keyed) Decode(from []byte) error {
 	r := NewReader(from)
+	k.decode(r)
+	return r.Done()
+}
+
+func (k *Keyed) decode(r *Reader) {
 	k.TableID, k.Reject = r.U64(), r.reject()
 	n := int(r.U16())
 	r.Bytes(6)
 	k.Key = r.Bytes(n)
-	return r.Done()
 }
 
 // Write is the body of a write.
@@ -73,11 +77,15 @@ func (w *Write) Encode(to []byte) []byte {
 // Decode reads the body.
 func (w *Write) Decode(from []byte) error {
 	r := NewReader(from)
+	w.decode(r)
+	return r.Done()
+}
+
+func (w *Write) decode(r *Reader) {
 	w.TableID, w.Reject = r.U64(), r.reject()
 	value, key := int(r.U32()), int(r.U16())
 	r.U16()
 	w.Key, w.Value = r.Bytes(key), r.Bytes(value)
-	return r.Done()
 }
 
 // ReadReply is the answer to a read.

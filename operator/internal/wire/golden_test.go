@@ -59,6 +59,11 @@ func samples() []sample {
 	reject := RejectRules{Flags: RejectIfAbsent | RejectIfVersionNotEqual, Version: 1<<63 + 5}
 	keyed := &Keyed{TableID: 0x0102030405060708, Reject: reject, Key: key}
 	keyedFields := map[string]string{"table_id": "72623859790382856", "reject.flags": "5", "reject.version": "9223372036854775813", "key": "6b657900ff"}
+	keyedList := []Keyed{*keyed, {TableID: 4, Key: []byte("k")}}
+	keyedListFields := map[string]string{"max_bytes": "1048576", "operations": "2",
+		"operations.0.table_id": "72623859790382856", "operations.0.reject.flags": "5",
+		"operations.0.reject.version": "9223372036854775813", "operations.0.key": "6b657900ff",
+		"operations.1.table_id": "4", "operations.1.reject.flags": "0", "operations.1.reject.version": "0", "operations.1.key": "6b"}
 	table := &Table{ID: 7, Name: "books", Tablets: []Tablet{
 		{StartHash: 0, EndHash: 1<<63 - 1, ServerID: 1<<32 + 1, State: TabletNormal, Locator: "tcp:host=10.0.0.1,port=11200"},
 		{StartHash: 1 << 63, EndHash: ^uint64(0), ServerID: 2, State: TabletUnavailable},
@@ -89,6 +94,25 @@ func samples() []sample {
 			map[string]string{"table_id": "3", "reject.flags": "0", "reject.version": "0", "key": "6b657900ff", "value": hex.EncodeToString(value)}},
 		{"write reply", "WriteReply", &VersionReply{Version: 13}, &VersionReply{}, map[string]string{"version": "13"}},
 		{"delete reply", "DeleteReply", &VersionReply{}, &VersionReply{}, map[string]string{"version": "0"}},
+		{"increment request", "IncrementRequest", &Increment{TableID: 3, Reject: RejectRules{Flags: RejectIfAbsent}, Delta: ^uint64(4), Type: Int64, Key: key}, &Increment{},
+			map[string]string{"table_id": "3", "reject.flags": "1", "reject.version": "0", "delta": "18446744073709551611", "type": "1", "key": "6b657900ff"}},
+		{"increment reply", "IncrementReply", &IncrementReply{Version: 14, Value: 0x3ff8000000000000}, &IncrementReply{},
+			map[string]string{"version": "14", "value": "4609434218613702656"}},
+		{"multi-read request", "MultiReadRequest", &MultiKeyed{MaxBytes: 1 << 20, Operations: keyedList}, &MultiKeyed{}, keyedListFields},
+		{"multi-delete request", "MultiDeleteRequest", &MultiKeyed{MaxBytes: 1 << 20, Operations: keyedList}, &MultiKeyed{}, keyedListFields},
+		{"multi-write request", "MultiWriteRequest", &MultiWrite{MaxBytes: 4096, Operations: []Write{
+			{TableID: 3, Key: key, Value: value}, {TableID: 4, Reject: reject, Key: []byte("k")}}}, &MultiWrite{},
+			map[string]string{"max_bytes": "4096", "operations": "2",
+				"operations.0.table_id": "3", "operations.0.reject.flags": "0", "operations.0.reject.version": "0",
+				"operations.0.key": "6b657900ff", "operations.0.value": hex.EncodeToString(value),
+				"operations.1.table_id": "4", "operations.1.reject.flags": "5", "operations.1.reject.version": "9223372036854775813",
+				"operations.1.key": "6b", "operations.1.value": ""}},
+		{"multi reply", "MultiReply", &MultiReply{RetryAfterUS: 500, Results: []MultiResult{
+			{Version: 15, Value: value}, {Status: 1}, {Version: 16}}}, &MultiReply{},
+			map[string]string{"retry_after_us": "500", "results": "3",
+				"results.0.status": "0", "results.0.version": "15", "results.0.value": hex.EncodeToString(value),
+				"results.1.status": "1", "results.1.version": "0", "results.1.value": "",
+				"results.2.status": "0", "results.2.version": "16", "results.2.value": ""}},
 		{"enumerate request", "EnumerateRequest", &Enumerate{TableID: 3, StartHash: 1 << 63, Cursor: 77, MaxBytes: 1 << 20, KeysOnly: true}, &Enumerate{},
 			map[string]string{"table_id": "3", "start_hash": "9223372036854775808", "cursor": "77", "max_bytes": "1048576", "flags": "1"}},
 		{"enumerate reply", "EnumerateReply", &Page{NextCursor: 78, TabletEnd: ^uint64(0), Done: true, Objects: []Object{

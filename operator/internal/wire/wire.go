@@ -20,6 +20,7 @@ const (
 	MaxKeyBytes       = 65_535
 	MaxValueBytes     = 1 << 20
 	MaxTableNameBytes = 255
+	MaxMultiCount     = 16_384
 	Magic             = "RAMCLOUD"
 )
 
@@ -39,6 +40,10 @@ const (
 	OpWrite          Opcode = 17
 	OpDelete         Opcode = 18
 	OpEnumerate      Opcode = 19
+	OpIncrement      Opcode = 20
+	OpMultiRead      Opcode = 21
+	OpMultiWrite     Opcode = 22
+	OpMultiDelete    Opcode = 23
 	OpGetClusterInfo Opcode = 64
 	OpCreateTable    Opcode = 65
 	OpDropTable      Opcode = 66

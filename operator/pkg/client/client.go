@@ -1,15 +1,17 @@
-// Package client is a client of RAMCloud in pure Go: tables, reads, writes, deletes and enumeration
-// over TCP. A Client is safe for concurrent use; calls of many goroutines share one connection to each
-// server.
+// Package client is a client of RAMCloud in pure Go: tables, reads, writes, deletes, increments, many of
+// them at once, and enumeration over TCP. A Client is safe for concurrent use; calls of many goroutines
+// share one connection to each server.
 //
-// Every call ends at its context's deadline (DefaultTimeout where it has none). A write or delete whose
-// reply was lost returns Indeterminate: it may have happened. Everything else that can be tried again
-// safely is, until the deadline.
+// Every call ends at its context's deadline (DefaultTimeout where it has none) or when that is cancelled.
+// A write, delete or increment whose reply was lost returns Indeterminate: it may have happened.
+// Everything else that can be tried again safely is, until the deadline.
 package client
 
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -19,7 +21,7 @@ import (
 )
 
 // DefaultTimeout is how long a call takes at most when its context has no deadline.
-const DefaultTimeout = 10 * time.Second
+const DefaultTimeout = 30 * time.Second
 
 // Waits between attempts; doubled each time.
 const (
@@ -51,11 +53,12 @@ type ClusterInfo = wire.ClusterInfo
 type Client struct {
 	coordinators []string
 
-	mutex    sync.Mutex
-	closed   bool
-	leader   int // index into coordinators that answered last
-	sessions map[string]*pending
-	tables   map[uint64]*Table
+	mutex      sync.Mutex
+	closed     bool
+	leader     int    // index into coordinators that answered last
+	redirected string // the leader as a coordinator on standby named it, when it is not in our list
+	sessions   map[string]*pending
+	tables     map[uint64]*Table
 }
 
 // pending is a session that exists or is being made, once for all who want it.
@@ -127,7 +130,11 @@ func (c *Client) session(ctx context.Context, address string, serverID uint64) (
 	case <-p.ready:
 		return p.session, p.err
 	case <-ctx.Done():
-		return nil, &Error{Code: contextCode(ctx), Message: "not connected to " + address + " in time", notSent: true}
+		code := contextCode(ctx)
+		if code == DeadlineExceeded {
+			code = Unavailable // it was never sent: nobody is there
+		}
+		return nil, &Error{Code: code, Message: "not connected to " + address + " in time", notSent: true}
 	}
 }
 
@@ -145,6 +152,12 @@ func (p *pending) finished(serverID uint64) bool {
 type encoder interface{ Encode([]byte) []byte }
 type decoder interface{ Decode([]byte) error }
 
+// How long one attempt of a call to a coordinator waits that may be sent again.
+const (
+	firstPatience = time.Second
+	lastPatience  = 8 * time.Second
+)
+
 // control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
 // whose reply was lost may be sent again.
 func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
@@ -152,21 +165,73 @@ func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, a
 	defer cancel()
 	body := request.Encode(nil)
 	var last error
+	patience := firstPatience
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		c.mutex.Lock()
-		at := c.leader
-		c.mutex.Unlock()
-		last = c.once(ctx, c.coordinators[at], 0, op, body, answer)
-		if again, err := retry(last, repeatable); !again {
+		asked := c.coordinator()
+		attempt, end := ctx, context.CancelFunc(func() {})
+		if repeatable {
+			// One that says nothing must not take the time of those who would answer.
+			attempt, end = context.WithTimeout(ctx, patience)
+			patience = min(2*patience, lastPatience)
+		}
+		last = c.once(attempt, asked, 0, op, body, answer)
+		silent := attempt.Err() != nil && ctx.Err() == nil
+		end()
+		if again, err := retry(last, repeatable); !again && !(silent && CodeOf(last) == DeadlineExceeded) {
 			return err
 		}
-		c.mutex.Lock()
-		c.leader = (at + 1) % len(c.coordinators)
-		c.mutex.Unlock()
+		c.askAnother(asked, last)
 		if err := pause(ctx, wait, last); err != nil {
 			return err
 		}
 	}
+}
+
+// coordinator is the address to ask.
+func (c *Client) coordinator() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.redirected != "" {
+		return c.redirected
+	}
+	return c.coordinators[c.leader]
+}
+
+// askAnother is called when an address gave no answer: the leader that a coordinator on standby has
+// named is next, else the next of our list. It has no effect when another call has been quicker.
+func (c *Client) askAnother(asked string, err error) {
+	if CodeOf(err) == Retry {
+		return
+	}
+	var e *Error
+	named := ""
+	if errors.As(err, &e) && e.Code == NotLeader {
+		named = leaderIn(e.Message)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	switch {
+	case c.redirected != "" && asked != c.redirected, c.redirected == "" && asked != c.coordinators[c.leader]:
+		return
+	case named != "" && named != asked:
+		c.redirected = named
+		if known := slices.Index(c.coordinators, named); known >= 0 {
+			c.redirected, c.leader = "", known
+		}
+	default:
+		c.redirected = ""
+		c.leader = (c.leader + 1) % len(c.coordinators)
+	}
+}
+
+// leaderIn finds the leader's address in the message of a NotLeader error: a word that is a locator.
+func leaderIn(message string) string {
+	for word := range strings.FieldsSeq(message) {
+		if address, err := parseLocator(strings.TrimRight(word, ".,;'")); err == nil {
+			return address
+		}
+	}
+	return ""
 }
 
 func (c *Client) once(ctx context.Context, address string, serverID uint64, op wire.Opcode, body []byte, answer decoder) error {
@@ -202,6 +267,11 @@ func retry(err error, repeatable bool) (again bool, result error) {
 			return true, err
 		}
 		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
+	case ProtocolError:
+		if e.notSent || repeatable {
+			return false, err
+		}
+		return false, &Error{Code: Indeterminate, Message: "the reply does not decode: " + e.Message}
 	case DeadlineExceeded, Cancelled:
 		if e.notSent || repeatable {
 			return false, err
@@ -251,8 +321,8 @@ func (c *Client) Info(ctx context.Context) (*ClusterInfo, error) {
 
 // CreateTable creates a table over span servers; one that exists with this span is returned as it is.
 func (c *Client) CreateTable(ctx context.Context, name string, span uint32) (*Table, error) {
-	if name == "" || len(name) > wire.MaxTableNameBytes {
-		return nil, failure(InvalidArgument, "table name has %d bytes; accepted: 1 to %d", len(name), wire.MaxTableNameBytes)
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
 	answer := &Table{}
 	if err := c.control(ctx, wire.OpCreateTable, &wire.CreateTable{Name: name, Span: span}, answer, true); err != nil {
@@ -264,13 +334,16 @@ func (c *Client) CreateTable(ctx context.Context, name string, span uint32) (*Ta
 
 // DropTable drops a table and all its objects.
 func (c *Client) DropTable(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	return c.control(ctx, wire.OpDropTable, &wire.DropTable{Name: name}, wire.Empty{}, false)
 }
 
 // GetTable looks a table up by its name.
 func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
-	if name == "" {
-		return nil, failure(InvalidArgument, "table name is empty; accepted: 1 to %d bytes", wire.MaxTableNameBytes)
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
 	answer := &Table{}
 	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{Name: name}, answer, true); err != nil {
@@ -348,6 +421,25 @@ func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode,
 	}
 }
 
+func checkName(name string) error {
+	if name == "" || len(name) > wire.MaxTableNameBytes {
+		return failure(InvalidArgument, "table name has %d bytes; accepted: 1 to %d", len(name), wire.MaxTableNameBytes)
+	}
+	for i := range len(name) {
+		if name[i] < 0x20 || name[i] > 0x7e {
+			return failure(InvalidArgument, "table name: byte %d is 0x%02x; accepted: printable ASCII bytes", i, name[i])
+		}
+	}
+	return nil
+}
+
+func checkValue(value []byte) error {
+	if len(value) > wire.MaxValueBytes {
+		return failure(InvalidArgument, "value has %d bytes; accepted: at most %d", len(value), wire.MaxValueBytes)
+	}
+	return nil
+}
+
 func checkKey(key []byte) error {
 	if len(key) == 0 || len(key) > wire.MaxKeyBytes {
 		return failure(InvalidArgument, "key has %d bytes; accepted: 1 to %d", len(key), wire.MaxKeyBytes)
@@ -356,12 +448,13 @@ func checkKey(key []byte) error {
 }
 
 // Read gives an object's value and version; NotFound if there is none.
-func (c *Client) Read(ctx context.Context, tableID uint64, key []byte) (value []byte, version uint64, err error) {
+func (c *Client) Read(ctx context.Context, tableID uint64, key []byte, conditions ...Conditions) (value []byte, version uint64, err error) {
 	if err := checkKey(key); err != nil {
 		return nil, 0, err
 	}
 	var answer wire.ReadReply
-	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpRead, &wire.Keyed{TableID: tableID, Key: key}, &answer, true)
+	request := &wire.Keyed{TableID: tableID, Reject: merge(conditions), Key: key}
+	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpRead, request, &answer, true)
 	return answer.Value, answer.Version, err
 }
 
@@ -370,8 +463,8 @@ func (c *Client) Write(ctx context.Context, tableID uint64, key, value []byte, c
 	if err := checkKey(key); err != nil {
 		return 0, err
 	}
-	if len(value) > wire.MaxValueBytes {
-		return 0, failure(InvalidArgument, "value has %d bytes; accepted: at most %d", len(value), wire.MaxValueBytes)
+	if err := checkValue(value); err != nil {
+		return 0, err
 	}
 	request := &wire.Write{TableID: tableID, Reject: merge(conditions), Key: key, Value: value}
 	var answer wire.VersionReply
@@ -388,6 +481,30 @@ func (c *Client) Delete(ctx context.Context, tableID uint64, key []byte, conditi
 	var answer wire.VersionReply
 	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpDelete, request, &answer, false)
 	return answer.Version, err
+}
+
+// Increment adds to the integer an object holds, 8 bytes little-endian, which wraps round at its ends, and
+// returns the sum and the new version. An absent object counts as 0. InvalidArgument if the value has
+// another length.
+func (c *Client) Increment(ctx context.Context, tableID uint64, key []byte, delta int64, conditions ...Conditions) (int64, uint64, error) {
+	sum, version, err := c.increment(ctx, tableID, key, wire.Int64, uint64(delta), conditions)
+	return int64(sum), version, err
+}
+
+// IncrementDouble is Increment with a double.
+func (c *Client) IncrementDouble(ctx context.Context, tableID uint64, key []byte, delta float64, conditions ...Conditions) (float64, uint64, error) {
+	sum, version, err := c.increment(ctx, tableID, key, wire.Double, math.Float64bits(delta), conditions)
+	return math.Float64frombits(sum), version, err
+}
+
+func (c *Client) increment(ctx context.Context, tableID uint64, key []byte, as wire.NumberType, delta uint64, conditions []Conditions) (uint64, uint64, error) {
+	if err := checkKey(key); err != nil {
+		return 0, 0, err
+	}
+	request := &wire.Increment{TableID: tableID, Reject: merge(conditions), Delta: delta, Type: as, Key: key}
+	var answer wire.IncrementReply
+	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpIncrement, request, &answer, false)
+	return answer.Value, answer.Version, err
 }
 
 func merge(conditions []Conditions) Conditions {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/operator/pkg/freeport"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -116,6 +116,11 @@ func TestArgumentsAreChecked(t *testing.T) {
 	want(t, err, InvalidArgument)
 	_, err = c.Write(ctx, table, make([]byte, wire.MaxKeyBytes+1), nil)
 	want(t, err, InvalidArgument)
+	for _, name := range []string{"", strings.Repeat("n", 256), "a\nb", "café"} {
+		_, err = c.CreateTable(ctx, name, 1)
+		want(t, err, InvalidArgument)
+		want(t, c.DropTable(ctx, name), InvalidArgument)
+	}
 	_, err = c.Write(ctx, table, []byte("k"), make([]byte, wire.MaxValueBytes+1))
 	want(t, err, InvalidArgument)
 	_, err = c.Write(ctx, table, make([]byte, wire.MaxKeyBytes), make([]byte, wire.MaxValueBytes))
@@ -284,12 +289,11 @@ func TestADeadServerIsNamedAtTheDeadline(t *testing.T) {
 
 func TestAnAbsentCoordinator(t *testing.T) {
 	f := startFake(t, 1)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.One()
 	if err != nil {
 		t.Fatal(err)
 	}
-	absent := free.Addr().String()
-	_ = free.Close()
+	absent := fmt.Sprintf("127.0.0.1:%d", free)
 	_, err = connect(t, absent).Info(soon(t))
 	want(t, err, Unavailable)
 	// The second of the list answers.
@@ -358,5 +362,18 @@ func TestClosedClient(t *testing.T) {
 func TestCodesHaveTheNamesOfTheProtocol(t *testing.T) {
 	if Crashed.String() != "CRASHED" || IOError.String() != "IO_ERROR" || Code(99).String() != "UNKNOWN_99" {
 		t.Errorf("%s %s %s", Crashed, IOError, Code(99))
+	}
+}
+
+func TestLeaderInAMessage(t *testing.T) {
+	for message, address := range map[string]string{
+		"this coordinator stands by; the leader is tcp:host=a,port=1": "a:1",
+		"the leader is tcp:host=10.0.0.1,port=11100, ask there":       "10.0.0.1:11100",
+		"this coordinator does not lead, and knows of no leader":      "",
+		"": "",
+	} {
+		if got := leaderIn(message); got != address {
+			t.Errorf("%q: %q, want %q", message, got, address)
+		}
 	}
 }

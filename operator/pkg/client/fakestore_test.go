@@ -2,8 +2,10 @@ package client
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -151,14 +153,12 @@ func (f *fakeStore) handle(index int, h wire.Header, body []byte, c *fakeConn) {
 		if !f.owns(index, w.TableID, w.Key, h, c) {
 			return
 		}
-		old := f.objects[f.id(w.TableID, w.Key)]
-		if w.Reject.Flags&wire.RejectIfVersionNotEqual != 0 && old.Version != w.Reject.Version {
-			c.fail(h, WrongVersion, "version differs")
+		version, code := f.write(&w)
+		if code != OK {
+			c.fail(h, code, "refused")
 			return
 		}
-		f.version++
-		f.objects[f.id(w.TableID, w.Key)] = wire.ReadReply{Version: f.version, Value: bytes.Clone(w.Value)}
-		c.reply(h, OK, (&wire.VersionReply{Version: f.version}).Encode(nil))
+		c.reply(h, OK, (&wire.VersionReply{Version: version}).Encode(nil))
 	case wire.OpRead, wire.OpDelete:
 		var k wire.Keyed
 		f.decode(k.Decode(body))
@@ -176,6 +176,23 @@ func (f *fakeStore) handle(index int, h wire.Header, body []byte, c *fakeConn) {
 			return
 		}
 		c.reply(h, OK, object.Encode(nil))
+	case wire.OpIncrement:
+		var i wire.Increment
+		f.decode(i.Decode(body))
+		if !f.owns(index, i.TableID, i.Key, h, c) {
+			return
+		}
+		object := f.objects[f.id(i.TableID, i.Key)]
+		bits, ok := add(object.Value, i.Type, i.Delta)
+		if !ok {
+			c.fail(h, InvalidArgument, "the object's value does not have 8 bytes")
+			return
+		}
+		f.version++
+		f.objects[f.id(i.TableID, i.Key)] = wire.ReadReply{Version: f.version, Value: binary.LittleEndian.AppendUint64(nil, bits)}
+		c.reply(h, OK, (&wire.IncrementReply{Version: f.version, Value: bits}).Encode(nil))
+	case wire.OpMultiRead, wire.OpMultiWrite, wire.OpMultiDelete:
+		f.multi(index, h, body, c)
 	case wire.OpEnumerate:
 		f.enumerate(index, h, body, c)
 	default:
@@ -183,7 +200,81 @@ func (f *fakeStore) handle(index int, h wire.Header, body []byte, c *fakeConn) {
 	}
 }
 
+func (f *fakeStore) write(w *wire.Write) (uint64, Code) {
+	old := f.objects[f.id(w.TableID, w.Key)]
+	if w.Reject.Flags&wire.RejectIfVersionNotEqual != 0 && old.Version != w.Reject.Version {
+		return 0, WrongVersion
+	}
+	f.version++
+	f.objects[f.id(w.TableID, w.Key)] = wire.ReadReply{Version: f.version, Value: bytes.Clone(w.Value)}
+	return f.version, OK
+}
+
+func add(value []byte, as wire.NumberType, delta uint64) (uint64, bool) {
+	var bits uint64
+	if value != nil {
+		if len(value) != 8 {
+			return 0, false
+		}
+		bits = binary.LittleEndian.Uint64(value)
+	}
+	if as == wire.Double {
+		return math.Float64bits(math.Float64frombits(bits) + math.Float64frombits(delta)), true
+	}
+	return bits + delta, true
+}
+
+// multi answers at most multiLimit operations at once.
+func (f *fakeStore) multi(index int, h wire.Header, body []byte, c *fakeConn) {
+	var operations []wire.Write
+	if h.Opcode == wire.OpMultiWrite {
+		var m wire.MultiWrite
+		f.decode(m.Decode(body))
+		operations = m.Operations
+	} else {
+		var m wire.MultiKeyed
+		f.decode(m.Decode(body))
+		for _, k := range m.Operations {
+			operations = append(operations, wire.Write{TableID: k.TableID, Key: k.Key, Reject: k.Reject})
+		}
+	}
+	var answer wire.MultiReply
+	for _, o := range operations[:min(len(operations), multiLimit)] {
+		answer.Results = append(answer.Results, f.one(index, h.Opcode, &o))
+	}
+	c.reply(h, OK, answer.Encode(nil))
+}
+
+const multiLimit = 100
+
+func (f *fakeStore) one(index int, op wire.Opcode, o *wire.Write) wire.MultiResult {
+	if !f.has(index, o.TableID, o.Key) {
+		return wire.MultiResult{Status: uint16(UnknownTablet)}
+	}
+	id := f.id(o.TableID, o.Key)
+	object, exists := f.objects[id]
+	switch {
+	case op == wire.OpMultiWrite:
+		version, code := f.write(o)
+		return wire.MultiResult{Status: uint16(code), Version: version}
+	case op == wire.OpMultiDelete:
+		delete(f.objects, id)
+		return wire.MultiResult{Version: object.Version}
+	case !exists:
+		return wire.MultiResult{Status: uint16(NotFound)}
+	}
+	return wire.MultiResult{Version: object.Version, Value: object.Value}
+}
+
 func (f *fakeStore) owns(index int, table uint64, key []byte, h wire.Header, c *fakeConn) bool {
+	if f.has(index, table, key) {
+		return true
+	}
+	c.fail(h, UnknownTablet, "not here")
+	return false
+}
+
+func (f *fakeStore) has(index int, table uint64, key []byte) bool {
 	hash := wire.KeyHash(table, key)
 	for _, t := range f.tables {
 		for _, a := range t.Tablets {
@@ -192,7 +283,6 @@ func (f *fakeStore) owns(index int, table uint64, key []byte, h wire.Header, c *
 			}
 		}
 	}
-	c.fail(h, UnknownTablet, "not here")
 	return false
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/operator/pkg/freeport"
 )
 
 // TestAgainstTheDaemon runs a real cluster of one process and does everything with it.
@@ -132,12 +132,12 @@ func checkAdmin(ctx context.Context, t *testing.T, c *Client) {
 }
 
 func startDaemon(t *testing.T, binary string) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// What `ramcloudd dev` derives for three servers.
+	base, err := freeport.Base(1, 2, 10, 12, 20, 22, 30, 32)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String() // its neighbours are used too and are free as a rule
-	_ = listener.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", base)
 	daemon := exec.Command(binary, "dev", "--servers", "3", "--dir", t.TempDir(), "--listen", address, "--log-memory", "64MiB")
 	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stderr bytes.Buffer

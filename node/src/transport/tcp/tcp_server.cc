@@ -88,6 +88,7 @@ bool TcpConnection::take_request() {
       break;
   }
   server_.context_.counters.requests_in.add();
+  server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
   handler_.on_request({slot_, generation_, header.call_id, header.opcode, side_}, header, body);
   stream_.pop(header);
   return true;
@@ -276,6 +277,7 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
   }
   header.body_length = static_cast<uint32_t>(size);
   context_.counters.replies_out.add();
+  context_.reactor.trace_event("reply sent", handle.call_id, header.opcode);
   if (connection.send(header, body)) return;
   if (connection.stream_.overflowed()) {
     connection.close_for("more output than a slow reader may leave",

@@ -143,6 +143,7 @@ bool TcpSession::take_reply() {
       break;
   }
   context_->counters.replies_in.add();
+  context_->reactor.trace_event("reply received", header.call_id, header.opcode);
   // None: it was cancelled, the answer comes too late.
   if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
   stream_.pop(header);
@@ -162,6 +163,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   header.body_length = static_cast<uint32_t>(size);
   set_mark(call, stream_.queued_bytes() + sizeof header + size);
   context_->counters.requests_out.add();
+  context_->reactor.trace_event("request sent", header.call_id, header.opcode);
   if (!stream_.send(header, body, state_ != State::kOpen)) {
     if (stream_.overflowed()) {
       context_->counters.slow_readers.add();

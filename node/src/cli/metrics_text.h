@@ -1,0 +1,29 @@
+// What `ramcloud top` needs of a server's /metrics.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace ramcloud::cli {
+
+/// Sums since a server started, or, by since(), of an interval.
+struct OperationMetrics {
+  std::map<std::string, uint64_t> count_by_op;
+  /// How many operations took at most so many seconds, by that bound; all kinds together.
+  std::map<double, uint64_t> at_most;
+  double busy_seconds = 0;
+
+  uint64_t operations() const;
+  uint64_t operations(const std::string& op) const;
+  /// Upper bound in seconds of the bucket in which the q-th quantile lies; 0 without operations.
+  double quantile(double q) const;
+  /// What happened after `earlier`; everything when the server was started anew in between.
+  OperationMetrics since(const OperationMetrics& earlier) const;
+};
+
+/// Reads Prometheus' text format; lines that are not of these metrics, or malformed, are left out.
+OperationMetrics read_operation_metrics(std::string_view text);
+
+}  // namespace ramcloud::cli

@@ -1,0 +1,286 @@
+// Multi-operations of the client (paper §3.1). Rounds: what is left is grouped by the server of its
+// tablet; the groups go side by side, a group's messages one after the other, so that operations on
+// one key stay in order. What a server did not do (its log is not ready, the tablet is elsewhere)
+// is left for the next round, until the deadline.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "base/hash.h"
+#include "client/core.h"
+#include "client/outcome.h"
+#include "runtime/when_all.h"
+
+namespace ramcloud {
+namespace {
+
+/// Of one message's body, except that one operation always fits.
+constexpr size_t kBatchBytes = 1 << 20;
+/// Asked of a multi-read's reply; the server gives less if it likes.
+constexpr uint32_t kReplyBytes = 1 << 20;
+
+void append_operation(wire::Opcode opcode, const MultiOperation& operation, std::string& body) {
+  const auto key_length = static_cast<uint16_t>(operation.key.size());
+  if (opcode == wire::Opcode::kMultiWrite) {
+    body.append(
+        bytes_of(wire::WriteRequest{operation.table_id, operation.reject,
+                                    static_cast<uint32_t>(operation.value.size()), key_length, 0}));
+    body.append(operation.key).append(operation.value);
+  } else {
+    static_assert(sizeof(wire::ReadRequest) == sizeof(wire::DeleteRequest));
+    body.append(bytes_of(wire::ReadRequest{operation.table_id, operation.reject, key_length, {}}));
+    body.append(operation.key);
+  }
+}
+
+struct Answer {
+  StatusCode status = StatusCode::kOk;
+  uint64_t version = 0;
+  ByteView value;
+};
+
+/// The answers of a multi-operation's reply. False: they do not decode, or are none or too many.
+bool parse_answers(ByteView body, size_t asked, wire::MultiReply& header,
+                   std::vector<Answer>& answers) {
+  if (body.size() < sizeof header) return false;
+  header = load<wire::MultiReply>(body.data());
+  body.remove_prefix(sizeof header);
+  if (header.count == 0 || header.count > asked) return false;
+  answers.resize(header.count);
+  for (Answer& answer : answers) {
+    if (body.size() < sizeof(wire::MultiResult)) return false;
+    const auto result = load<wire::MultiResult>(body.data());
+    body.remove_prefix(sizeof result);
+    if (result.value_length > body.size()) return false;
+    answer = {static_cast<StatusCode>(result.status), result.version,
+              body.substr(0, result.value_length)};
+    body.remove_prefix(result.value_length);
+  }
+  return body.empty();
+}
+
+}  // namespace
+
+/// One multi-operation under way.
+struct ClientCore::Multi {
+  wire::Opcode opcode = wire::Opcode::kInvalid;
+  Repeat repeat = Repeat::kSafe;
+  std::vector<MultiOperation> operations;
+  std::vector<std::optional<Result<ReadResult>>> results;  // none: not done yet
+  std::vector<uint32_t> left;                              // without result, in their order
+  Time until = kNever;
+  uint32_t retry_after_us = 0;              // what the last round's servers asked for
+  std::map<uint64_t, uint64_t> newer_than;  // by table: the map of this generation did not serve
+  Status last;                              // why something was not done in the last round
+  std::string where;                        // it was not
+
+  void not_done(uint64_t table_id, uint64_t generation, int number, Status status, std::string at) {
+    if (wants_new_map(status.code(), number)) newer_than[table_id] = generation;
+    last = std::move(status);
+    where = std::move(at);
+  }
+};
+
+/// What goes to one server in a round.
+struct ClientCore::MultiGroup {
+  Place place;
+  std::string table_name;   // of the first operation
+  uint64_t generation = 0;  // of the first operation's map
+  std::vector<uint32_t> indices;
+
+  std::string where(uint64_t table_id) const {
+    return fmt::format("table '{}' (id {}), {}", table_name, table_id, describe(place));
+  }
+};
+
+Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
+                                          std::vector<MultiOperation> operations, Timeout timeout) {
+  Multi multi;
+  multi.opcode = opcode;
+  multi.repeat = opcode == wire::Opcode::kMultiRead ? Repeat::kSafe : Repeat::kUnsafe;
+  multi.operations = std::move(operations);
+  multi.results.resize(multi.operations.size());
+  multi.until = deadline(timeout);
+  for (uint32_t i = 0; i < multi.operations.size(); ++i) {
+    Status bad = check_key(multi.operations[i].key);
+    if (bad.ok()) bad = check_value(multi.operations[i].value);
+    if (!bad.ok()) multi.results[i] = fail(std::move(bad));
+  }
+  BackOff back_off;
+  for (int number = 0;; ++number) {
+    multi.left.clear();
+    for (uint32_t i = 0; i < multi.results.size(); ++i) {
+      if (!multi.results[i]) multi.left.push_back(i);
+    }
+    if (multi.left.empty()) break;
+    if (number > 0) {
+      const Duration wait =
+          back_off.next(reactor().random(), std::chrono::microseconds(multi.retry_after_us));
+      if (multi.until - reactor().now() <= wait) {
+        for (const uint32_t i : multi.left) {
+          multi.results[i] = fail(out_of_time(multi.last, multi.where));
+        }
+        break;
+      }
+      co_await reactor().sleep(wait);
+    }
+    multi.retry_after_us = 0;
+    const size_t before = multi.left.size();
+    co_await multi_round(multi, number);
+    const auto after = static_cast<size_t>(std::ranges::count_if(
+        multi.left, [&](uint32_t i) { return !multi.results[i].has_value(); }));
+    if (after < before) back_off.reset();  // it goes on
+  }
+  Reads results;
+  results.reserve(multi.results.size());
+  for (auto& result : multi.results) results.push_back(std::move(*result));
+  co_return results;
+}
+
+/// Groups what is left by server and sends it.
+Task<void> ClientCore::multi_round(Multi& multi, int number) {
+  // First the map of each table, then all places at once: it may change while we wait.
+  std::map<uint64_t, Status> tables;
+  for (const uint32_t i : multi.left) {
+    const uint64_t table_id = multi.operations[i].table_id;
+    if (tables.contains(table_id)) continue;
+    auto located = co_await locate(table_id, 0, multi.newer_than[table_id], multi.until);
+    tables[table_id] = located ? Status() : std::move(located.error());
+  }
+  std::map<uint64_t, MultiGroup> groups;  // by server id
+  for (const uint32_t i : multi.left) {
+    const MultiOperation& operation = multi.operations[i];
+    const TabletMap::Table* table = map_.find(operation.table_id);
+    if (table == nullptr) {
+      Status status = tables[operation.table_id];
+      if (status.ok()) status = Status(StatusCode::kUnavailable, "the table was dropped meanwhile");
+      multi.results[i] = fail(std::move(status));
+      continue;
+    }
+    const Place& place = TabletMap::place_of(*table, key_hash(operation.table_id, operation.key));
+    if (!place.reachable()) {
+      multi.not_done(
+          operation.table_id, table->generation, number, why_unreachable(place),
+          fmt::format("table '{}' (id {}), {}", table->name, operation.table_id, describe(place)));
+      continue;
+    }
+    MultiGroup& group = groups[place.server_id];
+    if (group.indices.empty()) {
+      group.place = place;
+      group.table_name = table->name;
+      group.generation = table->generation;
+    }
+    group.indices.push_back(i);
+  }
+  std::vector<Task<void>> tasks;
+  for (auto& [server_id, group] : groups) tasks.push_back(multi_group(multi, group, number));
+  co_await when_all(std::move(tasks));
+}
+
+/// One server's operations, message by message.
+Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) {
+  std::vector<Answer> answers;
+  for (size_t next = 0; next < group.indices.size();) {
+    size_t end = next;
+    std::string body(sizeof(wire::MultiRequest), '\0');
+    while (end < group.indices.size() && end - next < wire::kMaxMultiCount) {
+      const MultiOperation& operation = multi.operations[group.indices[end]];
+      const size_t size =
+          sizeof(wire::WriteRequest) + operation.key.size() + operation.value.size();
+      if (end > next && body.size() + size > kBatchBytes) break;
+      append_operation(multi.opcode, operation, body);
+      ++end;
+    }
+    const wire::MultiRequest header{static_cast<uint32_t>(end - next), kReplyBytes};
+    body.replace(0, sizeof header, bytes_of(header));
+    const uint64_t table_id = multi.operations[group.indices[next]].table_id;
+    if (reactor().now() >= multi.until) {
+      co_return multi.not_done(table_id, group.generation, number,
+                               Status(StatusCode::kRetry, "no time was left to send it"),
+                               group.where(table_id));
+    }
+    const TabletCall call{.table_id = table_id,
+                          .opcode = multi.opcode,
+                          .repeat = multi.repeat,
+                          .body = std::move(body),
+                          .refused = {}};
+    RpcReply reply = co_await attempt(group.place, call, number, multi.until);
+
+    const std::span batch(group.indices.data() + next, end - next);
+    const auto finish = [&](const Status& status) {
+      for (const uint32_t i : batch) multi.results[i] = fail(status);
+    };
+    wire::MultiReply answered{};
+    if (reply.ok() && !parse_answers(reply.body, batch.size(), answered, answers)) {
+      reply.status = Status(StatusCode::kProtocolError, "the server's reply does not decode");
+      if (multi.repeat == Repeat::kSafe) co_return finish(reply.status);
+    }
+    if (!reply.ok()) {
+      const Outcome outcome = outcome_of(reply.status.code());
+      if (outcome == Outcome::kFinal) co_return finish(reply.status);
+      if (outcome == Outcome::kMaybeDone && multi.repeat == Repeat::kUnsafe) {
+        co_return finish(
+            Status(StatusCode::kIndeterminate,
+                   fmt::format("{}: the reply was lost ({}); it may or may not have happened",
+                               group.where(table_id), reply.status.to_string())));
+      }
+      multi.retry_after_us = std::max(multi.retry_after_us, reply.retry_after_us);
+      co_return multi.not_done(table_id, group.generation, number, std::move(reply.status),
+                               group.where(table_id));
+    }
+    for (size_t k = 0; k < answers.size(); ++k) {
+      const uint32_t i = batch[k];
+      const Answer& answer = answers[k];
+      if (answer.status == StatusCode::kOk) {
+        multi.results[i] = ReadResult{answer.version, std::string(answer.value)};
+      } else if (outcome_of(answer.status) == Outcome::kFinal) {
+        multi.results[i] = fail(answer.status);
+      } else {
+        const uint64_t table = multi.operations[i].table_id;
+        multi.not_done(table, map_.generation_of(table), number, answer.status, group.where(table));
+      }
+    }
+    next += answers.size();
+    if (answered.retry_after_us > 0) {
+      multi.retry_after_us = std::max(multi.retry_after_us, answered.retry_after_us);
+      co_return multi.not_done(table_id, group.generation, number, StatusCode::kRetry,
+                               group.where(table_id));
+    }
+  }
+}
+
+Task<ClientCore::Reads> ClientCore::multi_read(std::vector<MultiOperation> operations,
+                                               Timeout timeout) {
+  return multi(wire::Opcode::kMultiRead, std::move(operations), timeout);
+}
+
+Task<ClientCore::Versions> ClientCore::multi_write(std::vector<MultiOperation> operations,
+                                                   Timeout timeout) {
+  return multi_versions(wire::Opcode::kMultiWrite, std::move(operations), timeout);
+}
+
+Task<ClientCore::Versions> ClientCore::multi_remove(std::vector<MultiOperation> operations,
+                                                    Timeout timeout) {
+  return multi_versions(wire::Opcode::kMultiDelete, std::move(operations), timeout);
+}
+
+Task<ClientCore::Versions> ClientCore::multi_versions(wire::Opcode opcode,
+                                                      std::vector<MultiOperation> operations,
+                                                      Timeout timeout) {
+  Reads results = co_await multi(opcode, std::move(operations), timeout);
+  Versions versions;
+  versions.reserve(results.size());
+  for (auto& result : results) {
+    if (result) {
+      versions.push_back(result->version);
+    } else {
+      versions.push_back(fail(std::move(result.error())));
+    }
+  }
+  co_return versions;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,216 @@
+#include "master/multi_service.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "wire/data_messages.h"
+
+namespace ramcloud::master {
+namespace {
+
+/// As for single operations: a head switch takes one round trip to the backups.
+constexpr uint32_t kRetryAfterUs = 500;
+
+Counter& operations(MetricsRegistry& metrics, const char* name) {
+  return metrics.counter("ramcloud_operations_total", "Data operations served.", {{"op", name}});
+}
+
+void append_result(StatusCode status, uint64_t version, uint32_t value_length,
+                   std::string& results) {
+  results.append(bytes_of(wire::MultiResult{static_cast<uint16_t>(status), 0, value_length,
+                                            status == StatusCode::kOk ? version : 0}));
+}
+
+template <typename T>
+bool take_fixed(ByteView& rest, T& fixed) {
+  if (rest.size() < sizeof(T)) return false;
+  fixed = load<T>(rest.data());
+  rest.remove_prefix(sizeof(T));
+  return true;
+}
+
+bool take_bytes(ByteView& rest, size_t size, ByteView& bytes) {
+  if (rest.size() < size) return false;
+  bytes = rest.substr(0, size);
+  rest.remove_prefix(size);
+  return true;
+}
+
+}  // namespace
+
+MultiService::MultiService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
+                           MetricsRegistry& metrics)
+    : transport_(registry.transport()),
+      reactor_(reactor),
+      replies_(replies),
+      reads_(operations(metrics, "read")),
+      writes_(operations(metrics, "write")),
+      deletes_(operations(metrics, "delete")),
+      errors_(metrics.counter("ramcloud_operation_errors_total",
+                              "Data operations answered with an error, NOT_FOUND included.")) {
+  for (const auto opcode :
+       {wire::Opcode::kMultiRead, wire::Opcode::kMultiWrite, wire::Opcode::kMultiDelete}) {
+    registry.add(opcode, &call_member<&MultiService::handle, MultiService>, this);
+  }
+  reactor_.add_hook(this);
+}
+
+MultiService::~MultiService() {
+  reactor_.remove_hook(this);
+}
+
+bool MultiService::take_operation(wire::Opcode opcode, ByteView& rest, Operation& operation) {
+  static_assert(sizeof(wire::ReadRequest) == sizeof(wire::DeleteRequest));
+  size_t key_length = 0, value_length = 0;
+  if (opcode == wire::Opcode::kMultiWrite) {
+    wire::WriteRequest fixed;
+    if (!take_fixed(rest, fixed)) return false;
+    operation.table_id = fixed.table_id;
+    operation.reject = fixed.reject;
+    key_length = fixed.key_length;
+    value_length = fixed.value_length;
+  } else {
+    wire::ReadRequest fixed;  // a delete has the same fields
+    if (!take_fixed(rest, fixed)) return false;
+    operation.table_id = fixed.table_id;
+    operation.reject = fixed.reject;
+    key_length = fixed.key_length;
+  }
+  return take_bytes(rest, key_length, operation.key) &&
+         take_bytes(rest, value_length, operation.value);
+}
+
+/// Looked at as a whole before anything is done, so that a malformed message changes nothing.
+bool MultiService::well_formed(wire::Opcode opcode, uint32_t count, ByteView rest) {
+  if (count == 0 || count > wire::kMaxMultiCount) return false;
+  Operation operation;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!take_operation(opcode, rest, operation)) return false;
+  }
+  return rest.empty();
+}
+
+void MultiService::handle(const Request& request) {
+  const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
+  ByteView rest = request.body;
+  wire::MultiRequest fixed;
+  if (!take_fixed(rest, fixed) || !well_formed(opcode, fixed.count, rest)) {
+    return reply_error(transport_, request.reply,
+                       Status(StatusCode::kInvalidArgument,
+                              fmt::format("multi-operation: body of {} bytes does not hold the 1 "
+                                          "to {} operations it names",
+                                          request.body.size(), wire::kMaxMultiCount)));
+  }
+  Job job;
+  job.handle = request.reply;
+  job.opcode = opcode;
+  job.left = fixed.count;
+  job.max_bytes = std::min(fixed.max_bytes, kMaxReplyBytes);
+  if (request.header.timeout_ms != 0) {
+    job.deadline = reactor_.now() + std::chrono::milliseconds(request.header.timeout_ms);
+  }
+  if (run_slice(job, rest)) return answer(job);
+  if (waiting_bytes_ + rest.size() > kMaxWaitingBytes) {
+    job.retry_after_us = kRetryAfterUs;
+    return answer(job);
+  }
+  job.body.assign(rest);
+  waiting_bytes_ += job.body.size();
+  jobs_.push_back(std::move(job));
+}
+
+/// A slice of the message whose turn it is.
+bool MultiService::on_turn() {
+  if (jobs_.empty()) return false;
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  ByteView rest = ByteView(job.body).substr(job.offset);
+  // Whoever asked has stopped waiting: the rest would be done for nobody.
+  const bool late = reactor_.now() >= job.deadline;
+  if (late || run_slice(job, rest)) {
+    waiting_bytes_ -= job.body.size();
+    answer(job);
+    return true;
+  }
+  job.offset = job.body.size() - rest.size();
+  jobs_.push_back(std::move(job));
+  return true;
+}
+
+bool MultiService::run_slice(Job& job, ByteView& rest) {
+  if (store_ == nullptr) {
+    job.retry_after_us = kRetryAfterUs;
+    return true;
+  }
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < kSliceOperations && bytes < kSliceBytes; ++i) {
+    Operation operation;
+    ByteView after = rest;
+    take_operation(job.opcode, after, operation);  // fits: the message is well-formed
+    const size_t results = job.results.size();
+    if (run(job, operation) == Step::kStop) return true;
+    bytes += rest.size() - after.size() + job.results.size() - results;
+    rest = after;
+    ++job.done;
+    if (--job.left == 0) return true;
+  }
+  return false;
+}
+
+MultiService::Step MultiService::run(Job& job, const Operation& operation) {
+  return job.opcode == wire::Opcode::kMultiRead ? read(job, operation) : change(job, operation);
+}
+
+MultiService::Step MultiService::read(Job& job, const Operation& operation) {
+  store::ReadResult result;
+  const StatusCode code = store_->read(operation.table_id, operation.key, operation.reject, result);
+  const uint32_t size = code == StatusCode::kOk ? result.value_length : 0;
+  const size_t at = job.results.size() + sizeof(wire::MultiResult);
+  if (job.done > 0 && at + size > job.max_bytes) return Step::kStop;
+  job.depends_on = std::max(job.depends_on, result.depends_on);
+  append_result(code, result.version, size, job.results);
+  (code == StatusCode::kOk ? reads_ : errors_).add();
+  if (size == 0) return Step::kDone;
+  job.results.resize(at + size);
+  result.entry.read(result.value_offset, job.results.data() + at, size);
+  return Step::kDone;
+}
+
+MultiService::Step MultiService::change(Job& job, const Operation& operation) {
+  if (job.done > 0 && job.results.size() + sizeof(wire::MultiResult) > job.max_bytes) {
+    return Step::kStop;
+  }
+  const bool writes = job.opcode == wire::Opcode::kMultiWrite;
+  log::LogPosition depends_on;
+  uint64_t version = 0;
+  const StatusCode code = writes ? store_->write(operation.table_id, operation.key, operation.value,
+                                                 operation.reject, version, depends_on)
+                                 : store_->remove(operation.table_id, operation.key,
+                                                  operation.reject, version, depends_on);
+  if (code == StatusCode::kRetry) {
+    // What comes behind it waits, too: two writes of one key keep their order.
+    job.retry_after_us = kRetryAfterUs;
+    return Step::kStop;
+  }
+  job.depends_on = std::max(job.depends_on, depends_on);
+  append_result(code, version, 0, job.results);
+  (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add();
+  return Step::kDone;
+}
+
+void MultiService::answer(Job& job) {
+  Reply reply;
+  reply.handle = job.handle;
+  reply.depends_on = job.depends_on;
+  if (job.done == 0) {
+    reply.status = StatusCode::kRetry;
+    reply.set_fixed(wire::ErrorBody{kRetryAfterUs, 0});
+  } else {
+    reply.set_fixed(wire::MultiReply{job.done, job.retry_after_us});
+    reply.owned = std::move(job.results);
+  }
+  replies_.send(std::move(reply));
+}
+
+}  // namespace ramcloud::master

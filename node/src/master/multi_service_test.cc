@@ -1,0 +1,315 @@
+// Multi-operations at a master: what is answered, in which slices, and what the reply depends on.
+#include "master/multi_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "log/log_test_support.h"
+#include "runtime/sim/sim_scheduler.h"
+#include "wire/data_messages.h"
+
+namespace ramcloud::master {
+namespace {
+
+constexpr auto kRead = wire::Opcode::kMultiRead;
+constexpr auto kWrite = wire::Opcode::kMultiWrite;
+constexpr auto kDelete = wire::Opcode::kMultiDelete;
+
+/// Keeps the replies by call.
+class Replies final : public Transport {
+ public:
+  struct Reply {
+    StatusCode status;
+    std::string body;
+  };
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  void set_identity(const PeerIdentity&) override {}
+  void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice> slices) override {
+    Reply& reply = by_call[handle.call_id];
+    reply.status = code;
+    for (const Slice& slice : slices) {
+      reply.body.append(static_cast<const char*>(slice.data), slice.size);
+    }
+  }
+  std::map<uint64_t, Reply> by_call;
+};
+
+struct One {
+  StatusCode status;
+  uint64_t version;
+  std::string value;
+};
+
+class MultiServiceTest : public testing::Test {
+ protected:
+  explicit MultiServiceTest(bool durable_at_once = true)
+      : durable_at_once_(durable_at_once), parts_(8, durable_at_once, 1, false) {
+    parts_.log.start();
+    settle();
+    EXPECT_TRUE(store_.take_tablet(1, 0, ~uint64_t{0}).ok());
+    replies_.attach(parts_.log);
+    service_.attach(store_);
+  }
+  static std::string keyed(uint64_t table, ByteView key, wire::RejectRules reject = {}) {
+    const wire::ReadRequest request{table, reject, static_cast<uint16_t>(key.size()), {}};
+    return std::string(bytes_of(request)).append(key);
+  }
+  static std::string written(uint64_t table, ByteView key, ByteView value,
+                             wire::RejectRules reject = {}) {
+    const wire::WriteRequest request{table, reject, static_cast<uint32_t>(value.size()),
+                                     static_cast<uint16_t>(key.size()), 0};
+    return std::string(bytes_of(request)).append(key).append(value);
+  }
+  static std::string message(const std::vector<std::string>& operations,
+                             uint32_t max_bytes = 1 << 20) {
+    std::string body(
+        bytes_of(wire::MultiRequest{static_cast<uint32_t>(operations.size()), max_bytes}));
+    for (const auto& operation : operations) body += operation;
+    return body;
+  }
+  /// Sends; gives the call's id.
+  uint64_t send(wire::Opcode opcode, const std::string& body, uint32_t timeout_ms = 0) {
+    wire::MessageHeader header{};
+    header.kind = wire::Kind::kRequest;
+    header.opcode = static_cast<uint16_t>(opcode);
+    header.timeout_ms = timeout_ms;
+    ReplyHandle handle;
+    handle.call_id = ++last_call_;
+    registry_.on_request(handle, header, body);
+    return last_call_;
+  }
+  void settle() {
+    parts_.replicator.finish_all();
+    replies_.on_turn();
+  }
+  void finish() {
+    while (service_.on_turn()) {
+    }
+    if (durable_at_once_) settle();
+  }
+  static std::vector<One> parse(const Replies::Reply& reply) {
+    EXPECT_EQ(reply.status, StatusCode::kOk);
+    std::vector<One> all;
+    const auto header = load<wire::MultiReply>(reply.body.data());
+    size_t at = sizeof header;
+    for (uint32_t i = 0; i < header.count; ++i) {
+      const auto result = load<wire::MultiResult>(reply.body.data() + at);
+      at += sizeof result;
+      all.push_back({static_cast<StatusCode>(result.status), result.version,
+                     reply.body.substr(at, result.value_length)});
+      at += result.value_length;
+    }
+    EXPECT_EQ(at, reply.body.size());
+    return all;
+  }
+  std::vector<One> call(wire::Opcode opcode, const std::string& body) {
+    const uint64_t id = send(opcode, body);
+    finish();
+    EXPECT_TRUE(transport_.by_call.contains(id));
+    return parse(transport_.by_call[id]);
+  }
+
+  bool durable_at_once_;
+  SimScheduler sim_{1};
+  SimNode& node_ = sim_.add_node("m");
+  log::TestLog parts_;
+  Replies transport_;
+  MetricsRegistry metrics_;
+  ServiceRegistry registry_{transport_};
+  HeldReplies replies_{node_.reactor(), transport_, metrics_};
+  MultiService service_{registry_, node_.reactor(), replies_, metrics_};
+  store::ObjectStore store_{parts_.log, sim_.clock(), {}};
+  uint64_t last_call_ = 0;
+};
+
+TEST_F(MultiServiceTest, EachOperationHasItsOwnOutcome) {
+  const wire::RejectRules if_absent{wire::RejectRules::kIfAbsent, 0, 0};
+  auto all = call(kWrite, message({written(1, "a", "one"), written(2, "b", "other table"),
+                                   written(1, "c", "x", if_absent), written(1, "d", ""),
+                                   written(1, "a", "two")}));
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_EQ(all[0].status, StatusCode::kOk);
+  EXPECT_EQ(all[1].status, StatusCode::kUnknownTablet);
+  EXPECT_EQ(all[2].status, StatusCode::kNotFound);
+  EXPECT_EQ(all[3].status, StatusCode::kOk);
+  EXPECT_GT(all[4].version, all[0].version) << "in their order";
+  const uint64_t version = all[4].version;
+
+  all = call(kRead, message({keyed(1, "a"), keyed(1, "none"), keyed(1, "d")}));
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].value, "two");
+  EXPECT_EQ(all[0].version, version);
+  EXPECT_EQ(all[1].status, StatusCode::kNotFound);
+  EXPECT_EQ(all[2].status, StatusCode::kOk);
+  EXPECT_EQ(all[2].value, "");
+
+  all = call(kDelete, message({keyed(1, "a"), keyed(1, "a"), keyed(1, "d", if_absent)}));
+  EXPECT_EQ(all[0].version, version);
+  EXPECT_EQ(all[1].status, StatusCode::kOk);
+  EXPECT_EQ(all[1].version, 0u) << "there was none any more";
+  EXPECT_EQ(all[2].status, StatusCode::kOk);
+  EXPECT_EQ(store_.object_count(1), 0u);
+}
+
+TEST_F(MultiServiceTest, LargeMessagesAreDoneInSlices) {
+  std::vector<std::string> operations;
+  for (int i = 0; i < 100; ++i) {
+    operations.push_back(written(1, "k" + std::to_string(i), std::string(100, 'v')));
+  }
+  const uint64_t large = send(kWrite, message(operations));
+  EXPECT_EQ(service_.waiting(), 1u);
+  EXPECT_EQ(store_.object_count(1), MultiService::kSliceOperations);
+  // Another large one takes turns with it, and a small one overtakes both.
+  const uint64_t second = send(kWrite, message(operations));
+  const uint64_t small = send(kRead, message({keyed(1, "k0")}));
+  settle();
+  EXPECT_TRUE(transport_.by_call.contains(small));
+  EXPECT_FALSE(transport_.by_call.contains(large));
+  int turns = 0;
+  while (service_.on_turn()) {
+    ++turns;
+    if (turns == 2) EXPECT_EQ(store_.object_count(1), 2 * MultiService::kSliceOperations);
+  }
+  settle();
+  EXPECT_EQ(turns, 2 * 6);
+  EXPECT_EQ(parse(transport_.by_call[large]).size(), 100u);
+  EXPECT_EQ(parse(transport_.by_call[second]).size(), 100u);
+  EXPECT_EQ(store_.object_count(1), 100u);
+}
+
+TEST_F(MultiServiceTest, RepliesAreCapped) {
+  const std::string value(300'000, 'v');
+  for (const char* key : {"a", "b", "c", "d", "e"}) call(kWrite, message({written(1, key, value)}));
+  const auto keys =
+      std::vector{keyed(1, "a"), keyed(1, "b"), keyed(1, "c"), keyed(1, "d"), keyed(1, "e")};
+  EXPECT_EQ(call(kRead, message(keys, ~0u)).size(), 3u) << "the server's own limit";
+  EXPECT_EQ(call(kRead, message(keys, 700'000)).size(), 2u);
+  EXPECT_EQ(call(kRead, message(keys, 0)).size(), 1u) << "one is always answered";
+  call(kWrite, message({written(1, "most", std::string(1'048'576, 'v'))}));
+  EXPECT_EQ(call(kRead, message({keyed(1, "most")}))[0].value.size(), 1'048'576u);
+}
+
+TEST_F(MultiServiceTest, LimitsAreExact) {
+  auto all = call(kWrite, message({written(1, std::string(65'535, 'k'), "v"),
+                                   written(1, "v", std::string(1'048'577, 'v')),
+                                   written(1, "v", std::string(1'048'576, 'v'))}));
+  EXPECT_EQ(all[0].status, StatusCode::kOk);
+  EXPECT_EQ(all[1].status, StatusCode::kInvalidArgument);
+  EXPECT_EQ(all[2].status, StatusCode::kOk);
+}
+
+TEST_F(MultiServiceTest, MalformedMessagesChangeNothing) {
+  const std::string good = message({written(1, "a", "1"), written(1, "b", "2")});
+  std::vector<std::string> wrong{message({}), good + "x"};
+  for (size_t n = 0; n < good.size(); ++n) wrong.push_back(good.substr(0, n));
+  std::string lie = good;
+  lie[0] = 3;  // one operation more than there are
+  wrong.push_back(lie);
+  std::vector<std::string> many(wire::kMaxMultiCount + 1, written(1, "k", ""));
+  wrong.push_back(message(many));
+  for (const std::string& body : wrong) {
+    const uint64_t id = send(kWrite, body);
+    ASSERT_EQ(transport_.by_call[id].status, StatusCode::kInvalidArgument) << body.size();
+  }
+  EXPECT_EQ(store_.object_count(1), 0u);
+  many.pop_back();
+  EXPECT_EQ(call(kWrite, message(many)).size(), wire::kMaxMultiCount);
+}
+
+TEST_F(MultiServiceTest, WhoHasStoppedWaitingIsNotServedOn) {
+  std::vector<std::string> operations;
+  for (int i = 0; i < 100; ++i) operations.push_back(written(1, "k" + std::to_string(i), "v"));
+  node_.reactor().remove_hook(&service_);  // time passes without a turn of it
+  const uint64_t in_time = send(kWrite, message(operations), 10);
+  finish();
+  EXPECT_EQ(parse(transport_.by_call[in_time]).size(), 100u);
+  const uint64_t late = send(kWrite, message(operations), 10);
+  Timer alarm(node_.reactor(), [] {});
+  alarm.start_after(11ms);
+  sim_.run_for(20ms);
+  finish();
+  EXPECT_EQ(parse(transport_.by_call[late]).size(), MultiService::kSliceOperations);
+}
+
+class MultiServiceHeldTest : public MultiServiceTest {
+ protected:
+  MultiServiceHeldTest() : MultiServiceTest(false) {}
+};
+
+TEST_F(MultiServiceHeldTest, RepliesWaitForTheNewestOfWhatTheyDependOn) {
+  const uint64_t write = send(kWrite, message({written(1, "a", "1"), written(1, "b", "2")}));
+  EXPECT_FALSE(transport_.by_call.contains(write));
+  settle();
+  ASSERT_TRUE(transport_.by_call.contains(write));
+
+  // Old objects, a fresh absence: the reply waits for the delete.
+  const uint64_t remove = send(kDelete, message({keyed(1, "a")}));
+  const uint64_t read = send(kRead, message({keyed(1, "b"), keyed(1, "a")}));
+  const wire::RejectRules if_exists{wire::RejectRules::kIfExists, 0, 0};
+  send(kWrite, message({written(1, "c", "3")}));
+  const uint64_t refused = send(kWrite, message({written(1, "c", "4", if_exists)}));
+  EXPECT_FALSE(transport_.by_call.contains(remove));
+  EXPECT_FALSE(transport_.by_call.contains(read));
+  EXPECT_FALSE(transport_.by_call.contains(refused));
+  settle();
+  EXPECT_EQ(parse(transport_.by_call[read])[1].status, StatusCode::kNotFound);
+  EXPECT_EQ(parse(transport_.by_call[refused])[0].status, StatusCode::kExists);
+
+  const uint64_t old = send(kRead, message({keyed(1, "b"), keyed(1, "a")}));
+  EXPECT_TRUE(transport_.by_call.contains(old)) << "depends on nothing new";
+}
+
+TEST_F(MultiServiceHeldTest, AHeadThatIsNotReadyLeavesTheRest) {
+  // Fills the head; the next one is not open, so the log answers RETRY.
+  std::vector<std::string> operations;
+  for (int i = 0; i < 3; ++i) operations.push_back(written(1, "k", std::string(1'000'000, 'v')));
+  size_t done = 0;
+  uint64_t id = 0;
+  for (int i = 0; i < 6 && (id == 0 || !transport_.by_call.contains(id)); ++i) {
+    id = send(kWrite, message(operations));
+    finish();
+    replies_.on_turn();
+  }
+  settle();
+  bool stopped = false;
+  for (const auto& [call, reply] : transport_.by_call) {
+    if (reply.status == StatusCode::kRetry) {
+      stopped = true;
+      EXPECT_GT(load<wire::ErrorBody>(reply.body.data()).retry_after_us, 0u);
+      continue;
+    }
+    const auto header = load<wire::MultiReply>(reply.body.data());
+    done += header.count;
+    EXPECT_EQ(header.count < 3, header.retry_after_us > 0);
+    stopped = stopped || header.count < 3;
+  }
+  EXPECT_TRUE(stopped);
+  EXPECT_GE(done, 7u);
+}
+
+TEST(MultiServiceBeforeAttach, AnswersRetry) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("m");
+  Replies transport;
+  MetricsRegistry metrics;
+  ServiceRegistry registry(transport);
+  HeldReplies replies(node.reactor(), transport, metrics);
+  MultiService service(registry, node.reactor(), replies, metrics);
+  wire::MessageHeader header{};
+  header.opcode = static_cast<uint16_t>(kRead);
+  const wire::ReadRequest request{1, {}, 1, {}};
+  registry.on_request(
+      {}, header,
+      std::string(bytes_of(wire::MultiRequest{1, 0})) + std::string(bytes_of(request)) + "k");
+  EXPECT_EQ(transport.by_call[0].status, StatusCode::kRetry);
+}
+
+}  // namespace
+}  // namespace ramcloud::master

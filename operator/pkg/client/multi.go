@@ -1,0 +1,251 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+// MultiKey names an object of a multi-read or multi-delete.
+type MultiKey struct {
+	TableID    uint64
+	Key        []byte
+	Conditions Conditions
+}
+
+// MultiObject is an object of a multi-write.
+type MultiObject struct {
+	TableID    uint64
+	Key, Value []byte
+	Conditions Conditions
+}
+
+// Result is the outcome of one operation of a multi-operation. Value is that of a read.
+type Result struct {
+	Value   []byte
+	Version uint64
+	Err     error
+}
+
+// MultiRead reads many objects of any tables in few messages. Each result stands at its key's place.
+func (c *Client) MultiRead(ctx context.Context, keys []MultiKey) []Result {
+	return c.multi(ctx, wire.OpMultiRead, keyed(keys))
+}
+
+// MultiWrite writes many objects. Each has its own outcome; nothing is atomic across them. Of several with
+// one key the last takes effect last.
+func (c *Client) MultiWrite(ctx context.Context, objects []MultiObject) []Result {
+	operations := make([]wire.Write, len(objects))
+	for i, o := range objects {
+		operations[i] = wire.Write{TableID: o.TableID, Reject: o.Conditions, Key: o.Key, Value: o.Value}
+	}
+	return c.multi(ctx, wire.OpMultiWrite, operations)
+}
+
+// MultiDelete removes many objects; a result's version is that of what was removed, 0 when there was none.
+func (c *Client) MultiDelete(ctx context.Context, keys []MultiKey) []Result {
+	return c.multi(ctx, wire.OpMultiDelete, keyed(keys))
+}
+
+func keyed(keys []MultiKey) []wire.Write {
+	operations := make([]wire.Write, len(keys))
+	for i, k := range keys {
+		operations[i] = wire.Write{TableID: k.TableID, Reject: k.Conditions, Key: k.Key}
+	}
+	return operations
+}
+
+// What one message holds at most, except that one operation always fits.
+const (
+	batchBytes = 1 << 20
+	replyBytes = 1 << 20
+)
+
+// multiCall is a multi-operation under way. Groups of different servers work on different results.
+type multiCall struct {
+	op         wire.Opcode
+	repeatable bool
+	operations []wire.Write // of reads and deletes without a value
+	results    []Result
+	done       []bool
+}
+
+type place struct {
+	address  string
+	serverID uint64
+}
+
+// multi goes in rounds: what is left is grouped by server, the groups go side by side, a group's messages
+// one after the other. What a server did not do is left for the next round, until the deadline.
+func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Write) []Result {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m := &multiCall{op: op, repeatable: op == wire.OpMultiRead, operations: operations,
+		results: make([]Result, len(operations)), done: make([]bool, len(operations))}
+	for i, o := range operations {
+		err := checkKey(o.Key)
+		if err == nil {
+			err = checkValue(o.Value)
+		}
+		if err != nil {
+			m.finish(i, err)
+		}
+	}
+	stale := map[uint64]bool{} // tables whose map did not serve
+	left := m.left()
+	for wait := firstWait; len(left) > 0; wait = min(2*wait, lastWait) {
+		last := c.multiRound(ctx, m, left, stale)
+		before := len(left)
+		if left = m.left(); len(left) == 0 {
+			break
+		}
+		if len(left) < before {
+			wait = firstWait // it goes on
+		}
+		if err := pause(ctx, wait, last); err != nil {
+			for _, i := range left {
+				m.finish(i, err)
+			}
+		}
+	}
+	return m.results
+}
+
+func (m *multiCall) left() (left []int) {
+	for i, done := range m.done {
+		if !done {
+			left = append(left, i)
+		}
+	}
+	return left
+}
+
+func (m *multiCall) finish(i int, err error) {
+	m.results[i].Err, m.done[i] = err, true
+}
+
+// multiRound sends what is left once and returns why something is left still.
+func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int, stale map[uint64]bool) error {
+	groups := map[place][]int{}
+	tables := map[uint64]bool{}
+	var last error
+	for _, i := range left {
+		o := &m.operations[i]
+		tables[o.TableID] = true
+		refresh := stale[o.TableID]
+		delete(stale, o.TableID) // once a round
+		tablet, address, err := c.tablet(ctx, o.TableID, wire.KeyHash(o.TableID, o.Key), refresh)
+		if err == nil {
+			at := place{address, tablet.ServerID}
+			groups[at] = append(groups[at], i)
+			continue
+		}
+		again, _ := retry(err, true)
+		if code := CodeOf(err); !again || code == DeadlineExceeded || code == Cancelled {
+			m.finish(i, err)
+			continue
+		}
+		last = err
+		defer func() { stale[o.TableID] = true }() // the coordinator may know more next time
+	}
+	var mutex sync.Mutex
+	var running sync.WaitGroup
+	for at, indices := range groups {
+		running.Go(func() {
+			if err := c.multiGroup(ctx, m, at, indices); err != nil {
+				mutex.Lock()
+				defer mutex.Unlock()
+				last = err
+			}
+		})
+	}
+	running.Wait()
+	if code := CodeOf(last); last != nil && code != Retry {
+		for table := range tables {
+			stale[table] = true
+		}
+	}
+	return last
+}
+
+// multiGroup sends one server's operations, message by message, and returns why some were not done.
+func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices []int) (last error) {
+	for len(indices) > 0 {
+		if ctx.Err() != nil {
+			return failure(contextCode(ctx), "no time was left to send it")
+		}
+		count := m.batch(indices)
+		batch := indices[:count]
+		var answer wire.MultiReply
+		err := c.once(ctx, at.address, at.serverID, m.op, m.encode(batch), &answer)
+		if err == nil && (len(answer.Results) == 0 || len(answer.Results) > count) {
+			err = failure(ProtocolError, "%d results for %d operations", len(answer.Results), count)
+		}
+		if err != nil {
+			again, result := retry(err, m.repeatable)
+			if again {
+				return err
+			}
+			for _, i := range batch {
+				m.finish(i, result)
+			}
+			return last
+		}
+		for k, result := range answer.Results {
+			if err := m.take(batch[k], result); err != nil {
+				last = err
+			}
+		}
+		indices = indices[len(answer.Results):]
+		if answer.RetryAfterUS > 0 && len(indices) > 0 {
+			return &Error{Code: Retry, Message: "the server was not ready", retryAfterUS: answer.RetryAfterUS}
+		}
+	}
+	return last
+}
+
+// take keeps one result; what is to be tried again is returned.
+func (m *multiCall) take(i int, result wire.MultiResult) error {
+	if Code(result.Status) == OK {
+		m.results[i] = Result{Value: result.Value, Version: result.Version}
+		m.done[i] = true
+		return nil
+	}
+	err := &Error{Code: Code(result.Status)}
+	if again, _ := retry(err, true); again {
+		return err
+	}
+	m.finish(i, err)
+	return nil
+}
+
+// batch is how many of the operations go into one message.
+func (m *multiCall) batch(indices []int) int {
+	const fixedBytes = 32
+	size := 0
+	for n, i := range indices {
+		o := &m.operations[i]
+		size += fixedBytes + len(o.Key) + len(o.Value)
+		if n > 0 && (size > batchBytes || n == wire.MaxMultiCount) {
+			return n
+		}
+	}
+	return len(indices)
+}
+
+func (m *multiCall) encode(indices []int) []byte {
+	if m.op == wire.OpMultiWrite {
+		body := wire.MultiWrite{MaxBytes: replyBytes}
+		for _, i := range indices {
+			body.Operations = append(body.Operations, m.operations[i])
+		}
+		return body.Encode(nil)
+	}
+	body := wire.MultiKeyed{MaxBytes: replyBytes}
+	for _, i := range indices {
+		o := &m.operations[i]
+		body.Operations = append(body.Operations, wire.Keyed{TableID: o.TableID, Reject: o.Reject, Key: o.Key})
+	}
+	return body.Encode(nil)
+}
