@@ -288,7 +288,9 @@ type status struct {
 	TabletsUnavailable int `json:"tablets_unavailable"`
 	Objects            uint64
 	Replication        struct {
-		AllSegmentsReplicated bool `json:"all_segments_replicated"`
+		AllSegmentsReplicated bool   `json:"all_segments_replicated"`
+		SegmentsDegraded      uint64 `json:"segments_degraded"`
+		MastersWaiting        int    `json:"masters_waiting"`
 	}
 }
 

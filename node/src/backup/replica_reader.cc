@@ -282,6 +282,7 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
     image.segment_id = slot.segment_id;
     image.bytes = data.substr(0, slot.capacity);
     image.known = known_of(slot);
+    image.epoch = slot.epoch;
     image.name = name;
     replay->add(std::move(image));
   }
@@ -340,12 +341,16 @@ uint64_t give_objects(const Rebuild& rebuild,
 
 Status rebuild_images(const std::vector<VolumeImage>& volumes,
                       const std::function<void(const log::ReplayedObject&)>& sink,
-                      RebuildSummary* summary) {
+                      RebuildSummary* summary, const ReplicationFences& fences) {
   Rebuild rebuild;
   Status status;
   for (const auto& volume : volumes) {
     status = add_volume(rebuild, volume);
     if (!status.ok()) break;
+  }
+  for (const auto& [master_id, fence] : fences) {
+    const auto found = rebuild.replays.find(master_id);
+    if (found != rebuild.replays.end()) found->second->set_fence(fence);
   }
   if (status.ok()) status = run_replays(rebuild);
   if (status.ok()) rebuild.summary.objects = give_objects(rebuild, sink);
@@ -354,8 +359,8 @@ Status rebuild_images(const std::vector<VolumeImage>& volumes,
 }
 
 Status rebuild(const std::vector<std::string>& paths,
-               const std::function<void(const log::ReplayedObject&)>& sink,
-               RebuildSummary* summary) {
+               const std::function<void(const log::ReplayedObject&)>& sink, RebuildSummary* summary,
+               const ReplicationFences& fences) {
   std::vector<MappedFile> files;
   std::vector<VolumeImage> volumes;
   for (const auto& path : paths) {
@@ -364,7 +369,7 @@ Status rebuild(const std::vector<std::string>& paths,
     volumes.push_back({frames_path(path), file->bytes()});
     files.push_back(std::move(*file));
   }
-  return rebuild_images(volumes, sink, summary);
+  return rebuild_images(volumes, sink, summary, fences);
 }
 
 }  // namespace ramcloud

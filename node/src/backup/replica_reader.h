@@ -82,6 +82,9 @@ struct RebuildSummary {
   uint64_t objects = 0;
 };
 
+/// By master; of those that the coordinator knows one for.
+using ReplicationFences = std::map<uint64_t, log::ReplicationFence>;
+
 /// A frames file (or its image) by name, for messages.
 struct VolumeImage {
   std::string name;
@@ -91,16 +94,18 @@ struct VolumeImage {
 /// Rebuilds the data set that the replicas in these directories (or frames files) hold: for each
 /// master the newest eligible digest decides which segments belong to its log, and versions which
 /// objects live (paper §4.5). `sink` gets the live objects by table, then key; where two masters'
-/// logs hold the same key, the higher version. Errors, before the sink is called at all:
+/// logs hold the same key, the higher version. Replicas outside their master's fence do not count;
+/// without one, the highest epoch among a segment's open replicas holds. Errors, before the sink is
+/// called at all:
 ///   NOT_FOUND      a file is not there; or logs are incomplete: names masters and segments
 ///   CORRUPT        a segment has no undamaged replica
 ///   WRONG_CLUSTER  the volumes are of several clusters
 /// `summary` (if given) is filled in either case.
 Status rebuild(const std::vector<std::string>& paths,
                const std::function<void(const log::ReplayedObject&)>& sink,
-               RebuildSummary* summary = nullptr);
+               RebuildSummary* summary = nullptr, const ReplicationFences& fences = {});
 Status rebuild_images(const std::vector<VolumeImage>& volumes,
                       const std::function<void(const log::ReplayedObject&)>& sink,
-                      RebuildSummary* summary = nullptr);
+                      RebuildSummary* summary = nullptr, const ReplicationFences& fences = {});
 
 }  // namespace ramcloud

@@ -172,31 +172,32 @@ void ReplicaService::on_write(const Request& request) {
     return refuse(request, {StatusCode::kStaleTerm, fmt::format("write: epoch {} is over, {} holds",
                                                                 write.epoch, replica.epoch)});
   }
+  // Others depend on that the epoch stays raised, so it is synced; that is rare.
+  const bool raised = write.epoch > replica.epoch;
   status = raise_epoch(replica, write.epoch);
   if (status.ok()) status = append(replica, write.offset, segment_bytes);
   if (!status.ok()) return refuse(request, status);
   ++counters_.writes;
   counters_.written_bytes += write.length;
-  if ((write.flags &
-       (wire::ReplicaWriteRequest::kClose | wire::ReplicaWriteRequest::kWriteComplete)) == 0) {
-    return answer(request.reply, replica.held);
-  }
-  if (write.offset + write.length != replica.held) {
-    return refuse(request, bad(fmt::format("write: closes at {}, but {} bytes are held",
+  const bool close = (write.flags & wire::ReplicaWriteRequest::kClose) != 0;
+  const bool complete = (write.flags & wire::ReplicaWriteRequest::kWriteComplete) != 0;
+  if ((close || complete) && write.offset + write.length != replica.held) {
+    return refuse(request, bad(fmt::format("write: ends at {}, but {} bytes are held",
                                            write.offset + write.length, replica.held)));
   }
-  if (!replica.closed) {
+  if (close && replica.incomplete && !complete) {
+    return refuse(request, bad("write: a re-creation is closed by the flag kWriteComplete"));
+  }
+  if (close && !replica.closed) {
     replica.closed = true;
     ++counters_.closes;
   }
-  if (replica.incomplete) {
-    if ((write.flags & wire::ReplicaWriteRequest::kWriteComplete) == 0) {
-      return refuse(request, bad("write: a re-creation is closed by the flag kWriteComplete"));
-    }
-    return complete(replica, request);
+  if (complete && replica.incomplete) return make_visible(replica, request);
+  if (close) {
+    if (!replica.length_written) just_closed_.push_back(replica.key);
+    mark_dirty();
   }
-  if (!replica.length_written) just_closed_.push_back(replica.key);
-  mark_dirty();
+  if (raised) return answer_when_synced(request, replica.key);
   answer(request.reply, replica.held);
 }
 
@@ -298,7 +299,7 @@ void ReplicaService::answer_when_synced(const Request& request, const Key& key) 
 
 /// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
 /// says so, on the device before the master hears of it.
-void ReplicaService::complete(Replica& replica, const Request& request) {
+void ReplicaService::make_visible(Replica& replica, const Request& request) {
   ++counters_.syncs;
   frames_.sync([this, alive = alive_, handle = request.reply, key = replica.key](Status status) {
     if (!*alive) return;
@@ -311,7 +312,7 @@ void ReplicaService::complete(Replica& replica, const Request& request) {
       return reply_error(transport_, handle, status);
     }
     found->second.incomplete = false;
-    found->second.length_written = true;
+    found->second.length_written = found->second.closed;
     if (Status written = describe(found->second); !written.ok()) {
       return reply_error(transport_, handle, written);
     }

@@ -84,7 +84,7 @@ class ReplicaService {
   Status describe(const Replica& replica);
   void drop(Replicas::iterator it);
   void answer_when_synced(const Request& request, const Key& key);
-  void complete(Replica& replica, const Request& request);
+  void make_visible(Replica& replica, const Request& request);
   void answer(const ReplyHandle& handle, uint32_t held);
   void refuse(const Request& request, const Status& status, uint32_t retry_after_us = 0);
   void device_failed(const Status& status);

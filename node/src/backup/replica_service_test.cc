@@ -63,11 +63,12 @@ class ReplicaServiceTest : public ::testing::Test {
     return replies_.status;
   }
   StatusCode open(uint64_t segment, const std::string& bytes, uint32_t epoch = 1,
-                  uint64_t master = kMaster, uint64_t list_version = 1, uint32_t capacity = 4096) {
+                  uint64_t master = kMaster, uint64_t list_version = 1, uint32_t capacity = 4096,
+                  uint32_t flags = 0) {
     const wire::ReplicaOpenRequest request{.master_id = master,
                                            .segment_id = segment,
                                            .epoch = epoch,
-                                           .flags = 0,
+                                           .flags = flags,
                                            .capacity = capacity,
                                            .length = static_cast<uint32_t>(bytes.size()),
                                            .list_version = list_version};
@@ -142,6 +143,46 @@ TEST_F(ReplicaServiceTest, LowerEpochsAreOver) {
   EXPECT_EQ(open(1, "head", 2), StatusCode::kStaleTerm);
   EXPECT_EQ(write(1, 4, "x", 4), StatusCode::kOk);
   EXPECT_EQ(write(1, 5, "x", 3), StatusCode::kStaleTerm);
+}
+
+TEST_F(ReplicaServiceTest, ARecreationIsNoReplicaBeforeItIsComplete) {
+  using Write = wire::ReplicaWriteRequest;
+  const auto dumped = [&] {
+    std::string image = node_.disk().contents("/d/frames");
+    image.resize(frame_metadata_offset(1));
+    std::string text;
+    EXPECT_TRUE(dump_image(image, [&](const ReplicaDump& replica) {
+                  text += std::string(frame_state_name(replica.state)) +
+                          (replica.complete() ? " complete " : " incomplete ");
+                }).has_value());
+    return text;
+  };
+  ASSERT_EQ(open(1, "0123", 1, kMaster, 1, 4096, wire::ReplicaOpenRequest::kRecreation),
+            StatusCode::kOk);
+  EXPECT_EQ(dumped(), "open incomplete ");
+  ASSERT_EQ(write(1, 4, "4567"), StatusCode::kOk);
+  EXPECT_EQ(dumped(), "open incomplete ");
+  EXPECT_EQ(write(1, 8, "89", 1, kMaster, Write::kClose), StatusCode::kInvalidArgument);
+  // Complete, but the segment is still written to.
+  ASSERT_EQ(write(1, 8, "89", 1, kMaster, Write::kWriteComplete), StatusCode::kOk);
+  EXPECT_EQ(dumped(), "open complete ");
+  ASSERT_EQ(write(1, 8, "89", 1, kMaster, Write::kWriteComplete), StatusCode::kOk)
+      << "the answer may have been lost";
+  ASSERT_EQ(write(1, 10, "ab", 1, kMaster, Write::kClose), StatusCode::kOk);
+  EXPECT_TRUE(scheduler_.run_until([&] { return dumped() == "closed complete "; }, 10s));
+}
+
+TEST_F(ReplicaServiceTest, AnAcknowledgedEpochSurvivesAPowerCut) {
+  ASSERT_EQ(open(1, "0123", 1), StatusCode::kOk);
+  ASSERT_EQ(write(1, 4, "", 5), StatusCode::kOk);
+  EXPECT_EQ(replies_.held(), 4u);
+  node_.disk().power_loss();
+  std::string image = node_.disk().contents("/d/frames");
+  image.resize(frame_metadata_offset(1));
+  uint32_t epoch = 0;
+  ASSERT_TRUE(
+      dump_image(image, [&](const ReplicaDump& replica) { epoch = replica.epoch; }).has_value());
+  EXPECT_EQ(epoch, 5u);
 }
 
 TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {

@@ -1,163 +1,15 @@
-// A master's log with its replica manager, and several backups, on the simulated network and disks.
-#include <gtest/gtest.h>
-
-#include <map>
-
-#include "backup/replica_reader.h"
-#include "backup/replica_service.h"
-#include "log/arena.h"
-#include "log/log.h"
-#include "replication/replica_manager.h"
-#include "runtime/sim/sim_scheduler.h"
-#include "transport/sim/sim_transport.h"
+// Replication over the simulated network: what is durable, and what a rebuild finds.
+#include "backup/testing/replication_rig.h"
 
 namespace ramcloud {
 namespace {
 
-constexpr wire::Uuid kCluster{1, 2, 3, 4};
-constexpr uint64_t kMaster = 100;
+using testing::kCluster;
+using testing::kMaster;
 
-struct BackupRole {
-  std::unique_ptr<SimTransport> transport;
-  std::unique_ptr<FrameStore> frames;
-  ServerList servers;
-  std::unique_ptr<ServiceRegistry> registry;
-  std::unique_ptr<ReplicaService> service;
-};
-
-class ReplicationSim : public ::testing::Test {
+class ReplicationSim : public ::testing::Test, protected testing::ReplicationRig {
  protected:
-  void start(uint32_t backups, uint32_t replicas, uint64_t backup_bytes = 64 << 20) {
-    for (uint32_t i = 0; i < backups; ++i) {
-      SimNode& node = scheduler_.add_node("b" + std::to_string(i + 1));
-      nodes_.push_back(&node);
-      wire::ServerListEntry entry;
-      entry.server_id = i + 1;
-      entry.locator = "sim:host=" + node.name() + ",port=1";
-      list_.servers.push_back(entry);
-    }
-    wire::ServerListEntry self;
-    self.server_id = kMaster;
-    self.locator = "sim:host=m,port=1";
-    list_.servers.push_back(self);
-    list_.term = list_.version = 1;
-    for (uint32_t i = 0; i < backups; ++i) start_backup(i, backup_bytes);
-
-    master_ = &scheduler_.add_node("m");
-    transport_ = network_.make_transport(*master_);
-    transport_->set_identity({kCluster, kMaster});
-    rpc_ = std::make_unique<RpcClient>(master_->reactor(), *transport_);
-    rpc_->set_cluster_uuid(kCluster);
-    ASSERT_TRUE(servers_.apply(list_).ok());
-    ReplicaManager::Options options;
-    options.master_id = kMaster;
-    options.replicas = replicas;
-    options.on_condemned = [this](const Status&) { condemned_ = true; };
-    manager_ = std::make_unique<ReplicaManager>(*rpc_, servers_, options);
-    arena_ = std::make_unique<log::Arena>(
-        48 << 20, log::Arena::Options{.try_huge_pages = false, .prefault = false});
-    log::LogOptions log_options;
-    log_options.cluster_uuid = kCluster;
-    log_options.master_id = kMaster;
-    log_options.safe_version = [this] { return version_ + 1; };
-    log_ = std::make_unique<log::Log>(*arena_, *manager_, log_options);
-    manager_->attach(*log_);
-    log_->start();
-  }
-
-  void start_backup(uint32_t i, uint64_t bytes) {
-    auto role = std::make_unique<BackupRole>();
-    SimNode& node = *nodes_[i];
-    node.disk().attach(node.reactor());
-    auto frames = FrameStore::open(node.disk(), "/data", bytes);
-    ASSERT_TRUE(frames.has_value()) << frames.error().to_string();
-    role->frames = std::move(*frames);
-    ASSERT_TRUE(role->frames->adopt(kCluster, i + 1, 1, 1).ok());
-    ASSERT_TRUE(role->servers.apply(list_).ok());
-    role->transport = network_.make_transport(node);
-    role->transport->set_identity({kCluster, i + 1});
-    role->registry = std::make_unique<ServiceRegistry>(*role->transport);
-    role->service = std::make_unique<ReplicaService>(node.reactor(), *role->registry, *role->frames,
-                                                     role->servers, ReplicaService::Options{});
-    ASSERT_TRUE(
-        role->transport->listen({node.name(), 1}, Side::kInside, *role->registry).has_value());
-    if (backups_.size() <= i) backups_.resize(i + 1);
-    backups_[i] = std::move(role);
-  }
-
-  /// Kills a backup and lets the list say so.
-  void crash_backup(uint32_t i) {
-    scheduler_.kill(*nodes_[i]);
-    backups_[i].reset();
-    list_.servers[i].state = wire::ServerState::kCrashed;
-    ++list_.version;
-    for (auto& role : backups_) {
-      if (role) ASSERT_TRUE(role->servers.apply(list_).ok());
-    }
-    ASSERT_TRUE(servers_.apply(list_).ok());
-  }
-
-  StatusCode put(const std::string& key, const std::string& value) {
-    log::ObjectBody body{};
-    body.table_id = 1;
-    body.version = ++version_;
-    body.key_length = static_cast<uint16_t>(key.size());
-    log::EntrySource source;
-    source.type = log::EntryType::kObject;
-    source.piece_count = 3;
-    source.pieces[0] = Slice(bytes_of(body));
-    source.pieces[1] = Slice(ByteView(key));
-    source.pieces[2] = Slice(ByteView(value));
-    log::Appended appended;
-    const char* refs[1];
-    const StatusCode code = log_->append({&source, 1}, false, appended, refs);
-    if (code == StatusCode::kOk) model_[key] = value;
-    return code;
-  }
-
-  /// Waits until the log takes the object.
-  void must_put(const std::string& key, const std::string& value) {
-    ASSERT_TRUE(scheduler_.run_until([&] { return put(key, value) == StatusCode::kOk; }, 60s));
-  }
-  bool all_durable(Duration limit = 60s) {
-    return scheduler_.run_until([&] { return log_->durable() >= log_->head(); }, limit);
-  }
-
-  std::string image_of(uint32_t i) {
-    scheduler_.kill(*nodes_[i]);
-    backups_[i].reset();
-    nodes_[i]->disk().crash();
-    auto file = nodes_[i]->disk().open("/data/frames", 0);
-    EXPECT_TRUE(file.has_value());
-    std::string image((*file)->size(), '\0');
-    EXPECT_TRUE((*file)->read(0, image.data(), image.size()).ok());
-    return image;
-  }
-
-  SimScheduler scheduler_{42};
-  SimNetwork network_{scheduler_};
-  wire::ServerList list_;
-  std::vector<SimNode*> nodes_;
-  std::vector<std::unique_ptr<BackupRole>> backups_;
-  SimNode* master_ = nullptr;
-  std::unique_ptr<SimTransport> transport_;
-  std::unique_ptr<RpcClient> rpc_;
-  ServerList servers_;
-  std::unique_ptr<log::Arena> arena_;
-  std::unique_ptr<ReplicaManager> manager_;
-  std::unique_ptr<log::Log> log_;
-  uint64_t version_ = 0;
-  bool condemned_ = false;
-  std::map<std::string, std::string> model_;
-
-  void TearDown() override {
-    if (manager_) manager_->detach();
-    log_.reset();
-    manager_.reset();
-    rpc_.reset();
-    transport_.reset();
-    backups_.clear();
-  }
+  ReplicationSim() : ReplicationRig(42) {}
 };
 
 TEST_F(ReplicationSim, DurableOnlyWithAllReplicas) {
@@ -207,6 +59,110 @@ TEST_F(ReplicationSim, LostBackupsReplicasAreRecreated) {
   EXPECT_TRUE(all_durable());
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 60s));
   EXPECT_GT(manager_->stats().replicas_recreated, 0u);
+}
+
+TEST_F(ReplicationSim, TheHeadIsClosedAndOpenedElsewhereWhenItLosesAReplica) {
+  start(4, 2);
+  must_put("before", "loss");
+  ASSERT_TRUE(all_durable());
+  ASSERT_EQ(log_->head().segment_id(), 1u);
+  crash_backup(static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1));
+  ASSERT_TRUE(scheduler_.run_until([&] { return log_->head().segment_id() == 2; }, 10s));
+  EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
+  EXPECT_EQ(fence_.epoch, 1u);
+  EXPECT_EQ(fence_.lowest_open_segment, 1u);
+  // A replica of a closed segment is copied; no epoch is over for that.
+  crash_backup(static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1));
+  EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
+}
+
+/// Without memory for another segment the head gets its replica back as it is.
+TEST_F(ReplicationSim, AHeadThatCannotBeReplacedGetsItsReplicaBack) {
+  start(4, 2);
+  const std::string value(400'000, 'v');
+  int serial = 0;
+  StatusCode code = StatusCode::kOk;
+  while (code != StatusCode::kOutOfMemory) {
+    ASSERT_TRUE(scheduler_.run_until(
+        [&] {
+          code = put("k" + std::to_string(serial), value);
+          return code != StatusCode::kRetry;
+        },
+        10s));
+    ++serial;
+  }
+  ASSERT_TRUE(all_durable());
+  const uint64_t head = log_->head().segment_id();
+  crash_backup(static_cast<uint32_t>(manager_->replica_servers(head)[0] - 1));
+  EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 60s));
+  EXPECT_EQ(log_->head().segment_id(), head);
+  EXPECT_EQ(manager_->replica_servers(head).size(), 2u);
+  EXPECT_GT(fence_.epoch, 0u);
+}
+
+TEST_F(ReplicationSim, NothingIsAcknowledgedBeforeTheCoordinatorKnowsOfTheLoss) {
+  coordinator_delay_ = 3s;
+  start(4, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  crash_backup(static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1));
+  must_put("b", "2");
+  EXPECT_FALSE(all_durable(1s));
+  EXPECT_TRUE(manager_->stats().writes_wait);
+  EXPECT_TRUE(all_durable(10s));
+  EXPECT_EQ(fence_.epoch, 1u);
+  EXPECT_TRUE(scheduler_.run_until([&] { return !manager_->stats().writes_wait; }, 10s));
+}
+
+/// R = 2 with one other server left: writes go on, and are brought back to two when there is one.
+TEST_F(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
+  start(2, 2);
+  const std::string value(100'000, 'v');
+  for (int i = 0; i < 120; ++i) must_put("k" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  crash_backup(0);
+  must_put("after", "loss");
+  EXPECT_FALSE(all_durable(500ms)) << "it may return within the second";
+  EXPECT_TRUE(all_durable(10s));
+  for (int i = 0; i < 100; ++i) must_put("l" + std::to_string(i), value);
+  EXPECT_TRUE(all_durable(10s));
+  auto stats = manager_->stats();
+  EXPECT_EQ(stats.under_replicated, stats.segments);
+  EXPECT_EQ(stats.degraded, stats.segments);
+  EXPECT_FALSE(stats.writes_wait);
+  EXPECT_EQ(stats.waiting.code(), StatusCode::kUnavailable);
+  EXPECT_NE(stats.waiting.message().find("2 replicas need 3 live failure domains"),
+            std::string::npos)
+      << stats.waiting.message();
+  add_backup(96 << 20);
+  EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 60s));
+  EXPECT_EQ(manager_->stats().degraded, 0u);
+  // The last that had everything may go now.
+  crash_backup(1);
+  std::map<std::string, std::string> found;
+  const std::string image = image_of(2);
+  const Status status = rebuild_images({{"b3", image}}, [&](const log::ReplayedObject& object) {
+    found[std::string(object.key)] = std::string(object.value);
+  });
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_TRUE(found == model_) << found.size() << " of " << model_.size();
+}
+
+TEST_F(ReplicationSim, BelowTheMinimumWritesWait) {
+  start(3, 3);  // at least two
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  crash_backup(0);
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable(10s));
+  crash_backup(1);
+  must_put("c", "3");
+  EXPECT_FALSE(all_durable(60s));
+  EXPECT_TRUE(manager_->stats().writes_wait);
+  add_backup(96 << 20);
+  EXPECT_TRUE(all_durable(10s));
+  EXPECT_TRUE(scheduler_.run_until([&] { return !manager_->stats().writes_wait; }, 10s));
+  EXPECT_GT(manager_->stats().degraded, 0u);
 }
 
 TEST_F(ReplicationSim, LossyNetworkStillReplicates) {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -48,6 +49,7 @@ ordered_json to_json(const ReplicaDump& replica) {
           {"end", scan_end_name(replica.scan.end)},
           {"valid_bytes", replica.scan.valid_bytes},
           {"groups", replica.scan.groups},
+          {"group_epoch", replica.scan.replication_epoch},
           {"entries", std::move(entries)},
           {"digest", replica.scan.digest},
           {"problems", std::move(problems)}};
@@ -59,8 +61,9 @@ std::string to_text(const ReplicaDump& replica) {
       replica.frame, replica.file_offset, replica.identity.master_id, replica.identity.segment_id,
       frame_state_name(replica.state),
       (replica.flags & FrameSlot::kPrimary) != 0 ? ", primary" : "",
-      replica.complete() ? "" : ", incomplete", replica.scan.valid_bytes, replica.scan.groups,
-      scan_end_name(replica.scan.end));
+      (replica.complete() ? "" : ", incomplete") +
+          (replica.epoch == 0 ? std::string() : fmt::format(", epoch {}", replica.epoch)),
+      replica.scan.valid_bytes, replica.scan.groups, scan_end_name(replica.scan.end));
   for (const auto& [type, count] : replica.entries) {
     text += fmt::format(", {} {}", count, entry_type_name(type));
   }
@@ -107,7 +110,24 @@ int dump(Session& session, const std::string& path) {
 struct RebuildArguments {
   std::vector<std::string> paths;
   uint64_t table = 0;
+  std::vector<std::string> fences;
 };
+
+/// "MASTER:SEGMENT:EPOCH"; empty if it is not.
+std::optional<std::pair<uint64_t, log::ReplicationFence>> parse_fence(const std::string& text) {
+  uint64_t numbers[3] = {};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (int i = 0; i < 3; ++i) {
+    if (i > 0 && (at == end || *at++ != ':')) return std::nullopt;
+    const auto [next, error] = std::from_chars(at, end, numbers[i]);
+    if (error != std::errc()) return std::nullopt;
+    at = next;
+  }
+  if (at != end || numbers[2] > UINT32_MAX) return std::nullopt;
+  return std::pair(numbers[0],
+                   log::ReplicationFence{numbers[1], static_cast<uint32_t>(numbers[2])});
+}
 
 struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -180,12 +200,14 @@ class RebuiltPrinter {
 int rebuild_data(Session& session, const RebuildArguments& arguments) {
   RebuiltPrinter printer(session.out);
   RebuildSummary summary;
+  ReplicationFences fences;
+  for (const std::string& text : arguments.fences) fences.insert(*parse_fence(text));
   Status status = rebuild(
       arguments.paths,
       [&](const log::ReplayedObject& object) {
         if (arguments.table == 0 || object.table_id == arguments.table) printer.add(object);
       },
-      &summary);
+      &summary, fences);
   if (status.ok()) status = printer.finish();
   for (const RebuiltMaster& master : summary.masters) {
     session.err << fmt::format(
@@ -219,6 +241,18 @@ void add_replica_commands(CLI::App& app, Session& session) {
   command->add_option("DIR", arguments->paths, "The servers' folders")->required();
   command->add_option("--table", arguments->table, "Only the objects of the table with this id")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--fence", arguments->fences,
+          "MASTER:SEGMENT:EPOCH, as the coordinator holds it (`ramcloud servers -o json`): "
+          "open replicas of this master below them do not count; may be repeated")
+      ->check([](const std::string& text) {
+        return parse_fence(text) ? std::string()
+                                 : fmt::format(
+                                       "value '{}': accepted is MASTER:SEGMENT:EPOCH, three "
+                                       "whole numbers",
+                                       text);
+      });
   command->footer(
       "The lines are those of `ramcloud export`, ordered by table and key, with a field \"table\" "
       "(its\n"

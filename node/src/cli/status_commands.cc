@@ -43,9 +43,17 @@ std::string replication_text(const ReplicationSummary& replication) {
     return fmt::format("every segment has its {} replicas ({} of {})", replication.replicas_wanted,
                        replication.segments_fully_replicated, replication.segments);
   }
-  return fmt::format("{} of {} segments have their {} replicas, {} bytes wait",
-                     replication.segments_fully_replicated, replication.segments,
-                     replication.replicas_wanted, with_thousands(replication.unreplicated_bytes));
+  std::string text =
+      fmt::format("{} of {} segments have their {} replicas, {} bytes wait",
+                  replication.segments_fully_replicated, replication.segments,
+                  replication.replicas_wanted, with_thousands(replication.unreplicated_bytes));
+  if (replication.segments_degraded > 0) {
+    text += fmt::format("; {} go on with fewer", replication.segments_degraded);
+  }
+  if (replication.masters_waiting > 0) {
+    text += fmt::format("; writes wait on {} masters", replication.masters_waiting);
+  }
+  return text;
 }
 
 ordered_json to_json(const ClusterStatus& status) {
@@ -70,6 +78,8 @@ ordered_json to_json(const ClusterStatus& status) {
         {"segments_fully_replicated", replication.segments_fully_replicated},
         {"segments_under_replicated", replication.segments_under_replicated},
         {"unreplicated_bytes", replication.unreplicated_bytes},
+        {"segments_degraded", replication.segments_degraded},
+        {"masters_waiting", replication.masters_waiting},
         {"all_segments_replicated", fully_replicated(replication)}}},
       {"objects", status.objects},
       {"log_bytes_used", status.log_bytes_used},
@@ -135,6 +145,11 @@ ordered_json to_json(const ServerView& server) {
       {"reads", stats.reads},
       {"writes", stats.writes},
       {"deletes", stats.deletes},
+      {"segments_degraded", stats.segments_degraded},
+      {"writes_wait", stats.writes_wait != 0},
+      {"replication_epoch", stats.replication_epoch},
+      {"fence_segment", server.fence_segment},
+      {"fence_epoch", server.fence_epoch},
   };
 }
 

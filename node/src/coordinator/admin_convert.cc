@@ -30,6 +30,8 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   sum.set_segments_fully_replicated(status.replication.segments_fully_replicated);
   sum.set_segments_under_replicated(status.replication.segments_under_replicated);
   sum.set_unreplicated_bytes(status.replication.unreplicated_bytes);
+  sum.set_segments_degraded(status.replication.segments_degraded);
+  sum.set_masters_waiting(status.replication.masters_waiting);
   out.set_objects(status.objects);
   out.set_log_bytes_used(status.log_bytes_used);
   out.set_log_bytes_total(status.log_bytes_total);
@@ -51,10 +53,13 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
   status.tablets = in.tablets();
   status.tablets_unavailable = in.tablets_unavailable();
   status.masters_with_tablets = in.masters_with_tablets();
-  status.replication = {in.replication().replicas_wanted(), in.replication().segments(),
+  status.replication = {in.replication().replicas_wanted(),
+                        in.replication().segments(),
                         in.replication().segments_fully_replicated(),
                         in.replication().segments_under_replicated(),
-                        in.replication().unreplicated_bytes()};
+                        in.replication().unreplicated_bytes(),
+                        in.replication().segments_degraded(),
+                        in.replication().masters_waiting()};
   status.objects = in.objects();
   status.log_bytes_used = in.log_bytes_used();
   status.log_bytes_total = in.log_bytes_total();
@@ -75,6 +80,8 @@ pb::Server to_proto(const ServerView& server) {
   out.set_enlisted_at_ms(server.enlisted_at_ms);
   out.set_version(server.version);
   out.set_state_reason(server.state_reason);
+  out.set_fence_segment(server.fence_segment);
+  out.set_fence_epoch(server.fence_epoch);
   auto& stats = *out.mutable_stats();
   stats.set_log_bytes_total(server.stats.log_bytes_total);
   stats.set_log_bytes_used(server.stats.log_bytes_used);
@@ -91,6 +98,9 @@ pb::Server to_proto(const ServerView& server) {
   stats.set_reads(server.stats.reads);
   stats.set_writes(server.stats.writes);
   stats.set_deletes(server.stats.deletes);
+  stats.set_segments_degraded(server.stats.segments_degraded);
+  stats.set_writes_wait(server.stats.writes_wait != 0);
+  stats.set_replication_epoch(static_cast<uint32_t>(server.stats.replication_epoch));
   return out;
 }
 
@@ -100,6 +110,8 @@ ServerView from_proto(const pb::Server& in) {
   server.name = in.name();
   server.state = static_cast<wire::ServerState>(in.state());
   server.state_reason = in.state_reason();
+  server.fence_segment = in.fence_segment();
+  server.fence_epoch = in.fence_epoch();
   server.locator = in.locator();
   server.locator_outside = in.locator_outside();
   server.http_address = in.http_address();
@@ -122,6 +134,9 @@ ServerView from_proto(const pb::Server& in) {
   server.stats.reads = stats.reads();
   server.stats.writes = stats.writes();
   server.stats.deletes = stats.deletes();
+  server.stats.segments_degraded = stats.segments_degraded();
+  server.stats.writes_wait = stats.writes_wait() ? 1 : 0;
+  server.stats.replication_epoch = stats.replication_epoch();
   return server;
 }
 

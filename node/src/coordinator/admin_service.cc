@@ -150,7 +150,7 @@ class Front : public ChangeListener {
   pb::ListServersResponse servers() const {
     pb::ListServersResponse response;
     for (const auto& [id, server] : coordinator_.state().servers) {
-      *response.add_servers() = to_proto(server_view(server));
+      *response.add_servers() = to_proto(server_view(coordinator_.state(), server));
     }
     return response;
   }
@@ -215,7 +215,9 @@ class Front : public ChangeListener {
     };
     const ClusterState& state = coordinator_.state();
     for (const auto& [id, server] : state.servers) {
-      add([&](pb::WatchEvent& e) { *e.mutable_server() = to_proto(server_view(server)); });
+      add([&](pb::WatchEvent& e) {
+        *e.mutable_server() = to_proto(server_view(coordinator_.state(), server));
+      });
     }
     for (const auto& table : state.all_tables(Side::kInside).tables) {
       add([&](pb::WatchEvent& e) { *e.mutable_table() = to_proto(table); });
@@ -236,7 +238,8 @@ class Front : public ChangeListener {
   }
   void on_server_changed(uint64_t revision, uint64_t id) override {
     broadcast(revision, [&](pb::WatchEvent& e) {
-      *e.mutable_server() = to_proto(server_view(coordinator_.state().servers.at(id)));
+      *e.mutable_server() =
+          to_proto(server_view(coordinator_.state(), coordinator_.state().servers.at(id)));
     });
   }
   void on_table_changed(uint64_t revision, uint64_t id) override {

@@ -31,6 +31,7 @@ struct ClusterState {
   IdsRecord ids;
   std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
   std::map<uint64_t, TableRecord> tables;
+  std::map<uint64_t, ReplicationEpochRecord> replication_epochs;  // by master
 
   /// Null if there is none of this id that is UP.
   ServerEntry* up_server(uint64_t id);

@@ -32,6 +32,8 @@ void add_stats(const wire::ServerStats& stats, ClusterStatus& status) {
   sum.segments_fully_replicated += stats.segments_fully_replicated;
   sum.segments_under_replicated += stats.segments_under_replicated;
   sum.unreplicated_bytes += stats.unreplicated_bytes;
+  sum.segments_degraded += stats.segments_degraded;
+  sum.masters_waiting += stats.writes_wait != 0 ? 1 : 0;
   status.objects += stats.objects;
   status.log_bytes_used += stats.log_bytes_used;
   status.log_bytes_total += stats.log_bytes_total;
@@ -62,6 +64,11 @@ void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
     if (server.suspected) {
       diagnosis.add(Health::kDegraded, label(server.record) + " does not answer");
     }
+    if (server.up() && server.stats.writes_wait != 0) {
+      diagnosis.add(Health::kDegraded, label(server.record) +
+                                           ": writes wait, too few other failure domains can take "
+                                           "replicas");
+    }
     if (!server.up() && held != tablets.end()) {
       diagnosis.add(Health::kUnavailable,
                     fmt::format("{} is crashed and has {} tablets: {}", label(server.record),
@@ -75,9 +82,10 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   diagnose_servers(state, diagnosis);
   const ReplicationSummary& sum = status.replication;
   if (sum.segments_under_replicated > 0) {
-    diagnosis.add(Health::kDegraded,
-                  fmt::format("{} segments have fewer than {} replicas",
-                              sum.segments_under_replicated, sum.replicas_wanted));
+    diagnosis.add(
+        Health::kDegraded,
+        fmt::format("{} segments have fewer than {} replicas{}", sum.segments_under_replicated,
+                    sum.replicas_wanted, sum.segments_degraded > 0 ? ", and writes go on" : ""));
   }
   uint32_t wanted = 0;
   for (const auto& [id, server] : state.servers) {
@@ -124,7 +132,7 @@ ClusterStatus cluster_status(const ClusterState& state, const std::string& versi
   return status;
 }
 
-ServerView server_view(const ServerEntry& server) {
+ServerView server_view(const ClusterState& state, const ServerEntry& server) {
   const ServerRecord& record = server.record;
   ServerView view;
   view.id = record.id;
@@ -139,6 +147,11 @@ ServerView server_view(const ServerEntry& server) {
   view.version = record.version;
   view.enlisted_at_ms = record.enlisted_at_ms;
   view.stats = server.stats;
+  if (const auto held = state.replication_epochs.find(record.id);
+      held != state.replication_epochs.end()) {
+    view.fence_segment = held->second.lowest_open_segment;
+    view.fence_epoch = held->second.epoch;
+  }
   return view;
 }
 

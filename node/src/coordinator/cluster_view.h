@@ -17,6 +17,8 @@ struct ReplicationSummary {
   uint64_t segments_fully_replicated = 0;
   uint64_t segments_under_replicated = 0;
   uint64_t unreplicated_bytes = 0;
+  uint64_t segments_degraded = 0;  // go on with fewer than R replicas
+  uint32_t masters_waiting = 0;    // whose writes wait for replicas
   bool operator==(const ReplicationSummary&) const = default;
 };
 
@@ -57,10 +59,13 @@ struct ServerView {
   std::string version;
   uint64_t enlisted_at_ms = 0;  // Unix time
   wire::ServerStats stats;      // as of the last probe that was answered
+  // Of its replicas that are not closed those count that are at least these; 0: all.
+  uint64_t fence_segment = 0;
+  uint32_t fence_epoch = 0;
 };
 
 /// `revision` is left 0: it belongs to the event or answer that carries the status.
 ClusterStatus cluster_status(const ClusterState& state, const std::string& version);
-ServerView server_view(const ServerEntry& server);
+ServerView server_view(const ClusterState& state, const ServerEntry& server);
 
 }  // namespace ramcloud

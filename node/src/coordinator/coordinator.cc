@@ -35,6 +35,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                     detector_.watch_all();
                     tables_.membership_changed();
                   }),
+      replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, notifier_, changes_),
       detector_(rpc, state_, membership_, notifier_, changes_, metrics, options_.detector),
       gauges_(std::make_shared<Gauges>()),
@@ -105,6 +106,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_list_tables>(Opcode::kListTables);
   add.operator()<&Coordinator::on_get_table>(Opcode::kGetTable);
   add.operator()<&Coordinator::on_enlist>(Opcode::kEnlist);
+  add.operator()<&Coordinator::on_raise_replication_epoch>(Opcode::kRaiseReplicationEpoch);
 }
 
 /// False when the request has been answered already: it cannot be served now, or not at all.
@@ -220,6 +222,12 @@ void Coordinator::on_enlist(const Request& request) {
   wire::EnlistRequest message;
   if (!accept(request, message)) return;
   scope_.spawn(answer(request.reply, membership_.enlist(std::move(message))));
+}
+
+void Coordinator::on_raise_replication_epoch(const Request& request) {
+  wire::RaiseReplicationEpochRequest message;
+  if (!accept(request, message)) return;
+  scope_.spawn(answer(request.reply, replication_epochs_.raise(message)));
 }
 
 // ---- metrics

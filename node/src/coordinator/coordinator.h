@@ -9,6 +9,7 @@
 #include "coordinator/cluster_view.h"
 #include "coordinator/failure_detector.h"
 #include "coordinator/membership.h"
+#include "coordinator/replication_epochs.h"
 #include "coordinator/tables.h"
 
 namespace ramcloud {
@@ -62,6 +63,7 @@ class Coordinator final : private ChangeListener {
   void on_list_tables(const Request& request);
   void on_get_table(const Request& request);
   void on_enlist(const Request& request);
+  void on_raise_replication_epoch(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);
   template <typename Reply>
@@ -85,6 +87,7 @@ class Coordinator final : private ChangeListener {
   Ledger ledger_;
   Notifier notifier_;
   Membership membership_;
+  ReplicationEpochs replication_epochs_;
   Tables tables_;
   FailureDetector detector_;
   std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us

@@ -111,6 +111,14 @@ Status Invariants::check_history(const ClusterState& state) {
     const auto [seen, added] = tables_.try_emplace(id, table.name);
     if (!added && seen->second != table.name) return broken("table id {} was reused", id);
   }
+  for (const auto& [id, seen] : replication_epochs_) {
+    const auto now = state.replication_epochs.find(id);
+    if (now == state.replication_epochs.end() || now->second.epoch < seen.epoch ||
+        now->second.lowest_open_segment < seen.lowest_open_segment) {
+      return broken("the replication epoch of server {} fell", id);
+    }
+  }
+  replication_epochs_ = state.replication_epochs;
   term_ = state.term;
   list_version_ = state.list_version;
   ids_ = state.ids;

@@ -9,7 +9,8 @@ namespace ramcloud {
 class Invariants {
  public:
   /// INTERNAL naming what is broken. Also compares with what was seen by earlier calls: ids are not
-  /// reused, (term, list version) never falls, a crashed server never comes back.
+  /// reused, (term, list version) never falls, a crashed server never comes back, replication
+  /// epochs never fall.
   Status check(const ClusterState& state);
 
  private:
@@ -24,6 +25,7 @@ class Invariants {
     uint64_t nonce;
   };
   std::map<uint64_t, SeenServer> servers_;
+  std::map<uint64_t, ReplicationEpochRecord> replication_epochs_;
   std::map<uint64_t, std::string> tables_;  // every id ever seen, with its name
 };
 

@@ -62,6 +62,10 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
       TableRecord table;
       RC_RETURN_IF_ERROR(read_record(key, bytes, table));
       state.tables[table.id] = table;
+    } else if (key.starts_with(kReplicationEpochPrefix)) {
+      ReplicationEpochRecord epoch;
+      RC_RETURN_IF_ERROR(read_record(key, bytes, epoch));
+      state.replication_epochs[epoch.server_id] = epoch;
     }
   }
   return {};

@@ -19,6 +19,7 @@ inline constexpr const char* kClusterKey = "/cluster";
 inline constexpr const char* kIdsKey = "/ids";
 inline constexpr const char* kServerPrefix = "/servers/";
 inline constexpr const char* kTablePrefix = "/tables/";
+inline constexpr const char* kReplicationEpochPrefix = "/replication-epochs/";
 
 // Ids are padded so that the order of keys is the order of ids.
 inline std::string server_key(uint64_t id) {
@@ -26,6 +27,10 @@ inline std::string server_key(uint64_t id) {
 }
 inline std::string table_key(uint64_t id) {
   return fmt::format("{}{:020}", kTablePrefix, id);
+}
+
+inline std::string replication_epoch_key(uint64_t server_id) {
+  return fmt::format("{}{:020}", kReplicationEpochPrefix, server_id);
 }
 
 /// Who leads, and the number of the last transaction. Every transaction expects the value that it
@@ -81,6 +86,18 @@ struct ServerRecord {
   void fields(V& v) {
     v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
       http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
+  }
+};
+
+/// Of a master that lost a replica of an open segment: which of its replicas that are not closed
+/// still count (docs/design/replication.md). Both only rise.
+struct ReplicationEpochRecord {
+  uint64_t server_id = 0;
+  uint64_t lowest_open_segment = 0;
+  uint32_t epoch = 0;
+  template <class V>
+  void fields(V& v) {
+    v(server_id, lowest_open_segment, epoch);
   }
 };
 

@@ -147,6 +147,11 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--replicas", o.replicas, between(0, 7),
              "copies of every segment on other servers' disks", "2");
   add_parsed(
+      app, "--min-replicas", o.min_replicas, between(1, 7),
+      "with fewer servers to take copies writes wait; with fewer than --replicas they go on, "
+      "and the cluster is DEGRADED (default: one less than --replicas, at least 1)",
+      "");
+  add_parsed(
       app, "--flush-interval", o.flush_interval,
       [](const std::string& text) { return parse_duration(text); },
       "how long replica bytes may stay in the operating system's cache", "10ms");
@@ -184,6 +189,11 @@ void check_coordinator(CoordinatorOptions& o, const std::string& metadata) {
 }
 
 void check_server(ServerOptions& o) {
+  if (o.min_replicas > o.replicas) {
+    throw CLI::ValidationError("--min-replicas",
+                               fmt::format("value '{}': accepted are 1 to --replicas, which is {}",
+                                           o.min_replicas, o.replicas));
+  }
   if (o.hash_table_bytes == 0) o.hash_table_bytes = o.log_bytes / 8;
   if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;
 }

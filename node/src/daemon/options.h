@@ -46,6 +46,7 @@ struct ServerOptions {
   uint64_t hash_table_bytes = 0;  // 0: an eighth of the log
   uint64_t backup_bytes = 0;      // 0: 2 x R x log
   uint32_t replicas = 0;
+  uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   Duration flush_interval = 10ms;
 };
 

@@ -137,6 +137,7 @@ struct ServerProcess::Impl {
     n.hash_table_bytes = options.hash_table_bytes;
     n.backup_bytes = options.backup_bytes;
     n.replicas = options.replicas;
+    n.min_replicas = options.min_replicas;
     n.flush_interval = options.flush_interval;
     return n;
   }

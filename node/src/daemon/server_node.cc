@@ -37,7 +37,8 @@ struct Master {
   store::ObjectStore store;
 
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
-         const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned)
+         const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
+         EpochFence::Raise raise_epoch)
       : arena(memory),
         replicas(options.replicas == 0
                      ? nullptr
@@ -46,7 +47,9 @@ struct Master {
                            ReplicaManager::Options{.master_id = log_options.master_id,
                                                    .failure_domain = options.failure_domain,
                                                    .replicas = options.replicas,
-                                                   .on_condemned = std::move(on_condemned)})),
+                                                   .min_replicas = options.min_replicas,
+                                                   .on_condemned = std::move(on_condemned),
+                                                   .raise_epoch = std::move(raise_epoch)})),
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
         store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
     if (replicas) replicas->attach(log);
@@ -178,8 +181,9 @@ struct ServerNode::Impl final : TurnHook {
     log::LogOptions log_options;
     log_options.cluster_uuid = reply.cluster_uuid;
     log_options.master_id = reply.server_id;
-    master = std::make_unique<Master>(rpc, servers, *arena, options, log_options,
-                                      [this](const Status& why) { fail_with(why); });
+    master = std::make_unique<Master>(
+        rpc, servers, *arena, options, log_options, [this](const Status& why) { fail_with(why); },
+        [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); });
     replies.attach(master->log);
     data.attach(master->store);
     multi.attach(master->store);
@@ -191,6 +195,26 @@ struct ServerNode::Impl final : TurnHook {
                           {"locator", options.locator.to_string()},
                           {"quarantined_frames", frames->frames_quarantined()}});
     check_condemned();
+  }
+
+  /// Patient: until the coordinator has said yes or no, nothing more can be acknowledged.
+  Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
+    const wire::RaiseReplicationEpochRequest request{server_id, lowest_open_segment, epoch};
+    Duration pause = kEnlistRetryMin;
+    for (size_t attempt = 0;; ++attempt) {
+      const Locator& coordinator = options.coordinators[attempt % options.coordinators.size()];
+      auto reply =
+          co_await rpc.call<wire::Empty>(coordinator, 0, wire::Opcode::kRaiseReplicationEpoch,
+                                         request, reactor.now() + kEnlistTimeout);
+      if (reply) co_return StatusCode::kOk;
+      if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
+        co_return std::move(reply.error());
+      }
+      log_warn("replication epoch not raised yet",
+               {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
+      co_await reactor.sleep(pause);
+      pause = std::min(pause * 2, kEnlistRetryMax);
+    }
   }
 
   // ---- what the coordinator asks ----------------------------------------------------------------
@@ -261,6 +285,9 @@ struct ServerNode::Impl final : TurnHook {
       stats.segments_fully_replicated = replication.fully_replicated;
       stats.segments_under_replicated = replication.under_replicated;
       stats.unreplicated_bytes = replication.unreplicated_bytes;
+      stats.segments_degraded = replication.degraded;
+      stats.writes_wait = replication.writes_wait ? 1 : 0;
+      stats.replication_epoch = replication.epoch;
     } else {
       stats.segments_fully_replicated = stats.segments;
     }
@@ -306,6 +333,12 @@ struct ServerNode::Impl final : TurnHook {
         &S::segments_under_replicated);
     add("ramcloud_unreplicated_bytes", "Appended, and not on all replicas yet.",
         &S::unreplicated_bytes);
+    add("ramcloud_segments_degraded", "Segments that go on with fewer than R replicas.",
+        &S::segments_degraded);
+    add("ramcloud_writes_wait", "1 while too few replicas can be placed, and writes wait.",
+        &S::writes_wait);
+    add("ramcloud_replication_epoch", "Losses of replicas of open segments.",
+        &S::replication_epoch);
     add("ramcloud_backup_frames", "Frames of the backup volume.", &S::frames_total);
     add("ramcloud_backup_frames_used", "Frames that hold replicas.", &S::frames_used);
     add("ramcloud_backup_frames_quarantined",

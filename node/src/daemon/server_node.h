@@ -34,6 +34,7 @@ struct ServerNodeOptions {
   uint64_t hash_table_bytes = 32u << 20;
   uint64_t backup_bytes = 1u << 30;
   uint32_t replicas = 2;
+  uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   Duration flush_interval = 10ms;
   bool prefault = true;  // touch all memory at start; simulation does without
 };

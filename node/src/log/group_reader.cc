@@ -337,7 +337,10 @@ SegmentScan Scanner::run() {
       ++result_.groups;
       result_.entries += unit.entries;
       result_.valid_bytes = group.end();
-      result_.durable_up_to = std::max(result_.durable_up_to, group.header().durable_up_to);
+      const GroupHeader header = group.header();
+      result_.durable_up_to = std::max(result_.durable_up_to, uint32_t{header.durable_up_to});
+      result_.replication_epoch =
+          std::max(result_.replication_epoch, uint32_t{header.replication_epoch});
       if (on_group_) on_group_(group);
       if (is_footer) {
         result_.end = ScanEnd::kClosed;

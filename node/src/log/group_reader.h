@@ -62,9 +62,10 @@ enum class ScanEnd : uint8_t {
 
 struct SegmentScan {
   ScanEnd end = ScanEnd::kOpen;
-  uint32_t valid_bytes = 0;    // end of the last valid group or padding; the footer included
-  uint32_t durable_up_to = 0;  // the highest that was known to be durable
-  uint32_t groups = 0;         // valid ones, the footer's included
+  uint32_t valid_bytes = 0;        // end of the last valid group or padding; the footer included
+  uint32_t durable_up_to = 0;      // the highest that was known to be durable
+  uint32_t replication_epoch = 0;  // the highest in valid groups
+  uint32_t groups = 0;             // valid ones, the footer's included
   uint32_t entries = 0;
   bool is_head = false;          // the segment header says that a digest belongs to it
   std::vector<uint64_t> digest;  // segment ids, rising; empty if there is none

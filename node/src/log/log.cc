@@ -245,6 +245,9 @@ void Log::open_next_if_possible(Events& events) {
   segment.identity_ = {options_.cluster_uuid, options_.master_id, next_id_++};
   segment.checksum_seed_ = segment.identity_.checksum_seed();
   segment.from_reserve_ = free <= options_.reserve_segments;
+  if (!segments_.empty()) {
+    segment.set_replication_epoch(segments_.back()->replication_epoch());
+  }
   segments_.push_back(&segment);
   write_header_group(segment);
   if (!replicates_) segment.mark_opened_durable();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -11,9 +12,10 @@ namespace ramcloud::log {
 namespace {
 
 /// Type of a replica's fitness when one must be chosen.
-bool is_usable(const SegmentScan& scan, bool must_be_closed) {
+bool is_usable(const ReplicaReport& replica, bool must_be_closed) {
+  const SegmentScan& scan = replica.scan;
   if (must_be_closed) return scan.end == ScanEnd::kClosed;
-  return scan.end != ScanEnd::kCorrupt && scan.valid_bytes > 0;
+  return !replica.stale && scan.end != ScanEnd::kCorrupt && scan.valid_bytes > 0;
 }
 
 using Key = std::pair<uint64_t, ByteView>;
@@ -40,7 +42,13 @@ struct Replay::State {
   std::vector<const Newest*> live;  // by table and key, after run()
   ReplayReport report;
 
+  std::optional<ReplicationFence> fence;
+
   bool is_closed(uint64_t segment_id) const;
+  uint32_t epoch_of(size_t i) const {
+    return std::max(images[i].epoch, reports[i].scan.replication_epoch);
+  }
+  void find_stale();
   const SegmentScan* newest_digest();
   Status choose(uint64_t segment_id, bool must_be_closed, size_t& chosen);
   Status choose_all(const SegmentScan& digest, std::vector<size_t>& chosen);
@@ -61,11 +69,16 @@ const ReplayReport& Replay::report() const {
   return state_->report;
 }
 
+void Replay::set_fence(const ReplicationFence& fence) {
+  state_->fence = fence;
+}
+
 void Replay::add(ReplicaImage image) {
   const SegmentIdentity identity{state_->cluster_uuid, state_->master_id, image.segment_id};
   ReplicaReport report{.segment_id = image.segment_id,
                        .name = image.name,
                        .scan = scan_segment(identity, SegmentBytes(image.bytes), image.known),
+                       .stale = false,
                        .chosen = false};
   state_->by_segment[image.segment_id].push_back(state_->images.size());
   state_->images.push_back(std::move(image));
@@ -81,6 +94,21 @@ bool Replay::State::is_closed(uint64_t segment_id) const {
   });
 }
 
+/// Replicas that are not closed and belong to an epoch that is over. (A closed one has everything,
+/// whatever became of its backup since.)
+void Replay::State::find_stale() {
+  for (const auto& [id, indexes] : by_segment) {
+    ReplicationFence holds = fence.value_or(ReplicationFence{});
+    for (const size_t i : indexes) {
+      if (!fence) holds.epoch = std::max(holds.epoch, epoch_of(i));
+    }
+    for (const size_t i : indexes) {
+      reports[i].stale = reports[i].scan.end != ScanEnd::kClosed &&
+                         (id < holds.lowest_open_segment || epoch_of(i) < holds.epoch);
+    }
+  }
+}
+
 /// The digest of the newest open head (paper §4.5): a closed one's does not do, because a newer
 /// head, lost, must have followed it.
 const SegmentScan* Replay::State::newest_digest() {
@@ -88,7 +116,7 @@ const SegmentScan* Replay::State::newest_digest() {
     bool any_digest = false;
     for (const size_t i : it->second) {
       const SegmentScan& scan = reports[i].scan;
-      if (!scan.is_head || scan.digest.empty()) continue;
+      if (!scan.is_head || scan.digest.empty() || reports[i].stale) continue;
       any_digest = true;
       if (is_closed(it->first)) break;
       report.digest_segment = it->first;
@@ -102,14 +130,12 @@ const SegmentScan* Replay::State::newest_digest() {
 Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& chosen) {
   const SegmentScan* best = nullptr;
   uint32_t durable_up_to = 0;
-  const SegmentScan* bad = nullptr;
-  std::string bad_name;
+  const ReplicaReport* bad = nullptr;
   for (const size_t i : by_segment.at(segment_id)) {
     const SegmentScan& scan = reports[i].scan;
     durable_up_to = std::max(durable_up_to, scan.durable_up_to);
-    if (!is_usable(scan, must_be_closed)) {
-      bad = &scan;
-      bad_name = reports[i].name;
+    if (!is_usable(reports[i], must_be_closed)) {
+      bad = &reports[i];
     } else if (best == nullptr || scan.valid_bytes > best->valid_bytes) {
       best = &scan;
       chosen = i;
@@ -121,8 +147,10 @@ Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& c
     why += "; the longest has " + std::to_string(best->valid_bytes) + " bytes, but " +
            std::to_string(durable_up_to) + " were durable";
   } else if (bad != nullptr) {
-    why += "; " + bad_name + " at offset " + std::to_string(bad->bad_offset) + ": " +
-           (bad->what.empty() ? "the segment was closed, the replica is not" : bad->what);
+    why += "; " + bad->name + " at offset " + std::to_string(bad->scan.bad_offset) + ": " +
+           (!bad->scan.what.empty() ? bad->scan.what
+            : bad->stale            ? "the replica is of a replication epoch that is over"
+                                    : "the segment was closed, the replica is not");
   }
   return {StatusCode::kCorrupt, why};
 }
@@ -161,6 +189,7 @@ Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>&
 
 Status Replay::run() {
   State& s = *state_;
+  s.find_stale();
   const SegmentScan* digest = s.newest_digest();
   std::vector<size_t> chosen;
   Status status =

@@ -22,6 +22,14 @@ struct ReplicaImage {
   ByteView bytes;        // from the start of the segment; must outlive the replay
   KnownOfSegment known;  // from the replica's metadata; defaults when there is none
   std::string name;      // where it comes from, for messages: a path, a server
+  uint32_t epoch = 0;    // replication epoch, from the metadata
+};
+
+/// What the coordinator says of a master: replicas that are not closed count only if their segment
+/// and their epoch are at least these. Others may miss what was acknowledged after they were lost.
+struct ReplicationFence {
+  uint64_t lowest_open_segment = 0;
+  uint32_t epoch = 0;
 };
 
 /// What became of one replica.
@@ -29,6 +37,7 @@ struct ReplicaReport {
   uint64_t segment_id = 0;
   std::string name;
   SegmentScan scan;
+  bool stale = false;  // open, and of a replication epoch that is over
   bool chosen = false;
 };
 
@@ -59,6 +68,8 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
+  /// Without it only the replicas tell: of those of one open segment the highest epoch holds.
+  void set_fence(const ReplicationFence& fence);
   /// Scans the replica at once (all checksums). Several of one segment are what it is for. Any
   /// order.
   void add(ReplicaImage image);
@@ -66,7 +77,8 @@ class Replay {
   /// Chooses replicas, checks completeness, and replays. report() is filled in either case.
   ///   NOT_FOUND  no open segment's digest is among the replicas, or segments it lists are missing:
   ///              the log is not known to be complete, and nothing is replayed
-  ///   CORRUPT    a segment has replicas, but every one is corrupt or shorter than what was durable
+  ///   CORRUPT    a segment has replicas, but every one is corrupt, stale, or shorter than what was
+  ///              durable
   ///   UNSUPPORTED  an entry of a type this version does not know
   Status run();
   const ReplayReport& report() const;

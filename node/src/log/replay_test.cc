@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "log/log_test_support.h"
 
@@ -96,6 +98,39 @@ TEST(Replay, AnIncompleteLogIsRefused) {
   const Outcome no_head({{1, s[0]}, {2, s[1]}});
   EXPECT_EQ(no_head.status.code(), StatusCode::kNotFound);
   EXPECT_EQ(Outcome({}).status.code(), StatusCode::kNotFound);
+}
+
+/// A replica of an open segment that was lost, and came back shorter than what was acknowledged.
+TEST(Replay, AnOpenReplicaOfAnEpochThatIsOverDoesNotCount) {
+  const auto s = three_segments();
+  const auto run = [&](std::vector<std::pair<int, uint32_t>> replicas,
+                       std::optional<ReplicationFence> fence) {
+    auto replay = std::make_unique<Replay>(kTestCluster, kTestMaster);
+    if (fence) replay->set_fence(*fence);
+    for (const auto& [id, epoch] : replicas) {
+      const auto segment = static_cast<uint64_t>(id);
+      replay->add({segment, s[segment - 1], {}, "replica", epoch});
+    }
+    const Status status = replay->run();
+    return std::pair(status.code(), std::move(replay));
+  };
+  // Without the coordinator's word the highest epoch of the segment's replicas holds.
+  auto [code, replay] = run({{1, 0}, {2, 0}, {3, 1}, {3, 2}}, std::nullopt);
+  EXPECT_EQ(code, StatusCode::kOk);
+  EXPECT_TRUE(replay->report().replicas[2].stale);
+  EXPECT_FALSE(replay->report().replicas[3].stale);
+  EXPECT_TRUE(replay->report().replicas[3].chosen);
+  // Closed ones count, whatever their epoch.
+  EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 2}}, ReplicationFence{3, 2}).first, StatusCode::kOk);
+  // With it, a stale head is no head: the log is not known to be complete.
+  EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 1}}, ReplicationFence{3, 2}).first, StatusCode::kNotFound);
+  EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 2}}, ReplicationFence{4, 2}).first, StatusCode::kNotFound);
+  // Its word is enough: epochs above it, raised on some replicas only, exclude nothing.
+  EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 1}, {3, 2}}, ReplicationFence{3, 1})
+                .second->report()
+                .replicas[2]
+                .stale,
+            false);
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ class Segment {
   void mark_closed_durable() { closed_durable_.store(true, std::memory_order_release); }
   bool opened_durable() const { return opened_durable_.load(std::memory_order_acquire); }
   bool closed_durable() const { return closed_durable_.load(std::memory_order_acquire); }
-  /// Written into the groups that follow; raised when a replica of an open segment was lost.
+  /// Written into the groups that follow; raised when a replica of an open segment was lost. A new
+  /// segment begins with that of the one before.
   uint32_t replication_epoch() const { return epoch_.load(std::memory_order_relaxed); }
   void set_replication_epoch(uint32_t epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
   /// @}

@@ -30,11 +30,14 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
         list_changed_ = true;
         timer_.start_at(reactor_.now());
       })),
+      fence_(reactor_, options_.raise_epoch,
+             [this](const Status& status) { fence_answered(status); }),
       timer_(reactor_, [] {}),  // that it fires makes a turn, which is all that is wanted
       scope_(reactor_) {
   if (options_.failure_domain.empty()) {
     options_.failure_domain = fmt::format("server:{}", options_.master_id);
   }
+  if (options_.min_replicas == 0) options_.min_replicas = std::max(2u, options_.replicas) - 1;
 }
 
 ReplicaManager::~ReplicaManager() {
@@ -58,6 +61,7 @@ void ReplicaManager::detach() {
 
 void ReplicaManager::segment_opened(log::Segment& segment) {
   if (!replicates()) return;
+  segment.set_replication_epoch(fence_.epoch());
   SegmentReplicas& replicas = segments_[segment.id()];
   replicas.segment = &segment;
   for (uint32_t i = 0; i < options_.replicas; ++i) {
@@ -83,7 +87,8 @@ bool ReplicaManager::on_turn() {
   // By index: reporting progress can open segments.
   for (size_t i = 0; i < unsettled_.size(); ++i) worked = drive(*unsettled_[i]) || worked;
   worked = drive_repairs() || worked;
-  if (std::exchange(progress_, false)) {
+  drive_fence();
+  if (fence_.holds() && std::exchange(progress_, false)) {
     report_progress();
     worked = true;
   }
@@ -120,22 +125,35 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
   return send(slot);
 }
 
+/// Looks at the first few only; those that nobody can take now go to the end.
 bool ReplicaManager::drive_repairs() {
   bool worked = false;
+  const size_t looks = std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs);
   size_t driven = 0;
-  for (auto it = repairs_.begin(); it != repairs_.end() && driven < options_.concurrent_repairs;) {
-    SegmentReplicas& replicas = **it;
-    const bool done = std::ranges::all_of(
-        replicas.slots, [](const auto& s) { return s->state() == ReplicaSlot::State::kClosed; });
-    if (done) {
-      replicas.repairing = false;
-      it = repairs_.erase(it);
-      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
+  for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
+    SegmentReplicas& replicas = *repairs_[driven];
+    worked = drive(replicas) || worked;
+    const auto in_state = [&](ReplicaSlot::State state) {
+      return std::ranges::count(replicas.slots, state, [](const auto& s) { return s->state(); });
+    };
+    const auto closed = static_cast<size_t>(in_state(ReplicaSlot::State::kClosed));
+    if (closed + static_cast<size_t>(in_state(ReplicaSlot::State::kUnplaced)) <
+        replicas.slots.size()) {
+      ++driven;
       continue;
     }
-    worked = drive(replicas) || worked;
-    ++driven;
-    ++it;
+    repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
+    if (closed < replicas.slots.size()) {
+      repairs_.push_back(&replicas);
+    } else {
+      replicas.repairing = false;
+      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
+    }
+  }
+  // Those behind have their turn when one of these is done, which is a reply, or when one that was
+  // turned away may try again.
+  if (driven < options_.concurrent_repairs && looks < repairs_.size()) {
+    wake_at(reactor_.now() + options_.retry_delay);
   }
   return worked;
 }
@@ -180,15 +198,14 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   }
   const auto chosen = choose_backup(candidates, taken, slot.primary(), reactor_.random());
   if (!chosen) {
-    Status why = check_domains(candidates, options_.failure_domain, options_.replicas);
-    if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
-    if (why.message() != waiting_.message()) {
-      log_warn("replication.waiting", {{"segment", replicas.segment->id()}, {"why", why}});
-      waiting_ = why;
-    }
-    slot.wait_until(now + kPlacementInterval);
-    wake_at(slot.not_before());
+    turn_away(replicas, slot,
+              check_domains(candidates, options_.failure_domain, options_.replicas));
     return false;
+  }
+  if (slot.turned_away()) {
+    slot.set_turned_away(false);
+    short_ = false;
+    waiting_ = {};
   }
   const PlacementServer& server = candidates[*chosen];
   slot.place(server.server_id, server.failure_domain);
@@ -196,6 +213,27 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   ++backup.replicas;
   if (slot.primary()) ++backup.primaries;
   return true;
+}
+
+/// Nobody can take the replica now. When that lasts, the segment goes on without it.
+void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why) {
+  const Time now = reactor_.now();
+  if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
+  if (why.message() != waiting_.message()) {
+    log_warn("replication.waiting", {{"segment", replicas.segment->id()}, {"why", why}});
+    waiting_ = why;
+  }
+  slot.set_turned_away(true);
+  if (!short_) {
+    short_ = true;
+    short_since_ = now;
+  }
+  if (now - short_since_ >= options_.degrade_after && !slot.waived()) {
+    slot.waive();
+    progress_ = true;
+  }
+  slot.wait_until(now + kPlacementInterval);
+  wake_at(slot.not_before());
 }
 
 std::vector<PlacementServer> ReplicaManager::placement_servers(
@@ -225,7 +263,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
   progress_ = true;
-  waiting_ = {};
+  backups_[slot.server_id()].refusals = 0;
   if (slot.state() == ReplicaSlot::State::kClosed && slot.segment().closed_durable()) ++recreated_;
 }
 
@@ -258,7 +296,9 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
 void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
   SegmentReplicas& replicas = replicas_of(slot);
   const uint64_t server_id = slot.server_id();
-  backups_[server_id].usable_from = reactor_.now() + options_.refused_delay;
+  Backup& backup = backups_[server_id];
+  const Duration delay = options_.refused_delay * (1 << std::min(backup.refusals++, 10u));
+  backup.usable_from = reactor_.now() + std::min(delay, options_.max_refused_delay);
   const bool gone = status.code() == StatusCode::kWrongServer;
   const bool was_opened = slot.opened();
   if (!was_opened && !gone && slot.failures() == 0) {
@@ -279,19 +319,25 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
   lose(replicas, slot, status);
 }
 
-/// A replica that had (or may have) been opened is gone. Of a segment that is not closed, the
-/// others get a higher epoch: should the lost one come back, it is known to miss what came after.
+/// A replica that had (or may have) been opened is gone. If the segment is not closed everywhere,
+/// the others get a higher epoch: should the lost one come back, it is known to miss what came
+/// after.
 void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) {
   log_warn("replication.replica_lost",
            {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
   ++lost_;
   unplace(slot);
-  log::Segment& segment = *replicas.segment;
-  if (!segment.closed()) segment.set_replication_epoch(segment.replication_epoch() + 1);
-  if (segment.closed_durable() && !replicas.repairing) {
-    replicas.repairing = true;
-    repairs_.push_back(&replicas);
-  }
+  const log::Segment& segment = *replicas.segment;
+  if (segment.closed_durable()) return add_repair(replicas);
+  raise_epoch();
+  // What comes next goes into a head with all its replicas; this one is closed and copied.
+  if (!segment.closed() && log_->head().segment_id() == segment.id()) roll_wanted_ = true;
+}
+
+void ReplicaManager::add_repair(SegmentReplicas& replicas) {
+  if (replicas.repairing) return;
+  replicas.repairing = true;
+  repairs_.push_back(&replicas);
 }
 
 void ReplicaManager::unplace(ReplicaSlot& slot) {
@@ -325,6 +371,45 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
   }
 }
 
+// ---- the fence
+// ---------------------------------------------------------------------------------------
+
+void ReplicaManager::raise_epoch() {
+  fence_.raise();
+  for (SegmentReplicas* replicas : unsettled_) {
+    replicas->segment->set_replication_epoch(fence_.epoch());
+  }
+}
+
+void ReplicaManager::drive_fence() {
+  if (fence_.holds()) {
+    if (std::exchange(roll_wanted_, false)) roll_head();
+    return;
+  }
+  for (const SegmentReplicas* replicas : unsettled_) {
+    for (const auto& slot : replicas->slots) {
+      if (slot->opened() && slot->acked_epoch() < fence_.epoch()) return;
+    }
+  }
+  if (!unsettled_.empty()) fence_.confirm(unsettled_.front()->segment->id());
+}
+
+void ReplicaManager::fence_answered(const Status& status) {
+  if (!status.ok()) return condemned(status);
+  log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_.holds()}});
+  progress_ = true;
+  timer_.start_at(reactor_.now());
+}
+
+/// A new head, unless that would take the last memory: then this one stays, and gets its replica
+/// back as it is.
+void ReplicaManager::roll_head() {
+  const log::Segment& last = *unsettled_.back()->segment;
+  const bool ahead = last.id() > log_->head().segment_id() && !last.from_reserve();
+  const auto memory = log_->statistics();
+  if (ahead || memory.free_segments > memory.reserve_segments) (void)log_->roll_head();
+}
+
 // ---- the server list
 // -----------------------------------------------------------------------------
 
@@ -351,17 +436,30 @@ void ReplicaManager::look_at_list() {
 // ---- durability
 // ----------------------------------------------------------------------------------
 
-/// Tells the log what is on R replicas: which segments are open there, which are closed there, and
-/// up to where everything is there (engine.md §4, LOG positions).
+/// True if `has` is so of every replica that the segment does not go on without, and of the
+/// minimum.
+template <typename Has>
+bool ReplicaManager::on_enough(const SegmentReplicas& replicas, Has has) const {
+  uint32_t have = 0;
+  for (const auto& slot : replicas.slots) {
+    if (slot->counts() && has(*slot)) {
+      ++have;
+    } else if (!slot->waived()) {
+      return false;
+    }
+  }
+  return have >= options_.min_replicas;
+}
+
+/// Tells the log what is on enough replicas: which segments are open there, which are closed there,
+/// and up to where everything is there (engine.md §4, LOG positions).
 void ReplicaManager::report_progress() {
   bool changed = false;
   for (SegmentReplicas* replicas : unsettled_) {
     log::Segment& segment = *replicas->segment;
     if (segment.opened_durable()) continue;
-    const bool opened = std::ranges::all_of(replicas->slots, [&](const auto& slot) {
-      return slot->opened() && slot->acked() >= segment.header_length();
-    });
-    if (opened) {
+    if (on_enough(*replicas,
+                  [&](const auto& slot) { return slot.acked() >= segment.header_length(); })) {
       segment.mark_opened_durable();
       changed = true;
     }
@@ -370,21 +468,27 @@ void ReplicaManager::report_progress() {
   if (changed) log_->on_replication_progress();
 }
 
-/// Moves the durable position in the oldest segment that is not closed on R replicas; true if it is
-/// now, so that the next one counts.
+/// Moves the durable position in the oldest segment that is not closed on its replicas; true if it
+/// is now, so that the next one counts.
 bool ReplicaManager::settle_front() {
   SegmentReplicas& front = *unsettled_.front();
   log::Segment& segment = *front.segment;
   uint32_t acked = ~uint32_t{0};
-  bool closed = true;
-  for (const auto& slot : front.slots) {
-    acked = std::min(acked, slot->acked());
-    closed = closed && slot->state() == ReplicaSlot::State::kClosed;
-  }
+  const auto note_acked = [&](const auto& slot) {
+    acked = std::min(acked, slot.acked());
+    return true;
+  };
+  if (!on_enough(front, note_acked)) return false;
   if (acked > 0) log_->set_durable(segment.position(acked));
-  if (!closed) return false;
+  const auto is_closed = [](const auto& slot) {
+    return slot.state() == ReplicaSlot::State::kClosed;
+  };
+  if (!on_enough(front, is_closed)) return false;
   segment.mark_closed_durable();
   unsettled_.pop_front();
+  if (!std::ranges::all_of(front.slots, [&](const auto& slot) { return is_closed(*slot); })) {
+    add_repair(front);
+  }
   return true;
 }
 
@@ -397,15 +501,24 @@ ReplicationStats ReplicaManager::stats() const {
   stats.replicas_lost = lost_;
   stats.replicas_recreated = recreated_;
   stats.messages = messages_;
+  stats.epoch = fence_.epoch();
+  stats.writes_wait = !fence_.holds() || std::ranges::any_of(unsettled_, [&](const auto* open) {
+    const auto unplaced = std::ranges::count(open->slots, ReplicaSlot::State::kUnplaced,
+                                             [](const auto& slot) { return slot->state(); });
+    return open->slots.size() - static_cast<size_t>(unplaced) < options_.min_replicas;
+  });
   stats.waiting = waiting_;
   for (const auto& [id, replicas] : segments_) {
     ++stats.segments;
     uint32_t acked = replicas.segment->published();
     uint32_t counting = 0;
+    bool degraded = false;
     for (const auto& slot : replicas.slots) {
-      acked = std::min(acked, slot->acked());
+      if (!slot->waived()) acked = std::min(acked, slot->acked());
       counting += slot->counts();
+      degraded = degraded || slot->waived();
     }
+    stats.degraded += degraded;
     stats.unreplicated_bytes += replicas.segment->published() - acked;
     ++(counting == replicas.slots.size() ? stats.fully_replicated : stats.under_replicated);
   }

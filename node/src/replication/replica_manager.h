@@ -1,6 +1,11 @@
 // The master's side of replication (paper §4.2, §4.5): keeps R replicas of every segment on other
 // servers' backups, tells the log what is durable, and re-creates replicas that were lost.
 //
+// What "durable" means: on all R replicas. While there are not enough failure domains for R, a
+// segment goes on with those it has, if these are at least --min-replicas (engine.md §6); it is
+// shown as under-replicated and brought back to R as soon as that can be done. With fewer, nothing
+// is acknowledged.
+//
 // All of it happens in on_turn(): replies only note what they say. Each replica has at most one
 // call under way; what is published meanwhile goes with the next, so that many small writes share a
 // message under load.
@@ -15,6 +20,7 @@
 #include <vector>
 
 #include "log/log.h"
+#include "replication/epoch_fence.h"
 #include "replication/placement.h"
 #include "replication/replica_slot.h"
 #include "rpc/rpc.h"
@@ -28,12 +34,15 @@ struct ReplicationStats {
   uint64_t segments = 0;
   uint64_t fully_replicated = 0;  // R replicas are there (of an open segment: opened)
   uint64_t under_replicated = 0;
-  uint64_t unreplicated_bytes = 0;  // published, not yet on R replicas
+  uint64_t degraded = 0;            // of these, those that go on with fewer than R replicas
+  uint64_t unreplicated_bytes = 0;  // published, not yet on R replicas (degraded: those it has)
   uint64_t replicas_wanted = 0;     // R
   uint64_t replicas_lost = 0;       // since the start
   uint64_t replicas_recreated = 0;
-  uint64_t messages = 0;  // opens and writes sent
-  Status waiting;         // not OK: why replicas cannot be placed
+  uint64_t messages = 0;     // opens and writes sent
+  uint32_t epoch = 0;        // replication epoch: losses of open replicas so far
+  bool writes_wait = false;  // too few replicas can be placed, or the fence is not there yet
+  Status waiting;            // not OK: why replicas cannot be placed
 };
 
 class ReplicaManager final : public log::Replicator, public TurnHook, public ReplicaSlotOwner {
@@ -42,18 +51,25 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     uint64_t master_id = 0;
     std::string failure_domain;  // empty: a domain of its own
     uint32_t replicas = 3;       // R; 0: nothing is replicated
+    uint32_t min_replicas = 0;   // with fewer, writes wait; 0: max(1, R - 1)
+    /// How long nobody must have been there to take a replica before writes go on without it.
+    Duration degrade_after = std::chrono::seconds(1);
     /// When no answer came for so long, the call is sent again (it is idempotent).
     Duration write_timeout = std::chrono::seconds(2);
     Duration open_timeout = std::chrono::seconds(5);  // has a sync in it
     /// After a failure, doubled with each, up to the maximum.
     Duration retry_delay = std::chrono::milliseconds(10);
     Duration max_retry_delay = std::chrono::milliseconds(500);
-    /// How long a backup that refused a replica is left alone.
+    /// How long a backup that refused a replica is left alone; doubled with each refusal in a row,
+    /// up to the maximum.
     Duration refused_delay = std::chrono::seconds(1);
+    Duration max_refused_delay = std::chrono::seconds(16);
     /// Segments whose lost replicas are re-created at the same time; open ones come on top.
     uint32_t concurrent_repairs = 4;
     /// The cluster has condemned this master: it must stop serving. Called once.
     std::function<void(const Status&)> on_condemned;
+    /// Tells the coordinator of a higher replication epoch.
+    EpochFence::Raise raise_epoch;
   };
 
   /// `servers` outlives this.
@@ -86,6 +102,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   struct Backup {
     uint32_t replicas = 0;
     uint32_t primaries = 0;
+    uint32_t refusals = 0;  // in a row
     Time usable_from{};
   };
 
@@ -95,6 +112,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool drive(SegmentReplicas& replicas);
   bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot);
   bool place(SegmentReplicas& replicas, ReplicaSlot& slot);
+  void turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why);
   std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const;
   bool send(ReplicaSlot& slot);
   void back_off(ReplicaSlot& slot);
@@ -103,9 +121,16 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void unplace(ReplicaSlot& slot);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot);
   bool drive_repairs();
+  void drive_fence();
+  void raise_epoch();
+  void roll_head();
+  void fence_answered(const Status& status);
   void look_at_list();
   void report_progress();
   bool settle_front();
+  void add_repair(SegmentReplicas& replicas);
+  template <typename Has>
+  bool on_enough(const SegmentReplicas& replicas, Has has) const;
   void condemned(const Status& status);
   void wake_at(Time when);
   Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
@@ -124,6 +149,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool list_changed_ = false;
   bool progress_ = false;
   bool condemned_ = false;
+  EpochFence fence_;
+  bool roll_wanted_ = false;  // the head lost a replica
+  bool short_ = false;        // placement fails
+  Time short_since_{};
   Status waiting_;
   Time wake_ = kNever;
   Timer timer_;

@@ -25,8 +25,8 @@ void ReplicaSlot::place(uint64_t server_id, std::string failure_domain) {
   state_ = State::kOpening;
   server_id_ = server_id;
   failure_domain_ = std::move(failure_domain);
-  recreation_ = segment_.closed();
-  acked_ = 0;
+  recreation_ = complete_ = false;
+  acked_ = acked_epoch_ = 0;
   failures_ = 0;
   not_before_ = Time{};
 }
@@ -37,8 +37,8 @@ void ReplicaSlot::unplace() {
   server_id_ = 0;
   failure_domain_.clear();
   session_.reset();
-  recreation_ = false;
-  acked_ = 0;
+  recreation_ = complete_ = waived_ = false;
+  acked_ = acked_epoch_ = 0;
 }
 
 bool ReplicaSlot::wants_to_send() const {
@@ -49,7 +49,7 @@ bool ReplicaSlot::wants_to_send() const {
     case State::kOpening:
       return true;
     case State::kOpen:
-      return segment_.closed() || acked_ < segment_.published();
+      return segment_.closed() || acked_ < segment_.published() || !counts();
   }
   return false;
 }
@@ -66,7 +66,11 @@ void ReplicaSlot::send(std::shared_ptr<Session> session, uint64_t list_version, 
 }
 
 void ReplicaSlot::send_open(uint64_t list_version, uint32_t timeout_ms) {
+  const bool closed = segment_.closed();
+  const uint32_t published = segment_.published();
   const uint32_t end = segment_.chunk_end(0, kMaxReplicaMessageBytes);
+  // Once it has been sent as a re-creation it stays one.
+  recreation_ = recreation_ || closed || end < published;
   wire::ReplicaOpenRequest open{};
   open.master_id = segment_.identity().master_id;
   open.segment_id = segment_.id();
@@ -76,7 +80,8 @@ void ReplicaSlot::send_open(uint64_t list_version, uint32_t timeout_ms) {
   open.capacity = log::kSegmentBytes;
   open.length = end;
   open.list_version = list_version;
-  closing_ = false;
+  closing_ = completing_ = false;
+  sending_epoch_ = open.epoch;
   send_bytes(wire::Opcode::kReplicaOpen, bytes_of(open), 0, end, timeout_ms);
 }
 
@@ -86,16 +91,16 @@ void ReplicaSlot::send_write(uint32_t timeout_ms) {
   const uint32_t published = segment_.published();
   const uint32_t end = segment_.chunk_end(acked_, kMaxReplicaMessageBytes);
   closing_ = closed && end == published;
+  completing_ = recreation_ && !complete_ && end >= published;
   wire::ReplicaWriteRequest write{};
   write.master_id = segment_.identity().master_id;
   write.segment_id = segment_.id();
   write.epoch = segment_.replication_epoch();
   write.offset = acked_;
   write.length = end - acked_;
-  if (closing_) {
-    write.flags = wire::ReplicaWriteRequest::kClose |
-                  (recreation_ ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
-  }
+  write.flags = (closing_ ? wire::ReplicaWriteRequest::kClose : 0u) |
+                (completing_ ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
+  sending_epoch_ = write.epoch;
   send_bytes(wire::Opcode::kReplicaWrite, bytes_of(write), acked_, end, timeout_ms);
 }
 
@@ -138,7 +143,10 @@ void ReplicaSlot::on_reply(const wire::MessageHeader& header, ByteView body) {
   }
   failures_ = 0;
   acked_ = std::max(acked_, sending_to_);
+  acked_epoch_ = std::max(acked_epoch_, sending_epoch_);
+  complete_ = complete_ || completing_;
   state_ = closing_ ? State::kClosed : State::kOpen;
+  if (counts()) waived_ = false;
   owner_.replica_advanced(*this);
 }
 

@@ -48,12 +48,23 @@ class ReplicaSlot final : public ClientCall {
   const std::string& failure_domain() const { return failure_domain_; }
   /// Bytes from the start that the backup has acknowledged; the end of a group.
   uint32_t acked() const { return acked_; }
+  /// Replication epoch that the backup has acknowledged; of an opened replica.
+  uint32_t acked_epoch() const { return acked_epoch_; }
   bool opened() const { return state_ == State::kOpen || state_ == State::kClosed; }
-  /// Opened, and if it copies an existing segment also complete: counts as a replica.
-  bool counts() const { return opened() && (!recreation_ || state_ == State::kClosed); }
+  /// Counts as a replica: opened, complete if it copies what other replicas had already, and of the
+  /// segment's epoch, so that recovery will take it.
+  bool counts() const {
+    return opened() && (!recreation_ || complete_) && acked_epoch_ >= segment_.replication_epoch();
+  }
+  /// Placement found nobody the last time.
+  bool turned_away() const { return turned_away_; }
+  void set_turned_away(bool away) { turned_away_ = away; }
+  /// Nobody could take it for a while: the segment goes on without this replica until it counts.
+  bool waived() const { return waived_; }
+  void waive() { waived_ = true; }
 
-  /// Puts the replica on a backup. A segment that is closed is re-created: invisible until
-  /// complete.
+  /// Puts the replica on a backup. What does not fit into the open is a re-creation: invisible to
+  /// recovery until it is complete.
   void place(uint64_t server_id, std::string failure_domain);
   /// Forgets the backup and all that it acknowledged.
   void unplace();
@@ -89,12 +100,18 @@ class ReplicaSlot final : public ClientCall {
   const bool primary_;
   State state_ = State::kUnplaced;
   bool recreation_ = false;
-  bool closing_ = false;  // the call under way carries the close
+  bool complete_ = false;  // of a re-creation: the backup has made it visible
+  bool waived_ = false;
+  bool turned_away_ = false;
+  bool closing_ = false;     // the call under way carries the close
+  bool completing_ = false;  // and this, the last bytes of a re-creation
   uint64_t server_id_ = 0;
   std::string failure_domain_;
   std::shared_ptr<Session> session_;
   uint32_t acked_ = 0;
+  uint32_t acked_epoch_ = 0;
   uint32_t sending_to_ = 0;  // end of what the call under way carries
+  uint32_t sending_epoch_ = 0;
   uint32_t failures_ = 0;
   Time deadline_ = kNever;
   Time not_before_{};

@@ -157,6 +157,20 @@ struct EnlistReply {
   }
 };
 
+/// kRaiseReplicationEpoch (server -> coordinator): RaiseReplicationEpochRequest -> Empty, when it
+/// is durable. From then on a replica of this master's that is not closed counts only if its
+/// segment and its epoch are at least these. Idempotent; CRASHED once the server is listed so,
+/// STALE_TERM if one of the two is lower than before.
+struct RaiseReplicationEpochRequest {
+  uint64_t server_id = 0;
+  uint64_t lowest_open_segment = 0;
+  uint32_t epoch = 0;
+  template <class V>
+  void fields(V& v) {
+    v(server_id, lowest_open_segment, epoch);
+  }
+};
+
 /// kUpdateServerList (coordinator -> server): ServerList -> Empty.
 
 /// kTakeTablet (coordinator -> server): TakeTabletRequest -> Empty. Idempotent.
@@ -202,11 +216,15 @@ struct ServerStats {
   uint64_t unreplicated_bytes = 0, replicas_wanted = 0;
   uint64_t frames_total = 0, frames_used = 0, frames_quarantined = 0;
   uint64_t reads = 0, writes = 0, deletes = 0;
+  uint64_t segments_degraded = 0;  // that go on with fewer than R replicas
+  uint64_t writes_wait = 0;        // 1: too few replicas can be placed
+  uint64_t replication_epoch = 0;
   template <class V>
   void fields(V& v) {
     v(list_version, log_bytes_total, log_bytes_used, objects, tablets, segments,
       segments_fully_replicated, segments_under_replicated, unreplicated_bytes, replicas_wanted,
-      frames_total, frames_used, frames_quarantined, reads, writes, deletes);
+      frames_total, frames_used, frames_quarantined, reads, writes, deletes, segments_degraded,
+      writes_wait, replication_epoch);
   }
 };
 

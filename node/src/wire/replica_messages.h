@@ -14,7 +14,7 @@ namespace ramcloud::wire {
 struct __attribute__((packed, aligned(8))) ReplicaOpenRequest {
   enum Flag : uint32_t {
     kPrimary = 1,     // the replica that recovery reads first
-    kRecreation = 2,  // copies an existing segment: invisible until it is closed (kWriteComplete)
+    kRecreation = 2,  // copies what other replicas have: invisible until kWriteComplete
   };
   uint64_t master_id;
   uint64_t segment_id;
@@ -27,11 +27,12 @@ struct __attribute__((packed, aligned(8))) ReplicaOpenRequest {
 static_assert(sizeof(ReplicaOpenRequest) == 40);
 
 /// kReplicaWrite: appends to an open replica; offset must be at most what the replica holds (bytes
-/// it has already are ignored: resending is harmless). Followed by `length` bytes.
+/// it has already are ignored: resending is harmless). Followed by `length` bytes; none raise only
+/// the epoch, which is synced before the answer, as is kWriteComplete.
 struct __attribute__((packed, aligned(8))) ReplicaWriteRequest {
   enum Flag : uint32_t {
     kClose = 1,          // the footer is in it: no more bytes come
-    kWriteComplete = 2,  // of a re-creation: now visible
+    kWriteComplete = 2,  // of a re-creation: it has all that there is yet, and is now visible
   };
   uint64_t master_id;
   uint64_t segment_id;

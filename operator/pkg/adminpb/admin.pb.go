@@ -819,6 +819,8 @@ type ReplicationSummary struct {
 	SegmentsFullyReplicated uint64                 `protobuf:"varint,3,opt,name=segments_fully_replicated,json=segmentsFullyReplicated,proto3" json:"segments_fully_replicated,omitempty"`
 	SegmentsUnderReplicated uint64                 `protobuf:"varint,4,opt,name=segments_under_replicated,json=segmentsUnderReplicated,proto3" json:"segments_under_replicated,omitempty"`
 	UnreplicatedBytes       uint64                 `protobuf:"varint,5,opt,name=unreplicated_bytes,json=unreplicatedBytes,proto3" json:"unreplicated_bytes,omitempty"` // appended, not yet acknowledged by all replicas
+	SegmentsDegraded        uint64                 `protobuf:"varint,40,opt,name=segments_degraded,json=segmentsDegraded,proto3" json:"segments_degraded,omitempty"`   // go on with fewer than replicas_wanted replicas
+	MastersWaiting          uint32                 `protobuf:"varint,41,opt,name=masters_waiting,json=mastersWaiting,proto3" json:"masters_waiting,omitempty"`         // whose writes wait for replicas
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -888,6 +890,20 @@ func (x *ReplicationSummary) GetUnreplicatedBytes() uint64 {
 	return 0
 }
 
+func (x *ReplicationSummary) GetSegmentsDegraded() uint64 {
+	if x != nil {
+		return x.SegmentsDegraded
+	}
+	return 0
+}
+
+func (x *ReplicationSummary) GetMastersWaiting() uint32 {
+	if x != nil {
+		return x.MastersWaiting
+	}
+	return 0
+}
+
 type Server struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Id             uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -901,8 +917,11 @@ type Server struct {
 	Stats          *ServerStats           `protobuf:"bytes,9,opt,name=stats,proto3" json:"stats,omitempty"`                                      // as of the last probe
 	Version        string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
 	StateReason    string                 `protobuf:"bytes,11,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"` // why it is not UP
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of its log's replicas that are not closed those count that are at least these.
+	FenceSegment  uint64 `protobuf:"varint,40,opt,name=fence_segment,json=fenceSegment,proto3" json:"fence_segment,omitempty"`
+	FenceEpoch    uint32 `protobuf:"varint,41,opt,name=fence_epoch,json=fenceEpoch,proto3" json:"fence_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Server) Reset() {
@@ -1012,6 +1031,20 @@ func (x *Server) GetStateReason() string {
 	return ""
 }
 
+func (x *Server) GetFenceSegment() uint64 {
+	if x != nil {
+		return x.FenceSegment
+	}
+	return 0
+}
+
+func (x *Server) GetFenceEpoch() uint32 {
+	if x != nil {
+		return x.FenceEpoch
+	}
+	return 0
+}
+
 type ServerStats struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
 	LogBytesTotal           uint64                 `protobuf:"varint,1,opt,name=log_bytes_total,json=logBytesTotal,proto3" json:"log_bytes_total,omitempty"`
@@ -1029,6 +1062,9 @@ type ServerStats struct {
 	Reads                   uint64                 `protobuf:"varint,13,opt,name=reads,proto3" json:"reads,omitempty"`
 	Writes                  uint64                 `protobuf:"varint,14,opt,name=writes,proto3" json:"writes,omitempty"`
 	Deletes                 uint64                 `protobuf:"varint,15,opt,name=deletes,proto3" json:"deletes,omitempty"`
+	SegmentsDegraded        uint64                 `protobuf:"varint,40,opt,name=segments_degraded,json=segmentsDegraded,proto3" json:"segments_degraded,omitempty"` // go on with fewer than replicas_wanted replicas
+	WritesWait              bool                   `protobuf:"varint,41,opt,name=writes_wait,json=writesWait,proto3" json:"writes_wait,omitempty"`                   // too few replicas can be placed
+	ReplicationEpoch        uint32                 `protobuf:"varint,42,opt,name=replication_epoch,json=replicationEpoch,proto3" json:"replication_epoch,omitempty"` // losses of replicas of open segments
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -1164,6 +1200,27 @@ func (x *ServerStats) GetWrites() uint64 {
 func (x *ServerStats) GetDeletes() uint64 {
 	if x != nil {
 		return x.Deletes
+	}
+	return 0
+}
+
+func (x *ServerStats) GetSegmentsDegraded() uint64 {
+	if x != nil {
+		return x.SegmentsDegraded
+	}
+	return 0
+}
+
+func (x *ServerStats) GetWritesWait() bool {
+	if x != nil {
+		return x.WritesWait
+	}
+	return false
+}
+
+func (x *ServerStats) GetReplicationEpoch() uint32 {
+	if x != nil {
+		return x.ReplicationEpoch
 	}
 	return 0
 }
@@ -1344,13 +1401,15 @@ const file_admin_proto_rawDesc = "" +
 	"\x0elog_bytes_used\x18\x0e \x01(\x04R\flogBytesUsed\x12&\n" +
 	"\x0flog_bytes_total\x18\x0f \x01(\x04R\rlogBytesTotal\x12\x16\n" +
 	"\x06health\x18\x10 \x01(\tR\x06health\x12\x18\n" +
-	"\areasons\x18\x11 \x03(\tR\areasons\"\x80\x02\n" +
+	"\areasons\x18\x11 \x03(\tR\areasons\"\xd6\x02\n" +
 	"\x12ReplicationSummary\x12'\n" +
 	"\x0freplicas_wanted\x18\x01 \x01(\rR\x0ereplicasWanted\x12\x1a\n" +
 	"\bsegments\x18\x02 \x01(\x04R\bsegments\x12:\n" +
 	"\x19segments_fully_replicated\x18\x03 \x01(\x04R\x17segmentsFullyReplicated\x12:\n" +
 	"\x19segments_under_replicated\x18\x04 \x01(\x04R\x17segmentsUnderReplicated\x12-\n" +
-	"\x12unreplicated_bytes\x18\x05 \x01(\x04R\x11unreplicatedBytes\"\x88\x03\n" +
+	"\x12unreplicated_bytes\x18\x05 \x01(\x04R\x11unreplicatedBytes\x12+\n" +
+	"\x11segments_degraded\x18( \x01(\x04R\x10segmentsDegraded\x12'\n" +
+	"\x0fmasters_waiting\x18) \x01(\rR\x0emastersWaiting\"\xce\x03\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x124\n" +
@@ -1363,7 +1422,10 @@ const file_admin_proto_rawDesc = "" +
 	"\x05stats\x18\t \x01(\v2\x1e.ramcloud.admin.v1.ServerStatsR\x05stats\x12\x18\n" +
 	"\aversion\x18\n" +
 	" \x01(\tR\aversion\x12!\n" +
-	"\fstate_reason\x18\v \x01(\tR\vstateReason\"\xdd\x04\n" +
+	"\fstate_reason\x18\v \x01(\tR\vstateReason\x12#\n" +
+	"\rfence_segment\x18( \x01(\x04R\ffenceSegment\x12\x1f\n" +
+	"\vfence_epoch\x18) \x01(\rR\n" +
+	"fenceEpoch\"\xd8\x05\n" +
 	"\vServerStats\x12&\n" +
 	"\x0flog_bytes_total\x18\x01 \x01(\x04R\rlogBytesTotal\x12$\n" +
 	"\x0elog_bytes_used\x18\x02 \x01(\x04R\flogBytesUsed\x12\x18\n" +
@@ -1380,7 +1442,11 @@ const file_admin_proto_rawDesc = "" +
 	"\x19backup_frames_quarantined\x18\f \x01(\x04R\x17backupFramesQuarantined\x12\x14\n" +
 	"\x05reads\x18\r \x01(\x04R\x05reads\x12\x16\n" +
 	"\x06writes\x18\x0e \x01(\x04R\x06writes\x12\x18\n" +
-	"\adeletes\x18\x0f \x01(\x04R\adeletes\"\x95\x01\n" +
+	"\adeletes\x18\x0f \x01(\x04R\adeletes\x12+\n" +
+	"\x11segments_degraded\x18( \x01(\x04R\x10segmentsDegraded\x12\x1f\n" +
+	"\vwrites_wait\x18) \x01(\bR\n" +
+	"writesWait\x12+\n" +
+	"\x11replication_epoch\x18* \x01(\rR\x10replicationEpoch\"\x95\x01\n" +
 	"\x06Tablet\x12\x1d\n" +
 	"\n" +
 	"start_hash\x18\x01 \x01(\x04R\tstartHash\x12\x19\n" +

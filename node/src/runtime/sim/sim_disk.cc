@@ -141,6 +141,18 @@ Result<std::unique_ptr<File>> SimDisk::open(const std::string& path, uint64_t si
   return std::make_unique<SimFile>(*this, content);
 }
 
+std::string SimDisk::contents(const std::string& path) const {
+  std::string bytes;
+  const auto found = files_.find(path);
+  if (found == files_.end()) return bytes;
+  for (const auto& [sector, data] : found->second->cache) {
+    if (data.find_first_not_of('\0') == std::string::npos) continue;
+    bytes.resize((sector + 1) * kSectorBytes);
+    std::memcpy(bytes.data() + sector * kSectorBytes, data.data(), kSectorBytes);
+  }
+  return bytes;
+}
+
 void SimDisk::crash() {
   // Files of the dead process that are destroyed later must not touch what the next one opens.
   for (auto& [path, content] : files_) {

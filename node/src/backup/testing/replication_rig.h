@@ -1,0 +1,208 @@
+// A master's log with its replica manager, several backups and a coordinator's word for it, on the
+// simulated network and disks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backup/replica_reader.h"
+#include "backup/replica_service.h"
+#include "log/arena.h"
+#include "log/log.h"
+#include "replication/replica_manager.h"
+#include "runtime/sim/sim_scheduler.h"
+#include "transport/sim/sim_transport.h"
+
+namespace ramcloud::testing {
+
+inline constexpr wire::Uuid kCluster{1, 2, 3, 4};
+inline constexpr uint64_t kMaster = 100;
+
+struct BackupRole {
+  std::unique_ptr<SimTransport> transport;
+  std::unique_ptr<FrameStore> frames;
+  ServerList servers;
+  std::unique_ptr<ServiceRegistry> registry;
+  std::unique_ptr<ReplicaService> service;
+};
+
+class ReplicationRig {
+ public:
+  explicit ReplicationRig(uint64_t seed) : scheduler_(seed) {}
+  ~ReplicationRig() {
+    if (manager_) manager_->detach();
+    log_.reset();
+    manager_.reset();
+    rpc_.reset();
+    transport_.reset();
+    backups_.clear();
+  }
+
+  void start(uint32_t backups, uint32_t replicas, uint64_t backup_bytes = 64 << 20) {
+    for (uint32_t i = 0; i < backups; ++i) {
+      SimNode& node = scheduler_.add_node("b" + std::to_string(i + 1));
+      nodes_.push_back(&node);
+      wire::ServerListEntry entry;
+      entry.server_id = i + 1;
+      entry.locator = "sim:host=" + node.name() + ",port=1";
+      list_.servers.push_back(entry);
+    }
+    wire::ServerListEntry self;
+    self.server_id = kMaster;
+    self.locator = "sim:host=m,port=1";
+    list_.servers.push_back(self);
+    list_.term = list_.version = 1;
+    for (uint32_t i = 0; i < backups; ++i) start_backup(i, backup_bytes);
+
+    master_ = &scheduler_.add_node("m");
+    transport_ = network_.make_transport(*master_);
+    transport_->set_identity({kCluster, kMaster});
+    rpc_ = std::make_unique<RpcClient>(master_->reactor(), *transport_);
+    rpc_->set_cluster_uuid(kCluster);
+    ASSERT_TRUE(servers_.apply(list_).ok());
+    ReplicaManager::Options options;
+    options.master_id = kMaster;
+    options.replicas = replicas;
+    options.on_condemned = [this](const Status&) { condemned_ = true; };
+    options.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
+      return raise_epoch(segment, epoch);
+    };
+    manager_ = std::make_unique<ReplicaManager>(*rpc_, servers_, options);
+    arena_ = std::make_unique<log::Arena>(
+        48 << 20, log::Arena::Options{.try_huge_pages = false, .prefault = false});
+    log::LogOptions log_options;
+    log_options.cluster_uuid = kCluster;
+    log_options.master_id = kMaster;
+    log_options.safe_version = [this] { return version_ + 1; };
+    log_ = std::make_unique<log::Log>(*arena_, *manager_, log_options);
+    manager_->attach(*log_);
+    log_->start();
+  }
+
+  void start_backup(uint32_t i, uint64_t bytes) {
+    auto role = std::make_unique<BackupRole>();
+    SimNode& node = *nodes_[i];
+    node.disk().attach(node.reactor());
+    auto frames = FrameStore::open(node.disk(), "/data", bytes);
+    ASSERT_TRUE(frames.has_value()) << frames.error().to_string();
+    role->frames = std::move(*frames);
+    ASSERT_TRUE(role->frames->adopt(kCluster, i + 1, 1, 1).ok());
+    ASSERT_TRUE(role->servers.apply(list_).ok());
+    role->transport = network_.make_transport(node);
+    role->transport->set_identity({kCluster, i + 1});
+    role->registry = std::make_unique<ServiceRegistry>(*role->transport);
+    role->service = std::make_unique<ReplicaService>(node.reactor(), *role->registry, *role->frames,
+                                                     role->servers, ReplicaService::Options{});
+    ASSERT_TRUE(
+        role->transport->listen({node.name(), 1}, Side::kInside, *role->registry).has_value());
+    if (backups_.size() <= i) backups_.resize(i + 1);
+    backups_[i] = std::move(role);
+  }
+
+  /// Kills a backup and lets the list say so.
+  void crash_backup(uint32_t i) {
+    kill_backup(i);
+    tell_backups();
+    tell_master();
+  }
+
+  /// What the coordinator does: it takes a while, is durable at some moment in it, and only rises.
+  Task<Status> raise_epoch(uint64_t segment, uint32_t epoch) {
+    co_await master_->reactor().sleep(coordinator_delay_ / 2);
+    EXPECT_GE(segment, fence_.lowest_open_segment);
+    EXPECT_GE(epoch, fence_.epoch);
+    fence_ = {segment, epoch};
+    co_await master_->reactor().sleep(coordinator_delay_ / 2);
+    co_return StatusCode::kOk;
+  }
+
+  /// A backup's process is gone; nobody knows yet.
+  void kill_backup(uint32_t i) {
+    scheduler_.kill(*nodes_[i]);
+    backups_[i].reset();
+    list_.servers[i].state = wire::ServerState::kCrashed;
+    ++list_.version;
+  }
+  void tell_backups() {
+    for (auto& role : backups_) {
+      if (role) ASSERT_TRUE(role->servers.apply(list_).ok());
+    }
+  }
+  void tell_master() { ASSERT_TRUE(servers_.apply(list_).ok()); }
+  /// Another server with an empty volume, that all know of.
+  void add_backup(uint64_t bytes) {
+    const auto i = static_cast<uint32_t>(nodes_.size());
+    SimNode& node = scheduler_.add_node("b" + std::to_string(i + 1));
+    nodes_.push_back(&node);
+    wire::ServerListEntry entry;
+    entry.server_id = i + 1;
+    entry.locator = "sim:host=" + node.name() + ",port=1";
+    list_.servers.insert(list_.servers.end() - 1, entry);
+    ++list_.version;
+    start_backup(i, bytes);
+    tell_backups();
+    tell_master();
+  }
+
+  StatusCode put(const std::string& key, const std::string& value) {
+    log::ObjectBody body{};
+    body.table_id = 1;
+    body.version = ++version_;
+    body.key_length = static_cast<uint16_t>(key.size());
+    log::EntrySource source;
+    source.type = log::EntryType::kObject;
+    source.piece_count = 3;
+    source.pieces[0] = Slice(bytes_of(body));
+    source.pieces[1] = Slice(ByteView(key));
+    source.pieces[2] = Slice(ByteView(value));
+    log::Appended appended;
+    const char* refs[1];
+    const StatusCode code = log_->append({&source, 1}, false, appended, refs);
+    if (code == StatusCode::kOk) model_[key] = value;
+    return code;
+  }
+
+  /// Waits until the log takes the object.
+  void must_put(const std::string& key, const std::string& value) {
+    ASSERT_TRUE(scheduler_.run_until([&] { return put(key, value) == StatusCode::kOk; }, 60s));
+  }
+  bool all_durable(Duration limit = 60s) {
+    return scheduler_.run_until([&] { return log_->durable() >= log_->head(); }, limit);
+  }
+
+  /// Ends the process first.
+  std::string image_of(uint32_t i) {
+    scheduler_.kill(*nodes_[i]);
+    backups_[i].reset();
+    nodes_[i]->disk().crash();
+    auto file = nodes_[i]->disk().open("/data/frames", 0);
+    EXPECT_TRUE(file.has_value());
+    std::string image((*file)->size(), '\0');
+    EXPECT_TRUE((*file)->read(0, image.data(), image.size()).ok());
+    return image;
+  }
+
+  SimScheduler scheduler_;
+  SimNetwork network_{scheduler_};
+  wire::ServerList list_;
+  std::vector<SimNode*> nodes_;
+  std::vector<std::unique_ptr<BackupRole>> backups_;
+  SimNode* master_ = nullptr;
+  std::unique_ptr<SimTransport> transport_;
+  std::unique_ptr<RpcClient> rpc_;
+  ServerList servers_;
+  std::unique_ptr<log::Arena> arena_;
+  std::unique_ptr<ReplicaManager> manager_;
+  std::unique_ptr<log::Log> log_;
+  uint64_t version_ = 0;
+  bool condemned_ = false;
+  std::map<std::string, std::string> model_;  // everything that was appended
+  log::ReplicationFence fence_;               // as the coordinator has it
+  Duration coordinator_delay_ = 2ms;
+};
+
+}  // namespace ramcloud::testing
