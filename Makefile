@@ -51,7 +51,7 @@ demo: $(if $(wildcard build/bin/ramcloudd),,build) ## A cluster on this machine 
 	@hack/demo.sh
 
 .PHONY: images
-images: deps ## Build the container images of the node and the operator
+images: deps ## Build the container images of the node, the operator and etcd
 	@hack/images.sh
 
 .PHONY: up
