@@ -33,8 +33,8 @@ fuzz: deps-build ## Fuzz whatever reads bytes from outside, FUZZ_SECONDS=20 for 
 	@hack/fuzz.sh
 
 .PHONY: bench
-bench: build ## Run the comparison set of benchmarks
-	@hack/bench.sh
+bench: build ## Run the comparison benchmarks and write docs/benchmarks; PARTS="latency" for some of them
+	@hack/bench.sh $(PARTS)
 
 .PHONY: accept
 accept: build ## Print the table of acceptance figures
@@ -51,7 +51,7 @@ demo: $(if $(wildcard build/bin/ramcloudd),,build) ## A cluster on this machine 
 	@hack/demo.sh
 
 .PHONY: images
-images: deps ## Build the container images of the node and the operator
+images: deps ## Build the container images of the node, the operator and etcd
 	@hack/images.sh
 
 .PHONY: up

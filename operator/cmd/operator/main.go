@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
@@ -32,6 +34,7 @@ type options struct {
 	etcdImage      string
 	namespace      string
 	metricsAddress string
+	metricsSecure  bool
 	probeAddress   string
 	leaderElection bool
 	leaderNS       string
@@ -49,6 +52,8 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	flags.StringVar(&o.namespace, "namespace", env("WATCH_NAMESPACE"),
 		"only look after clusters in this namespace; empty: in all (WATCH_NAMESPACE)")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "host:port of the metrics; 0: none")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", false,
+		"serve the metrics over HTTPS with a certificate of its own, and only to those whom the API server knows and allows (GET /metrics)")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "let only one of several operators act at a time")
 	flags.StringVar(&o.leaderNS, "leader-election-namespace", "", "namespace of the lease; empty: the operator's own")
@@ -72,6 +77,15 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	return o, logging, nil
 }
 
+func metricsOptions(o *options) metricsserver.Options {
+	out := metricsserver.Options{BindAddress: o.metricsAddress}
+	if o.metricsSecure {
+		out.SecureServing = true
+		out.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return out
+}
+
 func run(o *options, logging *zap.Options) error {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(logging)))
 	log := ctrl.Log.WithName("setup")
@@ -89,13 +103,16 @@ func run(o *options, logging *zap.Options) error {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: cacheOptions, Client: operator.ClientOptions(),
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                metricsOptions(o),
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElection, LeaderElectionID: "ramcloud-operator", LeaderElectionNamespace: o.leaderNS,
 		// A new operator does not have to wait for the lease of one that ended in good order.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
+		return err
+	}
+	if err := ctrlmetrics.Registry.Register(clusterMetrics{mgr.GetClient()}); err != nil {
 		return err
 	}
 	reconciler := &operator.ClusterReconciler{
