@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -199,19 +200,25 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-func TestTheSampleIsAccepted(t *testing.T) {
+func TestTheSamplesAreAccepted(t *testing.T) {
 	c := newClient(t)
-	text, err := os.ReadFile("../../../manifests/samples/cluster.yaml")
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob("../../../manifests/samples/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v %v", files, err)
 	}
-	sample := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict(text, &sample.Object); err != nil {
-		t.Fatal(err)
-	}
-	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict) // an unknown field is an error
-	if err := strict.Create(context.Background(), sample, client.DryRunAll); err != nil {
-		t.Fatal(err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sample := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(text, &sample.Object); err != nil {
+			t.Fatal(err)
+		}
+		strict := client.WithFieldValidation(c, metav1.FieldValidationStrict) // an unknown field is an error
+		if err := strict.Create(context.Background(), sample, client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

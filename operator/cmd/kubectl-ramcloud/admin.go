@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,9 +19,22 @@ import (
 	"ramcloud.dev/operator/pkg/adminpb"
 )
 
-// admin calls use with the admin API of the cluster's coordinator, through a forwarded port.
+// admin calls use with the admin API of the cluster's coordinators, through a forwarded port: of several, one
+// leads, and the others refuse.
 func (p *plugin) admin(ctx context.Context, c *ramcloudv1.RAMCloudCluster, use func(adminpb.AdminClient) error) error {
-	address, stop, err := p.forward(ctx, c.Namespace, specs.CoordinatorName(c.Name, 0), specs.CoordinatorAdminPort)
+	var errs []error
+	for index := range specs.WantedCoordinators(c) {
+		err := p.adminOf(ctx, c.Namespace, specs.CoordinatorName(c.Name, index), use)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("coordinator %d: %w", index, err))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *plugin) adminOf(ctx context.Context, namespace, pod string, use func(adminpb.AdminClient) error) error {
+	address, stop, err := p.forward(ctx, namespace, pod, specs.CoordinatorAdminPort)
 	if err != nil {
 		return err
 	}

@@ -187,14 +187,17 @@ func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.De
 	return errors.Join(errs...)
 }
 
-// deleteUnexposed removes outside Services once spec no longer asks for them.
+// deleteUnexposed removes outside Services once spec no longer asks for them, and those of coordinators that are
+// gone.
 func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed) error {
-	if specs.Exposed(o.cluster) {
-		return nil
-	}
 	var errs []error
 	for name, service := range o.services {
 		if name == o.cluster.Name || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
+			continue
+		}
+		index, coordinator := specs.MemberIndex(service.Labels, specs.ComponentCoordinator)
+		gone := coordinator && index >= specs.WantedCoordinators(o.cluster) && o.pods[specs.CoordinatorName(o.cluster.Name, index)] == nil
+		if specs.Exposed(o.cluster) && !gone {
 			continue
 		}
 		if err := r.Delete(ctx, service); client.IgnoreNotFound(err) != nil {

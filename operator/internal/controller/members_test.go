@@ -144,12 +144,19 @@ func TestARestartIsRolledOneAtATime(t *testing.T) {
 
 func TestSurplusCoordinatorsGo(t *testing.T) {
 	w, _ := startTrio(t)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Expose.Type = ramcloudv1.ExposeNodePort })
+	w.exists("demo-coordinator-2-outside", &corev1.Service{})
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Coordinator.Replicas = 1 })
 	w.until("two coordinators to go", func() string {
 		var pods corev1.PodList
 		check(t, w.client.List(w.ctx, &pods, client.InNamespace(w.key.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "coordinator"}))
 		if len(pods.Items) != 1 || pods.Items[0].Name != "demo-coordinator-0" {
 			return fmt.Sprintf("%d left", len(pods.Items))
+		}
+		var services corev1.ServiceList
+		check(t, w.client.List(w.ctx, &services, client.InNamespace(w.key.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "coordinator"}))
+		if len(services.Items) != 1 {
+			return fmt.Sprintf("%d Services left", len(services.Items))
 		}
 		return ""
 	})

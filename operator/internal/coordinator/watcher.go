@@ -218,6 +218,21 @@ func (w *Watchers) follow(ctx context.Context, cluster types.NamespacedName, sel
 	return w.takeIn(ctx, cluster, self, events)
 }
 
+// Ask asks the coordinator at this admin address, and no other, for its status within the time: an error if it
+// does not answer or does not lead.
+func Ask(ctx context.Context, address string, within time.Duration) error {
+	connection, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err = adminpb.NewAdminClient(connection).GetStatus(ctx, &adminpb.GetStatusRequest{})
+	return err
+}
+
 func (w *Watchers) check(ctx context.Context, admin adminpb.AdminClient) error {
 	ctx, cancel := context.WithTimeout(ctx, w.tuning.Answer)
 	defer cancel()

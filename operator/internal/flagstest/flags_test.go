@@ -1,0 +1,183 @@
+// Package flagstest starts the real programs with the command lines of the pods that internal/specs builds:
+// what is golden there is what etcd and ramcloudd accept.
+package flagstest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/specs"
+	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/operator/pkg/freeport"
+)
+
+const patience = 90 * time.Second
+
+// stage maps what the pods have of their own (names, ports, folders) to this machine.
+type stage struct {
+	t        *testing.T
+	replaced []string // old, new …
+}
+
+// host gives a pod's ports numbers of this machine.
+func (s *stage) host(name string, ports ...int) int {
+	s.t.Helper()
+	offsets := make([]int, len(ports))
+	for i := range ports {
+		offsets[i] = i
+	}
+	base, err := freeport.Base(offsets...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i, port := range ports {
+		s.replaced = append(s.replaced, fmt.Sprintf("%s.demo.default.svc:%d", name, port), fmt.Sprintf("127.0.0.1:%d", base+i))
+	}
+	return base
+}
+
+// start runs a pod's command line; listen are its ports here, by those of the pod.
+func (s *stage) start(pod *corev1.Pod, binary string, listen map[int]int) *exec.Cmd {
+	s.t.Helper()
+	folder := s.t.TempDir()
+	pairs := append([]string{"/var/lib/etcd", folder, "/var/lib/ramcloud", folder}, s.replaced...)
+	for port, here := range listen {
+		pairs = append(pairs, fmt.Sprintf("0.0.0.0:%d", port), fmt.Sprintf("127.0.0.1:%d", here))
+	}
+	translate := strings.NewReplacer(pairs...)
+	var args []string
+	for _, arg := range pod.Spec.Containers[0].Args {
+		args = append(args, translate.Replace(arg))
+	}
+	command := exec.Command(binary, args...)
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		_ = log.Close()
+		if s.t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			s.t.Logf("%s %v:\n%s", pod.Name, args, text)
+		}
+	})
+	return command
+}
+
+func (s *stage) until(what string, ok func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("never saw %s", what)
+		}
+	}
+}
+
+func answers(port int, path string) bool {
+	reply, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+	if err != nil {
+		return false
+	}
+	_ = reply.Body.Close()
+	return reply.StatusCode == http.StatusOK
+}
+
+func programs(t *testing.T) (etcd, ramcloudd string) {
+	t.Helper()
+	assets, ramcloudd := os.Getenv("KUBEBUILDER_ASSETS"), os.Getenv("RAMCLOUDD_BIN")
+	if assets == "" || ramcloudd == "" {
+		t.Skip("SKIP: KUBEBUILDER_ASSETS (e2e/kind/components.sh envtest prints it) or RAMCLOUDD_BIN (make build leaves build/bin/ramcloudd) is not set")
+	}
+	return filepath.Join(assets, "etcd"), ramcloudd
+}
+
+// TestPodsOfAClusterWithEtcd starts an etcd, three coordinators and three servers as their pods would be, follows
+// the coordinator as the operator does, and takes the leader away.
+func TestPodsOfAClusterWithEtcd(t *testing.T) {
+	etcdBinary, ramcloudd := programs(t)
+	least := int32(1)
+	cluster := &ramcloudv1.RAMCloudCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "u"}}
+	cluster.Spec.Coordinator.Replicas, cluster.Spec.ReplicationFactor, cluster.Spec.MinReplicas = 3, 2, &least
+	cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 1, AutoCompactionRetention: "30m"}
+	s := &stage{t: t}
+	etcd := s.host(specs.EtcdName("demo", 0), specs.EtcdClientPort, specs.EtcdPeerPort, specs.EtcdMetricsPort)
+	var coordinators, servers [3]int
+	for i := range coordinators {
+		coordinators[i] = s.host(specs.CoordinatorName("demo", int32(i)), specs.CoordinatorPort, specs.CoordinatorAdminPort, specs.CoordinatorHTTPPort)
+		servers[i] = s.host(specs.ServerName("demo", int32(i)), specs.ServerPort, specs.ServerHTTPPort)
+	}
+	s.start(specs.EtcdPod(cluster, 0, ""), etcdBinary, map[int]int{
+		specs.EtcdClientPort: etcd, specs.EtcdPeerPort: etcd + 1, specs.EtcdMetricsPort: etcd + 2})
+	s.until("etcd ready", func() bool { return answers(etcd+2, "/readyz") && answers(etcd+2, "/livez") })
+	running := map[int]*exec.Cmd{}
+	for i, port := range coordinators {
+		running[port] = s.start(specs.CoordinatorPod(cluster, int32(i), "", specs.NodePorts{}), ramcloudd, map[int]int{
+			specs.CoordinatorPort: port, specs.CoordinatorAdminPort: port + 1, specs.CoordinatorHTTPPort: port + 2})
+	}
+	for i, port := range servers {
+		s.start(specs.ServerPod(cluster, int32(i), "", specs.NodePorts{}), ramcloudd, map[int]int{
+			specs.ServerPort: port, specs.ServerHTTPPort: port + 1})
+	}
+	for i := range coordinators { // those that stand by are ready too: they say who leads
+		s.until(fmt.Sprintf("coordinator %d ready", i), func() bool { return answers(coordinators[i]+2, "/readyz") })
+	}
+
+	watchers := coordinator.NewWatchers(logr.Discard(), coordinator.Tuning{FirstRetry: 50 * time.Millisecond, LastRetry: time.Second,
+		Check: time.Second, Answer: 5 * time.Second, Figures: 100 * time.Millisecond}, func(context.Context, types.NamespacedName) {})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { _ = watchers.Start(ctx); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	admin := strings.NewReplacer(s.replaced...).Replace(specs.AdminAddress(cluster))
+	picture := func() *coordinator.Picture {
+		return watchers.Get(types.NamespacedName{Namespace: "default", Name: "demo"}, admin)
+	}
+	up := func() bool {
+		p, n := picture(), 0
+		for _, server := range p.Servers {
+			if server.State == adminpb.ServerState_SERVER_UP {
+				n++
+			}
+		}
+		return p.Connected && n == len(servers)
+	}
+	s.until("three servers up", up)
+	first := picture().Status
+	leader := 0
+	for _, port := range coordinators {
+		if err := coordinator.Ask(ctx, fmt.Sprintf("127.0.0.1:%d", port+1), 5*time.Second); err == nil {
+			leader = port
+		}
+	}
+	if leader == 0 {
+		t.Fatal("none of the coordinators answers for itself")
+	}
+	if err := running[leader].Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.until("another leader", func() bool { p := picture(); return p.Connected && p.Status.Term > first.Term && up() })
+	if p := picture(); p.Status.ClusterUuid != first.ClusterUuid {
+		t.Errorf("the cluster was %s and is %s", first.ClusterUuid, p.Status.ClusterUuid)
+	}
+}
