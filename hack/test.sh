@@ -93,6 +93,10 @@ go_stage() {
 
 processes() {
   [ -x build/bin/ramcloudd ] || hack/build.sh
+  use_etcd
+  # Its histories are checked here.
+  (cd node && cmake --preset dev -DRAMCLOUD_VERSION="$(../hack/version.sh)")
+  nice -n 5 cmake --build build/dev --target failover_sim_test -- -j "$RAMCLOUD_JOBS"
   go_tests ./local/... processes e2e
 }
 

@@ -10,6 +10,7 @@
 
 #include "admin.grpc.pb.h"
 #include "coordinator/admin_client.h"
+#include "coordinator/admin_convert.h"
 #include "coordinator/sim_metadata.h"
 #include "coordinator/testing/fake_cluster.h"
 #include "runtime/epoll_source.h"
@@ -96,6 +97,69 @@ class AdminServiceTest : public ::testing::Test {
   std::unique_ptr<pb::Admin::Stub> stub_;
   Thread loop_;
 };
+
+TEST_F(AdminServiceTest, AStandbyNamesTheLeaderAndTheClientFollows) {
+  begin(0);  // leads
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 2, {});
+  FakeNetwork network(reactor);
+  FakeTransport transport(network);
+  RpcClient rpc(reactor, transport);
+  SimMetadataState metadata = metadata_;
+  metadata.leader_owner = 99;
+  metadata.lease_end = kNever;
+  metadata.leader.record =
+      wire::encode(LeaderRecord{"tcp:host=10.0.0.1,port=11100", "", address_.to_string(), "out:1"});
+  SimMetadata store(reactor, metadata);
+  MetricsRegistry metrics;
+  CoordinatorNode standby(rpc, transport, store, metrics, {}, [](const Status&) { FAIL(); });
+  standby.start();
+  reactor.run_until([&] { return standby.useful(); });
+  EXPECT_FALSE(standby.is_leading());
+  EXPECT_EQ(standby.redirect(Side::kInside).to_string(),
+            "NOT_LEADER: this coordinator stands by; the leader is tcp:host=10.0.0.1,port=11100");
+  EXPECT_THAT(standby.redirect(Side::kOutside).message(), HasSubstr("knows of no leader"));
+  AdminService service(standby, {});
+  const auto bound = service.start({"127.0.0.1", 0});
+  ASSERT_TRUE(bound.has_value());
+  {
+    Thread loop("standby", [&] { reactor.run(); });
+    const auto stub = pb::Admin::NewStub(
+        grpc::CreateChannel(bound->to_string(), grpc::InsecureChannelCredentials()));
+    const auto asked = context();
+    pb::ClusterStatus answer;
+    const grpc::Status refused = stub->GetStatus(asked.get(), pb::GetStatusRequest(), &answer);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+    const auto trailers = asked->GetServerTrailingMetadata();
+    ASSERT_TRUE(trailers.contains(kLeaderTrailer));
+    const auto leader = trailers.find(kLeaderTrailer)->second;
+    EXPECT_EQ(std::string(leader.data(), leader.size()), address_.to_string());
+    EXPECT_TRUE(trailers.contains(kLeaderOutsideTrailer));
+    AdminClient client(*bound, 30s);
+    const auto status = client.status();
+    EXPECT_TRUE(status.has_value()) << status.error().to_string();
+    if (status) EXPECT_EQ(status->cluster_name, "admin-test");
+    reactor.stop();
+  }
+  service.stop();
+}
+
+TEST_F(AdminServiceTest, WatchersAreToldWhenTheLeadershipIsLost) {
+  begin(0);
+  const auto watching = context();
+  auto stream = stub_->Watch(watching.get(), pb::WatchRequest());
+  pb::WatchEvent event;
+  while (stream->Read(&event) && !event.snapshot_complete()) {
+  }
+  on_reactor([this] { store_.set_cut_off(true); });
+  while (stream->Read(&event)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  pb::ClusterStatus answer;
+  EXPECT_EQ(stub_->GetStatus(context().get(), pb::GetStatusRequest(), &answer).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
 
 TEST_F(AdminServiceTest, TablesAndStatusThroughTheClient) {
   begin(2);

@@ -59,16 +59,16 @@ Task<Result<MetadataStore::Records>> SimMetadata::load(std::string prefix) {
 Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
   // The two halves of the way: a coordinator that dies on the way back has changed the store.
   if (probe_) probe_(Point::kBefore, transaction);
-  co_await reach();
+  co_await reactor_.sleep(in_order(reactor_.now() + latency()) - reactor_.now());
+  if (cut_off_) {
+    stuck_.push_back(std::move(transaction));
+    while (cut_off_) co_await reactor_.sleep(kLookAgain);
+    co_return CommitResult{CommitOutcome::kUnknown, "the simulated store was out of reach"};
+  }
   const bool told = !reactor_.random().chance(options_.unknown);
   CommitResult result{CommitOutcome::kUnknown, "the simulated answer was lost"};
   if (told || reactor_.random().chance(0.5)) {
-    expire();
-    const bool leads = transaction.leadership == 0 ||
-                       (state_.leader_owner != 0 && transaction.leadership == state_.leader.number);
-    if (!leads) ++state_.refused;
-    const bool applied = leads && apply_transaction(transaction, state_.records);
-    if (applied) ++state_.commits;
+    const bool applied = arrive(transaction);
     if (told) {
       result = {applied ? CommitOutcome::kCommitted : CommitOutcome::kConditionFailed, {}};
     }
@@ -77,6 +77,25 @@ Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
   co_await reactor_.sleep(latency());
   while (cut_off_) co_await reactor_.sleep(kLookAgain);
   co_return result;
+}
+
+/// True if it took effect.
+bool SimMetadata::arrive(const MetadataTransaction& transaction) {
+  expire();
+  const uint64_t leadership = state_.leader_owner == 0 ? 0 : state_.leader.number;
+  if (transaction.leadership != 0 && transaction.leadership != leadership) {
+    ++state_.refused;
+    return false;
+  }
+  if (!apply_transaction(transaction, state_.records)) return false;
+  ++state_.commits;
+  return true;
+}
+
+void SimMetadata::set_cut_off(bool cut) {
+  cut_off_ = cut;
+  if (cut) return;
+  for (const auto& transaction : std::exchange(stuck_, {})) arrive(transaction);
 }
 
 // ---- leading ------------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ class SimMetadata final : public MetadataStore {
   Task<void> resign() override;
 
   /// Cut off, nothing reaches the store and no answer comes: calls wait until it is healed.
-  void set_cut_off(bool cut) { cut_off_ = cut; }
+  /// Transactions that were sent meanwhile arrive then, whether their sender still waits or not.
+  void set_cut_off(bool cut);
   /// Called when a transaction is on its way to the store, and when its answer is on the way back.
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
@@ -53,6 +54,7 @@ class SimMetadata final : public MetadataStore {
   Time in_order(Time when);
   Task<void> reach();
   void expire();
+  bool arrive(const MetadataTransaction& transaction);
   Task<void> renew_for_ever(uint64_t number);
   void lose();
   Reactor& reactor_;
@@ -61,6 +63,7 @@ class SimMetadata final : public MetadataStore {
   Probe probe_;
   uint64_t owner_;
   bool cut_off_ = false;
+  std::vector<MetadataTransaction> stuck_;
   Time latest_{};  // when the transaction before takes effect
   uint64_t leading_ = 0;
   Time leading_until_{};  // by our own reckoning, not later than the store's

@@ -232,17 +232,13 @@ void check_dev(DevOptions& o, const std::string& replicas) {
   }
 }
 
-void add_metadata_commands(CLI::App& app, MetadataOptions& o) {
-  app.require_subcommand(1);
-  for (const auto& [name, help, file_help] :
-       {std::tuple{"export", "Writes all metadata to a file", "where to; - is standard output"},
-        std::tuple{"import", "Fills an empty store from such a file",
-                   "where from; - is standard input"}}) {
-    auto* command = app.add_subcommand(name, help);
-    add_metadata(*command, o.metadata);
-    add_parsed(*command, "--file", o.file, as_is, file_help, "-");
-    add_common(*command, o.common);
-  }
+CLI::App* add_metadata_command(CLI::App& group, MetadataOptions& o, const char* name,
+                               const char* help, const char* file_help) {
+  auto* command = group.add_subcommand(name, help);
+  add_metadata(*command, o.metadata);
+  add_parsed(*command, "--file", o.file, as_is, file_help, "-");
+  add_common(*command, o.common);
+  return command;
 }
 
 }  // namespace
@@ -303,7 +299,13 @@ Command parse_command_line(int argc, const char* const* argv) {
   auto* metadata = app.add_subcommand("metadata", "Exports and imports a cluster's metadata");
   std::string replicas;
   add_coordinator(*coordinator, command.coordinator);
-  add_metadata_commands(*metadata, command.metadata);
+  metadata->require_subcommand(1);
+  MetadataOptions importing;
+  auto* exports =
+      add_metadata_command(*metadata, command.metadata, "export", "Writes all metadata to a file",
+                           "where to; - is standard output");
+  add_metadata_command(*metadata, importing, "import", "Fills an empty store from such a file",
+                       "where from; - is standard input");
   add_server(*server, command.server);
   add_dev(*dev, command.dev, replicas);
   try {
@@ -315,8 +317,8 @@ Command parse_command_line(int argc, const char* const* argv) {
       check_server(command.server);
       command.kind = Command::Kind::kServer;
     } else if (metadata->parsed()) {
-      command.kind =
-          metadata->got_subcommand("export") ? Command::Kind::kExport : Command::Kind::kImport;
+      command.kind = exports->parsed() ? Command::Kind::kExport : Command::Kind::kImport;
+      if (!exports->parsed()) command.metadata = std::move(importing);
     } else {
       check_dev(command.dev, replicas);
       command.kind = Command::Kind::kDev;

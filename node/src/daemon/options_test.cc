@@ -65,6 +65,19 @@ TEST(Options, MetadataInEtcd) {
             "/ramcloud");
 }
 
+TEST(Options, MetadataCommands) {
+  const auto out = parse({"metadata", "export", "--metadata", "sqlite:/m", "--file", "/f"});
+  ASSERT_EQ(out.command.kind, Command::Kind::kExport) << out.err;
+  EXPECT_EQ(out.command.metadata.file, "/f");
+  EXPECT_EQ(out.command.metadata.metadata.sqlite_path, "/m");
+  const auto in = parse({"metadata", "import", "--metadata", "sqlite:/n"});
+  ASSERT_EQ(in.command.kind, Command::Kind::kImport) << in.err;
+  EXPECT_EQ(in.command.metadata.file, "-");
+  EXPECT_EQ(in.command.metadata.metadata.sqlite_path, "/n");
+  EXPECT_EQ(parse({"metadata"}).command.exit_code, 2);
+  EXPECT_EQ(parse({"metadata", "export"}).command.exit_code, 2);
+}
+
 TEST(Options, RefusesMetadataPlacesThatAreNone) {
   const std::pair<const char*, const char*> kWrong[] = {
       {"etcd:", "host:port"},

@@ -1,0 +1,145 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// operation is a line of a history: node/sim/history.h writes them.
+type operation struct {
+	Client int
+	Op     string
+	Key    string
+	Value  string // written or read; empty: absent
+	Call   int64
+	Return int64 // -1: the outcome is unknown
+}
+
+// register is one key: reads give what was written last, deletes leave nothing.
+var register = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, o := range history {
+			key := o.Input.(operation).Key
+			byKey[key] = append(byKey[key], o)
+		}
+		parts := make([][]porcupine.Operation, 0, len(byKey))
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return absent },
+	Step: func(state, input, _ any) (bool, any) {
+		switch o := input.(operation); o.Op {
+		case "read":
+			return o.Value == state.(string), state
+		case "write":
+			return true, o.Value
+		default:
+			return true, absent
+		}
+	},
+	DescribeOperation: func(input, _ any) string {
+		o := input.(operation)
+		return o.Op + " " + o.Key + " " + o.Value
+	},
+}
+
+func readHistory(t *testing.T, path string) []porcupine.Operation {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	var history []porcupine.Operation
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var o operation
+		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		end := o.Return
+		if end < 0 {
+			end = math.MaxInt64 // it may take effect at any time, or never
+		}
+		history = append(history, porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Return: end})
+	}
+	return history
+}
+
+// simulator is the program with the simulated failovers; the unit stage builds it.
+func simulator(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("RAMCLOUD_FAILOVER_SIM")
+	if path == "" {
+		path = "../../build/dev/sim/failover_sim_test"
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("%v; hack/test.sh processes builds it, or RAMCLOUD_FAILOVER_SIM names it", err)
+	}
+	return path
+}
+
+// What clients saw while the leading coordinator died at every place where it matters.
+func TestHistoriesOfSimulatedFailoversAreLinearizable(t *testing.T) {
+	folder := t.TempDir()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, simulator(t), "--gtest_filter=FailoverSim.AnotherGoesOn*")
+	command.Env = append(os.Environ(), "RAMCLOUD_HISTORY_DIR="+folder)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	paths, err := filepath.Glob(filepath.Join(folder, "failover-*.jsonl"))
+	if err != nil || len(paths) < 20 {
+		t.Fatalf("%d histories, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		history := readHistory(t, path)
+		if len(history) < 100 {
+			t.Errorf("%s: only %d operations", path, len(history))
+		}
+		result, info := porcupine.CheckOperationsVerbose(register, history, 2*limit)
+		if result == porcupine.Ok {
+			continue
+		}
+		picture := filepath.Join(os.TempDir(), filepath.Base(path)+".html")
+		if err := porcupine.VisualizePath(register, info, picture); err != nil {
+			t.Error(err)
+		}
+		t.Errorf("%s: %s; see %s", filepath.Base(path), result, picture)
+	}
+}
+
+// The checker itself finds what must not be.
+func TestTheCheckerFindsAStaleRead(t *testing.T) {
+	history := func(read string) []porcupine.Operation {
+		var all []porcupine.Operation
+		for i, o := range []operation{{Op: "write", Key: "k", Value: "1"}, {Op: "write", Key: "k", Value: "2"}, {Op: "read", Key: "k", Value: read}} {
+			all = append(all, porcupine.Operation{ClientId: i, Input: o, Call: int64(10 * i), Return: int64(10*i + 5)})
+		}
+		return all
+	}
+	if !porcupine.CheckOperations(register, history("2")) {
+		t.Error("a right history is refused")
+	}
+	for _, wrong := range []string{"1", absent, "3"} {
+		if porcupine.CheckOperations(register, history(wrong)) {
+			t.Errorf("reading %q is accepted", wrong)
+		}
+	}
+}
