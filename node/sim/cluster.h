@@ -48,6 +48,7 @@ class Cluster {
   Coordinator* coordinator(size_t* index = nullptr);
   SimMetadata& metadata(size_t i) { return *coordinators_.at(i)->metadata; }
   const SimMetadataState& metadata_state() const { return metadata_; }
+  SimNode& server_sim_node(size_t i) { return *servers_.at(i)->node; }
   SimNode& coordinator_sim_node(size_t i) { return *coordinators_.at(i)->node; }
   /// Called at every transaction of every coordinator: where it is, and whose it is.
   using MetadataProbe =

@@ -142,6 +142,19 @@ TEST_F(ClusterSim, CoordinatorRestartsLoseNothing) {
   }
 }
 
+TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
+  Cluster cluster({.seed = 11, .servers = 4});
+  ASSERT_TRUE(cluster.wait_ready());
+  SimNode& lost = cluster.server_sim_node(2);
+  cluster.network().partition(cluster.coordinator_sim_node(0), lost);
+  const auto given_up = [&] { return cluster.coordinator()->status().servers_crashed == 1; };
+  ASSERT_TRUE(cluster.scheduler().run_until(given_up, 120s));
+  EXPECT_EQ(cluster.failures(), "") << "it cannot know yet";
+  cluster.network().heal_all();
+  ASSERT_TRUE(cluster.scheduler().run_until([&] { return !cluster.failures().empty(); }, 120s));
+  EXPECT_NE(cluster.failures().find("CRASHED"), std::string::npos) << cluster.failures();
+}
+
 TEST_F(ClusterSim, SameSeedSameEvents) {
   for (uint64_t seed : {7u, 8u, 9u}) {
     const Outcome first = run_seed(seed, true), again = run_seed(seed, true);

@@ -13,10 +13,10 @@ std::string History::to_json_lines() const {
   for (const Operation& o : operations_) {
     const int64_t answered =
         o.answered == kNever ? -1 : static_cast<int64_t>(o.answered.time_since_epoch().count());
-    text += fmt::format(
-        R"({{"client":{},"op":"{}","key":"{}","value":"{}","call":{},"return":{}}})"
-        "\n",
-        o.client, o.kind, o.key, o.value, o.called.time_since_epoch().count(), answered);
+    text += fmt::format(R"({{"client":{},"op":"{}","key":"{}","value":"{}","call":{},"return":{}}})"
+                        "\n",
+                        o.client, o.kind, o.key, o.value, o.called.time_since_epoch().count(),
+                        answered);
   }
   return text;
 }

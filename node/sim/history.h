@@ -18,7 +18,7 @@ class History {
     uint32_t client = 0;
     const char* kind = "";  // read, write, delete
     std::string key;
-    std::string value;     // written or read; empty: absent
+    std::string value;          // written or read; empty: absent
     Time called{}, answered{};  // answered: kNever if the outcome is unknown
   };
   void add(Operation operation) { operations_.push_back(std::move(operation)); }

@@ -112,6 +112,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_list_tables>(Opcode::kListTables);
   add.operator()<&Coordinator::on_get_table>(Opcode::kGetTable);
   add.operator()<&Coordinator::on_enlist>(Opcode::kEnlist);
+  add.operator()<&Coordinator::on_get_server_list>(Opcode::kGetServerList);
   add.operator()<&Coordinator::on_raise_replication_epoch>(Opcode::kRaiseReplicationEpoch);
 }
 
@@ -250,6 +251,12 @@ void Coordinator::on_enlist(const Request& request) {
   wire::EnlistRequest message;
   if (!accept(request, message)) return;
   scope_.spawn(answer(request.reply, membership_.enlist(std::move(message))));
+}
+
+void Coordinator::on_get_server_list(const Request& request) {
+  wire::Empty message;
+  if (!accept(request, message)) return;
+  reply_message(registry_.transport(), request.reply, state_.server_list());
 }
 
 void Coordinator::on_raise_replication_epoch(const Request& request) {

@@ -71,6 +71,7 @@ class Coordinator final : private ChangeListener {
   void on_list_tables(const Request& request);
   void on_get_table(const Request& request);
   void on_enlist(const Request& request);
+  void on_get_server_list(const Request& request);
   void on_raise_replication_epoch(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);

@@ -16,8 +16,9 @@ struct FailureDetector::Suspicion {
   Time last_answer{};
   uint32_t refused = 0;  // in a row
   uint32_t failed = 0;   // in a row, refused or silent
+  std::string error;     // the last one
 
-  void clear(uint64_t now_epoch, Time now) { *this = {now_epoch, now, 0, 0}; }
+  void clear(uint64_t now_epoch, Time now) { *this = {now_epoch, now, 0, 0, {}}; }
 };
 
 FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Membership& membership,
@@ -72,17 +73,18 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
   const auto spread = static_cast<uint64_t>(options_.interval.count());
   co_await reactor_.sleep(Duration(static_cast<int64_t>(reactor_.random().below(spread))));
   while (state_.up_server(server_id) != nullptr) {
-    const Outcome outcome =
-        co_await (suspicion.failed == 0 ? probe(server_id) : probe_again(server_id));
+    Outcome outcome = co_await (suspicion.failed == 0 ? probe(server_id) : probe_again(server_id));
     if (state_.up_server(server_id) == nullptr) break;
-    if (outcome == Outcome::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
+    if (outcome.kind == Kind::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
       suspicion.clear(epoch_, reactor_.now());
     } else {
       ++suspicion.failed;
-      suspicion.refused = outcome == Outcome::kRefused ? suspicion.refused + 1 : 0;
+      suspicion.refused = outcome.kind == Kind::kRefused ? suspicion.refused + 1 : 0;
+      suspicion.error = std::move(outcome.error);
     }
     set_suspected(server_id, suspicion.failed > 1);
-    if (const std::string reason = verdict(suspicion); !reason.empty() && may_condemn()) {
+    if (const std::string reason = verdict(server_id, suspicion);
+        !reason.empty() && may_condemn()) {
       condemned_.add();
       (void)co_await membership_.mark_crashed(server_id, reason);  // fails only if we are replaced
       break;
@@ -97,11 +99,11 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
 Task<FailureDetector::Outcome> FailureDetector::probe_again(uint64_t server_id) {
   std::vector<Task<Outcome>> probes;
   for (uint32_t i = 0; i < options_.probes_of_suspect; ++i) probes.push_back(probe(server_id));
-  const std::vector<Outcome> outcomes = co_await when_all(std::move(probes));
-  Outcome best = Outcome::kSilent;
-  for (const Outcome outcome : outcomes) {
-    if (outcome == Outcome::kAnswered) co_return outcome;
-    if (outcome == Outcome::kRefused) best = outcome;
+  std::vector<Outcome> outcomes = co_await when_all(std::move(probes));
+  Outcome best{Kind::kSilent, {}};
+  for (Outcome& outcome : outcomes) {
+    if (outcome.kind == Kind::kAnswered) co_return Outcome();
+    if (outcome.kind == Kind::kRefused || best.error.empty()) best = std::move(outcome);
   }
   co_return best;
 }
@@ -109,7 +111,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe_again(uint64_t server_id) 
 Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
   const ServerEntry& server = state_.servers.at(server_id);
   const auto locator = parse_locator(server.record.locator);
-  if (!locator) co_return Outcome::kAnswered;  // checked when it enlisted
+  if (!locator) co_return Outcome();  // checked when it enlisted
   probes_.add();
   const Time begun = reactor_.now();
   wire::GetServerStatsRequest request{state_.term, state_.list_version};
@@ -117,7 +119,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
       *locator, server_id, wire::Opcode::kGetServerStats, request, begun + options_.timeout);
   if (stats) {
     note_stats(server_id, *stats);
-    co_return Outcome::kAnswered;
+    co_return Outcome();
   }
   const StatusCode code = stats.error().code();
   const bool never_reached = code == StatusCode::kUnavailable ||
@@ -126,7 +128,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
                              code == StatusCode::kWrongServer || code == StatusCode::kWrongCluster;
   if (!never_reached) {
     log_warn("server refuses to be probed", {{"server", server_id}, {"error", stats.error()}});
-    co_return Outcome::kAnswered;  // it lives
+    co_return Outcome();  // it lives
   }
   failed_probes_.add();
   log_debug("probe failed", {{"server", server_id}, {"error", stats.error()}});
@@ -135,7 +137,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
   const bool refused = code == StatusCode::kUnavailable || (replaced && server.answered);
   // A connection that takes long to fail is a slow machine or network, not a dead process.
   const bool quick = reactor_.now() - begun < options_.timeout / 2;
-  co_return refused&& quick ? Outcome::kRefused : Outcome::kSilent;
+  co_return Outcome{refused && quick ? Kind::kRefused : Kind::kSilent, stats.error().message()};
 }
 
 void FailureDetector::note_stats(uint64_t server_id, const wire::ServerStats& stats) {
@@ -155,14 +157,16 @@ void FailureDetector::set_suspected(uint64_t server_id, bool suspected) {
 }
 
 /// Why the server is dead; empty if it may live.
-std::string FailureDetector::verdict(const Suspicion& suspicion) const {
+std::string FailureDetector::verdict(uint64_t server_id, const Suspicion& suspicion) const {
   if (suspicion.refused >= options_.failures) {
-    return fmt::format("refused {} connections in a row", suspicion.refused);
+    return fmt::format("refused {} connections in a row ({})", suspicion.refused, suspicion.error);
   }
   const Duration silence = reactor_.now() - suspicion.last_answer;
-  if (suspicion.failed >= options_.failures && silence >= options_.silence) {
-    return fmt::format("did not answer {} probes in a row, {}", suspicion.failed,
-                       format_duration(silence));
+  const Duration enough =
+      state_.servers.at(server_id).answered ? options_.silence : options_.silence_at_first;
+  if (suspicion.failed >= options_.failures && silence >= enough) {
+    return fmt::format("did not answer {} probes in a row, {} ({})", suspicion.failed,
+                       format_duration(silence), suspicion.error);
   }
   return {};
 }

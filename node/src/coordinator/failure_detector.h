@@ -27,6 +27,9 @@ class FailureDetector {
     // nothing recovers a dead server's data, a server that hangs for some seconds is better waited
     // for.
     Duration silence = 10s;
+    /// The same of a server that never answered yet: names of pods that have just started take up
+    /// to half a minute to be known everywhere.
+    Duration silence_at_first = 60s;
     Duration lateness = 200ms;     // of our own timers: verdicts are discarded
     Duration condemn_window = 5s;  // at most max(1, 10 %) of the servers in this time
   };
@@ -38,13 +41,17 @@ class FailureDetector {
 
  private:
   struct Suspicion;  // what has been seen of one server
-  enum class Outcome : uint8_t { kAnswered, kRefused, kSilent };
+  enum class Kind : uint8_t { kAnswered, kRefused, kSilent };
+  struct Outcome {
+    Kind kind = Kind::kAnswered;
+    std::string error;  // of a probe that failed
+  };
   Task<void> watch(uint64_t server_id);
   Task<Outcome> probe(uint64_t server_id);
   Task<Outcome> probe_again(uint64_t server_id);
   void note_stats(uint64_t server_id, const wire::ServerStats& stats);
   void set_suspected(uint64_t server_id, bool suspected);
-  std::string verdict(const Suspicion& suspicion) const;
+  std::string verdict(uint64_t server_id, const Suspicion& suspicion) const;
   bool observer_late() const { return reactor_.now() - heartbeat_due_ > options_.lateness; }
   void heartbeat();
   bool may_condemn();

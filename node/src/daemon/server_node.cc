@@ -25,6 +25,9 @@ constexpr Duration kEnlistTimeout = 2s;
 constexpr Duration kEnlistRetryMin = 50ms;
 constexpr Duration kEnlistRetryMax = 1s;
 constexpr Duration kStatsInterval = 500ms;
+/// The coordinator probes a server at least once a second. Whoever hears nothing for so long may
+/// have been given up, and asks.
+constexpr Duration kForgottenAfter = 5s;
 constexpr uint64_t kBucketBytes = 64;
 
 /// Which coordinator to ask: the leader as one that stands by has named it, else each in turn.
@@ -101,6 +104,7 @@ struct ServerNode::Impl final : TurnHook {
 
   std::atomic<uint64_t> server_id{0};
   std::atomic<bool> enlisted{false};
+  Time heard{};  // of the coordinator
   bool failed = false;
   mutable std::mutex stats_mutex;
   wire::ServerStats last_stats;  // guarded by stats_mutex
@@ -211,6 +215,8 @@ struct ServerNode::Impl final : TurnHook {
     multi.attach(master->store);
     tablets.attach(master->store);
     enlisted = true;
+    heard = reactor.now();
+    tasks.spawn(ask_when_forgotten());
     publish_stats();
     log_info("enlisted", {{"server_id", reply.server_id},
                           {"cluster", format_uuid(reply.cluster_uuid)},
@@ -241,6 +247,33 @@ struct ServerNode::Impl final : TurnHook {
     }
   }
 
+  /// A server that was given up while it could not be reached is told nothing any more, and would
+  /// go on for ever beside its successor.
+  Task<void> ask_when_forgotten() {
+    CoordinatorChoice coordinators(options.coordinators);
+    for (;;) {
+      co_await reactor.sleep(kForgottenAfter);
+      if (reactor.now() - heard < kForgottenAfter) continue;
+      const Locator coordinator = coordinators.next();
+      auto list =
+          co_await rpc.call<wire::ServerList>(coordinator, 0, wire::Opcode::kGetServerList,
+                                              wire::Empty(), reactor.now() + kEnlistTimeout);
+      if (!list) {
+        coordinators.note(list.error());
+        continue;
+      }
+      log_info("nothing heard of the coordinator for long, asked it",
+               {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
+      (void)servers.apply(*list);  // tells check_condemned()
+      if (servers.find(server_id) == nullptr) {
+        fail_with(Status(StatusCode::kCrashed,
+                         fmt::format("the coordinator does not know server {} any more: it must "
+                                     "start again",
+                                     server_id.load())));
+      }
+    }
+  }
+
   // ---- what the coordinator asks ----------------------------------------------------------------
 
   void ping(const Request& request) { transport.reply(request.reply, StatusCode::kOk, {}); }
@@ -253,6 +286,7 @@ struct ServerNode::Impl final : TurnHook {
     }
     const Status status = servers.apply(list);
     if (!status.ok()) return reply_error(transport, request.reply, status);
+    heard = reactor.now();
     if (enlisted) {
       if (Status noted = frames->note_list(list.term, list.version); !noted.ok()) {
         log_warn("server list version not noted", {{"reason", noted}});
@@ -270,6 +304,7 @@ struct ServerNode::Impl final : TurnHook {
     if (Status term = servers.check_term(asked.term); !term.ok()) {
       return reply_error(transport, request.reply, term);
     }
+    heard = reactor.now();
     reply_message(transport, request.reply, collect_stats());
   }
 

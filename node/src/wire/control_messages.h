@@ -157,6 +157,9 @@ struct EnlistReply {
   }
 };
 
+/// kGetServerList (server -> coordinator): Empty -> ServerList. Servers are told of each new list;
+/// one that has heard nothing for long asks, since whoever was given up is told nothing any more.
+
 /// kRaiseReplicationEpoch (server -> coordinator): RaiseReplicationEpochRequest -> Empty, when it
 /// is durable. From then on a replica of this master's that is not closed counts only if its
 /// segment and its epoch are at least these. Idempotent; CRASHED once the server is listed so,

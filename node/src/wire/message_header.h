@@ -42,6 +42,7 @@ enum class Opcode : uint16_t {
   kGetTable = 68,
   // Coordinator, for servers.
   kEnlist = 80,
+  kGetServerList = 81,
   kRaiseReplicationEpoch = 88,
   // Servers, for the coordinator.
   kUpdateServerList = 96,

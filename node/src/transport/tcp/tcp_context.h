@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/metrics.h"
@@ -37,6 +39,9 @@ struct TcpContext {
   std::unique_ptr<MetricsRegistry> own_registry;  // if none was given
   TcpCounters counters;
   Resolver resolver;
+  /// What each host name meant last, for when it cannot be looked up: that the name service is down
+  /// says nothing about the peer.
+  std::map<std::string, Resolver::Addresses> known_addresses;
   std::vector<class TcpSession*> sessions;  // those that are not broken, for shutdown and upkeep
   Timer upkeep;  // once a second while somebody needs it: hello deadlines, big idle buffers
   std::function<bool()> upkeep_of_server;

@@ -8,7 +8,8 @@
 namespace ramcloud::tcp {
 namespace {
 constexpr uint64_t kNeverSent = ~uint64_t{0};  // a mark that no stream reaches
-}
+constexpr Duration kLookUpAgain = 250ms;
+}  // namespace
 
 TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& address,
                        const PeerIdentity& expected)
@@ -16,10 +17,13 @@ TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& addr
       address_(address),
       hello_(wire::make_hello(expected.cluster_uuid, expected.server_id)),
       stream_(UniqueFd{}, context_->options.max_pending_bytes),
-      connect_timer_(context_->reactor, [this] {
-        const auto self = shared_from_this();
-        break_with({StatusCode::kUnavailable, "connecting took too long"});
-      }) {
+      connect_timer_(context_->reactor,
+                     [this] {
+                       const auto self = shared_from_this();
+                       break_with({StatusCode::kUnavailable,
+                                   not_found_.empty() ? "connecting took too long" : not_found_});
+                     }),
+      look_up_timer_(context_->reactor, [this] { look_up(); }) {
   context_->sessions.push_back(this);
 }
 
@@ -35,15 +39,33 @@ void TcpSession::start() {
     connect_to_next();
     return;
   }
+  look_up();
+}
+
+void TcpSession::look_up() {
   context_->resolver.resolve(address_.host, address_.port,
                              [weak = weak_from_this()](Result<Resolver::Addresses> found) {
                                const auto self = weak.lock();
                                if (self == nullptr || self->broken()) return;
-                               if (!found) return self->break_with(found.error());
-                               self->addresses_ = std::move(*found);
-                               std::ranges::reverse(self->addresses_);
-                               self->connect_to_next();
+                               self->on_looked_up(std::move(found));
                              });
+}
+
+/// A name that is not found is no sign that nobody is there: names of what has just started become
+/// known late, and name services have their own troubles. So what the name meant last is tried, and
+/// without that the name is looked up again until connecting has taken too long.
+void TcpSession::on_looked_up(Result<Resolver::Addresses> found) {
+  Resolver::Addresses& known = context_->known_addresses[address_.to_string()];
+  if (found) {
+    known = std::move(*found);
+  } else if (known.empty()) {
+    not_found_ = found.error().message();
+    look_up_timer_.start_after(kLookUpAgain);
+    return;
+  }
+  addresses_ = known;
+  std::ranges::reverse(addresses_);
+  connect_to_next();
 }
 
 void TcpSession::connect_to_next() {
@@ -192,6 +214,7 @@ void TcpSession::break_with(Status why) {
   state_ = State::kBroken;
   why_ = Status(why.code(), peer() + ": " + why.message());
   connect_timer_.stop();
+  look_up_timer_.stop();
   std::erase(context_->sessions, this);
   if (stream_.fd() >= 0) {
     context_->source.remove(stream_.fd());

@@ -31,6 +31,8 @@ class TcpSession final : public Session,
 
  private:
   enum class State : uint8_t { kResolving, kConnecting, kHello, kOpen, kBroken };
+  void look_up();
+  void on_looked_up(Result<Resolver::Addresses> found);
   void connect_to_next();
   void on_connected();
   void receive();
@@ -54,7 +56,8 @@ class TcpSession final : public Session,
   uint32_t peer_max_body_ = wire::kMaxBodyBytes;
   std::vector<SocketAddress> addresses_;  // still to be tried
   Status why_;                            // broken
-  Timer connect_timer_;
+  std::string not_found_;                 // why the name was not found at the last look
+  Timer connect_timer_, look_up_timer_;
 };
 
 }  // namespace ramcloud::tcp

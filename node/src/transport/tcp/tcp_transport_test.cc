@@ -250,11 +250,21 @@ TEST_F(TcpTest, ANameIsLookedUpAndAnUnknownOneIsUnavailable) {
   send(*named, call, "x");
   ASSERT_TRUE(wait_for(call));
   EXPECT_EQ(call.body, "x");
+}
+
+TEST_F(TcpTest, ANameThatIsNotFoundIsLookedUpUntilConnectingTakesTooLong) {
+  TcpOptions impatient;
+  impatient.connect_timeout = 600ms;
+  restart(impatient);
+  const Time begun = clock.now();
   const auto unknown = *transport->connect({"tcp", {"no-such-host.invalid", 1}}, {});
   TestCall lost;
   send(*unknown, lost, "x");
   ASSERT_TRUE(wait_for(lost));
   EXPECT_EQ(lost.failure->code(), StatusCode::kUnavailable);
+  EXPECT_NE(lost.failure->message().find("no-such-host.invalid"), std::string::npos)
+      << lost.failure->message();
+  EXPECT_GE(clock.now() - begun, impatient.connect_timeout);
 }
 
 TEST_F(TcpTest, APeerThatNeverAnswersTheHelloIsUnavailable) {
