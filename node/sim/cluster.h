@@ -41,6 +41,7 @@ class Cluster {
   SimNode& client_node(size_t i) { return *clients_.at(i).node; }
   daemon::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
   Coordinator* coordinator() { return coordinator_.role.get(); }
+  SimDisk& disk(size_t i) { return servers_.at(i)->node->disk(); }
 
   /// Runs until all servers are enlisted; false if that takes longer than `limit` of virtual time.
   bool wait_ready(Duration limit = 30s);
