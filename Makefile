@@ -37,8 +37,8 @@ coverage: deps-build ## Line coverage of log, store, replication, backup, coordi
 	@hack/coverage.sh
 
 .PHONY: bench
-bench: build ## Run the comparison set of benchmarks
-	@hack/bench.sh
+bench: build ## Run the comparison benchmarks and write docs/benchmarks; PARTS="latency" for some of them
+	@hack/bench.sh $(PARTS)
 
 .PHONY: accept
 accept: build ## Print the table of acceptance figures
@@ -55,7 +55,7 @@ demo: $(if $(wildcard build/bin/ramcloudd),,build) ## A cluster on this machine 
 	@hack/demo.sh
 
 .PHONY: images
-images: deps ## Build the container images of the node and the operator
+images: deps ## Build the container images of the node, the operator and etcd
 	@hack/images.sh
 
 .PHONY: up

@@ -7,6 +7,7 @@ require ramcloud.dev/operator v0.0.0
 replace ramcloud.dev/operator => ../operator
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
 )

@@ -59,8 +59,8 @@ def free_port():
 class Cluster:
     """A dev cluster of processes, stopped at the end of the `with` block."""
 
-    def __init__(self, servers, replicas, apart=False):
-        self.servers, self.replicas, self.apart = servers, replicas, apart
+    def __init__(self, servers, replicas, apart=False, flags=()):
+        self.servers, self.replicas, self.apart, self.flags = servers, replicas, apart, flags
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="ramcloud-bench-")
@@ -68,7 +68,7 @@ class Cluster:
         log = open(os.path.join(self.folder, "log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [*(pinned(SERVER_CPU) if self.apart else []), os.path.join(BIN, "ramcloudd"), "dev", "--servers", str(self.servers), "--replicas", str(self.replicas),
-             "--dir", os.path.join(self.folder, "data"), "--listen", self.address, "--processes"],
+             "--dir", os.path.join(self.folder, "data"), "--listen", self.address, "--processes", *self.flags],
             stdout=subprocess.PIPE, stderr=log, text=True)
         if not self.process.stdout.readline().startswith("ready:"):
             sys.exit(f"error: the cluster did not start; see {log.name}")

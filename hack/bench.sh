@@ -1,10 +1,19 @@
 #!/usr/bin/env bash
-# `make bench`: latency of reads and durable writes beside a bare ping-pong of the same reactor and
-# transport, alternating in one run. Writes docs/benchmarks/latency.{json,md,svg}.
-#   bench.sh [--pairs N] [--operations N]
+# `make bench`: the comparisons of docs/benchmarks, which it writes.
+#   bench.sh [PART…]    latency: reads and durable writes beside bare programs of the same reactor and transport
+#                       peers: operations per CPU-second beside Redis and memcached
+# Without a PART, all of them. About 8 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
 cmake --build build/release --target pingpong -- -j "$RAMCLOUD_JOBS" >/dev/null
-exec python3 hack/bench.py "$@"
+parts=("$@")
+[ $# -gt 0 ] || parts=(latency peers)
+for part in "${parts[@]}"; do
+  case $part in
+    latency) python3 hack/bench.py ;;
+    peers) python3 hack/bench_peers.py ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency and peers" ;;
+  esac
+done

@@ -8,4 +8,4 @@ hack/up.sh --no-data
 mkdir -p build/logs
 (cd e2e && go vet ./... && go test -c -o ../build/e2e.test ./suite)
 export RAMCLOUD_TOP
-in_cluster_net build/e2e.test --ginkgo.v --ginkgo.no-color --ginkgo.junit-report="$RAMCLOUD_TOP/build/logs/e2e.xml" --ginkgo.timeout=30m "$@"
+in_cluster_net build/e2e.test --ginkgo.v --ginkgo.no-color --ginkgo.junit-report="$RAMCLOUD_TOP/build/logs/e2e.xml" --ginkgo.timeout=120m "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the images ramcloud/node:VERSION and ramcloud/operator:VERSION from build/bin, in the docker of the
-# test cluster, and lists what is in them in build/images/*.cdx.json (CycloneDX).
+# Builds the images ramcloud/node:VERSION and ramcloud/operator:VERSION from build/bin and ramcloud/etcd:VERSION
+# from etcd's Go module, in the docker of the test cluster, and lists what is in them in
+# build/images/*.cdx.json (CycloneDX).
 #   images.sh          build
 #   images.sh load     and bring them to the nodes of the running cluster
 # BASE=IMAGE takes another base for the node image than the one made from images/base.
@@ -60,7 +61,9 @@ if [ "$way" = airgapped ]; then
 fi
 
 rm -rf "$contexts"
-mkdir -p "$contexts/node/data" "$contexts/operator"
+mkdir -p "$contexts/node/data" "$contexts/operator" "$contexts/etcd"
+e2e/kind/components.sh etcd
+cp -L "$KUBE_BIN/etcd" "$contexts/etcd/"
 base=${BASE:-}
 [ -n "$base" ] || make_base
 cp build/bin/ramcloudd build/bin/ramcloud "$contexts/node/"
@@ -69,20 +72,22 @@ arguments=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
 build "ramcloud/node:$version" "$contexts/node" images/node/Containerfile --build-arg "BASE=$base" "${arguments[@]}"
 check_libraries "ramcloud/node:$version" /usr/bin/ramcloudd /usr/bin/ramcloud
 build "ramcloud/operator:$version" "$contexts/operator" images/operator/Containerfile "${arguments[@]}"
+build "ramcloud/etcd:$version" "$contexts/etcd" images/etcd/Containerfile --build-arg "ETCD_VERSION=$ETCD_VERSION" "${arguments[@]}"
 
 $docker run --rm --network none --entrypoint cat "ramcloud/node:$version" /var/lib/dpkg/status |
   hack/sbom.py dpkg "ramcloud/node" "$version" >"$contexts/node.cdx.json"
 go version -m build/bin/ramcloud-operator | hack/sbom.py go "ramcloud/operator" "$version" >"$contexts/operator.cdx.json"
+go version -m "$contexts/etcd/etcd" | hack/sbom.py go "ramcloud/etcd" "$version" >"$contexts/etcd.cdx.json"
 
 if [ "${1:-}" = load ]; then
-  e2e/kind/cluster.sh load "ramcloud/node:$version" "ramcloud/operator:$version" >"$contexts/load.log" 2>&1 || {
+  e2e/kind/cluster.sh load "ramcloud/node:$version" "ramcloud/operator:$version" "ramcloud/etcd:$version" >"$contexts/load.log" 2>&1 || {
     cat "$contexts/load.log" >&2
     die "the images could not be loaded into the nodes"
   }
 fi
 # Images of earlier versions are disk space; those that a container still uses stay.
-for name in node operator base; do
+for name in node operator etcd base; do
   $docker image ls "ramcloud/$name" --format '{{.Repository}}:{{.Tag}}' | grep -vx -e "ramcloud/$name:$version" -e "$base" |
     xargs -r $docker image rm >/dev/null 2>&1 || true
 done
-$docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep -E "^ramcloud/(node|operator):$version "
+$docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep -E "^ramcloud/(node|operator|etcd):$version "

@@ -33,7 +33,8 @@ install_operator() {
   local version
   version=$(hack/version.sh)
   in_cluster_net helm upgrade --install ramcloud-operator charts/ramcloud-operator \
-    --namespace $namespace --create-namespace --set image.tag="$version" --set nodeImage.tag="$version" --wait --timeout 180s
+    --namespace $namespace --create-namespace --set image.tag="$version" --set nodeImage.tag="$version" \
+    --set etcdImage.tag="$version" --wait --timeout 180s
 }
 
 wait_ready() {

@@ -8,13 +8,19 @@ namespace ramcloud::sim {
 namespace {
 constexpr uint16_t kCoordinatorPort = 11100;
 constexpr uint16_t kServerPort = 11200;
-const HostPort kCoordinatorAddress{"coordinator", kCoordinatorPort};
+
+HostPort coordinator_address(size_t i) {
+  return {fmt::format("coordinator-{}", i + 1), kCoordinatorPort};
+}
 }  // namespace
 
 Cluster::Cluster(const ClusterOptions& options)
     : options_(options), scheduler_(options.seed), network_(scheduler_, options.network) {
-  coordinator_.node = &scheduler_.add_node("coordinator");
-  start_coordinator();
+  for (size_t i = 0; i < options.coordinators; ++i) {
+    coordinators_.push_back(std::make_unique<CoordinatorRole>());
+    coordinators_[i]->node = &scheduler_.add_node(coordinator_address(i).host);
+  }
+  for (size_t i = 0; i < options.coordinators; ++i) start_coordinator(i);
   for (uint32_t i = 0; i < options.servers; ++i) {
     auto server = std::make_unique<ServerRole>();
     server->node = &scheduler_.add_node(fmt::format("server-{}", i + 1));
@@ -26,7 +32,7 @@ Cluster::Cluster(const ClusterOptions& options)
     client.node = &scheduler_.add_node(fmt::format("client-{}", i + 1));
     client.transport = network_.make_transport(*client.node);
     ClientCore::Options client_options;
-    client_options.coordinators = {Locator{"sim", kCoordinatorAddress}};
+    client_options.coordinators = coordinator_locators();
     client_options.timeout = options.client_timeout;
     client.core = std::make_unique<ClientCore>(client.node->reactor(), *client.transport,
                                                std::move(client_options));
@@ -42,28 +48,51 @@ Cluster::~Cluster() {
   }
 }
 
-Task<void> Cluster::begin_coordinator() {
-  const Status status = co_await coordinator_.role->start();
-  if (!status.ok()) failures_ += fmt::format("coordinator: {}\n", status.to_string());
+std::vector<Locator> Cluster::coordinator_locators() const {
+  std::vector<Locator> locators;
+  for (size_t i = 0; i < coordinators_.size(); ++i) {
+    locators.push_back({"sim", coordinator_address(i)});
+  }
+  return locators;
 }
 
-void Cluster::start_coordinator() {
-  auto& c = coordinator_;
+void Cluster::start_coordinator(size_t i) {
+  auto& c = *coordinators_.at(i);
   Reactor& reactor = c.node->reactor();
   c.metrics = std::make_unique<MetricsRegistry>();
   c.transport = network_.make_transport(*c.node);
   c.rpc = std::make_unique<RpcClient>(reactor, *c.transport);
-  c.registry = std::make_unique<ServiceRegistry>(*c.transport);
   c.metadata = std::make_unique<SimMetadata>(reactor, metadata_, options_.metadata);
+  c.metadata->set_probe([this, i](SimMetadata::Point point, const MetadataTransaction& t) {
+    if (probe_) probe_(i, point, t);
+  });
   Coordinator::Options o;
   o.cluster_name = "sim";
   o.version = "sim";
-  c.role = std::make_unique<Coordinator>(*c.rpc, *c.registry, *c.metadata, *c.metrics, o);
-  if (!c.transport->listen(kCoordinatorAddress, Side::kInside, *c.registry)) {
-    fatal("the simulated coordinator cannot listen");
+  c.role = std::make_unique<CoordinatorNode>(
+      *c.rpc, *c.transport, *c.metadata, *c.metrics, o, [this, i](const Status& why) {
+        failures_ += fmt::format("{}: {}\n", coordinator_address(i).host, why.to_string());
+      });
+  const Locator locator{"sim", coordinator_address(i)};
+  c.role->set_addresses({locator.to_string(), "", "", ""});
+  if (!c.transport->listen(locator.address, Side::kInside, *c.role)) {
+    fatal("a simulated coordinator cannot listen");
   }
-  c.tasks = std::make_unique<TaskScope>(reactor);
-  c.tasks->spawn(begin_coordinator());
+  c.role->start();
+}
+
+Coordinator* Cluster::coordinator(size_t* index) {
+  for (size_t i = 0; i < coordinators_.size(); ++i) {
+    if (index != nullptr) *index = i;
+    auto& role = coordinators_[i]->role;
+    if (role == nullptr) continue;
+    if (Coordinator* leading = role->leading()) return leading;
+  }
+  return nullptr;
+}
+
+void Cluster::set_metadata_probe(MetadataProbe probe) {
+  probe_ = std::move(probe);
 }
 
 void Cluster::start_server(ServerRole& server) {
@@ -71,7 +100,7 @@ void Cluster::start_server(ServerRole& server) {
   server.metrics = std::make_unique<MetricsRegistry>();
   server.transport = network_.make_transport(node);
   daemon::ServerNodeOptions o;
-  o.coordinators = {Locator{"sim", kCoordinatorAddress}};
+  o.coordinators = coordinator_locators();
   const HostPort address{node.name(), kServerPort};
   o.locator = Locator{"sim", address};
   o.name = o.failure_domain = node.name();
@@ -118,20 +147,18 @@ size_t Cluster::running_tasks() const {
   return sum;
 }
 
-void Cluster::kill_coordinator() {
-  auto& c = coordinator_;
+void Cluster::kill_coordinator(size_t i) {
+  auto& c = *coordinators_.at(i);
   scheduler_.kill(*c.node);
-  c.tasks.reset();
   c.role.reset();
   c.metadata.reset();
-  c.registry.reset();
   c.rpc.reset();
   c.transport.reset();
 }
 
-void Cluster::restart_coordinator() {
-  scheduler_.restart(*coordinator_.node);
-  start_coordinator();
+void Cluster::restart_coordinator(size_t i) {
+  scheduler_.restart(*coordinators_.at(i)->node);
+  start_coordinator(i);
 }
 
 void Cluster::kill_server(size_t i) {
@@ -147,12 +174,15 @@ void Cluster::restart_server(size_t i) {
   start_server(server);
 }
 
+std::string Cluster::check_coordinators() {
+  Coordinator* leading = coordinator();
+  if (leading == nullptr) return {};
+  const Status status = coordinator_invariants_.check(leading->state());
+  return status.ok() ? std::string() : "coordinator: " + status.to_string() + "\n";
+}
+
 std::string Cluster::check_invariants() {
-  std::string broken;
-  if (coordinator_.role && coordinator_.role->ready()) {
-    const Status status = coordinator_invariants_.check(coordinator_.role->state());
-    if (!status.ok()) broken += "coordinator: " + status.to_string() + "\n";
-  }
+  std::string broken = check_coordinators();
   for (const auto& server : servers_) {
     if (!server->role) continue;
     const std::string text = server->role->check_invariants();

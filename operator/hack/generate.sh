@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates what is checked in but not written by hand: deep copies, apply configurations, the CRDs (for
-# kustomize and for the chart) and the admin API's Go code. The generators' versions are in go.mod.
+# kustomize and for the chart), their reference in docs/ and the admin API's Go code. The generators' versions are in go.mod.
 #
 #   hack/generate.sh [DIR]   into the repository, or into a copy of its layout under DIR (for the test
 #                            that compares)
@@ -41,6 +41,9 @@ for crd in "$out"/manifests/crds/ramcloud.dev_*.yaml; do
     exit 1
   fi
 done
+
+mkdir -p "$out/docs/reference"
+go run ./hack/crddoc "$out"/manifests/crds/ramcloud.dev_*.yaml >"$out/docs/reference/crd.md"
 
 if command -v protoc >/dev/null; then
   mkdir -p "$out/operator/pkg/adminpb"

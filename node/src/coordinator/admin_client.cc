@@ -13,13 +13,42 @@ struct AdminClient::Impl {
   Duration timeout;
   std::unique_ptr<pb::Admin::Stub> stub;
 
+  void connect(std::string to) {
+    address = std::move(to);
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(64 << 20);  // a big cluster's tables in one answer
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    stub = pb::Admin::NewStub(
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  }
+
+  /// The leader as a coordinator that stands by names it; empty if it names none.
+  static std::string leader_of(const grpc::ClientContext& context) {
+    const auto& trailers = context.GetServerTrailingMetadata();
+    const auto found = trailers.find(kLeaderTrailer);
+    if (found == trailers.end()) return {};
+    return {found->second.data(), found->second.size()};
+  }
+
   template <typename Method, typename Request, typename Response>
   Status call(Method method, const Request& request, Response& response) {
+    constexpr int kRedirects = 3;
+    for (int redirects = 0;; ++redirects) {
+      std::string leader;
+      Status status = call_once(method, request, response, leader);
+      if (leader.empty() || leader == address || redirects == kRedirects) return status;
+      connect(std::move(leader));
+    }
+  }
+
+  template <typename Method, typename Request, typename Response>
+  Status call_once(Method method, const Request& request, Response& response, std::string& leader) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
     const grpc::Status status = ((*stub).*method)(&context, request, &response);
     if (status.ok()) return {};
+    leader = leader_of(context);
     const StatusCode code = from_grpc_code(status.error_code());
     std::string message = status.error_message();
     if (code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
@@ -31,13 +60,8 @@ struct AdminClient::Impl {
 
 AdminClient::AdminClient(const HostPort& address, Duration timeout)
     : impl_(std::make_unique<Impl>()) {
-  impl_->address = address.to_string();
   impl_->timeout = timeout;
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(64 << 20);  // a big cluster's tables in one answer
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  impl_->stub = pb::Admin::NewStub(
-      grpc::CreateCustomChannel(impl_->address, grpc::InsecureChannelCredentials(), arguments));
+  impl_->connect(address.to_string());
 }
 
 AdminClient::~AdminClient() = default;

@@ -186,6 +186,7 @@ constexpr CodePair kCodes[] = {
     {StatusCode::kOutOfMemory, 8},
     {StatusCode::kNoSpace, 8},
     {StatusCode::kWrongCluster, 9},
+    {StatusCode::kIndeterminate, 10},
     {StatusCode::kUnsupported, 12},
     {StatusCode::kInternal, 13},
     {StatusCode::kUnavailable, 14},

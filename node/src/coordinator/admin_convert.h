@@ -16,6 +16,10 @@ ServerView from_proto(const admin::v1::Server& server);
 wire::TableInfo from_proto(
     const admin::v1::Table& table);  // locators are not part of the admin API
 
+/// Trailers of an answer by a coordinator that does not lead: where the leader's admin API is.
+inline constexpr const char* kLeaderTrailer = "ramcloud-leader-admin";
+inline constexpr const char* kLeaderOutsideTrailer = "ramcloud-leader-admin-outside";
+
 /// gRPC's code for ours, and the nearest way back.
 int to_grpc_code(StatusCode code);
 StatusCode from_grpc_code(int code);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <list>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "admin.grpc.pb.h"
@@ -21,12 +23,28 @@ grpc::Status to_grpc(const Status& status) {
   return {static_cast<grpc::StatusCode>(to_grpc_code(status.code())), status.message()};
 }
 
+/// What a coordinator that does not lead says.
+struct Redirect {
+  grpc::Status status;
+  std::string leader, leader_outside;
+  void add_trailers(grpc::CallbackServerContext& context) const {
+    if (!leader.empty()) context.AddTrailingMetadata(kLeaderTrailer, leader);
+    if (!leader_outside.empty()) context.AddTrailingMetadata(kLeaderOutsideTrailer, leader_outside);
+  }
+};
+
+Redirect redirect_of(const CoordinatorNode& node, const Status& why) {
+  return {to_grpc(why), node.leader_admin_address(Side::kInside),
+          node.leader_admin_address(Side::kOutside)};
+}
+
 const grpc::Status kStopping(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
 
 /// A call between gRPC's threads and the reactor: finished exactly once, whoever comes first.
 class PendingCall {
  public:
-  explicit PendingCall(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
+  PendingCall(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor)
+      : context_(context), reactor_(reactor) {}
 
   /// `fill` writes the response; only run if the call is still there to receive it.
   void finish(const grpc::Status& status, const std::function<void()>& fill = nullptr) {
@@ -35,10 +53,14 @@ class PendingCall {
     if (fill) fill();
     std::exchange(reactor_, nullptr)->Finish(status);
   }
+  void finish(const Redirect& redirect) {
+    finish(redirect.status, [&] { redirect.add_trailers(*context_); });
+  }
 
  private:
   std::mutex mutex_;
-  grpc::ServerUnaryReactor* reactor_;  // guarded by mutex_; null when finished
+  grpc::CallbackServerContext* context_;  // valid until finished
+  grpc::ServerUnaryReactor* reactor_;     // guarded by mutex_; null when finished
 };
 
 /// One watcher. Events are queued by the reactor and written by gRPC; both hold the mutex. Shared,
@@ -47,7 +69,8 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
  public:
   using Event = std::shared_ptr<const pb::WatchEvent>;
 
-  explicit WatchStream(size_t backlog) : backlog_(backlog) {}
+  WatchStream(grpc::CallbackServerContext* context, size_t backlog)
+      : context_(context), backlog_(backlog) {}
 
   /// To be returned to gRPC, which owns it until its OnDone().
   grpc::ServerWriteReactor<pb::WatchEvent>* attach() {
@@ -77,6 +100,12 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   void finish(const grpc::Status& status) {
     const std::lock_guard guard(mutex_);
     finish_locked(status);
+  }
+  void finish(const Redirect& redirect) {
+    const std::lock_guard guard(mutex_);
+    if (finished_) return;
+    redirect.add_trailers(*context_);
+    finish_locked(redirect.status);
   }
   bool finished() {
     const std::lock_guard guard(mutex_);
@@ -126,6 +155,7 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   }
 
   std::mutex mutex_;
+  grpc::CallbackServerContext* context_;  // valid until finished
   const size_t backlog_;
   // The rest is guarded by mutex_.
   size_t limit_ = 0;  // of queue_; larger while the snapshot is under way
@@ -135,7 +165,7 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   bool finished_ = false;
 };
 
-/// The reactor's side: what calls mean. Only the reactor's thread comes here.
+/// The reactor's side while we lead: what calls mean. Only the reactor's thread comes here.
 class Front : public ChangeListener {
  public:
   Front(Coordinator& coordinator, AdminService::Options options)
@@ -145,7 +175,21 @@ class Front : public ChangeListener {
   ~Front() override { coordinator_.changes().remove(this); }
 
   pb::ClusterStatus status() const { return to_proto(coordinator_.status()); }
-  bool ready() const { return coordinator_.ready(); }
+
+  /// The leadership is lost: all who wait are told.
+  void abandon(const Redirect& redirect) {
+    scope_.cancel_all();
+    for (const Waiting& waiting : std::exchange(waiting_, {})) {
+      if (waiting.repeatable) {
+        waiting.call->finish(redirect);
+      } else {
+        waiting.call->finish(to_grpc({StatusCode::kIndeterminate,
+                                      "the coordinator lost its leadership meanwhile; it may or "
+                                      "may not have happened"}));
+      }
+    }
+    for (const auto& watcher : watchers_) watcher->finish(redirect);
+  }
 
   pb::ListServersResponse servers() const {
     pb::ListServersResponse response;
@@ -190,9 +234,11 @@ class Front : public ChangeListener {
  private:
   Task<void> create(std::shared_ptr<PendingCall> call, std::string name, uint32_t span,
                     pb::Table* response) {
+    const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const Time deadline = coordinator_.reactor().now() + options_.longest_wait;
     const auto table = co_await coordinator_.create_table(std::move(name), span == 0 ? 1 : span,
                                                           Side::kInside, deadline);
+    waiting_.erase(waiting);
     if (table) {
       call->finish(grpc::Status::OK, [&] { *response = to_proto(*table); });
     } else {
@@ -200,8 +246,11 @@ class Front : public ChangeListener {
     }
   }
   Task<void> drop(std::shared_ptr<PendingCall> call, std::string name) {
+    const auto waiting = waiting_.insert(waiting_.end(), {call, false});
     const Time deadline = coordinator_.reactor().now() + options_.longest_wait;
-    call->finish(to_grpc(co_await coordinator_.drop_table(std::move(name), deadline)));
+    const Status dropped = co_await coordinator_.drop_table(std::move(name), deadline);
+    waiting_.erase(waiting);
+    call->finish(to_grpc(dropped));
   }
 
   std::vector<WatchStream::Event> snapshot() const {
@@ -258,7 +307,35 @@ class Front : public ChangeListener {
   Coordinator& coordinator_;
   AdminService::Options options_;
   std::vector<std::shared_ptr<WatchStream>> watchers_;
+  struct Waiting {
+    std::shared_ptr<PendingCall> call;
+    bool repeatable;
+  };
+  std::list<Waiting> waiting_;  // calls whose flows run
   TaskScope scope_;
+};
+
+/// What posted calls find on the reactor: a front, or who leads instead. Reactor's thread only.
+class Gate final : public LeadershipListener {
+ public:
+  Gate(CoordinatorNode& node, AdminService::Options options) : node_(node), options_(options) {
+    if (Coordinator* coordinator = node.leading()) on_leading(*coordinator);
+    node.set_listener(this);
+  }
+  ~Gate() override { node_.set_listener(nullptr); }
+  void on_leading(Coordinator& coordinator) override { front_.emplace(coordinator, options_); }
+  void on_leadership_lost(const Status& why) override {
+    if (front_) front_->abandon(redirect_of(node_, why));
+    front_.reset();
+  }
+  /// Null: not for us, see redirect().
+  Front* front() { return node_.leading() != nullptr && front_ ? &*front_ : nullptr; }
+  Redirect redirect() const { return redirect_of(node_, node_.redirect(Side::kInside)); }
+
+ private:
+  CoordinatorNode& node_;
+  AdminService::Options options_;
+  std::optional<Front> front_;
 };
 
 }  // namespace
@@ -267,28 +344,26 @@ class Front : public ChangeListener {
 // ----------------------------------------------------------------------------------
 
 struct AdminService::Impl final : pb::Admin::CallbackService {
-  Impl(Coordinator& coordinator, Options o)
-      : reactor(coordinator.reactor()),
-        options(o),
-        front(std::make_shared<Front>(coordinator, o)) {}
+  Impl(CoordinatorNode& node, Options o)
+      : reactor(node.reactor()), options(o), gate(std::make_shared<Gate>(node, o)) {}
 
   /// Runs `work(front, call)` on the reactor; the call is refused when we are stopping.
   template <typename Work>
   grpc::ServerUnaryReactor* on_reactor(grpc::CallbackServerContext* context, Work work) {
     auto* unary = context->DefaultReactor();
-    auto call = std::make_shared<PendingCall>(unary);
+    auto call = std::make_shared<PendingCall>(context, unary);
     if (!remember(call)) {
       call->finish(kStopping);
       return unary;
     }
-    reactor.post([weak = std::weak_ptr(front), call = std::move(call), work = std::move(work)] {
+    reactor.post([weak = std::weak_ptr(gate), call = std::move(call), work = std::move(work)] {
       const auto here = weak.lock();
       if (here == nullptr) {
         call->finish(kStopping);
-      } else if (!here->ready()) {
-        call->finish({grpc::StatusCode::UNAVAILABLE, "the coordinator is not ready"});
+      } else if (Front* front = here->front()) {
+        work(*front, call);
       } else {
-        work(*here, call);
+        call->finish(here->redirect());
       }
     });
     return unary;
@@ -334,22 +409,22 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
                         f.drop_table(call, name);
                       });
   }
-  grpc::ServerWriteReactor<pb::WatchEvent>* Watch(grpc::CallbackServerContext*,
+  grpc::ServerWriteReactor<pb::WatchEvent>* Watch(grpc::CallbackServerContext* context,
                                                   const pb::WatchRequest*) override {
-    auto stream = std::make_shared<WatchStream>(options.watch_backlog);
+    auto stream = std::make_shared<WatchStream>(context, options.watch_backlog);
     auto* writer = stream->attach();
     if (!remember(stream)) {
       stream->finish(kStopping);
       return writer;
     }
-    reactor.post([weak = std::weak_ptr(front), stream = std::move(stream)] {
+    reactor.post([weak = std::weak_ptr(gate), stream = std::move(stream)] {
       const auto here = weak.lock();
       if (here == nullptr) {
         stream->finish(kStopping);
-      } else if (!here->ready()) {
-        stream->finish({grpc::StatusCode::UNAVAILABLE, "the coordinator is not ready"});
+      } else if (Front* front = here->front()) {
+        front->watch(stream);
       } else {
-        here->watch(stream);
+        stream->finish(here->redirect());
       }
     });
     return writer;
@@ -392,7 +467,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     for (const auto& weak : ending_streams) {
       if (const auto stream = weak.lock()) stream->finish(kStopping);
     }
-    front.reset();
+    gate.reset();
     if (server == nullptr) return;
     // Watchers that do not read hold their stream open: those are cut off after a moment.
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
@@ -402,7 +477,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
 
   Reactor& reactor;
   const Options options;
-  std::shared_ptr<Front> front;  // reset on the reactor's thread only
+  std::shared_ptr<Gate> gate;  // reset on the reactor's thread only
   std::unique_ptr<grpc::Server> server;
   std::mutex mutex;
   bool stopping = false;  // guarded by mutex, as are the lists
@@ -410,8 +485,8 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   std::vector<std::weak_ptr<WatchStream>> streams;
 };
 
-AdminService::AdminService(Coordinator& coordinator, Options options)
-    : impl_(std::make_unique<Impl>(coordinator, options)) {}
+AdminService::AdminService(CoordinatorNode& node, Options options)
+    : impl_(std::make_unique<Impl>(node, options)) {}
 
 AdminService::~AdminService() {
   stop();

@@ -1,11 +1,12 @@
 // The admin API's gRPC server. gRPC has threads of its own; every call is posted to the
-// coordinator's reactor, which alone looks at the cluster's state.
+// coordinator's reactor, which alone looks at the cluster's state. A coordinator that stands by
+// answers UNAVAILABLE with the leader's addresses in the trailers.
 #pragma once
 
 #include <memory>
 
 #include "base/text.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_node.h"
 
 namespace ramcloud {
 
@@ -16,7 +17,8 @@ class AdminService {
     size_t watchers = 1024;       // more are refused with RESOURCE_EXHAUSTED
     Duration longest_wait = 60s;  // of creating and dropping tables
   };
-  AdminService(Coordinator& coordinator, Options options);
+  /// `node` outlives it.
+  AdminService(CoordinatorNode& node, Options options);
   /// As stop().
   ~AdminService();
   AdminService(const AdminService&) = delete;

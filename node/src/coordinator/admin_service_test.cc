@@ -30,15 +30,17 @@ class AdminServiceTest : public ::testing::Test {
     coordinator_options_.cluster_name = "admin-test";
     coordinator_options_.version = "1.2.3";
     coordinator_options_.detector.interval = 50ms;
-    coordinator_ =
-        std::make_unique<Coordinator>(rpc_, registry_, store_, metrics_, coordinator_options_);
-    ASSERT_TRUE(transport_.listen({"10.0.0.1", 11100}, Side::kInside, registry_).has_value());
-    ASSERT_TRUE(run_task(reactor_, coordinator_->start()).ok());
+    node_ = std::make_unique<CoordinatorNode>(
+        rpc_, transport_, store_, metrics_, coordinator_options_,
+        [](const Status& why) { FAIL() << "the coordinator gave up: " << why.to_string(); });
+    ASSERT_TRUE(transport_.listen({"10.0.0.1", 11100}, Side::kInside, *node_).has_value());
+    node_->start();
+    reactor_.run_until([this] { return node_->leading() != nullptr; });
     for (int i = 0; i < servers; ++i) {
       servers_.push_back(std::make_unique<FakeServer>(network_, static_cast<uint16_t>(12'000 + i)));
       ASSERT_TRUE(run_task(reactor_, servers_.back()->enlist(10s)).has_value());
     }
-    service_ = std::make_unique<AdminService>(*coordinator_, options);
+    service_ = std::make_unique<AdminService>(*node_, options);
     const auto bound = service_->start({"127.0.0.1", 0});
     ASSERT_TRUE(bound.has_value()) << bound.error().to_string();
     address_ = *bound;
@@ -53,7 +55,7 @@ class AdminServiceTest : public ::testing::Test {
     loop_.join();
     service_.reset();
     network_.scope.cancel_all();
-    coordinator_.reset();
+    node_.reset();
   }
   void on_reactor(std::function<void()> fn) {
     std::atomic<bool> done{false};
@@ -82,12 +84,11 @@ class AdminServiceTest : public ::testing::Test {
   FakeNetwork network_{reactor_};
   FakeTransport transport_{network_};
   RpcClient rpc_{reactor_, transport_};
-  ServiceRegistry registry_{transport_};
   SimMetadataState metadata_;
   SimMetadata store_{reactor_, metadata_};
   MetricsRegistry metrics_;
   Coordinator::Options coordinator_options_;
-  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<CoordinatorNode> node_;
   std::vector<std::unique_ptr<FakeServer>> servers_;
   std::unique_ptr<AdminService> service_;
   HostPort address_;
@@ -145,7 +146,7 @@ TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
 TEST_F(AdminServiceTest, NobodyThereIsSaidSo) {
   begin(0);
   {
-    AdminService other(*coordinator_, {});
+    AdminService other(*node_, {});
     const auto taken = other.start(address_);
     ASSERT_FALSE(taken.has_value());
     EXPECT_THAT(taken.error().message(), HasSubstr(address_.to_string()));
@@ -216,7 +217,7 @@ TEST_F(AdminServiceTest, ASlowConsumerIsClosedAndTheOthersGoOn) {
   read_until(*slow, [](const pb::WatchEvent& e) { return e.snapshot_complete(); });
   // More than flow control lets through at once, and no turn between for anybody to catch up.
   on_reactor([&] {
-    for (int i = 0; i < 100'000; ++i) coordinator_->changes().server_changed(1);
+    for (int i = 0; i < 100'000; ++i) node_->leading()->changes().server_changed(1);
   });
   pb::WatchEvent event;
   while (slow->Read(&event)) {
@@ -271,7 +272,7 @@ TEST_F(AdminServiceTest, StoppingEndsACallThatWaits) {
     done = true;
   });
   for (bool begun = false; !begun;) {
-    on_reactor([&] { begun = !coordinator_->state().tables.empty(); });
+    on_reactor([&] { begun = !node_->leading()->state().tables.empty(); });
   }
   EXPECT_FALSE(done);
   end();

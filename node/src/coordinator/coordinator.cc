@@ -18,6 +18,11 @@ struct Coordinator::Gauges {
   std::atomic<uint64_t> servers_up{0}, servers_crashed{0}, servers_suspected{0};
   std::atomic<uint64_t> tables{0}, tablets{0}, tablets_unavailable{0};
   std::atomic<uint64_t> term{0}, list_version{0};
+  std::vector<std::atomic<uint64_t>*> all() {
+    return {&servers_up, &servers_crashed, &servers_suspected,
+            &tables,     &tablets,         &tablets_unavailable,
+            &term,       &list_version};
+  }
 };
 
 Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStore& store,
@@ -47,10 +52,11 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
 
 Coordinator::~Coordinator() {
   changes_.remove(this);
+  for (auto* gauge : gauges_->all()) *gauge = 0;  // the next leader's are to be looked at
 }
 
-Task<Status> Coordinator::start() {
-  auto opened = co_await ledger_.open(options_.cluster_name);
+Task<Status> Coordinator::start(uint64_t leadership) {
+  auto opened = co_await ledger_.open(options_.cluster_name, leadership);
   if (!opened) co_return opened.error();
   if (Status sound = Invariants().check(*opened); !sound.ok()) co_return sound;
   state_ = std::move(*opened);
@@ -141,11 +147,31 @@ bool Coordinator::accept(const Request& request, Message& message) {
 
 template <typename Reply>
 Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
+  const auto waiting = waiting_.insert(waiting_.end(), {handle, true});
   const Result<Reply> result = co_await std::move(flow);
+  waiting_.erase(waiting);
   if (result) {
     reply_message(registry_.transport(), handle, *result);
   } else {
-    reply_error(registry_.transport(), handle, result.error());
+    reply_error(registry_.transport(), handle, to_tell(result.error()));
+  }
+}
+
+/// To ask the next leader is safe, even if it may have been done.
+Status Coordinator::to_tell(Status status) const {
+  if (status == StatusCode::kIndeterminate && ledger_.fenced()) {
+    return {StatusCode::kNotLeader, status.message()};
+  }
+  return status;
+}
+
+void Coordinator::abandon(const Status& why) {
+  scope_.cancel_all();
+  for (const Waiting& call : std::exchange(waiting_, {})) {
+    const Status unsure(StatusCode::kIndeterminate,
+                        "the coordinator lost its leadership meanwhile; it may or may not have "
+                        "happened");
+    reply_error(registry_.transport(), call.reply, call.repeatable ? why : unsure);
   }
 }
 
@@ -183,7 +209,9 @@ void Coordinator::on_drop_table(const Request& request) {
 }
 
 Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time deadline) {
+  const auto waiting = waiting_.insert(waiting_.end(), {handle, false});
   const Status dropped = co_await drop_table(std::move(name), deadline);
+  waiting_.erase(waiting);
   if (dropped.ok()) {
     reply_message(registry_.transport(), handle, wire::Empty());
   } else {

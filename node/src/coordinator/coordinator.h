@@ -1,8 +1,10 @@
-// The coordinator: the one place where the cluster's configuration is decided (paper §3.2, §9). It
-// is in no data operation's way. This class puts its parts together and answers their calls; what
-// they do is in membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
+// The coordinator while it leads: the one place where the cluster's configuration is decided (paper
+// §3.2, §9). It is in no data operation's way. This class puts its parts together and answers their
+// calls; what they do is in membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
+// Who leads is decided in coordinator_node.h; a new leadership is a new object.
 #pragma once
 
+#include <list>
 #include <memory>
 
 #include "base/metrics.h"
@@ -35,11 +37,17 @@ class Coordinator final : private ChangeListener {
   Coordinator& operator=(const Coordinator&) = delete;
 
   /// Loads or creates the cluster, raises the term, and goes on with what was unfinished. Waits
-  /// while the store does not answer; calls that come in meanwhile are told to RETRY. Fails for
-  /// good with what Ledger::open() says, or INTERNAL if the stored state breaks an invariant.
-  Task<Status> start();
-  /// Answers calls. False before start() is done and after another coordinator has taken over.
+  /// while the store does not answer; calls that come in meanwhile are told to RETRY. `leadership`
+  /// is what the store's campaign() gave. Fails with what Ledger::open() says, or INTERNAL if the
+  /// stored state breaks an invariant.
+  Task<Status> start(uint64_t leadership);
+  /// Answers calls. False before start() is done and once the leadership is lost.
   bool ready() const { return started_ && !ledger_.fenced(); }
+  /// `fn` is called when a change was refused because we no longer lead.
+  void on_fenced(std::function<void()> fn) { ledger_.on_fenced(std::move(fn)); }
+  /// Before it is destroyed: those who still wait are told `why` (NOT_LEADER), or INDETERMINATE if
+  /// what they asked for must not be asked for twice.
+  void abandon(const Status& why);
   /// May become known after construction, when the admin API has been given a port.
   void set_admin_addresses(std::string inside, std::string outside);
 
@@ -66,8 +74,10 @@ class Coordinator final : private ChangeListener {
   void on_raise_replication_epoch(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);
+  /// Runs a flow that may safely be asked for again, and answers with its result.
   template <typename Reply>
   Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
+  Status to_tell(Status status) const;
   Task<void> answer_drop(ReplyHandle handle, std::string name, Time deadline);
   Time deadline_of(const Request& request) const;
   void register_handlers();
@@ -92,7 +102,12 @@ class Coordinator final : private ChangeListener {
   FailureDetector detector_;
   std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us
   bool started_ = false;
-  TaskScope scope_;  // last: calls end before what they use
+  struct Waiting {
+    ReplyHandle reply;
+    bool repeatable;
+  };
+  std::list<Waiting> waiting_;  // calls whose flows run
+  TaskScope scope_;             // last: calls end before what they use
 };
 
 }  // namespace ramcloud

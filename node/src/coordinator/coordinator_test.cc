@@ -77,9 +77,15 @@ TEST_F(CoordinatorTest, RefusesMetadataOfAnotherClusterOrDamaged) {
 
 TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   start(2);
+  // Nobody has told the first: its own clock says that its lease still runs.
+  cluster.metadata.lease_end = {};
   SimMetadata second_store(cluster.reactor, cluster.metadata);
+  const auto leader = cluster.wait_for(second_store.campaign("second"));
+  ASSERT_TRUE(leader.has_value());
+  ASSERT_EQ(leader->number, second_store.leading());
   Ledger usurper(cluster.reactor, second_store);
-  ASSERT_TRUE(cluster.wait_for(usurper.open("")).has_value());
+  ASSERT_TRUE(cluster.wait_for(usurper.open("", leader->number)).has_value());
+  ASSERT_NE(cluster.store->leading(), 0u);
   const auto before = cluster.metadata.records;
   const auto refused = cluster.create("t", 1);
   ASSERT_FALSE(refused.has_value());
@@ -406,6 +412,7 @@ TEST_F(CoordinatorTest, AtMostOneOfFewIsCondemnedInFiveSeconds) {
 }
 
 TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
+  cluster.store_options.lease = std::chrono::hours(1);  // or it would not lead any more
   start(3);
   cluster.network.silent = {12'001};
   cluster.run_for(9900ms);  // on the way to a verdict

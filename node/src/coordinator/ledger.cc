@@ -33,19 +33,10 @@ Status read_cluster(const MetadataStore::Records& records, const std::string& wa
   if (found == records.end()) {
     return {StatusCode::kCorrupt, "metadata record '/cluster' is missing"};
   }
-  ClusterRecord cluster;
-  RC_RETURN_IF_ERROR(read_record(kClusterKey, found->second, cluster));
-  if (cluster.format != kMetadataFormat) {
-    return {StatusCode::kUnsupported, fmt::format("metadata has format {}; this build reads {}",
-                                                  cluster.format, kMetadataFormat)};
-  }
-  if (!wanted_name.empty() && wanted_name != cluster.name) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("cluster name '{}' is not accepted: the metadata is of cluster '{}' ({})",
-                        wanted_name, cluster.name, format_uuid(cluster.uuid))};
-  }
-  state.uuid = cluster.uuid;
-  state.name = cluster.name;
+  auto cluster = read_cluster_record(found->second, wanted_name);
+  if (!cluster) return std::move(cluster.error());
+  state.uuid = cluster->uuid;
+  state.name = cluster->name;
   return {};
 }
 
@@ -73,9 +64,29 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
 
 }  // namespace
 
-/// Waits while the store does not answer; fails only when it never will (CORRUPT).
+Result<ClusterRecord> read_cluster_record(const std::string& bytes,
+                                          const std::string& wanted_name) {
+  ClusterRecord cluster;
+  if (Status read = read_record(kClusterKey, bytes, cluster); !read.ok()) {
+    return fail(std::move(read));
+  }
+  if (cluster.format != kMetadataFormat) {
+    return fail(StatusCode::kUnsupported, fmt::format("metadata has format {}; this build reads {}",
+                                                      cluster.format, kMetadataFormat));
+  }
+  if (!wanted_name.empty() && wanted_name != cluster.name) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("cluster name '{}' is not accepted: the metadata is of cluster '{}' "
+                            "({})",
+                            wanted_name, cluster.name, format_uuid(cluster.uuid)));
+  }
+  return cluster;
+}
+
+/// Waits while the store does not answer. CORRUPT: it never will; NOT_LEADER.
 Task<Result<MetadataStore::Records>> Ledger::load_patiently(std::string prefix) {
   for (;;) {
+    if (fenced()) co_return fail(replaced(false));
     auto loaded = co_await store_.load(prefix);
     if (loaded || loaded.error() == StatusCode::kCorrupt) co_return loaded;
     log_warn("metadata cannot be read, retrying", {{"error", loaded.error()}});
@@ -83,11 +94,16 @@ Task<Result<MetadataStore::Records>> Ledger::load_patiently(std::string prefix) 
   }
 }
 
-Task<Result<ClusterState>> Ledger::open(std::string name) {
+Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
+  leadership_ = leadership;
   for (;;) {
     const auto loaded = co_await load_patiently("");
     if (!loaded) co_return fail(loaded.error());
     const MetadataStore::Records& records = *loaded;
+    if (records.contains(kImportKey)) {
+      co_return fail(StatusCode::kCorrupt,
+                     "an import of metadata into this store was not finished: import again");
+    }
     std::optional<std::string> before;
     Change change;
     ClusterState state;
@@ -102,11 +118,22 @@ Task<Result<ClusterState>> Ledger::open(std::string name) {
       change.put(kClusterKey, ClusterRecord{kMetadataFormat, state.uuid, state.name});
       current_ = TermRecord();
     }
+    TermOffsetRecord offset;
+    if (const auto found = records.find(kTermOffsetKey); read.ok() && found != records.end()) {
+      read = read_record(kTermOffsetKey, found->second, offset);
+    }
     if (read.ok()) read = read_state(records, state);
     if (!read.ok()) co_return fail(std::move(read));
 
+    // The term is the number of the leadership, unless the records say that servers have seen a
+    // higher one: they came here from another store. Then the difference is kept.
+    if (leadership + offset.offset <= current_.term) {
+      offset.offset = current_.term + 1 - leadership;
+      change.put(kTermOffsetKey, offset);
+    }
+
     // Unknown, or overtaken by another: look again. Raising it twice does no harm.
-    if (!(co_await raise_term(before, std::move(change))).ok()) {
+    if (!(co_await raise_term(before, leadership + offset.offset, std::move(change))).ok()) {
       co_await reactor_.sleep(kStoreRetry);
       continue;
     }
@@ -116,9 +143,10 @@ Task<Result<ClusterState>> Ledger::open(std::string name) {
   }
 }
 
-Task<Status> Ledger::raise_term(const std::optional<std::string>& before, Change change) {
-  const TermRecord next{current_.term + 1, current_.revision + 1};
+Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term, Change change) {
+  const TermRecord next{term, current_.revision + 1};
   change.put(kTermKey, next);
+  change.transaction_.leadership = leadership_;
   change.transaction_.conditions.push_back({kTermKey, before});
   const CommitResult result = co_await store_.commit(std::move(change.transaction_));
   if (result.outcome != CommitOutcome::kCommitted) {
@@ -135,33 +163,54 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
   const TermRecord next{current_.term, current_.revision + 1};
   const std::string after = wire::encode(next);
   change.put(kTermKey, next);
+  change.transaction_.leadership = leadership_;
   change.transaction_.conditions.push_back({kTermKey, before});
 
-  while (!fenced_) {
+  bool unknown = false;  // a try may have taken effect
+  while (!fenced()) {
     const CommitResult result = co_await store_.commit(change.transaction_);
     if (result.outcome == CommitOutcome::kCommitted) {
       current_ = next;
       co_return StatusCode::kOk;
     }
-    if (result.outcome == CommitOutcome::kUnknown) {
+    const bool refused = result.outcome == CommitOutcome::kConditionFailed;
+    if (!refused) {
+      unknown = true;
       log_warn("outcome of a metadata change is unknown, reading again",
                {{"revision", next.revision}, {"error", result.message}});
     }
     const auto records = co_await load_patiently(kTermKey);
-    const std::string now = records && records->contains(kTermKey) ? records->at(kTermKey) : "";
+    if (!records) break;
+    const std::string now = records->contains(kTermKey) ? records->at(kTermKey) : "";
     if (now == after) {
       current_ = next;
       co_return StatusCode::kOk;
     }
-    if (now != before) {
-      fenced_ = true;
-      log_error("the metadata is no longer this coordinator's", {{"term", current_.term}});
+    // Refused although the record is as we know it: it is the leadership that does not hold, so no
+    // earlier try can take effect any more.
+    if (refused && now == before) {
+      unknown = false;
       break;
     }
+    if (now != before) break;  // somebody else leads
     co_await reactor_.sleep(kStoreRetry);
   }
-  co_return Status(StatusCode::kNotLeader,
-                   fmt::format("this coordinator (term {}) has been replaced", current_.term));
+  fenced_ = true;
+  if (on_fenced_) on_fenced_();
+  co_return replaced(unknown);
+}
+
+Status Ledger::replaced(bool unknown) {
+  log_error("the metadata is no longer this coordinator's",
+            {{"term", current_.term}, {"leadership", leadership_}});
+  if (unknown) {
+    return {StatusCode::kIndeterminate,
+            fmt::format("this coordinator (term {}) has lost its leadership; the change may or may "
+                        "not have been made",
+                        current_.term)};
+  }
+  return {StatusCode::kNotLeader,
+          fmt::format("this coordinator (term {}) has been replaced", current_.term)};
 }
 
 }  // namespace ramcloud

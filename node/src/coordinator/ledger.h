@@ -1,8 +1,9 @@
-// The way of every change into the metadata store. One change at a time; each is conditional on the
-// term and on the change before it, so that an ambiguous outcome can be settled by reading, a retry
-// cannot take effect twice, and a coordinator that was replaced changes nothing.
+// The way of every change into the metadata store. One change at a time; each is conditional on our
+// leadership and on the change before it, so that an ambiguous outcome can be settled by reading, a
+// retry cannot take effect twice, and a coordinator that was replaced changes nothing.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "coordinator/cluster_state.h"
@@ -29,35 +30,47 @@ class Change {
   MetadataTransaction transaction_;
 };
 
+/// The record '/cluster'. INVALID_ARGUMENT: it is of a cluster of another name (an empty one takes
+/// any); UNSUPPORTED: of another format; CORRUPT.
+Result<ClusterRecord> read_cluster_record(const std::string& bytes, const std::string& wanted_name);
+
 class Ledger {
  public:
   Ledger(Reactor& reactor, MetadataStore& store)
       : reactor_(reactor), store_(store), mutex_(reactor) {}
 
-  /// Loads everything (creating the cluster, named `name`, in an empty store) and raises the term,
-  /// durably. An empty `name` takes what is stored ("ramcloud" in an empty store). Waits as long as
-  /// the store does not answer. INVALID_ARGUMENT: the store is of a cluster of another name;
-  /// UNSUPPORTED: of another format; CORRUPT: a record does not decode (named).
-  Task<Result<ClusterState>> open(std::string name);
+  /// Loads everything (creating the cluster, named `name`, in an empty store) and raises the term
+  /// to the number of our leadership, durably. An empty `name` takes what is stored ("ramcloud" in
+  /// an empty store). Waits as long as the store does not answer. INVALID_ARGUMENT: the store is of
+  /// a cluster of another name; UNSUPPORTED: of another format; CORRUPT: a record does not decode
+  /// (named); NOT_LEADER: the leadership was lost meanwhile.
+  Task<Result<ClusterState>> open(std::string name, uint64_t leadership);
 
   /// Held from looking at the state until the change is applied to it.
   auto lock() { return mutex_.lock(); }
   /// The revision that the next commit gives; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
-  /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER:
-  /// another coordinator has taken over; nothing was changed, now or ever after.
+  /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER: we no
+  /// longer lead; nothing was changed, now or ever after. INDETERMINATE: we no longer lead, and it
+  /// may have been changed.
   Task<Status> commit(const AsyncMutex::Lock& held, Change change);
 
-  bool fenced() const { return fenced_; }
+  /// `fn` is called when a change was refused because we no longer lead.
+  void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
+  /// True once the leadership is lost; never taken back.
+  bool fenced() const { return fenced_ || store_.leading() != leadership_; }
 
  private:
   Task<Result<MetadataStore::Records>> load_patiently(std::string prefix);
-  Task<Status> raise_term(const std::optional<std::string>& before, Change change);
+  Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
+  Status replaced(bool unknown);
   Reactor& reactor_;
   MetadataStore& store_;
   AsyncMutex mutex_;
+  uint64_t leadership_ = 0;
   TermRecord current_;
   bool fenced_ = false;
+  std::function<void()> on_fenced_;
 };
 
 }  // namespace ramcloud

@@ -1,4 +1,4 @@
-// One suite for every implementation of MetadataStore.
+// The conformance suite on SQLite and on the simulated store, and what only these can do.
 #include "coordinator/metadata_store.h"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,11 @@
 
 #include "coordinator/sim_metadata.h"
 #include "coordinator/sqlite_metadata.h"
+#include "coordinator/testing/metadata_conformance.h"
 #include "runtime/epoll_source.h"
 
 namespace ramcloud {
 namespace {
-
-using Records = MetadataStore::Records;
 
 /// A folder of its own, removed at the end.
 class TempDir {
@@ -31,140 +30,51 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-class MetadataStoreTest : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override { reopen(); }
-
-  /// What a restart of the coordinator does.
-  void reopen() {
-    store_.reset();
-    if (std::string_view(GetParam()) == "sqlite") {
-      auto opened = SqliteMetadata::open(reactor_, (dir_.path() / "metadata.db").string());
-      ASSERT_TRUE(opened.has_value()) << opened.error().to_string();
-      store_ = std::move(*opened);
-    } else {
-      SimMetadata::Options options;
-      if (std::string_view(GetParam()) == "sim_ambiguous") options.unknown = 0.5;
-      store_ = std::make_unique<SimMetadata>(reactor_, sim_state_, options);
-    }
+class SqliteHarness final : public testing::StoreHarness {
+ public:
+  std::unique_ptr<MetadataStore> open(Reactor& reactor) override {
+    auto opened = SqliteMetadata::open(reactor, (dir_.path() / "metadata.db").string());
+    EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
+    return opened ? std::move(*opened) : nullptr;
   }
 
-  CommitOutcome commit(MetadataTransaction t) {
-    return run_task(reactor_, store_->commit(std::move(t))).outcome;
-  }
-  Records load(const std::string& prefix = "") {
-    auto loaded = run_task(reactor_, store_->load(prefix));
-    EXPECT_TRUE(loaded.has_value());
-    return loaded.value_or(Records());
-  }
-  /// As every caller must treat "unknown": look, then act on what is there.
-  bool commit_surely(const MetadataTransaction& t) {
-    for (;;) {
-      const Records before = load();
-      const CommitOutcome outcome = commit(t);
-      if (outcome != CommitOutcome::kUnknown) return outcome == CommitOutcome::kCommitted;
-      const Records now = load();
-      Records with = before;
-      if (!apply_transaction(t, with)) return false;
-      if (now == with && now != before) return true;
-      EXPECT_EQ(now, before) << "an unknown outcome must be all or nothing";
-    }
-  }
-
-  SystemClock clock_;
-  EpollSource source_;
-  Reactor reactor_{clock_, source_, 1, {}};
+ private:
   TempDir dir_;
-  SimMetadataState sim_state_;
-  std::unique_ptr<MetadataStore> store_;
 };
 
-TEST_P(MetadataStoreTest, StartsEmptyAndKeepsWhatIsPut) {
-  EXPECT_EQ(load(), Records());
-  const std::string bytes("\0\xff'\"%_\n", 7);
-  EXPECT_TRUE(commit_surely({{}, {{"/a", bytes}, {"/b", ""}}, {}}));
-  EXPECT_EQ(load(), (Records{{"/a", bytes}, {"/b", ""}}));
-}
-
-TEST_P(MetadataStoreTest, SurvivesReopening) {
-  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}, {"/b", "2"}}, {}}));
-  reopen();
-  EXPECT_TRUE(commit_surely({{}, {{"/a", "3"}}, {"/b"}}));
-  reopen();
-  EXPECT_EQ(load(), (Records{{"/a", "3"}}));
-}
-
-TEST_P(MetadataStoreTest, ConditionsOnValues) {
-  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}}, {}}));
-  EXPECT_FALSE(commit_surely({{{"/a", "2"}}, {{"/b", "x"}}, {}}));
-  EXPECT_FALSE(commit_surely({{{"/a", ""}}, {{"/b", "x"}}, {}}));
-  EXPECT_FALSE(commit_surely({{{"/missing", "1"}}, {{"/b", "x"}}, {}}));
-  EXPECT_EQ(load("/b"), Records());
-  EXPECT_TRUE(commit_surely({{{"/a", "1"}}, {{"/b", "x"}}, {}}));
-  EXPECT_EQ(load("/b"), (Records{{"/b", "x"}}));
-}
-
-TEST_P(MetadataStoreTest, ConditionsOnAbsence) {
-  EXPECT_TRUE(commit_surely({{{"/a", std::nullopt}}, {{"/a", "1"}}, {}}));
-  EXPECT_FALSE(commit_surely({{{"/a", std::nullopt}}, {{"/a", "2"}}, {}}));
-  EXPECT_EQ(load(), (Records{{"/a", "1"}}));
-  // An empty value is a value.
-  EXPECT_TRUE(commit_surely({{}, {{"/e", ""}}, {}}));
-  EXPECT_FALSE(commit_surely({{{"/e", std::nullopt}}, {{"/a", "3"}}, {}}));
-}
-
-TEST_P(MetadataStoreTest, OneFailedConditionStopsEverything) {
-  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}, {"/b", "1"}}, {}}));
-  EXPECT_FALSE(commit_surely({{{"/a", "1"}, {"/b", "2"}}, {{"/a", "9"}, {"/c", "9"}}, {"/b"}}));
-  EXPECT_EQ(load(), (Records{{"/a", "1"}, {"/b", "1"}}));
-}
-
-TEST_P(MetadataStoreTest, LoadTakesAPrefixLiterally) {
-  EXPECT_TRUE(commit_surely(
-      {{}, {{"/servers/1", "a"}, {"/servers/2", "b"}, {"/serversX", "c"}, {"/%", "d"}}, {}}));
-  EXPECT_EQ(load("/servers/"), (Records{{"/servers/1", "a"}, {"/servers/2", "b"}}));
-  EXPECT_EQ(load("/%"), (Records{{"/%", "d"}}));
-  EXPECT_EQ(load("/nothing"), Records());
-}
-
-TEST_P(MetadataStoreTest, DeletesMayNameAbsentKeys) {
-  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}}, {"/never"}}));
-  EXPECT_TRUE(commit_surely({{}, {{"/b", "1"}}, {"/a"}}));
-  EXPECT_EQ(load(), (Records{{"/b", "1"}}));
-}
-
-TEST_P(MetadataStoreTest, CommitsTakeEffectInOrder) {
-  TaskScope scope(reactor_);
-  int done = 0;
-  constexpr int kCommits = 50;
-  auto put = [](MetadataStore& store, int i, int& count) -> Task<void> {
-    co_await store.commit({{}, {{"/last", std::to_string(i)}}, {}});
-    ++count;
-  };
-  for (int i = 0; i < kCommits; ++i) scope.spawn(put(*store_, i, done));
-  reactor_.run_until([&] { return done == kCommits; });
-  if (std::string_view(GetParam()) != "sim_ambiguous") {
-    EXPECT_EQ(load(), (Records{{"/last", std::to_string(kCommits - 1)}}));
+class SimHarness final : public testing::StoreHarness {
+ public:
+  explicit SimHarness(double unknown) : unknown_(unknown) {}
+  std::unique_ptr<MetadataStore> open(Reactor& reactor) override {
+    SimMetadata::Options options;
+    options.unknown = unknown_;
+    options.lease = lease();
+    return std::make_unique<SimMetadata>(reactor, state_, options);
   }
+  Duration lease() const override { return 500ms; }
+
+ private:
+  double unknown_;
+  SimMetadataState state_;
+};
+
+testing::StoreKind sqlite() {
+  return {"sqlite", [] { return std::make_unique<SqliteHarness>(); }};
+}
+testing::StoreKind sim(const std::string& name, double unknown) {
+  return {name, [unknown] { return std::make_unique<SimHarness>(unknown); }, unknown > 0};
 }
 
-TEST_P(MetadataStoreTest, AbandonedCallsDoNoHarm) {
-  {
-    TaskScope scope(reactor_);
-    auto put = [](MetadataStore& store) -> Task<void> {
-      co_await store.commit({{}, {{"/a", "1"}}, {}});
-      ADD_FAILURE() << "a cancelled task went on";
-    };
-    scope.spawn(put(*store_));
-  }
-  // Either outcome is right; the store must go on.
-  EXPECT_TRUE(commit_surely({{}, {{"/b", "2"}}, {}}));
-  EXPECT_EQ(load("/b"), (Records{{"/b", "2"}}));
-}
-
+using testing::MetadataStoreTest;
+using testing::SharedMetadataStoreTest;
+using testing::StoreKind;
 INSTANTIATE_TEST_SUITE_P(All, MetadataStoreTest,
-                         ::testing::Values("sqlite", "sim", "sim_ambiguous"),
-                         [](const auto& info) { return std::string(info.param); });
+                         ::testing::Values(sqlite(), testing::in_doubt(sqlite()), sim("sim", 0),
+                                           sim("sim_in_doubt", 0.5)),
+                         StoreKind::name_of);
+INSTANTIATE_TEST_SUITE_P(All, SharedMetadataStoreTest,
+                         ::testing::Values(sim("sim", 0), sim("sim_in_doubt", 0.5)),
+                         StoreKind::name_of);
 
 // ---- what only one of them can do ---------------------------------------------------------------
 

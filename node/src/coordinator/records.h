@@ -15,6 +15,9 @@
 namespace ramcloud {
 
 inline constexpr const char* kTermKey = "/term";
+inline constexpr const char* kTermOffsetKey = "/term_offset";
+/// There while an import is under way.
+inline constexpr const char* kImportKey = "/import";
 inline constexpr const char* kClusterKey = "/cluster";
 inline constexpr const char* kIdsKey = "/ids";
 inline constexpr const char* kServerPrefix = "/servers/";
@@ -41,6 +44,29 @@ struct TermRecord {
   template <class V>
   void fields(V& v) {
     v(term, revision);
+  }
+};
+
+/// By how much terms are above the numbers of leaderships: absent (0) unless the records came from
+/// another store, where numbers were higher.
+struct TermOffsetRecord {
+  uint64_t offset = 0;
+  template <class V>
+  void fields(V& v) {
+    v(offset);
+  }
+};
+
+/// What the leader says of itself, for those who ask another coordinator. Addresses as others reach
+/// them; empty if they do not.
+struct LeaderRecord {
+  std::string locator;
+  std::string locator_outside;
+  std::string admin_address;
+  std::string admin_address_outside;
+  template <class V>
+  void fields(V& v) {
+    v(locator, locator_outside, admin_address, admin_address_outside);
   }
 };
 

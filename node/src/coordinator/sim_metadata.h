@@ -11,6 +11,13 @@ namespace ramcloud {
 struct SimMetadataState {
   MetadataStore::Records records;
   uint64_t commits = 0;
+  uint64_t refused = 0;  // transactions of those who do not lead
+  // The leader key, its lease, and whose it is.
+  Leadership leader;
+  uint64_t leader_owner = 0;  // 0: nobody leads
+  Time lease_end{};
+  uint64_t last_leadership = 0;
+  uint64_t last_owner = 0;
 };
 
 class SimMetadata final : public MetadataStore {
@@ -20,21 +27,45 @@ class SimMetadata final : public MetadataStore {
     Duration latency_max = std::chrono::milliseconds(5);
     double unknown = 0.0;  // probability that a commit's outcome is not told (half take effect)
     double load_failure = 0.0;  // probability that load() says UNAVAILABLE
+    Duration lease = 1s;
   };
-  SimMetadata(Reactor& reactor, SimMetadataState& state, Options options)
-      : reactor_(reactor), state_(state), options_(options) {}
+  /// Where a transaction is: tests end a coordinator there.
+  enum class Point : uint8_t { kBefore, kAfter };
+  using Probe = std::function<void(Point, const MetadataTransaction&)>;
+
+  SimMetadata(Reactor& reactor, SimMetadataState& state, Options options);
   SimMetadata(Reactor& reactor, SimMetadataState& state) : SimMetadata(reactor, state, Options()) {}
 
   Task<Result<Records>> load(std::string prefix) override;
   Task<CommitResult> commit(MetadataTransaction transaction) override;
+  Task<Result<Leadership>> campaign(std::string record) override;
+  uint64_t leading() const override;
+  Task<void> wait_for_change(uint64_t number) override;
+  Task<void> resign() override;
+
+  /// Cut off, nothing reaches the store and no answer comes: calls wait until it is healed.
+  void set_cut_off(bool cut) { cut_off_ = cut; }
+  /// Called when a transaction is on its way to the store, and when its answer is on the way back.
+  void set_probe(Probe probe) { probe_ = std::move(probe); }
 
  private:
   Duration latency();
   Time in_order(Time when);
+  Task<void> reach();
+  void expire();
+  Task<void> renew_for_ever(uint64_t number);
+  void lose();
   Reactor& reactor_;
   SimMetadataState& state_;
   Options options_;
+  Probe probe_;
+  uint64_t owner_;
+  bool cut_off_ = false;
   Time latest_{};  // when the transaction before takes effect
+  uint64_t leading_ = 0;
+  Time leading_until_{};  // by our own reckoning, not later than the store's
+  Timer lease_timer_;
+  TaskScope scope_;  // renewals
 };
 
 /// True if the conditions hold in `records`; then the transaction has been applied to them.

@@ -37,6 +37,10 @@ class Statement {
                       SQLITE_STATIC);
     return *this;
   }
+  Statement& integer_value(int index, uint64_t value) {
+    sqlite3_bind_int64(statement_, index, static_cast<sqlite3_int64>(value));
+    return *this;
+  }
   int step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
   std::string column(int index) {
     const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, index));
@@ -83,9 +87,24 @@ class SqliteMetadata::Database {
     RC_RETURN_IF_ERROR(run("PRAGMA synchronous=FULL"));
     RC_RETURN_IF_ERROR(check_application());
     RC_RETURN_IF_ERROR(run(fmt::format("PRAGMA application_id={}", kApplicationId)));
-    return run(
-        "CREATE TABLE IF NOT EXISTS metadata (key TEXT PRIMARY KEY, value BLOB NOT NULL) "
-        "WITHOUT ROWID");
+    RC_RETURN_IF_ERROR(
+        run("CREATE TABLE IF NOT EXISTS metadata (key TEXT PRIMARY KEY, value BLOB NOT NULL) "
+            "WITHOUT ROWID"));
+    return run("CREATE TABLE IF NOT EXISTS leader (number INTEGER PRIMARY KEY, record BLOB)");
+  }
+
+  Result<Leadership> lead(const std::string& record) {
+    if (Status begun = run("BEGIN IMMEDIATE"); !begun.ok()) return fail(std::move(begun));
+    auto number = raise_leadership(record);
+    if (!number) {
+      (void)run("ROLLBACK");
+      return fail(std::move(number.error()));
+    }
+    if (Status done = run("COMMIT"); !done.ok()) {
+      (void)run("ROLLBACK");
+      return fail(std::move(done));
+    }
+    return Leadership{*number, record};
   }
 
   Result<Records> load(const std::string& prefix) {
@@ -122,8 +141,30 @@ class SqliteMetadata::Database {
     return {CommitOutcome::kUnknown, status.to_string()};
   }
 
+  Result<uint64_t> leadership() {
+    Statement select(db_, "SELECT max(number) FROM leader");
+    if (const int code = select.step(); code != SQLITE_ROW) return fail(error(code));
+    return static_cast<uint64_t>(select.integer(0));
+  }
+
+  Result<uint64_t> raise_leadership(const std::string& record) {
+    const auto former = leadership();
+    if (!former) return former;
+    Statement remove(db_, "DELETE FROM leader");
+    if (const int code = remove.step(); code != SQLITE_DONE) return fail(error(code));
+    Statement insert(db_, "INSERT INTO leader (number, record) VALUES (?1, ?2)");
+    const int code = insert.integer_value(1, *former + 1).blob(2, record).step();
+    if (code != SQLITE_DONE) return fail(error(code));
+    return *former + 1;
+  }
+
   /// True: all conditions hold, everything is written (not yet committed).
   Result<bool> apply(const MetadataTransaction& transaction) {
+    if (transaction.leadership != 0) {
+      const auto present = leadership();
+      if (!present) return fail(present.error());
+      if (*present != transaction.leadership) return false;
+    }
     for (const auto& condition : transaction.conditions) {
       Statement select(db_, "SELECT value FROM metadata WHERE key = ?1");
       const int code = select.text(1, condition.key).step();
@@ -260,7 +301,9 @@ class SqliteMetadata::Worker {
 // -------------------------------------------------------------------------------
 
 SqliteMetadata::SqliteMetadata(Reactor& reactor, std::unique_ptr<Database> database)
-    : database_(std::move(database)), worker_(std::make_unique<Worker>(reactor)) {}
+    : reactor_(reactor),
+      database_(std::move(database)),
+      worker_(std::make_unique<Worker>(reactor)) {}
 
 SqliteMetadata::~SqliteMetadata() = default;
 
@@ -283,6 +326,28 @@ Task<CommitResult> SqliteMetadata::commit(MetadataTransaction transaction) {
     return db->commit(t);
   };
   co_return co_await worker_->run_there<CommitResult>(std::move(work));
+}
+
+Task<Result<Leadership>> SqliteMetadata::campaign(std::string record) {
+  leading_ = 0;
+  std::function<Result<Leadership>()> work = [db = database_.get(), record = std::move(record)] {
+    return db->lead(record);
+  };
+  auto leader = co_await worker_->run_there<Result<Leadership>>(std::move(work));
+  if (leader) leading_ = leader->number;
+  co_return leader;
+}
+
+/// There is no other as long as the file is open here.
+Task<void> SqliteMetadata::wait_for_change(uint64_t) {
+  if (leading_ == 0) co_return;
+  Event never(reactor_);
+  co_await never;
+}
+
+Task<void> SqliteMetadata::resign() {
+  leading_ = 0;
+  co_return;
 }
 
 }  // namespace ramcloud

@@ -21,11 +21,18 @@ class SqliteMetadata final : public MetadataStore {
 
   Task<Result<Records>> load(std::string prefix) override;
   Task<CommitResult> commit(MetadataTransaction transaction) override;
+  /// Whoever has the file leads; each time counts as a new leadership.
+  Task<Result<Leadership>> campaign(std::string record) override;
+  uint64_t leading() const override { return leading_; }
+  Task<void> wait_for_change(uint64_t number) override;
+  Task<void> resign() override;
 
  private:
   class Database;
   class Worker;
   SqliteMetadata(Reactor& reactor, std::unique_ptr<Database> database);
+  Reactor& reactor_;
+  uint64_t leading_ = 0;
   std::unique_ptr<Database> database_;
   std::unique_ptr<Worker> worker_;
 };

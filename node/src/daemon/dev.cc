@@ -38,7 +38,7 @@ CoordinatorOptions coordinator_of(const DevOptions& dev) {
   o.listen = o.advertise = dev.listen;
   o.admin_listen = offset(dev.listen, 1);
   o.http_listen = offset(dev.listen, 2);
-  o.metadata_path = dev.dir + "/coordinator/metadata.db";
+  o.metadata.sqlite_path = dev.dir + "/coordinator/metadata.db";
   o.cluster_name = "dev";
   return o;
 }
@@ -150,7 +150,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
   Child child{"coordinator",
               "coordinator",
-              std::filesystem::path(o.metadata_path).parent_path(),
+              std::filesystem::path(o.metadata.sqlite_path).parent_path(),
               -1,
               o.listen,
               o.http_listen,
@@ -159,7 +159,7 @@ Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
                                         "--listen",       o.listen.to_string(),
                                         "--admin-listen", o.admin_listen.to_string(),
                                         "--http-listen",  o.http_listen.to_string(),
-                                        "--metadata",     "sqlite:" + o.metadata_path,
+                                        "--metadata",     o.metadata.to_string(),
                                         "--cluster-name", o.cluster_name};
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);

@@ -3,6 +3,7 @@
 
 #include "base/logging.h"
 #include "daemon/dev.h"
+#include "daemon/metadata_commands.h"
 #include "daemon/options.h"
 #include "daemon/processes.h"
 #include "daemon/signals.h"
@@ -13,9 +14,7 @@ int main(int argc, char** argv) {
   Command command = parse_command_line(argc, argv);
   if (command.kind == Command::Kind::kExit) return command.exit_code;
   StopSignals signals;  // before any thread, so that all inherit the mask
-  const auto& common = command.kind == Command::Kind::kServer        ? command.server.common
-                       : command.kind == Command::Kind::kCoordinator ? command.coordinator.common
-                                                                     : command.dev.common;
+  const auto& common = command.common();
   set_log_level(common.log_level);
   set_log_format(common.log_format);
   Status status;
@@ -28,6 +27,12 @@ int main(int argc, char** argv) {
       break;
     case Command::Kind::kDev:
       status = run_dev(command.dev, signals);
+      break;
+    case Command::Kind::kExport:
+      status = export_metadata(command.metadata);
+      break;
+    case Command::Kind::kImport:
+      status = import_metadata(command.metadata);
       break;
     case Command::Kind::kExit:
       break;

@@ -61,6 +61,15 @@ Result<Duration> parse_poll(const std::string& text) {
   return std::chrono::microseconds(*micros);
 }
 
+Result<Duration> parse_lease(const std::string& text) {
+  auto lease = parse_duration(text);
+  if (!lease || *lease < 1s || *lease > 60s) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("value '{}': accepted are 1s to 60s", text));
+  }
+  return lease;
+}
+
 auto between(uint32_t low, uint32_t high) {
   return [low, high](const std::string& text) { return parse_count(text, low, high); };
 }
@@ -108,7 +117,15 @@ void add_common(CLI::App& app, CommonOptions& o) {
   app.set_config("--config", "", "a file with flags: NAME=VALUE lines")->check(CLI::ExistingFile);
 }
 
-void add_coordinator(CLI::App& app, CoordinatorOptions& o, std::string& metadata) {
+void add_metadata(CLI::App& app, MetadataPlace& place) {
+  add_parsed(app, "--metadata", place, MetadataPlace::parse,
+             "where the metadata is kept: sqlite:PATH, or "
+             "etcd:HOST:PORT[,HOST:PORT...][?prefix=/PATH&ca=FILE&cert=FILE&key=FILE]",
+             "")
+      ->required();
+}
+
+void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
   const auto address = [](const std::string& text) { return parse_host_port(text); };
   add_parsed(app, "--listen", o.listen, address, "address for servers and clients",
              "127.0.0.1:11100");
@@ -124,7 +141,12 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o, std::string& metadata
              optional_of(parse_host_port), "the same from outside the cluster", "");
   add_parsed(app, "--http-listen", o.http_listen, address,
              "address of /metrics, /healthz and /readyz", "127.0.0.1:11102");
-  add_parsed(app, "--metadata", metadata, as_is, "where the metadata is kept: sqlite:PATH", "");
+  add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
+             "address that others reach --listen-outside by", "");
+  add_metadata(app, o.metadata);
+  add_parsed(app, "--leader-lease", o.leader_lease, parse_lease,
+             "with etcd: how long a leader that is dead or cut off keeps the others from leading",
+             "5s");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
   add_common(app, o.common);
 }
@@ -196,12 +218,8 @@ void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
 }
 
 /// Rules between flags.
-void check_coordinator(CoordinatorOptions& o, const std::string& metadata) {
-  if (!metadata.starts_with("sqlite:") || metadata.size() == 7) {
-    throw CLI::ValidationError("--metadata",
-                               fmt::format("value '{}': accepted is sqlite:PATH", metadata));
-  }
-  o.metadata_path = metadata.substr(7);
+void check_coordinator(CoordinatorOptions& o) {
+  if (o.metadata.etcd) o.metadata.etcd->lease = o.leader_lease;
   if (o.advertise.host.empty()) o.advertise = o.listen;
   if (o.cluster_name.empty() || o.cluster_name.size() > 255) {
     throw CLI::ValidationError("--cluster-name", "accepted are 1 to 255 bytes");
@@ -234,7 +252,62 @@ void check_dev(DevOptions& o, const std::string& replicas) {
   }
 }
 
+void add_metadata_commands(CLI::App& app, MetadataOptions& o) {
+  app.require_subcommand(1);
+  for (const auto& [name, help, file_help] :
+       {std::tuple{"export", "Writes all metadata to a file", "where to; - is standard output"},
+        std::tuple{"import", "Fills an empty store from such a file",
+                   "where from; - is standard input"}}) {
+    auto* command = app.add_subcommand(name, help);
+    add_metadata(*command, o.metadata);
+    add_parsed(*command, "--file", o.file, as_is, file_help, "-");
+    add_common(*command, o.common);
+  }
+}
+
 }  // namespace
+
+Result<MetadataPlace> MetadataPlace::parse(const std::string& text) {
+  MetadataPlace place;
+  if (text.starts_with("sqlite:") && text.size() > 7) {
+    place.sqlite_path = text.substr(7);
+    return place;
+  }
+  if (!text.starts_with("etcd:")) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("value '{}': accepted are sqlite:PATH and "
+                            "etcd:HOST:PORT[,HOST:PORT...][?prefix=/PATH&...]",
+                            text));
+  }
+  auto etcd = parse_etcd_options(std::string_view(text).substr(5));
+  if (!etcd) return fail(std::move(etcd.error()));
+  place.etcd = std::move(*etcd);
+  return place;
+}
+
+std::string MetadataPlace::to_string() const {
+  if (!etcd) return "sqlite:" + sqlite_path;
+  std::string text = "etcd:";
+  for (const auto& endpoint : etcd->endpoints) text += endpoint.to_string() + ",";
+  text.back() = '?';
+  return text + "prefix=" + etcd->prefix;
+}
+
+const CommonOptions& Command::common() const {
+  switch (kind) {
+    case Kind::kServer:
+      return server.common;
+    case Kind::kCoordinator:
+      return coordinator.common;
+    case Kind::kExport:
+    case Kind::kImport:
+      return metadata.common;
+    case Kind::kDev:
+    case Kind::kExit:
+      break;
+  }
+  return dev.common;
+}
 
 Command parse_command_line(int argc, const char* const* argv) {
   Command command;
@@ -247,18 +320,23 @@ Command parse_command_line(int argc, const char* const* argv) {
   auto* coordinator = app.add_subcommand("coordinator", "Runs a coordinator");
   auto* server = app.add_subcommand("server", "Runs a storage server (master and backup)");
   auto* dev = app.add_subcommand("dev", "Runs a whole cluster on this machine");
-  std::string metadata, replicas;
-  add_coordinator(*coordinator, command.coordinator, metadata);
+  auto* metadata = app.add_subcommand("metadata", "Exports and imports a cluster's metadata");
+  std::string replicas;
+  add_coordinator(*coordinator, command.coordinator);
+  add_metadata_commands(*metadata, command.metadata);
   add_server(*server, command.server);
   add_dev(*dev, command.dev, replicas);
   try {
     app.parse(argc, argv);
     if (coordinator->parsed()) {
-      check_coordinator(command.coordinator, metadata);
+      check_coordinator(command.coordinator);
       command.kind = Command::Kind::kCoordinator;
     } else if (server->parsed()) {
       check_server(command.server);
       command.kind = Command::Kind::kServer;
+    } else if (metadata->parsed()) {
+      command.kind =
+          metadata->got_subcommand("export") ? Command::Kind::kExport : Command::Kind::kImport;
     } else {
       check_dev(command.dev, replicas);
       command.kind = Command::Kind::kDev;

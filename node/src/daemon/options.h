@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/logging.h"
 #include "base/text.h"
+#include "coordinator/etcd_options.h"
 
 namespace ramcloud::daemon {
 
@@ -19,16 +20,27 @@ struct CommonOptions {
   LogLevel log_level = LogLevel::kInfo;
 };
 
+/// Where metadata is kept: a SQLite file or an etcd.
+struct MetadataPlace {
+  std::string sqlite_path;  // empty: etcd
+  std::optional<EtcdOptions> etcd;
+  /// As --metadata takes it.
+  static Result<MetadataPlace> parse(const std::string& text);
+  std::string to_string() const;
+};
+
 struct CoordinatorOptions {
   CommonOptions common;
   HostPort listen;
   std::optional<HostPort> listen_outside;
   HostPort advertise;  // of the data RPC
+  std::optional<HostPort> advertise_outside;
   HostPort admin_listen;
   std::optional<HostPort> admin_advertise, admin_advertise_outside;
   HostPort http_listen;
-  std::string metadata_path;  // of the SQLite file
+  MetadataPlace metadata;
   std::string cluster_name;
+  Duration leader_lease = 5s;
   Duration probe_interval = 500ms;
 };
 
@@ -64,12 +76,21 @@ struct DevOptions {
   bool processes = false;
 };
 
+struct MetadataOptions {
+  CommonOptions common;
+  MetadataPlace metadata;
+  std::string file = "-";  // "-": standard output or input
+};
+
 struct Command {
-  enum class Kind { kExit, kCoordinator, kServer, kDev } kind = Kind::kExit;
+  enum class Kind { kExit, kCoordinator, kServer, kDev, kExport, kImport } kind = Kind::kExit;
   int exit_code = 0;  // for kExit: --help, --version, or a usage error (2)
   CoordinatorOptions coordinator;
   ServerOptions server;
   DevOptions dev;
+  MetadataOptions metadata;
+
+  const CommonOptions& common() const;
 };
 
 /// Reads the command line; prints help, version and errors itself.

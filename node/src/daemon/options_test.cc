@@ -42,9 +42,49 @@ TEST(Options, CoordinatorNeedsMetadata) {
   const auto parsed = parse({"coordinator", "--metadata", "sqlite:/tmp/m.db", "--listen",
                              "0.0.0.0:1", "--advertise", "c:1", "--listen-outside", "0.0.0.0:2"});
   ASSERT_EQ(parsed.command.kind, Command::Kind::kCoordinator) << parsed.err;
-  EXPECT_EQ(parsed.command.coordinator.metadata_path, "/tmp/m.db");
+  EXPECT_EQ(parsed.command.coordinator.metadata.sqlite_path, "/tmp/m.db");
   EXPECT_EQ(parsed.command.coordinator.advertise, (HostPort{"c", 1}));
   EXPECT_EQ(parsed.command.coordinator.listen_outside, (HostPort{"0.0.0.0", 2}));
+}
+
+TEST(Options, MetadataInEtcd) {
+  const auto parsed =
+      parse({"coordinator", "--metadata",
+             "etcd:a:2379,[::1]:2380?prefix=/rc/one&ca=/c&cert=/d&key=/e", "--leader-lease", "3s"});
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kCoordinator) << parsed.err;
+  const auto& etcd = parsed.command.coordinator.metadata.etcd;
+  ASSERT_TRUE(etcd.has_value());
+  EXPECT_EQ(etcd->endpoints, (std::vector<HostPort>{{"a", 2379}, {"::1", 2380}}));
+  EXPECT_EQ(etcd->prefix, "/rc/one");
+  EXPECT_EQ(etcd->ca, "/c");
+  EXPECT_EQ(etcd->cert, "/d");
+  EXPECT_EQ(etcd->key, "/e");
+  EXPECT_EQ(etcd->lease, 3s);
+  EXPECT_EQ(parse({"metadata", "export", "--metadata", "etcd:a:1"})
+                .command.metadata.metadata.etcd->prefix,
+            "/ramcloud");
+}
+
+TEST(Options, RefusesMetadataPlacesThatAreNone) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"etcd:", "host:port"},
+      {"etcd:a", "a"},
+      {"etcd:a:1?prefix=x", "accepted: 2 to 255 printable bytes"},
+      {"etcd:a:1?prefix=/x/", "accepted: 2 to 255 printable bytes"},
+      {"etcd:a:1?cert=/x", "cert and key are only accepted together"},
+      {"etcd:a:1?user=me", "accepted: prefix=/PATH"},
+      {"sqlite:", "accepted are sqlite:PATH and etcd:"},
+      {"zookeeper:a:1", "accepted are sqlite:PATH and etcd:"},
+  };
+  for (const auto& [text, expected] : kWrong) {
+    const auto parsed = parse({"coordinator", "--metadata", text});
+    EXPECT_EQ(parsed.command.exit_code, 2) << text;
+    EXPECT_THAT(parsed.err, testing::HasSubstr(expected)) << text;
+    EXPECT_THAT(parsed.err, testing::HasSubstr("--metadata")) << text;
+  }
+  EXPECT_EQ(
+      parse({"coordinator", "--metadata", "etcd:a:1", "--leader-lease", "1ms"}).command.exit_code,
+      2);
 }
 
 TEST(Options, DevChecksTheArithmeticOfReplicas) {

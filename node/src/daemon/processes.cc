@@ -2,17 +2,15 @@
 
 #include <fmt/core.h>
 
-#include <atomic>
-#include <filesystem>
 #include <future>
 #include <mutex>
 
 #include "base/logging.h"
 #include "base/random.h"
 #include "coordinator/admin_service.h"
-#include "coordinator/coordinator.h"
-#include "coordinator/sqlite_metadata.h"
+#include "coordinator/coordinator_node.h"
 #include "daemon/http_server.h"
+#include "daemon/metadata_place.h"
 #include "daemon/server_node.h"
 #include "runtime/epoll_source.h"
 #include "runtime/posix_disk.h"
@@ -222,14 +220,11 @@ struct CoordinatorProcess::Impl {
   StopSignals& signals;
   Machinery machinery;
   TurnWatch watch;
-  std::atomic<bool> is_ready{false};
   HttpServer http;
   RpcClient rpc;
-  ServiceRegistry registry;
-  std::unique_ptr<SqliteMetadata> metadata;
-  std::unique_ptr<Coordinator> coordinator;
+  std::unique_ptr<MetadataStore> metadata;
+  std::unique_ptr<CoordinatorNode> node;
   std::unique_ptr<AdminService> admin;
-  std::unique_ptr<TaskScope> tasks;
   HostPort address, admin_address, http_address;
   bool running = false;
 
@@ -240,30 +235,19 @@ struct CoordinatorProcess::Impl {
         watch(machinery),
         http(
             machinery.metrics, machinery.trace, [this] { return watch.check(); },
-            [this] { return is_ready ? std::string() : "the metadata is not loaded yet"; }),
-        rpc(machinery.reactor, machinery.transport),
-        registry(machinery.transport) {}
-
-  Status open_metadata() {
-    const std::filesystem::path folder = std::filesystem::path(options.metadata_path).parent_path();
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) {
-      return Status(StatusCode::kIoError, fmt::format("--metadata: cannot make the folder '{}': {}",
-                                                      folder.string(), error.message()));
-    }
-    auto opened = SqliteMetadata::open(machinery.reactor, options.metadata_path);
-    if (!opened) return std::move(opened.error());
-    metadata = std::move(*opened);
-    return {};
-  }
+            [this] {
+              return node && node->useful() ? std::string()
+                                            : "does not lead, and does not know who does: is the "
+                                              "metadata store there?";
+            }),
+        rpc(machinery.reactor, machinery.transport) {}
 
   Status listen() {
-    auto bound = machinery.transport.listen(options.listen, Side::kInside, registry);
+    auto bound = machinery.transport.listen(options.listen, Side::kInside, *node);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
     if (options.listen_outside) {
-      auto outside = machinery.transport.listen(*options.listen_outside, Side::kOutside, registry);
+      auto outside = machinery.transport.listen(*options.listen_outside, Side::kOutside, *node);
       if (!outside) return std::move(outside.error());
     }
     auto bound_http = http.start(options.http_listen);
@@ -272,48 +256,53 @@ struct CoordinatorProcess::Impl {
     auto bound_admin = admin->start(options.admin_listen);
     if (!bound_admin) return std::move(bound_admin.error());
     admin_address = with_port(options.admin_listen, bound_admin->port);
-    const HostPort inside = options.admin_advertise.value_or(admin_address);
-    const HostPort outside = options.admin_advertise_outside.value_or(inside);
-    coordinator->set_admin_addresses(inside.to_string(), outside.to_string());
+    LeaderRecord self;
+    self.locator = tcp(with_port(options.advertise, address.port)).to_string();
+    if (options.advertise_outside) {
+      self.locator_outside = tcp(*options.advertise_outside).to_string();
+    }
+    self.admin_address = options.admin_advertise.value_or(admin_address).to_string();
+    self.admin_address_outside = options.admin_advertise_outside
+                                     ? options.admin_advertise_outside->to_string()
+                                     : self.admin_address;
+    node->set_addresses(std::move(self));
     return {};
   }
 
-  Task<void> begin() {
-    Status status = co_await coordinator->start();
-    if (!status.ok()) {
-      signals.request_stop(std::move(status));
-      co_return;
-    }
-    is_ready = true;
-    log_info("coordinator ready", {{"listen", address.to_string()},
-                                   {"admin", admin_address.to_string()},
-                                   {"cluster", options.cluster_name}});
-  }
-
   Status start() {
-    RC_RETURN_IF_ERROR(open_metadata());
+    auto opened = open_metadata(machinery.reactor, options.metadata);
+    if (!opened) return std::move(opened.error());
+    metadata = std::move(*opened);
     Coordinator::Options o;
     o.cluster_name = options.cluster_name;
     o.version = RAMCLOUD_VERSION;
     o.detector.interval = options.probe_interval;
-    coordinator = std::make_unique<Coordinator>(rpc, registry, *metadata, machinery.metrics, o);
-    admin = std::make_unique<AdminService>(*coordinator, AdminService::Options{});
+    node = std::make_unique<CoordinatorNode>(
+        rpc, machinery.transport, *metadata, machinery.metrics, o,
+        [this](Status why) { signals.request_stop(std::move(why)); });
+    admin = std::make_unique<AdminService>(*node, AdminService::Options{});
     RC_RETURN_IF_ERROR(listen());
-    tasks = std::make_unique<TaskScope>(machinery.reactor);
-    tasks->spawn(begin());
+    node->start();
     machinery.start("coordinator");
     running = true;
+    log_info("coordinator started", {{"listen", address.to_string()},
+                                     {"admin", admin_address.to_string()},
+                                     {"metadata", options.metadata.to_string()},
+                                     {"cluster", options.cluster_name}});
     return {};
   }
 
   void stop() {
-    is_ready = false;
-    if (running) machinery.on_reactor([this] { admin->stop(); });
-    if (running) machinery.stop();
+    if (running) {
+      std::promise<void> done;
+      machinery.reactor.post([&] { node->shut_down([&] { done.set_value(); }); });
+      done.get_future().wait();
+      machinery.on_reactor([this] { admin->stop(); });
+      machinery.stop();
+    }
     http.stop();
     admin.reset();
-    tasks.reset();
-    coordinator.reset();
+    node.reset();
     metadata.reset();
   }
 };
@@ -327,7 +316,7 @@ Status CoordinatorProcess::start() {
   return impl_->start();
 }
 bool CoordinatorProcess::ready() const {
-  return impl_->is_ready;
+  return impl_->node && impl_->node->is_leading();
 }
 HostPort CoordinatorProcess::address() const {
   return impl_->address;

@@ -7,6 +7,7 @@
 #include "backup/frame_store.h"
 #include "backup/replica_service.h"
 #include "base/logging.h"
+#include "client/coordinator_link.h"
 #include "log/arena.h"
 #include "log/log.h"
 #include "master/data_service.h"
@@ -25,6 +26,25 @@ constexpr Duration kEnlistRetryMin = 50ms;
 constexpr Duration kEnlistRetryMax = 1s;
 constexpr Duration kStatsInterval = 500ms;
 constexpr uint64_t kBucketBytes = 64;
+
+/// Which coordinator to ask: the leader as one that stands by has named it, else each in turn.
+class CoordinatorChoice {
+ public:
+  explicit CoordinatorChoice(const std::vector<Locator>& all) : all_(all) {}
+  Locator next() {
+    if (auto leader = std::exchange(leader_, std::nullopt)) return *leader;
+    return all_[turn_++ % all_.size()];
+  }
+  void note(const Status& error) {
+    if (error.code() != StatusCode::kNotLeader) return;
+    leader_ = leader_in(error.message(), all_.front().transport);
+  }
+
+ private:
+  const std::vector<Locator>& all_;
+  size_t turn_ = 0;
+  std::optional<Locator> leader_;
+};
 
 }  // namespace
 
@@ -163,8 +183,9 @@ struct ServerNode::Impl final : TurnHook {
                                 .replicas = options.replicas,
                                 .nonce = reactor.random().next()};
     Duration pause = kEnlistRetryMin;
-    for (size_t attempt = 0;; ++attempt) {
-      const Locator& coordinator = options.coordinators[attempt % options.coordinators.size()];
+    CoordinatorChoice coordinators(options.coordinators);
+    for (;;) {
+      const Locator coordinator = coordinators.next();
       auto reply = co_await rpc.call<wire::EnlistReply>(coordinator, 0, wire::Opcode::kEnlist,
                                                         request, reactor.now() + kEnlistTimeout);
       if (reply) co_return serve(*reply);
@@ -172,6 +193,7 @@ struct ServerNode::Impl final : TurnHook {
           reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
+      coordinators.note(reply.error());
       log_info("not enlisted yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(pause);
@@ -215,8 +237,9 @@ struct ServerNode::Impl final : TurnHook {
   Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
     const wire::RaiseReplicationEpochRequest request{server_id, lowest_open_segment, epoch};
     Duration pause = kEnlistRetryMin;
-    for (size_t attempt = 0;; ++attempt) {
-      const Locator& coordinator = options.coordinators[attempt % options.coordinators.size()];
+    CoordinatorChoice coordinators(options.coordinators);
+    for (;;) {
+      const Locator coordinator = coordinators.next();
       auto reply =
           co_await rpc.call<wire::Empty>(coordinator, 0, wire::Opcode::kRaiseReplicationEpoch,
                                          request, reactor.now() + kEnlistTimeout);
@@ -224,6 +247,7 @@ struct ServerNode::Impl final : TurnHook {
       if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
         co_return std::move(reply.error());
       }
+      coordinators.note(reply.error());
       log_warn("replication epoch not raised yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(pause);
@@ -257,10 +281,8 @@ struct ServerNode::Impl final : TurnHook {
       return reply_error(transport, request.reply,
                          Status(StatusCode::kInvalidArgument, "stats request does not decode"));
     }
-    if (asked.term < servers.term()) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kStaleTerm,
-                                fmt::format("term {} is of a former coordinator", asked.term)));
+    if (Status term = servers.check_term(asked.term); !term.ok()) {
+      return reply_error(transport, request.reply, term);
     }
     reply_message(transport, request.reply, collect_stats());
   }

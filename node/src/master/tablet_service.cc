@@ -11,7 +11,7 @@ constexpr Duration kPurgeInterval = 200us;
 }  // namespace
 
 TabletService::TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
-                             const ServerList& servers)
+                             ServerList& servers)
     : registry_(registry),
       replies_(replies),
       servers_(servers),
@@ -30,12 +30,7 @@ void TabletService::purge() {
 
 Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t table_id) {
   if (store_ == nullptr) return Status(StatusCode::kRetry, "this server is not enlisted yet");
-  if (term < std::max(term_, servers_.term())) {
-    return Status(StatusCode::kStaleTerm,
-                  fmt::format("term {} is of a former coordinator; the present one is {}", term,
-                              std::max(term_, servers_.term())));
-  }
-  term_ = term;
+  RC_RETURN_IF_ERROR(servers_.check_term(term));
   uint64_t& seen = revisions_[table_id];
   if (revision < seen) {
     return Status(StatusCode::kStaleTerm,

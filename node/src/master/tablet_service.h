@@ -17,7 +17,7 @@ namespace ramcloud::master {
 class TabletService {
  public:
   TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
-                const ServerList& servers);
+                ServerList& servers);
   void attach(store::ObjectStore& store);
 
  private:
@@ -30,9 +30,8 @@ class TabletService {
 
   ServiceRegistry& registry_;
   HeldReplies& replies_;
-  const ServerList& servers_;
+  ServerList& servers_;
   store::ObjectStore* store_ = nullptr;
-  uint64_t term_ = 0;
   std::map<uint64_t, uint64_t> revisions_;  // highest seen, by table id
   Timer purge_timer_;
 };

@@ -29,7 +29,18 @@ ListedServer parse(const wire::ServerListEntry& entry) {
 
 }  // namespace
 
+Status ServerList::check_term(uint64_t term) {
+  if (term < highest_term_) {
+    return {StatusCode::kStaleTerm,
+            fmt::format("term {} is of a former coordinator; the present one is {}", term,
+                        highest_term_)};
+  }
+  highest_term_ = term;
+  return {};
+}
+
 Status ServerList::apply(const wire::ServerList& list) {
+  RC_RETURN_IF_ERROR(check_term(list.term));
   if (std::tie(list.term, list.version) < std::tie(term_, version_)) {
     return {StatusCode::kStaleTerm,
             fmt::format("server list {}.{} is older than {}.{}, which this server has", list.term,

@@ -50,6 +50,11 @@ class ServerList {
   /// reused.
   Status apply(const wire::ServerList& list);
 
+  /// For every message of a coordinator: STALE_TERM if its term is lower than one that was seen
+  /// before, in whatever message.
+  Status check_term(uint64_t term);
+
+  /// Of the list.
   uint64_t term() const { return term_; }
   uint64_t version() const { return version_; }
   /// Null if the list does not name it. Valid until the next apply().
@@ -66,6 +71,7 @@ class ServerList {
   void notify();
   uint64_t term_ = 0;
   uint64_t version_ = 0;
+  uint64_t highest_term_ = 0;  // seen in any message
   std::vector<ListedServer> servers_;
   std::list<std::weak_ptr<std::function<void()>>> subscribers_;
 };

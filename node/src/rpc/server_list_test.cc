@@ -13,6 +13,17 @@ wire::ServerListEntry entry(uint64_t id, wire::ServerState state = wire::ServerS
   return e;
 }
 
+TEST(ServerList, RefusesTermsBelowTheHighestSeenInAnyMessage) {
+  ServerList list;
+  EXPECT_TRUE(list.check_term(5).ok());
+  EXPECT_TRUE(list.check_term(5).ok());
+  EXPECT_EQ(list.check_term(4).to_string(),
+            "STALE_TERM: term 4 is of a former coordinator; the present one is 5");
+  EXPECT_EQ(list.apply({4, 9, {}}).code(), StatusCode::kStaleTerm);
+  EXPECT_TRUE(list.apply({6, 1, {}}).ok());
+  EXPECT_EQ(list.check_term(5).code(), StatusCode::kStaleTerm);
+}
+
 TEST(ServerList, TakesHigherListsAndRefusesLowerOnes) {
   ServerList list;
   EXPECT_TRUE(list.apply({1, 5, {entry(2), entry(1)}}).ok());

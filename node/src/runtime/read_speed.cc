@@ -15,7 +15,7 @@ namespace ramcloud {
 namespace {
 
 constexpr size_t kChunk = 1u << 20;
-constexpr int kChunks = 16;
+constexpr int kChunks = 8;
 /// A slow device is judged by what it read in this time.
 constexpr Duration kEnough = std::chrono::milliseconds(500);
 

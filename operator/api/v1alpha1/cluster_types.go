@@ -7,7 +7,7 @@ import (
 )
 
 // FailureDomain is what may fail as one; replicas of a segment are placed in different ones.
-// +kubebuilder:validation:Enum=server;node;zone
+// +kubebuilder:validation:Enum=server;node;zone;label
 type FailureDomain string
 
 // The accepted failure domains.
@@ -15,6 +15,19 @@ const (
 	FailureDomainServer FailureDomain = "server"
 	FailureDomainNode   FailureDomain = "node"
 	FailureDomainZone   FailureDomain = "zone"
+	FailureDomainLabel  FailureDomain = "label"
+)
+
+// Durability is when a write is acknowledged.
+// +kubebuilder:validation:Enum=buffered;synced
+type Durability string
+
+// The accepted durabilities.
+const (
+	// DurabilityBuffered: R other servers have it in their operating systems' page cache.
+	DurabilityBuffered Durability = "buffered"
+	// DurabilitySynced: R other servers have it on their devices.
+	DurabilitySynced Durability = "synced"
 )
 
 // ExposeType is how clients outside Kubernetes reach the cluster.
@@ -44,11 +57,19 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || self.servers.replicas >= self.replicationFactor + 1 || (oldSelf.hasValue() && oldSelf.value().replicationFactor == self.replicationFactor)",optionalOldSelf=true,fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is %d and spec.replicationFactor is %d: every segment needs %d replicas on other servers than its own; accepted: servers.replicas >= %d'.format([self.servers.replicas, self.replicationFactor, self.replicationFactor, self.replicationFactor + 1])"
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || !has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is %s: a server keeps replicas of about replicationFactor (%d) times servers.memory.log (%s) and as much again as room to place them; accepted: at least %d bytes, or leave it out'.format([self.servers.backupStorage.size, self.replicationFactor, self.servers.memory.log, 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()])"
+// +kubebuilder:validation:XValidation:rule="!has(self.coordinator) || self.coordinator.replicas == 1 || (has(self.metadata) && (has(self.metadata.etcd) || has(self.metadata.managedEtcd)))",fieldPath=".coordinator.replicas",reason=FieldValueInvalid,messageExpression="'spec.coordinator.replicas is %d and the metadata is on the volume of one coordinator, which others cannot read; accepted: 1, or 3 with spec.metadata.managedEtcd or spec.metadata.etcd'.format([self.coordinator.replicas])"
+// +kubebuilder:validation:XValidation:rule="(has(self.metadata) && has(self.metadata.etcd)) == (has(oldSelf.metadata) && has(oldSelf.metadata.etcd)) && (has(self.metadata) && has(self.metadata.managedEtcd)) == (has(oldSelf.metadata) && has(oldSelf.metadata.managedEtcd))",fieldPath=".metadata",reason=FieldValueForbidden,message="spec.metadata cannot be moved to another kind of store: the metadata would stay behind, and with it the way to the data; accepted: the kind that it was made with"
+// +kubebuilder:validation:XValidation:rule="!has(self.failureDomain) || (self.failureDomain == 'label') == has(self.failureDomainLabel)",fieldPath=".failureDomainLabel",reason=FieldValueInvalid,messageExpression="'spec.failureDomain is %s and spec.failureDomainLabel is %s; accepted: failureDomainLabel with failureDomain label, and only with it'.format([self.failureDomain, has(self.failureDomainLabel) ? self.failureDomainLabel : 'not set'])"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.replicationFactor",fieldPath=".minReplicas",reason=FieldValueInvalid,messageExpression="'spec.minReplicas is %d and spec.replicationFactor is %d; accepted: 1 to %d'.format([self.minReplicas, self.replicationFactor, self.replicationFactor])"
 type RAMCloudClusterSpec struct {
-	// The coordinator: it knows the servers and tables, and is not on the path of reads and writes.
+	// The coordinators: they know the servers and tables, and are not on the path of reads and writes.
 	// +optional
 	// +kubebuilder:default={}
 	Coordinator CoordinatorSpec `json:"coordinator,omitzero"`
+
+	// Where the coordinators keep the cluster's metadata. Left out: on the volume of the one coordinator.
+	// +optional
+	Metadata MetadataSpec `json:"metadata,omitzero"`
 
 	// The servers: each holds a part of the data in memory and replicas of others' data on its volume.
 	// +optional
@@ -62,11 +83,38 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:validation:Maximum=8
 	ReplicationFactor int32 `json:"replicationFactor,omitempty"`
 
+	// With how many replicas writes still go on while there are not enough failure domains for all.
+	// Left out: the engine's default, one less than replicationFactor and at least 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
+
+	// When a write is acknowledged: "buffered" when its replicas are in the page cache of R servers,
+	// "synced" when they are on R devices.
+	// +optional
+	// +kubebuilder:default=buffered
+	Durability Durability `json:"durability,omitempty"`
+
 	// What may fail as one: the replicas of a segment are kept in different domains. "zone" reads the
-	// label topology.kubernetes.io/zone, which Kubernetes puts on pods since 1.35.
+	// label topology.kubernetes.io/zone, which Kubernetes puts on pods since 1.35; "label" the one named
+	// by failureDomainLabel.
 	// +optional
 	// +kubebuilder:default=server
 	FailureDomain FailureDomain `json:"failureDomain,omitempty"`
+
+	// The label of the servers' pods whose value is their failure domain. Kubernetes copies
+	// topology.kubernetes.io/region and topology.kubernetes.io/zone from the node to the pod; other labels
+	// need an admission policy that does so.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'spec.failureDomainLabel is %s; accepted: a label key, for example topology.kubernetes.io/region'.format([self])"
+	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+
+	// How servers and clients talk to each other.
+	// +optional
+	// +kubebuilder:default={}
+	Network NetworkSpec `json:"network,omitzero"`
 
 	// How clients outside Kubernetes reach the cluster. There is no authentication yet: who can reach
 	// the ports can read and write everything.
@@ -78,64 +126,110 @@ type RAMCloudClusterSpec struct {
 	// +optional
 	Images ImagesSpec `json:"images,omitzero"`
 
+	// How pods that run are brought to a changed spec.
+	// +optional
+	Update UpdateSpec `json:"update,omitzero"`
+
 	// What happens to the volumes when this object is deleted.
 	// +optional
 	// +kubebuilder:default=Retain
 	PVCRetention RetentionPolicy `json:"pvcRetention,omitempty"`
+
+	// The operator changes nothing of this cluster while this is set; it goes on reporting. The cluster
+	// itself goes on working.
+	// +optional
+	Pause bool `json:"pause,omitempty"`
 }
 
-// CoordinatorSpec describes the coordinator's pod.
+// CoordinatorSpec describes the coordinators' pods.
 type CoordinatorSpec struct {
+	// How many: one, or three of which two stand by. Three need an etcd (spec.metadata).
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.coordinator.replicas is %d; accepted: 1 or 3'.format([self])"
+	Replicas int32 `json:"replicas,omitempty"`
 	// Compute resources. Default: 50m CPU and 64Mi requested, at most 256Mi.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// Volume of the cluster's metadata.
+	// Volume of the cluster's metadata. Not used with an etcd.
 	// +optional
 	Storage StorageSpec `json:"storage,omitzero"`
 }
 
-// ServersSpec describes the servers.
-type ServersSpec struct {
-	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
-	// be moved.
+// MetadataSpec says where the metadata is.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.etcd) && has(self.managedEtcd))",reason=FieldValueInvalid,message="spec.metadata has both etcd and managedEtcd; accepted: one of them, or neither (the metadata is then on the coordinator's volume)"
+type MetadataSpec struct {
+	// An etcd that somebody else runs.
 	// +optional
-	// +kubebuilder:default=3
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000
-	Replicas *int32 `json:"replicas,omitempty"`
-
-	// Memory for data.
+	Etcd *ExternalEtcdSpec `json:"etcd,omitempty"`
+	// An etcd that the operator runs for this cluster.
 	// +optional
-	// +kubebuilder:default={}
-	Memory MemorySpec `json:"memory,omitzero"`
-
-	// Compute resources. Default: 50m CPU; memory is derived from the log, the hash table and buffers.
-	// +optional
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-
-	// Volume of each server: replicas of other servers' data.
-	// +optional
-	// +kubebuilder:default={}
-	BackupStorage StorageSpec `json:"backupStorage,omitzero"`
-
-	// What else the servers' pods get.
-	// +optional
-	Template ServerTemplate `json:"template,omitzero"`
+	ManagedEtcd *ManagedEtcdSpec `json:"managedEtcd,omitempty"`
 }
 
-// MemorySpec sizes a server's memory.
-type MemorySpec struct {
-	// Memory of the log, which holds the objects.
+// ExternalEtcdSpec names an etcd that somebody else runs.
+type ExternalEtcdSpec struct {
+	// host:port of its members.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:items:MaxLength=262
+	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}$'))",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.endpoints is %s; accepted: host:port of each member, without https://, for example etcd-0.etcd:2379'.format([self])"
+	Endpoints []string `json:"endpoints,omitempty"`
+	// Keys of this cluster begin with it, so that several clusters can share an etcd. Default:
+	// /ramcloud/NAMESPACE/NAME.
 	// +optional
-	// +kubebuilder:default="256Mi"
-	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s; accepted: a whole number of bytes, at least 64Mi (8 segments)'.format([self])"
-	Log *resource.Quantity `json:"log,omitempty"`
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_./]*[-A-Za-z0-9_.]$')",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.prefix is %s; accepted: a path of letters, digits and - _ . / that begins with / and does not end with it, for example /ramcloud/my-cluster'.format([self])"
+	Prefix string `json:"prefix,omitempty"`
+	// Secret with ca.crt, tls.crt and tls.key: the authority that signed the etcd's certificates, and the
+	// coordinators' own. Left out: connections without TLS.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	TLSSecret string `json:"tlsSecret,omitempty"`
+}
 
-	// Memory of the hash table, as a fraction of the log's.
+// ManagedEtcdSpec describes the etcd that the operator runs for the cluster.
+//
+// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.replicas is %d and was %d: members are not added or removed yet; accepted: %d'.format([self.replicas, oldSelf.replicas, oldSelf.replicas])"
+type ManagedEtcdSpec struct {
+	// Members: three survive the loss of one.
 	// +optional
-	// +kubebuilder:default="0.125"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1'))",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.hashTableFraction is %s; accepted: more than 0 and at most 1, for example 125m'.format([self])"
-	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.metadata.managedEtcd.replicas is %d; accepted: 1 or 3'.format([self])"
+	Replicas int32 `json:"replicas,omitempty"`
+	// Default: the one the operator was installed with. Any image with etcd in /usr/local/bin works,
+	// for example gcr.io/etcd-development/etcd:v3.6.8.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+	// Volume of each member. Default: 2Gi.
+	// +optional
+	Storage StorageSpec `json:"storage,omitzero"`
+	// Compute resources. Default: 50m CPU and 128Mi requested, at most 512Mi.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// How long old revisions are kept before they are compacted away.
+	// +optional
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*(m|h)$')",reason=FieldValueInvalid,messageExpression="'spec.metadata.managedEtcd.autoCompactionRetention is %s; accepted: minutes or hours, for example 30m or 1h'.format([self])"
+	AutoCompactionRetention string `json:"autoCompactionRetention,omitempty"`
+}
+
+// UpdateSpec says how pods are brought to a changed spec.
+type UpdateSpec struct {
+	// Any text. A changed one asks for a rolling restart: each etcd member and then each coordinator that
+	// was not restarted for this text is made anew, one at a time and only while all others are well.
+	// Servers are not restarted, because they would lose what they hold in memory (status.pendingRestart
+	// says so). Without a new text nothing that runs is restarted, whatever changes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_.:]*$')",reason=FieldValueInvalid,messageExpression="'spec.update.restartRequest is %s; accepted: letters, digits and - _ . :, for example 2026-01-31T10:00:00Z'.format([self])"
+	RestartRequest string `json:"restartRequest,omitempty"`
 }
 
 // StorageSpec describes one pod's volume.
@@ -147,29 +241,10 @@ type StorageSpec struct {
 	StorageClass *string `json:"storageClass,omitempty"`
 
 	// Size of the volume. Default for servers: 2 x replicationFactor x memory.log and a little for the
-	// file system; for the coordinator: 1Gi.
+	// file system; for a coordinator: 1Gi; for a member of etcd: 2Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'size is %s; accepted: a whole number of bytes, more than 0, for example 2Gi'.format([self])"
 	Size *resource.Quantity `json:"size,omitempty"`
-}
-
-// ServerTemplate is what a server's pod gets beside what it needs.
-type ServerTemplate struct {
-	// Labels and annotations of the pods. The operator's own labels win.
-	// +optional
-	Metadata TemplateMetadata `json:"metadata,omitzero"`
-	// +optional
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// +optional
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// +optional
-	// +listType=atomic
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// Constraints without a label selector get one that selects the cluster's servers. Default: spread
-	// over hosts where possible.
-	// +optional
-	// +listType=atomic
-	TopologySpread []corev1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
 }
 
 // TemplateMetadata is the part of a pod's metadata that a user can add to.
@@ -200,149 +275,6 @@ type ImagesSpec struct {
 	// +listType=atomic
 	PullSecrets []corev1.LocalObjectReference `json:"pullSecrets,omitempty"`
 }
-
-// RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
-// coordinator's admin API, nothing is inferred from pods.
-type RAMCloudClusterStatus struct {
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Ready, Progressing, Degraded, ScaleBlocked.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// +optional
-	Coordinator CoordinatorStatus `json:"coordinator,omitzero"`
-	// +optional
-	Servers ServersStatus `json:"servers,omitzero"`
-	// +optional
-	Data DataStatus `json:"data,omitzero"`
-	// Label selector of the servers' pods, for the scale subresource.
-	// +optional
-	Selector string `json:"selector,omitempty"`
-}
-
-// CoordinatorStatus is what the coordinator says about itself.
-type CoordinatorStatus struct {
-	// Identity of the cluster, also kept on every volume.
-	// +optional
-	ClusterUUID string `json:"clusterUUID,omitempty"`
-	// +optional
-	Version string `json:"version,omitempty"`
-	// +optional
-	Term int64 `json:"term,omitempty"`
-	// The coordinator's pod differs from what spec asks for; it is not restarted for that.
-	// +optional
-	PendingRestart bool `json:"pendingRestart,omitempty"`
-	// The last time the pod failed.
-	// +optional
-	LastFailure *PodFailure `json:"lastFailure,omitempty"`
-}
-
-// ServersStatus counts servers.
-type ServersStatus struct {
-	// Servers that exist, as RAMCloudServer objects.
-	// +optional
-	Replicas int32 `json:"replicas"`
-	// Servers that the coordinator lists as up.
-	// +optional
-	Ready int32 `json:"ready"`
-	// "ready/existing", for people.
-	// +optional
-	Summary string `json:"summary,omitempty"`
-	// Earlier incarnations that the coordinator lists as crashed.
-	// +optional
-	Crashed int32 `json:"crashed,omitempty"`
-	// Servers whose pod differs from what spec asks for; they are not restarted for that, because a
-	// restart loses what they hold in memory.
-	// +optional
-	PendingRestart int32 `json:"pendingRestart,omitempty"`
-}
-
-// DataState says in a word whether all data can be read.
-type DataState string
-
-// The states of the data.
-const (
-	// DataComplete: every tablet is served.
-	DataComplete DataState = "Complete"
-	// DataPartial: some tablets are not served.
-	DataPartial DataState = "Partial"
-	// DataUnknown: the coordinator does not answer.
-	DataUnknown DataState = "Unknown"
-)
-
-// DataStatus describes the data, as of the coordinator's last report.
-type DataStatus struct {
-	// +optional
-	State DataState `json:"state,omitempty"`
-	// +optional
-	Tables int32 `json:"tables,omitempty"`
-	// +optional
-	Tablets int32 `json:"tablets,omitempty"`
-	// +optional
-	TabletsUnavailable int32 `json:"tabletsUnavailable,omitempty"`
-	// +optional
-	Objects int64 `json:"objects,omitempty"`
-	// Log memory in use and in all, over the servers that are up.
-	// +optional
-	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// +optional
-	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// +optional
-	Replication ReplicationStatus `json:"replication,omitzero"`
-}
-
-// ReplicationStatus sums the replication of all servers' logs.
-type ReplicationStatus struct {
-	// +optional
-	Segments int64 `json:"segments,omitempty"`
-	// +optional
-	FullyReplicated int64 `json:"fullyReplicated,omitempty"`
-	// +optional
-	UnderReplicated int64 `json:"underReplicated,omitempty"`
-}
-
-// PodFailure is a pod that Kubernetes gave up.
-type PodFailure struct {
-	// +optional
-	Reason string `json:"reason,omitempty"`
-	// +optional
-	Message string `json:"message,omitempty"`
-	// +optional
-	Time metav1.Time `json:"time,omitzero"`
-	// Failures in a row; the wait before the pod is made anew doubles with each.
-	// +optional
-	Count int32 `json:"count,omitempty"`
-}
-
-// Condition types of a RAMCloudCluster. Each is set by internal/status and nobody else.
-const (
-	// ConditionReady: the coordinator answers, every wanted server is up, every tablet is served.
-	ConditionReady = "Ready"
-	// ConditionProgressing: something the operator started is not finished.
-	ConditionProgressing = "Progressing"
-	// ConditionDegraded: something is broken that will not go away by waiting for a start.
-	ConditionDegraded = "Degraded"
-	// ConditionScaleBlocked: spec.servers.replicas asks for what cannot be done safely.
-	ConditionScaleBlocked = "ScaleBlocked"
-)
-
-// Reasons of conditions. They are stable: alerts and scripts may match them.
-const (
-	ReasonAllServersUp            = "AllServersUp"
-	ReasonCoordinatorNotAnswering = "CoordinatorNotAnswering"
-	ReasonServersNotUp            = "ServersNotUp"
-	ReasonTabletsUnavailable      = "TabletsUnavailable"
-	ReasonUnderReplicated         = "UnderReplicated"
-	ReasonPodsFailing             = "PodsFailing"
-	ReasonVolumeNotOurs           = "VolumeNotOurs"
-	ReasonAsExpected              = "AsExpected"
-	ReasonStarting                = "Starting"
-	ReasonSettled                 = "Settled"
-	ReasonScaleInNotSupported     = "ScaleInNotSupported"
-	ReasonNotBlocked              = "NotBlocked"
-)
 
 // RAMCloudCluster is a cluster that keeps tables of objects in the memory of its servers, and every
 // object's replicas on the volumes of others.

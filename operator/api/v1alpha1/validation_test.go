@@ -2,10 +2,13 @@ package v1alpha1_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +18,8 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/envtest"
 )
+
+var update = flag.Bool("update", false, "write testdata/refusals.golden anew")
 
 func TestMain(m *testing.M) { envtest.Main(m) }
 
@@ -62,7 +67,9 @@ func TestDefaults(t *testing.T) {
 		s := cluster.Spec
 		if s.Servers.Replicas == nil || *s.Servers.Replicas != 3 || s.ReplicationFactor != 2 || s.FailureDomain != "server" ||
 			s.Servers.Memory.Log.String() != "256Mi" || s.Servers.Memory.HashTableFraction.AsApproximateFloat64() != 0.125 ||
-			s.Expose.Type != "None" || s.PVCRetention != "Retain" {
+			s.Expose.Type != "None" || s.PVCRetention != "Retain" || s.Coordinator.Replicas != 1 || s.Durability != "buffered" ||
+			s.Network.Transport != "tcp" || s.Network.Provider != "pod" || s.Servers.HugePages != "none" ||
+			s.Servers.BackupStorage.VolumeMode != "Filesystem" || s.Metadata.ManagedEtcd != nil || s.Pause {
 			t.Errorf("%q: defaults are %+v", spec, s)
 		}
 		if err := c.Delete(context.Background(), cluster); err != nil {
@@ -71,42 +78,101 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// bad are clusters that are refused. What is said about each is in testdata/refusals.golden, whole.
+var bad = []struct{ name, object, spec string }{
+	{"fewer servers than replicas need", "x", "servers: {replicas: 2}\nreplicationFactor: 2"},
+	{"a volume that is too small", "x", "servers: {backupStorage: {size: 1023Mi}}"},
+	{"no log", "x", "servers: {memory: {log: 32Mi}}"},
+	{"a broken log size", "x", "servers: {memory: {log: 1500m}}"},
+	{"a hash table larger than the log", "x", "servers: {memory: {hashTableFraction: '1.5'}}"},
+	{"no hash table", "x", "servers: {memory: {hashTableFraction: '0'}}"},
+	{"an empty volume", "x", "coordinator: {storage: {size: '0'}}"},
+	{"a failure domain that does not exist", "x", "failureDomain: rack"},
+	{"a label without its name", "x", "failureDomain: label"},
+	{"a label that is not used", "x", "failureDomainLabel: topology.kubernetes.io/region"},
+	{"a label that is none", "x", "failureDomain: label\nfailureDomainLabel: 'a b'"},
+	{"an unknown way to expose", "x", "expose: {type: LoadBalancer}"},
+	{"an unknown retention", "x", "pvcRetention: Keep"},
+	{"no replicas at all", "x", "replicationFactor: 0"},
+	{"more least replicas than replicas", "x", "minReplicas: 3"},
+	{"an unknown durability", "x", "durability: eventually"},
+	{"no servers", "x", "servers: {replicas: 0}"},
+	{"two coordinators", "x", "coordinator: {replicas: 2}"},
+	{"three coordinators with one volume", "x", "coordinator: {replicas: 3}"},
+	{"two kinds of etcd", "x", "metadata: {etcd: {endpoints: ['a:1']}, managedEtcd: {}}"},
+	{"an etcd of two", "x", "metadata: {managedEtcd: {replicas: 2}}"},
+	{"a retention without a unit", "x", "metadata: {managedEtcd: {autoCompactionRetention: '3600'}}"},
+	{"an etcd without endpoints", "x", "metadata: {etcd: {endpoints: []}}"},
+	{"an endpoint that is a URL", "x", "metadata: {etcd: {endpoints: ['https://a:2379']}}"},
+	{"a prefix that is not a path", "x", "metadata: {etcd: {endpoints: ['a:2379'], prefix: 'x/'}}"},
+	{"huge pages", "x", "servers: {hugePages: 2Mi}"},
+	{"huge pages of another size", "x", "servers: {hugePages: 4Mi}"},
+	{"a raw device", "x", "servers: {backupStorage: {volumeMode: Block}}"},
+	{"several reactors", "x", "servers: {cpu: {cores: 4, reactors: 2}}"},
+	{"no cores", "x", "servers: {cpu: {cores: 0}}"},
+	{"cores twice", "x", "servers: {cpu: {cores: 1}, resources: {limits: {memory: 1Gi}}}"},
+	{"less memory than the log", "x", "servers: {resources: {limits: {memory: 256Mi}}}"},
+	{"RDMA", "x", "network: {transport: rdma}"},
+	{"SR-IOV", "x", "network: {provider: sriov}"},
+	{"a device for TCP", "x", "network: {resourceName: rdma/hca}"},
+	{"a restart request with blanks", "x", "update: {restartRequest: 'right now'}"},
+	{"a name with a dot", "a.b", "{}"},
+	{"a name that is too long", strings.Repeat("a", 41), "{}"},
+	{"a name that begins with a digit", "1a", "{}"},
+}
+
 func TestRefusals(t *testing.T) {
 	c := newClient(t)
-	for _, test := range []struct {
-		name, object, spec string
-		want               []string // parts of the message
+	var b strings.Builder
+	for _, test := range bad {
+		_, err := create(t, c, test.object, test.spec)
+		if err == nil {
+			t.Errorf("%s was accepted", test.name)
+			continue
+		}
+		fmt.Fprintf(&b, "# %s\n%s\n%s\n\n", test.name, test.spec, err)
+	}
+	const path = "testdata/refusals.golden"
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("go test ./api/v1alpha1 -update writes %s anew; -want +got:\n%s", path, diff)
+	}
+}
+
+func TestTransitionsThatAreRefused(t *testing.T) {
+	c := newClient(t)
+	for name, test := range map[string]struct {
+		spec   string
+		change func(*ramcloudv1.RAMCloudClusterSpec)
+		want   string
 	}{
-		{"fewer servers than replicas need", "x", "servers: {replicas: 2}\nreplicationFactor: 2", []string{
-			"spec.servers.replicas is 2 and spec.replicationFactor is 2: every segment needs 2 replicas on other servers than its own; accepted: servers.replicas >= 3"}},
-		{"a volume that is too small", "x", "servers: {backupStorage: {size: 1023Mi}}", []string{
-			"spec.servers.backupStorage.size is 1023Mi", "replicationFactor (2) times servers.memory.log (256Mi)", "accepted: at least 1073741824 bytes"}},
-		{"no log", "x", "servers: {memory: {log: 32Mi}}", []string{"spec.servers.memory.log is 32Mi; accepted: a whole number of bytes, at least 64Mi"}},
-		{"a broken log size", "x", "servers: {memory: {log: 1500m}}", []string{"spec.servers.memory.log is 1500m; accepted"}},
-		{"a hash table larger than the log", "x", "servers: {memory: {hashTableFraction: '1.5'}}", []string{
-			"hashTableFraction is", "accepted: more than 0 and at most 1"}},
-		{"no hash table", "x", "servers: {memory: {hashTableFraction: '0'}}", []string{"hashTableFraction is 0; accepted"}},
-		{"an empty volume", "x", "coordinator: {storage: {size: '0'}}", []string{"size is 0; accepted: a whole number of bytes, more than 0"}},
-		{"a failure domain that does not exist", "x", "failureDomain: rack", []string{`spec.failureDomain: Unsupported value: "rack"`, `"server", "node", "zone"`}},
-		{"an unknown way to expose", "x", "expose: {type: LoadBalancer}", []string{`spec.expose.type: Unsupported value: "LoadBalancer"`, `"None", "NodePort"`}},
-		{"an unknown retention", "x", "pvcRetention: Keep", []string{`spec.pvcRetention: Unsupported value: "Keep"`, `"Retain", "Delete"`}},
-		{"no replicas at all", "x", "replicationFactor: 0", []string{"spec.replicationFactor", "greater than or equal to 1"}},
-		{"no servers", "x", "servers: {replicas: 0}", []string{"spec.servers.replicas", "greater than or equal to 1"}},
-		{"a name with a dot", "a.b", "{}", []string{"metadata.name is a.b; accepted: at most 40 of a-z, 0-9 and -"}},
-		{"a name that is too long", strings.Repeat("a", 41), "{}", []string{"accepted: at most 40"}},
-		{"a name that begins with a digit", "1a", "{}", []string{"metadata.name is 1a; accepted"}},
+		"sqlite to etcd": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+			s.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}
+		}, "spec.metadata cannot be moved to another kind of store"},
+		"etcd to sqlite": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd = nil },
+			"spec.metadata cannot be moved to another kind of store"},
+		"etcd members": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Replicas = 1 },
+			"spec.metadata.managedEtcd.replicas is 1 and was 3: members are not added or removed yet; accepted: 3"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := create(t, c, test.object, test.spec)
-			if err == nil {
-				t.Fatal("it was accepted")
-			}
-			for _, part := range test.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the message lacks %q:\n%v", part, err)
-				}
-			}
-		})
+		cluster, err := create(t, c, "transition", test.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.change(&cluster.Spec)
+		if err := c.Update(context.Background(), cluster); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		if err := c.Delete(context.Background(), cluster); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -117,6 +183,13 @@ func TestAccepted(t *testing.T) {
 		"exact-volume":  "servers: {backupStorage: {size: 1Gi}}",
 		"number-volume": "servers: {backupStorage: {size: 1073741824}}",
 		"whole-table":   "servers: {memory: {hashTableFraction: 1}}",
+		"managed-etcd":  "coordinator: {replicas: 3}\nmetadata: {managedEtcd: {image: 'a/etcd:1', storage: {size: 1Gi}}}",
+		"single-etcd":   "metadata: {managedEtcd: {replicas: 1, autoCompactionRetention: 90m}}",
+		"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecret: s}}",
+		"by-label":      "failureDomain: label\nfailureDomainLabel: topology.kubernetes.io/region",
+		"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
+		"own-resources": "servers: {resources: {limits: {memory: 600Mi}}}",
+		"synced":        "durability: synced\nminReplicas: 1\npause: true\nupdate: {restartRequest: '2026-01-31T10:00:00Z'}",
 		"all": "coordinator: {resources: {requests: {cpu: 10m}}}\nfailureDomain: zone\nexpose: {type: NodePort}\n" +
 			"images: {node: 'a/b:1'}\npvcRetention: Delete\nservers: {replicas: 5, template: {tolerations: [{operator: Exists}]}}",
 	} {

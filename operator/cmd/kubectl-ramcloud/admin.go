@@ -20,7 +20,7 @@ import (
 
 // admin calls use with the admin API of the cluster's coordinator, through a forwarded port.
 func (p *plugin) admin(ctx context.Context, c *ramcloudv1.RAMCloudCluster, use func(adminpb.AdminClient) error) error {
-	address, stop, err := p.forward(ctx, c.Namespace, specs.CoordinatorName(c.Name), specs.CoordinatorAdminPort)
+	address, stop, err := p.forward(ctx, c.Namespace, specs.CoordinatorName(c.Name, 0), specs.CoordinatorAdminPort)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// Command kubectl-ramcloud is a kubectl plugin: kubectl ramcloud status|servers|tables|connect|version.
+// Command kubectl-ramcloud is a kubectl plugin: kubectl ramcloud status, servers, tables, top, connect, cli, logs,
+// report, explain, version.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,13 +39,19 @@ type plugin struct {
 	namespace  string
 	timeout    time.Duration
 
-	config *rest.Config
-	client client.Client
+	config     *rest.Config
+	client     client.Client
+	kubernetes kubernetes.Interface
 }
 
 func main() {
 	p := &plugin{out: os.Stdout}
-	if err := p.command().Execute(); err != nil {
+	err := p.command().Execute()
+	var code exitCode
+	if errors.As(err, &code) {
+		os.Exit(int(code))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
@@ -78,6 +86,8 @@ func (p *plugin) command() *cobra.Command {
 		one("status", "Say in one screen how a cluster is and what it waits for", p.status),
 		one("servers", "List the servers of a cluster", p.servers),
 		one("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
+		one("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
+		p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),
 		one("connect", "Print how to connect from inside, from outside and through port-forwarding", p.connect),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
 			fmt.Fprintln(p.out, "kubectl-ramcloud", version)
@@ -109,8 +119,10 @@ func (p *plugin) dial() error {
 		return err
 	}
 	p.config = config
-	p.client, err = client.New(config, client.Options{Scheme: scheme})
-	return err
+	if p.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	return p.kube()
 }
 
 // cluster is the named one or, without a name, the only one of the namespace.
@@ -149,55 +161,6 @@ func (p *plugin) table(rows func(w io.Writer)) error {
 	return w.Flush()
 }
 
-func (p *plugin) status(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error {
-	s := &c.Status
-	if err := p.table(func(w io.Writer) {
-		fmt.Fprintf(w, "Cluster\t%s/%s\t%s\n", c.Namespace, c.Name, s.Coordinator.ClusterUUID)
-		fmt.Fprintf(w, "Servers\t%s up\t%d wanted, %d crashed incarnations\n", s.Servers.Summary, specs.WantedServers(c), s.Servers.Crashed)
-		used, total := "-", "-"
-		if s.Data.MemoryUsed != nil && s.Data.MemoryTotal != nil {
-			used, total = s.Data.MemoryUsed.String(), s.Data.MemoryTotal.String()
-		}
-		fmt.Fprintf(w, "Data\t%s\t%d tables, %d tablets (%d unavailable), %d objects, %s of %s\n",
-			s.Data.State, s.Data.Tables, s.Data.Tablets, s.Data.TabletsUnavailable, s.Data.Objects, used, total)
-		fmt.Fprintf(w, "Replication\tR = %d\t%d of %d segments have all replicas\n",
-			specs.ReplicationFactor(c), s.Data.Replication.FullyReplicated, s.Data.Replication.Segments)
-	}); err != nil {
-		return err
-	}
-	fmt.Fprintln(p.out)
-	if err := p.table(func(w io.Writer) {
-		fmt.Fprintln(w, "CONDITION\tSTATUS\tREASON\tMESSAGE")
-		for _, condition := range s.Conditions {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", condition.Type, condition.Status, condition.Reason, condition.Message)
-		}
-	}); err != nil {
-		return err
-	}
-	if s.ObservedGeneration != c.Generation {
-		fmt.Fprintln(p.out, "\nThe operator has not seen the newest spec yet. Is it running?  kubectl -n ramcloud-system get pods")
-	}
-	return nil
-}
-
-func (p *plugin) servers(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error {
-	var list ramcloudv1.RAMCloudServerList
-	if err := p.client.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{specs.LabelCluster: c.Name}); err != nil {
-		return err
-	}
-	return p.table(func(w io.Writer) {
-		fmt.Fprintln(w, "SERVER\tSTATE\tID\tTABLETS\tUSED\tMEMORY\tNODE\tLOCATOR\tWHY")
-		for _, s := range list.Items {
-			used, total := "-", "-"
-			if s.Status.MemoryUsed != nil && s.Status.MemoryTotal != nil {
-				used, total = s.Status.MemoryUsed.String(), s.Status.MemoryTotal.String()
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Status.State, s.Status.Incarnation, s.Status.Tablets,
-				used, total, s.Status.Placement.Node, s.Status.Locator, s.Status.StateReason)
-		}
-	})
-}
-
 func (p *plugin) tables(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error {
 	return p.admin(ctx, c, func(admin adminpb.AdminClient) error {
 		reply, err := admin.ListTables(ctx, &adminpb.ListTablesRequest{})
@@ -229,7 +192,7 @@ func (p *plugin) connect(ctx context.Context, c *ramcloudv1.RAMCloudCluster) err
 	if !metav1.IsControlledBy(&connection, c) {
 		return fmt.Errorf("ConfigMap %s does not belong to this cluster", key.Name)
 	}
-	coordinator := specs.CoordinatorName(c.Name)
+	coordinator := specs.CoordinatorName(c.Name, 0)
 	fmt.Fprintf(p.out, "Inside Kubernetes:\n  export RAMCLOUD_CLUSTER=%s\n\n", connection.Data["cluster"])
 	if outside := connection.Data["cluster-outside"]; outside != "" {
 		fmt.Fprintf(p.out, "Outside, where the nodes can be reached:\n  export RAMCLOUD_CLUSTER=%s\n\n", outside)

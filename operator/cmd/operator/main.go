@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
@@ -29,8 +31,10 @@ var version = "0.0.0-unknown"
 // --namespace from WATCH_NAMESPACE; a flag wins.
 type options struct {
 	nodeImage      string
+	etcdImage      string
 	namespace      string
 	metricsAddress string
+	metricsSecure  bool
 	probeAddress   string
 	leaderElection bool
 	leaderNS       string
@@ -43,9 +47,13 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.StringVar(&o.nodeImage, "node-image", env("RAMCLOUD_NODE_IMAGE"),
 		"image of coordinators and servers where a cluster names none, for example ramcloud/node:0.1.0 (RAMCLOUD_NODE_IMAGE)")
+	flags.StringVar(&o.etcdImage, "etcd-image", env("RAMCLOUD_ETCD_IMAGE"),
+		"image of managed etcds where a cluster names none; empty: ramcloud/etcd of the operator's version (RAMCLOUD_ETCD_IMAGE)")
 	flags.StringVar(&o.namespace, "namespace", env("WATCH_NAMESPACE"),
 		"only look after clusters in this namespace; empty: in all (WATCH_NAMESPACE)")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "host:port of the metrics; 0: none")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", false,
+		"serve the metrics over HTTPS with a certificate of its own, and only to those whom the API server knows and allows (GET /metrics)")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "let only one of several operators act at a time")
 	flags.StringVar(&o.leaderNS, "leader-election-namespace", "", "namespace of the lease; empty: the operator's own")
@@ -63,7 +71,19 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	case o.nodeImage == "" && !o.printVersion:
 		return nil, nil, errors.New("--node-image is empty; accepted: an image such as ramcloud/node:0.1.0 (or set RAMCLOUD_NODE_IMAGE)")
 	}
+	if o.etcdImage == "" {
+		o.etcdImage = "ramcloud/etcd:" + version
+	}
 	return o, logging, nil
+}
+
+func metricsOptions(o *options) metricsserver.Options {
+	out := metricsserver.Options{BindAddress: o.metricsAddress}
+	if o.metricsSecure {
+		out.SecureServing = true
+		out.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return out
 }
 
 func run(o *options, logging *zap.Options) error {
@@ -83,7 +103,7 @@ func run(o *options, logging *zap.Options) error {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: cacheOptions, Client: operator.ClientOptions(),
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                metricsOptions(o),
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElection, LeaderElectionID: "ramcloud-operator", LeaderElectionNamespace: o.leaderNS,
 		// A new operator does not have to wait for the lease of one that ended in good order.
@@ -92,9 +112,12 @@ func run(o *options, logging *zap.Options) error {
 	if err != nil {
 		return err
 	}
+	if err := ctrlmetrics.Registry.Register(clusterMetrics{mgr.GetClient()}); err != nil {
+		return err
+	}
 	reconciler := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder("ramcloud-operator"), NodeImage: o.nodeImage,
+		Recorder: mgr.GetEventRecorder("ramcloud-operator"), Images: operator.Images{Node: o.nodeImage, Etcd: o.etcdImage},
 	}
 	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute}
 	if err := reconciler.SetupWithManager(mgr, coordinator.DefaultTuning, controllerOptions); err != nil {

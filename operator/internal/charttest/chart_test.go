@@ -1,5 +1,5 @@
-// Package charttest tests the chart ramcloud-operator with Helm's own code, and keeps the plain
-// manifests, which are rendered from it, equal to it.
+// Package charttest tests the charts with Helm's own code, and keeps the plain manifests, which are rendered
+// from ramcloud-operator, equal to it.
 package charttest
 
 import (
@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write manifests/operator/operator.yaml anew from the chart")
@@ -33,14 +35,19 @@ const (
 // render gives the chart's files for values as a user would set them.
 func render(t *testing.T, values map[string]any) (map[string]string, error) {
 	t.Helper()
-	chart, err := loader.Load(chartPath)
+	return renderChart(t, chartPath, "ramcloud-operator", values)
+}
+
+func renderChart(t *testing.T, path, release string, values map[string]any) (map[string]string, error) {
+	t.Helper()
+	chart, err := loader.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.0", Major: "1", Minor: "36"}
 	all, err := chartutil.ToRenderValues(chart, values,
-		chartutil.ReleaseOptions{Name: "ramcloud-operator", Namespace: namespace, IsInstall: true}, capabilities)
+		chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +57,7 @@ func render(t *testing.T, values map[string]any) (map[string]string, error) {
 	}
 	out := map[string]string{}
 	for name, text := range files {
-		out[strings.TrimPrefix(name, "ramcloud-operator/templates/")] = text
+		out[strings.TrimPrefix(name, chart.Name()+"/templates/")] = text
 	}
 	return out, nil
 }
@@ -90,6 +97,12 @@ func deployment(t *testing.T, values map[string]any) *appsv1.Deployment {
 }
 
 func TestLint(t *testing.T) {
+	for _, path := range []string{chartPath, clusterChart} {
+		lintChart(t, path)
+	}
+}
+
+func lintChart(t *testing.T, chartPath string) {
 	result := lint.AllWithKubeVersion(chartPath, map[string]any{}, namespace, &chartutil.KubeVersion{Version: "v1.36.0", Major: "1", Minor: "36"})
 	for _, m := range result.Messages {
 		if m.Severity > 1 { // 1: information, for example that there is no icon
@@ -227,16 +240,40 @@ func TestNotesNameTheNextStep(t *testing.T) {
 	}
 }
 
-// TestManifestsAreRenderedFromTheChart keeps manifests/operator, for those without Helm, the same.
-func TestManifestsAreRenderedFromTheChart(t *testing.T) {
-	files := mustRender(t, map[string]any{"crds": map[string]any{"enabled": false}})
+// golden compares a file that is rendered from the chart, or writes it.
+func golden(t *testing.T, path, text string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != text {
+		t.Errorf("%s is not what the chart renders; go test ./internal/charttest -update writes it anew", path)
+	}
+}
+
+// manifests are the chart's objects for those without Helm.
+func manifests(t *testing.T, values map[string]any, wanted func(unstructured.Unstructured) bool) string {
+	t.Helper()
+	files := mustRender(t, values)
 	var b strings.Builder
 	b.WriteString("# Rendered from charts/ramcloud-operator. Do not edit: go test ./internal/charttest -update\n")
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !strings.HasSuffix(name, ".yaml") {
+		if !strings.HasSuffix(name, ".yaml") || strings.HasPrefix(name, "tests/") {
 			continue
 		}
 		for _, object := range objects(t, files[name]) {
+			if !wanted(object) {
+				continue
+			}
 			labels := object.GetLabels()
 			labels["app.kubernetes.io/managed-by"] = "kustomize"
 			delete(labels, "helm.sh/chart")
@@ -248,20 +285,178 @@ func TestManifestsAreRenderedFromTheChart(t *testing.T) {
 			b.WriteString("---\n" + strings.ReplaceAll(string(text), "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kustomize"))
 		}
 	}
-	path := filepath.Join(top, "manifests/operator/operator.yaml")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
+	return b.String()
+}
+
+// TestManifestsAreRenderedFromTheChart keeps manifests/, for those without Helm, the same.
+func TestManifestsAreRenderedFromTheChart(t *testing.T) {
+	all := func(unstructured.Unstructured) bool { return true }
+	golden(t, top+"/manifests/operator/operator.yaml", manifests(t, map[string]any{"crds": map[string]any{"enabled": false}}, all))
+	golden(t, top+"/manifests/monitoring/monitoring.yaml", manifests(t, monitored, func(o unstructured.Unstructured) bool {
+		return o.GroupVersionKind().Group == "monitoring.coreos.com" || o.GetKind() == "ConfigMap"
+	}))
+}
+
+// monitored are the values that switch all of monitoring on.
+var monitored = map[string]any{
+	"crds":           map[string]any{"enabled": false},
+	"serviceMonitor": map[string]any{"enabled": true}, "podMonitor": map[string]any{"enabled": true, "labels": map[string]any{"team": "a"}},
+	"alerts": map[string]any{"enabled": true}, "dashboards": map[string]any{"enabled": true},
+}
+
+func kinds(t *testing.T, values map[string]any) map[string][]unstructured.Unstructured {
+	t.Helper()
+	out := map[string][]unstructured.Unstructured{}
+	for name, text := range mustRender(t, values) {
+		if strings.HasSuffix(name, ".yaml") {
+			for _, o := range objects(t, text) {
+				out[o.GetKind()] = append(out[o.GetKind()], o)
+			}
 		}
 	}
-	have, err := os.ReadFile(path)
+	return out
+}
+
+func TestMonitoringIsOptional(t *testing.T) {
+	for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy"} {
+		if n := len(kinds(t, nil)[kind]); n != 0 {
+			t.Errorf("%d %s although nobody asked", n, kind)
+		}
+	}
+	got := kinds(t, monitored)
+	for kind, want := range map[string]int{"ServiceMonitor": 1, "PodMonitor": 1, "PrometheusRule": 1, "ConfigMap": 2} {
+		if len(got[kind]) != want {
+			t.Errorf("%d %s, want %d", len(got[kind]), kind, want)
+		}
+	}
+	if got["PodMonitor"][0].GetLabels()["team"] != "a" {
+		t.Error("the PodMonitor lacks the label that was asked for")
+	}
+	endpoint := func(values map[string]any) map[string]any {
+		spec := kinds(t, values)["ServiceMonitor"][0].Object["spec"].(map[string]any)
+		return spec["endpoints"].([]any)[0].(map[string]any)
+	}
+	if endpoint(monitored)["scheme"] != "https" {
+		t.Error("metrics that ask for a name are scraped without one")
+	}
+	plain := maps.Clone(monitored)
+	plain["metrics"] = map[string]any{"secure": false}
+	if endpoint(plain)["scheme"] != nil {
+		t.Error("plain metrics are scraped over HTTPS")
+	}
+}
+
+func TestMetricsNeedALeave(t *testing.T) {
+	if args := deployment(t, nil).Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--metrics-secure=true") {
+		t.Errorf("%v", args)
+	}
+	names := func(values map[string]any) (out []string) {
+		for _, o := range kinds(t, values)["ClusterRole"] {
+			out = append(out, o.GetName())
+		}
+		return out
+	}
+	if have := names(nil); !slices.Contains(have, "ramcloud-operator-metrics-reader") || !slices.Contains(have, "ramcloud-operator-metrics-auth") {
+		t.Errorf("%v", have)
+	}
+	if have := names(map[string]any{"metrics": map[string]any{"secure": false}}); slices.Contains(have, "ramcloud-operator-metrics-auth") {
+		t.Errorf("rights that nobody needs: %v", have)
+	}
+}
+
+func TestAvailability(t *testing.T) {
+	if d := deployment(t, nil); *d.Spec.Replicas != 2 || len(kinds(t, nil)["PodDisruptionBudget"]) != 1 {
+		t.Errorf("%d replicas", *d.Spec.Replicas)
+	}
+	if n := len(kinds(t, map[string]any{"replicas": 1})["PodDisruptionBudget"]); n != 0 {
+		t.Error("a budget for one operator lets no node be drained")
+	}
+	policy := kinds(t, map[string]any{"networkPolicy": map[string]any{"enabled": true, "metricsFrom": []any{map[string]any{"podSelector": map[string]any{}}}}})["NetworkPolicy"]
+	if len(policy) != 1 {
+		t.Fatalf("%d policies", len(policy))
+	}
+	if ingress, _, _ := unstructured.NestedSlice(policy[0].Object, "spec", "ingress"); len(ingress) != 2 || ingress[0].(map[string]any)["from"] == nil {
+		t.Errorf("%v", ingress)
+	}
+}
+
+const clusterChart = top + "/charts/ramcloud-cluster"
+
+// declared is the RAMCloudCluster that the chart ramcloud-cluster makes, decoded strictly.
+func declared(t *testing.T, values map[string]any) (*ramcloudv1.RAMCloudCluster, map[string]string) {
+	t.Helper()
+	files, err := renderChart(t, clusterChart, "books", values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(have) != b.String() {
-		t.Error("manifests/operator/operator.yaml is not what the chart renders; go test ./internal/charttest -update writes it anew")
+	cluster := &ramcloudv1.RAMCloudCluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects(t, files["cluster.yaml"])[0].Object, cluster, true); err != nil {
+		t.Fatal(err)
+	}
+	return cluster, files
+}
+
+func TestClusterChart(t *testing.T) {
+	cluster, files := declared(t, nil)
+	if cluster.Name != "books" || *cluster.Spec.Servers.Replicas != 3 || cluster.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("%+v", cluster.ObjectMeta)
+	}
+	if len(objects(t, files["networkpolicy.yaml"])) != 0 {
+		t.Error("a policy that nobody asked for")
+	}
+	test := objects(t, files["tests/put-get.yaml"])[0]
+	if steps, _, _ := unstructured.NestedSlice(test.Object, "spec", "initContainers"); len(steps) != 2 || test.GetAnnotations()["helm.sh/hook"] != "test" ||
+		test.GetLabels()["ramcloud.dev/cluster"] != "" { // the cluster's Service would select it
+		t.Errorf("%v", test.Object)
+	}
+	for _, part := range []string{"wait rcc/books", "helm test books", "Its volumes stay", "no authentication"} {
+		if !strings.Contains(files["NOTES.txt"], part) {
+			t.Errorf("no %q in the notes:\n%s", part, files["NOTES.txt"])
+		}
+	}
+	cluster, files = declared(t, map[string]any{"name": "other", "keep": false, "networkPolicy": map[string]any{"enabled": true, "clients": []any{map[string]any{}}},
+		"spec": map[string]any{"coordinator": map[string]any{"replicas": 3}, "metadata": map[string]any{"managedEtcd": map[string]any{"replicas": 3}}}})
+	if cluster.Name != "other" || cluster.Spec.Coordinator.Replicas != 3 || cluster.Spec.Metadata.ManagedEtcd.Replicas != 3 || len(cluster.Annotations) != 0 {
+		t.Errorf("%+v", cluster)
+	}
+	if policy := objects(t, files["networkpolicy.yaml"]); len(policy) != 1 {
+		t.Errorf("%d policies", len(policy))
+	}
+	for name, values := range map[string]map[string]any{
+		"an unknown field":     {"spec": map[string]any{"server": map[string]any{}}},
+		"two coordinators":     {"spec": map[string]any{"coordinator": map[string]any{"replicas": 2}}},
+		"a name that is none":  {"name": "A.b"},
+		"two kinds of etcd":    {"spec": map[string]any{"metadata": map[string]any{"etcd": map[string]any{}, "managedEtcd": map[string]any{}}}},
+		"the image latest":     {"test": map[string]any{"image": "a/b:latest"}},
+		"an unknown retention": {"spec": map[string]any{"pvcRetention": "Keep"}},
+	} {
+		if _, err := renderChart(t, clusterChart, "books", values); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// TestVersionsAgree: charts and the file VERSION name the same version.
+func TestVersionsAgree(t *testing.T) {
+	text, err := os.ReadFile(top + "/VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimSpace(string(text))
+	for _, path := range []string{chartPath, clusterChart} {
+		chart, err := loader.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chart.Metadata.Version != version || chart.Metadata.AppVersion != version {
+			t.Errorf("%s is %s of %s, VERSION is %s", path, chart.Metadata.Version, chart.Metadata.AppVersion, version)
+		}
+	}
+	values, err := chartutil.ReadValuesFile(clusterChart + "/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image, _ := values.PathValue("test.image"); image != "ramcloud/node:"+version {
+		t.Errorf("test.image is %v", image)
 	}
 }

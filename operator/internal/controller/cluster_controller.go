@@ -5,7 +5,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -40,8 +38,8 @@ type ClusterReconciler struct {
 	Uncached client.Reader
 	Recorder events.EventRecorder
 	Watchers *coordinator.Watchers
-	// NodeImage is the image of coordinator and servers where a cluster names none.
-	NodeImage string
+	// Images where a cluster names none.
+	Images Images
 
 	// AdminAddress is where a cluster's admin API is; nil: at its stable name. For an operator that runs
 	// outside the Kubernetes cluster, and tests.
@@ -144,9 +142,12 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if o.refused != "" {
+		input.Paused = true // nothing is made of a spec that cannot be followed
+	}
 	decision := plan.Decide(input)
-	actErr := r.act(ctx, o, decision)
-	reportErr := r.report(ctx, o, decision)
+	actErr := r.act(ctx, o, decision, input.Paused)
+	reportErr := r.report(ctx, o, decision, input)
 	if err := errors.Join(actErr, reportErr); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -155,148 +156,6 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		again = look
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
-}
-
-// act carries the decision out. One member's trouble does not keep the others from going on.
-func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision) error {
-	a := applier{client: r.Client, scheme: r.Scheme()}
-	var errs []error
-	if err := a.apply(ctx, specs.HeadlessService(o.cluster), orNil(o.services[o.cluster.Name]), &corev1.Service{}); err != nil {
-		errs = append(errs, err)
-	}
-	for _, index := range d.Servers {
-		record, name := &ramcloudv1.RAMCloudServer{}, specs.ServerName(o.cluster.Name, index)
-		if err := a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		o.servers[name] = record
-	}
-	for _, m := range o.members(d) {
-		if err := r.actOnMember(ctx, a, o, d, m); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	errs = append(errs, r.replaceFailed(ctx, o, d), r.deleteUnexposed(ctx, o), r.publish(ctx, a, o, d))
-	return errors.Join(errs...)
-}
-
-// actOnMember sees to one pod's Service, volume and, if decided, the pod.
-func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *observed, d plan.Decision, m member) error {
-	if specs.Exposed(o.cluster) {
-		service, name := &corev1.Service{}, specs.OutsideServiceName(m.name)
-		if err := a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service); err != nil {
-			return err
-		}
-		o.services[name] = service
-	}
-	if o.foreign(d, m) {
-		return nil
-	}
-	if err := r.ensureVolume(ctx, o, m); err != nil {
-		return err
-	}
-	if !m.create(d) {
-		return nil
-	}
-	pod := m.pod(o, r.NodeImage)
-	err := r.Create(ctx, pod, fieldOwner)
-	if apierrors.IsAlreadyExists(err) {
-		return nil // the cache is behind
-	}
-	if err != nil {
-		r.event(o.cluster, corev1.EventTypeWarning, "PodNotCreated", "Create", "pod %s: %v", m.name, err)
-		return fmt.Errorf("creating pod %s: %w", m.name, err)
-	}
-	log.FromContext(ctx).Info("created pod", "pod", m.name)
-	r.event(o.cluster, corev1.EventTypeNormal, "PodCreated", "Create", "created pod %s", m.name)
-	o.pods[m.name] = pod
-	return nil
-}
-
-// ensureVolume creates the pod's volume claim, or only sees to its owner: the rest of a claim is not
-// changed once it exists.
-func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, m member) error {
-	wanted := m.volumeClaim(o)
-	live := o.claims[wanted.Name]
-	if live == nil {
-		if err := r.Create(ctx, wanted, fieldOwner); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating volume claim %s: %w", wanted.Name, err)
-		}
-		return nil
-	}
-	owned := metav1.IsControlledBy(live, o.cluster)
-	if owned == (len(wanted.OwnerReferences) > 0) || live.DeletionTimestamp != nil {
-		return nil
-	}
-	changed := live.DeepCopy()
-	changed.OwnerReferences = wanted.OwnerReferences
-	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, changed, patch, fieldOwner); err != nil {
-		return fmt.Errorf("changing the retention of volume claim %s: %w", wanted.Name, err)
-	}
-	return nil
-}
-
-// replaceFailed records the failure and then deletes the pod: in this order, so that a crash in between
-// never shortens the back-off.
-func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d plan.Decision) error {
-	var errs []error
-	for _, replacement := range d.Replace {
-		m := memberOf(o, replacement.Index)
-		pod := o.pods[m.name]
-		if err := r.recordFailure(ctx, o, m, failureForStatus(replacement.Failure)); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		err := r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("deleting the failed pod %s: %w", pod.Name, err))
-			continue
-		}
-		r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "pod %s failed (%s %s) and is made anew",
-			pod.Name, replacement.Failure.Reason, replacement.Failure.Message)
-	}
-	for _, index := range d.Forget {
-		errs = append(errs, r.recordFailure(ctx, o, memberOf(o, index), nil))
-	}
-	return errors.Join(errs...)
-}
-
-// deleteUnexposed removes outside Services once spec no longer asks for them.
-func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed) error {
-	if specs.Exposed(o.cluster) {
-		return nil
-	}
-	var errs []error
-	for name, service := range o.services {
-		if name == o.cluster.Name || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
-			continue
-		}
-		if err := r.Delete(ctx, service); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("deleting service %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// publish says how to connect, and keeps servers from being evicted.
-func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed, d plan.Decision) error {
-	c := o.cluster
-	host, ports := "", specs.NodePorts{}
-	pod := specs.CoordinatorName(c.Name)
-	if live := o.pods[pod]; live != nil {
-		host = live.Status.HostIP
-	}
-	if service := o.services[specs.OutsideServiceName(pod)]; service != nil {
-		ports = specs.AllocatedNodePorts(service)
-	}
-	connection := specs.Connection(c, host, ports)
-	err1 := a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[specs.ConnectionName(c.Name)]), &corev1.ConfigMap{})
-	err2 := a.apply(ctx, specs.ConnectionSecret(c, connection), orNil(o.secret), &corev1.Secret{})
-	err3 := a.apply(ctx, specs.DisruptionBudget(c, int32(len(d.Servers))),
-		orNil(o.budgets[specs.DisruptionBudgetName(c.Name)]), &policyv1.PodDisruptionBudget{})
-	return errors.Join(err1, err2, err3)
 }
 
 func (r *ClusterReconciler) event(about client.Object, kind, reason, action, note string, args ...any) {

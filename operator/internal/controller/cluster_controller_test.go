@@ -90,7 +90,7 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	check(t, err)
 	r := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ramcloud-operator"),
-		NodeImage:    "ramcloud/node:test",
+		Images:       operator.Images{Node: "ramcloud/node:test", Etcd: "ramcloud/etcd:test"},
 		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
 		Now: func() time.Time {
 			w.reconciles.Add(1)
@@ -180,7 +180,7 @@ func (w *world) setServers(n int) {
 	for i := range n {
 		w.coordinator.SetServer(&adminpb.Server{
 			Id: uint64(i + 1), Name: fmt.Sprintf("demo-server-%d", i), State: adminpb.ServerState_SERVER_UP,
-			Locator: fmt.Sprintf("tcp:host=demo-server-%d,port=11200", i), FailureDomain: "d", Version: "1",
+			Locator: fmt.Sprintf("tcp:host=demo-server-%d,port=11200", i), FailureDomain: fmt.Sprintf("d%d", i), Version: "1",
 			Stats: &adminpb.ServerStats{LogBytesTotal: 256 << 20, LogBytesUsed: 1 << 20, Objects: 5, Segments: 1, SegmentsFullyReplicated: 1},
 		})
 	}
@@ -472,8 +472,14 @@ func TestAnImageChangeRestartsNothing(t *testing.T) {
 	w.exists("demo-server-0", &pod)
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Images.Node = "ramcloud/node:other" })
 	w.until("the difference to be told", func() string {
-		if s := w.cluster().Status; s.Servers.PendingRestart != 3 || !s.Coordinator.PendingRestart {
-			return fmt.Sprintf("%+v", s.Servers)
+		s := w.cluster().Status
+		if s.Servers.PendingRestart != 3 || len(s.PendingRestart) != 4 {
+			return fmt.Sprintf("%+v %+v", s.Servers, s.PendingRestart)
+		}
+		for _, p := range s.PendingRestart {
+			if len(p.Differs) != 1 || p.Differs[0] != "image: ramcloud/node:test, wanted ramcloud/node:other" || p.Waits == "" {
+				return fmt.Sprintf("%+v", p)
+			}
 		}
 		return ""
 	})

@@ -10,24 +10,33 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// member is the coordinator or a server: the same steps with other objects.
+// member is a coordinator, a member of etcd or a server: the same steps with other objects.
 type member struct {
-	index int32 // plan.Coordinator or a server's
-	name  string
+	id   plan.ID
+	name string // of its pod
 }
 
-func memberOf(o *observed, index int32) member {
-	if index == plan.Coordinator {
-		return member{index: index, name: specs.CoordinatorName(o.cluster.Name)}
+// Images are the images where a cluster names none.
+type Images struct {
+	Node, Etcd string
+}
+
+func memberOf(o *observed, id plan.ID) member {
+	switch id.Kind {
+	case plan.Etcd:
+		return member{id, specs.EtcdName(o.cluster.Name, id.Index)}
+	case plan.Coordinator:
+		return member{id, specs.CoordinatorName(o.cluster.Name, id.Index)}
 	}
-	return member{index: index, name: specs.ServerName(o.cluster.Name, index)}
+	return member{id, specs.ServerName(o.cluster.Name, id.Index)}
 }
 
-// members are the coordinator and all servers that shall exist.
+// members are all that shall exist.
 func (o *observed) members(d plan.Decision) []member {
-	out := []member{memberOf(o, plan.Coordinator)}
-	for _, index := range d.Servers {
-		out = append(out, memberOf(o, index))
+	var out []member
+	wanted := plan.Observed{EtcdMembers: specs.WantedEtcd(o.cluster), Coordinators: specs.WantedCoordinators(o.cluster)}
+	for _, id := range plan.Wanted(wanted, d.Servers) {
+		out = append(out, memberOf(o, id))
 	}
 	return out
 }
@@ -37,7 +46,12 @@ func (o *observed) foreign(d plan.Decision, m member) bool {
 	return slices.Contains(d.Foreign, specs.VolumeClaimName(m.name))
 }
 
-func (m member) create(d plan.Decision) bool { return slices.Contains(d.Create, m.index) }
+// exposed says whether the member has a Service of its own for clients outside Kubernetes.
+func (m member) exposed(o *observed) bool { return m.id.Kind != plan.Etcd && specs.Exposed(o.cluster) }
+
+func (m member) hasVolume(o *observed) bool {
+	return m.id.Kind != plan.Coordinator || specs.MetadataOnVolume(o.cluster)
+}
 
 // ports are the member's node ports: those of its Service, or, if that is gone, those its pod advertises.
 func (m member) ports(o *observed) specs.NodePorts {
@@ -57,38 +71,74 @@ func (m member) outsideService(o *observed) *corev1.Service {
 	if pod := o.pods[m.name]; pod != nil {
 		ports = specs.ParseNodePorts(pod.Annotations[specs.AnnotationNodePorts])
 	}
-	if m.index == plan.Coordinator {
-		return specs.CoordinatorOutsideService(o.cluster, ports)
+	if m.id.Kind == plan.Coordinator {
+		return specs.CoordinatorOutsideService(o.cluster, m.id.Index, ports)
 	}
-	return specs.ServerOutsideService(o.cluster, m.index, ports)
+	return specs.ServerOutsideService(o.cluster, m.id.Index, ports)
 }
 
 func (m member) volumeClaim(o *observed) *corev1.PersistentVolumeClaim {
-	if m.index == plan.Coordinator {
-		return specs.CoordinatorVolumeClaim(o.cluster)
+	switch m.id.Kind {
+	case plan.Etcd:
+		return specs.EtcdVolumeClaim(o.cluster, m.id.Index)
+	case plan.Coordinator:
+		return specs.CoordinatorVolumeClaim(o.cluster, m.id.Index)
 	}
-	return specs.ServerVolumeClaim(o.cluster, m.index)
+	return specs.ServerVolumeClaim(o.cluster, m.id.Index)
 }
 
-func (m member) pod(o *observed, image string) *corev1.Pod {
-	if m.index == plan.Coordinator {
-		return specs.CoordinatorPod(o.cluster, image, m.ports(o))
+func (m member) pod(o *observed, images Images) *corev1.Pod {
+	switch m.id.Kind {
+	case plan.Etcd:
+		return specs.EtcdPod(o.cluster, m.id.Index, images.Etcd)
+	case plan.Coordinator:
+		return specs.CoordinatorPod(o.cluster, m.id.Index, images.Node, m.ports(o))
 	}
-	return specs.ServerPod(o.cluster, m.index, image, m.ports(o))
+	return specs.ServerPod(o.cluster, m.id.Index, images.Node, m.ports(o))
 }
 
-// pending says whether the pod that runs was made from something else than what is wanted now.
-func (m member) pending(o *observed, image string) bool {
+// differences says in what the pod that runs differs from what is wanted now.
+func (m member) differences(o *observed, images Images) []string {
 	live := o.pods[m.name]
-	return live != nil && live.Annotations[specs.AnnotationTemplate] != m.pod(o, image).Annotations[specs.AnnotationTemplate]
+	if live == nil {
+		return nil
+	}
+	return specs.Differences(live, m.pod(o, images))
 }
 
+// failure is the member's last failure as the status has it.
 func (m member) failure(o *observed) *ramcloudv1.PodFailure {
-	if m.index == plan.Coordinator {
-		return o.cluster.Status.Coordinator.LastFailure
+	if m.id.Kind == plan.Server {
+		if record := o.servers[m.name]; record != nil {
+			return record.Status.LastFailure
+		}
+		return nil
 	}
-	if record := o.servers[m.name]; record != nil {
-		return record.Status.LastFailure
+	list := *failures(&o.cluster.Status, m.id.Kind)
+	for i := range list {
+		if list[i].Pod == m.name {
+			return &list[i].PodFailure
+		}
 	}
 	return nil
+}
+
+// failures is where a cluster's status keeps the failures of etcd members and coordinators.
+func failures(s *ramcloudv1.RAMCloudClusterStatus, kind plan.Kind) *[]ramcloudv1.MemberFailure {
+	if kind == plan.Etcd {
+		return &s.Etcd.LastFailures
+	}
+	return &s.Coordinator.LastFailures
+}
+
+// made says whether the member had something on its volume.
+func (m member) made(o *observed) bool {
+	switch m.id.Kind {
+	case plan.Etcd:
+		return o.cluster.Status.Etcd.Formed
+	case plan.Coordinator:
+		return o.cluster.Status.Coordinator.ClusterUUID != ""
+	}
+	record := o.servers[m.name]
+	return record != nil && record.Status.Incarnation != ""
 }

@@ -16,8 +16,10 @@ import (
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/network"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
+	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 // observed is everything of a cluster that exists in Kubernetes, by name, and what its coordinator says.
@@ -31,6 +33,8 @@ type observed struct {
 	budgets    map[string]*policyv1.PodDisruptionBudget
 	servers    map[string]*ramcloudv1.RAMCloudServer
 	secret     *corev1.Secret
+	// refused says why the spec cannot be followed, empty when it can.
+	refused string
 }
 
 // observe reads from the cache, save for the Secret: caching Secrets would need the right to list them.
@@ -64,6 +68,9 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	if err == nil {
 		o.secret = &secret
 	}
+	if _, err := network.For(cluster.Spec.Network); err != nil {
+		o.refused = err.Error()
+	}
 	o.picture = r.Watchers.Get(client.ObjectKeyFromObject(cluster), r.adminAddress(cluster))
 	return o, nil
 }
@@ -85,59 +92,80 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	c := o.cluster
 	out := plan.Observed{
 		Now: r.now(), Wanted: specs.WantedServers(c), ReplicationFactor: specs.ReplicationFactor(c),
+		Coordinators: specs.WantedCoordinators(c), EtcdMembers: specs.WantedEtcd(c),
+		CoordinatorVolume: specs.MetadataOnVolume(c), Formed: c.Status.Etcd.Formed,
+		Connected: o.picture.Connected, Paused: c.Spec.Pause, Request: c.Spec.Update.RestartRequest,
 	}
-	out.Coordinator = o.member(plan.Coordinator, specs.CoordinatorName(c.Name), c.Status.Coordinator.LastFailure)
 	existing := o.existing()
-	for _, index := range existing {
-		name := specs.ServerName(c.Name, index)
-		var failure *ramcloudv1.PodFailure
-		if record := o.servers[name]; record != nil {
-			failure = record.Status.LastFailure
+	var servers []int32
+	for _, id := range existing {
+		out.Members = append(out.Members, o.memberForPlan(memberOf(o, id)))
+		if id.Kind == plan.Server {
+			servers = append(servers, id.Index)
 		}
-		m := o.member(index, name, failure)
-		if m.Known = o.picture.Connected; m.Known {
-			m.Tablets = o.picture.Tablets(o.picture.ServerByName(name).GetId())
-		}
-		out.Servers = append(out.Servers, m)
 	}
-	out.Foreign = map[int32]string{}
-	for _, index := range append([]int32{plan.Coordinator}, plan.Servers(out.Wanted, out.ReplicationFactor, existing)...) {
-		name := memberOf(o, index).name
-		if o.pods[name] != nil {
+	out.Foreign = map[plan.ID]string{}
+	for _, id := range plan.Wanted(out, plan.Servers(out.Wanted, out.ReplicationFactor, servers)) {
+		m := memberOf(o, id)
+		if o.pods[m.name] != nil || !m.hasVolume(o) {
 			continue
 		}
-		foreign, err := r.foreignVolume(ctx, o, name)
+		foreign, err := r.foreignVolume(ctx, o, m.name)
 		if err != nil {
 			return out, err
 		}
 		if foreign != "" {
-			out.Foreign[index] = foreign
+			out.Foreign[id] = foreign
 		}
 	}
 	return out, nil
 }
 
-// existing are the indices of servers of which a record or a pod exists.
-func (o *observed) existing() []int32 {
-	var out []int32
+// existing are the members that exist: the servers that have a record or a pod, and every coordinator and
+// etcd member that has a pod or shall have one (their volumes matter before there is a pod).
+func (o *observed) existing() []plan.ID {
+	wanted := plan.Observed{EtcdMembers: specs.WantedEtcd(o.cluster), Coordinators: specs.WantedCoordinators(o.cluster)}
+	out := plan.Wanted(wanted, nil)
 	for _, pod := range o.pods {
 		if index, ok := specs.ServerIndex(pod.Labels); ok {
-			out = append(out, index)
+			out = append(out, plan.ID{Kind: plan.Server, Index: index})
+		}
+		if index, ok := specs.MemberIndex(pod.Labels, specs.ComponentCoordinator); ok {
+			out = append(out, plan.ID{Kind: plan.Coordinator, Index: index})
 		}
 	}
 	for _, record := range o.servers {
-		out = append(out, record.Spec.Index)
+		out = append(out, plan.ID{Kind: plan.Server, Index: record.Spec.Index})
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, plan.Compare)
 	return slices.Compact(out)
 }
 
-func (o *observed) member(index int32, name string, failure *ramcloudv1.PodFailure) plan.Member {
-	m := plan.Member{Index: index, Failure: failureForPlan(failure)}
-	if pod := o.pods[name]; pod != nil {
-		m.Pod = podForPlan(pod)
+func (o *observed) memberForPlan(m member) plan.Member {
+	out := plan.Member{ID: m.id, Failure: failureForPlan(m.failure(o)), Made: m.made(o), Volume: o.volume(m)}
+	if pod := o.pods[m.name]; pod != nil {
+		out.Pod = podForPlan(pod)
 	}
-	return m
+	if m.id.Kind == plan.Server && o.picture.Connected {
+		if s := o.picture.ServerByName(m.name); s != nil {
+			out.Up = s.State == adminpb.ServerState_SERVER_UP
+			out.Tablets = o.picture.Tablets(s.Id)
+		}
+	}
+	return out
+}
+
+func (o *observed) volume(m member) plan.Volume {
+	claim := o.claims[specs.VolumeClaimName(m.name)]
+	switch {
+	case claim == nil:
+		return plan.VolumeNone
+	case claim.DeletionTimestamp != nil:
+		return plan.VolumeGoing
+	case claim.Status.Phase == corev1.ClaimLost:
+		return plan.VolumeLost
+	}
+	return plan.VolumeThere
 }
 
 // foreignVolume names the pod's volume claim if one exists that is not this cluster's to use. A claim
@@ -157,9 +185,12 @@ func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, pod 
 		claim = &uncached
 	}
 	owner := metav1.GetControllerOf(claim)
+	if claim.DeletionTimestamp != nil && (owner == nil || owner.UID == o.cluster.UID) {
+		return "", nil // ours, and going
+	}
 	ours := claim.Labels[specs.LabelCluster] == o.cluster.Name && claim.Labels[specs.LabelManagedBy] == specs.ManagedBy
-	// The claim of a former cluster of this name that is being collected is not ours either.
-	if !ours || claim.DeletionTimestamp != nil || (owner != nil && owner.UID != o.cluster.UID) {
+	// Nor is the claim of a former cluster of this name that is being collected.
+	if !ours || (owner != nil && owner.UID != o.cluster.UID) {
 		return name, nil
 	}
 	return "", nil
@@ -169,6 +200,7 @@ func podForPlan(pod *corev1.Pod) plan.Pod {
 	out := plan.Pod{
 		Exists: true, Deleting: pod.DeletionTimestamp != nil,
 		Failed: pod.Status.Phase == corev1.PodFailed, Reason: pod.Status.Reason, Message: pod.Status.Message,
+		Request: pod.Annotations[specs.AnnotationRestart],
 	}
 	if out.Failed {
 		out.FailedAt = failedAt(pod)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,19 +19,25 @@ import (
 )
 
 // report writes the status of the cluster and its servers where it changed.
-func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision) error {
+func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, input plan.Observed) error {
 	var errs []error
 	in := status.Input{
-		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()),
-		CoordinatorFailure: o.cluster.Status.Coordinator.LastFailure,
+		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()), Refused: o.refused,
 	}
 	for _, m := range o.members(d) {
-		problem := podProblem(o.pods[m.name])
+		pod := o.pods[m.name]
+		problem := podProblem(pod)
 		if problem != "" {
 			in.PodProblems = append(in.PodProblems, m.name+": "+problem)
 		}
-		if m.index == plan.Coordinator {
-			in.CoordinatorPending = m.pending(o, r.NodeImage)
+		differs := m.differences(o, r.Images)
+		if len(differs) > 0 {
+			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{
+				Pod: m.name, Differs: differs, Waits: waits(input, o.memberForPlan(m), o.cluster)})
+		}
+		if m.id.Kind != plan.Server {
+			in.Members = append(in.Members, status.Member{Kind: m.id.Kind, Pod: m.name, Exists: pod != nil,
+				Ready: pod != nil && podForPlan(pod).Ready, Failure: m.failure(o)})
 			continue
 		}
 		record := o.servers[m.name]
@@ -38,12 +45,12 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 			continue // could not be created; act has said so
 		}
 		node := ""
-		if pod := o.pods[m.name]; pod != nil {
+		if pod != nil {
 			node = pod.Spec.NodeName
 		}
 		wanted := status.Server(status.ServerInput{
 			Name: m.name, Picture: o.picture, Node: node, PodProblem: problem,
-			Pending: m.pending(o, r.NodeImage), LastFailure: m.failure(o),
+			Pending: len(differs) > 0, LastFailure: m.failure(o), Before: record.Status,
 		})
 		if err := r.writeServerStatus(ctx, record, wanted); err != nil {
 			errs = append(errs, err)
@@ -53,6 +60,20 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	wanted := status.Cluster(in)
 	r.announce(o.cluster, wanted)
 	return errors.Join(append(errs, r.writeClusterStatus(ctx, o.cluster, wanted))...)
+}
+
+// waits says why a pod that differs is not restarted now.
+func waits(input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudCluster) string {
+	if m.ID.Kind == plan.Server || cluster.Spec.Pause {
+		return plan.MayNotRestart(input, m)
+	}
+	if input.Request == "" || m.Pod.Request == input.Request {
+		return "no restart was asked for; set spec.update.restartRequest to a new text"
+	}
+	if why := plan.MayNotRestart(input, m); why != "" {
+		return why
+	}
+	return "its turn comes"
 }
 
 func (r *ClusterReconciler) writeServerStatus(ctx context.Context, record *ramcloudv1.RAMCloudServer, wanted ramcloudv1.RAMCloudServerStatus) error {
@@ -88,9 +109,13 @@ func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ram
 
 // recordFailure notes a member's failure (nil: forgets it) at once, before anything is done about it.
 func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m member, failure *ramcloudv1.PodFailure) error {
-	if m.index == plan.Coordinator {
+	if m.id.Kind != plan.Server {
 		wanted := *o.cluster.Status.DeepCopy()
-		wanted.Coordinator.LastFailure = failure
+		list := failures(&wanted, m.id.Kind)
+		*list = slices.DeleteFunc(*list, func(f ramcloudv1.MemberFailure) bool { return f.Pod == m.name })
+		if failure != nil {
+			*list = append(*list, ramcloudv1.MemberFailure{Pod: m.name, PodFailure: *failure})
+		}
 		if err := r.writeClusterStatus(ctx, o.cluster, wanted); err != nil {
 			return err
 		}
@@ -98,6 +123,9 @@ func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m me
 		return nil
 	}
 	record := o.servers[m.name]
+	if record == nil {
+		return nil // without a record there is nothing to remember, nor to forget
+	}
 	wanted := *record.Status.DeepCopy()
 	wanted.LastFailure = failure
 	return r.writeServerStatus(ctx, record, wanted)
@@ -111,7 +139,7 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 			continue
 		}
 		good := c.Status == metav1.ConditionTrue
-		if c.Type == ramcloudv1.ConditionDegraded || c.Type == ramcloudv1.ConditionScaleBlocked {
+		if c.Type == ramcloudv1.ConditionDegraded || c.Type == ramcloudv1.ConditionScaleBlocked || c.Type == ramcloudv1.ConditionPaused {
 			good = !good
 		}
 		switch {

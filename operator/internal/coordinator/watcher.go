@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,8 +63,8 @@ func NewWatchers(log logr.Logger, tuning Tuning, notify func(context.Context, ty
 	return &Watchers{tuning: tuning, log: log, notify: notify, watchers: map[types.NamespacedName]*watcher{}}
 }
 
-// Get is the newest picture of the cluster whose admin API is at address (host:port). The first call,
-// or one with another address, begins to watch and says that the coordinator is not connected yet.
+// Get is the newest picture of the cluster whose admin API is at address (host:port, or several separated
+// by commas of which one leads). The first call, or one with another address, begins to watch and says that the coordinator is not connected yet.
 func (w *Watchers) Get(cluster types.NamespacedName, address string) *Picture {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -133,16 +134,22 @@ func (w *Watchers) publish(ctx context.Context, cluster types.NamespacedName, fr
 func (w *Watchers) run(ctx context.Context, cluster types.NamespacedName, self *watcher) {
 	log := w.log.WithValues("cluster", cluster, "address", self.address)
 	wait := w.tuning.FirstRetry
+	addresses := strings.Split(self.address, ",")
 	for ctx.Err() == nil {
-		connected, err := w.follow(ctx, cluster, self)
-		if ctx.Err() != nil {
-			return
+		// Every address is tried before anything is said: those that stand by refuse, and one leads.
+		var problems []string
+		for _, address := range addresses {
+			connected, err := w.follow(ctx, cluster, self, address)
+			if ctx.Err() != nil {
+				return
+			}
+			problems = append(problems, problem(address, err))
+			if connected {
+				wait = w.tuning.FirstRetry
+				log.Info("lost the coordinator's watch stream", "from", address, "reason", err.Error())
+			}
 		}
-		if connected {
-			wait = w.tuning.FirstRetry
-			log.Info("lost the coordinator's watch stream", "reason", err.Error())
-		}
-		w.publish(ctx, cluster, self, &Picture{Problem: problem(self.address, err)})
+		w.publish(ctx, cluster, self, &Picture{Problem: strings.Join(problems, "; ")})
 		select {
 		case <-ctx.Done():
 			return
@@ -159,11 +166,11 @@ func problem(address string, err error) string {
 
 // follow connects and takes in events until the stream breaks. connected says whether a whole snapshot
 // was received.
-func (w *Watchers) follow(ctx context.Context, cluster types.NamespacedName, self *watcher) (connected bool, err error) {
+func (w *Watchers) follow(ctx context.Context, cluster types.NamespacedName, self *watcher, address string) (connected bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// A new connection for every attempt: the name resolves to a new address once the pod is replaced.
-	connection, err := grpc.NewClient("passthrough:///"+self.address,
+	connection, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxEvent)))
 	if err != nil {

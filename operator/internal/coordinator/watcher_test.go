@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,20 @@ func fake(t *testing.T) *fakeadmin.Server {
 	}
 	t.Cleanup(server.Stop)
 	return server
+}
+
+func TestFindsTheOneThatLeads(t *testing.T) {
+	coordinator := fake(t)
+	coordinator.SetServer(&adminpb.Server{Id: 1, Name: "demo-server-0", State: up})
+	gone := fake(t)
+	gone.Stop()
+	h := start(t, gone.Address()+","+coordinator.Address())
+	h.until("the snapshot", func(p *Picture) bool { return p.Connected && len(p.Servers) == 1 })
+	coordinator.Stop()
+	p := h.until("the loss of both", func(p *Picture) bool { return !p.Connected })
+	if !strings.Contains(p.Problem, gone.Address()) || !strings.Contains(p.Problem, coordinator.Address()) {
+		t.Errorf("the problem is %q", p.Problem)
+	}
 }
 
 func TestFollowsChangesAndLoad(t *testing.T) {

@@ -1,8 +1,15 @@
 // Package plan decides what to do next for a cluster. It is pure: from what was observed to what shall
 // be done, without clock, network or Kubernetes, so that arbitrary histories can be tried in tests.
 //
-// Rules it never breaks: a server that exists is never planned away (its memory is the only copy that
-// can be read); a pod is deleted only after Kubernetes gave it up; spec is never corrected.
+// Rules it never breaks:
+//   - a server that exists is never planned away, and a server's pod that runs is never deleted: its
+//     memory is the only copy that can be read;
+//   - a pod is deleted only after Kubernetes gave it up, or, for one coordinator or etcd member at a time,
+//     in a rolling restart that was asked for, while all others are well;
+//   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not
+//     list the server as up;
+//   - a lost volume of metadata is never replaced by an empty one;
+//   - spec is never corrected.
 package plan
 
 import (
@@ -12,8 +19,36 @@ import (
 	"time"
 )
 
-// Coordinator is the Member that is not a server.
-const Coordinator int32 = -1
+// Kind is what a member is.
+type Kind int
+
+// The kinds, in the order in which they are restarted.
+const (
+	Etcd Kind = iota
+	Coordinator
+	Server
+)
+
+// ID names a member.
+type ID struct {
+	Kind  Kind
+	Index int32
+}
+
+func (id ID) String() string {
+	switch id.Kind {
+	case Etcd:
+		return fmt.Sprintf("etcd member %d", id.Index)
+	case Coordinator:
+		return fmt.Sprintf("coordinator %d", id.Index)
+	}
+	return fmt.Sprintf("server %d", id.Index)
+}
+
+// Compare orders members.
+func Compare(a, b ID) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Index, b.Index))
+}
 
 // Waits before a failed pod is made anew: doubled with each failure in a row.
 const (
@@ -33,7 +68,24 @@ type Pod struct {
 	FailedAt        time.Time
 	Ready           bool
 	ReadySince      time.Time
+	// Request is the restart request that the pod was made under.
+	Request string
 }
+
+// Volume is a member's volume claim.
+type Volume int
+
+// The states of a volume claim.
+const (
+	// VolumeNone: there is no claim.
+	VolumeNone Volume = iota
+	// VolumeThere: there is one, bound or waiting to be.
+	VolumeThere
+	// VolumeGoing: it is being deleted.
+	VolumeGoing
+	// VolumeLost: the volume behind the claim is gone.
+	VolumeLost
+)
 
 // Failure is the record of a member's failures in a row.
 type Failure struct {
@@ -42,31 +94,48 @@ type Failure struct {
 	Time            time.Time
 }
 
-// Member is the coordinator or a server that exists in any form: record or pod.
+// Member is a coordinator, etcd member or server that exists in any form: record, pod or volume.
 type Member struct {
-	Index   int32
+	ID      ID
 	Pod     Pod
 	Failure Failure
-	// Tablets that the coordinator says it serves; Known says whether the coordinator could be asked.
+	Volume  Volume
+	// Made: it had a volume with something on it: it has enlisted, or its metadata was in use.
+	Made bool
+	// Up: the coordinator lists the server of this name as up; Tablets are those it serves. Both are only
+	// known while the coordinator answers (Observed.Connected).
+	Up      bool
 	Tablets int
-	Known   bool
 }
 
 // Observed is the input of Decide.
 type Observed struct {
 	Now               time.Time
 	Wanted            int32 // spec.servers.replicas
+	Coordinators      int32
+	EtcdMembers       int32
 	ReplicationFactor int32
-	Coordinator       Member
-	Servers           []Member // those that exist, in any order
+	// CoordinatorVolume: the coordinator keeps the metadata on a volume, not in an etcd.
+	CoordinatorVolume bool
+	// Formed: the etcd was complete once.
+	Formed bool
+	// Connected: the coordinator answers.
+	Connected bool
+	// Paused: nothing shall be changed.
+	Paused bool
+	// Request is spec.update.restartRequest.
+	Request string
+	Members []Member // those that exist, in any order
 	// Foreign names, by member, volume claims that are in the way: they have the name of ours and belong
 	// to something else. It covers every member without a pod, also those that do not exist yet.
-	Foreign map[int32]string
+	Foreign map[ID]string
 }
+
+func (o *Observed) needsVolume(id ID) bool { return id.Kind != Coordinator || o.CoordinatorVolume }
 
 // Replacement is a failed pod that is deleted now, to be created again.
 type Replacement struct {
-	Index   int32
+	ID      ID
 	Failure Failure // to be recorded before the pod is deleted
 }
 
@@ -74,18 +143,32 @@ type Replacement struct {
 type Decision struct {
 	// Servers that shall exist, ascending. Always contains all that exist.
 	Servers []int32
-	// Create these pods (Coordinator or a server's index).
-	Create []int32
+	// Volumes: make claims for these members.
+	Volumes []ID
+	// Create these pods.
+	Create []ID
 	// Replace these failed pods.
 	Replace []Replacement
+	// Restart: delete this pod that works, to be created again by a later decision. At most one.
+	Restart []ID
+	// Remove these pods of coordinators that are not wanted any more. At most one.
+	Remove []ID
+	// DropVolumes: delete these claims (and the pods that wait for them), whose volumes are lost.
+	DropVolumes []ID
 	// Forget the failures of these members: they have been well for long enough.
-	Forget []int32
+	Forget []ID
 	// Failing members, with what to tell about each.
 	Failing []string
 	// Foreign volumes that are in the way.
 	Foreign []string
+	// MetadataLost tells of volumes of metadata that are lost.
+	MetadataLost []string
+	// VolumesLost tells of servers' volumes that are lost and what is waited for.
+	VolumesLost []string
 	// Blocked says why spec.servers.replicas is not followed; empty when it is.
 	Blocked string
+	// Rolling says how far a restart that was asked for is, empty when none is in progress.
+	Rolling string
 	// Again is when to decide anew although nothing changed; 0: not needed.
 	Again time.Duration
 }
@@ -93,37 +176,53 @@ type Decision struct {
 // Decide says what to do next.
 func Decide(o Observed) Decision {
 	var d Decision
-	existing := slices.Clone(o.Servers)
-	slices.SortFunc(existing, func(a, b Member) int { return cmp.Compare(a.Index, b.Index) })
-
-	needed := o.ReplicationFactor + 1 // a server keeps no replicas of its own log
-	d.Servers = wantedServers(max(o.Wanted, needed), existing)
-	if surplus := len(existing) - int(o.Wanted); surplus > 0 {
-		d.Blocked = blocked(o, existing, surplus)
-	}
-	if o.Wanted < needed {
-		d.Blocked = join(d.Blocked, fmt.Sprintf("spec.servers.replicas is %d and replicationFactor %d needs %d servers, "+
-			"since a server keeps no replicas of its own log; accepted: %d or more", o.Wanted, o.ReplicationFactor, needed, needed))
-	}
-
-	o.Coordinator.Index = Coordinator
-	decideMember(o, o.Coordinator, &d)
-	for _, index := range d.Servers {
-		at := slices.IndexFunc(existing, func(m Member) bool { return m.Index == index })
-		if at < 0 {
-			decideMember(o, Member{Index: index}, &d)
-			continue
+	members := make(map[ID]Member, len(o.Members))
+	var servers []Member
+	for _, m := range o.Members {
+		members[m.ID] = m
+		if m.ID.Kind == Server {
+			servers = append(servers, m)
 		}
-		decideMember(o, existing[at], &d)
+	}
+	slices.SortFunc(servers, func(a, b Member) int { return Compare(a.ID, b.ID) })
+	d.Servers = wantedServers(max(o.Wanted, o.ReplicationFactor+1), servers)
+	d.Blocked = blocked(o, servers)
+
+	for _, id := range Wanted(o, d.Servers) {
+		m, exists := members[id]
+		if !exists {
+			m = Member{ID: id}
+		}
+		decideMember(o, m, &d)
+	}
+	decideSurplus(o, &d)
+	decideRestart(o, members, &d)
+	if o.Paused {
+		d.Volumes, d.Create, d.Replace, d.Restart, d.Remove, d.DropVolumes, d.Forget = nil, nil, nil, nil, nil, nil, nil
 	}
 	return d
+}
+
+// Wanted are the members that shall exist, given the servers that shall.
+func Wanted(o Observed, servers []int32) []ID {
+	var out []ID
+	for i := range o.EtcdMembers {
+		out = append(out, ID{Etcd, i})
+	}
+	for i := range o.Coordinators {
+		out = append(out, ID{Coordinator, i})
+	}
+	for _, index := range servers {
+		out = append(out, ID{Server, index})
+	}
+	return out
 }
 
 // Servers are the indices of the servers that shall exist, given those that do.
 func Servers(wanted, replicationFactor int32, existing []int32) []int32 {
 	members := make([]Member, len(existing))
 	for i, index := range existing {
-		members[i].Index = index
+		members[i].ID = ID{Server, index}
 	}
 	return wantedServers(max(wanted, replicationFactor+1), members)
 }
@@ -132,7 +231,7 @@ func Servers(wanted, replicationFactor int32, existing []int32) []int32 {
 func wantedServers(wanted int32, existing []Member) []int32 {
 	used := make(map[int32]bool, len(existing))
 	for _, m := range existing {
-		used[m.Index] = true
+		used[m.ID.Index] = true
 	}
 	for next := int32(0); int32(len(used)) < wanted; next++ {
 		used[next] = true
@@ -146,36 +245,99 @@ func wantedServers(wanted int32, existing []Member) []int32 {
 }
 
 func decideMember(o Observed, m Member, d *Decision) {
-	now := o.Now
 	switch {
-	case o.Foreign[m.Index] != "" && !m.Pod.Exists:
-		d.Foreign = append(d.Foreign, o.Foreign[m.Index])
+	case o.Foreign[m.ID] != "" && !m.Pod.Exists:
+		d.Foreign = append(d.Foreign, o.Foreign[m.ID])
 	case !m.Pod.Exists:
-		d.Create = append(d.Create, m.Index)
+		decideCreate(o, m, d)
 	case m.Pod.Deleting: // created again once it is gone
 	case m.Pod.Failed:
-		decideFailed(now, m, d)
+		decideFailed(o.Now, m, d)
+	case o.needsVolume(m.ID) && m.Volume != VolumeThere && !m.Pod.Ready:
+		decidePodWithoutVolume(o, m, d)
 	case m.Pod.Ready && m.Failure.Count > 0:
-		if well := now.Sub(m.Pod.ReadySince); well >= ForgetAfter {
-			d.Forget = append(d.Forget, m.Index)
+		if well := o.Now.Sub(m.Pod.ReadySince); well >= ForgetAfter {
+			d.Forget = append(d.Forget, m.ID)
 		} else {
 			d.again(ForgetAfter - well)
 		}
 	}
 }
 
+// decideCreate: the member has no pod.
+func decideCreate(o Observed, m Member, d *Decision) {
+	if m.ID.Kind == Coordinator && o.EtcdMembers > 0 && !o.Formed {
+		return // it would only fail until the etcd is there
+	}
+	if o.needsVolume(m.ID) {
+		switch m.Volume {
+		case VolumeNone:
+			if m.Made && !mayReplaceVolume(o, m, d) {
+				return
+			}
+			d.Volumes = append(d.Volumes, m.ID)
+		case VolumeLost:
+			decideLost(o, m, d)
+			return
+		case VolumeGoing:
+			return // a claim of the same name can be made once it is gone
+		}
+	}
+	d.Create = append(d.Create, m.ID)
+}
+
+// decidePodWithoutVolume: the pod waits for a claim that is missing, going or lost. A claim that is going
+// keeps a new pod from starting, and a pod that has it keeps the claim from going.
+func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
+	if m.Volume != VolumeNone {
+		decideLost(o, m, d)
+		return
+	}
+	if !m.Made || mayReplaceVolume(o, m, d) {
+		d.Volumes = append(d.Volumes, m.ID)
+	}
+}
+
+// decideLost: the claim is there or going, the volume behind it is not to be had.
+func decideLost(o Observed, m Member, d *Decision) {
+	if !m.Made || mayReplaceVolume(o, m, d) {
+		d.DropVolumes = append(d.DropVolumes, m.ID)
+	}
+}
+
+// mayReplaceVolume says whether an empty volume may take the place of the lost one of a member that was made.
+func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
+	if m.ID.Kind != Server {
+		d.MetadataLost = append(d.MetadataLost, m.ID.String())
+		return false
+	}
+	switch {
+	case !o.Connected:
+		d.VolumesLost = append(d.VolumesLost, fmt.Sprintf(
+			"the volume of %s is lost; it is replaced once the coordinator answers and says that the server is gone", m.ID))
+		return false
+	case m.Up:
+		d.VolumesLost = append(d.VolumesLost, fmt.Sprintf(
+			"the volume of %s is lost; it is replaced once the coordinator, which lists the server as up, says that it is gone", m.ID))
+		return false
+	}
+	return true
+}
+
 func decideFailed(now time.Time, m Member, d *Decision) {
-	wait := Backoff(m.Failure.Count)
+	failure := Failure{Count: m.Failure.Count + 1, Reason: m.Pod.Reason, Message: m.Pod.Message, Time: m.Pod.FailedAt}
+	if m.Failure.Count > 0 && m.Failure.Time.Equal(m.Pod.FailedAt) {
+		failure = m.Failure // recorded already, and the pod not gone yet: it is still the same failure
+	}
+	wait := Backoff(failure.Count - 1)
 	left := m.Pod.FailedAt.Add(wait).Sub(now)
 	d.Failing = append(d.Failing, fmt.Sprintf("%s failed (%s%s), made anew %s after it failed",
-		name(m.Index), m.Pod.Reason, colon(m.Pod.Message), wait))
+		m.ID, m.Pod.Reason, colon(m.Pod.Message), wait))
 	if left > 0 {
 		d.again(left)
 		return
 	}
-	d.Replace = append(d.Replace, Replacement{Index: m.Index, Failure: Failure{
-		Count: m.Failure.Count + 1, Reason: m.Pod.Reason, Message: m.Pod.Message, Time: m.Pod.FailedAt,
-	}})
+	d.Replace = append(d.Replace, Replacement{ID: m.ID, Failure: failure})
 }
 
 // Backoff is the wait before a pod that failed `failures` times in a row already is made anew.
@@ -193,33 +355,33 @@ func (d *Decision) again(after time.Duration) {
 	}
 }
 
-func blocked(o Observed, existing []Member, surplus int) string {
-	tablets, known := 0, true
-	for _, m := range existing[len(existing)-surplus:] {
-		tablets += m.Tablets
-		known = known && m.Known
+func blocked(o Observed, existing []Member) string {
+	text := ""
+	if surplus := len(existing) - int(o.Wanted); surplus > 0 {
+		tablets := 0
+		for _, m := range existing[len(existing)-surplus:] {
+			tablets += m.Tablets
+		}
+		what := fmt.Sprintf("%d tablets", tablets)
+		if !o.Connected {
+			what = "tablets (how many is not known while the coordinator does not answer)"
+		}
+		text = fmt.Sprintf("spec.servers.replicas is %d and %d servers exist: taking away %d would lose %s and the "+
+			"replicas on %d volumes, since moving them (%d replicas of each segment) is not supported yet; "+
+			"accepted: %d or more", o.Wanted, len(existing), surplus, what, surplus, o.ReplicationFactor, len(existing))
 	}
-	what := fmt.Sprintf("%d tablets", tablets)
-	if !known {
-		what = "tablets (how many is not known while the coordinator does not answer)"
+	if needed := o.ReplicationFactor + 1; o.Wanted < needed { // a server keeps no replicas of its own log
+		text = join(text, fmt.Sprintf("spec.servers.replicas is %d and replicationFactor %d needs %d servers, "+
+			"since a server keeps no replicas of its own log; accepted: %d or more", o.Wanted, o.ReplicationFactor, needed, needed))
 	}
-	return fmt.Sprintf("spec.servers.replicas is %d and %d servers exist: taking away %d would lose %s and the "+
-		"replicas on %d volumes, since moving them (%d replicas of each segment) is not supported yet; "+
-		"accepted: %d or more", o.Wanted, len(existing), surplus, what, surplus, o.ReplicationFactor, len(existing))
+	return text
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
-}
-
-func name(index int32) string {
-	if index == Coordinator {
-		return "coordinator"
-	}
-	return fmt.Sprintf("server %d", index)
 }
 
 func colon(message string) string {

@@ -20,6 +20,9 @@ const (
 	CoordinatorOutsidePort = 11103
 	ServerPort             = 11200
 	ServerHTTPPort         = 11202
+	EtcdClientPort         = 2379
+	EtcdPeerPort           = 2380
+	EtcdMetricsPort        = 2381
 )
 
 // Labels of every object that belongs to a cluster.
@@ -30,9 +33,11 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelCluster   = "ramcloud.dev/cluster"
 	LabelServer    = "ramcloud.dev/server" // the server's index
+	LabelMember    = "ramcloud.dev/member" // the index of a coordinator or a member of etcd
 
 	ComponentCoordinator = "coordinator"
 	ComponentServer      = "server"
+	ComponentEtcd        = "etcd"
 	ManagedBy            = "ramcloud-operator"
 )
 
@@ -43,10 +48,17 @@ const (
 	// AnnotationNodePorts keeps the node ports a pod advertises, so that a Service that has to be made
 	// anew gets the same ones.
 	AnnotationNodePorts = "ramcloud.dev/node-ports"
+	// AnnotationRestart is the spec.update.restartRequest that the pod was made under.
+	AnnotationRestart = "ramcloud.dev/restart-request"
 )
 
-// CoordinatorName is the name of the coordinator's pod.
-func CoordinatorName(cluster string) string { return cluster + "-coordinator-0" }
+// CoordinatorName is the name of coordinator `index`'s pod.
+func CoordinatorName(cluster string, index int32) string {
+	return fmt.Sprintf("%s-coordinator-%d", cluster, index)
+}
+
+// EtcdName is the name of etcd member `index`'s pod.
+func EtcdName(cluster string, index int32) string { return fmt.Sprintf("%s-etcd-%d", cluster, index) }
 
 // ServerName is the name of server `index`: of its pod and its RAMCloudServer.
 func ServerName(cluster string, index int32) string {
@@ -65,19 +77,33 @@ func ConnectionName(cluster string) string { return cluster + "-connection" }
 // DisruptionBudgetName is the name of the servers' PodDisruptionBudget.
 func DisruptionBudgetName(cluster string) string { return cluster + "-servers" }
 
+// EtcdBudgetName is the name of etcd's PodDisruptionBudget.
+func EtcdBudgetName(cluster string) string { return cluster + "-etcd" }
+
+// CoordinatorBudgetName is the name of the coordinators' PodDisruptionBudget.
+func CoordinatorBudgetName(cluster string) string { return cluster + "-coordinators" }
+
 // Host is the stable name of a pod inside Kubernetes.
 func Host(cluster *ramcloudv1.RAMCloudCluster, pod string) string {
 	return fmt.Sprintf("%s.%s.%s.svc", pod, cluster.Name, cluster.Namespace)
 }
 
-// CoordinatorAddress is where clients inside Kubernetes reach the coordinator.
+// CoordinatorAddress is where clients inside Kubernetes reach the coordinators: host:port[,host:port].
 func CoordinatorAddress(cluster *ramcloudv1.RAMCloudCluster) string {
-	return hostPort(Host(cluster, CoordinatorName(cluster.Name)), CoordinatorPort)
+	return coordinatorAddresses(cluster, CoordinatorPort)
 }
 
-// AdminAddress is where the coordinator's admin API is inside Kubernetes.
+// AdminAddress is where the coordinators' admin API is inside Kubernetes: host:port[,host:port].
 func AdminAddress(cluster *ramcloudv1.RAMCloudCluster) string {
-	return hostPort(Host(cluster, CoordinatorName(cluster.Name)), CoordinatorAdminPort)
+	return coordinatorAddresses(cluster, CoordinatorAdminPort)
+}
+
+func coordinatorAddresses(cluster *ramcloudv1.RAMCloudCluster, port int32) string {
+	var all []string
+	for index := range WantedCoordinators(cluster) {
+		all = append(all, hostPort(Host(cluster, CoordinatorName(cluster.Name, index)), port))
+	}
+	return strings.Join(all, ",")
 }
 
 func hostPort(host string, port int32) string { return host + ":" + strconv.Itoa(int(port)) }
@@ -105,8 +131,23 @@ func ServerSelectorText(cluster string) string {
 
 // ServerIndex reads the server's index back from an object's labels.
 func ServerIndex(labels map[string]string) (int32, bool) {
-	index, err := strconv.ParseInt(labels[LabelServer], 10, 32)
-	if err != nil || index < 0 || labels[LabelComponent] != ComponentServer {
+	if labels[LabelComponent] != ComponentServer {
+		return 0, false
+	}
+	return parseIndex(labels[LabelServer])
+}
+
+// MemberIndex reads back from an object's labels which coordinator or etcd member it is of.
+func MemberIndex(labels map[string]string, component string) (int32, bool) {
+	if labels[LabelComponent] != component {
+		return 0, false
+	}
+	return parseIndex(labels[LabelMember])
+}
+
+func parseIndex(text string) (int32, bool) {
+	index, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || index < 0 {
 		return 0, false
 	}
 	return int32(index), true
@@ -130,6 +171,12 @@ func meta(cluster *ramcloudv1.RAMCloudCluster, name, component string) metav1.Ob
 func serverMeta(cluster *ramcloudv1.RAMCloudCluster, name string, index int32) metav1.ObjectMeta {
 	m := meta(cluster, name, ComponentServer)
 	m.Labels[LabelServer] = strconv.Itoa(int(index))
+	return m
+}
+
+func memberMeta(cluster *ramcloudv1.RAMCloudCluster, name, component string, index int32) metav1.ObjectMeta {
+	m := meta(cluster, name, component)
+	m.Labels[LabelMember] = strconv.Itoa(int(index))
 	return m
 }
 

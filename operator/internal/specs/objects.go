@@ -1,6 +1,8 @@
 package specs
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,13 +29,15 @@ func HeadlessService(cluster *ramcloudv1.RAMCloudCluster) *corev1.Service {
 	}
 }
 
-// CoordinatorOutsideService is the NodePort Service of the coordinator. Ports that are 0 are left to
+// CoordinatorOutsideService is the NodePort Service of coordinator `index`. Ports that are 0 are left to
 // the API server to choose.
-func CoordinatorOutsideService(cluster *ramcloudv1.RAMCloudCluster, ports NodePorts) *corev1.Service {
-	pod := CoordinatorName(cluster.Name)
-	service := outsideService(meta(cluster, OutsideServiceName(pod), ComponentCoordinator), map[string]string{
-		LabelCluster: cluster.Name, LabelComponent: ComponentCoordinator,
-	})
+func CoordinatorOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32, ports NodePorts) *corev1.Service {
+	objectMeta := memberMeta(cluster, OutsideServiceName(CoordinatorName(cluster.Name, index)), ComponentCoordinator, index)
+	selector := memberSelector(cluster, ComponentCoordinator)
+	if WantedCoordinators(cluster) > 1 { // pods of a single one may be older than the label
+		selector[LabelMember] = objectMeta.Labels[LabelMember]
+	}
+	service := outsideService(objectMeta, selector)
 	service.Spec.Ports = []corev1.ServicePort{
 		tcpPort("rpc", CoordinatorPort, CoordinatorOutsidePort, ports.RPC),
 		tcpPort("admin", CoordinatorAdminPort, CoordinatorAdminPort, ports.Admin),
@@ -80,10 +84,20 @@ func AllocatedNodePorts(service *corev1.Service) NodePorts {
 	return ports
 }
 
-// CoordinatorVolumeClaim is the coordinator's volume.
-func CoordinatorVolumeClaim(cluster *ramcloudv1.RAMCloudCluster) *corev1.PersistentVolumeClaim {
-	m := meta(cluster, VolumeClaimName(CoordinatorName(cluster.Name)), ComponentCoordinator)
+// CoordinatorVolumeClaim is the coordinator's volume; with an etcd it has none.
+func CoordinatorVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
+	m := memberMeta(cluster, VolumeClaimName(CoordinatorName(cluster.Name, index)), ComponentCoordinator, index)
 	return volumeClaim(cluster, m, cluster.Spec.Coordinator.Storage.StorageClass, coordinatorVolumeSize(cluster))
+}
+
+// EtcdVolumeClaim is the volume of etcd member `index`.
+func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
+	m := memberMeta(cluster, VolumeClaimName(EtcdName(cluster.Name, index)), ComponentEtcd, index)
+	var class *string
+	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil {
+		class = managed.Storage.StorageClass
+	}
+	return volumeClaim(cluster, m, class, *resource.NewQuantity(etcdVolumeBytes(cluster), resource.BinarySI))
 }
 
 // ServerVolumeClaim is the volume of server `index`.
@@ -105,14 +119,23 @@ func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class
 	}}
 }
 
-// Connection is what a client needs to know, by the keys of the ConfigMap and the Secret. outsideHost
-// is the address of a node, empty when not known or not exposed.
-func Connection(cluster *ramcloudv1.RAMCloudCluster, outsideHost string, ports NodePorts) map[string]string {
+// Connection is what a client needs to know, by the keys of the ConfigMap and the Secret. outside are the
+// coordinators' addresses outside Kubernetes, as far as they are known.
+func Connection(cluster *ramcloudv1.RAMCloudCluster, outside []string) map[string]string {
 	data := map[string]string{"cluster": CoordinatorAddress(cluster), "admin": AdminAddress(cluster)}
-	if Exposed(cluster) && outsideHost != "" && ports.RPC != 0 {
-		data["cluster-outside"] = hostPort(outsideHost, ports.RPC)
+	if Exposed(cluster) && len(outside) > 0 {
+		data["cluster-outside"] = strings.Join(outside, ",")
 	}
 	return data
+}
+
+// OutsideAddress is where a coordinator is reached from outside, by the address of its node; empty when
+// that is not known yet.
+func OutsideAddress(host string, ports NodePorts) string {
+	if host == "" || ports.RPC == 0 {
+		return ""
+	}
+	return hostPort(host, ports.RPC)
 }
 
 // ConnectionConfigMap publishes the connection strings.
@@ -142,6 +165,31 @@ func DisruptionBudget(cluster *ramcloudv1.RAMCloudCluster, servers int32) *polic
 			MinAvailable: &available, Selector: &metav1.LabelSelector{MatchLabels: ServerSelector(cluster.Name)},
 		},
 	}
+}
+
+// EtcdBudget keeps a majority of etcd's members.
+func EtcdBudget(cluster *ramcloudv1.RAMCloudCluster) *policyv1.PodDisruptionBudget {
+	return memberBudget(cluster, EtcdBudgetName(cluster.Name), ComponentEtcd, WantedEtcd(cluster)/2+1)
+}
+
+// CoordinatorBudget keeps all coordinators but one. A single one may be evicted: it holds no data, and
+// clients go on without it until it is back.
+func CoordinatorBudget(cluster *ramcloudv1.RAMCloudCluster) *policyv1.PodDisruptionBudget {
+	return memberBudget(cluster, CoordinatorBudgetName(cluster.Name), ComponentCoordinator, WantedCoordinators(cluster)-1)
+}
+
+func memberBudget(cluster *ramcloudv1.RAMCloudCluster, name, component string, atLeast int32) *policyv1.PodDisruptionBudget {
+	available := intstr.FromInt32(atLeast)
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: meta(cluster, name, component),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &available, Selector: &metav1.LabelSelector{MatchLabels: memberSelector(cluster, component)},
+		},
+	}
+}
+
+func memberSelector(cluster *ramcloudv1.RAMCloudCluster, component string) map[string]string {
+	return map[string]string{LabelCluster: cluster.Name, LabelComponent: component}
 }
 
 // Server is the record of server `index`.

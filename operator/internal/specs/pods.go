@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -21,109 +20,29 @@ const (
 	userID = int64(65532)
 )
 
-// CoordinatorPod builds the coordinator's pod. image is used where spec names none.
-func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, image string, ports NodePorts) *corev1.Pod {
-	name := CoordinatorName(cluster.Name)
-	args := []string{
-		"coordinator",
-		"--cluster-name=" + cluster.Namespace + "/" + cluster.Name,
-		fmt.Sprintf("--listen=0.0.0.0:%d", CoordinatorPort),
-		"--advertise=" + CoordinatorAddress(cluster),
-		fmt.Sprintf("--admin-listen=0.0.0.0:%d", CoordinatorAdminPort),
-		"--admin-advertise=" + AdminAddress(cluster),
-		fmt.Sprintf("--http-listen=0.0.0.0:%d", CoordinatorHTTPPort),
-		"--metadata=sqlite:" + dataPath + "/metadata.db",
-		"--log-format=json",
-	}
-	containerPorts := []corev1.ContainerPort{
-		{Name: "rpc", ContainerPort: CoordinatorPort, Protocol: corev1.ProtocolTCP},
-		{Name: "admin", ContainerPort: CoordinatorAdminPort, Protocol: corev1.ProtocolTCP},
-		{Name: "http", ContainerPort: CoordinatorHTTPPort, Protocol: corev1.ProtocolTCP},
-	}
-	if Exposed(cluster) {
-		args = append(args,
-			fmt.Sprintf("--listen-outside=0.0.0.0:%d", CoordinatorOutsidePort),
-			fmt.Sprintf("--admin-advertise-outside=$(HOST_IP):%d", ports.Admin))
-		containerPorts = append(containerPorts,
-			corev1.ContainerPort{Name: "outside", ContainerPort: CoordinatorOutsidePort, Protocol: corev1.ProtocolTCP})
-	}
-	pod := &corev1.Pod{ObjectMeta: meta(cluster, name, ComponentCoordinator)}
-	pod.Spec = podSpec(cluster, name, container{
-		name: ComponentCoordinator, image: image, args: args, ports: containerPorts,
-		resources: coordinatorResources(cluster),
-	})
-	return finish(cluster, pod, ports)
-}
-
-// ServerPod builds the pod of server `index`.
-func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, ports NodePorts) *corev1.Pod {
-	name := ServerName(cluster.Name, index)
-	size := ServerSizing(cluster)
-	args := []string{
-		"server",
-		"--name=" + name,
-		"--coordinator=" + CoordinatorAddress(cluster),
-		fmt.Sprintf("--listen=0.0.0.0:%d", ServerPort),
-		"--advertise=" + hostPort(Host(cluster, name), ServerPort),
-		fmt.Sprintf("--http-listen=0.0.0.0:%d", ServerHTTPPort),
-		"--dir=" + dataPath,
-		"--log-memory=" + sizeFlag(size.Log),
-		"--hash-table-memory=" + sizeFlag(size.HashTable),
-		"--backup-size=" + sizeFlag(size.Backup),
-		fmt.Sprintf("--replicas=%d", ReplicationFactor(cluster)),
-		"--log-format=json",
-	}
-	switch cluster.Spec.FailureDomain {
-	case ramcloudv1.FailureDomainNode:
-		args = append(args, "--failure-domain=$(NODE_NAME)")
-	case ramcloudv1.FailureDomainZone:
-		args = append(args, "--failure-domain=$(ZONE)")
-	}
-	if Exposed(cluster) {
-		args = append(args, fmt.Sprintf("--advertise-outside=$(HOST_IP):%d", ports.RPC))
-	}
-	template := cluster.Spec.Servers.Template
-	pod := &corev1.Pod{ObjectMeta: serverMeta(cluster, name, index)}
-	pod.Annotations = maps.Clone(template.Metadata.Annotations)
-	for key, value := range template.Metadata.Labels {
-		if _, ours := pod.Labels[key]; !ours {
-			pod.Labels[key] = value
-		}
-	}
-	pod.Spec = podSpec(cluster, name, container{
-		name: ComponentServer, image: image, args: args, resources: serverResources(cluster),
-		ports: []corev1.ContainerPort{
-			{Name: "rpc", ContainerPort: ServerPort, Protocol: corev1.ProtocolTCP},
-			{Name: "http", ContainerPort: ServerHTTPPort, Protocol: corev1.ProtocolTCP},
-		},
-	})
-	pod.Spec.NodeSelector = template.NodeSelector
-	pod.Spec.Affinity = template.Affinity
-	pod.Spec.Tolerations = template.Tolerations
-	pod.Spec.TopologySpreadConstraints = topologySpread(cluster)
-	return finish(cluster, pod, ports)
-}
-
 // Exposed says whether clients outside Kubernetes can connect.
 func Exposed(cluster *ramcloudv1.RAMCloudCluster) bool {
 	return cluster.Spec.Expose.Type == ramcloudv1.ExposeNodePort
 }
 
+// container is what the pods differ in.
 type container struct {
 	name, image string
+	command     string
 	args        []string
+	env         []corev1.EnvVar
 	ports       []corev1.ContainerPort
 	resources   corev1.ResourceRequirements
+	// dataPath is where the pod's volume is mounted; empty: it has none.
+	dataPath                 string
+	startup, ready, liveness *corev1.Probe
 }
 
-// podSpec is what coordinator and servers have in common. It fits the PodSecurity level "restricted".
+// podSpec is what all pods have in common. It fits the PodSecurity level "restricted".
 func podSpec(cluster *ramcloudv1.RAMCloudCluster, name string, c container) corev1.PodSpec {
 	no, yes, user, grace := false, true, userID, int64(30)
 	onRootMismatch := corev1.FSGroupChangeOnRootMismatch
-	if image := cluster.Spec.Images.Node; image != "" {
-		c.image = image
-	}
-	return corev1.PodSpec{
+	spec := corev1.PodSpec{
 		Hostname:                      name,
 		Subdomain:                     cluster.Name,
 		RestartPolicy:                 corev1.RestartPolicyAlways,
@@ -138,30 +57,57 @@ func podSpec(cluster *ramcloudv1.RAMCloudCluster, name string, c container) core
 		},
 		Containers: []corev1.Container{{
 			Name: c.name, Image: c.image, ImagePullPolicy: pullPolicy(cluster),
-			Command: []string{"/usr/bin/ramcloudd"}, Args: c.args, Env: environment(cluster),
+			Command: []string{c.command}, Args: c.args, Env: c.env,
 			Ports: c.ports, Resources: c.resources,
-			VolumeMounts: []corev1.VolumeMount{
-				{Name: "data", MountPath: dataPath},
-				{Name: "tmp", MountPath: "/tmp"},
-			},
-			// A pod that starts may have a volume to read first; a server that is busy is not dead.
-			StartupProbe:   probe("/healthz", 2, 90),
-			ReadinessProbe: probe("/readyz", 5, 3),
-			LivenessProbe:  probe("/healthz", 10, 12),
+			VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
+			StartupProbe: c.startup, ReadinessProbe: c.ready, LivenessProbe: c.liveness,
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 		}},
-		Volumes: []corev1.Volume{
-			{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: VolumeClaimName(name)},
-			}},
-			{Name: "tmp", VolumeSource: corev1.VolumeSource{
-				EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(16*mib, resource.BinarySI)},
-			}},
-		},
+		Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(16*mib, resource.BinarySI)},
+		}}},
 	}
+	if c.dataPath != "" {
+		mount(&spec, c.dataPath, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: VolumeClaimName(name)},
+		}})
+	}
+	return spec
+}
+
+// mount puts a volume first, before /tmp.
+func mount(spec *corev1.PodSpec, path string, volume corev1.Volume) {
+	c := &spec.Containers[0]
+	readOnly := volume.Secret != nil
+	c.VolumeMounts = append([]corev1.VolumeMount{{Name: volume.Name, MountPath: path, ReadOnly: readOnly}}, c.VolumeMounts...)
+	spec.Volumes = append([]corev1.Volume{volume}, spec.Volumes...)
+}
+
+// node is the image of coordinators and servers.
+func node(cluster *ramcloudv1.RAMCloudCluster, image string) string {
+	if own := cluster.Spec.Images.Node; own != "" {
+		return own
+	}
+	return image
+}
+
+// daemon fills in what coordinators and servers have in common. A pod that starts may have a volume to
+// read first; a server that is busy is not dead.
+func daemon(c container) container {
+	c.command = "/usr/bin/ramcloudd"
+	c.startup, c.ready, c.liveness = probe("/healthz", 2, 90), probe("/readyz", 5, 3), probe("/healthz", 10, 12)
+	return c
+}
+
+// spreadOverHosts keeps pods of one component on different nodes where possible.
+func spreadOverHosts(selector map[string]string) []corev1.TopologySpreadConstraint {
+	return []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: selector},
+	}}
 }
 
 func pullPolicy(cluster *ramcloudv1.RAMCloudCluster) corev1.PullPolicy {
@@ -181,8 +127,11 @@ func environment(cluster *ramcloudv1.RAMCloudCluster) []corev1.EnvVar {
 	if Exposed(cluster) {
 		env = append(env, field("HOST_IP", "status.hostIP"))
 	}
-	if cluster.Spec.FailureDomain == ramcloudv1.FailureDomainZone {
+	switch cluster.Spec.FailureDomain {
+	case ramcloudv1.FailureDomainZone:
 		env = append(env, field("ZONE", "metadata.labels['"+corev1.LabelTopologyZone+"']"))
+	case ramcloudv1.FailureDomainLabel:
+		env = append(env, field("FAILURE_DOMAIN", "metadata.labels['"+cluster.Spec.FailureDomainLabel+"']"))
 	}
 	return env
 }
@@ -196,31 +145,12 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-func topologySpread(cluster *ramcloudv1.RAMCloudCluster) []corev1.TopologySpreadConstraint {
-	selector := &metav1.LabelSelector{MatchLabels: ServerSelector(cluster.Name)}
-	given := cluster.Spec.Servers.Template.TopologySpread
-	if len(given) == 0 {
-		return []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: corev1.LabelHostname,
-			WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: selector,
-		}}
-	}
-	out := make([]corev1.TopologySpreadConstraint, len(given))
-	for i := range given {
-		given[i].DeepCopyInto(&out[i])
-		if out[i].LabelSelector == nil {
-			out[i].LabelSelector = selector
-		}
-	}
-	return out
-}
-
 // finish notes on the pod what it was made from.
 func finish(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, ports NodePorts) *corev1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	if Exposed(cluster) {
+	if Exposed(cluster) && pod.Labels[LabelComponent] != ComponentEtcd {
 		pod.Annotations[AnnotationNodePorts] = ports.String()
 	}
 	text, err := json.Marshal(struct {
@@ -232,5 +162,9 @@ func finish(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, ports NodePort
 	}
 	sum := sha256.Sum256(text)
 	pod.Annotations[AnnotationTemplate] = hex.EncodeToString(sum[:8])
+	// Not a part of the template: a request alone is no difference.
+	if request := cluster.Spec.Update.RestartRequest; request != "" {
+		pod.Annotations[AnnotationRestart] = request
+	}
 	return pod
 }

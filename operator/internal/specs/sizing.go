@@ -16,6 +16,8 @@ const (
 	defaultLogBytes          = 256 * mib
 	defaultReplicationFactor = 2
 	defaultServers           = 3
+	defaultEtcdReplicas      = 3
+	defaultEtcdVolumeBytes   = 2048 * mib
 
 	// serverOverheadBytes is what a server needs beside log and hash table: code, session buffers and
 	// segments staged for the volume. The sixteenth of the log covers what grows with it: segment
@@ -90,11 +92,55 @@ func serverResources(cluster *ramcloudv1.RAMCloudCluster) corev1.ResourceRequire
 	if r := cluster.Spec.Servers.Resources; r != nil {
 		return *r
 	}
-	// Memory that holds data is never overcommitted: request and limit are the same. CPU is shared.
+	// Memory that holds data is never overcommitted: request and limit are the same. CPU is shared, unless
+	// whole cores are asked for.
 	memory := *resource.NewQuantity(ServerSizing(cluster).Memory, resource.BinarySI)
-	return corev1.ResourceRequirements{
+	out := corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: memory},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: memory},
+	}
+	if cpu := cluster.Spec.Servers.CPU; cpu != nil {
+		out.Requests[corev1.ResourceCPU] = *resource.NewQuantity(int64(cpu.Cores), resource.DecimalSI)
+		if cpu.Guaranteed {
+			out.Limits[corev1.ResourceCPU] = out.Requests[corev1.ResourceCPU]
+		}
+	}
+	return out
+}
+
+// WantedCoordinators is spec.coordinator.replicas or its default.
+func WantedCoordinators(cluster *ramcloudv1.RAMCloudCluster) int32 {
+	return max(cluster.Spec.Coordinator.Replicas, 1)
+}
+
+// WantedEtcd is how many members the operator runs; 0 where it runs none.
+func WantedEtcd(cluster *ramcloudv1.RAMCloudCluster) int32 {
+	managed := cluster.Spec.Metadata.ManagedEtcd
+	if managed == nil {
+		return 0
+	}
+	if managed.Replicas == 0 {
+		return defaultEtcdReplicas
+	}
+	return managed.Replicas
+}
+
+func etcdVolumeBytes(cluster *ramcloudv1.RAMCloudCluster) int64 {
+	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil && managed.Storage.Size != nil {
+		return managed.Storage.Size.Value()
+	}
+	return defaultEtcdVolumeBytes
+}
+
+func etcdResources(cluster *ramcloudv1.RAMCloudCluster) corev1.ResourceRequirements {
+	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil && managed.Resources != nil {
+		return *managed.Resources
+	}
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
 }
 

@@ -36,6 +36,21 @@ func demo() *ramcloudv1.RAMCloudCluster {
 	return c
 }
 
+// everything is a cluster with all that can be asked for.
+func everything() *ramcloudv1.RAMCloudCluster {
+	c := demo()
+	least := int32(1)
+	c.Spec.Coordinator.Replicas = 3
+	c.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3, Image: "registry.example/etcd:v3", AutoCompactionRetention: "30m",
+		Storage: ramcloudv1.StorageSpec{Size: quantity("4Gi")}}
+	c.Spec.Durability, c.Spec.MinReplicas = ramcloudv1.DurabilitySynced, &least
+	c.Spec.FailureDomain, c.Spec.FailureDomainLabel = ramcloudv1.FailureDomainLabel, "topology.kubernetes.io/region"
+	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 1}
+	c.Spec.Servers.Template.PriorityClassName = "important"
+	c.Spec.Update.RestartRequest = "2026-01-31"
+	return c
+}
+
 func TestGolden(t *testing.T) {
 	plain := demo()
 	plain.Spec.Expose.Type = ramcloudv1.ExposeNone
@@ -47,21 +62,35 @@ func TestGolden(t *testing.T) {
 		NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		TopologySpread: []corev1.TopologySpreadConstraint{{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}},
 	}
+	full := everything()
+	external := demo()
+	external.Spec.Expose.Type = ramcloudv1.ExposeNone
+	external.Spec.Metadata.Etcd = &ramcloudv1.ExternalEtcdSpec{Endpoints: []string{"a.example:2379", "b.example:2379"}, Prefix: "/x", TLSSecret: "etcd-client"}
 	c, ports := demo(), NodePorts{RPC: 30100, Admin: 30101}
 	for name, object := range map[string]any{
-		"coordinator-pod":     CoordinatorPod(c, "ramcloud/node:1", ports),
+		"coordinator-pod":     CoordinatorPod(c, 0, "ramcloud/node:1", ports),
 		"server-pod":          ServerPod(c, 1, "ramcloud/node:1", NodePorts{RPC: 30200}),
 		"server-pod-plain":    ServerPod(plain, 0, "ramcloud/node:1", NodePorts{}),
-		"coordinator-claim":   CoordinatorVolumeClaim(c),
+		"coordinator-claim":   CoordinatorVolumeClaim(c, 0),
 		"server-claim":        ServerVolumeClaim(c, 1),
 		"server-claim-plain":  ServerVolumeClaim(plain, 1),
 		"service":             HeadlessService(c),
-		"coordinator-outside": CoordinatorOutsideService(c, ports),
+		"coordinator-outside": CoordinatorOutsideService(c, 0, ports),
 		"server-outside":      ServerOutsideService(c, 1, NodePorts{}),
-		"config-map":          ConnectionConfigMap(c, Connection(c, "192.0.2.1", ports)),
-		"secret":              ConnectionSecret(plain, Connection(plain, "192.0.2.1", ports)),
+		"config-map":          ConnectionConfigMap(c, Connection(c, []string{OutsideAddress("192.0.2.1", ports)})),
+		"secret":              ConnectionSecret(plain, Connection(plain, []string{OutsideAddress("192.0.2.1", ports)})),
 		"budget":              DisruptionBudget(c, 4),
 		"server":              Server(c, 1),
+
+		"full-coordinator-pod":     CoordinatorPod(full, 2, "ramcloud/node:1", ports),
+		"full-coordinator-budget":  CoordinatorBudget(full),
+		"full-coordinator-outside": CoordinatorOutsideService(full, 2, ports),
+		"full-server-pod":          ServerPod(full, 1, "ramcloud/node:1", NodePorts{RPC: 30200}),
+		"full-etcd-pod":            EtcdPod(full, 1, "ramcloud/etcd:1"),
+		"full-etcd-claim":          EtcdVolumeClaim(full, 1),
+		"full-etcd-budget":         EtcdBudget(full),
+		"full-config-map":          ConnectionConfigMap(full, Connection(full, []string{"192.0.2.1:30100", "192.0.2.2:30102"})),
+		"external-coordinator-pod": CoordinatorPod(external, 0, "ramcloud/node:1", NodePorts{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(object)
@@ -86,7 +115,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestPodsAreRestricted(t *testing.T) {
-	for _, pod := range []*corev1.Pod{CoordinatorPod(demo(), "i", NodePorts{}), ServerPod(demo(), 0, "i", NodePorts{})} {
+	for _, pod := range []*corev1.Pod{EtcdPod(everything(), 0, "i"), CoordinatorPod(demo(), 0, "i", NodePorts{}), ServerPod(demo(), 0, "i", NodePorts{})} {
 		p, c := pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext
 		if !*p.RunAsNonRoot || *p.RunAsUser != 65532 || *p.FSGroup != 65532 || p.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
 			*c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || len(c.Capabilities.Drop) != 1 || len(c.Capabilities.Add) != 0 ||
@@ -141,6 +170,59 @@ func TestTheTemplateHashTellsDifferences(t *testing.T) {
 	}
 }
 
+func TestDifferencesAreNamed(t *testing.T) {
+	live := ServerPod(demo(), 0, "ramcloud/node:1", NodePorts{RPC: 30100})
+	// What Kubernetes adds is no difference.
+	live.Spec.Tolerations = append(live.Spec.Tolerations, corev1.Toleration{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists})
+	live.Labels[corev1.LabelTopologyZone] = "z"
+	for name, test := range map[string]struct {
+		change func(*ramcloudv1.RAMCloudCluster)
+		want   string // joined with "; "
+	}{
+		"nothing":                 {func(*ramcloudv1.RAMCloudCluster) {}, ""},
+		"a request alone is none": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Update.RestartRequest = "now" }, ""},
+		"image and memory": {func(c *ramcloudv1.RAMCloudCluster) {
+			c.Spec.Images.Node, c.Spec.Servers.Memory.Log = "ramcloud/node:2", quantity("512Mi")
+		}, "image: ramcloud/node:1, wanted ramcloud/node:2; --backup-size: 1024MiB, wanted 2048MiB; --hash-table-memory: 32MiB, wanted 64MiB; " +
+			"--log-memory: 256MiB, wanted 512MiB; resources: requests cpu 50m memory 496Mi, limits memory 496Mi, wanted requests cpu 50m " +
+			"memory 800Mi, limits memory 800Mi"},
+		"durability": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Durability = ramcloudv1.DurabilitySynced },
+			"--durability: not given, wanted synced"},
+		"no more exposed": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Expose.Type = ramcloudv1.ExposeNone },
+			"--advertise-outside: $(HOST_IP):30100, wanted without"},
+		"where it may run": {func(c *ramcloudv1.RAMCloudCluster) {
+			c.Spec.Servers.Template.NodeSelector = map[string]string{"disk": "fast"}
+			c.Spec.Servers.Template.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			c.Spec.Servers.Template.Affinity = &corev1.Affinity{}
+			c.Spec.Servers.Template.TopologySpread = []corev1.TopologySpreadConstraint{{MaxSkew: 3}}
+			c.Spec.Servers.Template.PriorityClassName = "p"
+		}, `nodeSelector disk: "", wanted "fast"; affinity; tolerations; topologySpread; priorityClassName: "", wanted "p"`},
+	} {
+		c := demo()
+		test.change(c)
+		got := strings.Join(Differences(live, ServerPod(c, 0, "ramcloud/node:1", NodePorts{RPC: 30100})), "; ")
+		if got != test.want {
+			t.Errorf("%s: %s\nwant %s", name, got, test.want)
+		}
+	}
+	wanted := ServerPod(demo(), 0, "ramcloud/node:1", NodePorts{RPC: 30100})
+	wanted.Annotations[AnnotationTemplate] = "other"
+	if got := Differences(live, wanted); len(got) != 1 || !strings.Contains(got[0], "newer operator") {
+		t.Errorf("another operator's template: %v", got)
+	}
+}
+
+func TestMetadataStores(t *testing.T) {
+	one := demo()
+	if WantedEtcd(one) != 0 || !MetadataOnVolume(one) || CoordinatorAddress(one) != "demo-coordinator-0.demo.default.svc:11100" {
+		t.Errorf("sqlite: %d members, %s", WantedEtcd(one), CoordinatorAddress(one))
+	}
+	full := everything()
+	if WantedEtcd(full) != 3 || MetadataOnVolume(full) || strings.Count(CoordinatorAddress(full), ",") != 2 || strings.Count(AdminAddress(full), ":11101") != 3 {
+		t.Errorf("etcd: %d members, %s, %s", WantedEtcd(full), CoordinatorAddress(full), AdminAddress(full))
+	}
+}
+
 func TestNodePortsSurviveText(t *testing.T) {
 	for _, ports := range []NodePorts{{}, {RPC: 30000}, {RPC: 30000, Admin: 30001}} {
 		if got := ParseNodePorts(ports.String()); got != ports {
@@ -162,7 +244,7 @@ func TestSelectors(t *testing.T) {
 	if index, ok := ServerIndex(pod.Labels); !ok || index != 3 {
 		t.Errorf("index %d %t", index, ok)
 	}
-	if _, ok := ServerIndex(CoordinatorPod(demo(), "i", NodePorts{}).Labels); ok {
+	if _, ok := ServerIndex(CoordinatorPod(demo(), 0, "i", NodePorts{}).Labels); ok {
 		t.Error("the coordinator has a server's index")
 	}
 }

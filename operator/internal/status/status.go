@@ -4,6 +4,8 @@ package status
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +28,27 @@ type Input struct {
 	Decision plan.Decision
 	// Servers as they are reported (Server below), in order of their index.
 	Servers []ramcloudv1.RAMCloudServer
-	// The coordinator's pod: failures and whether it differs from spec.
-	CoordinatorFailure *ramcloudv1.PodFailure
-	CoordinatorPending bool
+	// Members are the coordinators and the members of etcd.
+	Members []Member
+	// Pending are the pods that differ from what spec asks for.
+	Pending []ramcloudv1.PendingRestart
+	// Refused says why the spec cannot be followed.
+	Refused string
 	// PodProblems says of pods that do not run why, in Kubernetes' words.
 	PodProblems []string
 	Now         metav1.Time
 }
+
+// Member is a coordinator's or etcd member's pod.
+type Member struct {
+	Kind          plan.Kind
+	Pod           string
+	Exists, Ready bool
+	Failure       *ramcloudv1.PodFailure
+}
+
+// maxPending is how many pods status.pendingRestart lists.
+const maxPending = 20
 
 // Cluster computes the status of a cluster.
 func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
@@ -46,8 +62,8 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 	for i := range c.Status.Conditions {
 		out.Conditions = append(out.Conditions, *c.Status.Conditions[i].DeepCopy())
 	}
-	out.Coordinator.LastFailure = in.CoordinatorFailure
-	out.Coordinator.PendingRestart = in.CoordinatorPending
+	members(in, &out)
+	out.PendingRestart = in.Pending[:min(len(in.Pending), maxPending)]
 	if s := in.Picture.Status; in.Picture.Connected && s != nil {
 		out.Coordinator.ClusterUUID = s.ClusterUuid
 		out.Coordinator.Version = s.Version
@@ -66,6 +82,30 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 	out.Servers.Summary = fmt.Sprintf("%d/%d", out.Servers.Ready, out.Servers.Replicas)
 	setConditions(in, &out)
 	return out
+}
+
+// members counts the coordinators and the members of etcd, and notes when etcd is complete.
+func members(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
+	out.Coordinator.Replicas, out.Coordinator.Ready, out.Coordinator.LastFailures = 0, 0, nil
+	out.Etcd = ramcloudv1.EtcdStatus{Formed: in.Cluster.Status.Etcd.Formed}
+	for _, m := range in.Members {
+		replicas, ready, failures := &out.Coordinator.Replicas, &out.Coordinator.Ready, &out.Coordinator.LastFailures
+		if m.Kind == plan.Etcd {
+			replicas, ready, failures = &out.Etcd.Replicas, &out.Etcd.Ready, &out.Etcd.LastFailures
+		}
+		if m.Exists {
+			*replicas++
+		}
+		if m.Ready {
+			*ready++
+		}
+		if m.Failure != nil {
+			*failures = append(*failures, ramcloudv1.MemberFailure{Pod: m.Pod, PodFailure: *m.Failure})
+		}
+	}
+	if wanted := specs.WantedEtcd(in.Cluster); wanted > 0 && out.Etcd.Ready == wanted {
+		out.Etcd.Formed = true
+	}
 }
 
 func data(p *coordinator.Picture) ramcloudv1.DataStatus {
@@ -128,6 +168,11 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	} else {
 		set(ramcloudv1.ConditionScaleBlocked, false, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
 	}
+	if in.Cluster.Spec.Pause {
+		set(ramcloudv1.ConditionPaused, true, ramcloudv1.ReasonPaused, "spec.pause is set: the operator changes nothing of this cluster")
+	} else {
+		set(ramcloudv1.ConditionPaused, false, ramcloudv1.ReasonNotPaused, "the operator looks after this cluster")
+	}
 }
 
 func readiness(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string, string) {
@@ -149,10 +194,23 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string,
 		return true, ramcloudv1.ReasonVolumeNotOurs, fmt.Sprintf(
 			"volume claims %s exist and belong to something else; rename or delete them, or name this cluster otherwise",
 			strings.Join(in.Decision.Foreign, ", "))
+	case in.Refused != "":
+		return true, ramcloudv1.ReasonNetworkNotSupported, in.Refused
+	case len(in.Decision.MetadataLost) > 0:
+		return true, ramcloudv1.ReasonMetadataVolumeLost, fmt.Sprintf(
+			"the volume with the metadata of %s is lost, and an empty one in its place would be another cluster: bring the "+
+				"volume back, or rebuild the data from the servers' volumes into a new cluster (docs/operating/storage.md)",
+			strings.Join(in.Decision.MetadataLost, ", "))
 	case out.Data.TabletsUnavailable > 0:
 		return true, ramcloudv1.ReasonTabletsUnavailable, unavailable(in.Picture)
 	case len(in.Decision.Failing) > 0:
 		return true, ramcloudv1.ReasonPodsFailing, strings.Join(in.Decision.Failing, "; ")
+	case len(in.Decision.VolumesLost) > 0:
+		return true, ramcloudv1.ReasonVolumeLost, strings.Join(in.Decision.VolumesLost, "; ")
+	case withoutDomain(in) != "":
+		return true, ramcloudv1.ReasonFailureDomainMissing, withoutDomain(in)
+	case tooFewDomains(in, out) != "":
+		return true, ramcloudv1.ReasonTooFewFailureDomains, tooFewDomains(in, out)
 	case replicasLack(in.Picture, in.Now.Time):
 		return true, ramcloudv1.ReasonUnderReplicated, fmt.Sprintf(
 			"%d of %d segments have fewer replicas than replicationFactor %d",
@@ -161,6 +219,50 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string,
 		return true, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
 	}
 	return false, ramcloudv1.ReasonAsExpected, "nothing is broken that the operator knows of"
+}
+
+// withoutDomain names servers that do not know their failure domain: a pod without the label takes itself
+// for a domain of its own, and replicas are placed as if that were so.
+func withoutDomain(in Input) string {
+	var label string
+	switch in.Cluster.Spec.FailureDomain {
+	case ramcloudv1.FailureDomainZone:
+		label = "topology.kubernetes.io/zone"
+	case ramcloudv1.FailureDomainLabel:
+		label = in.Cluster.Spec.FailureDomainLabel
+	default:
+		return ""
+	}
+	var names []string
+	for i := range in.Servers {
+		s := &in.Servers[i]
+		if s.Status.State == ramcloudv1.ServerUp && (s.Status.Placement.FailureDomain == "" || s.Status.Placement.FailureDomain == s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("spec.failureDomain is %s and the pods of %s have no label %s, so each counts as a domain of its own; "+
+		"label the nodes, see that Kubernetes copies the label to pods, and delete these pods when their data may go",
+		in.Cluster.Spec.FailureDomain, shorten(names), label)
+}
+
+// tooFewDomains compares what the replicas need with where the servers are, once all are up.
+func tooFewDomains(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
+	if !in.Picture.Connected || out.Servers.Ready < int32(len(in.Decision.Servers)) {
+		return ""
+	}
+	domains := map[string]bool{}
+	for i := range in.Servers {
+		domains[in.Servers[i].Status.Placement.FailureDomain] = true
+	}
+	needed := int(specs.ReplicationFactor(in.Cluster)) + 1
+	if len(domains) >= needed {
+		return ""
+	}
+	return fmt.Sprintf("replicationFactor %d needs %d failure domains (spec.failureDomain is %s) and the servers are in %d: %s",
+		needed-1, needed, in.Cluster.Spec.FailureDomain, len(domains), shorten(slices.Sorted(maps.Keys(domains))))
 }
 
 // UnderReplicatedGrace is how long segments may lack replicas before that is called a trouble: every
@@ -183,8 +285,11 @@ func LookAgain(p *coordinator.Picture, now time.Time) time.Duration {
 func wasReady(c *ramcloudv1.RAMCloudCluster) bool { return c.Status.Coordinator.ClusterUUID != "" }
 
 func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool, string, string) {
+	if in.Decision.Rolling != "" {
+		return true, ramcloudv1.ReasonRollingRestart, in.Decision.Rolling
+	}
 	if ready || (in.Picture.Connected && out.Servers.Ready == int32(len(in.Decision.Servers))) {
-		return false, ramcloudv1.ReasonSettled, pending(out)
+		return false, ramcloudv1.ReasonSettled, pending(in, out)
 	}
 	if !in.Picture.Connected {
 		return true, ramcloudv1.ReasonStarting, strings.Join(append([]string{"waiting for the coordinator"}, in.PodProblems...), "; ")
@@ -192,17 +297,22 @@ func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool
 	return true, ramcloudv1.ReasonStarting, notUp(in, out)
 }
 
-func pending(out *ramcloudv1.RAMCloudClusterStatus) string {
-	n := out.Servers.PendingRestart
-	if n == 0 && !out.Coordinator.PendingRestart {
+func pending(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
+	servers := int(out.Servers.PendingRestart)
+	others := len(in.Pending) - servers
+	var parts []string
+	if servers > 0 {
+		parts = append(parts, fmt.Sprintf("pods of %d servers differ from spec; they are not restarted, because a server that "+
+			"restarts loses what it holds in memory", servers))
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d pods of coordinators or etcd differ from spec; set spec.update.restartRequest to "+
+			"restart them one at a time", others))
+	}
+	if len(parts) == 0 {
 		return "everything is as spec asks for"
 	}
-	coordinatorToo := ""
-	if out.Coordinator.PendingRestart {
-		coordinatorToo = " and the coordinator's"
-	}
-	return fmt.Sprintf("pods of %d servers%s differ from spec; they are not restarted, because a server that "+
-		"restarts loses what it holds in memory", n, coordinatorToo)
+	return strings.Join(parts, "; ") + " (status.pendingRestart says what differs)"
 }
 
 func notUp(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
@@ -258,13 +368,16 @@ type ServerInput struct {
 	PodProblem  string // why it does not run, if so
 	Pending     bool
 	LastFailure *ramcloudv1.PodFailure
+	// Before is what was reported before.
+	Before ramcloudv1.RAMCloudServerStatus
 }
 
 // Server computes the status of a server.
 func Server(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	out := ramcloudv1.RAMCloudServerStatus{
 		PendingRestart: in.Pending, LastFailure: in.LastFailure,
-		Placement: ramcloudv1.ServerPlacement{Node: in.Node},
+		Placement:   ramcloudv1.ServerPlacement{Node: in.Node},
+		Incarnation: in.Before.Incarnation, // that it once enlisted is not forgotten
 	}
 	s := in.Picture.ServerByName(in.Name)
 	switch {

@@ -30,12 +30,14 @@ func picture(tablets ...adminpb.TabletState) *coordinator.Picture {
 func server(name string, state ramcloudv1.ServerState) ramcloudv1.RAMCloudServer {
 	s := ramcloudv1.RAMCloudServer{Status: ramcloudv1.RAMCloudServerStatus{State: state, StateReason: "why"}}
 	s.Name = name
+	s.Status.Placement.FailureDomain = "d-" + name
 	return s
 }
 
 func input() Input {
 	c := &ramcloudv1.RAMCloudCluster{}
 	c.Name, c.Generation = "demo", 4
+	c.Spec.ReplicationFactor, c.Spec.FailureDomain = 1, ramcloudv1.FailureDomainNode
 	return Input{Cluster: c, Picture: picture(normal, normal), Decision: plan.Decision{Servers: []int32{0, 1}},
 		Servers: []ramcloudv1.RAMCloudServer{server("demo-server-0", ramcloudv1.ServerUp), server("demo-server-1", ramcloudv1.ServerUp)},
 		Now:     metav1.NewTime(time.Unix(1000, 0))}
@@ -74,12 +76,25 @@ func TestConditions(t *testing.T) {
 			"+AllServersUp", "+PodsFailing", "-Settled", ""},
 		{"a foreign volume", func(in *Input) { in.Decision.Foreign = []string{"data-x"} },
 			"+AllServersUp", "+VolumeNotOurs", "-Settled", ""},
+		{"a network that is not there yet", func(in *Input) { in.Refused = "not yet" }, "+AllServersUp", "+NetworkNotSupported", "-Settled", ""},
+		{"lost metadata", func(in *Input) { in.Decision.MetadataLost = []string{"coordinator 0"} },
+			"+AllServersUp", "+MetadataVolumeLost", "-Settled", ""},
+		{"a lost volume", func(in *Input) { in.Decision.VolumesLost = []string{"the volume of server 1 is lost"} },
+			"+AllServersUp", "+VolumeLost", "-Settled", ""},
+		{"too few domains", func(in *Input) { in.Servers[1].Status.Placement.FailureDomain = "d-demo-server-0" },
+			"+AllServersUp", "+TooFewFailureDomains", "-Settled", ""},
+		{"pods without their zone", func(in *Input) {
+			in.Cluster.Spec.FailureDomain = ramcloudv1.FailureDomainZone
+			in.Servers[1].Status.Placement.FailureDomain = "demo-server-1"
+		}, "+AllServersUp", "+FailureDomainMissing", "-Settled", ""},
+		{"a rolling restart", func(in *Input) { in.Decision.Rolling = "restart 'x': 3 to do" },
+			"+AllServersUp", "-AsExpected", "+RollingRestart", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := input()
 			test.change(&in)
 			out := Cluster(in)
-			for kind, want := range map[string]string{"Ready": test.ready, "Degraded": test.degraded, "Progressing": test.progressing, "ScaleBlocked": "-NotBlocked"} {
+			for kind, want := range map[string]string{"Ready": test.ready, "Degraded": test.degraded, "Progressing": test.progressing, "ScaleBlocked": "-NotBlocked", "Paused": "-NotPaused"} {
 				c := meta.FindStatusCondition(out.Conditions, kind)
 				sign := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "+", metav1.ConditionFalse: "-"}[c.Status]
 				if sign+c.Reason != want || c.ObservedGeneration != 4 || c.Message == "" {
@@ -126,6 +141,45 @@ func TestScaleBlocked(t *testing.T) {
 	}
 }
 
+func TestMembersAndPause(t *testing.T) {
+	in := input()
+	in.Cluster.Spec.Pause = true
+	in.Cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3}
+	for i, name := range []string{"demo-etcd-0", "demo-etcd-1", "demo-etcd-2"} {
+		in.Members = append(in.Members, Member{Kind: plan.Etcd, Pod: name, Exists: true, Ready: i < 2})
+	}
+	in.Members = append(in.Members, Member{Kind: plan.Coordinator, Pod: "demo-coordinator-0", Exists: true, Failure: &ramcloudv1.PodFailure{Count: 2}})
+	out := Cluster(in)
+	if out.Etcd.Replicas != 3 || out.Etcd.Ready != 2 || out.Etcd.Formed || out.Coordinator.Replicas != 1 || out.Coordinator.Ready != 0 ||
+		len(out.Coordinator.LastFailures) != 1 || out.Coordinator.LastFailures[0].Pod != "demo-coordinator-0" {
+		t.Errorf("%+v %+v", out.Etcd, out.Coordinator)
+	}
+	if c := meta.FindStatusCondition(out.Conditions, ramcloudv1.ConditionPaused); c.Status != metav1.ConditionTrue || c.Reason != ramcloudv1.ReasonPaused {
+		t.Errorf("%+v", c)
+	}
+	in.Members[2].Ready = true
+	in.Cluster.Status = Cluster(in)
+	in.Members[2].Ready = false
+	if out := Cluster(in); !out.Etcd.Formed || out.Etcd.Ready != 2 {
+		t.Errorf("an etcd that was complete once: %+v", out.Etcd)
+	}
+}
+
+func TestPendingRestartIsBounded(t *testing.T) {
+	in := input()
+	in.Servers[0].Status.PendingRestart = true
+	in.Pending = []ramcloudv1.PendingRestart{{Pod: "demo-coordinator-0"}, {Pod: "demo-server-0"}}
+	out := Cluster(in)
+	c := meta.FindStatusCondition(out.Conditions, ramcloudv1.ConditionProgressing)
+	if !strings.Contains(c.Message, "pods of 1 servers differ") || !strings.Contains(c.Message, "1 pods of coordinators or etcd differ") {
+		t.Errorf("%s", c.Message)
+	}
+	in.Pending = make([]ramcloudv1.PendingRestart, 100)
+	if n := len(Cluster(in).PendingRestart); n != maxPending {
+		t.Errorf("%d are listed", n)
+	}
+}
+
 func TestServer(t *testing.T) {
 	p := picture(normal, normal)
 	p.Servers = map[uint64]*adminpb.Server{
@@ -138,8 +192,8 @@ func TestServer(t *testing.T) {
 		t.Errorf("up: %+v", up)
 	}
 	for name, want := range map[string]ramcloudv1.ServerState{"b": ramcloudv1.ServerCrashed, "c": ramcloudv1.ServerNotEnlisted} {
-		got := Server(ServerInput{Name: name, Picture: p, PodProblem: "no pod"})
-		if got.State != want || !strings.HasSuffix(got.StateReason, "; no pod") {
+		got := Server(ServerInput{Name: name, Picture: p, PodProblem: "no pod", Before: ramcloudv1.RAMCloudServerStatus{Incarnation: "7"}})
+		if got.State != want || !strings.HasSuffix(got.StateReason, "; no pod") || name == "c" && got.Incarnation != "7" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -19,18 +19,36 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=ramcloud.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupStorageSpec"):
+		return &apiv1alpha1.BackupStorageSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CoordinatorSpec"):
 		return &apiv1alpha1.CoordinatorSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CoordinatorStatus"):
 		return &apiv1alpha1.CoordinatorStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CPUSpec"):
+		return &apiv1alpha1.CPUSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DataStatus"):
 		return &apiv1alpha1.DataStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EtcdStatus"):
+		return &apiv1alpha1.EtcdStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExposeSpec"):
 		return &apiv1alpha1.ExposeSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExternalEtcdSpec"):
+		return &apiv1alpha1.ExternalEtcdSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImagesSpec"):
 		return &apiv1alpha1.ImagesSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ManagedEtcdSpec"):
+		return &apiv1alpha1.ManagedEtcdSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MemberFailure"):
+		return &apiv1alpha1.MemberFailureApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MemorySpec"):
 		return &apiv1alpha1.MemorySpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MetadataSpec"):
+		return &apiv1alpha1.MetadataSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkSpec"):
+		return &apiv1alpha1.NetworkSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PendingRestart"):
+		return &apiv1alpha1.PendingRestartApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodFailure"):
 		return &apiv1alpha1.PodFailureApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudCluster"):
@@ -59,6 +77,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StorageSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateMetadata"):
 		return &apiv1alpha1.TemplateMetadataApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpdateSpec"):
+		return &apiv1alpha1.UpdateSpecApplyConfiguration{}
 
 	}
 	return nil

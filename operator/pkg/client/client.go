@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -52,11 +53,12 @@ type ClusterInfo = wire.ClusterInfo
 type Client struct {
 	coordinators []string
 
-	mutex    sync.Mutex
-	closed   bool
-	leader   int // index into coordinators that answered last
-	sessions map[string]*pending
-	tables   map[uint64]*Table
+	mutex      sync.Mutex
+	closed     bool
+	leader     int    // index into coordinators that answered last
+	redirected string // the leader as a coordinator on standby named it, when it is not in our list
+	sessions   map[string]*pending
+	tables     map[uint64]*Table
 }
 
 // pending is a session that exists or is being made, once for all who want it.
@@ -150,6 +152,12 @@ func (p *pending) finished(serverID uint64) bool {
 type encoder interface{ Encode([]byte) []byte }
 type decoder interface{ Decode([]byte) error }
 
+// How long one attempt of a call to a coordinator waits that may be sent again.
+const (
+	firstPatience = time.Second
+	lastPatience  = 8 * time.Second
+)
+
 // control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
 // whose reply was lost may be sent again.
 func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
@@ -157,21 +165,73 @@ func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, a
 	defer cancel()
 	body := request.Encode(nil)
 	var last error
+	patience := firstPatience
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		c.mutex.Lock()
-		at := c.leader
-		c.mutex.Unlock()
-		last = c.once(ctx, c.coordinators[at], 0, op, body, answer)
-		if again, err := retry(last, repeatable); !again {
+		asked := c.coordinator()
+		attempt, end := ctx, context.CancelFunc(func() {})
+		if repeatable {
+			// One that says nothing must not take the time of those who would answer.
+			attempt, end = context.WithTimeout(ctx, patience)
+			patience = min(2*patience, lastPatience)
+		}
+		last = c.once(attempt, asked, 0, op, body, answer)
+		silent := attempt.Err() != nil && ctx.Err() == nil
+		end()
+		if again, err := retry(last, repeatable); !again && !(silent && CodeOf(last) == DeadlineExceeded) {
 			return err
 		}
-		c.mutex.Lock()
-		c.leader = (at + 1) % len(c.coordinators)
-		c.mutex.Unlock()
+		c.askAnother(asked, last)
 		if err := pause(ctx, wait, last); err != nil {
 			return err
 		}
 	}
+}
+
+// coordinator is the address to ask.
+func (c *Client) coordinator() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.redirected != "" {
+		return c.redirected
+	}
+	return c.coordinators[c.leader]
+}
+
+// askAnother is called when an address gave no answer: the leader that a coordinator on standby has
+// named is next, else the next of our list. It has no effect when another call has been quicker.
+func (c *Client) askAnother(asked string, err error) {
+	if CodeOf(err) == Retry {
+		return
+	}
+	var e *Error
+	named := ""
+	if errors.As(err, &e) && e.Code == NotLeader {
+		named = leaderIn(e.Message)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	switch {
+	case c.redirected != "" && asked != c.redirected, c.redirected == "" && asked != c.coordinators[c.leader]:
+		return
+	case named != "" && named != asked:
+		c.redirected = named
+		if known := slices.Index(c.coordinators, named); known >= 0 {
+			c.redirected, c.leader = "", known
+		}
+	default:
+		c.redirected = ""
+		c.leader = (c.leader + 1) % len(c.coordinators)
+	}
+}
+
+// leaderIn finds the leader's address in the message of a NotLeader error: a word that is a locator.
+func leaderIn(message string) string {
+	for word := range strings.FieldsSeq(message) {
+		if address, err := parseLocator(strings.TrimRight(word, ".,;'")); err == nil {
+			return address
+		}
+	}
+	return ""
 }
 
 func (c *Client) once(ctx context.Context, address string, serverID uint64, op wire.Opcode, body []byte, answer decoder) error {

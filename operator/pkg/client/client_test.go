@@ -364,3 +364,16 @@ func TestCodesHaveTheNamesOfTheProtocol(t *testing.T) {
 		t.Errorf("%s %s %s", Crashed, IOError, Code(99))
 	}
 }
+
+func TestLeaderInAMessage(t *testing.T) {
+	for message, address := range map[string]string{
+		"this coordinator stands by; the leader is tcp:host=a,port=1": "a:1",
+		"the leader is tcp:host=10.0.0.1,port=11100, ask there":       "10.0.0.1:11100",
+		"this coordinator does not lead, and knows of no leader":      "",
+		"": "",
+	} {
+		if got := leaderIn(message); got != address {
+			t.Errorf("%q: %q, want %q", message, got, address)
+		}
+	}
+}

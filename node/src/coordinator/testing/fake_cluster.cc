@@ -192,7 +192,13 @@ Status FakeCluster::start_coordinator() {
   coordinator = std::make_unique<Coordinator>(*rpc, *registry, *store, metrics, options);
   (void)transport->listen({"10.0.0.1", kCoordinatorPort}, Side::kInside, *registry);
   (void)transport->listen({"10.0.0.1", kOutsidePort}, Side::kOutside, *registry);
-  return wait_for(coordinator->start());
+  // The lease of one that was stopped before runs out first.
+  for (;;) {
+    (void)wait_for(store->campaign("10.0.0.1"));
+    if (store->leading() != 0) break;
+    run_for(50ms);
+  }
+  return wait_for(coordinator->start(store->leading()));
 }
 
 void FakeCluster::stop_coordinator() {

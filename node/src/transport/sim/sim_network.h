@@ -5,6 +5,7 @@
 // reordered message, or as a broken session; the same message never arrives twice.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -40,6 +41,10 @@ class SimNetwork {
   /// A transport for a node; make a new one after restart(). Its locators are sim:host=NAME,port=P.
   std::unique_ptr<SimTransport> make_transport(SimNode& node);
 
+  /// Called for every request and reply that is sent.
+  using Tap = std::function<void(const SimNode& from, const wire::MessageHeader& header)>;
+  void set_tap(Tap tap) { tap_ = std::move(tap); }
+
   /// Nothing goes through between these two until heal(); sessions stay, messages are lost.
   void partition(const SimNode& a, const SimNode& b);
   void heal(const SimNode& a, const SimNode& b);
@@ -62,6 +67,7 @@ class SimNetwork {
   void send(const SimNode& from, SimNode& to, Time& lane, bool reliable, std::function<void()> fn);
 
   SimScheduler& scheduler_;
+  Tap tap_;
   SimNetworkOptions options_;
   Random random_;
   std::set<std::pair<uint32_t, uint32_t>> cut_;

@@ -109,6 +109,7 @@ void SimTransport::reply(const ReplyHandle& handle, StatusCode status,
   }
   header.body_length = static_cast<uint32_t>(bytes.size());
   SimConnection& connection = *slot.connection;
+  if (network_.tap_) network_.tap_(node_, header);
   network_.send(node_, *connection.client_node, connection.to_client, false,
                 [session = connection.session, header, bytes = std::move(bytes)] {
                   if (const auto s = session.lock()) s->on_reply(header, bytes);
@@ -236,6 +237,7 @@ void SimSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
 }
 
 void SimSession::transmit(const wire::MessageHeader& header, std::string body) {
+  if (network_.tap_) network_.tap_(node_, header);
   network_.send(node_, *connection_->server_node, connection_->to_server, false,
                 [connection = connection_, header, body = std::move(body)] {
                   if (const auto server = connection->server.lock()) {

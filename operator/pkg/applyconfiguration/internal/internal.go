@@ -26,9 +26,39 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: dev.ramcloud.operator.api.v1alpha1.BackupStorageSpec
+  map:
+    fields:
+    - name: size
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+    - name: storageClass
+      type:
+        scalar: string
+    - name: volumeMode
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.VolumeMode
+      default: Filesystem
+- name: dev.ramcloud.operator.api.v1alpha1.CPUSpec
+  map:
+    fields:
+    - name: cores
+      type:
+        scalar: numeric
+    - name: guaranteed
+      type:
+        scalar: boolean
+    - name: reactors
+      type:
+        scalar: numeric
+      default: 1
 - name: dev.ramcloud.operator.api.v1alpha1.CoordinatorSpec
   map:
     fields:
+    - name: replicas
+      type:
+        scalar: numeric
+      default: 1
     - name: resources
       type:
         namedType: io.k8s.api.core.v1.ResourceRequirements
@@ -41,12 +71,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clusterUUID
       type:
         scalar: string
-    - name: lastFailure
+    - name: lastFailures
       type:
-        namedType: dev.ramcloud.operator.api.v1alpha1.PodFailure
-    - name: pendingRestart
+        list:
+          elementType:
+            namedType: dev.ramcloud.operator.api.v1alpha1.MemberFailure
+          elementRelationship: associative
+          keys:
+          - pod
+    - name: ready
       type:
-        scalar: boolean
+        scalar: numeric
+    - name: replicas
+      type:
+        scalar: numeric
     - name: term
       type:
         scalar: numeric
@@ -82,6 +120,28 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tabletsUnavailable
       type:
         scalar: numeric
+- name: dev.ramcloud.operator.api.v1alpha1.Durability
+  scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.EtcdStatus
+  map:
+    fields:
+    - name: formed
+      type:
+        scalar: boolean
+    - name: lastFailures
+      type:
+        list:
+          elementType:
+            namedType: dev.ramcloud.operator.api.v1alpha1.MemberFailure
+          elementRelationship: associative
+          keys:
+          - pod
+    - name: ready
+      type:
+        scalar: numeric
+    - name: replicas
+      type:
+        scalar: numeric
 - name: dev.ramcloud.operator.api.v1alpha1.ExposeSpec
   map:
     fields:
@@ -91,7 +151,24 @@ var schemaYAML = typed.YAMLObject(`types:
       default: None
 - name: dev.ramcloud.operator.api.v1alpha1.ExposeType
   scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.ExternalEtcdSpec
+  map:
+    fields:
+    - name: endpoints
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: prefix
+      type:
+        scalar: string
+    - name: tlsSecret
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.FailureDomain
+  scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.HugePages
   scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.ImagesSpec
   map:
@@ -108,6 +185,44 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: io.k8s.api.core.v1.LocalObjectReference
           elementRelationship: atomic
+- name: dev.ramcloud.operator.api.v1alpha1.ManagedEtcdSpec
+  map:
+    fields:
+    - name: autoCompactionRetention
+      type:
+        scalar: string
+      default: 1h
+    - name: image
+      type:
+        scalar: string
+    - name: replicas
+      type:
+        scalar: numeric
+      default: 3
+    - name: resources
+      type:
+        namedType: io.k8s.api.core.v1.ResourceRequirements
+    - name: storage
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.StorageSpec
+- name: dev.ramcloud.operator.api.v1alpha1.MemberFailure
+  map:
+    fields:
+    - name: count
+      type:
+        scalar: numeric
+    - name: message
+      type:
+        scalar: string
+    - name: pod
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: dev.ramcloud.operator.api.v1alpha1.MemorySpec
   map:
     fields:
@@ -119,6 +234,49 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
       default: 256Mi
+- name: dev.ramcloud.operator.api.v1alpha1.MetadataSpec
+  map:
+    fields:
+    - name: etcd
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.ExternalEtcdSpec
+    - name: managedEtcd
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.ManagedEtcdSpec
+- name: dev.ramcloud.operator.api.v1alpha1.NetworkProvider
+  scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.NetworkSpec
+  map:
+    fields:
+    - name: networkAttachment
+      type:
+        scalar: string
+    - name: provider
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.NetworkProvider
+      default: pod
+    - name: resourceName
+      type:
+        scalar: string
+    - name: transport
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.Transport
+      default: tcp
+- name: dev.ramcloud.operator.api.v1alpha1.PendingRestart
+  map:
+    fields:
+    - name: differs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: pod
+      type:
+        scalar: string
+    - name: waits
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.PodFailure
   map:
     fields:
@@ -160,6 +318,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.CoordinatorSpec
       default: {}
+    - name: durability
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.Durability
+      default: buffered
     - name: expose
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ExposeSpec
@@ -168,9 +330,25 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.FailureDomain
       default: server
+    - name: failureDomainLabel
+      type:
+        scalar: string
     - name: images
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ImagesSpec
+    - name: metadata
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.MetadataSpec
+    - name: minReplicas
+      type:
+        scalar: numeric
+    - name: network
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.NetworkSpec
+      default: {}
+    - name: pause
+      type:
+        scalar: boolean
     - name: pvcRetention
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.RetentionPolicy
@@ -183,6 +361,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ServersSpec
       default: {}
+    - name: update
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.UpdateSpec
 - name: dev.ramcloud.operator.api.v1alpha1.RAMCloudClusterStatus
   map:
     fields:
@@ -200,9 +381,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: data
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.DataStatus
+    - name: etcd
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.EtcdStatus
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: pendingRestart
+      type:
+        list:
+          elementType:
+            namedType: dev.ramcloud.operator.api.v1alpha1.PendingRestart
+          elementRelationship: associative
+          keys:
+          - pod
     - name: selector
       type:
         scalar: string
@@ -317,6 +509,9 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+    - name: priorityClassName
+      type:
+        scalar: string
     - name: tolerations
       type:
         list:
@@ -334,8 +529,15 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: backupStorage
       type:
-        namedType: dev.ramcloud.operator.api.v1alpha1.StorageSpec
+        namedType: dev.ramcloud.operator.api.v1alpha1.BackupStorageSpec
       default: {}
+    - name: cpu
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.CPUSpec
+    - name: hugePages
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.HugePages
+      default: none
     - name: memory
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.MemorySpec
@@ -390,6 +592,16 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.Transport
+  scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.UpdateSpec
+  map:
+    fields:
+    - name: restartRequest
+      type:
+        scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.VolumeMode
+  scalar: string
 - name: io.k8s.api.core.v1.Affinity
   map:
     fields:

@@ -12,11 +12,13 @@ import (
 // CoordinatorSpecApplyConfiguration represents a declarative configuration of the CoordinatorSpec type for use
 // with apply.
 //
-// CoordinatorSpec describes the coordinator's pod.
+// CoordinatorSpec describes the coordinators' pods.
 type CoordinatorSpecApplyConfiguration struct {
+	// How many: one, or three of which two stand by. Three need an etcd (spec.metadata).
+	Replicas *int32 `json:"replicas,omitempty"`
 	// Compute resources. Default: 50m CPU and 64Mi requested, at most 256Mi.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// Volume of the cluster's metadata.
+	// Volume of the cluster's metadata. Not used with an etcd.
 	Storage *StorageSpecApplyConfiguration `json:"storage,omitempty"`
 }
 
@@ -24,6 +26,14 @@ type CoordinatorSpecApplyConfiguration struct {
 // apply.
 func CoordinatorSpec() *CoordinatorSpecApplyConfiguration {
 	return &CoordinatorSpecApplyConfiguration{}
+}
+
+// WithReplicas sets the Replicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Replicas field is set to the value of the last call.
+func (b *CoordinatorSpecApplyConfiguration) WithReplicas(value int32) *CoordinatorSpecApplyConfiguration {
+	b.Replicas = &value
+	return b
 }
 
 // WithResources sets the Resources field in the declarative configuration to the given value

@@ -14,10 +14,11 @@ type CoordinatorStatusApplyConfiguration struct {
 	ClusterUUID *string `json:"clusterUUID,omitempty"`
 	Version     *string `json:"version,omitempty"`
 	Term        *int64  `json:"term,omitempty"`
-	// The coordinator's pod differs from what spec asks for; it is not restarted for that.
-	PendingRestart *bool `json:"pendingRestart,omitempty"`
-	// The last time the pod failed.
-	LastFailure *PodFailureApplyConfiguration `json:"lastFailure,omitempty"`
+	// Coordinators that exist, and those whose pods are ready.
+	Replicas *int32 `json:"replicas,omitempty"`
+	Ready    *int32 `json:"ready,omitempty"`
+	// The last failures of the coordinators' pods.
+	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`
 }
 
 // CoordinatorStatusApplyConfiguration constructs a declarative configuration of the CoordinatorStatus type for use with
@@ -50,18 +51,31 @@ func (b *CoordinatorStatusApplyConfiguration) WithTerm(value int64) *Coordinator
 	return b
 }
 
-// WithPendingRestart sets the PendingRestart field in the declarative configuration to the given value
+// WithReplicas sets the Replicas field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PendingRestart field is set to the value of the last call.
-func (b *CoordinatorStatusApplyConfiguration) WithPendingRestart(value bool) *CoordinatorStatusApplyConfiguration {
-	b.PendingRestart = &value
+// If called multiple times, the Replicas field is set to the value of the last call.
+func (b *CoordinatorStatusApplyConfiguration) WithReplicas(value int32) *CoordinatorStatusApplyConfiguration {
+	b.Replicas = &value
 	return b
 }
 
-// WithLastFailure sets the LastFailure field in the declarative configuration to the given value
+// WithReady sets the Ready field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LastFailure field is set to the value of the last call.
-func (b *CoordinatorStatusApplyConfiguration) WithLastFailure(value *PodFailureApplyConfiguration) *CoordinatorStatusApplyConfiguration {
-	b.LastFailure = value
+// If called multiple times, the Ready field is set to the value of the last call.
+func (b *CoordinatorStatusApplyConfiguration) WithReady(value int32) *CoordinatorStatusApplyConfiguration {
+	b.Ready = &value
+	return b
+}
+
+// WithLastFailures adds the given value to the LastFailures field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LastFailures field.
+func (b *CoordinatorStatusApplyConfiguration) WithLastFailures(values ...*MemberFailureApplyConfiguration) *CoordinatorStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithLastFailures")
+		}
+		b.LastFailures = append(b.LastFailures, *values[i])
+	}
 	return b
 }

@@ -17,22 +17,42 @@ import (
 // replicationFactor needs are refused when a cluster is made and when replicationFactor is raised;
 // scaling below it is a transition, answered by the condition ScaleBlocked.)
 type RAMCloudClusterSpecApplyConfiguration struct {
-	// The coordinator: it knows the servers and tables, and is not on the path of reads and writes.
+	// The coordinators: they know the servers and tables, and are not on the path of reads and writes.
 	Coordinator *CoordinatorSpecApplyConfiguration `json:"coordinator,omitempty"`
+	// Where the coordinators keep the cluster's metadata. Left out: on the volume of the one coordinator.
+	Metadata *MetadataSpecApplyConfiguration `json:"metadata,omitempty"`
 	// The servers: each holds a part of the data in memory and replicas of others' data on its volume.
 	Servers *ServersSpecApplyConfiguration `json:"servers,omitempty"`
 	// R: on how many other servers' volumes every write is kept before it is acknowledged.
 	ReplicationFactor *int32 `json:"replicationFactor,omitempty"`
+	// With how many replicas writes still go on while there are not enough failure domains for all.
+	// Left out: the engine's default, one less than replicationFactor and at least 1.
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
+	// When a write is acknowledged: "buffered" when its replicas are in the page cache of R servers,
+	// "synced" when they are on R devices.
+	Durability *apiv1alpha1.Durability `json:"durability,omitempty"`
 	// What may fail as one: the replicas of a segment are kept in different domains. "zone" reads the
-	// label topology.kubernetes.io/zone, which Kubernetes puts on pods since 1.35.
+	// label topology.kubernetes.io/zone, which Kubernetes puts on pods since 1.35; "label" the one named
+	// by failureDomainLabel.
 	FailureDomain *apiv1alpha1.FailureDomain `json:"failureDomain,omitempty"`
+	// The label of the servers' pods whose value is their failure domain. Kubernetes copies
+	// topology.kubernetes.io/region and topology.kubernetes.io/zone from the node to the pod; other labels
+	// need an admission policy that does so.
+	FailureDomainLabel *string `json:"failureDomainLabel,omitempty"`
+	// How servers and clients talk to each other.
+	Network *NetworkSpecApplyConfiguration `json:"network,omitempty"`
 	// How clients outside Kubernetes reach the cluster. There is no authentication yet: who can reach
 	// the ports can read and write everything.
 	Expose *ExposeSpecApplyConfiguration `json:"expose,omitempty"`
 	// Images, where others than the operator's default are wanted.
 	Images *ImagesSpecApplyConfiguration `json:"images,omitempty"`
+	// How pods that run are brought to a changed spec.
+	Update *UpdateSpecApplyConfiguration `json:"update,omitempty"`
 	// What happens to the volumes when this object is deleted.
 	PVCRetention *apiv1alpha1.RetentionPolicy `json:"pvcRetention,omitempty"`
+	// The operator changes nothing of this cluster while this is set; it goes on reporting. The cluster
+	// itself goes on working.
+	Pause *bool `json:"pause,omitempty"`
 }
 
 // RAMCloudClusterSpecApplyConfiguration constructs a declarative configuration of the RAMCloudClusterSpec type for use with
@@ -46,6 +66,14 @@ func RAMCloudClusterSpec() *RAMCloudClusterSpecApplyConfiguration {
 // If called multiple times, the Coordinator field is set to the value of the last call.
 func (b *RAMCloudClusterSpecApplyConfiguration) WithCoordinator(value *CoordinatorSpecApplyConfiguration) *RAMCloudClusterSpecApplyConfiguration {
 	b.Coordinator = value
+	return b
+}
+
+// WithMetadata sets the Metadata field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Metadata field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithMetadata(value *MetadataSpecApplyConfiguration) *RAMCloudClusterSpecApplyConfiguration {
+	b.Metadata = value
 	return b
 }
 
@@ -65,11 +93,43 @@ func (b *RAMCloudClusterSpecApplyConfiguration) WithReplicationFactor(value int3
 	return b
 }
 
+// WithMinReplicas sets the MinReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MinReplicas field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithMinReplicas(value int32) *RAMCloudClusterSpecApplyConfiguration {
+	b.MinReplicas = &value
+	return b
+}
+
+// WithDurability sets the Durability field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Durability field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithDurability(value apiv1alpha1.Durability) *RAMCloudClusterSpecApplyConfiguration {
+	b.Durability = &value
+	return b
+}
+
 // WithFailureDomain sets the FailureDomain field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the FailureDomain field is set to the value of the last call.
 func (b *RAMCloudClusterSpecApplyConfiguration) WithFailureDomain(value apiv1alpha1.FailureDomain) *RAMCloudClusterSpecApplyConfiguration {
 	b.FailureDomain = &value
+	return b
+}
+
+// WithFailureDomainLabel sets the FailureDomainLabel field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailureDomainLabel field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithFailureDomainLabel(value string) *RAMCloudClusterSpecApplyConfiguration {
+	b.FailureDomainLabel = &value
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithNetwork(value *NetworkSpecApplyConfiguration) *RAMCloudClusterSpecApplyConfiguration {
+	b.Network = value
 	return b
 }
 
@@ -89,10 +149,26 @@ func (b *RAMCloudClusterSpecApplyConfiguration) WithImages(value *ImagesSpecAppl
 	return b
 }
 
+// WithUpdate sets the Update field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Update field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithUpdate(value *UpdateSpecApplyConfiguration) *RAMCloudClusterSpecApplyConfiguration {
+	b.Update = value
+	return b
+}
+
 // WithPVCRetention sets the PVCRetention field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PVCRetention field is set to the value of the last call.
 func (b *RAMCloudClusterSpecApplyConfiguration) WithPVCRetention(value apiv1alpha1.RetentionPolicy) *RAMCloudClusterSpecApplyConfiguration {
 	b.PVCRetention = &value
+	return b
+}
+
+// WithPause sets the Pause field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pause field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithPause(value bool) *RAMCloudClusterSpecApplyConfiguration {
+	b.Pause = &value
 	return b
 }

@@ -16,11 +16,16 @@ import (
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Ready, Progressing, Degraded, ScaleBlocked.
+	// Ready, Progressing, Degraded, ScaleBlocked, Paused.
 	Conditions  []v1.ConditionApplyConfiguration     `json:"conditions,omitempty"`
 	Coordinator *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
 	Servers     *ServersStatusApplyConfiguration     `json:"servers,omitempty"`
 	Data        *DataStatusApplyConfiguration        `json:"data,omitempty"`
+	// The etcd that the operator runs; empty without one.
+	Etcd *EtcdStatusApplyConfiguration `json:"etcd,omitempty"`
+	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
+	// 20 are listed.
+	PendingRestart []PendingRestartApplyConfiguration `json:"pendingRestart,omitempty"`
 	// Label selector of the servers' pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
 }
@@ -73,6 +78,27 @@ func (b *RAMCloudClusterStatusApplyConfiguration) WithServers(value *ServersStat
 // If called multiple times, the Data field is set to the value of the last call.
 func (b *RAMCloudClusterStatusApplyConfiguration) WithData(value *DataStatusApplyConfiguration) *RAMCloudClusterStatusApplyConfiguration {
 	b.Data = value
+	return b
+}
+
+// WithEtcd sets the Etcd field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Etcd field is set to the value of the last call.
+func (b *RAMCloudClusterStatusApplyConfiguration) WithEtcd(value *EtcdStatusApplyConfiguration) *RAMCloudClusterStatusApplyConfiguration {
+	b.Etcd = value
+	return b
+}
+
+// WithPendingRestart adds the given value to the PendingRestart field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the PendingRestart field.
+func (b *RAMCloudClusterStatusApplyConfiguration) WithPendingRestart(values ...*PendingRestartApplyConfiguration) *RAMCloudClusterStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPendingRestart")
+		}
+		b.PendingRestart = append(b.PendingRestart, *values[i])
+	}
 	return b
 }
 

@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
+	apiv1alpha1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
 // ServersSpecApplyConfiguration represents a declarative configuration of the ServersSpec type for use
@@ -19,10 +20,15 @@ type ServersSpecApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Memory for data.
 	Memory *MemorySpecApplyConfiguration `json:"memory,omitempty"`
-	// Compute resources. Default: 50m CPU; memory is derived from the log, the hash table and buffers.
+	// Pages under that memory.
+	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
+	// Whole cores for each server. Left out: 50m requested, and whatever is free.
+	CPU *CPUSpecApplyConfiguration `json:"cpu,omitempty"`
+	// Compute resources, instead of cpu and of what is derived: memory from the log, the hash table and
+	// buffers.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// Volume of each server: replicas of other servers' data.
-	BackupStorage *StorageSpecApplyConfiguration `json:"backupStorage,omitempty"`
+	BackupStorage *BackupStorageSpecApplyConfiguration `json:"backupStorage,omitempty"`
 	// What else the servers' pods get.
 	Template *ServerTemplateApplyConfiguration `json:"template,omitempty"`
 }
@@ -49,6 +55,22 @@ func (b *ServersSpecApplyConfiguration) WithMemory(value *MemorySpecApplyConfigu
 	return b
 }
 
+// WithHugePages sets the HugePages field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HugePages field is set to the value of the last call.
+func (b *ServersSpecApplyConfiguration) WithHugePages(value apiv1alpha1.HugePages) *ServersSpecApplyConfiguration {
+	b.HugePages = &value
+	return b
+}
+
+// WithCPU sets the CPU field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CPU field is set to the value of the last call.
+func (b *ServersSpecApplyConfiguration) WithCPU(value *CPUSpecApplyConfiguration) *ServersSpecApplyConfiguration {
+	b.CPU = value
+	return b
+}
+
 // WithResources sets the Resources field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Resources field is set to the value of the last call.
@@ -60,7 +82,7 @@ func (b *ServersSpecApplyConfiguration) WithResources(value v1.ResourceRequireme
 // WithBackupStorage sets the BackupStorage field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BackupStorage field is set to the value of the last call.
-func (b *ServersSpecApplyConfiguration) WithBackupStorage(value *StorageSpecApplyConfiguration) *ServersSpecApplyConfiguration {
+func (b *ServersSpecApplyConfiguration) WithBackupStorage(value *BackupStorageSpecApplyConfiguration) *ServersSpecApplyConfiguration {
 	b.BackupStorage = value
 	return b
 }

@@ -22,6 +22,8 @@ type ServerTemplateApplyConfiguration struct {
 	// Constraints without a label selector get one that selects the cluster's servers. Default: spread
 	// over hosts where possible.
 	TopologySpread []v1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
+	// Where eviction for lack of room is concerned.
+	PriorityClassName *string `json:"priorityClassName,omitempty"`
 }
 
 // ServerTemplateApplyConfiguration constructs a declarative configuration of the ServerTemplate type for use with
@@ -77,5 +79,13 @@ func (b *ServerTemplateApplyConfiguration) WithTopologySpread(values ...v1.Topol
 	for i := range values {
 		b.TopologySpread = append(b.TopologySpread, values[i])
 	}
+	return b
+}
+
+// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PriorityClassName field is set to the value of the last call.
+func (b *ServerTemplateApplyConfiguration) WithPriorityClassName(value string) *ServerTemplateApplyConfiguration {
+	b.PriorityClassName = &value
 	return b
 }

@@ -17,7 +17,7 @@ type StorageSpecApplyConfiguration struct {
 	// Storage class; the cluster's default class when left out.
 	StorageClass *string `json:"storageClass,omitempty"`
 	// Size of the volume. Default for servers: 2 x replicationFactor x memory.log and a little for the
-	// file system; for the coordinator: 1Gi.
+	// file system; for a coordinator: 1Gi; for a member of etcd: 2Gi.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 

@@ -1,0 +1,218 @@
+package tests
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+const rulesFile = "../ramcloud-operator/files/alerts/ramcloud.yaml"
+
+func rules(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	groups, errs := rulefmt.ParseFile(rulesFile, false, model.UTF8Validation)
+	if len(errs) > 0 {
+		t.Fatal(errs) // wrong expressions and templates among them
+	}
+	out := map[string]rulefmt.Rule{}
+	for _, group := range groups.Groups {
+		for _, rule := range group.Rules {
+			out[rule.Alert] = rule
+		}
+	}
+	return out
+}
+
+// sample is one float at one time.
+type sample struct {
+	t int64
+	f float64
+}
+
+func (s sample) T() int64                      { return s.t }
+func (s sample) F() float64                    { return s.f }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
+
+// data is a store of constant series, one sample a minute.
+type data map[string]float64
+
+func (d data) Querier(mint, maxt int64) (storage.Querier, error) { return querier{d, mint, maxt}, nil }
+
+type querier struct {
+	data       data
+	mint, maxt int64
+}
+
+func (querier) Close() error { return nil }
+func (querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+func (querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+
+func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	var found []storage.Series
+	for text, value := range q.data {
+		metric, err := parser.ParseMetric(text)
+		if err != nil {
+			return storage.ErrSeriesSet(err)
+		}
+		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(metric.Get(m.Name)) }) {
+			continue
+		}
+		var samples []chunks.Sample
+		for at := (q.mint/60_000 + 1) * 60_000; at <= q.maxt; at += 60_000 {
+			samples = append(samples, sample{at, value})
+		}
+		found = append(found, storage.NewListSeries(metric, samples))
+	}
+	slices.SortFunc(found, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
+	return &seriesSet{series: found, at: -1}
+}
+
+type seriesSet struct {
+	series []storage.Series
+	at     int
+}
+
+func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
+func (s *seriesSet) At() storage.Series              { return s.series[s.at] }
+func (*seriesSet) Err() error                        { return nil }
+func (*seriesSet) Warnings() annotations.Annotations { return nil }
+
+// fires gives the labels of what the rule's expression finds.
+func fires(t *testing.T, rule rulefmt.Rule, d data) []string {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+	defer func() { _ = engine.Close() }()
+	query, err := engine.NewInstantQuery(context.Background(), d, nil, rule.Expr, time.Unix(1_700_000_000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	vector, err := query.Exec(context.Background()).Vector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, s := range vector {
+		out = append(out, s.Metric.Get("namespace")+"/"+s.Metric.Get("cluster")+s.Metric.Get("reason"))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestAlerts gives every rule one cluster that is well (a) and one that is not (b).
+func TestAlerts(t *testing.T) {
+	all := rules(t)
+	tested := map[string]bool{}
+	for _, test := range []struct {
+		alert string
+		data  data
+		want  string
+	}{
+		{"RAMCloudTabletsUnavailable", data{`ramcloud_cluster_tablets_unavailable{namespace="n",cluster="a"}`: 0, `ramcloud_cluster_tablets_unavailable{namespace="n",cluster="b"}`: 3}, "n/b"},
+		{"RAMCloudNotReady", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Ready",reason="AllServersUp"}`: 1,
+			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="Ready",reason="ServersNotUp"}`: 0}, "n/b"},
+		{"RAMCloudDegraded", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Degraded",reason="AsExpected"}`: 0,
+			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="Degraded",reason="PodsFailing"}`: 1}, "n/bPodsFailing"},
+		{"RAMCloudUnderReplicated", data{`ramcloud_cluster_segments_under_replicated{namespace="n",cluster="a"}`: 0,
+			`ramcloud_cluster_segments_under_replicated{namespace="n",cluster="b"}`: 1}, "n/b"},
+		{"RAMCloudMemoryFull", data{ // of all servers together: one full server of two is not a full cluster
+			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_log_bytes{namespace="n",cluster="a",pod="1"}`: 100,
+			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="2"}`: 10, `ramcloud_log_bytes{namespace="n",cluster="a",pod="2"}`: 100,
+			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100}, "n/b"},
+		{"RAMCloudBackupsFull", data{`ramcloud_backup_frames_used{namespace="n",cluster="a"}`: 90, `ramcloud_backup_frames{namespace="n",cluster="a"}`: 100,
+			`ramcloud_backup_frames_used{namespace="n",cluster="b"}`: 91, `ramcloud_backup_frames{namespace="n",cluster="b"}`: 100}, "n/b"},
+		{"RAMCloudServersSuspected", data{`ramcloud_coordinator_servers_suspected{namespace="n",cluster="a"}`: 0,
+			`ramcloud_coordinator_servers_suspected{namespace="n",cluster="b"}`: 1}, "n/b"},
+		{"RAMCloudScaleBlocked", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="ScaleBlocked",reason="NotBlocked"}`: 0,
+			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ScaleBlocked",reason="ScaleInNotSupported"}`: 1}, "n/b"},
+	} {
+		rule, there := all[test.alert]
+		if !there {
+			t.Errorf("there is no alert %s", test.alert)
+			continue
+		}
+		tested[test.alert] = true
+		if got := strings.Join(fires(t, rule, test.data), " "); got != test.want {
+			t.Errorf("%s fires for %q, want %q", test.alert, got, test.want)
+		}
+		if got := fires(t, rule, data{}); len(got) > 0 {
+			t.Errorf("%s fires without data: %v", test.alert, got)
+		}
+	}
+	for name, rule := range all {
+		if !tested[name] {
+			t.Errorf("the alert %s is not tested", name)
+		}
+		if rule.For == 0 || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+			t.Errorf("%s lacks for, severity, summary or description", name)
+		}
+	}
+}
+
+// metricsOf are the names of metrics in a text.
+var metricName = regexp.MustCompile(`\bramcloud_[a-z_]+`)
+
+// registered are all metrics that the engine and the operator have, as their sources name them.
+func registered(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, folder := range []string{"../../node/src", "../../operator/cmd/operator"} {
+		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".cc") && filepath.Base(path) != "metrics.go" || strings.HasSuffix(path, "_test.cc") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, name := range metricName.FindAllString(string(text), -1) {
+				out[name] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func checkNames(t *testing.T, where, expression string, have map[string]bool) {
+	t.Helper()
+	for _, name := range metricName.FindAllString(expression, -1) {
+		base := name
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			base = strings.TrimSuffix(base, suffix)
+		}
+		if !have[base] {
+			t.Errorf("%s: nothing has the metric %s", where, name)
+		}
+	}
+}
+
+func TestAlertsUseMetricsThatThereAre(t *testing.T) {
+	have := registered(t)
+	for name, rule := range rules(t) {
+		checkNames(t, name, rule.Expr, have)
+	}
+}

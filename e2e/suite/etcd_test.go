@@ -1,0 +1,57 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("three coordinators with an etcd of the operator's", Ordered, Label("etcd"), func() {
+	const name = "trio"
+
+	It("comes up, is rolled on request and loses members under load", func() {
+		declare(name, map[string]any{
+			"coordinator": map[string]any{"replicas": 3}, "metadata": map[string]any{"managedEtcd": map[string]any{"replicas": 3, "storage": map[string]any{"size": "512Mi"}}},
+			"servers": map[string]any{"replicas": 3, "memory": map[string]any{"log": "64Mi"}}, "replicationFactor": 1,
+			"expose": map[string]any{"type": "NodePort"}, "pvcRetention": "Delete",
+		})
+		waitReady(name)
+		Expect(strings.Count(outsideOf(name), ",")).To(Equal(2), "three coordinators are told to clients outside")
+		check("three coordinators, three members of etcd, %s", outsideOf(name))
+
+		for i := range 3 {
+			By(fmt.Sprintf("killing coordinator %d under load", i))
+			load := startChecker(outsideOf(name))
+			must(kubectl("delete", "pod", fmt.Sprintf("%s-coordinator-%d", name, i), "--wait"))
+			waitReady(name)
+			load.finish(200)
+		}
+		for i := range 3 {
+			By(fmt.Sprintf("killing etcd member %d under load", i))
+			load := startChecker(outsideOf(name))
+			must(kubectl("delete", "pod", fmt.Sprintf("%s-etcd-%d", name, i), "--wait"))
+			Eventually(func() string {
+				return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
+			}, podDeadline, time.Second).Should(Equal("3"))
+			waitReady(name)
+			load.finish(200)
+		}
+
+		By("asking for a rolling restart")
+		servers, others := podUIDs(name, "server"), append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)
+		load := startChecker(outsideOf(name))
+		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"update":{"restartRequest":"e2e"}}}`))
+		Eventually(func(g Gomega) {
+			g.Expect(append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)).To(HaveLen(6))
+			g.Expect(append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)).NotTo(ContainElement(BeElementOf(others)))
+			g.Expect(status(name).condition("Progressing").Status).To(Equal("False"))
+		}, 2*podDeadline, 2*time.Second).Should(Succeed())
+		waitReady(name)
+		load.finish(200)
+		Expect(podUIDs(name, "server")).To(Equal(servers))
+		check("six pods were restarted one at a time, no server was")
+	})
+})

@@ -1,0 +1,59 @@
+package suite
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// Each case does something to the cluster "demo" while a checker works on it from outside.
+var _ = Describe("under load", Ordered, ContinueOnFailure, Label("load"), func() {
+	BeforeAll(func() { waitReady(cluster) })
+
+	It("goes on while the coordinator is made anew", func() {
+		load := startChecker(outside())
+		before := podUIDs(cluster, "server")
+		must(kubectl("delete", "pod", cluster+"-coordinator-0", "--wait"))
+		waitReady(cluster)
+		load.finish(200)
+		Expect(podUIDs(cluster, "server")).To(Equal(before), "servers were restarted")
+		check("the coordinator was made anew, no server was")
+	})
+
+	It("goes on while the operator is made anew", func() {
+		load := startChecker(outside())
+		before := podUIDs(cluster, "")
+		must(kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/ramcloud-operator"))
+		must(kubectl("-n", operatorNamespace, "rollout", "status", "deployment/ramcloud-operator", "--timeout=180s"))
+		waitReady(cluster)
+		load.finish(200)
+		Expect(podUIDs(cluster, "")).To(Equal(before))
+		check("a new operator restarted none of %d pods", len(before))
+	})
+
+	It("goes on while there is no operator for two minutes", func() {
+		replicas := operators()
+		before := podUIDs(cluster, "")
+		load := startChecker(outside())
+		scaleOperator(0)
+		DeferCleanup(func() { scaleOperator(replicas) })
+		Consistently(func() []string { return podUIDs(cluster, "") }, 2*time.Minute, 10*time.Second).Should(Equal(before))
+		scaleOperator(replicas)
+		waitReady(cluster)
+		load.finish(200)
+		Expect(podUIDs(cluster, "")).To(Equal(before))
+		check("without an operator for 2 minutes nothing changed")
+	})
+
+	It("grows by a server", func() {
+		replicas := status(cluster).Spec.Servers.Replicas
+		load := startChecker(outside())
+		before := podUIDs(cluster, "")
+		must(kubectl("patch", "rcc", cluster, "--type=merge", "-p", patchReplicas(replicas+1)))
+		waitReady(cluster)
+		load.finish(200)
+		Expect(podUIDs(cluster, "")).To(ContainElements(before))
+		check("from %d to %d servers under load", replicas, replicas+1)
+	})
+})

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""What an operation costs a server, beside Redis and memcached: operations per CPU-second.
+
+Ours and the peers' alternate in one run, every server is one process, nobody replicates (R = 0), and everybody
+sleeps when there is nothing to do (`--poll-us 0`), as the peers do. What is counted is the time that the server
+process used, user and system, so it does not matter how fast a load generator is; all of them send the same
+number of requests at a time over one connection. See bench.sh.
+"""
+import argparse
+import datetime
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench
+
+TOP = bench.TOP
+OUT = os.path.join(bench.OUT, "peers.md")
+KEYS, KEY_BYTES, VALUE_BYTES, BATCH = 10_000, 30, 100, 80
+VALUE = b"v" * VALUE_BYTES
+
+
+def key(i):
+    return b"%0*d" % (KEY_BYTES, i)
+
+
+def keys_of(n, round_number):
+    """n keys, others in each round, the same ones in each run."""
+    return [key((i * 7919 + round_number * 104_729) % KEYS) for i in range(n)]
+
+
+class Connection:
+    """A blocking socket that is read by count of bytes."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(self, request, reply_bytes):
+        self.socket.sendall(request)
+        got = 0
+        while got < reply_bytes:
+            part = self.socket.recv(1 << 20)
+            if not part:
+                sys.exit("error: a peer closed the connection")
+            got += len(part)
+        if got != reply_bytes:
+            sys.exit(f"error: a peer answered {got} bytes, expected are {reply_bytes}")
+
+
+class Peer:
+    """A server process of somebody else, and how to speak with it."""
+
+    def __init__(self, name, command, port):
+        if not shutil.which(command[0]):
+            sys.exit(f"error: {command[0]} is not installed; apt-get install redis-server memcached")
+        self.name, self.port = name, port
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.time() + 30
+        while True:
+            try:
+                self.connection = Connection(port)
+                break
+            except OSError:
+                if time.time() > deadline or self.process.poll() is not None:
+                    sys.exit(f"error: {name} does not answer on port {port}")
+                time.sleep(0.05)
+        for i in range(KEYS):
+            self.connection.exchange(*self.write([key(i)]))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+    def cpu(self):
+        return cpu_seconds(self.process.pid)
+
+    def run(self, what, at_once, operations):
+        """Operations per CPU-second; at_once requests, or the keys of one, leave together."""
+        make = getattr(self, what)
+        before = self.cpu()
+        done = 0
+        while done < operations:
+            self.connection.exchange(*make(keys_of(at_once, done)))
+            done += at_once
+        return done / (self.cpu() - before)
+
+
+class Redis(Peer):
+    def __init__(self, port):
+        super().__init__("Redis", ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"], port)
+
+    @staticmethod
+    def command(*words):
+        return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+    def read(self, keys):
+        answer = len(b"$%d\r\n" % VALUE_BYTES) + VALUE_BYTES + 2
+        return b"".join(self.command(b"GET", k) for k in keys), answer * len(keys)
+
+    def write(self, keys):
+        return b"".join(self.command(b"SET", k, VALUE) for k in keys), len(b"+OK\r\n") * len(keys)
+
+    def multiread(self, keys):
+        answer = len(b"$%d\r\n" % VALUE_BYTES) + VALUE_BYTES + 2
+        return self.command(b"MGET", *keys), len(b"*%d\r\n" % len(keys)) + answer * len(keys)
+
+
+class Memcached(Peer):
+    def __init__(self, port):
+        command = ["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "1", "-m", "256"]
+        super().__init__("memcached", command + (["-u", "nobody"] if os.getuid() == 0 else []), port)
+
+    @staticmethod
+    def value_reply():
+        return len(b"VALUE ") + KEY_BYTES + len(b" 0 %d\r\n" % VALUE_BYTES) + VALUE_BYTES + 2
+
+    def read(self, keys):
+        return b"".join(b"get %s\r\n" % k for k in keys), (self.value_reply() + len(b"END\r\n")) * len(keys)
+
+    def write(self, keys):
+        line = b"set %s 0 0 %d\r\n%s\r\n"
+        return b"".join(line % (k, VALUE_BYTES, VALUE) for k in keys), len(b"STORED\r\n") * len(keys)
+
+    def multiread(self, keys):
+        # A key that is asked for twice is answered twice.
+        return b"get %s\r\n" % b" ".join(keys), self.value_reply() * len(keys) + len(b"END\r\n")
+
+
+def cpu_seconds(pid):
+    """Of all threads, to the nanosecond."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as f:
+            total += int(f.read().split()[0])
+    return total / 1e9
+
+
+class Ours:
+    """One server of a dev cluster of processes."""
+
+    name = "RAMCloud"
+
+    def __init__(self):
+        self.cluster = bench.Cluster(1, 0, flags=["--poll-us", "0"])
+        self.cluster.__enter__()
+        self.pid = next(c["pid"] for c in self.cluster.children if c["role"] == "server")
+        self.ramcloud("table", "create", "bench")
+
+    def ramcloud(self, *arguments):
+        return subprocess.run([os.path.join(bench.BIN, "ramcloud"), "--cluster", self.cluster.address, *arguments],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def run(self, what, at_once, operations):
+        multi = what.startswith("multi")
+        calls = operations // at_once if multi else operations
+        common = ["bench", what, "--table", "bench", "--keys", str(KEYS), "--key-size", str(KEY_BYTES), "--size",
+                  str(VALUE_BYTES), "--warm-up", "0s", "--json",
+                  *(["--batch", str(at_once)] if multi else ["--clients", str(at_once)])]
+        # What loading the keys costs, which every run does first, is measured by one that does almost nothing else.
+        start = cpu_seconds(self.pid)
+        self.ramcloud(*common, "--ops", "1")
+        loading = cpu_seconds(self.pid) - start
+        start = cpu_seconds(self.pid)
+        self.ramcloud(*common, "--ops", str(calls))
+        used = cpu_seconds(self.pid) - start - loading
+        return calls * (at_once if multi else 1) / used
+
+    def stop(self):
+        self.cluster.__exit__()
+
+
+ROWS = [("read, 1 at a time", "read", 1, 20_000), ("read, 50 at a time", "read", 50, 200_000),
+        ("write, 1 at a time", "write", 1, 20_000), ("write, 50 at a time", "write", 50, 200_000),
+        (f"multi-read of {BATCH}", "multiread", BATCH, 400_000)]
+
+
+def measure(pairs):
+    base = bench.free_port()
+    servers = [Ours(), Redis(base + 50), Memcached(base + 51)]
+    results = []
+    try:
+        for title, what, at_once, operations in ROWS:
+            runs = []
+            for number in range(pairs):
+                # Who is first changes, so that nobody is always measured after the same one.
+                order = servers[number % len(servers):] + servers[:number % len(servers)]
+                runs.append({s.name: s.run(what, at_once, operations) for s in order})
+            results.append({"title": title, "runs": runs})
+            ratios = ", ".join(f"{bench.interval([r['RAMCloud'] / r[peer] for r in runs])[0]:.2f} x {peer}"
+                               for peer in ("Redis", "memcached"))
+            print(f"{title:22s} {statistics.median(r['RAMCloud'] for r in runs) / 1e3:8.0f} k/CPU-s   {ratios}",
+                  file=sys.stderr)
+    finally:
+        for server in servers:
+            server.stop()
+    return results
+
+
+def version_of(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.split("\n")[0].strip()
+
+
+def write_docs(results, pairs):
+    lines = ["| | RAMCloud | Redis | memcached | ratio to Redis (95 %) | ratio to memcached (95 %) |",
+             "|---|---|---|---|---|---|"]
+    for row in results:
+        rates = [f"{statistics.median(r[n] for r in row['runs']) / 1e3:.0f} k" for n in ("RAMCloud", "Redis", "memcached")]
+        ratios = ["{:.2f} ({:.2f} to {:.2f})".format(*bench.interval([r["RAMCloud"] / r[p] for r in row["runs"]]))
+                  for p in ("Redis", "memcached")]
+        lines.append(f"| {row['title']} | {' | '.join(rates + ratios)} |")
+    version = subprocess.run([os.path.join(TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
+    text = f"""# Beside Redis and memcached
+
+Made by `make bench` (`hack/bench_peers.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
+{bench.machine()}; {version_of("redis-server", "--version").split(" sha")[0]}, {version_of("memcached", "--version")}.
+
+Objects per second of CPU time (user and system) of the server process: one server, R = 0, one connection over
+loopback TCP, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {KEYS:,} keys; {pairs} rounds in which the three take turns.
+Nobody polls (`--poll-us 0`): a server sleeps when it has nothing to do. With one request at a time nearly all of
+the time is the kernel's; the more requests come together, the more of it is the server's own.
+
+{chr(10).join(lines)}
+
+The peers' load generator sends its requests in groups and waits for all their answers; ours sends the next
+request when any answer has come, so that our server is woken more often for fewer requests.
+"""
+    with open(OUT, "w", encoding="utf-8") as f:
+        f.write(text)
+    with open(OUT.replace(".md", ".json"), "w", encoding="utf-8") as f:
+        json.dump(results, f, indent=1)
+    print("wrote docs/benchmarks/peers.md and .json")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=10, help="rounds a row (default 10)")
+    arguments = parser.parse_args()
+    if arguments.pairs < 1:
+        parser.error(f"--pairs {arguments.pairs}: accepted is 1 or more")
+    write_docs(measure(arguments.pairs), arguments.pairs)
+
+
+if __name__ == "__main__":
+    main()

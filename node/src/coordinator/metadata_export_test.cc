@@ -1,0 +1,103 @@
+#include "coordinator/metadata_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/ledger.h"
+#include "coordinator/sim_metadata.h"
+#include "runtime/epoll_source.h"
+
+namespace ramcloud {
+namespace {
+
+using ::testing::HasSubstr;
+using Records = MetadataStore::Records;
+
+Records some_records(size_t tables = 1) {
+  Records records;
+  records[kTermKey] = wire::encode(TermRecord{7, 19});
+  records[kClusterKey] = wire::encode(ClusterRecord{kMetadataFormat, {1, 2, 3}, "exported"});
+  for (uint64_t id = 1; id <= tables; ++id) {
+    records[table_key(id)] = wire::encode(TableRecord{id, "t\n\"'", TableState::kNormal, 3, {}});
+  }
+  return records;
+}
+
+TEST(MetadataExport, SaysWhatItHolds) {
+  const auto text = format_export(some_records());
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(text->substr(0, text->find('\n')),
+            R"({"format":"ramcloud-metadata","version":1,"cluster":"exported",)"
+            R"("uuid":"01020300-0000-0000-0000-000000000000","term":7,"revision":19,"records":3})");
+  EXPECT_EQ(*parse_export(*text), some_records());
+  EXPECT_EQ(format_export({}).error().code(), StatusCode::kNotFound);
+}
+
+TEST(MetadataExport, NoDamageGoesUnnoticed) {
+  const std::string text = *format_export(some_records());
+  for (size_t length = 0; length < text.size(); ++length) {
+    EXPECT_FALSE(parse_export(text.substr(0, length)).has_value()) << length << " bytes";
+  }
+  const Records whole = some_records();
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string damaged = text;
+    damaged[at] ^= 0x01;
+    EXPECT_FALSE(parse_export(damaged).has_value()) << "byte " << at;
+  }
+  EXPECT_FALSE(parse_export(text + text).has_value());
+}
+
+TEST(MetadataExport, NamesWhatIsWrong) {
+  EXPECT_EQ(parse_export("hello\n").error().to_string(),
+            "INVALID_ARGUMENT: metadata export, line 1: this is no export of metadata");
+  EXPECT_EQ(parse_export(R"({"format":"ramcloud-metadata","version":2,"records":0})"
+                         "\n")
+                .error()
+                .to_string(),
+            "UNSUPPORTED: metadata export, line 1: version 2; this build reads 1");
+}
+
+class MetadataImportTest : public ::testing::Test {
+ protected:
+  Status import(Records records) {
+    return run_task(reactor_,
+                    import_records(reactor_, store_, std::move(records), clock_.now() + 30s));
+  }
+  SystemClock clock_;
+  EpollSource source_;
+  Reactor reactor_{clock_, source_, 1, {}};
+  SimMetadataState state_;
+  SimMetadata store_{reactor_, state_};
+};
+
+TEST_F(MetadataImportTest, FillsAnEmptyStoreWhateverTheNumberOfRecords) {
+  const Records many = some_records(1234);
+  ASSERT_TRUE(import(many).ok());
+  EXPECT_EQ(state_.records, many);
+  EXPECT_EQ(import(many).code(), StatusCode::kExists);
+}
+
+TEST_F(MetadataImportTest, AnImportThatBrokeOffIsNoticedAndCanBeRepeated) {
+  state_.records = {{kImportKey, ""}, {table_key(99), "left over"}};
+  while (store_.leading() == 0) (void)run_task(reactor_, store_.campaign("me"));
+  Ledger ledger(reactor_, store_);
+  const auto opened = run_task(reactor_, ledger.open("", store_.leading()));
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_THAT(opened.error().to_string(), HasSubstr("was not finished: import again"));
+  run_task(reactor_, store_.resign());
+  ASSERT_TRUE(import(some_records()).ok());
+  EXPECT_EQ(state_.records, some_records());
+}
+
+TEST_F(MetadataImportTest, RefusesAStoreThatACoordinatorUses) {
+  SimMetadata other(reactor_, state_);
+  const std::string record = wire::encode(LeaderRecord{"tcp:host=a,port=1", "", "", ""});
+  while (other.leading() == 0) (void)run_task(reactor_, other.campaign(record));
+  EXPECT_EQ(import(some_records()).to_string(),
+            "UNAVAILABLE: a coordinator uses this store (tcp:host=a,port=1); stop all of them "
+            "first");
+  EXPECT_EQ(state_.records, Records());
+}
+
+}  // namespace
+}  // namespace ramcloud

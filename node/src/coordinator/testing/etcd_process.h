@@ -1,0 +1,40 @@
+// A real etcd for tests: a process of its own with a fresh folder, ended with the object.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/text.h"
+
+namespace ramcloud::testing {
+
+class EtcdProcess {
+ public:
+  /// Where the program is: RAMCLOUD_ETCD, or where e2e/kind/components.sh puts it; empty if there
+  /// is none.
+  static std::string program();
+
+  /// Starts it and waits until it listens.
+  EtcdProcess();
+  ~EtcdProcess();
+  EtcdProcess(const EtcdProcess&) = delete;
+  EtcdProcess& operator=(const EtcdProcess&) = delete;
+
+  HostPort address() const { return {"127.0.0.1", port_}; }
+  /// Stops it where it stands; returns when it stands.
+  void freeze();
+  void thaw();
+  /// kill -9, and up again with the same data at the same address.
+  void crash_and_restart();
+
+ private:
+  bool start();
+  void kill_and_collect();
+  std::filesystem::path folder_;
+  uint16_t port_ = 0;
+  pid_t pid_ = -1;
+};
+
+}  // namespace ramcloud::testing

@@ -1,0 +1,24 @@
+#include "daemon/metadata_place.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "coordinator/etcd_metadata.h"
+#include "coordinator/sqlite_metadata.h"
+
+namespace ramcloud::daemon {
+
+Result<std::unique_ptr<MetadataStore>> open_metadata(Reactor& reactor, const MetadataPlace& place) {
+  if (place.etcd) return EtcdMetadata::open(reactor, *place.etcd);
+  const std::filesystem::path folder = std::filesystem::path(place.sqlite_path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) {
+    return fail(StatusCode::kIoError, fmt::format("--metadata: cannot make the folder '{}': {}",
+                                                  folder.string(), error.message()));
+  }
+  return SqliteMetadata::open(reactor, place.sqlite_path);
+}
+
+}  // namespace ramcloud::daemon

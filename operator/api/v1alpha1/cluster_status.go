@@ -1,0 +1,211 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
+// coordinator's admin API, nothing is inferred from pods.
+type RAMCloudClusterStatus struct {
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Ready, Progressing, Degraded, ScaleBlocked, Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// +optional
+	Coordinator CoordinatorStatus `json:"coordinator,omitzero"`
+	// +optional
+	Servers ServersStatus `json:"servers,omitzero"`
+	// +optional
+	Data DataStatus `json:"data,omitzero"`
+	// The etcd that the operator runs; empty without one.
+	// +optional
+	Etcd EtcdStatus `json:"etcd,omitzero"`
+	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
+	// 20 are listed.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	PendingRestart []PendingRestart `json:"pendingRestart,omitempty"`
+	// Label selector of the servers' pods, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+}
+
+// CoordinatorStatus is what the coordinator says about itself.
+type CoordinatorStatus struct {
+	// Identity of the cluster, also kept on every volume.
+	// +optional
+	ClusterUUID string `json:"clusterUUID,omitempty"`
+	// +optional
+	Version string `json:"version,omitempty"`
+	// +optional
+	Term int64 `json:"term,omitempty"`
+	// Coordinators that exist, and those whose pods are ready.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// +optional
+	Ready int32 `json:"ready"`
+	// The last failures of the coordinators' pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	LastFailures []MemberFailure `json:"lastFailures,omitempty"`
+}
+
+// EtcdStatus is what is known of the etcd that the operator runs.
+type EtcdStatus struct {
+	// Members that exist, and those whose pods are ready.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// +optional
+	Ready int32 `json:"ready"`
+	// The etcd was complete once: from then on a member whose volume is lost is not made anew with an empty
+	// one, because a member that forgot its votes can lose what was agreed on.
+	// +optional
+	Formed bool `json:"formed,omitempty"`
+	// The last failures of the members' pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	LastFailures []MemberFailure `json:"lastFailures,omitempty"`
+}
+
+// MemberFailure is the last failure of a pod of the coordinators or of etcd.
+type MemberFailure struct {
+	// +required
+	Pod string `json:"pod"`
+	// +optional
+	PodFailure `json:",inline"`
+}
+
+// PendingRestart is a pod that differs from what spec asks for.
+type PendingRestart struct {
+	// +required
+	Pod string `json:"pod"`
+	// What differs, old and new value.
+	// +optional
+	// +listType=atomic
+	Differs []string `json:"differs,omitempty"`
+	// Why it is not restarted now, and what to do.
+	// +optional
+	Waits string `json:"waits,omitempty"`
+}
+
+// ServersStatus counts servers.
+type ServersStatus struct {
+	// Servers that exist, as RAMCloudServer objects.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// Servers that the coordinator lists as up.
+	// +optional
+	Ready int32 `json:"ready"`
+	// "ready/existing", for people.
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// Earlier incarnations that the coordinator lists as crashed.
+	// +optional
+	Crashed int32 `json:"crashed,omitempty"`
+	// Servers whose pod differs from what spec asks for; they are not restarted for that, because a
+	// restart loses what they hold in memory.
+	// +optional
+	PendingRestart int32 `json:"pendingRestart,omitempty"`
+}
+
+// DataState says in a word whether all data can be read.
+type DataState string
+
+// The states of the data.
+const (
+	// DataComplete: every tablet is served.
+	DataComplete DataState = "Complete"
+	// DataPartial: some tablets are not served.
+	DataPartial DataState = "Partial"
+	// DataUnknown: the coordinator does not answer.
+	DataUnknown DataState = "Unknown"
+)
+
+// DataStatus describes the data, as of the coordinator's last report.
+type DataStatus struct {
+	// +optional
+	State DataState `json:"state,omitempty"`
+	// +optional
+	Tables int32 `json:"tables,omitempty"`
+	// +optional
+	Tablets int32 `json:"tablets,omitempty"`
+	// +optional
+	TabletsUnavailable int32 `json:"tabletsUnavailable,omitempty"`
+	// +optional
+	Objects int64 `json:"objects,omitempty"`
+	// Log memory in use and in all, over the servers that are up.
+	// +optional
+	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// +optional
+	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
+	// +optional
+	Replication ReplicationStatus `json:"replication,omitzero"`
+}
+
+// ReplicationStatus sums the replication of all servers' logs.
+type ReplicationStatus struct {
+	// +optional
+	Segments int64 `json:"segments,omitempty"`
+	// +optional
+	FullyReplicated int64 `json:"fullyReplicated,omitempty"`
+	// +optional
+	UnderReplicated int64 `json:"underReplicated,omitempty"`
+}
+
+// PodFailure is a pod that Kubernetes gave up.
+type PodFailure struct {
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	Time metav1.Time `json:"time,omitzero"`
+	// Failures in a row; the wait before the pod is made anew doubles with each.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+}
+
+// Condition types of a RAMCloudCluster. Each is set by internal/status and nobody else.
+const (
+	// ConditionReady: the coordinator answers, every wanted server is up, every tablet is served.
+	ConditionReady = "Ready"
+	// ConditionProgressing: something the operator started is not finished.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded: something is broken that will not go away by waiting for a start.
+	ConditionDegraded = "Degraded"
+	// ConditionScaleBlocked: spec.servers.replicas asks for what cannot be done safely.
+	ConditionScaleBlocked = "ScaleBlocked"
+	// ConditionPaused: spec.pause is set, and the operator changes nothing.
+	ConditionPaused = "Paused"
+)
+
+// Reasons of conditions. They are stable: alerts and scripts may match them.
+const (
+	ReasonAllServersUp            = "AllServersUp"
+	ReasonCoordinatorNotAnswering = "CoordinatorNotAnswering"
+	ReasonServersNotUp            = "ServersNotUp"
+	ReasonTabletsUnavailable      = "TabletsUnavailable"
+	ReasonUnderReplicated         = "UnderReplicated"
+	ReasonPodsFailing             = "PodsFailing"
+	ReasonVolumeNotOurs           = "VolumeNotOurs"
+	ReasonAsExpected              = "AsExpected"
+	ReasonStarting                = "Starting"
+	ReasonSettled                 = "Settled"
+	ReasonScaleInNotSupported     = "ScaleInNotSupported"
+	ReasonNotBlocked              = "NotBlocked"
+	ReasonRollingRestart          = "RollingRestart"
+	ReasonPaused                  = "Paused"
+	ReasonNotPaused               = "NotPaused"
+	ReasonMetadataVolumeLost      = "MetadataVolumeLost"
+	ReasonVolumeLost              = "VolumeLost"
+	ReasonTooFewFailureDomains    = "TooFewFailureDomains"
+	ReasonFailureDomainMissing    = "FailureDomainMissing"
+	ReasonNetworkNotSupported     = "NetworkNotSupported"
+)

@@ -1,0 +1,137 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// HugePages is the size of the pages under a server's memory.
+// +kubebuilder:validation:Enum=none;2Mi;1Gi
+// +kubebuilder:validation:XValidation:rule="self == 'none'",reason=FieldValueInvalid,messageExpression="'spec.servers.hugePages is %s: huge pages are not supported yet; accepted: none'.format([self])"
+type HugePages string
+
+// The sizes.
+const (
+	HugePagesNone HugePages = "none"
+	HugePages2Mi  HugePages = "2Mi"
+	HugePages1Gi  HugePages = "1Gi"
+)
+
+// VolumeMode is how a server uses its volume.
+// +kubebuilder:validation:Enum=Filesystem;Block
+// +kubebuilder:validation:XValidation:rule="self == 'Filesystem'",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.volumeMode is %s: raw devices are not supported yet; accepted: Filesystem'.format([self])"
+type VolumeMode string
+
+// The modes.
+const (
+	VolumeModeFilesystem VolumeMode = "Filesystem"
+	VolumeModeBlock      VolumeMode = "Block"
+)
+
+// ServersSpec describes the servers.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.cpu) && has(self.resources))",fieldPath=".resources",reason=FieldValueInvalid,message="spec.servers has both cpu and resources; accepted: cpu (whole cores, memory is derived) or resources (all of it by you)"
+// +kubebuilder:validation:XValidation:rule="!has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.resources.limits['memory'])).compareTo(quantity(string(self.memory.log))) > 0",fieldPath=".resources.limits.memory",reason=FieldValueInvalid,messageExpression="'spec.servers.resources.limits.memory is %s and servers.memory.log is %s: the log alone would not fit; accepted: more than the log, its hash table and 192Mi, or leave resources out'.format([self.resources.limits['memory'], self.memory.log])"
+type ServersSpec struct {
+	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
+	// be moved.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// Memory for data.
+	// +optional
+	// +kubebuilder:default={}
+	Memory MemorySpec `json:"memory,omitzero"`
+
+	// Pages under that memory.
+	// +optional
+	// +kubebuilder:default=none
+	HugePages HugePages `json:"hugePages,omitempty"`
+
+	// Whole cores for each server. Left out: 50m requested, and whatever is free.
+	// +optional
+	CPU *CPUSpec `json:"cpu,omitempty"`
+
+	// Compute resources, instead of cpu and of what is derived: memory from the log, the hash table and
+	// buffers.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// Volume of each server: replicas of other servers' data.
+	// +optional
+	// +kubebuilder:default={}
+	BackupStorage BackupStorageSpec `json:"backupStorage,omitzero"`
+
+	// What else the servers' pods get.
+	// +optional
+	Template ServerTemplate `json:"template,omitzero"`
+}
+
+// MemorySpec sizes a server's memory.
+type MemorySpec struct {
+	// Memory of the log, which holds the objects.
+	// +optional
+	// +kubebuilder:default="256Mi"
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s; accepted: a whole number of bytes, at least 64Mi (8 segments)'.format([self])"
+	Log *resource.Quantity `json:"log,omitempty"`
+
+	// Memory of the hash table, as a fraction of the log's.
+	// +optional
+	// +kubebuilder:default="0.125"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1'))",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.hashTableFraction is %s; accepted: more than 0 and at most 1, for example 125m'.format([self])"
+	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
+}
+
+// CPUSpec gives a server whole cores.
+//
+// +kubebuilder:validation:XValidation:rule="self.reactors == 1",fieldPath=".reactors",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.reactors is %d: a server has one reactor, more are not supported yet; accepted: 1'.format([self.reactors])"
+type CPUSpec struct {
+	// Cores requested. The reactor uses up to one; syncing, metrics and the kernel some of another.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	Cores int32 `json:"cores"`
+	// Requests equal limits, so that the pod's quality of service is Guaranteed and a kubelet with the
+	// static CPU manager gives it cores of its own.
+	// +optional
+	Guaranteed bool `json:"guaranteed,omitempty"`
+	// Threads of the data path.
+	// +optional
+	// +kubebuilder:default=1
+	Reactors int32 `json:"reactors,omitempty"`
+}
+
+// BackupStorageSpec describes a server's volume.
+type BackupStorageSpec struct {
+	StorageSpec `json:",inline"`
+	// A file system with one large file in it, or a raw device.
+	// +optional
+	// +kubebuilder:default=Filesystem
+	VolumeMode VolumeMode `json:"volumeMode,omitempty"`
+}
+
+// ServerTemplate is what a server's pod gets beside what it needs.
+type ServerTemplate struct {
+	// Labels and annotations of the pods. The operator's own labels win.
+	// +optional
+	Metadata TemplateMetadata `json:"metadata,omitzero"`
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// Constraints without a label selector get one that selects the cluster's servers. Default: spread
+	// over hosts where possible.
+	// +optional
+	// +listType=atomic
+	TopologySpread []corev1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
+	// Where eviction for lack of room is concerned.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}

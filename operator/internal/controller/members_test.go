@@ -1,0 +1,243 @@
+package controller_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/pkg/adminpb"
+)
+
+// ready lets a pod become ready, as a kubelet would.
+func (w *world) ready(name string) types.UID {
+	w.t.Helper()
+	var pod corev1.Pod
+	w.exists(name, &pod)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	check(w.t, w.client.Status().Update(w.ctx, &pod))
+	return pod.UID
+}
+
+func (w *world) absent(name string) {
+	w.t.Helper()
+	err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: name}, &corev1.Pod{})
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		w.t.Errorf("pod %s exists (%v)", name, err)
+	}
+}
+
+func withEtcd(s *ramcloudv1.RAMCloudClusterSpec) {
+	s.Coordinator.Replicas = 3
+	s.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}
+}
+
+// startTrio brings up three etcd members and three coordinators.
+func startTrio(t *testing.T) (*world, map[string]types.UID) {
+	w := newWorld(t, withEtcd)
+	pods := map[string]types.UID{}
+	w.exists("demo-server-2", &corev1.Pod{})
+	w.absent("demo-coordinator-0") // it would only fail until the etcd is there
+	for i := range 3 {
+		w.exists(fmt.Sprintf("data-demo-etcd-%d", i), &corev1.PersistentVolumeClaim{})
+		name := fmt.Sprintf("demo-etcd-%d", i)
+		pods[name] = w.ready(name)
+	}
+	for i := range 3 {
+		name := fmt.Sprintf("demo-coordinator-%d", i)
+		pods[name] = w.ready(name)
+	}
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	return w, pods
+}
+
+func TestThreeCoordinatorsWithEtcd(t *testing.T) {
+	w, _ := startTrio(t)
+	var pod corev1.Pod
+	w.exists("demo-coordinator-2", &pod)
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--metadata=etcd:demo-etcd-0.demo.") {
+		t.Errorf("coordinator: %s", flags)
+	}
+	var claims corev1.PersistentVolumeClaimList
+	check(t, w.client.List(w.ctx, &claims, client.InNamespace(w.key.Namespace)))
+	for _, claim := range claims.Items {
+		if strings.Contains(claim.Name, "coordinator") {
+			t.Errorf("a coordinator has a volume although the metadata is in etcd: %s", claim.Name)
+		}
+	}
+	var budget policyv1.PodDisruptionBudget
+	for name, want := range map[string]int{"demo-etcd": 2, "demo-coordinators": 2, "demo-servers": 3} {
+		w.exists(name, &budget)
+		if budget.Spec.MinAvailable.IntValue() != want {
+			t.Errorf("budget %s: %v, want %d", name, budget.Spec.MinAvailable, want)
+		}
+	}
+	w.until("the status", func() string {
+		s := w.cluster().Status
+		if !s.Etcd.Formed || s.Etcd.Ready != 3 || s.Coordinator.Ready != 3 {
+			return fmt.Sprintf("%+v %+v", s.Etcd, s.Coordinator)
+		}
+		return ""
+	})
+	w.quiet()
+	before := w.writes.Load()
+	w.poke(10)
+	if n := w.writes.Load() - before; n != 0 {
+		t.Errorf("%d writes while nothing changed", n)
+	}
+}
+
+func TestARestartIsRolledOneAtATime(t *testing.T) {
+	w, pods := startTrio(t)
+	var server corev1.Pod
+	w.exists("demo-server-0", &server)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) {
+		c.Spec.Images.Node = "ramcloud/node:new"
+		c.Spec.Update.RestartRequest = "first"
+	})
+	order := []string{"demo-etcd-0", "demo-etcd-1", "demo-etcd-2", "demo-coordinator-0", "demo-coordinator-1", "demo-coordinator-2"}
+	for i, name := range order {
+		var pod corev1.Pod
+		w.until(name+" to be made anew", func() string {
+			w.exists(name, &pod)
+			if pod.UID == pods[name] {
+				return "still the first"
+			}
+			return ""
+		})
+		// It is not ready yet: the next one is not touched however often the operator looks.
+		if i < len(order)-1 {
+			w.condition("Progressing", metav1.ConditionTrue, ramcloudv1.ReasonRollingRestart)
+		}
+		w.poke(3)
+		for _, later := range order[i+1:] {
+			w.exists(later, &pod)
+			if pod.UID != pods[later] {
+				t.Fatalf("%s was restarted before %s was ready", later, name)
+			}
+		}
+		w.ready(name)
+	}
+	w.condition("Progressing", metav1.ConditionFalse, ramcloudv1.ReasonSettled)
+	var same corev1.Pod
+	w.exists("demo-server-0", &same)
+	if same.UID != server.UID {
+		t.Error("a server was restarted")
+	}
+	w.until("what is left", func() string {
+		pending := w.cluster().Status.PendingRestart
+		if len(pending) != 3 || pending[0].Pod != "demo-server-0" || !strings.Contains(pending[0].Waits, "loses what it holds in memory") {
+			return fmt.Sprintf("%+v", pending)
+		}
+		return ""
+	})
+}
+
+func TestSurplusCoordinatorsGo(t *testing.T) {
+	w, _ := startTrio(t)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Coordinator.Replicas = 1 })
+	w.until("two coordinators to go", func() string {
+		var pods corev1.PodList
+		check(t, w.client.List(w.ctx, &pods, client.InNamespace(w.key.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "coordinator"}))
+		if len(pods.Items) != 1 || pods.Items[0].Name != "demo-coordinator-0" {
+			return fmt.Sprintf("%d left", len(pods.Items))
+		}
+		return ""
+	})
+}
+
+// loseVolume deletes a claim and its pod for good, as an administrator would whose disk died.
+func (w *world) loseVolume(pod string) {
+	w.t.Helper()
+	var claim corev1.PersistentVolumeClaim
+	w.exists("data-"+pod, &claim)
+	claim.Finalizers = nil // there is no controller here that would take it away
+	check(w.t, w.client.Update(w.ctx, &claim))
+	check(w.t, w.client.Delete(w.ctx, &claim))
+	check(w.t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: pod}}, client.GracePeriodSeconds(0)))
+}
+
+func TestALostVolumeIsReplacedOnTheCoordinatorsWord(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	w.quiet()
+	w.loseVolume("demo-server-1")
+	message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost)
+	if !strings.Contains(message, "which lists the server as up") {
+		t.Errorf("message: %s", message)
+	}
+	w.poke(3)
+	w.absent("demo-server-1")
+	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
+	w.exists("data-demo-server-1", &corev1.PersistentVolumeClaim{})
+	w.exists("demo-server-1", &corev1.Pod{})
+}
+
+func TestLostMetadataIsNotReplaced(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	w.quiet()
+	w.loseVolume("demo-coordinator-0")
+	message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonMetadataVolumeLost)
+	if !strings.Contains(message, "coordinator 0") {
+		t.Errorf("message: %s", message)
+	}
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.PVCRetention = ramcloudv1.RetentionDelete }) // it looks again
+	w.until("the operator to have looked", func() string {
+		if c := w.cluster(); c.Status.ObservedGeneration != c.Generation {
+			return "not yet"
+		}
+		return ""
+	})
+	w.absent("demo-coordinator-0")
+}
+
+func TestAPausedClusterIsLeftAlone(t *testing.T) {
+	w := newWorld(t, nil)
+	w.exists("demo-server-2", &corev1.Pod{})
+	w.condition("Paused", metav1.ConditionFalse, ramcloudv1.ReasonNotPaused)
+	w.quiet()
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Pause = true })
+	w.condition("Paused", metav1.ConditionTrue, ramcloudv1.ReasonPaused)
+	check(t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "demo-server-2"}}, client.GracePeriodSeconds(0)))
+	w.poke(3)
+	w.absent("demo-server-2")
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Pause = false })
+	w.exists("demo-server-2", &corev1.Pod{})
+}
+
+func TestEventsTellWhatHappened(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	replicas := int32(4)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Servers.Replicas = &replicas })
+	w.exists("demo-server-3", &corev1.Pod{})
+	replicas = 3
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Servers.Replicas = &replicas })
+	w.until("the events", func() string {
+		var list corev1.EventList
+		check(t, w.client.List(w.ctx, &list, client.InNamespace(w.key.Namespace)))
+		var reasons []string
+		for _, e := range list.Items {
+			reasons = append(reasons, e.Reason)
+		}
+		for _, want := range []string{"PodCreated", "AllServersUp", "ScaleInNotSupported"} {
+			if !slices.Contains(reasons, want) {
+				return fmt.Sprintf("no %s in %v", want, reasons)
+			}
+		}
+		return ""
+	})
+}

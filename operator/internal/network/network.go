@@ -1,0 +1,80 @@
+// Package network is how pods come to the network that their transport needs: one interface, and a
+// provider for each way. Only the pod's ordinary network with TCP works yet; the others are known by name
+// and refused.
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+)
+
+// Provider changes a server's pod so that its transport works.
+type Provider interface {
+	// Check says why the spec cannot be followed; nil when it can.
+	Check(spec ramcloudv1.NetworkSpec) error
+	// Arguments are the daemon's flags for the transport.
+	Arguments(spec ramcloudv1.NetworkSpec) []string
+	// Prepare adds devices, limits and annotations to the pod.
+	Prepare(spec ramcloudv1.NetworkSpec, meta *metav1.ObjectMeta, pod *corev1.PodSpec)
+}
+
+var providers = map[ramcloudv1.NetworkProvider]Provider{
+	ramcloudv1.ProviderPod:        podNetwork{},
+	ramcloudv1.ProviderSharedRDMA: notYet{ramcloudv1.ProviderSharedRDMA},
+	ramcloudv1.ProviderSRIOV:      notYet{ramcloudv1.ProviderSRIOV},
+	ramcloudv1.ProviderDRA:        notYet{ramcloudv1.ProviderDRA},
+}
+
+// For is the provider that the spec names. The API server refuses what Check refuses; Check is asked
+// again because an object may have been stored under other rules.
+func For(spec ramcloudv1.NetworkSpec) (Provider, error) {
+	name := spec.Provider
+	if name == "" {
+		name = ramcloudv1.ProviderPod
+	}
+	provider, known := providers[name]
+	if !known {
+		var names []string
+		for each := range providers {
+			names = append(names, string(each))
+		}
+		slices.Sort(names)
+		return nil, fmt.Errorf("spec.network.provider is %s; accepted: %s", name, strings.Join(names, ", "))
+	}
+	return provider, provider.Check(spec)
+}
+
+// podNetwork is the pod's ordinary network.
+type podNetwork struct{}
+
+func (podNetwork) Check(spec ramcloudv1.NetworkSpec) error {
+	if spec.Transport != "" && spec.Transport != ramcloudv1.TransportTCP {
+		return fmt.Errorf("spec.network.transport is %s, which is not supported yet; accepted: tcp", spec.Transport)
+	}
+	if spec.ResourceName != "" || spec.NetworkAttachment != "" {
+		return fmt.Errorf("spec.network.provider is pod, which takes no device (resourceName %q, networkAttachment %q); accepted: leave both out",
+			spec.ResourceName, spec.NetworkAttachment)
+	}
+	return nil
+}
+
+func (podNetwork) Arguments(ramcloudv1.NetworkSpec) []string { return nil }
+
+func (podNetwork) Prepare(ramcloudv1.NetworkSpec, *metav1.ObjectMeta, *corev1.PodSpec) {}
+
+// notYet is a provider that is known and does not work.
+type notYet struct{ name ramcloudv1.NetworkProvider }
+
+func (n notYet) Check(ramcloudv1.NetworkSpec) error {
+	return fmt.Errorf("spec.network.provider is %s, which is not supported yet; accepted: pod", n.name)
+}
+
+func (notYet) Arguments(ramcloudv1.NetworkSpec) []string { return nil }
+
+func (notYet) Prepare(ramcloudv1.NetworkSpec, *metav1.ObjectMeta, *corev1.PodSpec) {}

@@ -1,0 +1,46 @@
+package network
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+)
+
+func TestWhatIsSupported(t *testing.T) {
+	for _, test := range []struct {
+		spec ramcloudv1.NetworkSpec
+		want string // part of the refusal; empty: accepted
+	}{
+		{ramcloudv1.NetworkSpec{}, ""},
+		{ramcloudv1.NetworkSpec{Transport: "tcp", Provider: "pod"}, ""},
+		{ramcloudv1.NetworkSpec{Transport: "rdma"}, "spec.network.transport is rdma, which is not supported yet; accepted: tcp"},
+		{ramcloudv1.NetworkSpec{Transport: "dpdk", Provider: "pod"}, "spec.network.transport is dpdk"},
+		{ramcloudv1.NetworkSpec{Provider: "sharedRDMA"}, "spec.network.provider is sharedRDMA, which is not supported yet; accepted: pod"},
+		{ramcloudv1.NetworkSpec{Provider: "sriov", ResourceName: "a/b"}, "spec.network.provider is sriov"},
+		{ramcloudv1.NetworkSpec{Provider: "dra"}, "spec.network.provider is dra"},
+		{ramcloudv1.NetworkSpec{Provider: "pod", ResourceName: "a/b"}, "takes no device"},
+		{ramcloudv1.NetworkSpec{Provider: "carrier-pigeon"}, "accepted: dra, pod, sharedRDMA, sriov"},
+	} {
+		_, err := For(test.spec)
+		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%+v: %v, want %q", test.spec, err, test.want)
+		}
+	}
+}
+
+func TestTCPNeedsNothingOfThePod(t *testing.T) {
+	provider, err := For(ramcloudv1.NetworkSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, before := corev1.PodSpec{Hostname: "h"}, corev1.PodSpec{Hostname: "h"}
+	provider.Prepare(ramcloudv1.NetworkSpec{}, &metav1.ObjectMeta{}, &pod)
+	if args := provider.Arguments(ramcloudv1.NetworkSpec{}); len(args) > 0 || !equality.Semantic.DeepEqual(pod, before) {
+		t.Errorf("%v %+v", args, pod)
+	}
+}

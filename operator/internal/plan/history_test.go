@@ -1,0 +1,420 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// world is a model of Kubernetes, of volumes and of the coordinator's knowledge. It carries decisions out,
+// possibly only a part of them (the operator may be killed between any two steps), and breaks things.
+type world struct {
+	rng     *rand.Rand
+	o       Observed
+	members map[ID]*Member
+	order   []ID           // of members, as they came
+	seen    map[int32]bool // every server that ever existed
+}
+
+func newWorld(seed uint64) *world {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{},
+		o: Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
+	if rng.IntN(2) == 0 {
+		w.o.EtcdMembers = []int32{1, 3}[rng.IntN(2)]
+		w.o.Coordinators = []int32{1, 3}[rng.IntN(2)]
+	}
+	w.o.CoordinatorVolume = w.o.EtcdMembers == 0
+	return w
+}
+
+// observe gives the operator's view: what exists, in any order.
+func (w *world) observe() Observed {
+	o := w.o
+	o.Members = make([]Member, 0, len(w.order))
+	for _, id := range w.order {
+		o.Members = append(o.Members, *w.members[id])
+	}
+	w.rng.Shuffle(len(o.Members), func(i, j int) { o.Members[i], o.Members[j] = o.Members[j], o.Members[i] })
+	return o
+}
+
+func (w *world) member(id ID) *Member {
+	m := w.members[id]
+	if m == nil {
+		m = &Member{ID: id}
+		w.members[id] = m
+		w.order = append(w.order, id)
+		if id.Kind == Server {
+			w.seen[id.Index] = true
+		}
+	}
+	return m
+}
+
+// wrong says what is wrong with a decision; empty: nothing.
+func (w *world) wrong(o Observed, d Decision) string {
+	say := fmt.Sprintf
+	needed := int(o.ReplicationFactor) + 1
+	if want := max(int(o.Wanted), len(w.seen), needed); len(d.Servers) != want || !slices.IsSorted(d.Servers) {
+		return say("%d servers planned (%v), want %d, sorted", len(d.Servers), d.Servers, want)
+	}
+	for index := range w.seen {
+		if !slices.Contains(d.Servers, index) {
+			return say("server %d exists and is planned away: %v", index, d.Servers)
+		}
+	}
+	if (d.Blocked != "") != (int(o.Wanted) < max(len(w.seen), needed)) ||
+		d.Blocked != "" && !strings.Contains(d.Blocked, say("accepted: %d or more", max(len(w.seen), needed))) {
+		return say("wanted %d, existing %d, blocked %q", o.Wanted, len(w.seen), d.Blocked)
+	}
+	if o.Paused && len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.Forget) > 0 {
+		return "a paused cluster is changed"
+	}
+	for _, id := range d.Create {
+		m := w.members[id]
+		if m == nil {
+			continue
+		}
+		if m.Pod.Exists {
+			return say("%s is created although its pod exists: %+v", id, m.Pod)
+		}
+		if w.o.needsVolume(m.ID) && m.Volume != VolumeThere && !slices.Contains(d.Volumes, id) {
+			return say("%s is created without a volume: %+v", id, m)
+		}
+	}
+	for _, id := range d.Volumes {
+		if text := w.wrongVolume(o, id); text != "" {
+			return text
+		}
+	}
+	for _, id := range d.DropVolumes {
+		m := w.members[id]
+		if m == nil || m.Volume != VolumeLost && m.Volume != VolumeGoing || m.Pod.Ready {
+			return say("the volume of %s is dropped although it is not lost or in use: %+v", id, m)
+		}
+		if m.Made && (id.Kind != Server || !o.Connected || m.Up) {
+			return say("the volume of %s is dropped, connected %t, %+v", id, o.Connected, m)
+		}
+	}
+	for _, r := range d.Replace {
+		m := w.members[r.ID]
+		if m == nil || !m.Pod.Failed || m.Pod.Deleting {
+			return say("%s is replaced although its pod did not fail: %+v", r.ID, m)
+		}
+		count := m.Failure.Count + 1
+		if m.Failure.Time.Equal(m.Pod.FailedAt) { // recorded by an operator that was killed before it deleted the pod
+			count = m.Failure.Count
+		}
+		if r.Failure.Count != count || o.Now.Sub(m.Pod.FailedAt) < Backoff(count-1) {
+			return say("%s: failure %d after %+v, %s after it failed", r.ID, r.Failure.Count, m.Failure, o.Now.Sub(m.Pod.FailedAt))
+		}
+	}
+	return w.wrongRestart(o, d)
+}
+
+func (w *world) wrongVolume(o Observed, id ID) string {
+	m := w.members[id]
+	if m == nil {
+		return ""
+	}
+	switch {
+	case !w.o.needsVolume(m.ID) || m.Volume != VolumeNone:
+		return fmt.Sprintf("%s gets a volume although it has or needs none: %+v", id, m)
+	case m.Made && id.Kind != Server:
+		return fmt.Sprintf("%s gets an empty volume in place of its metadata", id)
+	case m.Made && !o.Connected:
+		return fmt.Sprintf("%s gets an empty volume while the coordinator is silent", id)
+	case m.Made && m.Up:
+		return fmt.Sprintf("%s gets an empty volume while the coordinator lists it as up", id)
+	}
+	return ""
+}
+
+func (w *world) wrongRestart(o Observed, d Decision) string {
+	taken := slices.Concat(d.Restart, d.Remove)
+	if len(taken) > 1 {
+		return fmt.Sprintf("several at once: %v", taken)
+	}
+	for _, id := range taken {
+		m := w.members[id]
+		if id.Kind == Server || m == nil || !m.Pod.Exists || m.Pod.Deleting {
+			return fmt.Sprintf("%s is restarted: %+v", id, m)
+		}
+		if slices.Contains(d.Restart, id) && (o.Request == "" || m.Pod.Request == o.Request) {
+			return fmt.Sprintf("%s is restarted although nobody asked for it", id)
+		}
+		if slices.Contains(d.Remove, id) && id.Index < o.Coordinators {
+			return fmt.Sprintf("%s is removed although it is wanted", id)
+		}
+		if m.Pod.Ready && slices.Contains(d.Restart, id) && !o.Connected {
+			return fmt.Sprintf("%s is restarted while the coordinator is silent", id)
+		}
+		for _, other := range Wanted(o, nil) { // a majority of etcd, and a coordinator, are always there
+			n := w.members[other]
+			gone := n == nil || !n.Pod.Exists || n.Pod.Deleting
+			if other != id && (gone || m.Pod.Ready && !n.Pod.Ready) {
+				return fmt.Sprintf("%s is taken away while %s is not well", id, other)
+			}
+		}
+	}
+	return ""
+}
+
+// carryOut does the decision's steps, and may stop between any two.
+func (w *world) carryOut(d Decision, mayStop bool) {
+	var steps []func()
+	step := func(f func()) { steps = append(steps, f) }
+	for _, index := range d.Servers {
+		if !w.o.Paused {
+			step(func() { w.member(ID{Server, index}) })
+		}
+	}
+	for _, id := range d.Volumes {
+		step(func() {
+			m := w.member(id)
+			m.Volume, m.Made = VolumeThere, false // an empty one, and that was allowed
+		})
+	}
+	for _, id := range d.Create {
+		step(func() {
+			m := w.member(id)
+			m.Pod = Pod{Exists: true, Request: w.o.Request}
+			if w.rng.IntN(2) == 0 {
+				w.becomeReady(m)
+			}
+		})
+	}
+	for _, r := range d.Replace {
+		step(func() { w.member(r.ID).Failure = r.Failure })
+		step(func() { w.podGone(w.member(r.ID)) })
+	}
+	for _, id := range slices.Concat(d.Restart, d.Remove) {
+		step(func() { w.member(id).Pod.Deleting = true })
+	}
+	for _, id := range d.DropVolumes {
+		step(func() { w.member(id).Volume = VolumeGoing })
+		step(func() { w.member(id).Pod.Deleting = w.member(id).Pod.Exists })
+	}
+	for _, id := range d.Forget {
+		step(func() { w.member(id).Failure = Failure{} })
+	}
+	for _, step := range steps {
+		if mayStop && w.rng.IntN(6) == 0 {
+			return
+		}
+		step()
+	}
+}
+
+func (w *world) becomeReady(m *Member) {
+	if w.o.needsVolume(m.ID) && m.Volume != VolumeThere {
+		return
+	}
+	m.Pod.Ready, m.Pod.ReadySince, m.Made = true, w.o.Now, true
+	m.Up = m.ID.Kind == Server
+	w.form()
+}
+
+// form notes that etcd was complete once, which the status remembers.
+func (w *world) form() {
+	for i := range w.o.EtcdMembers {
+		if m := w.members[ID{Etcd, i}]; m == nil || !m.Pod.Ready {
+			return
+		}
+	}
+	w.o.Formed = w.o.EtcdMembers > 0
+}
+
+// podGone: the pod is gone, and with it a claim that was only waiting for that. The coordinator still
+// takes the server for up.
+func (w *world) podGone(m *Member) {
+	m.Pod = Pod{}
+	if m.Volume == VolumeGoing {
+		m.Volume = VolumeNone
+	}
+}
+
+// disturb lets something happen that the operator does not control.
+func (w *world) disturb() {
+	w.o.Now = w.o.Now.Add(time.Duration(w.rng.IntN(60)) * time.Second)
+	switch w.rng.IntN(10) {
+	case 0:
+		w.o.Wanted = 1 + w.rng.Int32N(8)
+		return
+	case 1:
+		w.o.Connected = !w.o.Connected
+		return
+	case 2:
+		w.o.Request = []string{"", "a", "b"}[w.rng.IntN(3)]
+		return
+	case 3:
+		w.o.Paused = w.rng.IntN(3) == 0
+		return
+	case 4:
+		if w.o.EtcdMembers > 0 {
+			w.o.Coordinators = []int32{1, 3}[w.rng.IntN(2)]
+		}
+		return
+	}
+	if len(w.order) > 0 {
+		w.breakMember(w.members[w.order[w.rng.IntN(len(w.order))]])
+	}
+}
+
+func (w *world) breakMember(m *Member) {
+	switch w.rng.IntN(9) {
+	case 0:
+		w.podGone(m)
+	case 1:
+		if m.Pod.Exists {
+			m.Pod = Pod{Exists: true, Failed: true, Reason: "Evicted", FailedAt: w.o.Now, Request: m.Pod.Request}
+		}
+	case 2:
+		m.Pod.Deleting = m.Pod.Exists
+	case 3, 4:
+		if m.Pod.Exists && !m.Pod.Failed && !m.Pod.Deleting {
+			w.becomeReady(m)
+		}
+	case 5:
+		if m.Pod.Deleting {
+			w.podGone(m)
+		}
+	case 6: // the disk dies; so does what ran on it
+		if w.o.needsVolume(m.ID) && m.Volume == VolumeThere {
+			m.Volume, m.Pod.Ready = VolumeLost, false
+		}
+	case 7: // somebody deletes the claim
+		if w.o.needsVolume(m.ID) && m.Volume != VolumeNone {
+			m.Volume = VolumeGoing
+			if !m.Pod.Exists {
+				m.Volume = VolumeNone
+			}
+		}
+	case 8: // the coordinator notices
+		if m.Up && !m.Pod.Ready {
+			m.Up = false
+		}
+	}
+}
+
+// settle lets Kubernetes and the coordinator catch up, without new trouble.
+func (w *world) settle() {
+	w.o.Now = w.o.Now.Add(MaxBackoff)
+	w.o.Connected, w.o.Paused = true, false
+	for _, id := range w.order {
+		m := w.members[id]
+		switch {
+		case m.Pod.Deleting:
+			w.podGone(m)
+		case m.Pod.Exists && !m.Pod.Failed && !m.Pod.Ready:
+			w.becomeReady(m)
+		}
+		if m.Up && !m.Pod.Ready {
+			m.Up = false
+		}
+		if m.Volume == VolumeGoing && !m.Pod.Exists {
+			m.Volume = VolumeNone
+		}
+	}
+}
+
+// history runs one history and says what went wrong; empty: nothing.
+func history(seed uint64) string {
+	w := newWorld(seed)
+	for range 24 {
+		o := w.observe()
+		d := Decide(o)
+		if text := w.wrong(o, d); text != "" {
+			return text
+		}
+		w.carryOut(d, true)
+		w.disturb()
+	}
+	o := w.observe()
+	first := Decide(o)
+	o.Members = w.observe().Members // the same in another order
+	if again := Decide(o); !reflect.DeepEqual(first, again) {
+		return fmt.Sprintf("the same input gave two decisions:\n%+v\n%+v", first, again)
+	}
+	return w.comesToRest()
+}
+
+// comesToRest: once left alone it reaches what is wanted, save for metadata that was lost.
+func (w *world) comesToRest() string {
+	var d Decision
+	for range 40 {
+		w.settle()
+		o := w.observe()
+		d = Decide(o)
+		if text := w.wrong(o, d); text != "" {
+			return text
+		}
+		if len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) == 0 {
+			break
+		}
+		w.carryOut(d, false)
+	}
+	if len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) > 0 {
+		return fmt.Sprintf("left alone it did not come to rest: %+v", d)
+	}
+	if len(d.MetadataLost) > 0 || d.Rolling != "" && w.metadataTrouble() {
+		return ""
+	}
+	for _, id := range Wanted(w.o, d.Servers) {
+		m := w.members[id]
+		if m == nil || !m.Pod.Ready {
+			if id.Kind == Coordinator && !w.o.Formed && w.o.EtcdMembers > 0 {
+				continue
+			}
+			return fmt.Sprintf("left alone, %s did not come up: %+v", id, m)
+		}
+	}
+	if d.Rolling != "" {
+		return "a restart that was asked for did not happen: " + d.Rolling
+	}
+	return ""
+}
+
+// metadataTrouble: an etcd member or coordinator will not come up, so a restart waits rightly.
+func (w *world) metadataTrouble() bool {
+	for _, m := range w.members {
+		if m.ID.Kind != Server && !m.Pod.Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// TestArbitraryHistories: changes of spec, deaths of pods, losses of volumes and crashes of the operator in
+// any order never make it decide what the coordinator's state does not allow; and once left alone, it
+// reaches what is wanted. PLAN_SEED repeats one history, PLAN_HISTORIES sets how many are tried.
+func TestArbitraryHistories(t *testing.T) {
+	number := func(name string, otherwise uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s is %q; accepted: a number", name, text)
+		}
+		return n
+	}
+	histories, first := number("PLAN_HISTORIES", 100_000), uint64(1)
+	if os.Getenv("PLAN_SEED") != "" {
+		histories, first = 1, number("PLAN_SEED", 0)
+	}
+	t.Logf("seeds %d to %d", first, first+histories-1)
+	for seed := first; seed < first+histories; seed++ {
+		if text := history(seed); text != "" {
+			t.Fatalf("PLAN_SEED=%d: %s", seed, text)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package specs
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+)
+
+const etcdTLSPath = "/etc/ramcloud/etcd"
+
+// CoordinatorPod builds coordinator `index`'s pod. image is used where spec names none.
+func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, ports NodePorts) *corev1.Pod {
+	name := CoordinatorName(cluster.Name, index)
+	args := []string{
+		"coordinator",
+		"--cluster-name=" + cluster.Namespace + "/" + cluster.Name,
+		fmt.Sprintf("--listen=0.0.0.0:%d", CoordinatorPort),
+		"--advertise=" + hostPort(Host(cluster, name), CoordinatorPort),
+		fmt.Sprintf("--admin-listen=0.0.0.0:%d", CoordinatorAdminPort),
+		"--admin-advertise=" + hostPort(Host(cluster, name), CoordinatorAdminPort),
+		fmt.Sprintf("--http-listen=0.0.0.0:%d", CoordinatorHTTPPort),
+		"--metadata=" + metadataFlag(cluster),
+		"--log-format=json",
+	}
+	containerPorts := []corev1.ContainerPort{
+		{Name: "rpc", ContainerPort: CoordinatorPort, Protocol: corev1.ProtocolTCP},
+		{Name: "admin", ContainerPort: CoordinatorAdminPort, Protocol: corev1.ProtocolTCP},
+		{Name: "http", ContainerPort: CoordinatorHTTPPort, Protocol: corev1.ProtocolTCP},
+	}
+	if Exposed(cluster) {
+		args = append(args,
+			fmt.Sprintf("--listen-outside=0.0.0.0:%d", CoordinatorOutsidePort),
+			fmt.Sprintf("--admin-advertise-outside=$(HOST_IP):%d", ports.Admin))
+		containerPorts = append(containerPorts,
+			corev1.ContainerPort{Name: "outside", ContainerPort: CoordinatorOutsidePort, Protocol: corev1.ProtocolTCP})
+	}
+	c := daemon(container{
+		name: ComponentCoordinator, image: node(cluster, image), args: args, env: environment(cluster),
+		ports: containerPorts, resources: coordinatorResources(cluster),
+	})
+	if MetadataOnVolume(cluster) {
+		c.dataPath = dataPath
+	}
+	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentCoordinator, index)}
+	pod.Spec = podSpec(cluster, name, c)
+	if etcd := cluster.Spec.Metadata.Etcd; etcd != nil && etcd.TLSSecret != "" {
+		mount(&pod.Spec, etcdTLSPath, corev1.Volume{Name: "etcd-tls", VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: etcd.TLSSecret}}})
+	}
+	if WantedCoordinators(cluster) > 1 {
+		pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentCoordinator))
+	}
+	return finish(cluster, pod, ports)
+}
+
+// MetadataOnVolume says whether the coordinator keeps the metadata on a volume of its own.
+func MetadataOnVolume(cluster *ramcloudv1.RAMCloudCluster) bool {
+	m := cluster.Spec.Metadata
+	return m.Etcd == nil && m.ManagedEtcd == nil
+}
+
+// metadataFlag is the value of the coordinators' --metadata.
+func metadataFlag(cluster *ramcloudv1.RAMCloudCluster) string {
+	prefix := "/ramcloud/" + cluster.Namespace + "/" + cluster.Name
+	switch m := cluster.Spec.Metadata; {
+	case m.ManagedEtcd != nil:
+		var endpoints []string
+		for index := range WantedEtcd(cluster) {
+			endpoints = append(endpoints, hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdClientPort))
+		}
+		return "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
+	case m.Etcd != nil:
+		if m.Etcd.Prefix != "" {
+			prefix = m.Etcd.Prefix
+		}
+		flag := "etcd:" + strings.Join(m.Etcd.Endpoints, ",") + "?prefix=" + prefix
+		if m.Etcd.TLSSecret != "" {
+			flag += fmt.Sprintf("&ca=%[1]s/ca.crt&cert=%[1]s/tls.crt&key=%[1]s/tls.key", etcdTLSPath)
+		}
+		return flag
+	}
+	return "sqlite:" + dataPath + "/metadata.db"
+}

@@ -1,0 +1,95 @@
+package specs
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/network"
+)
+
+// ServerPod builds the pod of server `index`.
+func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, ports NodePorts) *corev1.Pod {
+	name := ServerName(cluster.Name, index)
+	template := cluster.Spec.Servers.Template
+	pod := &corev1.Pod{ObjectMeta: serverMeta(cluster, name, index)}
+	pod.Annotations = maps.Clone(template.Metadata.Annotations)
+	for key, value := range template.Metadata.Labels {
+		if _, ours := pod.Labels[key]; !ours {
+			pod.Labels[key] = value
+		}
+	}
+	pod.Spec = podSpec(cluster, name, daemon(container{
+		name: ComponentServer, image: node(cluster, image), args: serverArguments(cluster, name, ports), env: environment(cluster),
+		resources: serverResources(cluster), dataPath: dataPath,
+		ports: []corev1.ContainerPort{
+			{Name: "rpc", ContainerPort: ServerPort, Protocol: corev1.ProtocolTCP},
+			{Name: "http", ContainerPort: ServerHTTPPort, Protocol: corev1.ProtocolTCP},
+		},
+	}))
+	pod.Spec.NodeSelector = template.NodeSelector
+	pod.Spec.Affinity = template.Affinity
+	pod.Spec.Tolerations = template.Tolerations
+	pod.Spec.TopologySpreadConstraints = topologySpread(cluster)
+	pod.Spec.PriorityClassName = template.PriorityClassName
+	// A spec that is refused makes no pods (internal/controller), so the provider is there.
+	if provider, err := network.For(cluster.Spec.Network); err == nil {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, provider.Arguments(cluster.Spec.Network)...)
+		provider.Prepare(cluster.Spec.Network, &pod.ObjectMeta, &pod.Spec)
+	}
+	return finish(cluster, pod, ports)
+}
+
+func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports NodePorts) []string {
+	size := ServerSizing(cluster)
+	args := []string{
+		"server",
+		"--name=" + name,
+		"--coordinator=" + CoordinatorAddress(cluster),
+		fmt.Sprintf("--listen=0.0.0.0:%d", ServerPort),
+		"--advertise=" + hostPort(Host(cluster, name), ServerPort),
+		fmt.Sprintf("--http-listen=0.0.0.0:%d", ServerHTTPPort),
+		"--dir=" + dataPath,
+		"--log-memory=" + sizeFlag(size.Log),
+		"--hash-table-memory=" + sizeFlag(size.HashTable),
+		"--backup-size=" + sizeFlag(size.Backup),
+		fmt.Sprintf("--replicas=%d", ReplicationFactor(cluster)),
+		"--log-format=json",
+	}
+	if least := cluster.Spec.MinReplicas; least != nil {
+		args = append(args, fmt.Sprintf("--min-replicas=%d", *least))
+	}
+	if cluster.Spec.Durability == ramcloudv1.DurabilitySynced {
+		args = append(args, "--durability=synced")
+	}
+	switch cluster.Spec.FailureDomain {
+	case ramcloudv1.FailureDomainNode:
+		args = append(args, "--failure-domain=$(NODE_NAME)")
+	case ramcloudv1.FailureDomainZone:
+		args = append(args, "--failure-domain=$(ZONE)")
+	case ramcloudv1.FailureDomainLabel:
+		args = append(args, "--failure-domain=$(FAILURE_DOMAIN)")
+	}
+	if Exposed(cluster) {
+		args = append(args, fmt.Sprintf("--advertise-outside=$(HOST_IP):%d", ports.RPC))
+	}
+	return args
+}
+
+func topologySpread(cluster *ramcloudv1.RAMCloudCluster) []corev1.TopologySpreadConstraint {
+	given := cluster.Spec.Servers.Template.TopologySpread
+	if len(given) == 0 {
+		return spreadOverHosts(ServerSelector(cluster.Name))
+	}
+	out := make([]corev1.TopologySpreadConstraint, len(given))
+	for i := range given {
+		given[i].DeepCopyInto(&out[i])
+		if out[i].LabelSelector == nil {
+			out[i].LabelSelector = &metav1.LabelSelector{MatchLabels: ServerSelector(cluster.Name)}
+		}
+	}
+	return out
+}
