@@ -32,6 +32,10 @@ lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
 fuzz: deps-build ## Fuzz whatever reads bytes from outside, FUZZ_SECONDS=20 for each fuzzer
 	@hack/fuzz.sh
 
+.PHONY: coverage
+coverage: deps-build ## Line coverage of log, store, replication, backup, coordinator, in build/coverage
+	@hack/coverage.sh
+
 .PHONY: bench
 bench: build ## Run the comparison benchmarks and write docs/benchmarks; PARTS="latency" for some of them
 	@hack/bench.sh $(PARTS)

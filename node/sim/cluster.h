@@ -41,6 +41,7 @@ class Cluster {
   ClientCore& client(size_t i) { return *clients_.at(i).core; }
   SimNode& client_node(size_t i) { return *clients_.at(i).node; }
   daemon::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
+  SimDisk& disk(size_t i) { return servers_.at(i)->node->disk(); }
   size_t coordinators() const { return coordinators_.size(); }
   /// Null while it is dead.
   CoordinatorNode* coordinator_node(size_t i) { return coordinators_.at(i)->role.get(); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/logging.h"
 #include "base/text.h"
@@ -22,9 +23,20 @@ Status with_path(const Status& status, const std::string& path) {
 
 Result<std::unique_ptr<FrameStore>> FrameStore::open(Disk& disk, const std::string& directory,
                                                      uint64_t bytes) {
-  if (Status made = disk.make_directories(directory); !made.ok()) return fail(made);
-  const std::string path = directory + "/" + kFramesFileName;
-  const uint64_t wanted = std::max<uint64_t>(1, bytes / log::kSegmentBytes);
+  std::string path = directory;
+  uint64_t wanted = std::max<uint64_t>(1, bytes / log::kSegmentBytes);
+  if (const uint64_t device = disk.device_bytes(directory); device > 0) {
+    const uint64_t room = (std::max(device, kSuperblockBytes) - kSuperblockBytes) / kFrameStride;
+    if (room == 0) {
+      return fail(StatusCode::kNoSpace,
+                  fmt::format("{}: the device has {}; one frame needs {}", path,
+                              format_size(device), format_size(frames_file_bytes(1))));
+    }
+    wanted = std::min(wanted, room);
+  } else {
+    if (Status made = disk.make_directories(directory); !made.ok()) return fail(made);
+    path += std::string("/") + kFramesFileName;
+  }
   if (wanted > kMaxFrames) {
     return fail(StatusCode::kInvalidArgument,
                 fmt::format("{}: backup size {} is {} frames; at most {} are supported", path,
@@ -158,8 +170,11 @@ Status FrameStore::adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uin
   }
   cluster_uuid_ = cluster_uuid;
   server_id_ = server_id;
-  list_term_ = list_term;
-  list_version_ = list_version;
+  // The highest ever seen; a restarted coordinator's may be lower for a moment.
+  if (std::pair(list_term, list_version) > std::pair(list_term_, list_version_)) {
+    list_term_ = list_term;
+    list_version_ = list_version;
+  }
   return write_superblock();
 }
 
@@ -169,7 +184,12 @@ Status FrameStore::note_list(uint64_t list_term, uint64_t list_version) {
   return write_superblock();
 }
 
-Result<uint32_t> FrameStore::allocate() {
+Result<uint32_t> FrameStore::allocate(FrameClass frame_class) {
+  if (frame_class == FrameClass::kCopy && !free_.empty() && free_.size() <= head_reserve()) {
+    return fail(
+        StatusCode::kNoSpace,
+        fmt::format("{}: the last {} free frames are kept for new heads", path_, free_.size()));
+  }
   if (free_.empty()) {
     return fail(StatusCode::kNoSpace,
                 fmt::format("{}: all {} frames are taken ({} of them quarantined)", path_,

@@ -2,6 +2,7 @@
 // masters' liveness: whoever calls release() has proof that the replica is not needed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,10 +27,18 @@ struct FrameContent {
   uint32_t length = 0;
 };
 
+/// What a frame is for. A copy of a closed segment must not take the last ones: without a head
+/// nobody can write.
+enum class FrameClass : uint8_t { kHead, kCopy };
+/// Kept for heads: one in so many of all frames, at most the maximum.
+inline constexpr uint32_t kHeadReserveShare = 8;
+inline constexpr uint32_t kMostHeadReserve = 8;
+
 class FrameStore {
  public:
   /// Opens or makes DIR/frames with room for `bytes` of frames (at least one). A volume that has
-  /// more frames keeps them. Errors name the file: WRONG_CLUSTER is left to adopt(); UNSUPPORTED
+  /// more frames keeps them. If `directory` is a block device, it is the frames file: all that fit
+  /// on it, at most `bytes`. Errors name the file: WRONG_CLUSTER is left to adopt(); UNSUPPORTED
   /// for a newer format, CORRUPT if neither superblock holds, UNAVAILABLE if another process has it
   /// open.
   static Result<std::unique_ptr<FrameStore>> open(Disk& disk, const std::string& directory,
@@ -48,9 +57,9 @@ class FrameStore {
   /// Remembers the highest server list seen. Durable after the next sync().
   Status note_list(uint64_t list_term, uint64_t list_version);
 
-  /// Takes a free frame, with its space allocated and zeroed. NO_SPACE: none is free, or the disk
-  /// is full (then the frame stays free).
-  Result<uint32_t> allocate();
+  /// Takes a free frame, with its space allocated and zeroed. NO_SPACE: none is free for this
+  /// class, or the disk is full (then the frame stays free).
+  Result<uint32_t> allocate(FrameClass frame_class = FrameClass::kHead);
   /// Writes the frame's metadata; backup_id and cluster are this incarnation's.
   Status describe(uint32_t frame, const FrameContent& content);
   /// Writes segment bytes; offset + size <= kSegmentBytes is the caller's to check.
@@ -65,6 +74,10 @@ class FrameStore {
   uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
   /// Found at start: replicas of earlier incarnations and damaged metadata. Kept, never reused.
   uint32_t frames_quarantined() const { return quarantined_; }
+  /// Free frames that only heads may take.
+  uint32_t head_reserve() const {
+    return std::min(frames_total() / kHeadReserveShare, kMostHeadReserve);
+  }
   const std::string& path() const { return path_; }
 
  private:

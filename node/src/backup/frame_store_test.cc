@@ -157,5 +157,33 @@ TEST_F(FrameStoreTest, AFullDiskLeavesTheFrameFree) {
   EXPECT_EQ(store->allocate().value(), 0u);
 }
 
+TEST_F(FrameStoreTest, CopiesLeaveTheLastFramesToHeads) {
+  const auto store = must_open(16);
+  ASSERT_EQ(store->head_reserve(), 2u);
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(store->allocate(FrameClass::kCopy).has_value());
+  const auto refused = store->allocate(FrameClass::kCopy);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kNoSpace);
+  EXPECT_NE(refused.error().message().find("kept for new heads"), std::string::npos);
+  EXPECT_TRUE(store->allocate(FrameClass::kHead).has_value());
+  EXPECT_TRUE(store->allocate(FrameClass::kHead).has_value());
+  EXPECT_FALSE(store->allocate(FrameClass::kHead).has_value());
+}
+
+TEST_F(FrameStoreTest, TheHighestServerListEverSeenIsKept) {
+  {
+    const auto store = must_open();
+    ASSERT_TRUE(store->adopt(kCluster, 5, 3, 9).ok());
+  }
+  {
+    const auto store = must_open();
+    ASSERT_TRUE(store->adopt(kCluster, 6, 3, 4).ok());
+  }
+  const auto store = must_open();
+  EXPECT_EQ(store->former_server_id(), 6u);
+  EXPECT_EQ(store->list_term(), 3u);
+  EXPECT_EQ(store->list_version(), 9u);
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -30,11 +31,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     ::close(fd);
     return fail(status);
   }
-  if (!S_ISREG(about.st_mode)) {
+  if (!S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode)) {
     ::close(fd);
-    return fail(StatusCode::kIoError, fmt::format("{}: is not a regular file", path));
+    return fail(StatusCode::kIoError,
+                fmt::format("{}: is neither a regular file nor a block device", path));
   }
-  const auto size = static_cast<size_t>(about.st_size);
+  const auto size = S_ISREG(about.st_mode)
+                        ? static_cast<size_t>(about.st_size)
+                        : static_cast<size_t>(std::max<off_t>(0, ::lseek(fd, 0, SEEK_END)));
   void* data = nullptr;
   if (size > 0) {
     data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);

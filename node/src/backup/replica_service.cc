@@ -136,7 +136,9 @@ Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& 
 }
 
 Result<ReplicaService::Replica*> ReplicaService::take_frame(const wire::ReplicaOpenRequest& open) {
-  const auto frame = frames_.allocate();
+  const bool copy = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  const auto frame = frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead);
+  full_ = !frame && frame.error() == StatusCode::kNoSpace;
   if (!frame) return fail(frame.error());
   Replica replica;
   replica.key = {open.master_id, open.segment_id};
@@ -144,7 +146,7 @@ Result<ReplicaService::Replica*> ReplicaService::take_frame(const wire::ReplicaO
   replica.epoch = open.epoch;
   replica.capacity = open.capacity;
   replica.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
-  replica.incomplete = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  replica.incomplete = copy;
   return &replicas_.emplace(replica.key, replica).first->second;
 }
 
@@ -198,7 +200,7 @@ void ReplicaService::on_write(const Request& request) {
     mark_dirty();
   }
   if (raised) return answer_when_synced(request, replica.key);
-  answer(request.reply, replica.held);
+  acknowledge(request.reply, replica.held);
 }
 
 /// Adds bytes at the end; what is held already is skipped, so resending is harmless.
@@ -331,6 +333,14 @@ void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
   transport_.reply(handle, StatusCode::kOk, {&slice, 1});
 }
 
+/// Of a write: now, or when the next sync is done.
+void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
+  if (!options_.synced) return answer(handle, held);
+  waiting_.push_back({handle, held});
+  dirty_ = true;
+  flush();
+}
+
 void ReplicaService::refuse(const Request& request, const Status& status, uint32_t retry_after_us) {
   ++counters_.refused;
   reply_error(transport_, request.reply, status, retry_after_us);
@@ -351,14 +361,33 @@ void ReplicaService::flush() {
   if (!dirty_ || flushing_ || stopping_) return;
   dirty_ = false;
   flushing_ = true;
+  std::swap(waiting_, flushing_waiters_);  // empty: those of the last sync are answered
   ++counters_.syncs;
   frames_.sync([this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
     if (!*alive) return;
-    flushing_ = false;
-    if (!status.ok()) return device_failed(status);
-    write_closed_lengths(closed);
-    if (dirty_) mark_dirty();
+    flushed(status, closed);
   });
+}
+
+void ReplicaService::flushed(const Status& status, const std::vector<Key>& closed) {
+  flushing_ = false;
+  for (const Waiting& waiting : flushing_waiters_) {
+    if (status.ok()) {
+      answer(waiting.reply, waiting.held);
+    } else {
+      reply_error(transport_, waiting.reply, status);
+    }
+  }
+  flushing_waiters_.clear();
+  if (!status.ok()) {
+    device_failed(status);
+    for (const Waiting& waiting : waiting_) reply_error(transport_, waiting.reply, status);
+    waiting_.clear();
+    return;
+  }
+  write_closed_lengths(closed);
+  if (!waiting_.empty()) return flush();
+  if (dirty_) mark_dirty();
 }
 
 void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {

@@ -3,7 +3,9 @@
 //
 // Durability "buffered": what a write brought is in the operating system's cache when it is
 // acknowledged, so it survives the death of this process; it is on the device at most a flush
-// interval (and one sync) later. An open is acknowledged only when it is on the device.
+// interval (and one sync) later. "synced": it is on the device when it is acknowledged; one sync
+// serves all that came before it began. In both an open is acknowledged only when it is on the
+// device.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +26,14 @@ class ReplicaService {
  public:
   struct Options {
     Duration flush_interval = std::chrono::milliseconds(10);
+    bool synced = false;
   };
   struct Counters {
     uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0,
              syncs = 0;
   };
+  /// Whether replicas can be put here; for status and placement.
+  enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree. `frames` has been adopted. All of them
   /// outlive this.
@@ -47,6 +52,10 @@ class ReplicaService {
   /// Not OK once the device has failed: then everything is refused with it, so that masters put
   /// their replicas elsewhere.
   const Status& device_status() const { return device_status_; }
+  /// kFull since the last open was refused for want of space.
+  Device device() const {
+    return !device_status_.ok() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
+  }
 
   void on_open(const Request& request);
   void on_write(const Request& request);
@@ -84,6 +93,8 @@ class ReplicaService {
   Status describe(const Replica& replica);
   void drop(Replicas::iterator it);
   void answer_when_synced(const Request& request, const Key& key);
+  void acknowledge(const ReplyHandle& handle, uint32_t held);
+  void flushed(const Status& status, const std::vector<Key>& closed);
   void make_visible(Replica& replica, const Request& request);
   void answer(const ReplyHandle& handle, uint32_t held);
   void refuse(const Request& request, const Status& status, uint32_t retry_after_us = 0);
@@ -100,10 +111,17 @@ class ReplicaService {
   Status device_status_;
   Replicas replicas_;             // looked up, never iterated
   std::vector<Key> just_closed_;  // since the last sync began
+  struct Waiting {
+    ReplyHandle reply;
+    uint32_t held = 0;
+  };
+  std::vector<Waiting> waiting_;  // for the next sync; only when synced
+  std::vector<Waiting> flushing_waiters_;
   Timer flush_timer_;
   bool dirty_ = false;
   bool flushing_ = false;
   bool stopping_ = false;
+  bool full_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

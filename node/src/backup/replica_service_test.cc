@@ -51,14 +51,26 @@ class ReplicaServiceTest : public ::testing::Test {
     list.servers[1].server_id = kCrashed;
     list.servers[1].state = wire::ServerState::kCrashed;
     ASSERT_TRUE(servers_.apply(list).ok());
-    service_ = std::make_unique<ReplicaService>(node_.reactor(), registry_, *frames_, servers_,
-                                                ReplicaService::Options{});
+    service_ =
+        std::make_unique<ReplicaService>(node_.reactor(), registry_, *frames_, servers_, options_);
   }
-  StatusCode send(wire::Opcode opcode, const std::string& body) {
+  void post(wire::Opcode opcode, const std::string& body) {
     wire::MessageHeader header{};
     header.opcode = static_cast<uint16_t>(opcode);
-    const int before = replies_.count;
     registry_.on_request({}, header, body);
+  }
+  void post_write(uint64_t segment, uint32_t offset, const std::string& bytes) {
+    const wire::ReplicaWriteRequest request{.master_id = kMaster,
+                                            .segment_id = segment,
+                                            .epoch = 1,
+                                            .offset = offset,
+                                            .length = static_cast<uint32_t>(bytes.size()),
+                                            .flags = 0};
+    post(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + bytes);
+  }
+  StatusCode send(wire::Opcode opcode, const std::string& body) {
+    const int before = replies_.count;
+    post(opcode, body);
     EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
     return replies_.status;
   }
@@ -84,6 +96,7 @@ class ReplicaServiceTest : public ::testing::Test {
                                             .flags = flags};
     return send(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + bytes);
   }
+  ReplicaService::Options options_;
   SimScheduler scheduler_{3};
   SimNode& node_ = scheduler_.add_node("b");
   Replies replies_;
@@ -91,6 +104,11 @@ class ReplicaServiceTest : public ::testing::Test {
   ServerList servers_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<ReplicaService> service_;
+};
+
+class SyncedReplicaServiceTest : public ReplicaServiceTest {
+ protected:
+  SyncedReplicaServiceTest() { options_.synced = true; }
 };
 
 TEST_F(ReplicaServiceTest, WritesAreTakenInOrderAndResendingIsHarmless) {
@@ -183,6 +201,35 @@ TEST_F(ReplicaServiceTest, AnAcknowledgedEpochSurvivesAPowerCut) {
   ASSERT_TRUE(
       dump_image(image, [&](const ReplicaDump& replica) { epoch = replica.epoch; }).has_value());
   EXPECT_EQ(epoch, 5u);
+}
+
+TEST_F(SyncedReplicaServiceTest, SyncedWritesShareSyncsAndSurviveAPowerCut) {
+  ASSERT_EQ(open(1, "0123"), StatusCode::kOk);
+  const uint64_t syncs = service_->counters().syncs;
+  const int before = replies_.count;
+  std::string expected = "0123";
+  for (int i = 0; i < 20; ++i) {
+    post_write(1, static_cast<uint32_t>(expected.size()), "abcd");
+    expected += "abcd";
+    EXPECT_EQ(replies_.count, before) << "acknowledged before any sync";
+  }
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 20; }, 10s));
+  EXPECT_EQ(service_->counters().syncs - syncs, 2u) << "the first one's, and one for all others";
+  EXPECT_EQ(replies_.held(), expected.size());
+  node_.disk().power_loss();
+  EXPECT_EQ(node_.disk().contents("/d/frames").substr(frame_data_offset(0), expected.size()),
+            expected);
+}
+
+TEST_F(SyncedReplicaServiceTest, ASyncThatFailsIsNoAcknowledgement) {
+  ASSERT_EQ(open(1, "0123"), StatusCode::kOk);
+  const int before = replies_.count;
+  post_write(1, 4, "4567");
+  post_write(1, 8, "89ab");
+  node_.disk().fail_with({StatusCode::kIoError, "bad sector"});
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 2; }, 10s));
+  EXPECT_EQ(replies_.status, StatusCode::kIoError);
+  EXPECT_EQ(service_->device(), ReplicaService::Device::kFailed);
 }
 
 TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {

@@ -76,6 +76,26 @@ TEST_F(ReplicationSim, TheHeadIsClosedAndOpenedElsewhereWhenItLosesAReplica) {
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
 }
 
+/// One replica has the footer already, the other is lost before: the closed one needs no epoch.
+TEST_F(ReplicationSim, ALossWhileTheHeadIsBeingClosedIsSurvived) {
+  start(4, 2);
+  must_put("a", std::string(100'000, 'v'));
+  ASSERT_TRUE(all_durable());
+  const auto holders = manager_->replica_servers(1);
+  ASSERT_EQ(log_->roll_head(), StatusCode::kOk);
+  const log::Segment* first = log_->find_segment(1);
+  ASSERT_TRUE(scheduler_.run_until([&] { return first->closed(); }, 10s));
+  kill_backup(static_cast<uint32_t>(holders[1] - 1));
+  scheduler_.run_for(50ms);
+  EXPECT_FALSE(first->closed_durable());
+  tell_backups();
+  tell_master();
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable(10s));
+  EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
+  EXPECT_EQ(manager_->stats().epoch, fence_.epoch);
+}
+
 /// Without memory for another segment the head gets its replica back as it is.
 TEST_F(ReplicationSim, AHeadThatCannotBeReplacedGetsItsReplicaBack) {
   start(4, 2);
@@ -163,6 +183,32 @@ TEST_F(ReplicationSim, BelowTheMinimumWritesWait) {
   EXPECT_TRUE(all_durable(10s));
   EXPECT_TRUE(scheduler_.run_until([&] { return !manager_->stats().writes_wait; }, 10s));
   EXPECT_GT(manager_->stats().degraded, 0u);
+}
+
+/// Synced: whatever was acknowledged survives that all machines lose their power at once.
+TEST_F(ReplicationSim, SyncedWritesSurviveThePowerOfAllMachines) {
+  service_options_.synced = true;
+  start(3, 2);
+  for (int i = 0; i < 30; ++i) {
+    must_put("k" + std::to_string(i), std::string(static_cast<size_t>(i) * 2'000, 'v'));
+    ASSERT_TRUE(all_durable());
+  }
+  const auto acknowledged = model_;
+  for (int i = 0; i < 5; ++i) must_put("late" + std::to_string(i), "not acknowledged");
+  std::vector<std::string> images;
+  std::vector<VolumeImage> volumes;
+  for (uint32_t i = 0; i < 3; ++i) {
+    nodes_[i]->disk().power_loss();
+    images.push_back(nodes_[i]->disk().contents("/data/frames"));
+    images.back().resize(frame_metadata_offset(2));
+  }
+  for (uint32_t i = 0; i < 3; ++i) volumes.push_back({"b" + std::to_string(i + 1), images[i]});
+  std::map<std::string, std::string> found;
+  const Status status = rebuild_images(volumes, [&](const log::ReplayedObject& object) {
+    found[std::string(object.key)] = std::string(object.value);
+  });
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (const auto& [key, value] : acknowledged) EXPECT_EQ(found[key], value) << key;
 }
 
 TEST_F(ReplicationSim, LossyNetworkStillReplicates) {

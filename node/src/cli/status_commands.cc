@@ -148,6 +148,9 @@ ordered_json to_json(const ServerView& server) {
       {"segments_degraded", stats.segments_degraded},
       {"writes_wait", stats.writes_wait != 0},
       {"replication_epoch", stats.replication_epoch},
+      {"backup_device", stats.backup_device == 0   ? "good"
+                        : stats.backup_device == 1 ? "full"
+                                                   : "failed"},
       {"fence_segment", server.fence_segment},
       {"fence_epoch", server.fence_epoch},
   };

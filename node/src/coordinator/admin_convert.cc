@@ -101,6 +101,7 @@ pb::Server to_proto(const ServerView& server) {
   stats.set_segments_degraded(server.stats.segments_degraded);
   stats.set_writes_wait(server.stats.writes_wait != 0);
   stats.set_replication_epoch(static_cast<uint32_t>(server.stats.replication_epoch));
+  stats.set_backup_device(static_cast<pb::BackupDevice>(server.stats.backup_device));
   return out;
 }
 
@@ -137,6 +138,7 @@ ServerView from_proto(const pb::Server& in) {
   server.stats.segments_degraded = stats.segments_degraded();
   server.stats.writes_wait = stats.writes_wait() ? 1 : 0;
   server.stats.replication_epoch = stats.replication_epoch();
+  server.stats.backup_device = static_cast<uint64_t>(stats.backup_device());
   return server;
 }
 

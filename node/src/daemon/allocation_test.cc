@@ -279,6 +279,8 @@ class FlatDisk final : public Disk {
   }
   bool exists(const std::string&) override { return false; }
   Status make_directories(const std::string&) override { return {}; }
+  uint64_t device_bytes(const std::string&) override { return 0; }
+  uint64_t measure_read_speed(const std::string&) override { return 0; }
   void finish_syncs() {
     for (auto& done : std::exchange(syncs, {})) done({});
   }

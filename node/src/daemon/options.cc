@@ -94,6 +94,17 @@ auto optional_of(Result<T> (*parse)(std::string_view)) {
   };
 }
 
+/// --durability: true for synced.
+Result<bool> parse_durability(const std::string& text) {
+  if (text == "buffered") return false;
+  if (text == "synced") return true;
+  return fail(StatusCode::kInvalidArgument,
+              fmt::format("value '{}': accepted are buffered and synced", text));
+}
+constexpr const char* kDurabilityHelp =
+    "buffered: replicas are in the operating system's cache when a write is acknowledged; synced: "
+    "on the device";
+
 constexpr uint64_t kMinLogBytes = 64u << 20;
 
 void add_common(CLI::App& app, CommonOptions& o) {
@@ -154,7 +165,10 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "the same from outside the cluster", "");
   add_parsed(app, "--http-listen", o.http_listen, address,
              "address of /metrics, /healthz and /readyz", "127.0.0.1:11202");
-  add_parsed(app, "--dir", o.dir, as_is, "folder for replicas of other servers' data", "")
+  add_parsed(
+      app, "--dir", o.dir, as_is,
+      "folder for replicas of other servers' data, or a block device, which is then theirs alone",
+      "")
       ->required();
   add_parsed(app, "--name", o.name, as_is,
              "stable name shown to people (default: the advertised address)", "");
@@ -177,6 +191,11 @@ void add_server(CLI::App& app, ServerOptions& o) {
       app, "--flush-interval", o.flush_interval,
       [](const std::string& text) { return parse_duration(text); },
       "how long replica bytes may stay in the operating system's cache", "10ms");
+  add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
+  add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
+             "bytes a second that --dir's device reads, which placement goes by (default: measured "
+             "at start)",
+             "");
   add_common(app, o.common);
 }
 
@@ -192,6 +211,7 @@ void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
              "256MiB");
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
              "disk space a server (default: 2 x replicas x --log-memory)", "");
+  add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
   app.add_flag("--processes", o.processes,
                "one process a role, listed in DIR/processes.json, instead of one for all");
   add_common(app, o.common);

@@ -151,6 +151,18 @@ struct ServerNode::Impl final : TurnHook {
   // ---- start ------------------------------------------------------------------------------------
 
   Status open_volume() {
+    if (Status made = disk.device_bytes(options.backup_dir) > 0
+                          ? Status()
+                          : disk.make_directories(options.backup_dir);
+        !made.ok()) {
+      return made;
+    }
+    if (options.read_bytes_per_second == 0) {
+      options.read_bytes_per_second = disk.measure_read_speed(options.backup_dir);
+      log_info(
+          "backup device measured",
+          {{"dir", options.backup_dir}, {"read_bytes_per_second", options.read_bytes_per_second}});
+    }
     auto opened = FrameStore::open(disk, options.backup_dir, options.backup_bytes);
     if (!opened) return std::move(opened.error());
     frames = std::move(*opened);
@@ -171,6 +183,7 @@ struct ServerNode::Impl final : TurnHook {
                                 .failure_domain = options.failure_domain,
                                 .log_bytes = options.log_bytes,
                                 .backup_bytes = options.backup_bytes,
+                                .disk_read_bytes_per_second = options.read_bytes_per_second,
                                 .replicas = options.replicas,
                                 .nonce = reactor.random().next()};
     Duration pause = kEnlistRetryMin;
@@ -203,7 +216,8 @@ struct ServerNode::Impl final : TurnHook {
     rpc.set_cluster_uuid(reply.cluster_uuid);
     backup = std::make_unique<ReplicaService>(
         reactor, registry, *frames, servers,
-        ReplicaService::Options{.flush_interval = options.flush_interval});
+        ReplicaService::Options{.flush_interval = options.flush_interval,
+                                .synced = options.synced});
     log::LogOptions log_options;
     log_options.cluster_uuid = reply.cluster_uuid;
     log_options.master_id = reply.server_id;
@@ -351,6 +365,7 @@ struct ServerNode::Impl final : TurnHook {
     stats.frames_total = frames->frames_total();
     stats.frames_used = frames->frames_used();
     stats.frames_quarantined = frames->frames_quarantined();
+    stats.backup_device = static_cast<uint64_t>(backup->device());
     stats.reads = data.reads();
     stats.writes = data.writes();
     stats.deletes = data.deletes();
@@ -401,6 +416,8 @@ struct ServerNode::Impl final : TurnHook {
     add("ramcloud_backup_frames_quarantined",
         "Frames of former incarnations, kept because nothing proves them obsolete.",
         &S::frames_quarantined);
+    add("ramcloud_backup_device", "0: good, 1: full, 2: failed; it takes no replicas then.",
+        &S::backup_device);
     metrics.gauge("ramcloud_reactor_busy_seconds_total", "Time the reactor did work.",
                   [this] { return static_cast<double>(reactor.busy_ns()) / 1e9; });
   }

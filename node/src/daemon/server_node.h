@@ -29,14 +29,16 @@ struct ServerNodeOptions {
   std::string name;
   std::string failure_domain;
   std::string version;
-  std::string backup_dir;  // of the frames file
+  std::string backup_dir;  // of the frames file; or a block device
   uint64_t log_bytes = 256u << 20;
   uint64_t hash_table_bytes = 32u << 20;
   uint64_t backup_bytes = 1u << 30;
   uint32_t replicas = 2;
   uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   Duration flush_interval = 10ms;
-  bool prefault = true;  // touch all memory at start; simulation does without
+  bool synced = false;                 // writes are acknowledged when they are on the device
+  uint64_t read_bytes_per_second = 0;  // of the backup's device; 0: measured at start
+  bool prefault = true;                // touch all memory at start; simulation does without
 };
 
 class ServerNode {

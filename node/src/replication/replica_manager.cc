@@ -388,7 +388,7 @@ void ReplicaManager::drive_fence() {
   }
   for (const SegmentReplicas* replicas : unsettled_) {
     for (const auto& slot : replicas->slots) {
-      if (slot->opened() && slot->acked_epoch() < fence_.epoch()) return;
+      if (slot->behind()) return;
     }
   }
   if (!unsettled_.empty()) fence_.confirm(unsettled_.front()->segment->id());

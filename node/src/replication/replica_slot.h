@@ -48,14 +48,14 @@ class ReplicaSlot final : public ClientCall {
   const std::string& failure_domain() const { return failure_domain_; }
   /// Bytes from the start that the backup has acknowledged; the end of a group.
   uint32_t acked() const { return acked_; }
-  /// Replication epoch that the backup has acknowledged; of an opened replica.
-  uint32_t acked_epoch() const { return acked_epoch_; }
   bool opened() const { return state_ == State::kOpen || state_ == State::kClosed; }
-  /// Counts as a replica: opened, complete if it copies what other replicas had already, and of the
-  /// segment's epoch, so that recovery will take it.
-  bool counts() const {
-    return opened() && (!recreation_ || complete_) && acked_epoch_ >= segment_.replication_epoch();
+  /// Open, and of an epoch that is over: recovery would not take it. (A closed one it would.)
+  bool behind() const {
+    return state_ == State::kOpen && acked_epoch_ < segment_.replication_epoch();
   }
+  /// Counts as a replica: opened, complete if it copies what other replicas had already, and not
+  /// behind.
+  bool counts() const { return opened() && (!recreation_ || complete_) && !behind(); }
   /// Placement found nobody the last time.
   bool turned_away() const { return turned_away_; }
   void set_turned_away(bool away) { turned_away_ = away; }

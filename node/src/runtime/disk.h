@@ -35,6 +35,12 @@ class Disk {
   /// it is open: a second opener gets UNAVAILABLE naming the file.
   virtual Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) = 0;
   virtual bool exists(const std::string& path) = 0;
+  /// Size of the block device at `path`; 0 if it is none.
+  virtual uint64_t device_bytes(const std::string& path) = 0;
+  /// How fast the device below a directory (or the block device) reads, in bytes a second, by
+  /// reading some MiB past the cache; takes a fraction of a second. 0: could not be measured.
+  /// Before anything else of it is open.
+  virtual uint64_t measure_read_speed(const std::string& path) = 0;
   virtual Status make_directories(const std::string& path) = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "runtime/read_speed.h"
 #include "runtime/thread.h"
 #include "runtime/unique_fd.h"
 
@@ -204,6 +205,18 @@ Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, uint64_t 
 bool PosixDisk::exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
+}
+
+uint64_t PosixDisk::device_bytes(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISBLK(info.st_mode)) return 0;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return 0;
+  return static_cast<uint64_t>(std::max<off_t>(0, ::lseek(fd.get(), 0, SEEK_END)));
+}
+
+uint64_t PosixDisk::measure_read_speed(const std::string& path) {
+  return measure_device_read_speed(path, device_bytes(path) > 0);
 }
 
 Status PosixDisk::make_directories(const std::string& path) {

@@ -17,6 +17,8 @@ class PosixDisk final : public Disk {
 
   Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
   bool exists(const std::string& path) override;
+  uint64_t device_bytes(const std::string& path) override;
+  uint64_t measure_read_speed(const std::string& path) override;
   Status make_directories(const std::string& path) override;
 
  private:

@@ -107,5 +107,16 @@ TEST_F(PosixDiskTest, ErrorsNameTheFile) {
   EXPECT_EQ(open()->read(1 << 20, &byte, 1).code(), StatusCode::kIoError);
 }
 
+TEST_F(PosixDiskTest, OnlyBlockDevicesHaveADevicesSize) {
+  EXPECT_EQ(disk->device_bytes(directory), 0u);
+  EXPECT_EQ(disk->device_bytes(directory + "/none"), 0u);
+  EXPECT_EQ(disk->measure_read_speed(directory + "/none"), 0u) << "cannot be measured";
+}
+
+TEST_F(PosixDiskTest, MeasuringLeavesNothingBehind) {
+  (void)disk->measure_read_speed(directory);
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+}
+
 }  // namespace
 }  // namespace ramcloud

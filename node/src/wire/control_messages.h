@@ -222,12 +222,13 @@ struct ServerStats {
   uint64_t segments_degraded = 0;  // that go on with fewer than R replicas
   uint64_t writes_wait = 0;        // 1: too few replicas can be placed
   uint64_t replication_epoch = 0;
+  uint64_t backup_device = 0;  // 0 good, 1 full, 2 failed: takes no replicas
   template <class V>
   void fields(V& v) {
     v(list_version, log_bytes_total, log_bytes_used, objects, tablets, segments,
       segments_fully_replicated, segments_under_replicated, unreplicated_bytes, replicas_wanted,
       frames_total, frames_used, frames_quarantined, reads, writes, deletes, segments_degraded,
-      writes_wait, replication_epoch);
+      writes_wait, replication_epoch, backup_device);
   }
 };
 

@@ -76,6 +76,56 @@ func (ServerState) EnumDescriptor() ([]byte, []int) {
 	return file_admin_proto_rawDescGZIP(), []int{0}
 }
 
+// Whether a server's backup takes replicas.
+type BackupDevice int32
+
+const (
+	BackupDevice_BACKUP_DEVICE_GOOD   BackupDevice = 0
+	BackupDevice_BACKUP_DEVICE_FULL   BackupDevice = 1
+	BackupDevice_BACKUP_DEVICE_FAILED BackupDevice = 2
+)
+
+// Enum value maps for BackupDevice.
+var (
+	BackupDevice_name = map[int32]string{
+		0: "BACKUP_DEVICE_GOOD",
+		1: "BACKUP_DEVICE_FULL",
+		2: "BACKUP_DEVICE_FAILED",
+	}
+	BackupDevice_value = map[string]int32{
+		"BACKUP_DEVICE_GOOD":   0,
+		"BACKUP_DEVICE_FULL":   1,
+		"BACKUP_DEVICE_FAILED": 2,
+	}
+)
+
+func (x BackupDevice) Enum() *BackupDevice {
+	p := new(BackupDevice)
+	*p = x
+	return p
+}
+
+func (x BackupDevice) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BackupDevice) Descriptor() protoreflect.EnumDescriptor {
+	return file_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (BackupDevice) Type() protoreflect.EnumType {
+	return &file_admin_proto_enumTypes[1]
+}
+
+func (x BackupDevice) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BackupDevice.Descriptor instead.
+func (BackupDevice) EnumDescriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{1}
+}
+
 type TabletState int32
 
 const (
@@ -112,11 +162,11 @@ func (x TabletState) String() string {
 }
 
 func (TabletState) Descriptor() protoreflect.EnumDescriptor {
-	return file_admin_proto_enumTypes[1].Descriptor()
+	return file_admin_proto_enumTypes[2].Descriptor()
 }
 
 func (TabletState) Type() protoreflect.EnumType {
-	return &file_admin_proto_enumTypes[1]
+	return &file_admin_proto_enumTypes[2]
 }
 
 func (x TabletState) Number() protoreflect.EnumNumber {
@@ -125,7 +175,7 @@ func (x TabletState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TabletState.Descriptor instead.
 func (TabletState) EnumDescriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{1}
+	return file_admin_proto_rawDescGZIP(), []int{2}
 }
 
 type GetStatusRequest struct {
@@ -1065,6 +1115,7 @@ type ServerStats struct {
 	SegmentsDegraded        uint64                 `protobuf:"varint,40,opt,name=segments_degraded,json=segmentsDegraded,proto3" json:"segments_degraded,omitempty"` // go on with fewer than replicas_wanted replicas
 	WritesWait              bool                   `protobuf:"varint,41,opt,name=writes_wait,json=writesWait,proto3" json:"writes_wait,omitempty"`                   // too few replicas can be placed
 	ReplicationEpoch        uint32                 `protobuf:"varint,42,opt,name=replication_epoch,json=replicationEpoch,proto3" json:"replication_epoch,omitempty"` // losses of replicas of open segments
+	BackupDevice            BackupDevice           `protobuf:"varint,43,opt,name=backup_device,json=backupDevice,proto3,enum=ramcloud.admin.v1.BackupDevice" json:"backup_device,omitempty"`
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -1223,6 +1274,13 @@ func (x *ServerStats) GetReplicationEpoch() uint32 {
 		return x.ReplicationEpoch
 	}
 	return 0
+}
+
+func (x *ServerStats) GetBackupDevice() BackupDevice {
+	if x != nil {
+		return x.BackupDevice
+	}
+	return BackupDevice_BACKUP_DEVICE_GOOD
 }
 
 type Tablet struct {
@@ -1425,7 +1483,7 @@ const file_admin_proto_rawDesc = "" +
 	"\fstate_reason\x18\v \x01(\tR\vstateReason\x12#\n" +
 	"\rfence_segment\x18( \x01(\x04R\ffenceSegment\x12\x1f\n" +
 	"\vfence_epoch\x18) \x01(\rR\n" +
-	"fenceEpoch\"\xd8\x05\n" +
+	"fenceEpoch\"\x9e\x06\n" +
 	"\vServerStats\x12&\n" +
 	"\x0flog_bytes_total\x18\x01 \x01(\x04R\rlogBytesTotal\x12$\n" +
 	"\x0elog_bytes_used\x18\x02 \x01(\x04R\flogBytesUsed\x12\x18\n" +
@@ -1446,7 +1504,8 @@ const file_admin_proto_rawDesc = "" +
 	"\x11segments_degraded\x18( \x01(\x04R\x10segmentsDegraded\x12\x1f\n" +
 	"\vwrites_wait\x18) \x01(\bR\n" +
 	"writesWait\x12+\n" +
-	"\x11replication_epoch\x18* \x01(\rR\x10replicationEpoch\"\x95\x01\n" +
+	"\x11replication_epoch\x18* \x01(\rR\x10replicationEpoch\x12D\n" +
+	"\rbackup_device\x18+ \x01(\x0e2\x1f.ramcloud.admin.v1.BackupDeviceR\fbackupDevice\"\x95\x01\n" +
 	"\x06Tablet\x12\x1d\n" +
 	"\n" +
 	"start_hash\x18\x01 \x01(\x04R\tstartHash\x12\x19\n" +
@@ -1461,7 +1520,11 @@ const file_admin_proto_rawDesc = "" +
 	"\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSERVER_UP\x10\x01\x12\x12\n" +
 	"\x0eSERVER_CRASHED\x10\x02\x12\x12\n" +
-	"\x0eSERVER_REMOVED\x10\x03*k\n" +
+	"\x0eSERVER_REMOVED\x10\x03*X\n" +
+	"\fBackupDevice\x12\x16\n" +
+	"\x12BACKUP_DEVICE_GOOD\x10\x00\x12\x16\n" +
+	"\x12BACKUP_DEVICE_FULL\x10\x01\x12\x18\n" +
+	"\x14BACKUP_DEVICE_FAILED\x10\x02*k\n" +
 	"\vTabletState\x12\x1c\n" +
 	"\x18TABLET_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rTABLET_NORMAL\x10\x01\x12\x13\n" +
@@ -1488,56 +1551,58 @@ func file_admin_proto_rawDescGZIP() []byte {
 	return file_admin_proto_rawDescData
 }
 
-var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_admin_proto_goTypes = []any{
 	(ServerState)(0),            // 0: ramcloud.admin.v1.ServerState
-	(TabletState)(0),            // 1: ramcloud.admin.v1.TabletState
-	(*GetStatusRequest)(nil),    // 2: ramcloud.admin.v1.GetStatusRequest
-	(*ListServersRequest)(nil),  // 3: ramcloud.admin.v1.ListServersRequest
-	(*ListTablesRequest)(nil),   // 4: ramcloud.admin.v1.ListTablesRequest
-	(*ListServersResponse)(nil), // 5: ramcloud.admin.v1.ListServersResponse
-	(*ListTablesResponse)(nil),  // 6: ramcloud.admin.v1.ListTablesResponse
-	(*CreateTableRequest)(nil),  // 7: ramcloud.admin.v1.CreateTableRequest
-	(*DropTableRequest)(nil),    // 8: ramcloud.admin.v1.DropTableRequest
-	(*DropTableResponse)(nil),   // 9: ramcloud.admin.v1.DropTableResponse
-	(*WatchRequest)(nil),        // 10: ramcloud.admin.v1.WatchRequest
-	(*WatchEvent)(nil),          // 11: ramcloud.admin.v1.WatchEvent
-	(*ClusterStatus)(nil),       // 12: ramcloud.admin.v1.ClusterStatus
-	(*ReplicationSummary)(nil),  // 13: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),              // 14: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),         // 15: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),              // 16: ramcloud.admin.v1.Tablet
-	(*Table)(nil),               // 17: ramcloud.admin.v1.Table
+	(BackupDevice)(0),           // 1: ramcloud.admin.v1.BackupDevice
+	(TabletState)(0),            // 2: ramcloud.admin.v1.TabletState
+	(*GetStatusRequest)(nil),    // 3: ramcloud.admin.v1.GetStatusRequest
+	(*ListServersRequest)(nil),  // 4: ramcloud.admin.v1.ListServersRequest
+	(*ListTablesRequest)(nil),   // 5: ramcloud.admin.v1.ListTablesRequest
+	(*ListServersResponse)(nil), // 6: ramcloud.admin.v1.ListServersResponse
+	(*ListTablesResponse)(nil),  // 7: ramcloud.admin.v1.ListTablesResponse
+	(*CreateTableRequest)(nil),  // 8: ramcloud.admin.v1.CreateTableRequest
+	(*DropTableRequest)(nil),    // 9: ramcloud.admin.v1.DropTableRequest
+	(*DropTableResponse)(nil),   // 10: ramcloud.admin.v1.DropTableResponse
+	(*WatchRequest)(nil),        // 11: ramcloud.admin.v1.WatchRequest
+	(*WatchEvent)(nil),          // 12: ramcloud.admin.v1.WatchEvent
+	(*ClusterStatus)(nil),       // 13: ramcloud.admin.v1.ClusterStatus
+	(*ReplicationSummary)(nil),  // 14: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),              // 15: ramcloud.admin.v1.Server
+	(*ServerStats)(nil),         // 16: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),              // 17: ramcloud.admin.v1.Tablet
+	(*Table)(nil),               // 18: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	14, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	17, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
-	12, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	14, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	17, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	13, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	15, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	18, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	13, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
+	15, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	18, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	14, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
 	0,  // 6: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	15, // 7: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
-	1,  // 8: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	16, // 9: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
-	2,  // 10: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
-	3,  // 11: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
-	4,  // 12: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
-	7,  // 13: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
-	8,  // 14: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
-	10, // 15: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	12, // 16: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	5,  // 17: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	6,  // 18: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	17, // 19: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	9,  // 20: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	11, // 21: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	16, // 7: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	1,  // 8: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
+	2,  // 9: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
+	17, // 10: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	3,  // 11: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
+	4,  // 12: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
+	5,  // 13: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
+	8,  // 14: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
+	9,  // 15: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
+	11, // 16: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	13, // 17: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	6,  // 18: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	7,  // 19: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	18, // 20: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	10, // 21: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	12, // 22: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -1557,7 +1622,7 @@ func file_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,

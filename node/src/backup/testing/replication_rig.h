@@ -96,7 +96,7 @@ class ReplicationRig {
     role->transport->set_identity({kCluster, i + 1});
     role->registry = std::make_unique<ServiceRegistry>(*role->transport);
     role->service = std::make_unique<ReplicaService>(node.reactor(), *role->registry, *role->frames,
-                                                     role->servers, ReplicaService::Options{});
+                                                     role->servers, service_options_);
     ASSERT_TRUE(
         role->transport->listen({node.name(), 1}, Side::kInside, *role->registry).has_value());
     if (backups_.size() <= i) backups_.resize(i + 1);
@@ -203,6 +203,7 @@ class ReplicationRig {
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // as the coordinator has it
   Duration coordinator_delay_ = 2ms;
+  ReplicaService::Options service_options_;
 };
 
 }  // namespace ramcloud::testing

@@ -81,6 +81,7 @@ class SimFile final : public File {
   }
 
   Status allocate_zeroed(uint64_t offset, uint64_t length) override {
+    if (disk_.full_) return {StatusCode::kNoSpace, "No space left on device"};
     return write(offset, std::string(length, '\0'));
   }
 

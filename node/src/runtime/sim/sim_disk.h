@@ -25,6 +25,10 @@ class SimDisk final : public Disk {
   Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
   bool exists(const std::string& path) override { return files_.contains(path); }
   Status make_directories(const std::string&) override { return {}; }
+  uint64_t device_bytes(const std::string&) override { return 0; }
+  uint64_t measure_read_speed(const std::string&) override { return read_speed_; }
+  /// What measuring gives.
+  void set_read_speed(uint64_t bytes_per_second) { read_speed_ = bytes_per_second; }
 
   /// The process died: locks are released, nothing that was written is lost.
   void crash();
@@ -32,6 +36,8 @@ class SimDisk final : public Disk {
   void power_loss();
   /// Every later write or sync fails so; OK ends it.
   void fail_with(Status status) { failure_ = std::move(status); }
+  /// No space is left: allocating fails; what has its space can be written.
+  void set_full(bool full) { full_ = full; }
   /// What a reader of the file would see now, up to its last byte that is not zero; also while it
   /// is open. Empty if there is no such file.
   std::string contents(const std::string& path) const;
@@ -45,7 +51,9 @@ class SimDisk final : public Disk {
   Random random_;
   Reactor* reactor_ = nullptr;
   Status failure_;
+  bool full_ = false;
   Duration sync_time_ = 1ms;
+  uint64_t read_speed_ = 0;
   std::map<std::string, std::shared_ptr<Content>> files_;
 };
 
