@@ -223,6 +223,29 @@ TEST_F(MultiServiceTest, MalformedMessagesChangeNothing) {
   EXPECT_EQ(call(kWrite, message(many)).size(), wire::kMaxMultiCount);
 }
 
+TEST_F(MultiServiceTest, GarbageIsAnsweredOnce) {
+  Random random(7);
+  const std::string writes = message({written(1, "a", "1"), written(1, "bb", "22")});
+  const std::string reads = message({keyed(1, "a"), keyed(1, "bb"), keyed(1, "none")});
+  uint64_t fine = 0, refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const bool writing = random.chance(0.3);
+    std::string body = writing ? writes : reads;
+    for (uint64_t n = random.below(4); n > 0; --n) {
+      body[random.below(body.size())] = static_cast<char>(random.below(256));
+    }
+    if (random.chance(0.3)) body.resize(random.below(body.size() + 20));
+    const uint64_t id = send(writing ? kWrite : random.chance(0.5) ? kRead : kDelete, body);
+    finish();
+    ASSERT_TRUE(transport_.by_call.contains(id));
+    ++(transport_.by_call[id].status == StatusCode::kOk ? fine : refused);
+    transport_.by_call.clear();
+  }
+  EXPECT_GT(fine, 1000u);
+  EXPECT_GT(refused, 1000u);
+  EXPECT_EQ(service_.waiting(), 0u);
+}
+
 TEST_F(MultiServiceTest, WhoHasStoppedWaitingIsNotServedOn) {
   std::vector<std::string> operations;
   for (int i = 0; i < 100; ++i) operations.push_back(written(1, "k" + std::to_string(i), "v"));
