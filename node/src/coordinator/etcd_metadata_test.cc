@@ -174,6 +174,37 @@ TEST_F(EtcdMetadataTest, PrefixesDoNotMix) {
   EXPECT_TRUE(run_task(reactor_, store->load(""))->empty());
 }
 
+TEST_F(EtcdMetadataTest, SpeaksTlsWithBothSidesChecked) {
+  char made[] = "/tmp/ramcloud-tls-XXXXXX";
+  ASSERT_NE(::mkdtemp(made), nullptr);
+  const std::string folder = made;
+  const std::string make = fmt::format(
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+      "-subj /CN=etcd -addext subjectAltName=IP:127.0.0.1 -keyout {0}/key.pem -out {0}/cert.pem "
+      "2>/dev/null",
+      folder);
+  ASSERT_EQ(std::system(make.c_str()), 0) << make;
+  {
+    EtcdProcess secure(folder);
+    EtcdOptions options;
+    options.endpoints = {secure.address()};
+    options.call_timeout = 20s;
+    options.ca = options.cert = folder + "/cert.pem";
+    options.key = folder + "/key.pem";
+    const auto store = open(options);
+    EXPECT_EQ(run_task(reactor_, store->commit({{}, {{"/a", "1"}}, {}})).outcome,
+              CommitOutcome::kCommitted);
+    EtcdOptions nobody = options;
+    nobody.cert = nobody.key = "";
+    nobody.call_timeout = 2s;
+    EXPECT_FALSE(run_task(reactor_, open(nobody)->load("")).has_value());
+    EtcdOptions plain = nobody;
+    plain.ca = "";
+    EXPECT_FALSE(run_task(reactor_, open(plain)->load("")).has_value());
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(EtcdMetadataTest, NamesACertificateThatCannotBeRead) {
   EtcdOptions options = fresh_options();
   options.ca = "/nonexistent/ca.pem";

@@ -264,19 +264,21 @@ CLI::App* add_metadata_command(CLI::App& group, MetadataOptions& o, const char* 
 }  // namespace
 
 Result<MetadataPlace> MetadataPlace::parse(const std::string& text) {
+  constexpr const char* kAccepted =
+      "accepted are sqlite:PATH and etcd:HOST:PORT[,HOST:PORT...][?prefix=/PATH&...]";
   MetadataPlace place;
   if (text.starts_with("sqlite:") && text.size() > 7) {
     place.sqlite_path = text.substr(7);
     return place;
   }
   if (!text.starts_with("etcd:")) {
-    return fail(StatusCode::kInvalidArgument,
-                fmt::format("value '{}': accepted are sqlite:PATH and "
-                            "etcd:HOST:PORT[,HOST:PORT...][?prefix=/PATH&...]",
-                            text));
+    return fail(StatusCode::kInvalidArgument, fmt::format("value '{}': {}", text, kAccepted));
   }
   auto etcd = parse_etcd_options(std::string_view(text).substr(5));
-  if (!etcd) return fail(std::move(etcd.error()));
+  if (!etcd) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("value '{}': {}; {}", text, kAccepted, etcd.error().message()));
+  }
   place.etcd = std::move(*etcd);
   return place;
 }

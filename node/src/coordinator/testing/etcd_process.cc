@@ -58,7 +58,8 @@ std::string EtcdProcess::program() {
   return {};
 }
 
-EtcdProcess::EtcdProcess() {
+EtcdProcess::EtcdProcess(std::filesystem::path certificates)
+    : certificates_(std::move(certificates)) {
   std::string pattern = (std::filesystem::temp_directory_path() / "ramcloud-etcd-XXXXXX").string();
   folder_ = ::mkdtemp(pattern.data());
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -79,15 +80,23 @@ EtcdProcess::~EtcdProcess() {
 
 /// False if it ended, for example because its port was taken.
 bool EtcdProcess::start() {
-  const std::string client = fmt::format("http://127.0.0.1:{}", port_);
+  const bool tls = !certificates_.empty();
+  const std::string client = fmt::format("{}://127.0.0.1:{}", tls ? "https" : "http", port_);
   const std::string peer = fmt::format("http://127.0.0.1:{}", port_ + 1);
-  const std::vector<std::string> arguments = {
+  std::vector<std::string> arguments = {
       program(), "--name=test", "--data-dir=" + (folder_ / "data").string(),
       "--listen-client-urls=" + client, "--advertise-client-urls=" + client,
       "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
       "--initial-cluster=test=" + peer, "--log-level=error", "--unsafe-no-fsync",
       // The shortest lease is one and a half times the time of an election, in whole seconds.
       "--heartbeat-interval=50", "--election-timeout=500"};
+  if (tls) {
+    const std::string certificate = (certificates_ / "cert.pem").string();
+    arguments.push_back("--cert-file=" + certificate);
+    arguments.push_back("--key-file=" + (certificates_ / "key.pem").string());
+    arguments.push_back("--trusted-ca-file=" + certificate);
+    arguments.emplace_back("--client-cert-auth");
+  }
   std::vector<char*> argv;
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

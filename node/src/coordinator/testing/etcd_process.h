@@ -16,8 +16,9 @@ class EtcdProcess {
   /// is none.
   static std::string program();
 
-  /// Starts it and waits until it listens.
-  EtcdProcess();
+  /// Starts it and waits until it listens. With a folder of certificates (cert.pem, key.pem) it
+  /// speaks TLS only, and only with those who have the same certificate.
+  explicit EtcdProcess(std::filesystem::path certificates = {});
   ~EtcdProcess();
   EtcdProcess(const EtcdProcess&) = delete;
   EtcdProcess& operator=(const EtcdProcess&) = delete;
@@ -32,6 +33,7 @@ class EtcdProcess {
  private:
   bool start();
   void kill_and_collect();
+  std::filesystem::path certificates_;
   std::filesystem::path folder_;
   uint16_t port_ = 0;
   pid_t pid_ = -1;
