@@ -51,13 +51,13 @@ for layer in "${layers[@]}"; do
   mapfile -t sources < <(git ls-files -co --exclude-standard -- "node/src/$layer/*.cc" "node/src/$layer/*.h" |
     grep -v -e '_test' -e '/testing/' -e '_support')
   read -r lines covered <<<"$(llvm-cov-19 export -summary-only -instr-profile "$out/all.profdata" \
-    "${objects[@]:1}" "${sources[@]}" | jq -r '.data[0].totals.lines | "\(.count) \(.covered)"')"
+    "${objects[@]:1}" "${sources[@]}" 2>/dev/null | jq -r '.data[0].totals.lines | "\(.count) \(.covered)"')"
   percent=$((lines > 0 ? 100 * covered / lines : 0))
   printf '%-14s %8d %8d %7d%%\n' "$layer" "$lines" $((lines - covered)) "$percent"
   [ "$percent" -ge "$minimum" ] || status=1
 done
 mapfile -t shown < <(printf 'node/src/%s\n' "${layers[@]}")
 llvm-cov-19 show -format html -output-dir "$out/html" -instr-profile "$out/all.profdata" "${objects[@]:1}" \
-  "${shown[@]}" >/dev/null
+  "${shown[@]}" >/dev/null 2>&1
 say "lines by source: build/coverage/html/index.html"
 [ $status = 0 ] || die "a layer is below $minimum %"

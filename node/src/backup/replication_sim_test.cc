@@ -1,4 +1,9 @@
 // Replication over the simulated network: what is durable, and what a rebuild finds.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
 #include "backup/testing/replication_rig.h"
 
 namespace ramcloud {
@@ -262,6 +267,60 @@ TEST_F(ReplicationSim, FlippedByteIsNamed) {
   for (uint64_t at = 0; at < kSuperblockBytes; at += 7) check(at);
   for (uint64_t at = 0; at < kFrameMetadataBytes; at += 5) check(frame_metadata_offset(0) + at);
   for (uint64_t at = 0; at < valid; ++at) check(frame_data_offset(0) + at);
+}
+
+/// What the offline tools do with real files and folders; a byte of each part that is damaged is
+/// named. (Every byte: FlippedByteIsNamed.)
+TEST_F(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
+  start(2, 1);
+  for (int i = 0; i < 4; ++i) must_put("key" + std::to_string(i), "value");
+  ASSERT_TRUE(all_durable());
+  const auto holder = static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1);
+  std::string image = image_of(holder);
+  image.resize(frame_metadata_offset(1));
+  std::string folder = (std::filesystem::temp_directory_path() / "ramcloud-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/frames";
+  const auto keep = [&] { std::ofstream(path, std::ios::binary) << image; };
+  const auto objects_in = [](const std::string& where) {
+    uint64_t objects = 0;
+    const Status status = rebuild({where}, [&](const log::ReplayedObject&) { ++objects; });
+    return status.ok() ? std::to_string(objects) : status.to_string();
+  };
+  keep();
+  EXPECT_EQ(objects_in(folder), "4");
+  EXPECT_EQ(objects_in(path), "4");
+  std::vector<std::string> ends;
+  auto dumped = dump_replicas(folder, [&](const ReplicaDump& replica) {
+    ends.push_back(scan_end_name(replica.scan.end));
+    for (const auto& [type, count] : replica.entries) ends.push_back(entry_type_name(type));
+  });
+  ASSERT_TRUE(dumped.has_value()) << dumped.error().to_string();
+  EXPECT_EQ(ends, (std::vector<std::string>{"open", "SEGMENT_HEADER", "LOG_DIGEST", "SAFE_VERSION",
+                                            "OBJECT"}));
+  for (const uint64_t at :
+       {uint64_t{0}, uint64_t{9}, uint64_t{30}, uint64_t{600}, frame_metadata_offset(0) + 3,
+        frame_metadata_offset(0) + 60, frame_data_offset(0) + 40}) {
+    image[at] = static_cast<char>(image[at] ^ 0x20);
+    keep();
+    bool named = false;
+    const auto look = [&](const std::vector<ReplicaProblem>& problems) {
+      for (const auto& problem : problems) named = named || problem.flipped_byte == at;
+    };
+    dumped = dump_replicas(path, [&](const ReplicaDump& replica) { look(replica.problems); });
+    ASSERT_TRUE(dumped.has_value()) << dumped.error().to_string();
+    look(dumped->problems);
+    EXPECT_TRUE(named) << "byte " << at;
+    image[at] = static_cast<char>(image[at] ^ 0x20);
+  }
+  image.resize(100);
+  keep();
+  EXPECT_NE(objects_in(path).find("CORRUPT"), std::string::npos);
+  EXPECT_EQ(dump_replicas(path, [](const ReplicaDump&) {}).error().code(), StatusCode::kCorrupt);
+  EXPECT_NE(objects_in(folder + "/none").find("NOT_FOUND"), std::string::npos);
+  EXPECT_NE(objects_in("/dev/null").find("neither a regular file nor a block device"),
+            std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(ReplicationSim, ForeignVolumeIsRefused) {
