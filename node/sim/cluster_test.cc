@@ -145,6 +145,7 @@ TEST_F(ClusterSim, CoordinatorRestartsLoseNothing) {
 TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
   ClusterOptions options;
   options.seed = 11;
+  options.replicas = 0;  // nor does a backup tell it
   Cluster cluster(options);
   ASSERT_TRUE(cluster.wait_ready());
   SimNode& lost = cluster.server_sim_node(2);
