@@ -26,7 +26,7 @@ class DiskFaults : public testing::Test {
     for (uint32_t i = 0; i < 3; ++i) {
       Worker::Options o;
       o.seed = i + 1;
-      o.operations = 150;
+      o.operations = 300;
       o.most_value_bytes = 600'000;
       o.prefix = fmt::format("w{}", i);
       workers_.push_back(std::make_unique<Worker>(cluster_->client(0), table->table_id, o));
