@@ -27,8 +27,8 @@ shell() {
 # A real etcd for the tests that need one: built once, as the cluster's own is.
 use_etcd() {
   e2e/kind/components.sh etcd
-  # shellcheck disable=SC1091 # it is checked as a file of its own
-  RAMCLOUD_ETCD=$(. e2e/kind/lib.sh && echo "$COMPONENTS/etcd-$ETCD_VERSION")
+  # shellcheck disable=SC2016 # the inner shell knows these
+  RAMCLOUD_ETCD=$(bash -c '. e2e/kind/lib.sh && echo "$COMPONENTS/etcd-$ETCD_VERSION"')
   [ -x "$RAMCLOUD_ETCD" ] || die "test.sh: e2e/kind/components.sh etcd left no $RAMCLOUD_ETCD"
   export RAMCLOUD_ETCD
 }
