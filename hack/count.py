@@ -59,10 +59,13 @@ def go_results(path):
             # A package fails by its tests, or by itself: it does not build, or ends early.
             if action == "fail" and package not in failed_tests:
                 yield package, "fail", text
-        elif not any(p == package and t and t.startswith(test + "/") for p, t in results):
-            yield f"{package}.{test}", action, text
-        elif action == "fail":
-            print(text, end="", file=sys.stderr)
+        else:
+            parts = [a for (p, t), a in results.items() if p == package and t and t.startswith(test + "/")]
+            # A test with parts counts by them, unless it failed although none of them did.
+            if not parts or (action == "fail" and "fail" not in parts):
+                yield f"{package}.{test}", action, text
+            elif action == "fail":
+                print(text, end="", file=sys.stderr)
 
 
 def patterns(name):

@@ -65,6 +65,8 @@ sed 's/"fail"/"pass"/' "$scratch/go" >"$scratch/go-again"
 check 'go: what to run again' 'local.dev/a/b ^(TestX)$' "$(again go "$scratch/go")"
 check 'go: failed' '1 passed, 1 failed' "$(count go "$scratch/go")"
 check 'go: passed alone' '2 passed, 0 failed' "$(count go "$scratch/go" "$scratch/go-again")"
+sed '/TestX\/part/s/"fail"/"pass"/' "$scratch/go" >"$scratch/parent"
+check 'go: a test fails, its parts do not' '2 passed, 1 failed' "$(count go "$scratch/parent")"
 printf '{"Action":"fail","Package":"local.dev/a/b"}\n' >"$scratch/unbuilt"
 check 'go: a package that does not build' '' "$(again go "$scratch/unbuilt")"
 

@@ -19,6 +19,8 @@ const (
 	loadWriters   = 4
 	keysPerWriter = 400
 	absent        = "" // no value of a load is empty
+	// Of each writer, after an operation: nothing is cleaned yet, and a fast machine would fill the memory.
+	pace = 2 * time.Millisecond
 )
 
 // history is what is known of one key: what the last acknowledged operation left, and what operations
@@ -56,6 +58,7 @@ func startLoad(t *testing.T, of *client.Client, table *client.Table) *load {
 			random := rand.New(rand.NewPCG(1, uint64(w)))
 			for n := 0; ctx.Err() == nil; n++ {
 				l.operation(ctx, w, n, random)
+				time.Sleep(pace)
 			}
 		}()
 	}

@@ -175,9 +175,10 @@ func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, a
 			patience = min(2*patience, lastPatience)
 		}
 		last = c.once(attempt, asked, 0, op, body, answer)
-		silent := attempt.Err() != nil && ctx.Err() == nil
 		end()
-		if again, err := retry(last, repeatable); !again && !(silent && CodeOf(last) == DeadlineExceeded) {
+		// The attempt's deadline, which the coordinator may see pass before we do, is not the call's.
+		early := repeatable && CodeOf(last) == DeadlineExceeded && ctx.Err() == nil
+		if again, err := retry(last, repeatable); !again && !early {
 			return err
 		}
 		c.askAnother(asked, last)

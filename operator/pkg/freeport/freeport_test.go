@@ -18,13 +18,17 @@ func TestPortsCanBeListenedOn(t *testing.T) {
 		}
 		defer func() { _ = listener.Close() }()
 	}
-	if free(base, nil) || free(base-10, []int{20}) {
+	if free(base, nil) || free(base+50, []int{-40}) {
 		t.Errorf("port %d or %d is said to be free while it is listened on", base, base+10)
+	}
+	if _, err := Base(100); err == nil {
+		t.Error("an offset beyond the block was accepted")
 	}
 }
 
 func TestPortsAreInTheRange(t *testing.T) {
-	for range 100 {
+	seen := map[int]bool{}
+	for range 50 {
 		port, err := One()
 		if err != nil {
 			t.Fatal(err)
@@ -32,5 +36,9 @@ func TestPortsAreInTheRange(t *testing.T) {
 		if port < lowest || port >= highest {
 			t.Fatalf("port %d is not in %d…%d", port, lowest, highest-1)
 		}
+		if seen[port] {
+			t.Fatalf("port %d was given out twice", port)
+		}
+		seen[port] = true
 	}
 }
