@@ -29,11 +29,11 @@ var (
 )
 
 // Base returns a port b such that b and b+o, for each of these offsets, can be listened on now and are
-// given to nobody else. Offsets are 1 to 99.
+// given to nobody else. Offsets are 0 to 99.
 func Base(offsets ...int) (int, error) {
 	for _, offset := range offsets {
-		if offset < 1 || offset >= block {
-			return 0, fmt.Errorf("offset %d: accepted are 1 to %d", offset, block-1)
+		if offset < 0 || offset >= block {
+			return 0, fmt.Errorf("offset %d: accepted are 0 to %d", offset, block-1)
 		}
 	}
 	mutex.Lock()
