@@ -38,7 +38,7 @@ func TestAFullDiskIsNamedAndLeftAlone(t *testing.T) {
 	c.eventually("the full disk in the status", func() bool {
 		return strings.Contains(strings.Join(c.status().Reasons, "\n"), "its backup takes no replicas, the device is full")
 	})
-	l.more(1000)
+	l.more(2000)
 	l.finish()
 	l.verify()
 	if c.status().ServersUp != 4 {
