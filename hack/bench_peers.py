@@ -148,7 +148,7 @@ class Ours:
     name = "RAMCloud"
 
     def __init__(self):
-        self.cluster = bench.Cluster(1, 0, flags=["--poll-us", "0"])
+        self.cluster = bench.Cluster(1, 0, flags=["--poll-us", "0", "--log-memory", "4GiB"])
         self.cluster.__enter__()
         self.pid = next(c["pid"] for c in self.cluster.children if c["role"] == "server")
         self.ramcloud("table", "create", "bench")
