@@ -75,7 +75,7 @@ var registers = porcupine.Model{
 // startChecker makes a table of its own and begins to work on it.
 func startChecker(addresses string) *checker {
 	GinkgoHelper()
-	c := &checker{name: fmt.Sprintf("checked-%d", time.Now().UnixNano()), failed: map[string]int{}, began: time.Now()}
+	c := &checker{name: fmt.Sprintf("checked-%d", time.Now().UnixNano()), failed: map[string]int{}}
 	var err error
 	c.client, err = client.Connect(addresses)
 	Expect(err).NotTo(HaveOccurred())
@@ -83,7 +83,7 @@ func startChecker(addresses string) *checker {
 	c.cancel = cancel
 	table, err := c.client.CreateTable(ctx, c.name, 3)
 	Expect(err).NotTo(HaveOccurred())
-	c.table = table.ID
+	c.table, c.began = table.ID, time.Now()
 	for worker := range checkerWorkers {
 		c.ended.Go(func() { c.work(ctx, worker) })
 	}
