@@ -184,29 +184,42 @@ Status FrameStore::note_list(uint64_t list_term, uint64_t list_version) {
   return write_superblock();
 }
 
-Result<uint32_t> FrameStore::allocate(FrameClass frame_class) {
+Status FrameStore::may_take(FrameClass frame_class) const {
   if (frame_class == FrameClass::kCopy && !free_.empty() && free_.size() <= head_reserve()) {
-    return fail(
-        StatusCode::kNoSpace,
-        fmt::format("{}: the last {} free frames are kept for new heads", path_, free_.size()));
+    return {StatusCode::kNoSpace,
+            fmt::format("{}: the last {} free frames are kept for new heads", path_, free_.size())};
   }
   if (free_.empty()) {
-    return fail(StatusCode::kNoSpace,
-                fmt::format("{}: all {} frames are taken ({} of them quarantined)", path_,
-                            frames_total(), quarantined_));
+    return {StatusCode::kNoSpace,
+            fmt::format("{}: all {} frames are taken ({} of them quarantined)", path_,
+                        frames_total(), quarantined_)};
   }
+  return {};
+}
+
+void FrameStore::allocate(FrameClass frame_class, std::function<void(Result<uint32_t>)> done) {
+  if (Status may = may_take(frame_class); !may.ok()) return done(fail(may));
   const uint32_t index = free_.front();
-  Frame& frame = frames_[index];
-  // The metadata block of a frame that was used keeps its slots: what it says stays true until
-  // describe() writes the other one.
-  const Status allocated =
-      frame.allocated ? file_->allocate_zeroed(frame_data_offset(index), log::kSegmentBytes)
-                      : file_->allocate_zeroed(frame_metadata_offset(index), kFrameStride);
-  if (!allocated.ok()) return fail(with_path(allocated, path_));
-  frame.allocated = true;
   std::ranges::pop_heap(free_, std::greater<>());
   free_.pop_back();
-  return index;
+  // The metadata block of a frame that was used keeps its slots: what it says stays true until
+  // describe() writes the other one.
+  const bool used = frames_[index].allocated;
+  file_->allocate_zeroed(used ? frame_data_offset(index) : frame_metadata_offset(index),
+                         used ? log::kSegmentBytes : kFrameStride,
+                         [this, index, done = std::move(done)](const Status& allocated) {
+                           if (!allocated.ok()) {
+                             put_back(index);
+                             return done(fail(with_path(allocated, path_)));
+                           }
+                           frames_[index].allocated = true;
+                           done(index);
+                         });
+}
+
+void FrameStore::put_back(uint32_t index) {
+  free_.push_back(index);
+  std::ranges::push_heap(free_, std::greater<>());
 }
 
 Status FrameStore::describe(uint32_t index, const FrameContent& content) {
@@ -236,8 +249,7 @@ Status FrameStore::write(uint32_t index, uint32_t offset, ByteView bytes) {
 
 Status FrameStore::release(uint32_t index) {
   RC_RETURN_IF_ERROR(describe(index, FrameContent{}));
-  free_.push_back(index);
-  std::ranges::push_heap(free_, std::greater<>());
+  put_back(index);
   return {};
 }
 

@@ -57,9 +57,10 @@ class FrameStore {
   /// Remembers the highest server list seen. Durable after the next sync().
   Status note_list(uint64_t list_term, uint64_t list_version);
 
-  /// Takes a free frame, with its space allocated and zeroed. NO_SPACE: none is free for this
-  /// class, or the disk is full (then the frame stays free).
-  Result<uint32_t> allocate(FrameClass frame_class = FrameClass::kHead);
+  /// Takes a free frame and calls `done` with its index when its space is allocated and zeroed,
+  /// which a busy disk may take seconds for. NO_SPACE: none is free for this class (`done` is
+  /// called at once), or the disk is full (then the frame is free again).
+  void allocate(FrameClass frame_class, std::function<void(Result<uint32_t>)> done);
   /// Writes the frame's metadata; backup_id and cluster are this incarnation's.
   Status describe(uint32_t frame, const FrameContent& content);
   /// Writes segment bytes; offset + size <= kSegmentBytes is the caller's to check.
@@ -92,6 +93,8 @@ class FrameStore {
   Status write_superblock();
   Status load_frames(uint32_t wanted);
   Status load_frame(uint32_t index);
+  Status may_take(FrameClass frame_class) const;
+  void put_back(uint32_t index);
 
   std::unique_ptr<File> file_;
   std::string path_;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/checksum.h"
 #include "runtime/sim/sim_scheduler.h"
@@ -23,11 +25,17 @@ class FrameStoreTest : public ::testing::Test {
     EXPECT_TRUE(store.has_value()) << store.error().to_string();
     return store ? std::move(*store) : nullptr;
   }
+  Result<uint32_t> allocate(FrameStore& store, FrameClass frame_class = FrameClass::kHead) {
+    std::optional<Result<uint32_t>> frame;
+    store.allocate(frame_class, [&](Result<uint32_t> taken) { frame = std::move(taken); });
+    EXPECT_TRUE(scheduler_.run_until([&] { return frame.has_value(); }, 1s));
+    return frame ? *frame : fail(StatusCode::kInternal, "no answer");
+  }
   /// A volume of the cluster with one open replica in frame 0.
   void make_volume() {
     const auto store = must_open();
     ASSERT_TRUE(store->adopt(kCluster, 5, 1, 2).ok());
-    ASSERT_EQ(store->allocate().value(), 0u);
+    ASSERT_EQ(allocate(*store).value(), 0u);
     FrameContent content;
     content.state = FrameState::kOpen;
     content.master_id = 7;
@@ -135,8 +143,8 @@ TEST_F(FrameStoreTest, ReplicasAndDamagedMetadataAreQuarantined) {
   const auto store = must_open(3);
   EXPECT_EQ(store->frames_total(), 3u);
   EXPECT_EQ(store->frames_quarantined(), 2u);
-  EXPECT_EQ(store->allocate().value(), 2u);
-  const auto full = store->allocate();
+  EXPECT_EQ(allocate(*store).value(), 2u);
+  const auto full = allocate(*store);
   ASSERT_FALSE(full.has_value());
   EXPECT_EQ(full.error().code(), StatusCode::kNoSpace);
 }
@@ -151,23 +159,40 @@ TEST_F(FrameStoreTest, AVolumeHasOneUserAtATime) {
 TEST_F(FrameStoreTest, AFullDiskLeavesTheFrameFree) {
   const auto store = must_open();
   node_.disk().fail_with({StatusCode::kNoSpace, "full"});
-  EXPECT_EQ(store->allocate().error().code(), StatusCode::kNoSpace);
+  EXPECT_EQ(allocate(*store).error().code(), StatusCode::kNoSpace);
   EXPECT_EQ(store->frames_free(), 2u);
   node_.disk().fail_with({});
-  EXPECT_EQ(store->allocate().value(), 0u);
+  EXPECT_EQ(allocate(*store).value(), 0u);
+}
+
+TEST_F(FrameStoreTest, FramesOnTheirWayAreTaken) {
+  const auto store = must_open();
+  std::vector<uint32_t> taken;
+  int refused = 0;
+  for (int i = 0; i < 3; ++i) {
+    store->allocate(FrameClass::kHead, [&](const Result<uint32_t>& frame) {
+      if (frame) taken.push_back(*frame);
+      refused += !frame;
+    });
+  }
+  EXPECT_EQ(refused, 1) << "the third, at once";
+  EXPECT_TRUE(taken.empty()) << "the space comes later";
+  EXPECT_EQ(store->frames_free(), 0u);
+  EXPECT_TRUE(scheduler_.run_until([&] { return taken.size() == 2; }, 1s));
+  EXPECT_EQ(taken, (std::vector<uint32_t>{0, 1}));
 }
 
 TEST_F(FrameStoreTest, CopiesLeaveTheLastFramesToHeads) {
   const auto store = must_open(16);
   ASSERT_EQ(store->head_reserve(), 2u);
-  for (int i = 0; i < 14; ++i) ASSERT_TRUE(store->allocate(FrameClass::kCopy).has_value());
-  const auto refused = store->allocate(FrameClass::kCopy);
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(allocate(*store, FrameClass::kCopy).has_value());
+  const auto refused = allocate(*store, FrameClass::kCopy);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), StatusCode::kNoSpace);
   EXPECT_NE(refused.error().message().find("kept for new heads"), std::string::npos);
-  EXPECT_TRUE(store->allocate(FrameClass::kHead).has_value());
-  EXPECT_TRUE(store->allocate(FrameClass::kHead).has_value());
-  EXPECT_FALSE(store->allocate(FrameClass::kHead).has_value());
+  EXPECT_TRUE(allocate(*store, FrameClass::kHead).has_value());
+  EXPECT_TRUE(allocate(*store, FrameClass::kHead).has_value());
+  EXPECT_FALSE(allocate(*store, FrameClass::kHead).has_value());
 }
 
 TEST_F(FrameStoreTest, TheHighestServerListEverSeenIsKept) {

@@ -92,33 +92,21 @@ Status ReplicaService::check_open(const wire::ReplicaOpenRequest& open,
 void ReplicaService::on_open(const Request& request) {
   wire::ReplicaOpenRequest open;
   const char* bytes = split(request.body, open);
-  if (bytes == nullptr) return refuse(request, bad("open: request is too short"));
+  if (bytes == nullptr) return refuse(request.reply, bad("open: request is too short"));
   const ByteView segment_bytes(bytes, request.body.size() - sizeof open);
   uint32_t retry_after_us = 0;
   Status status = check_master(open.master_id, open.list_version, retry_after_us);
   if (status.ok()) status = check_open(open, segment_bytes);
-  if (!status.ok()) return refuse(request, status, retry_after_us);
+  if (!status.ok()) return refuse(request.reply, status, retry_after_us);
 
-  const Key key{open.master_id, open.segment_id};
-  const auto found = replicas_.find(key);
-  Replica* replica = nullptr;
-  if (found != replicas_.end()) {
-    replica = &found->second;
-    status = reopen(*replica, open);
-  } else {
-    auto taken = take_frame(open);
-    if (!taken) return refuse(request, taken.error());
-    replica = *taken;
-    status = describe(*replica);
-  }
-  if (status.ok() && !replica->closed) status = append(*replica, 0, segment_bytes);
-  if (!status.ok()) {
-    // A refused open holds no frame.
-    if (found == replicas_.end()) drop(replicas_.find(key));
-    return refuse(request, status);
-  }
+  const auto found = replicas_.find({open.master_id, open.segment_id});
+  if (found == replicas_.end()) return take_frame(open, segment_bytes, request.reply);
+  Replica& replica = found->second;
+  status = reopen(replica, open);
+  if (status.ok() && !replica.closed) status = append(replica, 0, segment_bytes);
+  if (!status.ok()) return refuse(request.reply, status);
   ++counters_.opens;
-  answer_when_synced(request, key);
+  answer_when_synced(request.reply, replica.key);
 }
 
 /// The same open again, or one with a higher epoch after the master lost replicas of this segment.
@@ -135,60 +123,102 @@ Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& 
   return raise_epoch(replica, open.epoch);
 }
 
-Result<ReplicaService::Replica*> ReplicaService::take_frame(const wire::ReplicaOpenRequest& open) {
+/// A new replica: the frame's space is allocated beside the reactor, the rest follows when it is
+/// there.
+void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
+                                const ReplyHandle& reply) {
+  const Key key{open.master_id, open.segment_id};
+  const uint64_t number = ++last_opening_;
+  if (!opening_.emplace(key, number).second) {
+    return refuse(reply, {StatusCode::kRetry, "open: this replica's frame is being prepared"},
+                  kRetryAfterUs);
+  }
   const bool copy = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
-  const auto frame = frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead);
-  full_ = !frame && frame.error() == StatusCode::kNoSpace;
-  if (!frame) return fail(frame.error());
-  Replica replica;
-  replica.key = {open.master_id, open.segment_id};
-  replica.frame = *frame;
-  replica.epoch = open.epoch;
-  replica.capacity = open.capacity;
-  replica.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
-  replica.incomplete = copy;
-  return &replicas_.emplace(replica.key, replica).first->second;
+  frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead,
+                   [this, alive = alive_, open, bytes = std::string(segment_bytes), key, number,
+                    reply](const Result<uint32_t>& frame) {
+                     if (!*alive) return;
+                     const auto waiting = opening_.find(key);
+                     const bool wanted = waiting != opening_.end() && waiting->second == number;
+                     if (wanted) opening_.erase(waiting);
+                     full_ = !frame && frame.error() == StatusCode::kNoSpace;
+                     if (!frame) return refuse(reply, frame.error());
+                     // What held when it was asked for may hold no longer.
+                     uint32_t retry_after_us = 0;
+                     Status status =
+                         check_master(open.master_id, open.list_version, retry_after_us);
+                     if (status.ok() && !wanted) {
+                       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
+                     }
+                     if (status.ok()) {
+                       status = begin(open, bytes, *frame);
+                     } else if (const Status freed = frames_.release(*frame); !freed.ok()) {
+                       device_failed(freed);
+                     }
+                     if (!status.ok()) return refuse(reply, status, retry_after_us);
+                     ++counters_.opens;
+                     answer_when_synced(reply, key);
+                   });
+}
+
+/// Fills a frame that was just taken. A refused open holds no frame.
+Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
+                             uint32_t frame) {
+  Replica fresh;
+  fresh.key = {open.master_id, open.segment_id};
+  fresh.frame = frame;
+  fresh.epoch = open.epoch;
+  fresh.capacity = open.capacity;
+  fresh.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
+  fresh.incomplete = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  const auto it = replicas_.emplace(fresh.key, fresh).first;
+  Status status = describe(it->second);
+  if (status.ok()) status = append(it->second, 0, segment_bytes);
+  if (!status.ok()) drop(it);
+  return status;
 }
 
 /// The data path: no allocation, no waiting.
 void ReplicaService::on_write(const Request& request) {
   wire::ReplicaWriteRequest write;
   const char* bytes = split(request.body, write);
-  if (bytes == nullptr) return refuse(request, bad("write: request is too short"));
+  if (bytes == nullptr) return refuse(request.reply, bad("write: request is too short"));
   const ByteView segment_bytes(bytes, request.body.size() - sizeof write);
   uint32_t retry_after_us = 0;
   Status status = check_master(write.master_id, 0, retry_after_us);
-  if (!status.ok()) return refuse(request, status, retry_after_us);
+  if (!status.ok()) return refuse(request.reply, status, retry_after_us);
   if (write.length != segment_bytes.size()) {
-    return refuse(request, bad(fmt::format("write: length is {}, and {} bytes follow", write.length,
-                                           segment_bytes.size())));
+    return refuse(request.reply, bad(fmt::format("write: length is {}, and {} bytes follow",
+                                                 write.length, segment_bytes.size())));
   }
   const auto found = replicas_.find({write.master_id, write.segment_id});
   if (found == replicas_.end()) {
-    return refuse(request, {StatusCode::kNotFound,
-                            fmt::format("write: no replica of segment {} of master {} is here",
-                                        write.segment_id, write.master_id)});
+    return refuse(
+        request.reply,
+        {StatusCode::kNotFound, fmt::format("write: no replica of segment {} of master {} is here",
+                                            write.segment_id, write.master_id)});
   }
   Replica& replica = found->second;
   if (write.epoch < replica.epoch) {
-    return refuse(request, {StatusCode::kStaleTerm, fmt::format("write: epoch {} is over, {} holds",
-                                                                write.epoch, replica.epoch)});
+    return refuse(request.reply,
+                  {StatusCode::kStaleTerm,
+                   fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)});
   }
   // Others depend on that the epoch stays raised, so it is synced; that is rare.
   const bool raised = write.epoch > replica.epoch;
   status = raise_epoch(replica, write.epoch);
   if (status.ok()) status = append(replica, write.offset, segment_bytes);
-  if (!status.ok()) return refuse(request, status);
+  if (!status.ok()) return refuse(request.reply, status);
   ++counters_.writes;
   counters_.written_bytes += write.length;
   const bool close = (write.flags & wire::ReplicaWriteRequest::kClose) != 0;
   const bool complete = (write.flags & wire::ReplicaWriteRequest::kWriteComplete) != 0;
   if ((close || complete) && write.offset + write.length != replica.held) {
-    return refuse(request, bad(fmt::format("write: ends at {}, but {} bytes are held",
-                                           write.offset + write.length, replica.held)));
+    return refuse(request.reply, bad(fmt::format("write: ends at {}, but {} bytes are held",
+                                                 write.offset + write.length, replica.held)));
   }
   if (close && replica.incomplete && !complete) {
-    return refuse(request, bad("write: a re-creation is closed by the flag kWriteComplete"));
+    return refuse(request.reply, bad("write: a re-creation is closed by the flag kWriteComplete"));
   }
   if (close && !replica.closed) {
     replica.closed = true;
@@ -199,7 +229,7 @@ void ReplicaService::on_write(const Request& request) {
     if (!replica.length_written) just_closed_.push_back(replica.key);
     mark_dirty();
   }
-  if (raised) return answer_when_synced(request, replica.key);
+  if (raised) return answer_when_synced(request.reply, replica.key);
   acknowledge(request.reply, replica.held);
 }
 
@@ -262,18 +292,19 @@ Status ReplicaService::describe(const Replica& replica) {
 void ReplicaService::on_free(const Request& request) {
   wire::ReplicaFreeRequest free;
   if (request.body.size() != sizeof free) {
-    return refuse(request, bad(fmt::format("free: request has {} bytes, not {}",
-                                           request.body.size(), sizeof free)));
+    return refuse(request.reply, bad(fmt::format("free: request has {} bytes, not {}",
+                                                 request.body.size(), sizeof free)));
   }
   free = load<wire::ReplicaFreeRequest>(request.body.data());
   uint32_t retry_after_us = 0;
   const Status status = check_master(free.master_id, 0, retry_after_us);
-  if (!status.ok()) return refuse(request, status, retry_after_us);
+  if (!status.ok()) return refuse(request.reply, status, retry_after_us);
   const auto found = replicas_.find({free.master_id, free.segment_id});
   if (found != replicas_.end()) {
     ++counters_.frees;
     drop(found);
   }
+  opening_.erase({free.master_id, free.segment_id});  // its frame is given back when it comes
   transport_.reply(request.reply, StatusCode::kOk, {});
 }
 
@@ -284,9 +315,9 @@ void ReplicaService::drop(Replicas::iterator it) {
   mark_dirty();
 }
 
-void ReplicaService::answer_when_synced(const Request& request, const Key& key) {
+void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
   ++counters_.syncs;
-  frames_.sync([this, alive = alive_, handle = request.reply, key](Status status) {
+  frames_.sync([this, alive = alive_, handle = reply, key](Status status) {
     if (!*alive) return;
     const auto found = replicas_.find(key);
     if (status.ok() && found != replicas_.end()) return answer(handle, found->second.held);
@@ -341,9 +372,10 @@ void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
   flush();
 }
 
-void ReplicaService::refuse(const Request& request, const Status& status, uint32_t retry_after_us) {
+void ReplicaService::refuse(const ReplyHandle& reply, const Status& status,
+                            uint32_t retry_after_us) {
   ++counters_.refused;
-  reply_error(transport_, request.reply, status, retry_after_us);
+  reply_error(transport_, reply, status, retry_after_us);
 }
 
 void ReplicaService::device_failed(const Status& status) {

@@ -85,19 +85,21 @@ class ReplicaService {
 
   Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
   Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
-  Result<Replica*> take_frame(const wire::ReplicaOpenRequest& open);
+  void take_frame(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
+                  const ReplyHandle& reply);
+  Status begin(const wire::ReplicaOpenRequest& open, ByteView segment_bytes, uint32_t frame);
   Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open);
   Status append(Replica& replica, uint32_t offset, ByteView bytes);
   Status raise_epoch(Replica& replica, uint32_t epoch);
   static FrameContent content_of(const Replica& replica, bool length_known);
   Status describe(const Replica& replica);
   void drop(Replicas::iterator it);
-  void answer_when_synced(const Request& request, const Key& key);
+  void answer_when_synced(const ReplyHandle& reply, const Key& key);
   void acknowledge(const ReplyHandle& handle, uint32_t held);
   void flushed(const Status& status, const std::vector<Key>& closed);
   void make_visible(Replica& replica, const Request& request);
   void answer(const ReplyHandle& handle, uint32_t held);
-  void refuse(const Request& request, const Status& status, uint32_t retry_after_us = 0);
+  void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0);
   void device_failed(const Status& status);
   void mark_dirty();
   void flush();
@@ -109,7 +111,10 @@ class ReplicaService {
   Options options_;
   Counters counters_;
   Status device_status_;
-  Replicas replicas_;             // looked up, never iterated
+  Replicas replicas_;  // looked up, never iterated
+  // Frames on their way, by what they are for: the number of the open that asked for it.
+  std::unordered_map<Key, uint64_t, KeyHash> opening_;
+  uint64_t last_opening_ = 0;
   std::vector<Key> just_closed_;  // since the last sync began
   struct Waiting {
     ReplyHandle reply;

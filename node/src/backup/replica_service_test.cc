@@ -249,6 +249,55 @@ TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
   EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace);
 }
 
+TEST_F(ReplicaServiceTest, AnOpenWaitsForItsFrameAndIsNotDoneTwice) {
+  node_.disk().set_sync_time(1s);
+  const auto post_open = [&](uint64_t segment) {
+    const wire::ReplicaOpenRequest request{.master_id = kMaster,
+                                           .segment_id = segment,
+                                           .epoch = 1,
+                                           .flags = 0,
+                                           .capacity = 4096,
+                                           .length = 4,
+                                           .list_version = 1};
+    post(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)) + "head");
+  };
+  post_open(1);
+  EXPECT_EQ(replies_.count, 0) << "the reactor goes on meanwhile";
+  post_open(1);
+  EXPECT_EQ(replies_.count, 1);
+  EXPECT_EQ(replies_.status, StatusCode::kRetry) << "its frame is on the way already";
+  EXPECT_EQ(frames_->frames_free(), 1u);
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == 2; }, 10s));
+  EXPECT_EQ(replies_.status, StatusCode::kOk);
+  EXPECT_EQ(replies_.held(), 4u);
+}
+
+TEST_F(ReplicaServiceTest, AFrameThatIsNotWantedAnyMoreGoesBack) {
+  const wire::ReplicaOpenRequest request{.master_id = kMaster,
+                                         .segment_id = 1,
+                                         .epoch = 1,
+                                         .flags = 0,
+                                         .capacity = 4096,
+                                         .length = 0,
+                                         .list_version = 1};
+  post(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)));
+  const wire::ReplicaFreeRequest free{.master_id = kMaster, .segment_id = 1};
+  post(wire::Opcode::kReplicaFree, std::string(bytes_of(free)));
+  EXPECT_EQ(replies_.status, StatusCode::kOk);
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == 2; }, 10s));
+  EXPECT_EQ(replies_.status, StatusCode::kNotFound);
+  EXPECT_EQ(frames_->frames_free(), 2u);
+  // The same when its master has crashed meanwhile.
+  post(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)));
+  wire::ServerList list{1, 2, std::vector<wire::ServerListEntry>(1)};
+  list.servers[0].server_id = kMaster;
+  list.servers[0].state = wire::ServerState::kCrashed;
+  ASSERT_TRUE(servers_.apply(list).ok());
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == 3; }, 10s));
+  EXPECT_EQ(replies_.status, StatusCode::kCrashed);
+  EXPECT_EQ(frames_->frames_free(), 2u);
+}
+
 TEST_F(ReplicaServiceTest, ClosedReplicasTakeNoMore) {
   ASSERT_EQ(open(1, "head"), StatusCode::kOk);
   constexpr uint32_t kClose = wire::ReplicaWriteRequest::kClose;

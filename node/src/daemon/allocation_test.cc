@@ -264,9 +264,10 @@ class FlatDisk final : public Disk {
       std::memcpy(to, bytes_.data() + offset, size);
       return {};
     }
-    Status allocate_zeroed(uint64_t offset, uint64_t length) override {
+    void allocate_zeroed(uint64_t offset, uint64_t length,
+                         std::function<void(Status)> done) override {
       std::memset(bytes_.data() + offset, 0, length);
-      return {};
+      done({});
     }
     void sync(std::function<void(Status)> done) override { disk_.syncs.push_back(std::move(done)); }
 

@@ -15,16 +15,21 @@ namespace ramcloud {
 
 class File {
  public:
+  /// What is under way may still happen; its `done` is not called any more.
   virtual ~File() = default;
   virtual uint64_t size() const = 0;
   /// Writes all of it, into the cache. NO_SPACE when the disk is full, IO_ERROR else.
   virtual Status write(uint64_t offset, ByteView bytes) = 0;
   /// Reads exactly `size` bytes into `to`; IO_ERROR when the file ends before.
   virtual Status read(uint64_t offset, void* to, size_t size) = 0;
-  /// Makes sure that [offset, offset + length) has space on the disk and reads as zero.
-  virtual Status allocate_zeroed(uint64_t offset, uint64_t length) = 0;
+  /// Makes sure that [offset, offset + length) has space on the disk and reads as zero, then calls
+  /// `done` on the owner's reactor: a busy disk may take seconds for it. NO_SPACE when it is full.
+  /// Nothing else may touch the range meanwhile.
+  virtual void allocate_zeroed(uint64_t offset, uint64_t length,
+                               std::function<void(Status)> done) = 0;
   /// Calls `done`, on the owner's reactor, when everything written before is on the device. Syncs
-  /// run on a thread of the runtime, one after the other; those waiting together are done by one.
+  /// and allocations run on a thread of the runtime, one after the other; syncs that wait together
+  /// are done by one.
   virtual void sync(std::function<void(Status)> done) = 0;
 };
 

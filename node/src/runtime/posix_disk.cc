@@ -26,25 +26,67 @@ Status io_error(const std::string& what, const std::string& path) {
   return {code, what + " '" + path + "': " + std::strerror(error)};
 }
 
-/// Shared by a file and the syncs under way, so that a closed file's descriptor stays valid for
-/// them.
+/// Shared by a file and what is under way for it, so that a closed file's descriptor stays valid.
 struct OpenFile {
   UniqueFd fd;
   std::string path;
 };
 
+Status write_all(const OpenFile& file, uint64_t offset, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        ::pwrite(file.fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("write", file.path);
+    bytes.remove_prefix(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Status allocate_zeros(const OpenFile& file, uint64_t offset, uint64_t length) {
+  const int fd = file.fd.get();
+  const auto from = static_cast<off_t>(offset);
+  const auto size = static_cast<off_t>(length);
+  if (::fallocate(fd, FALLOC_FL_ZERO_RANGE, from, size) == 0) return {};
+  if (errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
+    // tmpfs and others: a hole reads as zero, and is then given its space.
+    if (::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, size) == 0 &&
+        ::fallocate(fd, 0, from, size) == 0) {
+      return {};
+    }
+  }
+  if (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS) {
+    return io_error("allocate", file.path);
+  }
+  static constexpr char kZeros[64 << 10] = {};
+  for (uint64_t done = 0; done < length;) {
+    const uint64_t n = std::min<uint64_t>(sizeof kZeros, length - done);
+    RC_RETURN_IF_ERROR(write_all(file, offset + done, {kZeros, n}));
+    done += n;
+  }
+  return {};
+}
+
+Status sync_file(const OpenFile& file) {
+  return ::fdatasync(file.fd.get()) == 0 ? Status() : io_error("sync", file.path);
+}
+
 }  // namespace
 
-/// The sync thread and its queue. Everything that waits for one file is done by one fdatasync().
-struct PosixDisk::Syncer {
+/// The thread that waits for devices, and its queue. All syncs of one file that wait are done by
+/// one fdatasync().
+struct PosixDisk::Worker {
   struct Job {
     std::shared_ptr<OpenFile> file;
     std::weak_ptr<bool> alive;  // the File; looked at on the reactor's thread only
     std::function<void(Status)> done;
+    uint64_t offset = 0;  // of an allocation
+    uint64_t length = 0;  // 0: this is a sync
   };
 
-  explicit Syncer(Reactor& r) : reactor(r), thread("disk-sync", [this] { serve(); }) {}
-  ~Syncer() {
+  explicit Worker(Reactor& r) : reactor(r), thread("disk", [this] { serve(); }) {}
+  ~Worker() {
     {
       const std::lock_guard guard(mutex);
       stopping = true;
@@ -59,18 +101,32 @@ struct PosixDisk::Syncer {
     changed.notify_one();
   }
 
+  /// The first job, and if it is a sync all others of its file. The mutex is held.
+  std::deque<Job> take() {
+    std::deque<Job> batch;
+    batch.push_back(std::move(jobs.front()));
+    jobs.pop_front();
+    if (batch.front().length > 0) return batch;
+    std::deque<Job> rest;
+    for (auto& job : jobs) {
+      const bool together = job.length == 0 && job.file == batch.front().file;
+      (together ? batch : rest).push_back(std::move(job));
+    }
+    jobs = std::move(rest);
+    return batch;
+  }
+
   void serve() {
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [this] { return stopping || !jobs.empty(); });
       if (stopping) return;
-      const auto file = jobs.front().file;
-      std::deque<Job> batch, rest;
-      for (auto& job : jobs) (job.file == file ? batch : rest).push_back(std::move(job));
-      jobs = std::move(rest);
+      std::deque<Job> batch = take();
       lock.unlock();
-      const Status status =
-          ::fdatasync(file->fd.get()) == 0 ? Status() : io_error("sync", file->path);
+      const Job& first = batch.front();
+      const Status status = first.length > 0
+                                ? allocate_zeros(*first.file, first.offset, first.length)
+                                : sync_file(*first.file);
       for (auto& job : batch) {
         reactor.post([job = std::move(job), status] {
           if (!job.alive.expired()) job.done(status);
@@ -93,23 +149,17 @@ namespace {
 
 class PosixFile final : public File {
  public:
-  using Sync = std::function<void(std::shared_ptr<OpenFile>, std::weak_ptr<bool>,
-                                  std::function<void(Status)>)>;
-  PosixFile(std::shared_ptr<OpenFile> file, uint64_t size, Sync sync)
-      : file_(std::move(file)), size_(size), sync_(std::move(sync)) {}
-  ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // syncs under way may keep it open a little
+  /// Gives the worker a job: an allocation of [offset, offset + length), a sync if length is 0.
+  using Later = std::function<void(std::shared_ptr<OpenFile>, std::weak_ptr<bool>,
+                                   std::function<void(Status)>, uint64_t offset, uint64_t length)>;
+  PosixFile(std::shared_ptr<OpenFile> file, uint64_t size, Later later)
+      : file_(std::move(file)), size_(size), later_(std::move(later)) {}
+  ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // jobs under way may keep it open a little
 
   uint64_t size() const override { return size_; }
 
   Status write(uint64_t offset, ByteView bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t n = ::pwrite(fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return io_error("write", file_->path);
-      bytes.remove_prefix(static_cast<size_t>(n));
-      offset += static_cast<uint64_t>(n);
-    }
-    return {};
+    return write_all(*file_, offset, bytes);
   }
 
   Status read(uint64_t offset, void* to, size_t size) override {
@@ -129,43 +179,27 @@ class PosixFile final : public File {
     return {};
   }
 
-  Status allocate_zeroed(uint64_t offset, uint64_t length) override {
-    const auto from = static_cast<off_t>(offset);
-    const auto size = static_cast<off_t>(length);
-    if (::fallocate(fd(), FALLOC_FL_ZERO_RANGE, from, size) == 0) return {};
-    if (errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
-      // tmpfs and others: a hole reads as zero, and is then given its space.
-      if (::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, size) == 0 &&
-          ::fallocate(fd(), 0, from, size) == 0) {
-        return {};
-      }
-    }
-    if (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS) {
-      return io_error("allocate", file_->path);
-    }
-    static constexpr char kZeros[64 << 10] = {};
-    for (uint64_t done = 0; done < length;) {
-      const uint64_t n = std::min<uint64_t>(sizeof kZeros, length - done);
-      RC_RETURN_IF_ERROR(write(offset + done, {kZeros, n}));
-      done += n;
-    }
-    return {};
+  void allocate_zeroed(uint64_t offset, uint64_t length,
+                       std::function<void(Status)> done) override {
+    later_(file_, alive_, std::move(done), offset, length);
   }
 
-  void sync(std::function<void(Status)> done) override { sync_(file_, alive_, std::move(done)); }
+  void sync(std::function<void(Status)> done) override {
+    later_(file_, alive_, std::move(done), 0, 0);
+  }
 
  private:
   int fd() const { return file_->fd.get(); }
   std::shared_ptr<OpenFile> file_;
   uint64_t size_;
-  Sync sync_;
+  Later later_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace
 
 PosixDisk::PosixDisk(Reactor& reactor)
-    : reactor_(reactor), syncer_(std::make_shared<Syncer>(reactor_)) {}
+    : reactor_(reactor), worker_(std::make_shared<Worker>(reactor_)) {}
 
 PosixDisk::~PosixDisk() = default;
 
@@ -195,10 +229,12 @@ Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, uint64_t 
     actual = size;
   }
   return std::make_unique<PosixFile>(
-      std::move(file), actual, [weak = std::weak_ptr(syncer_)](auto opened, auto alive, auto done) {
-        if (const auto syncer = weak.lock()) {
-          syncer->add({std::move(opened), std::move(alive), std::move(done)});
-        }
+      std::move(file), actual,
+      [weak = std::weak_ptr(worker_)](auto opened, auto alive, auto done, uint64_t offset,
+                                      uint64_t length) {
+        const auto worker = weak.lock();
+        if (worker == nullptr) return;
+        worker->add({std::move(opened), std::move(alive), std::move(done), offset, length});
       });
 }
 

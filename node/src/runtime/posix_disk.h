@@ -1,4 +1,5 @@
-// Real files. Writes go to the page cache from the reactor's thread; one thread syncs.
+// Real files. Writes go to the page cache from the reactor's thread; one thread does what waits for
+// the device.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ class PosixDisk final : public Disk {
  public:
   /// The reactor outlives the disk.
   explicit PosixDisk(Reactor& reactor);
-  /// Waits for a sync that is under way; those still queued are not done.
+  /// Waits for a sync or allocation that is under way; those still queued are not done.
   ~PosixDisk() override;
 
   Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
@@ -22,9 +23,9 @@ class PosixDisk final : public Disk {
   Status make_directories(const std::string& path) override;
 
  private:
-  struct Syncer;
+  struct Worker;
   Reactor& reactor_;
-  std::shared_ptr<Syncer> syncer_;
+  std::shared_ptr<Worker> worker_;
 };
 
 }  // namespace ramcloud

@@ -80,28 +80,54 @@ class SimFile final : public File {
     return {};
   }
 
-  Status allocate_zeroed(uint64_t offset, uint64_t length) override {
+  void allocate_zeroed(uint64_t offset, uint64_t length,
+                       std::function<void(Status)> done) override {
+    later([this, offset, length, done = std::move(done)] { done(zero(offset, length)); });
+  }
+
+  void sync(std::function<void(Status)> done) override {
+    later([this, writes = content_->writes, done = std::move(done)] { done(settle(writes)); });
+  }
+
+ private:
+  /// Does something when the device gets to it; one after the other, as on the real thread.
+  void later(std::function<void()> work) {
+    Job& job = jobs_.emplace_back();
+    job.work = std::move(work);
+    job.timer = std::make_unique<Timer>(reactor_, [this, &job] { finish(job); });
+    const auto half = static_cast<uint64_t>(disk_.sync_time_.count()) / 2;
+    const Duration time(static_cast<int64_t>(half + disk_.random_.below(2 * half + 1)));
+    free_at_ = std::max(free_at_, reactor_.now()) + time;
+    job.timer->start_at(free_at_);
+  }
+
+  struct Job {
+    std::function<void()> work;
+    std::unique_ptr<Timer> timer;
+  };
+
+  void finish(Job& job) {
+    const auto it = std::ranges::find_if(jobs_, [&](const Job& j) { return &j == &job; });
+    std::list<Job> finished;
+    finished.splice(finished.begin(), jobs_, it);
+    finished.front().work();  // may destroy this file
+  }
+
+  Status zero(uint64_t offset, uint64_t length) {
     if (disk_.full_) return {StatusCode::kNoSpace, "No space left on device"};
     return write(offset, std::string(length, '\0'));
   }
 
-  void sync(std::function<void(Status)> done) override {
-    Sync& sync = syncs_.emplace_back(reactor_, content_->writes, std::move(done));
-    sync.timer = std::make_unique<Timer>(reactor_, [this, &sync] { finish(sync); });
-    const auto half = static_cast<uint64_t>(disk_.sync_time_.count()) / 2;
-    const Duration time(static_cast<int64_t>(half + disk_.random_.below(2 * half + 1)));
-    // One after the other, as on the real sync thread.
-    last_sync_ = std::max(last_sync_, reactor_.now()) + time;
-    sync.timer->start_at(last_sync_);
+  /// All writes up to this one are on the device now.
+  Status settle(uint64_t writes) {
+    RC_RETURN_IF_ERROR(disk_.failure_);
+    std::erase_if(content_->dirty, [&](const auto& entry) {
+      if (entry.second > writes) return false;
+      copy_sector(content_->cache, content_->durable, entry.first);
+      return true;
+    });
+    return {};
   }
-
- private:
-  struct Sync {
-    Sync(Reactor&, uint64_t w, std::function<void(Status)> d) : writes(w), done(std::move(d)) {}
-    uint64_t writes;  // those up to this one
-    std::function<void(Status)> done;
-    std::unique_ptr<Timer> timer;
-  };
 
   Status check(uint64_t offset, uint64_t length) const {
     if (offset <= content_->size && length <= content_->size - offset) return {};
@@ -110,26 +136,11 @@ class SimFile final : public File {
                                       std::to_string(content_->size)};
   }
 
-  void finish(Sync& sync) {
-    const Status status = disk_.failure_;
-    if (status.ok()) {
-      std::erase_if(content_->dirty, [&](const auto& entry) {
-        if (entry.second > sync.writes) return false;
-        copy_sector(content_->cache, content_->durable, entry.first);
-        return true;
-      });
-    }
-    const auto it = std::ranges::find_if(syncs_, [&](const Sync& s) { return &s == &sync; });
-    std::list<Sync> finished;
-    finished.splice(finished.begin(), syncs_, it);
-    finished.front().done(status);  // may destroy this file
-  }
-
   SimDisk& disk_;
   Reactor& reactor_;
   std::shared_ptr<SimDisk::Content> content_;
-  std::list<Sync> syncs_;
-  Time last_sync_{};
+  std::list<Job> jobs_;
+  Time free_at_{};
 };
 
 Result<std::unique_ptr<File>> SimDisk::open(const std::string& path, uint64_t size) {

@@ -41,7 +41,7 @@ class SimDisk final : public Disk {
   /// What a reader of the file would see now, up to its last byte that is not zero; also while it
   /// is open. Empty if there is no such file.
   std::string contents(const std::string& path) const;
-  /// How long a sync takes: uniform from half of this to one and a half.
+  /// How long a sync or an allocation takes: uniform from half of this to one and a half.
   void set_sync_time(Duration time) { sync_time_ = time; }
 
   struct Content;  // of one file

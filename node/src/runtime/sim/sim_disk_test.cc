@@ -37,7 +37,11 @@ TEST_F(SimDiskTest, ReadsWhatWasWrittenAndZerosElsewhere) {
   const auto file = open();
   ASSERT_TRUE(file->write(510, "abcd").ok());
   EXPECT_EQ(read(*file, 509, 6), std::string("\0abcd\0", 6));
-  ASSERT_TRUE(file->allocate_zeroed(511, 2).ok());
+  std::optional<Status> zeroed;
+  file->allocate_zeroed(511, 2, [&](Status s) { zeroed = std::move(s); });
+  EXPECT_FALSE(zeroed.has_value());
+  ASSERT_TRUE(sim.run_until([&] { return zeroed.has_value(); }, 1s));
+  ASSERT_TRUE(zeroed->ok());
   EXPECT_EQ(read(*file, 510, 4), std::string("a\0\0d", 4));
   EXPECT_EQ(file->write(64 << 10, "x").code(), StatusCode::kIoError);
 }
