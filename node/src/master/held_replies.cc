@@ -72,6 +72,8 @@ void HeldReplies::send(Reply&& reply) {
 bool HeldReplies::on_turn() {
   if (queue_.empty()) return false;
   const log::LogPosition durable = log_->durable();
+  if (queue_.front().depends_on > durable) return false;
+  const ReplyBatch batch(transport_);
   bool any = false;
   while (!queue_.empty() && queue_.front().depends_on <= durable) {
     delay_.record(static_cast<uint64_t>((reactor_.now() - queue_.front().held_since).count()));

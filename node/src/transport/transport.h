@@ -139,6 +139,24 @@ class Transport {
   virtual void set_identity(const PeerIdentity& self) = 0;
   /// Answers a request. The slices' bytes may be reused when reply() returns.
   virtual void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) = 0;
+
+ protected:
+  friend class ReplyBatch;
+  /// Replies between the two may go out together, at the end.
+  virtual void begin_replies() {}
+  virtual void end_replies() {}
+};
+
+/// While it lives, small replies to one client are gathered: one system call for all of them.
+class ReplyBatch {
+ public:
+  explicit ReplyBatch(Transport& transport) : transport_(transport) { transport_.begin_replies(); }
+  ~ReplyBatch() { transport_.end_replies(); }
+  ReplyBatch(const ReplyBatch&) = delete;
+  ReplyBatch& operator=(const ReplyBatch&) = delete;
+
+ private:
+  Transport& transport_;
 };
 
 }  // namespace ramcloud

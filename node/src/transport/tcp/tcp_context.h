@@ -26,6 +26,7 @@ struct TcpCounters {
   Counter& replies_out;
   Counter& requests_out;
   Counter& replies_in;
+  Counter& sends;
   Counter& protocol_errors;
   Counter& slow_readers;
 };

@@ -21,7 +21,8 @@ TcpConnection::TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint
                              Time hello_deadline)
     : server_(server),
       handler_(handler),
-      stream_(std::move(fd), server.context_.options.max_pending_bytes),
+      stream_(std::move(fd), server.context_.options.max_pending_bytes,
+              server.context_.counters.sends),
       slot_(slot),
       generation_(generation),
       side_(side),
@@ -42,6 +43,8 @@ void TcpConnection::receive() {
     if (state_ == State::kHello && !take_hello()) return;
     while (state_ == State::kOpen && take_request()) {
     }
+    more_input_ = false;
+    if (state_ == State::kOpen) flush_gathered();
     if (stream_.has_big_buffers()) server_.context_.want_upkeep();
     if (read != TcpStream::Read::kFull) return;
   }
@@ -89,15 +92,29 @@ bool TcpConnection::take_request() {
   }
   server_.context_.counters.requests_in.add();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
+  // Whoever sent several requests together gets their answers together: one system call for all.
+  more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
   handler_.on_request({slot_, generation_, header.call_id, header.opcode, side_}, header, body);
   stream_.pop(header);
   return true;
 }
 
 bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slice> body) {
-  if (!stream_.send(header, body)) return false;
-  if (stream_.has_pending()) watch_output(true);
+  const bool gather = more_input_ || server_.batches_ > 0;
+  if (!stream_.send(header, body, gather ? TcpStream::Send::kGather : TcpStream::Send::kNow)) {
+    return false;
+  }
+  if (stream_.blocked()) {
+    watch_output(true);
+  } else if (stream_.has_pending() && !more_input_ && !gathering_) {
+    gathering_ = true;
+    server_.gathering_.push_back(this);
+  }
   return true;
+}
+
+void TcpConnection::flush_gathered() {
+  if (stream_.has_pending() && !stream_.blocked()) flush();
 }
 
 void TcpConnection::flush() {
@@ -232,6 +249,7 @@ void TcpServer::add_connection(UniqueFd fd, Listener& listener, std::string peer
 void TcpServer::close(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kClosed) return;
   connection.state_ = TcpConnection::State::kClosed;
+  if (connection.gathering_) std::erase(gathering_, &connection);
   context_.source.remove(connection.stream_.fd());
   connection.stream_.close();
   Slot& slot = slots_[connection.slot_];
@@ -284,6 +302,16 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
                          context_.counters.slow_readers);
   } else {
     close(connection);
+  }
+}
+
+void TcpServer::end_replies() {
+  if (--batches_ > 0) return;
+  while (!gathering_.empty()) {
+    TcpConnection& connection = *gathering_.back();
+    gathering_.pop_back();
+    connection.gathering_ = false;
+    connection.flush_gathered();
   }
 }
 

@@ -26,6 +26,8 @@ class TcpConnection final : public FdHandler {
   void flush();
   void watch_output(bool wanted);
   bool send(const wire::MessageHeader& header, std::span<const Slice> body);
+  /// Sends what was gathered, unless the socket is full anyway.
+  void flush_gathered();
   /// Counts and logs, then closes.
   void close_for(const char* why, Counter& counter);
 
@@ -37,6 +39,8 @@ class TcpConnection final : public FdHandler {
   const Side side_;
   State state_ = State::kHello;
   bool watches_output_ = false;
+  bool more_input_ = false;  // behind the request that is being handled
+  bool gathering_ = false;   // it is on the server's list
   uint32_t peer_max_body_ = 0;
   uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
   std::string peer_;
@@ -54,6 +58,9 @@ class TcpServer {
   void set_identity(const PeerIdentity& self);
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body);
   size_t connections() const { return open_; }
+  /// See ReplyBatch.
+  void begin_replies() { ++batches_; }
+  void end_replies();
 
  private:
   friend class TcpConnection;
@@ -73,6 +80,8 @@ class TcpServer {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nobody is inside them any more
+  uint32_t batches_ = 0;                                // under way
+  std::vector<TcpConnection*> gathering_;  // open ones that have replies to send at the end
   size_t open_ = 0;
   Time over_limit_logged_{};
   bool over_limit_was_logged_ = false;

@@ -16,7 +16,7 @@ TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& addr
     : context_(std::move(context)),
       address_(address),
       hello_(wire::make_hello(expected.cluster_uuid, expected.server_id)),
-      stream_(UniqueFd{}, context_->options.max_pending_bytes),
+      stream_(UniqueFd{}, context_->options.max_pending_bytes, context_->counters.sends),
       connect_timer_(context_->reactor,
                      [this] {
                        const auto self = shared_from_this();
@@ -117,6 +117,8 @@ void TcpSession::receive() {
     if (state_ == State::kHello && !take_hello()) return;
     while (state_ == State::kOpen && take_reply()) {
     }
+    more_input_ = false;
+    if (state_ == State::kOpen && stream_.has_pending() && !stream_.blocked()) flush();
     if (stream_.has_big_buffers()) context_->want_upkeep();
     if (read != TcpStream::Read::kFull) return;
   }
@@ -166,6 +168,8 @@ bool TcpSession::take_reply() {
   }
   context_->counters.replies_in.add();
   context_->reactor.trace_event("reply received", header.call_id, header.opcode);
+  // Answers that came together lead to requests that go together: one system call for all.
+  more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
   // None: it was cancelled, the answer comes too late.
   if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
   stream_.pop(header);
@@ -186,7 +190,10 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   set_mark(call, stream_.queued_bytes() + sizeof header + size);
   context_->counters.requests_out.add();
   context_->reactor.trace_event("request sent", header.call_id, header.opcode);
-  if (!stream_.send(header, body, state_ != State::kOpen)) {
+  const auto when = state_ != State::kOpen ? TcpStream::Send::kHold
+                    : more_input_          ? TcpStream::Send::kGather
+                                           : TcpStream::Send::kNow;
+  if (!stream_.send(header, body, when)) {
     if (stream_.overflowed()) {
       context_->counters.slow_readers.add();
       log_closed("more output than a slow reader may leave", peer());
@@ -194,7 +201,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
     }
     return break_with({StatusCode::kConnectionLost, "sending failed"});
   }
-  if (stream_.has_pending() && state_ == State::kOpen) watch_output(true);
+  if (stream_.blocked() && state_ == State::kOpen) watch_output(true);
 }
 
 void TcpSession::flush() {

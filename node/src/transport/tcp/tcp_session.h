@@ -51,6 +51,7 @@ class TcpSession final : public Session,
   State state_ = State::kResolving;
   bool was_open_ = false;
   bool watches_output_ = false;
+  bool more_input_ = false;  // behind the reply that is being handled
   bool failing_scheduled_ = false;
   uint64_t peer_server_id_ = 0;
   uint32_t peer_max_body_ = wire::kMaxBodyBytes;

@@ -12,6 +12,11 @@
 
 namespace ramcloud::tcp {
 
+namespace {
+/// Messages are put together up to here: above, a system call costs little beside the copying.
+constexpr size_t kMostGathered = 16u << 10;
+}  // namespace
+
 // ---- ByteBuffer
 // -----------------------------------------------------------------------------------
 
@@ -95,24 +100,34 @@ TcpStream::Parse TcpStream::front(wire::Hello& hello) const {
   return wire::is_hello(hello) ? Parse::kMessage : Parse::kMalformed;
 }
 
-bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> body, bool hold) {
-  if (hold || has_pending()) return keep(header, body, 0);
+bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> body, Send when) {
+  const size_t size = sizeof header + header.body_length;
+  const bool little = out_.size() + size <= std::min<uint64_t>(kMostGathered, max_pending_bytes_);
+  if (when == Send::kHold || blocked_ || (when == Send::kGather && little)) {
+    return keep(header, body, 0);
+  }
   constexpr size_t kMaxPieces = 32;
   std::array<iovec, kMaxPieces> pieces;
-  pieces[0] = {const_cast<wire::MessageHeader*>(&header), sizeof header};
-  const size_t count = std::min(body.size(), kMaxPieces - 1);
-  for (size_t i = 0; i < count; ++i) {
-    pieces[i + 1] = {const_cast<void*>(body[i].data), body[i].size};
+  const ByteView waiting = out_.unread();
+  size_t count = 0;
+  if (!waiting.empty()) pieces[count++] = {const_cast<char*>(waiting.data()), waiting.size()};
+  pieces[count++] = {const_cast<wire::MessageHeader*>(&header), sizeof header};
+  for (size_t i = 0; i < body.size() && count < kMaxPieces; ++i) {
+    pieces[count++] = {const_cast<void*>(body[i].data), body[i].size};
   }
   msghdr message{};
   message.msg_iov = pieces.data();
-  message.msg_iovlen = count + 1;
+  message.msg_iovlen = count;
+  sends_.add();
   const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return false;
   const size_t taken = n < 0 ? 0 : static_cast<size_t>(n);
   sent_bytes_ += taken;
-  if (taken == sizeof header + header.body_length) return true;
-  return keep(header, body, taken);
+  const size_t taken_before = std::min(taken, waiting.size());
+  out_.consume(taken_before);
+  if (taken - taken_before == size) return true;
+  blocked_ = true;
+  return keep(header, body, taken - taken_before);
 }
 
 /// Copies what lies behind the first `skip` bytes of the message to the pending output.
@@ -141,11 +156,16 @@ bool TcpStream::send_hello(const wire::Hello& hello) {
 bool TcpStream::flush() {
   while (!out_.empty()) {
     const ByteView bytes = out_.unread();
+    sends_.add();
     const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    if (n < 0) {
+      blocked_ = true;
+      return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    }
     sent_bytes_ += static_cast<size_t>(n);
     out_.consume(static_cast<size_t>(n));
   }
+  blocked_ = false;
   return true;
 }
 

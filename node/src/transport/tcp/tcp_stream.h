@@ -1,7 +1,8 @@
 // One TCP connection as a stream of messages: buffers and framing, no policy. Both ends use it.
 //
 // Steady state allocates nothing: the receive buffer is parsed in place, messages go out by one
-// sendmsg() from where they lie, and only what the socket does not take is copied.
+// sendmsg() from where they lie, and only what the socket does not take, or what waits for more to
+// go with it, is copied.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <span>
 
 #include "base/bytes.h"
+#include "base/metrics.h"
 #include "runtime/unique_fd.h"
 #include "wire/message_header.h"
 
@@ -42,8 +44,9 @@ class ByteBuffer {
 
 class TcpStream {
  public:
-  explicit TcpStream(UniqueFd fd, uint64_t max_pending_bytes)
-      : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes) {}
+  /// `sends` counts system calls.
+  TcpStream(UniqueFd fd, uint64_t max_pending_bytes, Counter& sends)
+      : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes), sends_(sends) {}
 
   int fd() const { return fd_.get(); }
   void close() { fd_.reset(); }
@@ -68,13 +71,22 @@ class TcpStream {
   Parse front(wire::Hello& hello) const;
   void pop_hello() { in_.consume(sizeof(wire::Hello)); }
 
-  /// Sends header and body, or keeps what does not go at once; `hold` only keeps. False if the
-  /// connection is broken, or more would wait than a reader may leave lying (overflowed()).
-  bool send(const wire::MessageHeader& header, std::span<const Slice> body, bool hold = false);
+  enum class Send {
+    kNow,     // with all that waits
+    kGather,  // later, with what else comes, unless it is much by now: flush() follows soon
+    kHold,    // later: nothing may be sent yet
+  };
+  /// Sends header and body, or keeps what does not go at once. False if the connection is broken,
+  /// or more would wait than a reader may leave lying (overflowed()).
+  bool send(const wire::MessageHeader& header, std::span<const Slice> body, Send when = Send::kNow);
   bool send_hello(const wire::Hello& hello);
   /// Sends what waits. False if the connection is broken.
   bool flush();
   bool has_pending() const { return !out_.empty(); }
+  /// The socket took less than it was given: what waits goes when it is writable.
+  bool blocked() const { return blocked_; }
+  /// Bytes that were read and not popped.
+  size_t unread_bytes() const { return in_.size(); }
   bool overflowed() const { return overflowed_; }
   /// Bytes given to send() so far, and of those how many the socket took. Hellos do not count.
   uint64_t queued_bytes() const { return sent_bytes_ + out_.size(); }
@@ -90,8 +102,10 @@ class TcpStream {
   bool keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip);
   UniqueFd fd_;
   uint64_t max_pending_bytes_;
+  Counter& sends_;
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
+  bool blocked_ = false;
   ByteBuffer in_;
   ByteBuffer out_;
 };

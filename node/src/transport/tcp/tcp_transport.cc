@@ -28,6 +28,8 @@ TcpCounters::TcpCounters(MetricsRegistry& registry)
       replies_out(messages(registry, "reply", "out")),
       requests_out(messages(registry, "request", "out")),
       replies_in(messages(registry, "reply", "in")),
+      sends(registry.counter("ramcloud_transport_sends_total",
+                             "System calls that sent messages; one may send many.")),
       protocol_errors(registry.counter("ramcloud_transport_protocol_errors_total",
                                        "Connections closed because the peer sent malformed bytes "
                                        "or said no hello.")),
@@ -89,6 +91,14 @@ void TcpTransport::set_identity(const PeerIdentity& self) {
 void TcpTransport::reply(const ReplyHandle& handle, StatusCode status,
                          std::span<const Slice> body) {
   server_->reply(handle, status, body);
+}
+
+void TcpTransport::begin_replies() {
+  server_->begin_replies();
+}
+
+void TcpTransport::end_replies() {
+  server_->end_replies();
 }
 
 }  // namespace ramcloud

@@ -42,6 +42,8 @@ class TcpTransport final : public Transport {
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
   void set_identity(const PeerIdentity& self) override;
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
+  void begin_replies() override;
+  void end_replies() override;
 
  private:
   std::shared_ptr<tcp::TcpContext> context_;

@@ -97,6 +97,7 @@ class TcpTest : public ::testing::Test {
   uint64_t counter(const char* name, MetricLabels labels = {}) {
     return metrics.counter(name, "", std::move(labels)).value();
   }
+  uint64_t sends() { return counter("ramcloud_transport_sends_total"); }
   uint64_t protocol_errors() { return counter("ramcloud_transport_protocol_errors_total"); }
 
   /// A client of bare bytes.
@@ -393,6 +394,92 @@ TEST_F(TcpTest, ARequestInSingleBytesIsPutTogether) {
   EXPECT_EQ(reply.call_id, 77u);
   EXPECT_EQ(reply.kind, wire::Kind::kReply);
   EXPECT_EQ(answer.substr(answer.size() - 3), "abc");
+}
+
+TEST_F(TcpTest, RequestsThatComeTogetherAreAnsweredTogether) {
+  const UniqueFd fd = raw_client();
+  raw_send(fd, bytes_of(wire::make_hello({}, 0)));
+  constexpr int kRequests = 50;
+  std::string bytes;
+  for (int i = 0; i < kRequests; ++i) {
+    wire::MessageHeader header{};
+    header.kind = wire::Kind::kRequest;
+    header.call_id = static_cast<uint64_t>(i);
+    header.body_length = 3;
+    bytes.append(bytes_of(header)).append("abc");
+  }
+  const uint64_t before = sends();
+  raw_send(fd, bytes);
+  ::shutdown(fd.get(), SHUT_WR);
+  const std::string answer = raw_read_to_end(fd);
+  EXPECT_EQ(answer.size(), sizeof(wire::Hello) + kRequests * (sizeof(wire::MessageHeader) + 3));
+  EXPECT_EQ(server->requests, kRequests);
+  EXPECT_LE(sends() - before, 4u) << "in as many pieces as they came in, hardly more than one";
+}
+
+TEST_F(TcpTest, AnswersThatComeTogetherLeadToRequestsThatGoTogether) {
+  const auto session = connect();
+  constexpr int kFlows = 20;
+  std::deque<TestCall> first(kFlows), second(kFlows);
+  server->keep = true;
+  for (int i = 0; i < kFlows; ++i) {
+    TestCall& next = second[static_cast<size_t>(i)];
+    first[static_cast<size_t>(i)].then = [&session, &next] { send(*session, next, "again"); };
+    send(*session, first[static_cast<size_t>(i)], "once");
+  }
+  ASSERT_TRUE(wait_for([&] { return server->kept.size() == kFlows; }));
+  const uint64_t before = sends();
+  {
+    const ReplyBatch batch(*transport);
+    for (const auto& [handle, body] : server->kept) server->answer(handle, body);
+    EXPECT_EQ(sends(), before) << "nothing goes before the batch ends";
+  }
+  EXPECT_EQ(sends(), before + 1);
+  ASSERT_TRUE(wait_for([&] { return server->kept.size() == 2 * kFlows; }));
+  EXPECT_LE(sends() - before, 5u);
+  for (size_t i = kFlows; i < 2 * kFlows; ++i) {
+    server->answer(server->kept[i].first, server->kept[i].second);
+  }
+  for (TestCall& call : second) {
+    ASSERT_TRUE(wait_for(call));
+    EXPECT_EQ(call.body, "again");
+  }
+}
+
+TEST_F(TcpTest, ABatchKeepsItsOrderAroundBigReplies) {
+  const auto session = connect();
+  server->keep = true;
+  std::deque<TestCall> calls(9);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].then = [&order, i] { order.push_back(i); };
+    // The middle one goes in many pieces, and what follows waits behind it.
+    send(*session, calls[i], std::string(i == 4 ? wire::kMaxBodyBytes : 10, 'a' + char(i)));
+  }
+  ASSERT_TRUE(wait_for([&] { return server->kept.size() == calls.size(); }));
+  {
+    const ReplyBatch batch(*transport);
+    for (const auto& [handle, body] : server->kept) server->answer(handle, body);
+  }
+  for (const TestCall& call : calls) ASSERT_TRUE(wait_for(call));
+  EXPECT_TRUE(std::ranges::is_sorted(order));
+  EXPECT_EQ(calls[4].body, std::string(wire::kMaxBodyBytes, 'e'));
+  EXPECT_EQ(calls[8].body, std::string(10, 'i'));
+}
+
+TEST_F(TcpTest, AConnectionMayCloseWhileABatchHoldsItsReplies) {
+  const auto session = connect({kCluster, 7});
+  server->keep = true;
+  TestCall call;
+  send(*session, call, "x");
+  ASSERT_TRUE(wait_for([&] { return server->kept.size() == 1; }));
+  {
+    const ReplyBatch batch(*transport);
+    server->answer(server->kept[0].first, "x");
+    transport->set_identity({kCluster, 8});
+  }
+  ASSERT_TRUE(wait_for(call));
+  EXPECT_EQ(call.failure->code(), StatusCode::kConnectionLost);
 }
 
 TEST_F(TcpTest, AConnectionWithoutAHelloIsClosedAfterItsTime) {
