@@ -50,6 +50,7 @@ class HeldReplies final : public TurnHook {
   /// order they came: one that depends on less may wait for an earlier one that depends on more,
   /// which is at most one replication round trip.
   void send(const Reply& reply);
+  /// The reply keeps what it owns if it was sent at once.
   void send(Reply&& reply);
   bool on_turn() override;
   size_t size() const { return queue_.size(); }

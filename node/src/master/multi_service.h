@@ -18,7 +18,8 @@ namespace ramcloud::master {
 class MultiService final : public TurnHook {
  public:
   /// A slice ends after so many operations, or so many bytes of keys and values: about 20 us.
-  static constexpr uint32_t kSliceOperations = 16;
+  static constexpr uint32_t kSliceReads = 128;
+  static constexpr uint32_t kSliceChanges = 16;
   static constexpr uint64_t kSliceBytes = 64 << 10;
   /// Of the results in one reply, except that one operation is always answered.
   static constexpr uint32_t kMaxReplyBytes = 1 << 20;
@@ -41,6 +42,7 @@ class MultiService final : public TurnHook {
     uint64_t table_id = 0;
     wire::RejectRules reject{};
     ByteView key, value;
+    uint64_t hash = 0;  // of the key; of reads only
   };
   /// One message under way.
   struct Job {
@@ -64,7 +66,9 @@ class MultiService final : public TurnHook {
   static bool well_formed(wire::Opcode opcode, uint32_t count, ByteView rest);
   /// Does a slice's worth of `rest`, from which it takes what is done. True: answer now.
   bool run_slice(Job& job, ByteView& rest);
-  Step run(Job& job, const Operation& operation);
+  /// Do some of `rest` and take it off. False: the job is to be answered as it is.
+  bool read_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes);
+  bool change_one(Job& job, ByteView& rest, uint64_t& bytes);
   Step read(Job& job, const Operation& operation);
   Step change(Job& job, const Operation& operation);
   void answer(Job& job);
@@ -75,6 +79,7 @@ class MultiService final : public TurnHook {
   store::ObjectStore* store_ = nullptr;
   std::deque<Job> jobs_;
   uint64_t waiting_bytes_ = 0;
+  std::string spare_;  // the memory of results that were sent, for the next ones
   Counter& reads_;
   Counter& writes_;
   Counter& deletes_;

@@ -165,7 +165,7 @@ TEST_F(MultiServiceTest, LargeMessagesAreDoneInSlices) {
   }
   const uint64_t large = send(kWrite, message(operations));
   EXPECT_EQ(service_.waiting(), 1u);
-  EXPECT_EQ(store_.object_count(1), MultiService::kSliceOperations);
+  EXPECT_EQ(store_.object_count(1), MultiService::kSliceChanges);
   // Another large one takes turns with it, and a small one overtakes both.
   const uint64_t second = send(kWrite, message(operations));
   const uint64_t small = send(kRead, message({keyed(1, "k0")}));
@@ -175,7 +175,7 @@ TEST_F(MultiServiceTest, LargeMessagesAreDoneInSlices) {
   int turns = 0;
   while (service_.on_turn()) {
     ++turns;
-    if (turns == 2) EXPECT_EQ(store_.object_count(1), 2 * MultiService::kSliceOperations);
+    if (turns == 2) EXPECT_EQ(store_.object_count(1), 2 * MultiService::kSliceChanges);
   }
   settle();
   EXPECT_EQ(turns, 2 * 6);
@@ -258,7 +258,7 @@ TEST_F(MultiServiceTest, WhoHasStoppedWaitingIsNotServedOn) {
   alarm.start_after(11ms);
   sim_.run_for(20ms);
   finish();
-  EXPECT_EQ(parse(transport_.by_call[late]).size(), MultiService::kSliceOperations);
+  EXPECT_EQ(parse(transport_.by_call[late]).size(), MultiService::kSliceChanges);
 }
 
 class MultiServiceHeldTest : public MultiServiceTest {

@@ -104,15 +104,21 @@ void ObjectStore::raise_safe_version(uint64_t version) {
   }
 }
 
-void ObjectStore::prefetch(uint64_t table_id, ByteView key) const {
-  table_.prefetch(key_hash(table_id, key));
+uint64_t ObjectStore::prefetch(uint64_t table_id, ByteView key) const {
+  const uint64_t hash = key_hash(table_id, key);
+  table_.prefetch(hash);
+  return hash;
 }
 
 StatusCode ObjectStore::read(uint64_t table_id, ByteView key, const RejectRules& reject,
                              ReadResult& result) const {
+  return read(table_id, key, key_hash(table_id, key), reject, result);
+}
+
+StatusCode ObjectStore::read(uint64_t table_id, ByteView key, uint64_t hash,
+                             const RejectRules& reject, ReadResult& result) const {
   result = {};
   if (!valid_request(key, reject)) return StatusCode::kInvalidArgument;
-  const uint64_t hash = key_hash(table_id, key);
   if (tablets_.find_served(table_id, hash) == nullptr) return StatusCode::kUnknownTablet;
   const Found found = describe(
       table_.lookup(hash, [&](const char* address) { return matches(address, table_id, key); }));

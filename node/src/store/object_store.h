@@ -118,8 +118,16 @@ class ObjectStore {
                        const EnumerateLimits& limits, std::span<log::ObjectView> out,
                        EnumerateResult& result);
 
-  /// Brings the line of the table that an operation on this key will touch first.
-  void prefetch(uint64_t table_id, ByteView key) const;
+  /// @name Several reads at once: the memory that they touch is fetched together, not one after the
+  /// other. First prefetch() for each, then prefetch_entry() for each, then read() with the hash.
+  /// @{
+  /// Starts to bring the line of the table that an operation on this key touches first; gives the
+  /// key's hash.
+  uint64_t prefetch(uint64_t table_id, ByteView key) const;
+  void prefetch_entry(uint64_t hash) const { table_.prefetch_entry(hash); }
+  StatusCode read(uint64_t table_id, ByteView key, uint64_t hash, const wire::RejectRules& reject,
+                  ReadResult& result) const;
+  /// @}
 
   /// Clears the slots of deletes that have become durable. Each turn in which durable() moved.
   void sweep();
