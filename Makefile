@@ -37,7 +37,7 @@ coverage: deps-build ## Line coverage of log, store, replication, backup, coordi
 	@hack/coverage.sh
 
 .PHONY: bench
-bench: build ## Run the comparison benchmarks and write docs/benchmarks; PARTS="latency" for some of them
+bench: build ## Run the comparison benchmarks and write docs/benchmarks; PARTS="latency peers store" for some of them
 	@hack/bench.sh $(PARTS)
 
 .PHONY: accept

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell build unit go python asan tsan fuzz processes docs demo
+#   shell build unit coverage go python asan tsan fuzz processes docs demo
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -48,6 +48,12 @@ cpp() {
     return
   fi
   hack/count.py ctest "$junit" && [ $status = 0 ]
+}
+
+# The unit tests also say which lines they ran: see coverage.sh.
+unit() {
+  rm -rf build/coverage/profiles
+  LLVM_PROFILE_FILE=$RAMCLOUD_TOP/build/coverage/profiles/%8m.profraw cpp coverage
 }
 
 build() { hack/build.sh; }
@@ -105,8 +111,8 @@ processes() {
   [ -x build/bin/ramcloudd ] || hack/build.sh
   use_etcd
   # Its histories are checked here.
-  (cd node && cmake --preset dev -DRAMCLOUD_VERSION="$(../hack/version.sh)")
-  nice -n 5 cmake --build build/dev --target failover_sim_test -- -j "$RAMCLOUD_JOBS"
+  (cd node && cmake --preset coverage -DRAMCLOUD_VERSION="$(../hack/version.sh)")
+  nice -n 5 cmake --build build/coverage --target failover_sim_test -- -j "$RAMCLOUD_JOBS"
   go_tests ./local/... processes e2e
 }
 
@@ -136,18 +142,19 @@ demo() {
 
 stages=("$@")
 rm -f "$STAGE_LOGS/flaky.txt"
-[ $# -gt 0 ] || stages=(shell build unit go python asan tsan fuzz processes docs demo)
+[ $# -gt 0 ] || stages=(shell build unit coverage go python asan tsan fuzz processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
     build | docs | demo) run_stage "$stage" "$stage" || true ;;
-    unit) run_stage unit cpp dev || true ;;
+    unit) run_stage unit unit || true ;;
+    coverage) run_stage coverage hack/coverage.sh report || true ;;
     asan | tsan) run_stage "$stage" cpp "$stage" || true ;;
     fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
     python) run_stage python hack/python.sh || true ;;
     processes) run_stage processes processes || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, go, python, asan, tsan, fuzz, processes, docs and demo" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, go, python, asan, tsan, fuzz, processes, docs and demo" ;;
   esac
 done
 # Said where it is seen: each of these is a test to be mended.

@@ -82,7 +82,7 @@ func simulator(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("RAMCLOUD_FAILOVER_SIM")
 	if path == "" {
-		path = "../../build/dev/sim/failover_sim_test"
+		path = "../../build/coverage/sim/failover_sim_test"
 	}
 	path, err := filepath.Abs(path)
 	if err == nil {

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The single-node store alone, on one core, without a network: appends, overwrites and random reads of objects in a
+table far larger than the caches, beside std::unordered_map taking turns in the same program (node/bench/store_bench.cc).
+See bench.sh.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import bench
+
+PROGRAM = os.path.join(bench.TOP, "build", "release", "bench", "store_bench")
+KINDS = [("append", "append (new keys)"), ("overwrite", "overwrite"), ("read", "random read"),
+         ("read_group", "random read, 16 at once")]
+# Million operations a second and core: what must be reached, and what is aimed at.
+FIGURES = {"append": (1.5, 2.5), "read_group": (3.0, 5.0)}
+
+
+def measure(objects, rounds):
+    command = [*bench.pinned(bench.SERVER_CPU), PROGRAM, "--objects", str(objects), "--operations", str(objects),
+               "--rounds", str(rounds), "--json"]
+    runs = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            run = json.loads(line)
+            name = run.pop("store")
+            runs.setdefault(name, []).append(run)
+            print(f"{name:14s} " + ", ".join(f"{kind} {run[kind] / 1e6:.2f} M/s" for kind, _ in KINDS), file=sys.stderr)
+    if process.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}: exit code {process.returncode}")
+    return runs
+
+
+def write_docs(runs, objects, rounds):
+    lines = ["| million a second, one core | RAMCloud | std::unordered_map | ratio (of the medians' rounds) |", "|---|---|---|---|"]
+    for kind, title in KINDS:
+        ours, theirs = ([run[kind] for run in runs[name]] for name in ("RAMCloud", "unordered_map"))
+        ratio, low, high = bench.interval([a / b for a, b in zip(ours, theirs)])
+        lines.append(f"| {title} | {statistics.median(ours) / 1e6:.2f} | {statistics.median(theirs) / 1e6:.2f} "
+                     f"| {ratio:.2f} ({low:.2f} to {high:.2f}) |")
+    version = subprocess.run([os.path.join(bench.TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
+    text = f"""# The store alone
+
+Made by `make bench` (`hack/bench_store.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
+{bench.machine()}.
+
+One core, no network, no replicas: {objects:,} objects with 30-byte keys and 100-byte values, many times what the
+caches hold; {rounds} rounds in which ours and a `std::unordered_map` take turns, each built anew. A read copies the
+value out. Ours appends to a log with two checksums, gives every object a version, and keeps the tombstones of what
+was overwritten; the map does none of that.
+
+{chr(10).join(lines)}
+
+A random read is two cache misses (bucket, entry). Sixteen at once, as a multi-read does them, have their misses
+together: buckets first, then entries, then the reading.
+"""
+    for name, content in (("store.md", text), ("store.json", json.dumps(runs, indent=1) + "\n")):
+        with open(os.path.join(bench.OUT, name), "w", encoding="utf-8") as f:
+            f.write(content)
+    print("wrote docs/benchmarks/store.md and .json")
+
+
+def accept(runs):
+    """Figure, floor, goal; see bench.accept()."""
+    for kind, (floor, goal) in FIGURES.items():
+        figure = statistics.median(run[kind] for run in runs["RAMCloud"]) / 1e6
+        verdict = "pass" if figure >= goal else "between" if figure >= floor else "short"
+        print(f"{'store alone, ' + kind + ', M/s/core':40s} {figure:8.2f} {floor:8.2f} {goal:8.2f}  {verdict}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--objects", type=int, default=4_000_000, help="objects in the table (default 4000000)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--accept", action="store_true", help="print the acceptance rows, write nothing")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1 or arguments.objects < 1000:
+        parser.error("--rounds must be at least 1 and --objects at least 1000")
+    runs = measure(arguments.objects, arguments.rounds)
+    if arguments.accept:
+        accept(runs)
+    else:
+        write_docs(runs, arguments.objects, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
