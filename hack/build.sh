@@ -20,7 +20,7 @@ done
 cp build/release/lib/libramcloud.so.1.0 build/lib/.libramcloud.new
 mv build/lib/.libramcloud.new build/lib/libramcloud.so.1
 ln -sf libramcloud.so.1 build/lib/libramcloud.so
-(cd operator && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$version" -o ../build/bin/ \
+(cd operator && go build -buildvcs=false -ldflags "-s -w -X main.version=$version" -o ../build/bin/ \
   -p "$RAMCLOUD_JOBS" ./cmd/...)
 # The command of a Go program is the name of its folder.
 if [ -x build/bin/operator ]; then mv build/bin/operator build/bin/ramcloud-operator; fi

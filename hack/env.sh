@@ -51,6 +51,9 @@ use_go() {
   export PATH=$RAMCLOUD_GOROOT/bin:$PATH
 }
 use_go || true
+# All Go code is compiled in one way, programs, tests and the cluster's parts: what they share (most of
+# Kubernetes' libraries) is then compiled once.
+export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
 
 say() { printf '%s\n' "$*"; }
 die() {

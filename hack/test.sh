@@ -61,7 +61,7 @@ build() { hack/build.sh; }
 # The repository's Go modules, by folder.
 go_modules() { find . -name go.mod -not -path './build/*' -printf '%h\n' | sort; }
 
-# go_tests PACKAGES FOLDER…: vet, format and test these modules; with the race detector where cgo is there.
+# go_tests PACKAGES FOLDER…: vet, format and test these modules.
 go_tests() {
   local packages=$1 json=$STAGE_LOGS/go-$2.json status=0 folder unformatted failed=()
   shift 2

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -37,9 +36,13 @@ func run(m *testing.M) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return m.Run()
 	}
-	_, here, _, _ := runtime.Caller(0)
+	crds, err := crdFolder()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(filepath.Dir(here), "../../../manifests/crds")},
+		CRDDirectoryPaths:     []string{crds},
 		ErrorIfCRDPathMissing: true,
 		Scheme:                Scheme,
 	}
@@ -58,6 +61,21 @@ func run(m *testing.M) int {
 	}()
 	Config = config
 	return m.Run()
+}
+
+// crdFolder is manifests/crds of the repository: tests run in their package's folder, somewhere below its top.
+func crdFolder() (string, error) {
+	here, err := os.Getwd()
+	for folder := here; err == nil; folder = filepath.Dir(folder) {
+		crds := filepath.Join(folder, "manifests/crds")
+		if _, missing := os.Stat(crds); missing == nil {
+			return crds, nil
+		}
+		if folder == filepath.Dir(folder) {
+			return "", fmt.Errorf("there is no manifests/crds above %s", here)
+		}
+	}
+	return "", err
 }
 
 // Need skips the test where there is no API server.
