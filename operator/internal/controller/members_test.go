@@ -96,6 +96,25 @@ func TestThreeCoordinatorsWithEtcd(t *testing.T) {
 	}
 }
 
+// A member that ends is still Ready for Kubernetes; who waits for all of them must not take it for one.
+func TestAMemberThatEndsIsNotCounted(t *testing.T) {
+	w, _ := startTrio(t)
+	var pod corev1.Pod
+	w.exists("demo-etcd-1", &pod)
+	pod.Finalizers = []string{"ramcloud.dev/test"} // as long as it takes to end
+	check(t, w.client.Update(w.ctx, &pod))
+	check(t, w.client.Delete(w.ctx, &pod))
+	w.until("two members", func() string {
+		if ready := w.cluster().Status.Etcd.Ready; ready != 2 {
+			return fmt.Sprintf("%d are ready", ready)
+		}
+		return ""
+	})
+	w.exists("demo-etcd-1", &pod)
+	pod.Finalizers = nil
+	check(t, w.client.Update(w.ctx, &pod))
+}
+
 func TestARestartIsRolledOneAtATime(t *testing.T) {
 	w, pods := startTrio(t)
 	var server corev1.Pod
