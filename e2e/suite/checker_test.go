@@ -142,6 +142,20 @@ func (c *checker) one(worker, n int, rng *rand.Rand) {
 	c.events = append(c.events, porcupine.Operation{ClientId: worker, Input: input, Output: output, Call: start, Return: end})
 }
 
+// changeMetadata makes and drops tables beside the load, and gives the longest that one of these took.
+func (c *checker) changeMetadata(times int) (longest time.Duration) {
+	GinkgoHelper()
+	for i := range times {
+		began := time.Now()
+		name := fmt.Sprintf("%s-%d", c.name, i)
+		_, err := c.client.CreateTable(context.Background(), name, 3)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.client.DropTable(context.Background(), name)).To(Succeed())
+		longest = max(longest, time.Since(began))
+	}
+	return longest
+}
+
 // finish ends the load and judges it: how much was done, the longest time without any success, and whether the
 // history is linearizable.
 func (c *checker) finish(atLeastPerSecond float64) (longest time.Duration) {
