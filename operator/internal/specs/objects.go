@@ -104,7 +104,12 @@ func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.P
 func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
 	m := serverMeta(cluster, VolumeClaimName(ServerName(cluster.Name, index)), index)
 	size := *resource.NewQuantity(ServerSizing(cluster).Volume, resource.BinarySI)
-	return volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
+	claim := volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
+	if OnDevices(cluster) {
+		block := corev1.PersistentVolumeBlock
+		claim.Spec.VolumeMode = &block
+	}
+	return claim
 }
 
 func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class *string, size resource.Quantity) *corev1.PersistentVolumeClaim {
