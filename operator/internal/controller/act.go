@@ -63,7 +63,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 			return err
 		}
 	}
-	if !slices.Contains(d.Create, m.id) {
+	if !slices.Contains(d.Create, m.id) || m.waitsForAddress(o) != "" {
 		return nil
 	}
 	pod := m.pod(o, r.Images)

@@ -96,6 +96,49 @@ func TestThreeCoordinatorsWithEtcd(t *testing.T) {
 	}
 }
 
+// A pod advertises the address of its load balancer, so it is not made before there is one.
+func TestPodsWaitForTheirLoadBalancers(t *testing.T) {
+	w := newWorld(t, func(s *ramcloudv1.RAMCloudClusterSpec) { s.Expose.Type = ramcloudv1.ExposeLoadBalancer })
+	address := func(name, host string) {
+		var service corev1.Service
+		w.exists(name+"-outside", &service)
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			t.Errorf("%s is of type %s", service.Name, service.Spec.Type)
+		}
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: host}}
+		check(t, w.client.Status().Update(w.ctx, &service))
+	}
+	w.until("the reason", func() string {
+		var server ramcloudv1.RAMCloudServer
+		w.exists("demo-server-1", &server)
+		if want := "the pod waits for the address of the load balancer of Service demo-server-1-outside"; !strings.Contains(server.Status.StateReason, want) {
+			return server.Status.StateReason
+		}
+		return ""
+	})
+	w.absent("demo-coordinator-0")
+	address("demo-coordinator-0", "lb-c.example")
+	address("demo-server-0", "lb-0.example")
+	var pod corev1.Pod
+	w.exists("demo-server-0", &pod)
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--advertise-outside=lb-0.example:11200") {
+		t.Errorf("server: %s", flags)
+	}
+	w.exists("demo-coordinator-0", &pod)
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--admin-advertise-outside=lb-c.example:11101") {
+		t.Errorf("coordinator: %s", flags)
+	}
+	w.absent("demo-server-1")
+	w.until("the connection", func() string {
+		var connection corev1.ConfigMap
+		w.exists("demo-connection", &connection)
+		if got := connection.Data["cluster-outside"]; got != "lb-c.example:11100" {
+			return "cluster-outside is " + got
+		}
+		return ""
+	})
+}
+
 // A member that ends is still Ready for Kubernetes; who waits for all of them must not take it for one.
 func TestAMemberThatEndsIsNotCounted(t *testing.T) {
 	w, _ := startTrio(t)

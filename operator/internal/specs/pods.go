@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,7 +26,21 @@ const (
 
 // Exposed says whether clients outside Kubernetes can connect.
 func Exposed(cluster *ramcloudv1.RAMCloudCluster) bool {
-	return cluster.Spec.Expose.Type == ramcloudv1.ExposeNodePort
+	return cluster.Spec.Expose.Type == ramcloudv1.ExposeNodePort || Balanced(cluster)
+}
+
+// Balanced says whether they do so by a load balancer for each pod.
+func Balanced(cluster *ramcloudv1.RAMCloudCluster) bool {
+	return cluster.Spec.Expose.Type == ramcloudv1.ExposeLoadBalancer
+}
+
+// outsideFlag is the address that a pod advertises to clients outside: the load balancer's, or that of the
+// node it comes to run on.
+func outsideFlag(ports NodePorts, port int32) string {
+	if ports.Host != "" {
+		return net.JoinHostPort(ports.Host, strconv.Itoa(int(port)))
+	}
+	return fmt.Sprintf("$(HOST_IP):%d", port)
 }
 
 // container is what the pods differ in.

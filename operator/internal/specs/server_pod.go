@@ -84,7 +84,7 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		args = append(args, "--failure-domain=$(FAILURE_DOMAIN)")
 	}
 	if Exposed(cluster) {
-		args = append(args, fmt.Sprintf("--advertise-outside=$(HOST_IP):%d", ports.RPC))
+		args = append(args, "--advertise-outside="+outsideFlag(ports, ports.RPC))
 	}
 	return args
 }

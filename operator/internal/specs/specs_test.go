@@ -75,6 +75,13 @@ func TestGolden(t *testing.T) {
 	external.Spec.Expose.Type = ramcloudv1.ExposeNone
 	external.Spec.Metadata.Etcd = &ramcloudv1.ExternalEtcdSpec{Endpoints: []string{"a.example:2379", "b.example:2379"}, Prefix: "/x", TLSSecret: "etcd-client"}
 	devices := onDevices()
+	balanced := demo()
+	balanced.Spec.Expose = ramcloudv1.ExposeSpec{Type: ramcloudv1.ExposeLoadBalancer, Annotations: map[string]string{"example.com/internal": "true"}}
+	balancer := ServerOutsideService(balanced, 0, NodePorts{})
+	if got := AllocatedNodePorts(balancer); got != (NodePorts{}) {
+		t.Errorf("a load balancer without an address has %+v", got)
+	}
+	balancer.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}}
 	c, ports := demo(), NodePorts{RPC: 30100, Admin: 30101}
 	for name, object := range map[string]any{
 		"coordinator-pod":     CoordinatorPod(c, 0, "ramcloud/node:1", ports),
@@ -101,6 +108,8 @@ func TestGolden(t *testing.T) {
 		"full-config-map":          ConnectionConfigMap(full, Connection(full, []string{"192.0.2.1:30100", "192.0.2.2:30102"})),
 		"device-server-pod":        ServerPod(devices, 0, "ramcloud/node:1", NodePorts{RPC: 30200}),
 		"device-server-claim":      ServerVolumeClaim(devices, 0),
+		"balanced-server-pod":      ServerPod(balanced, 0, "ramcloud/node:1", AllocatedNodePorts(balancer)),
+		"balanced-server-outside":  ServerOutsideService(balanced, 0, NodePorts{RPC: 11200, Host: "203.0.113.7"}),
 		"external-coordinator-pod": CoordinatorPod(external, 0, "ramcloud/node:1", NodePorts{}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +269,7 @@ func TestMetadataStores(t *testing.T) {
 }
 
 func TestNodePortsSurviveText(t *testing.T) {
-	for _, ports := range []NodePorts{{}, {RPC: 30000}, {RPC: 30000, Admin: 30001}} {
+	for _, ports := range []NodePorts{{}, {RPC: 30000}, {RPC: 30000, Admin: 30001}, {RPC: 11100, Admin: 11101, Host: "2001:db8::1"}} {
 		if got := ParseNodePorts(ports.String()); got != ports {
 			t.Errorf("%+v became %+v", ports, got)
 		}
