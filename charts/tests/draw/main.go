@@ -73,8 +73,11 @@ func readDashboard(path string) (*dashboard, error) {
 // drawAll draws every dashboard over the time that was scraped.
 func drawAll(ctx context.Context, o *options, s *store, from, to time.Time) error {
 	files, err := filepath.Glob(filepath.Join(o.dashboards, "*.json"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no dashboards in %s (%w)", o.dashboards, err)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no dashboards in %s", o.dashboards)
 	}
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 5_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
 	defer func() { _ = engine.Close() }()

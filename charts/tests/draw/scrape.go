@@ -51,7 +51,7 @@ func (s *scraper) helper(ctx context.Context, pattern *regexp.Regexp, arguments 
 	text, err := reader.ReadString('\n')
 	found := pattern.FindStringSubmatch(text)
 	if err != nil || found == nil {
-		return "", fmt.Errorf("kubectl %v said %q (%w)", arguments, text, err)
+		return "", fmt.Errorf("kubectl %v said %q (%v)", arguments, text, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, reader) }()
 	return found[1], nil
