@@ -252,6 +252,39 @@ func TestALostVolumeIsReplacedOnTheCoordinatorsWord(t *testing.T) {
 	w.exists("demo-server-1", &corev1.Pod{})
 }
 
+// A member of etcd that lost its volume is put out and in again, once, and comes back without data to join the others.
+func TestALostEtcdMemberIsReplaced(t *testing.T) {
+	w, pods := startTrio(t)
+	w.until("the etcd to be whole", func() string {
+		if !w.cluster().Status.Etcd.Formed {
+			return "not yet"
+		}
+		return ""
+	})
+	w.quiet()
+	w.loseVolume("demo-etcd-1")
+	var pod corev1.Pod
+	w.until("demo-etcd-1 to be made anew", func() string {
+		err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: "demo-etcd-1"}, &pod)
+		if err != nil || pod.UID == pods["demo-etcd-1"] {
+			return fmt.Sprintf("not yet: %v", err)
+		}
+		return ""
+	})
+	w.exists("data-demo-etcd-1", &corev1.PersistentVolumeClaim{})
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--initial-cluster-state=existing") {
+		t.Errorf("it would found another etcd: %s", flags)
+	}
+	if got := w.rejoined.Load(); got != 1<<1 {
+		t.Errorf("rejoined (a bit for each member): %#b", got)
+	}
+	w.ready("demo-etcd-1")
+	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)
+	if pending := w.cluster().Status.PendingRestart; len(pending) > 0 {
+		t.Errorf("pending: %+v", pending)
+	}
+}
+
 func TestLostMetadataIsNotReplaced(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)
