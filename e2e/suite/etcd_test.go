@@ -47,9 +47,27 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 				making.Round(time.Millisecond), dropping.Round(time.Millisecond))
 		}
 
+		By("taking the volume of an etcd member away under load")
+		lost, claim := name+"-etcd-1", "data-"+name+"-etcd-1"
+		uid := func(kind, object string) string {
+			return string(must(kubectl("get", kind, object, "-o", "jsonpath={.metadata.uid}")))
+		}
+		oldPod, oldClaim := uid("pod", lost), uid("pvc", claim)
+		load := startChecker(outsideOf(name))
+		must(kubectl("delete", "pvc", claim, "--wait=false"))
+		must(kubectl("delete", "pod", lost, "--wait=false"))
+		waitForNewPod(lost, oldPod)
+		Eventually(func() string {
+			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
+		}, podDeadline, time.Second).Should(Equal("3"))
+		waitReady(name)
+		load.finish(200)
+		Expect(uid("pvc", claim)).NotTo(Equal(oldClaim))
+		check("member 1 lost its volume and came back with an empty one, as another member")
+
 		By("asking for a rolling restart")
 		servers, others := podUIDs(name, "server"), append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)
-		load := startChecker(outsideOf(name))
+		load = startChecker(outsideOf(name))
 		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"update":{"restartRequest":"e2e"}}}`))
 		Eventually(func(g Gomega) {
 			g.Expect(append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)).To(HaveLen(6))
