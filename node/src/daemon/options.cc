@@ -107,7 +107,7 @@ constexpr const char* kDurabilityHelp =
 
 /// --huge-pages: the size of a page, 0 for none.
 Result<uint64_t> parse_huge_pages(const std::string& text) {
-  if (text == "none") return 0;
+  if (text == "none") return uint64_t{0};
   if (text == "2Mi") return uint64_t{2} << 20;
   if (text == "1Gi") return uint64_t{1} << 30;
   return fail(StatusCode::kInvalidArgument,
