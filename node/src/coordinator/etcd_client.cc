@@ -10,13 +10,17 @@ grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A peer that is gone without a word is noticed, watches included.
+  // A peer that is gone without a word is noticed. (Every call has a deadline as well: gRPC stops
+  // asking on a connection on which nothing but such questions has been sent for a while.)
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   // An etcd that starts again is found again within about a second.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  // Also at another address: a pod that starts again has a new one, and gRPC would otherwise go by
+  // the old one for up to half a minute.
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1'000);
   return arguments;
 }
 
@@ -48,8 +52,8 @@ EtcdClient::EtcdClient(Reactor& reactor, const EtcdOptions& options,
   }
 }
 
-void EtcdClient::set_deadline(GrpcCall& call) const {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(call_timeout_).count();
+void EtcdClient::set_deadline(GrpcCall& call, Duration longest) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(longest).count();
   call.context.set_deadline(gpr_time_from_millis(ms, GPR_TIMESPAN));
 }
 
@@ -64,7 +68,7 @@ template <typename Response, typename Prepare>
 Task<Result<Response>> EtcdClient::unary(Prepare prepare) {
   const Endpoint& endpoint = endpoints_[current_];
   const auto call = std::make_shared<UnaryCall<Response>>();
-  set_deadline(*call);
+  set_deadline(*call, call_timeout_);
   call->reader = prepare(endpoint, &call->context, &loop_.queue());
   co_await loop_.event(call, [&](void* tag) {
     call->reader->StartCall();
@@ -115,7 +119,7 @@ Task<Result<int64_t>> EtcdClient::keep_alive(int64_t lease) {
   const Endpoint& endpoint = endpoints_[current_];
   const auto call =
       std::make_shared<StreamCall<pb::LeaseKeepAliveRequest, pb::LeaseKeepAliveResponse>>();
-  set_deadline(*call);
+  set_deadline(*call, call_timeout_);
   call->request.set_id(lease);
   call->stream = endpoint.lease->PrepareAsyncLeaseKeepAlive(&call->context, &loop_.queue());
   bool ok = co_await loop_.event(call, [&](void* tag) { call->stream->StartCall(tag); });
@@ -131,9 +135,10 @@ Task<Result<int64_t>> EtcdClient::keep_alive(int64_t lease) {
   co_return fail(failed(endpoint, call->status));
 }
 
-Task<Status> EtcdClient::watch(std::string key, int64_t from_revision) {
+Task<Result<bool>> EtcdClient::watch(std::string key, int64_t from_revision, Duration longest) {
   const Endpoint& endpoint = endpoints_[current_];
   const auto call = std::make_shared<StreamCall<pb::WatchRequest, pb::WatchResponse>>();
+  set_deadline(*call, longest);
   call->request.mutable_create_request()->set_key(std::move(key));
   call->request.mutable_create_request()->set_start_revision(from_revision);
   call->stream = endpoint.watch->PrepareAsyncWatch(&call->context, &loop_.queue());
@@ -148,11 +153,13 @@ Task<Status> EtcdClient::watch(std::string key, int64_t from_revision) {
   }
   if (told) call->context.TryCancel();
   co_await loop_.event(call, [&](void* tag) { call->stream->Finish(&call->status, tag); });
-  if (!told) co_return failed(endpoint, call->status);
-  if (!call->response.canceled()) co_return StatusCode::kOk;
-  co_return Status(StatusCode::kUnavailable,
-                   fmt::format("etcd at {} ended the watch: {}", endpoint.address,
-                               call->response.cancel_reason()));
+  // It was quiet, or the endpoint is gone: the next call to it shows which.
+  if (!told && call->status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) co_return false;
+  if (!told) co_return fail(failed(endpoint, call->status));
+  if (!call->response.canceled()) co_return true;
+  co_return fail(StatusCode::kUnavailable,
+                 fmt::format("etcd at {} ended the watch: {}", endpoint.address,
+                             call->response.cancel_reason()));
 }
 
 }  // namespace ramcloud

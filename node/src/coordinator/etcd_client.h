@@ -24,9 +24,9 @@ class EtcdClient {
   Task<Result<etcdserverpb::LeaseRevokeResponse>> revoke(int64_t lease);
   /// The seconds that the lease still has; 0: it is gone.
   Task<Result<int64_t>> keep_alive(int64_t lease);
-  /// Waits for the first change of a key at or after a revision; an error also when the watch
-  /// breaks.
-  Task<Status> watch(std::string key, int64_t from_revision);
+  /// Waits for the first change of a key at or after a revision; false: none came in `longest`. An
+  /// error also when the watch breaks.
+  Task<Result<bool>> watch(std::string key, int64_t from_revision, Duration longest);
 
  private:
   struct Endpoint {
@@ -37,7 +37,7 @@ class EtcdClient {
   };
   template <typename Response, typename Prepare>
   Task<Result<Response>> unary(Prepare prepare);
-  void set_deadline(GrpcCall& call) const;
+  static void set_deadline(GrpcCall& call, Duration longest);
   Status failed(const Endpoint& endpoint, const grpc::Status& status);
 
   Duration call_timeout_;

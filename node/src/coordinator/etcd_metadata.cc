@@ -256,13 +256,21 @@ void EtcdMetadata::lose() {
   if (std::exchange(impl_->leading, 0) != 0 && on_lost_) on_lost_();
 }
 
+/// A watch says nothing while the key stays as it is, and nothing either when its endpoint has gone
+/// without a word. So the key is read again once per lease: that call has an answer or a successor
+/// at the next endpoint.
 Task<void> EtcdMetadata::wait_for_change(uint64_t number) {
-  const auto now = co_await impl_->read_leader();
-  if (now) {
+  for (;;) {
+    const auto now = co_await impl_->read_leader();
+    if (!now) break;
     if (now->leader.number != number || number == 0) co_return;
-    const Status told = co_await impl_->client.watch(impl_->leader_key(), now->revision + 1);
-    if (told.ok()) co_return;
-    log_debug("the watch of the leader broke", {{"error", told}});
+    const auto changed =
+        co_await impl_->client.watch(impl_->leader_key(), now->revision + 1, impl_->options.lease);
+    if (!changed) {
+      log_debug("the watch of the leader broke", {{"error", changed.error()}});
+      break;
+    }
+    if (*changed) co_return;
   }
   co_await impl_->reactor.sleep(kRetry);
 }

@@ -7,6 +7,7 @@
 #include "coordinator/sqlite_metadata.h"
 #include "coordinator/testing/etcd_process.h"
 #include "coordinator/testing/metadata_conformance.h"
+#include "coordinator/testing/silent_proxy.h"
 
 namespace ramcloud {
 namespace {
@@ -139,6 +140,32 @@ TEST_F(EtcdMetadataTest, GoesOnWhenEtcdComesBackAfterACrash) {
   EXPECT_FALSE(woken);
   run_task(reactor_, store->resign());
   reactor_.run_until([&] { return woken; });
+}
+
+/// A node without power closes no connection: the watch on it never breaks.
+TEST_F(EtcdMetadataTest, AStandbyWhoseEndpointFellSilentGoesToTheNext) {
+  testing::SilentProxy proxy(etcd().address());
+  EtcdOptions options = fresh_options();
+  const auto leader = open(options);
+  while (leader->leading() == 0) (void)run_task(reactor_, leader->campaign("me"));
+  options.endpoints.insert(options.endpoints.begin(), proxy.address());
+  options.call_timeout = 300ms;
+  const auto standby = open(options);
+  while (!run_task(reactor_, standby->load(""))) {
+  }
+  TaskScope scope(reactor_);
+  auto wait = [](MetadataStore& s) -> Task<void> {
+    for (uint64_t of = 0; s.leading() == 0;) {
+      const auto seen = co_await s.campaign("standby");
+      if (seen) of = seen->number;
+      if (seen && s.leading() == 0) co_await s.wait_for_change(of);
+    }
+  };
+  scope.spawn(wait(*standby));
+  run_for(100ms);
+  proxy.fall_silent();
+  run_task(reactor_, leader->resign());
+  reactor_.run_until([&] { return standby->leading() != 0; });
 }
 
 TEST_F(EtcdMetadataTest, LoadsManyRecordsAsOfOneMoment) {

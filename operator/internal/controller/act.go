@@ -36,6 +36,13 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 		}
 		o.servers[name] = record
 	}
+	for _, id := range d.Rejoin {
+		if err := r.rejoin(ctx, o.cluster, id.Index); err != nil {
+			errs = append(errs, fmt.Errorf("replacing %s: %w", id, err))
+			continue
+		}
+		d.Volumes = append(slices.Clone(d.Volumes), id)
+	}
 	for _, m := range o.members(d) {
 		if err := r.actOnMember(ctx, a, o, d, m); err != nil {
 			errs = append(errs, err)
@@ -63,7 +70,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 			return err
 		}
 	}
-	if !slices.Contains(d.Create, m.id) {
+	if !slices.Contains(d.Create, m.id) || m.waitsForAddress(o) != "" {
 		return nil
 	}
 	pod := m.pod(o, r.Images)
@@ -93,7 +100,10 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 		if err := r.Create(ctx, wanted, fieldOwner); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating volume claim %s: %w", wanted.Name, err)
 		}
-		if m.made(o) {
+		if m.made(o) && m.id.Kind == plan.Etcd {
+			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
+				"the volume of %s was lost; the member was put out of the etcd and in again, and gets an empty one", m.name)
+		} else if m.made(o) {
 			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
 				"the volume of %s was lost; the coordinator does not list the server as up, and it gets an empty one", m.name)
 		}

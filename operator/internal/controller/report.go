@@ -27,6 +27,9 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	for _, m := range o.members(d) {
 		pod := o.pods[m.name]
 		problem := podProblem(pod)
+		if service := m.waitsForAddress(o); pod == nil && service != "" {
+			problem = "the pod waits for the address of the load balancer of Service " + service
+		}
 		if problem != "" {
 			in.PodProblems = append(in.PodProblems, m.name+": "+problem)
 		}
@@ -36,8 +39,10 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 				Pod: m.name, Differs: differs, Waits: waits(input, o.memberForPlan(m), o.cluster)})
 		}
 		if m.id.Kind != plan.Server {
+			// One that is going is still Ready for Kubernetes, for as long as it takes to end.
+			ready := pod != nil && pod.DeletionTimestamp == nil && podForPlan(pod).Ready
 			in.Members = append(in.Members, status.Member{Kind: m.id.Kind, Pod: m.name, Exists: pod != nil,
-				Ready: pod != nil && podForPlan(pod).Ready, Failure: m.failure(o)})
+				Ready: ready, Failure: m.failure(o)})
 			continue
 		}
 		record := o.servers[m.name]
