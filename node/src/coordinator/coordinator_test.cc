@@ -95,6 +95,20 @@ TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   EXPECT_FALSE(cluster.coordinator->ready());
 }
 
+/// The successor has not written anything yet: only the leadership tells.
+TEST_F(CoordinatorTest, WhoseLeaseAnotherHasChangesNothing) {
+  start(2);
+  cluster.metadata.lease_end = {};
+  SimMetadata second_store(cluster.reactor, cluster.metadata);
+  ASSERT_TRUE(cluster.wait_for(second_store.campaign("second")).has_value());
+  ASSERT_NE(second_store.leading(), 0u);
+  const auto before = cluster.metadata.records;
+  const auto refused = cluster.create("t", 1);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kNotLeader);
+  EXPECT_EQ(cluster.metadata.records, before);
+}
+
 // ---- enlisting
 // --------------------------------------------------------------------------------------
 
