@@ -32,6 +32,10 @@ lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
 fuzz: deps-build ## Fuzz whatever reads bytes from outside, FUZZ_SECONDS=20 for each fuzzer
 	@hack/fuzz.sh
 
+.PHONY: mutants
+mutants: deps-build ## Plant the bugs in test/mutants one by one; the tests must find each; NAMES="…" for some
+	@hack/mutants.sh $(NAMES)
+
 .PHONY: coverage
 coverage: deps-build ## Line coverage of log, store, replication, backup, coordinator, in build/coverage
 	@hack/coverage.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell build unit coverage go python asan tsan fuzz processes docs demo
+#   shell build unit coverage go python model asan tsan fuzz processes docs demo
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -54,6 +54,17 @@ cpp() {
 unit() {
   rm -rf build/coverage/profiles
   LLVM_PROFILE_FILE=$RAMCLOUD_TOP/build/coverage/profiles/%8m.profraw cpp coverage
+}
+
+# Interleavings of what threads share without locks; the output says which seeds.
+model() {
+  local junit=$STAGE_LOGS/model.xml status=0
+  (cd node && cmake --preset model -DRAMCLOUD_VERSION="$(../hack/version.sh)")
+  nice -n 5 cmake --build build/model --target model_check -- -j "$RAMCLOUD_JOBS"
+  rm -f "$junit"
+  # Of its folder only: nothing else is built like this.
+  ctest --test-dir build/model/model -V -j "$RAMCLOUD_JOBS" --output-junit "$junit" || status=$?
+  hack/count.py ctest "$junit" && [ $status = 0 ]
 }
 
 build() { hack/build.sh; }
@@ -142,11 +153,11 @@ demo() {
 
 stages=("$@")
 rm -f "$STAGE_LOGS/flaky.txt"
-[ $# -gt 0 ] || stages=(shell build unit coverage go python asan tsan fuzz processes docs demo)
+[ $# -gt 0 ] || stages=(shell build unit coverage go python model asan tsan fuzz processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
-    build | docs | demo) run_stage "$stage" "$stage" || true ;;
+    build | model | docs | demo) run_stage "$stage" "$stage" || true ;;
     unit) run_stage unit unit || true ;;
     coverage) run_stage coverage hack/coverage.sh report || true ;;
     asan | tsan) run_stage "$stage" cpp "$stage" || true ;;
@@ -154,7 +165,7 @@ for stage in "${stages[@]}"; do
     go) run_stage go go_stage || true ;;
     python) run_stage python hack/python.sh || true ;;
     processes) run_stage processes processes || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, go, python, asan, tsan, fuzz, processes, docs and demo" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, go, python, model, asan, tsan, fuzz, processes, docs and demo" ;;
   esac
 done
 # Said where it is seen: each of these is a test to be mended.

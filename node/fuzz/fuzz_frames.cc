@@ -1,11 +1,14 @@
 // A backup's frames file. The input is the interesting places of it, one behind the other: two
 // superblock slots, two slots of frame 0, the beginning of frame 0's segment, the beginning of
 // another frame's; the places between are zero, as in a file. The first byte says which checksums
-// are sealed.
+// are sealed. Read by the offline tools, and opened as a backup does when it starts.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
+#include "backup/frame_store.h"
 #include "backup/replica_reader.h"
+#include "base/logging.h"
 #include "fuzz/reseal.h"
 
 using namespace ramcloud;
@@ -35,10 +38,78 @@ void put_slot(std::string& bytes, bool sealed, std::string& image, uint64_t at) 
   image.replace(at, bytes.size(), bytes);
 }
 
+/// A file of two frames that begins with these bytes; the rest is zero.
+class ImageFile final : public File {
+ public:
+  explicit ImageFile(std::string& image) : image_(image) {}
+  uint64_t size() const override { return frames_file_bytes(2); }
+  Status write(uint64_t offset, ByteView bytes) override {
+    if (offset + bytes.size() > image_.size()) std::abort();  // metadata of the first frame only
+    image_.replace(offset, bytes.size(), bytes);
+    return {};
+  }
+  Status read(uint64_t offset, void* to, size_t size) override {
+    std::memset(to, 0, size);
+    if (offset < image_.size()) {
+      std::memcpy(to, image_.data() + offset, std::min(size, image_.size() - offset));
+    }
+    return {};
+  }
+  Status allocate_zeroed(uint64_t, uint64_t) override { return {}; }
+  void sync(std::function<void(Status)> done) override { done({}); }
+
+ private:
+  std::string& image_;
+};
+
+class ImageDisk final : public Disk {
+ public:
+  explicit ImageDisk(std::string& image) : image_(image) {}
+  Result<std::unique_ptr<File>> open(const std::string&, uint64_t) override {
+    return std::make_unique<ImageFile>(image_);
+  }
+  bool exists(const std::string&) override { return true; }
+  uint64_t device_bytes(const std::string&) override { return 0; }
+  uint64_t measure_read_speed(const std::string&) override { return 0; }
+  Status make_directories(const std::string&) override { return {}; }
+
+ private:
+  std::string& image_;
+};
+
+/// What may hold a replica is not given away, and what the superblock says survives.
+void start_backup(std::string image) {
+  ImageDisk disk(image);
+  auto opened = FrameStore::open(disk, "/fuzz", 2 * log::kSegmentBytes);
+  if (!opened) {
+    if (opened.error().message().empty()) std::abort();
+    return;
+  }
+  FrameStore& store = **opened;
+  if (store.frames_total() != 2 || store.frames_used() != 0) std::abort();
+  bool first_may_hold_something = false;
+  for (uint64_t i = 0; i < 2; ++i) {
+    FrameSlot slot;
+    const ByteView bytes =
+        ByteView(image).substr(frame_metadata_offset(0) + i * kFrameSlotStride, kSlotBytes);
+    const SlotVerdict verdict = parse_slot(bytes, slot);
+    const bool damaged = verdict == SlotVerdict::kCorrupt || verdict == SlotVerdict::kNewer;
+    first_may_hold_something = first_may_hold_something || damaged;
+  }
+  if (first_may_hold_something && store.frames_quarantined() == 0) std::abort();
+  const auto uuid = store.cluster_uuid();
+  const std::pair list(store.list_term(), store.list_version());
+  if (!store.adopt(uuid, 7, 1, 1).ok()) std::abort();
+  const auto again = FrameStore::open(disk, "/fuzz", 2 * log::kSegmentBytes);
+  if (!again || (*again)->cluster_uuid() != uuid) std::abort();
+  if (std::pair((*again)->list_term(), (*again)->list_version()) < list) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
+  set_log_level(LogLevel::kError);
   const uint8_t mode = data[0];
   ByteView in(reinterpret_cast<const char*>(data) + 1, size - 1);
   // A file that ends within its first frame: reading 8 MiB of zeros for each input would be slow.
@@ -65,6 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   if (dump && dump->frames_used != frames) std::abort();
   (void)dump_image(ByteView(image).substr(0, size * 16), [](const ReplicaDump&) {});
+  start_backup(image);
   (void)rebuild_images({{"fuzz", image}}, [](const log::ReplayedObject&) {});
   return 0;
 }

@@ -41,7 +41,8 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<TakeTabletRequest>,
                              check<DropTabletRequest>,
                              check<GetServerStatsRequest>,
-                             check<ServerStats>};
+                             check<ServerStats>,
+                             check<RaiseReplicationEpochRequest>};
 
 void check_hello(std::string_view in) {
   Hello hello;

@@ -1,4 +1,5 @@
 // Replication over the simulated network: what is durable, and what a rebuild finds.
+#include <gmock/gmock.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@ namespace {
 
 using testing::kCluster;
 using testing::kMaster;
+using ::testing::UnorderedElementsAre;
 
 class ReplicationSim : public ::testing::Test, protected testing::ReplicationRig {
  protected:
@@ -137,6 +139,36 @@ TEST_F(ReplicationSim, NothingIsAcknowledgedBeforeTheCoordinatorKnowsOfTheLoss) 
   EXPECT_TRUE(all_durable(10s));
   EXPECT_EQ(fence_.epoch, 1u);
   EXPECT_TRUE(scheduler_.run_until([&] { return !manager_->stats().writes_wait; }, 10s));
+}
+
+/// In the other order a master that dies in between would leave no replica that counts.
+TEST_F(ReplicationSim, TheCoordinatorIsToldWhenTheReplicasLeftHaveTheEpoch) {
+  start(4, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto holders = manager_->replica_servers(1);
+  ASSERT_EQ(holders.size(), 2u);
+  SimNode& left = *nodes_[holders[1] - 1];
+  network_.partition(*master_, left);
+  crash_backup(static_cast<uint32_t>(holders[0] - 1));
+  scheduler_.run_for(500ms);
+  EXPECT_EQ(manager_->stats().epoch, 1u);
+  EXPECT_EQ(fence_.epoch, 0u) << "the replica that is left cannot have heard of it";
+  network_.heal_all();
+  EXPECT_TRUE(scheduler_.run_until([&] { return fence_.epoch == 1; }, 60s));
+  EXPECT_TRUE(all_durable());
+}
+
+TEST_F(ReplicationSim, NoReplicaIsInTheMastersDomain) {
+  domains_ = {{1, "rack1"}, {2, "rack1"}, {3, "rack2"}, {4, "rack3"}, {kMaster, "rack1"}};
+  start(4, 2);
+  const std::string value(400'000, 'v');
+  for (int i = 0; i < 60; ++i) must_put("k" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  EXPECT_GT(manager_->stats().segments, 2u);
+  for (const auto& segment : log_->segments()) {
+    EXPECT_THAT(manager_->replica_servers(segment->id()), UnorderedElementsAre(3u, 4u));
+  }
 }
 
 /// R = 2 with one other server left: writes go on, and are brought back to two when there is one.

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#ifndef RAMCLOUD_MODEL
 namespace ramcloud {
 
 void SpinLock::lock_slow() {
@@ -20,3 +21,4 @@ void SpinLock::lock_slow() {
 }
 
 }  // namespace ramcloud
+#endif

@@ -3,6 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <utility>
+
+#ifdef RAMCLOUD_MODEL
+#include "base/model_schedule.h"
+#endif
 
 #if defined(__clang__)
 #define RC_CAPABILITY(x) __attribute__((capability(x)))
@@ -29,6 +34,36 @@ namespace ramcloud {
 /// Words that different threads write stand on lines of their own.
 inline constexpr size_t kCacheLineBytes = 64;
 
+#ifdef RAMCLOUD_MODEL
+
+/// One that the scheduler of interleavings knows (base/atomic.h).
+class RC_CAPABILITY("mutex") SpinLock {
+ public:
+  SpinLock() = default;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() RC_ACQUIRE() {
+    model::point();
+    while (locked_) model::wait_for(this);
+    locked_ = true;
+  }
+  bool try_lock() RC_TRY_ACQUIRE(true) {
+    model::point();
+    return !std::exchange(locked_, true);
+  }
+  void unlock() RC_RELEASE() {
+    locked_ = false;
+    model::wake(this);
+    model::point();
+  }
+
+ private:
+  bool locked_ = false;
+};
+
+#else
+
 class RC_CAPABILITY("mutex") SpinLock {
  public:
   SpinLock() = default;
@@ -48,6 +83,8 @@ class RC_CAPABILITY("mutex") SpinLock {
   void lock_slow() RC_NO_THREAD_SAFETY_ANALYSIS;
   std::atomic<bool> locked_{false};
 };
+
+#endif
 
 class RC_SCOPED_CAPABILITY SpinGuard {
  public:

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -111,8 +112,11 @@ Result<HostPort> parse_host_port(std::string_view text) {
   }
   uint64_t port = 0;
   std::string_view rest;
+  const auto allowed = [](char c) {
+    return c > 0x20 && c < 0x7f && std::string_view(",=/[]").find(c) == std::string_view::npos;
+  };
   if (host.empty() || !split_number(port_text, port, rest) || !rest.empty() || port > 65535 ||
-      host.find_first_of(" ,=/") != std::string_view::npos) {
+      !std::ranges::all_of(host, allowed)) {
     return refuse();
   }
   return HostPort{std::string(host), static_cast<uint16_t>(port)};

@@ -31,7 +31,8 @@ TEST(Text, Addresses) {
   EXPECT_EQ(parse_host_port("localhost:80").value(), (HostPort{"localhost", 80}));
   EXPECT_EQ(parse_host_port("[::1]:80").value(), (HostPort{"::1", 80}));
   EXPECT_EQ(parse_host_port("[::1]:80")->to_string(), "[::1]:80");
-  for (const char* bad : {"", ":", "a:", ":1", "a:65536", "::1:80", "a:b", "a b:1", "[]:1"}) {
+  for (const char* bad : {"", ":", "a:", ":1", "a:65536", "::1:80", "a:b", "a b:1", "[]:1",
+                          "[[a]]:1", "a\t:1", "a]:1", "\xc3\xa4:1"}) {
     EXPECT_FALSE(parse_host_port(bad)) << bad;
   }
   EXPECT_EQ(parse_host_port_list("a:1,b:2")->size(), 2u);

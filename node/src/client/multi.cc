@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "client/core.h"
+#include "client/multi_reply.h"
 #include "client/outcome.h"
 #include "runtime/when_all.h"
 
@@ -36,21 +37,16 @@ void append_operation(wire::Opcode opcode, const MultiOperation& operation, std:
   }
 }
 
-struct Answer {
-  StatusCode status = StatusCode::kOk;
-  uint64_t version = 0;
-  ByteView value;
-};
+}  // namespace
 
-/// The answers of a multi-operation's reply. False: they do not decode, or are none or too many.
-bool parse_answers(ByteView body, size_t asked, wire::MultiReply& header,
-                   std::vector<Answer>& answers) {
+bool parse_multi_reply(ByteView body, size_t asked, wire::MultiReply& header,
+                       std::vector<MultiAnswer>& answers) {
   if (body.size() < sizeof header) return false;
   header = load<wire::MultiReply>(body.data());
   body.remove_prefix(sizeof header);
   if (header.count == 0 || header.count > asked) return false;
   answers.resize(header.count);
-  for (Answer& answer : answers) {
+  for (MultiAnswer& answer : answers) {
     if (body.size() < sizeof(wire::MultiResult)) return false;
     const auto result = load<wire::MultiResult>(body.data());
     body.remove_prefix(sizeof result);
@@ -61,8 +57,6 @@ bool parse_answers(ByteView body, size_t asked, wire::MultiReply& header,
   }
   return body.empty();
 }
-
-}  // namespace
 
 /// One multi-operation under way.
 struct ClientCore::Multi {
@@ -182,7 +176,7 @@ Task<void> ClientCore::multi_round(Multi& multi, int number) {
 
 /// One server's operations, message by message.
 Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) {
-  std::vector<Answer> answers;
+  std::vector<MultiAnswer> answers;
   for (size_t next = 0; next < group.indices.size();) {
     size_t end = next;
     std::string body(sizeof(wire::MultiRequest), '\0');
@@ -214,7 +208,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
       for (const uint32_t i : batch) multi.results[i] = fail(status);
     };
     wire::MultiReply answered{};
-    if (reply.ok() && !parse_answers(reply.body, batch.size(), answered, answers)) {
+    if (reply.ok() && !parse_multi_reply(reply.body, batch.size(), answered, answers)) {
       reply.status = Status(StatusCode::kProtocolError, "the server's reply does not decode");
       if (multi.repeat == Repeat::kSafe) co_return finish(reply.status);
     }
@@ -233,7 +227,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
     }
     for (size_t k = 0; k < answers.size(); ++k) {
       const uint32_t i = batch[k];
-      const Answer& answer = answers[k];
+      const MultiAnswer& answer = answers[k];
       if (answer.status == StatusCode::kOk) {
         multi.results[i] = ReadResult{answer.version, std::string(answer.value)};
       } else if (outcome_of(answer.status) == Outcome::kFinal) {

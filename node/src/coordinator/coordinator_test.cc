@@ -74,6 +74,11 @@ TEST_F(CoordinatorTest, RefusesMetadataOfAnotherClusterOrDamaged) {
   cluster.metadata.records[server_key(7)] = "garbage";
   EXPECT_EQ(cluster.start_coordinator().to_string(),
             "CORRUPT: metadata record '/servers/00000000000000000007' (7 bytes) does not decode");
+  cluster.stop_coordinator();
+  cluster.metadata.records[kTermKey] = wire::encode(TermRecord{~uint64_t{0}, 1});
+  EXPECT_THAT(cluster.start_coordinator().to_string(),
+              StartsWith("CORRUPT: metadata record '/term' has 18446744073709551615, which is too "
+                         "large"));
 }
 
 TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
@@ -93,6 +98,20 @@ TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   EXPECT_EQ(refused.error().code(), StatusCode::kNotLeader);
   EXPECT_EQ(cluster.metadata.records, before);
   EXPECT_FALSE(cluster.coordinator->ready());
+}
+
+/// The successor has not written anything yet: only the leadership tells.
+TEST_F(CoordinatorTest, WhoseLeaseAnotherHasChangesNothing) {
+  start(2);
+  cluster.metadata.lease_end = {};
+  SimMetadata second_store(cluster.reactor, cluster.metadata);
+  ASSERT_TRUE(cluster.wait_for(second_store.campaign("second")).has_value());
+  ASSERT_NE(second_store.leading(), 0u);
+  const auto before = cluster.metadata.records;
+  const auto refused = cluster.create("t", 1);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kNotLeader);
+  EXPECT_EQ(cluster.metadata.records, before);
 }
 
 // ---- enlisting

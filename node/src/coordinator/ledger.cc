@@ -10,6 +10,8 @@ namespace ramcloud {
 namespace {
 
 constexpr Duration kStoreRetry = 100ms;
+/// Terms and revisions count leaderships and changes; both must still be able to rise.
+constexpr uint64_t kMaxTerm = uint64_t{1} << 62;
 
 wire::Uuid random_uuid(Random& random) {
   const uint64_t words[2] = {random.next(), random.next()};
@@ -25,6 +27,18 @@ Status read_record(const std::string& key, const std::string& bytes, Record& rec
   if (wire::decode(bytes, record)) return {};
   return {StatusCode::kCorrupt,
           fmt::format("metadata record '{}' ({} bytes) does not decode", key, bytes.size())};
+}
+
+Status impossible(const std::string& key, uint64_t number) {
+  return {StatusCode::kCorrupt, fmt::format("metadata record '{}' has {}, which is too large to be "
+                                            "one of ours; accepted is at most {}",
+                                            key, number, kMaxTerm)};
+}
+
+Status read_term(const std::string& bytes, TermRecord& record) {
+  RC_RETURN_IF_ERROR(read_record(kTermKey, bytes, record));
+  const uint64_t larger = std::max(record.term, record.revision);
+  return larger > kMaxTerm ? impossible(kTermKey, larger) : Status();
 }
 
 Status read_cluster(const MetadataStore::Records& records, const std::string& wanted_name,
@@ -110,7 +124,7 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     Status read;
     if (const auto term = records.find(kTermKey); term != records.end()) {
       before = term->second;
-      read = read_record(kTermKey, term->second, current_);
+      read = read_term(term->second, current_);
       if (read.ok()) read = read_cluster(records, name, state);
     } else {
       state.uuid = random_uuid(reactor_.random());
@@ -121,6 +135,7 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     TermOffsetRecord offset;
     if (const auto found = records.find(kTermOffsetKey); read.ok() && found != records.end()) {
       read = read_record(kTermOffsetKey, found->second, offset);
+      if (read.ok() && offset.offset > kMaxTerm) read = impossible(kTermOffsetKey, offset.offset);
     }
     if (read.ok()) read = read_state(records, state);
     if (!read.ok()) co_return fail(std::move(read));

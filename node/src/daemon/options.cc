@@ -74,15 +74,33 @@ auto between(uint32_t low, uint32_t high) {
   return [low, high](const std::string& text) { return parse_count(text, low, high); };
 }
 
+/// Far above what a machine has, and sums of a few such sizes are still numbers.
+constexpr uint64_t kMaxBytes = uint64_t{64} << 40;
+
 auto size_at_least(uint64_t low) {
   return [low](const std::string& text) -> Result<uint64_t> {
     auto size = parse_size(text);
-    if (size && *size < low) {
+    if (size && (*size < low || *size > kMaxBytes)) {
       return fail(StatusCode::kInvalidArgument,
-                  fmt::format("size '{}': accepted is at least {}", text, format_size(low)));
+                  fmt::format("size '{}': accepted is at least {}, at most {}", text,
+                              format_size(low), format_size(kMaxBytes)));
     }
     return size;
   };
+}
+
+Result<Duration> parse_flush_interval(const std::string& text) {
+  auto interval = parse_duration(text);
+  if (interval && *interval > 1h) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("value '{}': accepted is at most 1h", text));
+  }
+  return interval;
+}
+
+Result<std::string> parse_folder(const std::string& text) {
+  if (!text.empty()) return text;
+  return fail(StatusCode::kInvalidArgument, "value '': accepted is the path of a folder");
 }
 
 template <typename T>
@@ -175,7 +193,7 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--http-listen", o.http_listen, address,
              "address of /metrics, /healthz and /readyz", "127.0.0.1:11202");
   add_parsed(
-      app, "--dir", o.dir, as_is,
+      app, "--dir", o.dir, parse_folder,
       "folder for replicas of other servers' data, or a block device, which is then theirs alone",
       "")
       ->required();
@@ -200,10 +218,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
       "with fewer servers to take copies writes wait; with fewer than --replicas they go on, "
       "and the cluster is DEGRADED (default: one less than --replicas, at least 1)",
       "");
-  add_parsed(
-      app, "--flush-interval", o.flush_interval,
-      [](const std::string& text) { return parse_duration(text); },
-      "how long replica bytes may stay in the operating system's cache", "10ms");
+  add_parsed(app, "--flush-interval", o.flush_interval, parse_flush_interval,
+             "how long replica bytes may stay in the operating system's cache", "10ms");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
   add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
              "bytes a second that --dir's device reads, which placement goes by (default: measured "
@@ -215,7 +231,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
 void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
   const auto address = [](const std::string& text) { return parse_host_port(text); };
   add_parsed(app, "--servers", o.servers, between(1, 64), "number of servers", "4");
-  add_parsed(app, "--dir", o.dir, as_is, "folder for everything the cluster keeps", "")->required();
+  add_parsed(app, "--dir", o.dir, parse_folder, "folder for everything the cluster keeps", "")
+      ->required();
   add_parsed(app, "--listen", o.listen, address,
              "the coordinator's address; the other ports follow from it", "127.0.0.1:11100");
   add_parsed(app, "--replicas", replicas, as_is,

@@ -120,6 +120,9 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
   } cases[] = {
       {{"server", "--dir", "d", "--log-memory", "12parsecs"}, {"--log-memory", "12parsecs", "MiB"}},
       {{"server", "--dir", "d", "--log-memory", "1MiB"}, {"--log-memory", "1MiB", "at least"}},
+      {{"server", "--dir", "d", "--log-memory", "65TiB"}, {"--log-memory", "65TiB", "64.0 TiB"}},
+      {{"server", "--dir", "d", "--flush-interval", "2h"}, {"--flush-interval", "2h", "1h"}},
+      {{"server", "--dir", ""}, {"--dir", "path of a folder"}},
       {{"server", "--dir", "d", "--listen", "nowhere"}, {"--listen", "nowhere", "host:port"}},
       {{"server", "--dir", "d", "--replicas", "8"}, {"--replicas", "8", "0 to 7"}},
       {{"server", "--dir", "d", "--replicas", "-1"}, {"--replicas", "-1", "0 to 7"}},

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/spin_lock.h"
 #include "base/status.h"
@@ -213,8 +213,8 @@ class Log {
   uint32_t reservation_count_ RC_GUARDED_BY(lock_) = 0;
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // only the counting fields
 
-  alignas(kCacheLineBytes) std::atomic<uint64_t> head_position_{0};
-  alignas(kCacheLineBytes) std::atomic<uint64_t> durable_{0};
+  alignas(kCacheLineBytes) Atomic<uint64_t> head_position_{0};
+  alignas(kCacheLineBytes) Atomic<uint64_t> durable_{0};
 };
 
 }  // namespace ramcloud::log

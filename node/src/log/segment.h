@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 
+#include "base/atomic.h"
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "log/format.h"
@@ -95,13 +95,13 @@ class Segment {
   uint32_t reserved_ = 0;    // bytes given to groups; >= published
   uint32_t footer_crc_ = 0;  // of the crc fields so far
 
-  std::atomic<uint32_t> published_{0};
-  std::atomic<uint32_t> epoch_{0};
-  std::atomic<uint32_t> entry_bytes_{0};
-  std::atomic<uint32_t> live_bytes_{0};
-  std::atomic<bool> closed_{false};
-  std::atomic<bool> opened_durable_{false};
-  std::atomic<bool> closed_durable_{false};
+  Atomic<uint32_t> published_{0};
+  Atomic<uint32_t> epoch_{0};
+  Atomic<uint32_t> entry_bytes_{0};
+  Atomic<uint32_t> live_bytes_{0};
+  Atomic<bool> closed_{false};
+  Atomic<bool> opened_durable_{false};
+  Atomic<bool> closed_durable_{false};
 };
 
 }  // namespace ramcloud::log

@@ -14,11 +14,11 @@
 // lock. An entry that a reader found may be replaced right after; its memory must stay (epochs).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/spin_lock.h"
 
 namespace ramcloud::store {
@@ -27,7 +27,7 @@ inline constexpr uint32_t kSlotsPerBucket = 8;
 
 class HashTable {
  public:
-  using Slot = std::atomic<uint64_t>;
+  using Slot = Atomic<uint64_t>;
 
   /// `buckets` is rounded up to a power of two. An eighth of that is kept ready for overflow; more
   /// is allocated in chunks when that is used up.
@@ -188,8 +188,8 @@ class HashTable {
   mutable std::unique_ptr<Stripe[]> stripes_;
   SpinLock overflow_lock_;
   std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);
-  std::atomic<uint64_t> overflow_used_{0};
-  std::atomic<uint64_t> entries_{0};
+  Atomic<uint64_t> overflow_used_{0};
+  Atomic<uint64_t> entries_{0};
 };
 
 }  // namespace ramcloud::store

@@ -14,12 +14,12 @@
 // take_tablet, drop_tablet, purge_step and sweep belong to one thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -204,7 +204,7 @@ class ObjectStore {
   StoreOptions options_;
   HashTable table_;
   Tablets tablets_;
-  std::atomic<uint64_t> safe_version_{1};
+  Atomic<uint64_t> safe_version_{1};
 
   mutable SpinLock pending_lock_;
   std::unique_ptr<PendingDelete[]> pending_;  // a ring, by position

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "log/group_reader.h"
 #include "log/log_test_support.h"
 #include "log/replay.h"
 #include "store/invariants.h"
@@ -18,6 +19,7 @@ namespace ramcloud::store {
 namespace {
 
 using log::LogPosition;
+using testing::ElementsAre;
 using testing::IsEmpty;
 using wire::RejectRules;
 
@@ -148,6 +150,30 @@ TEST(ObjectStore, EveryOutcomeDependsOnWhatMadeIt) {
   EXPECT_EQ(t.read("k"), StatusCode::kNotFound);
   EXPECT_EQ(t.depends_on, LogPosition());
   EXPECT_EQ(t.store.table().entries(), 0u);
+}
+
+/// The entries of each group of a segment, the header's left out.
+std::vector<std::vector<log::EntryType>> groups_of(const log::Segment& segment) {
+  std::vector<std::vector<log::EntryType>> groups;
+  log::scan_segment(segment.identity(), segment.bytes(), {}, [&](const log::GroupView& group) {
+    if (group.offset() == 0) return;
+    auto& types = groups.emplace_back();
+    for (auto e = group.first(); e; e = group.next(*e)) types.push_back(e->view.type());
+  });
+  return groups;
+}
+
+/// So that a torn tail takes all of them, or nothing.
+TEST(ObjectStore, TheEffectsOfAnOperationAreOneGroup) {
+  TestStore t(4);
+  ASSERT_EQ(t.write("k", "one"), StatusCode::kOk);
+  ASSERT_EQ(t.write("k", "two"), StatusCode::kOk);
+  ASSERT_EQ(t.write("k", std::string(300'000, 'v')), StatusCode::kOk) << "copied outside the lock";
+  ASSERT_EQ(t.remove("k"), StatusCode::kOk);
+  using enum log::EntryType;
+  EXPECT_THAT(groups_of(*t.parts.log.find_segment(1)),
+              ElementsAre(ElementsAre(kObject), ElementsAre(kObject, kTombstone),
+                          ElementsAre(kObject, kTombstone), ElementsAre(kTombstone)));
 }
 
 TEST(ObjectStore, RejectRules) {

@@ -2,11 +2,11 @@
 // for each. Looked up on every operation, changed rarely.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/spin_lock.h"
 #include "base/status.h"
 
@@ -21,9 +21,9 @@ struct Tablet {
   uint64_t table_id = 0;
   uint64_t start_hash = 0;
   uint64_t end_hash = 0;  // inclusive
-  std::atomic<TabletState> state{TabletState::kNormal};
-  std::atomic<int64_t> objects{0};
-  std::atomic<int64_t> object_bytes{0};  // of their entries in the log
+  Atomic<TabletState> state{TabletState::kNormal};
+  Atomic<int64_t> objects{0};
+  Atomic<int64_t> object_bytes{0};  // of their entries in the log
 
   bool contains(uint64_t table, uint64_t hash) const {
     return table_id == table && start_hash <= hash && hash <= end_hash;
@@ -68,8 +68,8 @@ class Tablets {
   void publish(std::vector<Tablet*> sorted) RC_REQUIRES(lock_);
 
   mutable SpinLock lock_;
-  std::atomic<const List*> current_;
-  mutable std::atomic<Tablet*> last_found_{nullptr};
+  Atomic<const List*> current_;
+  mutable Atomic<Tablet*> last_found_{nullptr};
   std::vector<std::unique_ptr<Tablet>> owned_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Tablet>> removed_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<const List>> lists_ RC_GUARDED_BY(lock_);  // the last is current

@@ -49,6 +49,7 @@ class ReplicationRig {
       wire::ServerListEntry entry;
       entry.server_id = i + 1;
       entry.locator = "sim:host=" + node.name() + ",port=1";
+      entry.failure_domain = domains_[entry.server_id];
       list_.servers.push_back(entry);
     }
     wire::ServerListEntry self;
@@ -66,6 +67,7 @@ class ReplicationRig {
     ASSERT_TRUE(servers_.apply(list_).ok());
     ReplicaManager::Options options;
     options.master_id = kMaster;
+    options.failure_domain = domains_[kMaster];
     options.replicas = replicas;
     options.on_condemned = [this](const Status&) { condemned_ = true; };
     options.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
@@ -200,6 +202,7 @@ class ReplicationRig {
   std::unique_ptr<log::Log> log_;
   uint64_t version_ = 0;
   bool condemned_ = false;
+  std::map<uint64_t, std::string> domains_;   // by server, before start(); empty: one of its own
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // as the coordinator has it
   Duration coordinator_delay_ = 2ms;

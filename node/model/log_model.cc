@@ -1,0 +1,125 @@
+// Interleavings of the log's head: groups are reserved, copied (large ones outside the lock) and
+// published by several, replicated by another, while the head is switched.
+#include <gtest/gtest.h>
+
+#include "log/invariants.h"
+#include "log/log_test_support.h"
+#include "model/replicating.h"
+
+namespace ramcloud::log {
+namespace {
+
+using model::Schedule;
+
+constexpr size_t kLarge = kMaxContiguousGroupBytes + 500;
+
+/// A log with its replicator's actor, which ends when all others have.
+struct Model {
+  Model(Schedule& schedule, uint32_t segments)
+      : arena(uint64_t{segments} * kSegmentBytes, {.try_huge_pages = false, .prefault = false}),
+        log(arena, replicator, test_log_options()) {
+    log.start();
+    schedule.actor([this] {
+      while (appending > 0 || log.durable() < log.head() || !log.ready()) {
+        replicator.step(log);
+        model::yield();
+      }
+    });
+  }
+  void appender(Schedule& schedule, std::vector<size_t> sizes) {
+    ++appending;
+    schedule.actor([this, sizes = std::move(sizes)] {
+      for (const size_t size : sizes) append(size);
+      --appending;
+    });
+  }
+  /// Appends an object, and waits until that may be told.
+  void append(size_t size) {
+    const std::string value(size, 'v');
+    Appended appended;
+    const char* ref = nullptr;
+    StatusCode status;
+    while ((status = append_object(log, 1, ++version, "key", value, &appended, &ref)) ==
+           StatusCode::kRetry) {
+      model::yield();
+    }
+    if (status != StatusCode::kOk) return fail("append answers another code");
+    while (log.durable() < appended.end) model::yield();
+    if (!replicator.holds(appended.end)) fail("acknowledged, and not on the replica");
+    if (!log.entry(ref).verify()) fail("acknowledged, and damaged");
+    ++acknowledged;
+  }
+  void fail(const std::string& what) { wrong = what; }
+  std::string check(Schedule& schedule, uint64_t appends) {
+    const std::string stuck = schedule.run();
+    if (!stuck.empty()) return stuck;
+    if (!replicator.wrong().empty()) return replicator.wrong();
+    if (!wrong.empty()) return wrong;
+    if (acknowledged != appends) return "not all appends were acknowledged";
+    const auto broken = Invariants(log).check();
+    return broken.empty() ? "" : broken.front();
+  }
+
+  Arena arena;
+  CheckingReplicator replicator;
+  Log log;
+  int appending = 0;
+  uint64_t version = 0;
+  uint64_t acknowledged = 0;
+  std::string wrong;
+};
+
+std::string small_and_large_groups(Schedule& schedule) {
+  Model model(schedule, 2);
+  model.appender(schedule, {kLarge, 10});
+  model.appender(schedule, {10, kLarge});
+  model.appender(schedule, {kLarge});
+  return model.check(schedule, 5);
+}
+
+std::string the_head_is_switched(Schedule& schedule) {
+  Model model(schedule, 4);
+  model.appender(schedule, {10, kLarge});
+  model.appender(schedule, {kLarge, 10});
+  ++model.appending;
+  schedule.actor([&] {
+    while (!model.log.ready()) model::yield();
+    if (model.log.roll_head() != StatusCode::kOk) model.fail("no head to switch to");
+    --model.appending;
+  });
+  std::string wrong = model.check(schedule, 4);
+  if (wrong.empty() && model.log.head().segment_id() != 2) wrong = "the head was not switched";
+  return wrong;
+}
+
+/// What is durable never goes back, whoever looks.
+std::string durable_only_rises(Schedule& schedule) {
+  Model model(schedule, 2);
+  model.appender(schedule, {10, 10});
+  model.appender(schedule, {kLarge});
+  schedule.actor([&] {
+    LogPosition before;
+    for (int i = 0; i < 8; ++i) {
+      const LogPosition durable = model.log.durable();
+      if (durable < before) model.fail("the durable position went back");
+      before = durable;
+      if (!model.replicator.holds(durable)) model.fail("durable, and not on the replica");
+    }
+  });
+  return model.check(schedule, 3);
+}
+
+TEST(LogModel, SmallAndLargeGroups) {
+  EXPECT_EQ(model::explore(1, 8'000, small_and_large_groups).wrong, "");
+}
+
+TEST(LogModel, TheHeadIsSwitched) {
+  EXPECT_EQ(model::explore(1, 6'000, the_head_is_switched).wrong, "");
+}
+
+TEST(LogModel, DurableOnlyRises) {
+  EXPECT_EQ(model::explore(1, 4'000, durable_only_rises).wrong, "");
+}
+
+}  // namespace
+}  // namespace ramcloud::log

@@ -1,0 +1,71 @@
+// A replicator whose one replica is checked at every step, run by an actor of its own beside those
+// that append.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/model_schedule.h"
+#include "log/group_reader.h"
+#include "log/log.h"
+
+namespace ramcloud::log {
+
+class CheckingReplicator final : public Replicator {
+ public:
+  void segment_opened(Segment& segment) override {
+    SpinGuard guard(lock_);
+    opened_.push_back(&segment);
+  }
+  void segment_closed(Segment&) override {}
+
+  /// Takes what is published and says what is durable then; what it takes must be whole groups.
+  void step(Log& log) {
+    std::vector<Segment*> segments;
+    {
+      SpinGuard guard(lock_);
+      segments = opened_;
+    }
+    bool earlier_are_closed = true;
+    for (Segment* segment : segments) {
+      if (segment->closed_durable()) continue;
+      // In this order: once closed is seen, published() is the final length.
+      const bool closed = segment->closed();
+      take(*segment);
+      segment->mark_opened_durable();
+      if (!earlier_are_closed) continue;
+      log.set_durable(segment->position(held(segment->id())));
+      earlier_are_closed = closed;
+      if (closed) segment->mark_closed_durable();
+    }
+    log.on_replication_progress();
+  }
+  /// Bytes of a segment that the replica has.
+  uint32_t held(uint64_t segment) const {
+    const auto found = held_.find(segment);
+    return found == held_.end() ? 0 : found->second;
+  }
+  bool holds(LogPosition end) const { return held(end.segment_id()) >= end.offset(); }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  void take(const Segment& segment) {
+    const SegmentBytes bytes = segment.bytes();
+    const SegmentScan scan = scan_segment(segment.identity(), bytes);
+    const bool whole = scan.end == ScanEnd::kOpen || scan.end == ScanEnd::kClosed;
+    if (!whole || scan.valid_bytes != bytes.size()) {
+      wrong_ = "published are " + std::to_string(bytes.size()) + " bytes, whole are " +
+               std::to_string(scan.valid_bytes) + ": " + scan.what;
+    }
+    uint32_t& held = held_[segment.id()];
+    if (bytes.size() < held) wrong_ = "published() went back";
+    held = bytes.size();
+  }
+  SpinLock lock_;
+  std::vector<Segment*> opened_ RC_GUARDED_BY(lock_);
+  std::map<uint64_t, uint32_t> held_;  // of its actor; read by others between their steps
+  std::string wrong_;
+};
+
+}  // namespace ramcloud::log

@@ -1,0 +1,101 @@
+// A scheduler that tries out interleavings: actors are fibers of one thread, and at every switch
+// point (each access of an Atomic, each SpinLock) it decides from a seed who goes on. The same seed
+// gives the same interleaving. Only in builds with the preset `model`.
+//
+// Two ways of deciding: anybody at every point (finds what takes many switches); or by random
+// priorities that change at a few random points (PCT, Burckhardt et al., ASPLOS 2010: finds a bug
+// that takes d orderings with a probability that is known, in long runs too).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+
+namespace ramcloud::model {
+
+enum class Policy : uint8_t { kRandom, kPriority };
+
+class Schedule {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    Policy policy = Policy::kRandom;
+    uint32_t priority_changes = 3;  // of kPriority
+    uint64_t expected_steps = 200;  // of kPriority: the changes are within so many
+    uint64_t most_steps = 200'000;  // more are taken for a livelock
+  };
+  explicit Schedule(Options options);
+  ~Schedule();
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+
+  /// Before run(). At most 16.
+  void actor(std::function<void()> body);
+  /// Runs all actors to their ends, once. Empty, or that they cannot end: who waits for what. Then
+  /// they are given up where they are, with all they own.
+  std::string run();
+  uint64_t steps() const { return steps_; }
+  /// Of who ran when: another interleaving, (almost certainly) another number.
+  uint64_t trace() const { return trace_; }
+  Random& random() { return random_; }
+
+ private:
+  friend void point();
+  friend void yield();
+  friend void wait_for(const void* what);
+  friend void wake(const void* what);
+  friend uint64_t now();
+  enum class State : uint8_t { kReady, kWaiting, kDone };
+  struct Actor;
+
+  static void enter();
+  void step();
+  /// False: nobody is ready.
+  bool choose(size_t& next);
+  void go_on();
+  void switch_to(size_t next);
+  [[noreturn]] void give_up(std::string why);
+
+  Options options_;
+  Random random_;
+  std::vector<std::unique_ptr<Actor>> actors_;
+  size_t current_ = 0;
+  uint64_t steps_ = 0;
+  uint64_t trace_ = 0;
+  int64_t lowest_priority_ = 0;
+  std::set<uint64_t> changes_;
+  std::string failure_;
+};
+
+/// @name For actors; outside of a schedule they do nothing
+/// @{
+/// Somebody else may go on here.
+void point();
+/// The same for one who waits for something that only others can do.
+void yield();
+/// Until wake() of the same address. Outside of a schedule that would be for ever: aborts.
+void wait_for(const void* what);
+void wake(const void* what);
+/// A number that rises with every call.
+uint64_t now();
+/// @}
+
+/// What exploring found.
+struct Explored {
+  uint64_t schedules = 0;
+  uint64_t distinct = 0;  // interleavings
+  uint64_t steps = 0;
+  std::string wrong;  // of the first seed that went wrong, with how to replay it
+};
+
+/// Calls `once` for each seed from `first` on; it adds actors, runs them, and returns what is
+/// wrong. Every other seed goes by priorities. MODEL_SEEDS=FROM:COUNT in the environment takes
+/// others.
+Explored explore(uint64_t first, uint64_t count, const std::function<std::string(Schedule&)>& once);
+
+}  // namespace ramcloud::model

@@ -1,0 +1,107 @@
+// Whose commands a server follows: those of the newest coordinator, of the newest state of a table.
+#include "master/tablet_service.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "log/log_test_support.h"
+#include "runtime/sim/sim_scheduler.h"
+
+namespace ramcloud::master {
+namespace {
+
+/// Keeps the last status.
+class Replies final : public Transport {
+ public:
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  void set_identity(const PeerIdentity&) override {}
+  void reply(const ReplyHandle&, StatusCode code, std::span<const Slice>) override {
+    ++count;
+    status = code;
+  }
+  int count = 0;
+  StatusCode status = StatusCode::kOk;
+};
+
+class TabletServiceTest : public testing::Test {
+ protected:
+  TabletServiceTest() {
+    replies_.attach(parts_.log);
+    service_.attach(store_);
+  }
+  template <typename Message>
+  StatusCode send(wire::Opcode opcode, const Message& message) {
+    const int before = transport_.count;
+    wire::MessageHeader header{};
+    header.kind = wire::Kind::kRequest;
+    header.opcode = static_cast<uint16_t>(opcode);
+    registry_.on_request({}, header, wire::encode(message));
+    replies_.on_turn();
+    EXPECT_EQ(transport_.count, before + 1);
+    return transport_.status;
+  }
+  StatusCode take(uint64_t term, uint64_t revision, uint64_t table) {
+    return send(wire::Opcode::kTakeTablet,
+                wire::TakeTabletRequest{term, revision, table, 0, ~uint64_t{0}});
+  }
+  StatusCode drop(uint64_t term, uint64_t revision, uint64_t table) {
+    return send(wire::Opcode::kDropTablet, wire::DropTabletRequest{term, revision, table});
+  }
+  size_t tablets() const {
+    return static_cast<size_t>(std::ranges::count(store_.tablets(), store::TabletState::kNormal,
+                                                  &store::TabletCounts::state));
+  }
+
+  SimScheduler sim_{1};
+  SimNode& node_ = sim_.add_node("m");
+  log::TestLog parts_{4};
+  Replies transport_;
+  MetricsRegistry metrics_;
+  ServerList servers_;
+  ServiceRegistry registry_{transport_};
+  HeldReplies replies_{node_.reactor(), transport_, metrics_};
+  TabletService service_{registry_, node_.reactor(), replies_, servers_};
+  store::ObjectStore store_{parts_.log, sim_.clock(), {}};
+};
+
+TEST_F(TabletServiceTest, ARefusedCoordinatorChangesNothing) {
+  ASSERT_EQ(take(5, 1, 1), StatusCode::kOk);
+  EXPECT_EQ(take(4, 9, 2), StatusCode::kStaleTerm);
+  EXPECT_EQ(drop(4, 9, 1), StatusCode::kStaleTerm);
+  EXPECT_EQ(tablets(), 1u);
+  // The term counts whatever message brought it.
+  ASSERT_TRUE(servers_.apply({7, 1, {}}).ok());
+  EXPECT_EQ(take(6, 9, 2), StatusCode::kStaleTerm);
+  EXPECT_EQ(take(7, 9, 2), StatusCode::kOk);
+  EXPECT_EQ(tablets(), 2u);
+}
+
+TEST_F(TabletServiceTest, AnOlderDecisionChangesNothing) {
+  ASSERT_EQ(take(1, 5, 1), StatusCode::kOk);
+  EXPECT_EQ(take(1, 5, 1), StatusCode::kOk) << "the answer may have been lost";
+  EXPECT_EQ(drop(1, 4, 1), StatusCode::kStaleTerm);
+  EXPECT_EQ(tablets(), 1u);
+  EXPECT_EQ(drop(1, 6, 1), StatusCode::kOk);
+  EXPECT_EQ(drop(1, 6, 1), StatusCode::kOk) << "dropped already";
+  EXPECT_EQ(take(1, 5, 1), StatusCode::kStaleTerm) << "late, and over";
+  EXPECT_EQ(tablets(), 0u);
+  EXPECT_EQ(take(1, 2, 2), StatusCode::kOk) << "revisions are a table's own";
+}
+
+TEST_F(TabletServiceTest, MalformedCommandsAreRefused) {
+  EXPECT_EQ(send(wire::Opcode::kTakeTablet, wire::Empty()), StatusCode::kInvalidArgument);
+  EXPECT_EQ(send(wire::Opcode::kDropTablet, wire::Empty()), StatusCode::kInvalidArgument);
+  EXPECT_EQ(send(wire::Opcode::kTakeTablet, wire::TakeTabletRequest{1, 1, 1, 9, 8}),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(tablets(), 0u);
+}
+
+}  // namespace
+}  // namespace ramcloud::master
