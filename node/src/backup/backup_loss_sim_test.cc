@@ -13,6 +13,18 @@ using testing::ReplicationRig;
 
 constexpr uint64_t kBackupBytes = 96u << 20;
 
+// All of it runs in one thread: the thread sanitizer makes it twenty times slower and finds in two
+// seeds what it finds in all.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RAMCLOUD_FEW_SEEDS 1
+#endif
+#endif
+#ifndef RAMCLOUD_FEW_SEEDS
+#define RAMCLOUD_FEW_SEEDS 0
+#endif
+constexpr bool kFewSeeds = RAMCLOUD_FEW_SEEDS != 0;
+
 /// One master, four or five backups of which some are lost, and what the master acknowledged.
 class BackupLoss {
  public:
@@ -223,7 +235,7 @@ class BackupLossSim : public ::testing::Test {
 
 TEST_F(BackupLossSim, WhatWasAcknowledgedIsInEveryRebuildThatSucceeds) {
   uint64_t refused = 0, fenced = 0;
-  uint64_t from = 1, count = 16;
+  uint64_t from = 1, count = kFewSeeds ? 2 : 16;
   if (const char* text = std::getenv("SIM_SEEDS")) {
     char* end = nullptr;
     from = std::strtoull(text, &end, 10);
@@ -248,8 +260,12 @@ TEST_F(BackupLossSim, SameSeedSameEvents) {
     loss.run();
     return loss.event_hash();
   };
-  for (const uint64_t seed : {3u, 4u}) EXPECT_EQ(hash(seed), hash(seed));
-  EXPECT_NE(hash(3), hash(4));
+  const uint64_t third = hash(3);
+  EXPECT_EQ(hash(3), third);
+  if (kFewSeeds) return;
+  const uint64_t fourth = hash(4);
+  EXPECT_EQ(hash(4), fourth);
+  EXPECT_NE(third, fourth);
 }
 
 }  // namespace
