@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,15 @@ struct TcpCounters {
   Counter& sends;
   Counter& protocol_errors;
   Counter& slow_readers;
+  // What the limits of TcpOptions did.
+  Counter& limited_connections;
+  Counter& limited_per_peer;
+  Counter& limited_silent;
+  Counter& limited_hello_time;
+  Counter& limited_message_time;
+  Counter& limited_outstanding;
+  Counter& limited_buffered;
+  Counter& accept_paused;
 };
 
 struct TcpContext {
@@ -46,16 +56,25 @@ struct TcpContext {
   std::vector<class TcpSession*> sessions;  // those that are not broken, for shutdown and upkeep
   Timer upkeep;  // once a second while somebody needs it: hello deadlines, big idle buffers
   std::function<bool()> upkeep_of_server;
+  /// Of accepted connections; read by whoever makes the metrics' text, which may outlive us.
+  struct Totals {
+    std::atomic<uint64_t> connections{0};
+    std::atomic<uint64_t> buffered_bytes{0};
+  };
+  std::shared_ptr<Totals> totals = std::make_shared<Totals>();
 
   void want_upkeep() {
     if (!upkeep.running()) upkeep.start_after(1s);
   }
+  /// A connection is closed because of its peer: one line each, but no more than ten a second, so
+  /// that a flood of them does not fill the disk.
+  void log_closed(const char* why, const std::string& peer);
 
  private:
   void on_upkeep();
+  Time log_second_{};
+  uint32_t logged_ = 0;  // since then
+  uint64_t unlogged_ = 0;
 };
-
-/// Logs a misbehaving peer: one line for each connection that is closed for it.
-void log_closed(const char* why, const std::string& peer);
 
 }  // namespace ramcloud::tcp

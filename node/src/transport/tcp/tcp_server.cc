@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/logging.h"
 #include "transport/tcp/tcp_socket.h"
@@ -30,6 +31,7 @@ TcpConnection::TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint
       hello_deadline_(hello_deadline) {}
 
 void TcpConnection::on_ready(uint32_t events) {
+  if (paused_ && (events & (EPOLLHUP | EPOLLERR)) != 0) return server_.close(*this);
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
   if ((events & EPOLLOUT) != 0 && state_ == State::kOpen) flush();
 }
@@ -40,14 +42,20 @@ void TcpConnection::receive() {
     const auto read = stream_.read();
     if (read == TcpStream::Read::kClosed) return server_.close(*this);
     if (read == TcpStream::Read::kNothing) return;
-    if (state_ == State::kHello && !take_hello()) return;
-    while (state_ == State::kOpen && take_request()) {
-    }
-    more_input_ = false;
-    if (state_ == State::kOpen) flush_gathered();
+    if (state_ == State::kHello && !take_hello()) return account();
+    take_requests();
     if (stream_.has_big_buffers()) server_.context_.want_upkeep();
-    if (read != TcpStream::Read::kFull) return;
+    if (paused_ || read != TcpStream::Read::kFull) return;
   }
+}
+
+void TcpConnection::take_requests() {
+  while (state_ == State::kOpen && may_take_requests() && take_request()) {
+  }
+  more_input_ = false;
+  if (state_ == State::kOpen) flush_gathered();
+  if (state_ == State::kOpen && !may_take_requests()) pause();
+  account();
 }
 
 /// True if the connection is open now.
@@ -74,6 +82,7 @@ bool TcpConnection::take_hello() {
   peer_max_body_ = std::min(asked.max_body_bytes, wire::kMaxBodyBytes);
   expected_server_id_ = asked.server_id;
   state_ = State::kOpen;
+  --server_.silent_;
   return true;
 }
 
@@ -90,6 +99,8 @@ bool TcpConnection::take_request() {
     case TcpStream::Parse::kMessage:
       break;
   }
+  message_began_.reset();
+  ++outstanding_;
   server_.context_.counters.requests_in.add();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
   // Whoever sent several requests together gets their answers together: one system call for all.
@@ -105,7 +116,8 @@ bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slic
     return false;
   }
   if (stream_.blocked()) {
-    watch_output(true);
+    watch();
+    account();
   } else if (stream_.has_pending() && !more_input_ && !gathering_) {
     gathering_ = true;
     server_.gathering_.push_back(this);
@@ -120,18 +132,90 @@ void TcpConnection::flush_gathered() {
 void TcpConnection::flush() {
   if (!stream_.flush()) return server_.close(*this);
   if (stream_.has_big_buffers()) server_.context_.want_upkeep();
-  watch_output(stream_.has_pending());
+  watch();
+  account();
+  resume_if_due();
 }
 
-void TcpConnection::watch_output(bool wanted) {
-  if (wanted == watches_output_) return;
-  watches_output_ = wanted;
-  server_.context_.source.modify(stream_.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+void TcpConnection::watch() {
+  const uint32_t wanted =
+      (paused_ ? 0u : uint32_t{EPOLLIN}) | (stream_.blocked() ? uint32_t{EPOLLOUT} : 0u);
+  if (wanted == watched_) return;
+  watched_ = wanted;
+  server_.context_.source.modify(stream_.fd(), wanted);
+}
+
+/// For who does not read its replies no more of them are made: long before it is closed for that.
+uint64_t TcpConnection::pause_mark() const {
+  return std::min<uint64_t>(server_.context_.options.max_pending_bytes / 2,
+                            2 * wire::kMaxBodyBytes);
+}
+
+bool TcpConnection::may_take_requests() const {
+  return outstanding_ < server_.context_.options.max_outstanding &&
+         stream_.pending_bytes() <= pause_mark();
+}
+
+void TcpConnection::pause() {
+  if (paused_) return;
+  paused_ = true;
+  server_.context_.counters.limited_outstanding.add();
+  watch();
+}
+
+void TcpConnection::resume_if_due() {
+  if (!paused_ || resuming_ || outstanding_ > server_.context_.options.max_outstanding / 2 ||
+      stream_.pending_bytes() > pause_mark() / 2) {
+    return;
+  }
+  resuming_ = true;  // not from here: a handler may be on the stack
+  server_.context_.reactor.defer([&server = server_, alive = std::weak_ptr(server_.alive_),
+                                  slot = slot_, generation = generation_] {
+    if (alive.expired()) return;
+    if (TcpConnection* self = server.find(slot, generation)) self->resume();
+  });
+}
+
+void TcpConnection::resume() {
+  paused_ = resuming_ = false;
+  take_requests();  // those that had come already
+  if (state_ == State::kOpen) watch();
+}
+
+void TcpConnection::account() {
+  if (state_ == State::kClosed) return;
+  TcpContext& context = server_.context_;
+  const Time now = context.reactor.now();
+  if (paused_ || !stream_.has_unread() || state_ == State::kHello) {
+    message_began_.reset();  // hellos have a time of their own
+  } else if (!message_began_) {
+    message_began_ = now;
+    context.want_upkeep();
+  }
+  if (!stream_.has_pending()) {
+    output_began_.reset();
+  } else if (!output_began_ || stream_.sent_bytes() >= output_mark_) {
+    output_began_ = now;
+    output_mark_ = stream_.queued_bytes();
+    context.want_upkeep();
+  }
+  const size_t holds = stream_.buffered_bytes();
+  if (holds == accounted_bytes_) return;
+  const uint64_t total = context.totals->buffered_bytes + holds - accounted_bytes_;
+  context.totals->buffered_bytes = total;
+  const bool grew = holds > accounted_bytes_;
+  accounted_bytes_ = holds;
+  if (grew && total > context.options.max_buffered_bytes) server_.make_room();
+}
+
+bool TcpConnection::is_late(Time now, Duration limit) const {
+  return (message_began_ && now - *message_began_ >= limit) ||
+         (output_began_ && now - *output_began_ >= limit);
 }
 
 void TcpConnection::close_for(const char* why, Counter& counter) {
   counter.add();
-  log_closed(why, peer_);
+  server_.context_.log_closed(why, peer_);
   server_.close(*this);
 }
 
@@ -177,7 +261,7 @@ Result<HostPort> TcpServer::listen(const HostPort& address, Side side, RequestHa
 
 namespace {
 
-std::string peer_name(const sockaddr_storage& peer) {
+HostPort peer_name(const sockaddr_storage& peer) {
   char text[INET6_ADDRSTRLEN] = "?";
   uint16_t port = 0;
   if (peer.ss_family == AF_INET) {
@@ -189,7 +273,7 @@ std::string peer_name(const sockaddr_storage& peer) {
     inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
     port = ntohs(v6.sin6_port);
   }
-  return HostPort{text, port}.to_string();
+  return {text, port};
 }
 
 }  // namespace
@@ -202,12 +286,16 @@ void TcpServer::accept_from(Listener& listener) {
     UniqueFd fd(::accept4(listener.fd.get(), reinterpret_cast<sockaddr*>(&peer), &length,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid()) {
+      if (no_descriptors_) log_info("accept_resumed");
+      no_descriptors_ = false;
       add_connection(std::move(fd), listener, peer_name(peer));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // The waiting connection keeps the socket ready: without a pause we would turn for ever.
-      log_warn("accept_paused", {{"error", "no file descriptors or memory left"}});
+      if (!no_descriptors_) log_warn("accept_paused", {{"error", std::strerror(errno)}});
+      no_descriptors_ = true;
+      context_.counters.accept_paused.add();
       listener.paused = true;
       context_.source.modify(listener.fd.get(), 0);
       context_.want_upkeep();
@@ -216,17 +304,51 @@ void TcpServer::accept_from(Listener& listener) {
   }
 }
 
-void TcpServer::add_connection(UniqueFd fd, Listener& listener, std::string peer) {
-  if (open_ >= context_.options.max_connections) {
-    context_.counters.refused.add();
-    const Time now = context_.reactor.now();
-    if (!over_limit_was_logged_ || now - over_limit_logged_ > 1s) {
-      over_limit_was_logged_ = true;
-      over_limit_logged_ = now;
-      log_warn("connection_limit", {{"peer", peer}, {"limit", context_.options.max_connections}});
+/// Above a limit of connections: counts, and says so at most once a second.
+bool TcpServer::is_refused(const std::string& address, const std::string& peer) {
+  const TcpOptions& options = context_.options;
+  const char* what = nullptr;
+  uint32_t limit = 0;
+  if (open_ >= options.max_connections) {
+    what = "connections";
+    limit = options.max_connections;
+    context_.counters.limited_connections.add();
+  } else if (options.max_connections_per_peer != 0) {
+    const auto of_peer = per_peer_.find(address);
+    if (of_peer != per_peer_.end() && of_peer->second >= options.max_connections_per_peer) {
+      what = "connections_per_peer";
+      limit = options.max_connections_per_peer;
+      context_.counters.limited_per_peer.add();
     }
-    return;
   }
+  if (what == nullptr) return false;
+  context_.counters.refused.add();
+  const Time now = context_.reactor.now();
+  if (!over_limit_was_logged_ || now - over_limit_logged_ > 1s) {
+    over_limit_was_logged_ = true;
+    over_limit_logged_ = now;
+    log_warn("connection_limit", {{"peer", peer}, {"what", what}, {"limit", limit}});
+  }
+  return true;
+}
+
+/// Whoever says nothing makes place for whoever may: the oldest goes, not the newest.
+void TcpServer::drop_oldest_silent() {
+  const auto is_silent = [this](const std::pair<uint32_t, uint32_t>& entry) {
+    const TcpConnection* connection = find(entry.first, entry.second);
+    return connection != nullptr && connection->state_ == TcpConnection::State::kHello;
+  };
+  while (!silent_age_.empty() && !is_silent(silent_age_.front())) silent_age_.pop_front();
+  if (silent_ <= context_.options.max_silent_connections || silent_age_.empty()) return;
+  const auto [slot, generation] = silent_age_.front();
+  silent_age_.pop_front();
+  find(slot, generation)
+      ->close_for("too many have said no hello", context_.counters.limited_silent);
+}
+
+void TcpServer::add_connection(UniqueFd fd, Listener& listener, const HostPort& from) {
+  std::string peer = from.to_string();
+  if (is_refused(from.host, peer)) return;
   set_options(fd.get());
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
@@ -241,20 +363,33 @@ void TcpServer::add_connection(UniqueFd fd, Listener& listener, std::string peer
   if (!context_.source.add(raw, EPOLLIN, connection.get()).ok()) return;
   free_slots_.pop_back();
   slot.connection = std::move(connection);
-  ++open_;
+  if (context_.options.max_connections_per_peer != 0) {
+    slot.connection->address_ = from.host;
+    ++per_peer_[from.host];
+  }
+  context_.totals->connections = ++open_;
+  ++silent_;
+  silent_age_.emplace_back(index, slot.generation);
+  drop_oldest_silent();
   context_.counters.accepted.add();
   context_.want_upkeep();
 }
 
 void TcpServer::close(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kClosed) return;
+  if (connection.state_ == TcpConnection::State::kHello) --silent_;
   connection.state_ = TcpConnection::State::kClosed;
   if (connection.gathering_) std::erase(gathering_, &connection);
+  context_.totals->buffered_bytes -= connection.accounted_bytes_;
+  if (const auto of_peer = per_peer_.find(connection.address_);
+      of_peer != per_peer_.end() && --of_peer->second == 0) {
+    per_peer_.erase(of_peer);
+  }
   context_.source.remove(connection.stream_.fd());
   connection.stream_.close();
   Slot& slot = slots_[connection.slot_];
   ++slot.generation;  // handles of its requests are stale from here on
-  --open_;
+  context_.totals->connections = --open_;
   free_slots_.push_back(connection.slot_);
   // It may be on the stack: a handler's reply can find the connection broken.
   if (closed_.empty()) {
@@ -275,10 +410,9 @@ void TcpServer::set_identity(const PeerIdentity& self) {
 }
 
 void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) {
-  if (handle.connection >= slots_.size()) return;
-  Slot& slot = slots_[handle.connection];
-  if (slot.generation != handle.generation || slot.connection == nullptr) return;
-  TcpConnection& connection = *slot.connection;
+  TcpConnection* found = find(handle.connection, handle.generation);
+  if (found == nullptr) return;
+  TcpConnection& connection = *found;
   wire::MessageHeader header{};
   header.kind = wire::Kind::kReply;
   header.opcode = handle.opcode;
@@ -296,7 +430,8 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
   header.body_length = static_cast<uint32_t>(size);
   context_.counters.replies_out.add();
   context_.reactor.trace_event("reply sent", handle.call_id, header.opcode);
-  if (connection.send(header, body)) return;
+  if (connection.outstanding_ > 0) --connection.outstanding_;
+  if (connection.send(header, body)) return connection.resume_if_due();
   if (connection.stream_.overflowed()) {
     connection.close_for("more output than a slow reader may leave",
                          context_.counters.slow_readers);
@@ -315,7 +450,40 @@ void TcpServer::end_replies() {
   }
 }
 
-/// True if it should come again: somebody owes a hello, has a big buffer, or is paused.
+TcpConnection* TcpServer::find(uint32_t slot, uint32_t generation) {
+  if (slot >= slots_.size() || slots_[slot].generation != generation) return nullptr;
+  return slots_[slot].connection.get();
+}
+
+void TcpServer::make_room() {
+  if (making_room_) return;  // closing one may come here again
+  making_room_ = true;
+  const uint64_t enough = context_.options.max_buffered_bytes / 8 * 7;
+  std::vector<std::pair<Time, TcpConnection*>> busy;
+  for (auto& slot : slots_) {
+    if (slot.connection == nullptr) continue;
+    TcpConnection& connection = *slot.connection;
+    connection.stream_.drop_empty_buffers();
+    connection.account();
+    if (!connection.message_began_ && !connection.output_began_) continue;
+    const Time since = std::min(connection.message_began_.value_or(kNever),
+                                connection.output_began_.value_or(kNever));
+    busy.emplace_back(since, &connection);
+  }
+  // The oldest first: an honest peer's message is under way for a moment only.
+  std::ranges::sort(busy, [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second->slot_) < std::pair(b.first, b.second->slot_);
+  });
+  for (const auto& [since, connection] : busy) {
+    if (context_.totals->buffered_bytes <= enough) break;
+    connection->close_for("the buffers of all connections are full",
+                          context_.counters.limited_buffered);
+  }
+  making_room_ = false;
+}
+
+/// True if it should come again: somebody owes a hello or the rest of a message, takes its time to
+/// read, or has a big buffer.
 bool TcpServer::upkeep() {
   bool again = false;
   for (const auto& listener : listeners_) {
@@ -323,17 +491,25 @@ bool TcpServer::upkeep() {
     listener->paused = false;
     context_.source.modify(listener->fd.get(), EPOLLIN);
   }
+  const Time now = context_.reactor.now();
   for (auto& slot : slots_) {
     if (slot.connection == nullptr) continue;
     TcpConnection& connection = *slot.connection;
     if (connection.state_ == TcpConnection::State::kHello) {
-      if (context_.reactor.now() >= connection.hello_deadline_) {
+      if (now >= connection.hello_deadline_) {
+        context_.counters.limited_hello_time.add();
         connection.close_for("no hello in time", context_.counters.protocol_errors);
         continue;
       }
       again = true;
     }
+    if (connection.is_late(now, context_.options.message_timeout)) {
+      connection.close_for("a message took too long", context_.counters.limited_message_time);
+      continue;
+    }
     again = connection.stream_.shrink() || again;
+    connection.account();
+    again = again || connection.message_began_ || connection.output_began_;
   }
   return again;
 }

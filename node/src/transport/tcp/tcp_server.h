@@ -1,8 +1,12 @@
 // The server's end: listening sockets, and the connections they accepted, by slot.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/tcp/tcp_context.h"
@@ -23,13 +27,26 @@ class TcpConnection final : public FdHandler {
   bool take_hello();
   bool take_request();
   void receive();
+  void take_requests();
   void flush();
-  void watch_output(bool wanted);
+  /// Tells epoll what we wait for now.
+  void watch();
   bool send(const wire::MessageHeader& header, std::span<const Slice> body);
   /// Sends what was gathered, unless the socket is full anyway.
   void flush_gathered();
   /// Counts and logs, then closes.
   void close_for(const char* why, Counter& counter);
+
+  // Limits.
+  uint64_t pause_mark() const;  // of unsent bytes
+  bool may_take_requests() const;
+  void pause();
+  /// Goes on reading, from a later turn, when enough was answered.
+  void resume_if_due();
+  void resume();
+  /// Begins or ends the times that messages may take, and tells the server what the buffers hold.
+  void account();
+  bool is_late(Time now, Duration limit) const;
 
   TcpServer& server_;
   RequestHandler& handler_;
@@ -38,12 +55,20 @@ class TcpConnection final : public FdHandler {
   const uint32_t generation_;
   const Side side_;
   State state_ = State::kHello;
-  bool watches_output_ = false;
-  bool more_input_ = false;  // behind the request that is being handled
-  bool gathering_ = false;   // it is on the server's list
+  uint32_t watched_ = EPOLLIN;
+  bool paused_ = false;  // reads no requests: too many are unanswered
+  bool resuming_ = false;
+  uint32_t outstanding_ = 0;
+  size_t accounted_bytes_ = 0;
+  std::optional<Time> message_began_;  // of a message that is not whole
+  std::optional<Time> output_began_;   // to wait, for what was there then
+  uint64_t output_mark_ = 0;           // the stream's position behind that
+  bool more_input_ = false;            // behind the request that is being handled
+  bool gathering_ = false;             // it is on the server's list
   uint32_t peer_max_body_ = 0;
   uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
   std::string peer_;
+  std::string address_;  // the peer's, if it is counted
   Time hello_deadline_;
 };
 
@@ -70,9 +95,14 @@ class TcpServer {
     uint32_t generation = 0;
   };
   void accept_from(Listener& listener);
-  void add_connection(UniqueFd fd, Listener& listener, std::string peer);
+  void add_connection(UniqueFd fd, Listener& listener, const HostPort& from);
   void close(TcpConnection& connection);
   bool upkeep();
+  bool is_refused(const std::string& address, const std::string& peer);
+  void drop_oldest_silent();
+  /// Above the limit of buffered bytes: gives back empty buffers, then closes connections.
+  void make_room();
+  TcpConnection* find(uint32_t slot, uint32_t generation);
 
   TcpContext& context_;
   PeerIdentity self_;
@@ -83,6 +113,11 @@ class TcpServer {
   uint32_t batches_ = 0;                                // under way
   std::vector<TcpConnection*> gathering_;  // open ones that have replies to send at the end
   size_t open_ = 0;
+  size_t silent_ = 0;                                     // have not said hello
+  std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are gone
+  std::map<std::string, uint32_t> per_peer_;              // kept only with a limit
+  bool making_room_ = false;
+  bool no_descriptors_ = false;  // and it was said
   Time over_limit_logged_{};
   bool over_limit_was_logged_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

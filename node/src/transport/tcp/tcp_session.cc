@@ -133,7 +133,7 @@ bool TcpSession::take_hello() {
   if (!accepted.ok()) {
     if (accepted == StatusCode::kProtocolError) {
       context_->counters.protocol_errors.add();
-      log_closed("hello", peer());
+      context_->log_closed("hello", peer());
       break_with({StatusCode::kUnavailable, accepted.message()});
     } else {
       break_with(accepted);
@@ -160,7 +160,7 @@ bool TcpSession::take_reply() {
       return false;
     case TcpStream::Parse::kMalformed:
       context_->counters.protocol_errors.add();
-      log_closed("reply header", peer());
+      context_->log_closed("reply header", peer());
       break_with({StatusCode::kConnectionLost, "the peer sent malformed bytes"});
       return false;
     case TcpStream::Parse::kMessage:
@@ -196,7 +196,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   if (!stream_.send(header, body, when)) {
     if (stream_.overflowed()) {
       context_->counters.slow_readers.add();
-      log_closed("more output than a slow reader may leave", peer());
+      context_->log_closed("more output than a slow reader may leave", peer());
       set_mark(call, kNeverSent);
     }
     return break_with({StatusCode::kConnectionLost, "sending failed"});

@@ -32,12 +32,13 @@ std::span<char> ByteBuffer::room(size_t n) {
     begin_ = 0;
   }
   if (capacity_ - end_ < n) {
-    const size_t wanted = std::max({kSmallBytes, end_ + n, capacity_ == 0 ? 0 : capacity_ * 3 / 2});
+    const size_t wanted = std::max({kFirstBytes, end_ + n, capacity_ * 3 / 2});
     // Not initialised: pages that no bytes arrive for are never touched.
     std::unique_ptr<char[]> bigger(new char[wanted]);
     if (end_ > 0) std::memcpy(bigger.get(), data_.get(), end_);
     data_ = std::move(bigger);
     capacity_ = wanted;
+    touched_ = end_;
   }
   return {data_.get() + end_, capacity_ - end_};
 }
@@ -57,7 +58,7 @@ bool ByteBuffer::shrink() {
 
 void ByteBuffer::clear() {
   data_.reset();
-  capacity_ = begin_ = end_ = 0;
+  capacity_ = begin_ = end_ = touched_ = 0;
 }
 
 // ---- TcpStream
@@ -72,11 +73,13 @@ TcpStream::Read TcpStream::read() {
     const size_t total = sizeof header + header.body_length;
     wanted = total > in_.size() ? total - in_.size() : 1;
   }
-  const auto room = in_.room(std::max<size_t>(wanted, 1024));
+  const auto room = in_.room(std::max(wanted, in_.empty() ? read_size_ : ByteBuffer::kFirstBytes));
   const ssize_t n = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
   if (n > 0) {
     in_.commit(static_cast<size_t>(n));
-    return static_cast<size_t>(n) == room.size() ? Read::kFull : Read::kSome;
+    if (static_cast<size_t>(n) < room.size()) return Read::kSome;
+    read_size_ = std::min(std::max(read_size_, room.size()) * 2, ByteBuffer::kSmallBytes);
+    return Read::kFull;
   }
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Read::kNothing;
   return Read::kClosed;
@@ -167,6 +170,11 @@ bool TcpStream::flush() {
   }
   blocked_ = false;
   return true;
+}
+
+void TcpStream::drop_empty_buffers() {
+  if (in_.empty()) in_.clear();
+  if (out_.empty()) out_.clear();
 }
 
 bool TcpStream::shrink() {

@@ -5,6 +5,7 @@
 // go with it, is copied.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,17 +20,24 @@ namespace ramcloud::tcp {
 /// Bytes between the socket and us; grows as told, keeps its memory until shrink().
 class ByteBuffer {
  public:
-  /// Where the buffer starts and what it goes back to when idle.
+  /// What an idle buffer may keep.
   static constexpr size_t kSmallBytes = 32u << 10;
+  /// Where it starts: whoever says little costs little.
+  static constexpr size_t kFirstBytes = 512;
 
   ByteView unread() const { return {data_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
   size_t capacity() const { return capacity_; }
+  /// Of the capacity, what bytes have been in: memory that is really there.
+  size_t touched() const { return touched_; }
   void consume(size_t n);
   /// Room for at least `n` more bytes behind the unread ones; gives all the room there is.
   std::span<char> room(size_t n);
-  void commit(size_t n) { end_ += n; }
+  void commit(size_t n) {
+    end_ += n;
+    touched_ = std::max(touched_, end_);
+  }
   void append(ByteView bytes);
   /// Gives back a big buffer that is empty; true if it was big and could not be given back yet.
   bool shrink();
@@ -40,6 +48,7 @@ class ByteBuffer {
   size_t capacity_ = 0;
   size_t begin_ = 0;
   size_t end_ = 0;
+  size_t touched_ = 0;
 };
 
 class TcpStream {
@@ -87,6 +96,13 @@ class TcpStream {
   bool blocked() const { return blocked_; }
   /// Bytes that were read and not popped.
   size_t unread_bytes() const { return in_.size(); }
+  size_t pending_bytes() const { return out_.size(); }
+  /// A message has begun and is not whole (or nobody has looked at it yet).
+  bool has_unread() const { return !in_.empty(); }
+  /// Memory that the buffers hold.
+  size_t buffered_bytes() const { return in_.touched() + out_.touched(); }
+  /// Gives back buffers that are empty, big or small.
+  void drop_empty_buffers();
   bool overflowed() const { return overflowed_; }
   /// Bytes given to send() so far, and of those how many the socket took. Hellos do not count.
   uint64_t queued_bytes() const { return sent_bytes_ + out_.size(); }
@@ -106,6 +122,7 @@ class TcpStream {
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
   bool blocked_ = false;
+  size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while more comes than there is room for
   ByteBuffer in_;
   ByteBuffer out_;
 };

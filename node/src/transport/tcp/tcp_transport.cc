@@ -18,6 +18,11 @@ Counter& connections(MetricsRegistry& registry, const char* event) {
                           "Connections accepted from clients, opened to servers, or refused.",
                           {{"event", event}});
 }
+Counter& limited(MetricsRegistry& registry, const char* limit) {
+  return registry.counter("ramcloud_transport_limited_total",
+                          "Connections refused, closed or made to wait by a limit.",
+                          {{"limit", limit}});
+}
 }  // namespace
 
 TcpCounters::TcpCounters(MetricsRegistry& registry)
@@ -34,7 +39,17 @@ TcpCounters::TcpCounters(MetricsRegistry& registry)
                                        "Connections closed because the peer sent malformed bytes "
                                        "or said no hello.")),
       slow_readers(registry.counter("ramcloud_transport_slow_readers_total",
-                                    "Connections closed because too much output waited.")) {}
+                                    "Connections closed because too much output waited.")),
+      limited_connections(limited(registry, "connections")),
+      limited_per_peer(limited(registry, "connections_per_peer")),
+      limited_silent(limited(registry, "silent_connections")),
+      limited_hello_time(limited(registry, "hello_timeout")),
+      limited_message_time(limited(registry, "message_timeout")),
+      limited_outstanding(limited(registry, "outstanding")),
+      limited_buffered(limited(registry, "buffered")),
+      accept_paused(registry.counter("ramcloud_transport_accept_paused_total",
+                                     "Times that no connection was accepted for a second because "
+                                     "no file descriptors or memory were left.")) {}
 
 TcpContext::TcpContext(Reactor& r, EpollSource& s, const TcpOptions& o, MetricsRegistry* metrics)
     : reactor(r),
@@ -43,7 +58,13 @@ TcpContext::TcpContext(Reactor& r, EpollSource& s, const TcpOptions& o, MetricsR
       own_registry(metrics == nullptr ? std::make_unique<MetricsRegistry>() : nullptr),
       counters(metrics == nullptr ? *own_registry : *metrics),
       resolver(r),
-      upkeep(r, [this] { on_upkeep(); }) {}
+      upkeep(r, [this] { on_upkeep(); }) {
+  if (metrics == nullptr) return;
+  metrics->gauge("ramcloud_transport_connections", "Accepted connections that are open.",
+                 [totals = totals] { return static_cast<double>(totals->connections); });
+  metrics->gauge("ramcloud_transport_buffered_bytes", "Memory of accepted connections' buffers.",
+                 [totals = totals] { return static_cast<double>(totals->buffered_bytes); });
+}
 
 void TcpContext::on_upkeep() {
   bool again = upkeep_of_server && upkeep_of_server();
@@ -51,7 +72,19 @@ void TcpContext::on_upkeep() {
   if (again) want_upkeep();
 }
 
-void log_closed(const char* why, const std::string& peer) {
+void TcpContext::log_closed(const char* why, const std::string& peer) {
+  constexpr uint32_t kLinesPerSecond = 10;
+  const Time now = reactor.now();
+  if (now - log_second_ >= 1s) {
+    if (unlogged_ > 0) log_warn("connections_closed", {{"not_logged", unlogged_}});
+    log_second_ = now;
+    logged_ = 0;
+    unlogged_ = 0;
+  }
+  if (++logged_ > kLinesPerSecond) {
+    ++unlogged_;
+    return;
+  }
   log_warn("connection_closed", {{"peer", peer}, {"why", why}});
 }
 

@@ -18,13 +18,29 @@ class TcpServer;
 struct TcpContext;
 }  // namespace tcp
 
+/// What a server lets its peers hold (docs/design/wire.md, "Limits"). Every limit has its counter
+/// in ramcloud_transport_limited_total.
 struct TcpOptions {
   /// Connections served at once; one more is closed at once.
   uint32_t max_connections = 10'000;
+  /// The same for one peer address; 0: no limit of its own. Behind a translation of addresses many
+  /// clients have one.
+  uint32_t max_connections_per_peer = 0;
+  /// Connections that have not said hello; one more closes the oldest of them.
+  uint32_t max_silent_connections = 1'024;
   /// Output that may wait for a slow reader; above, its connection is closed.
   uint64_t max_pending_bytes = 64u << 20;
+  /// Requests of one connection that are not answered yet; more are not read from it until half
+  /// are.
+  uint32_t max_outstanding = 4'096;
+  /// Memory of all accepted connections' buffers; above, those whose message is under way the
+  /// longest are closed.
+  uint64_t max_buffered_bytes = 256u << 20;
   /// How long a new connection may take to say hello.
   Duration hello_timeout = 10s;
+  /// How long a peer may take to send the rest of a message, or to take the output that waits for
+  /// it.
+  Duration message_timeout = 30s;
   /// How long connecting may take: looking the name up, the connection, and the hello.
   Duration connect_timeout = 5s;
 };
