@@ -107,7 +107,7 @@ type CPUSpec struct {
 
 // BackupStorageSpec describes a server's volume.
 //
-// +kubebuilder:validation:XValidation:rule="self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",reason=FieldValueForbidden,messageExpression="'spec.servers.backupStorage.volumeMode is %s and was %s: the volumes that there are cannot be used in another way; accepted: %s'.format([self.volumeMode, oldSelf.volumeMode, oldSelf.volumeMode])"
+// +kubebuilder:validation:XValidation:rule="!has(self.volumeMode) || !has(oldSelf.volumeMode) || self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",reason=FieldValueForbidden,messageExpression="'spec.servers.backupStorage.volumeMode is %s and was %s: the volumes that there are cannot be used in another way; accepted: %s'.format([self.volumeMode, oldSelf.volumeMode, oldSelf.volumeMode])"
 type BackupStorageSpec struct {
 	StorageSpec `json:",inline"`
 	// Filesystem: a file system with one large file in it. Block: a raw device, which is the server's
