@@ -28,6 +28,21 @@ TcpConnection::TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint
       peer_(std::move(peer)),
       hello_deadline_(hello_deadline) {}
 
+TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, uint32_t generation,
+                             RequestHandler& handler)
+    : server_(server),
+      handler_(handler),
+      stream_(std::move(from.stream)),
+      slot_(slot),
+      generation_(generation),
+      side_(from.side),
+      state_(State::kOpen),
+      peer_max_body_(from.peer_max_body),
+      expected_server_id_(from.expected_server_id),
+      placed_(true),
+      counted_(std::move(from.counted)),
+      peer_(std::move(from.peer)) {}
+
 void TcpConnection::on_ready(uint32_t events) {
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
   if ((events & EPOLLOUT) != 0 && state_ == State::kOpen) flush();
@@ -40,8 +55,7 @@ void TcpConnection::receive() {
     if (read == TcpStream::Read::kClosed) return server_.close(*this);
     if (read == TcpStream::Read::kNothing) return;
     if (state_ == State::kHello && !take_hello()) return;
-    while (state_ == State::kOpen && take_request()) {
-    }
+    take_requests();
     if (stream_.has_big_buffers()) server_.context_.want_upkeep();
     if (read != TcpStream::Read::kFull) return;
   }
@@ -74,6 +88,11 @@ bool TcpConnection::take_hello() {
   return true;
 }
 
+void TcpConnection::take_requests() {
+  while (state_ == State::kOpen && take_request()) {
+  }
+}
+
 /// True if there was a whole request; its handler has seen it now.
 bool TcpConnection::take_request() {
   wire::MessageHeader header;
@@ -87,6 +106,9 @@ bool TcpConnection::take_request() {
     case TcpStream::Parse::kMessage:
       break;
   }
+  // Handles of unanswered requests would be lost on the way.
+  if (!placed_ && unanswered_ == 0 && server_.hand_over(*this, header.opcode)) return false;
+  ++unanswered_;
   server_.context_.counters.requests_in.add();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
   handler_.on_request({slot_, generation_, header.call_id, header.opcode, side_}, header, body);
@@ -199,41 +221,103 @@ void TcpServer::accept_from(Listener& listener) {
   }
 }
 
-void TcpServer::add_connection(UniqueFd fd, Listener& listener, std::string peer) {
-  if (open_ >= context_.options.max_connections) {
-    context_.counters.refused.add();
-    const Time now = context_.reactor.now();
-    if (!over_limit_was_logged_ || now - over_limit_logged_ > 1s) {
-      over_limit_was_logged_ = true;
-      over_limit_logged_ = now;
-      log_warn("connection_limit", {{"peer", peer}, {"limit", context_.options.max_connections}});
-    }
-    return;
+bool TcpServer::over_limit(const std::string& peer) {
+  const size_t elsewhere = elsewhere_->load(std::memory_order_relaxed);
+  if (open_ + elsewhere < context_.options.max_connections) return false;
+  context_.counters.refused.add();
+  const Time now = context_.reactor.now();
+  if (!over_limit_was_logged_ || now - over_limit_logged_ > 1s) {
+    over_limit_was_logged_ = true;
+    over_limit_logged_ = now;
+    log_warn("connection_limit", {{"peer", peer}, {"limit", context_.options.max_connections}});
   }
-  set_options(fd.get());
+  return true;
+}
+
+/// Taken only by add().
+uint32_t TcpServer::free_slot() {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();
   }
-  const uint32_t index = free_slots_.back();
-  Slot& slot = slots_[index];
-  const int raw = fd.get();
-  auto connection = std::make_unique<TcpConnection>(
-      *this, std::move(fd), index, slot.generation, listener.side, listener.handler,
-      std::move(peer), context_.reactor.now() + context_.options.hello_timeout);
-  if (!context_.source.add(raw, EPOLLIN, connection.get()).ok()) return;
+  return free_slots_.back();
+}
+
+/// Null, and it is closed, if it cannot be watched.
+TcpConnection* TcpServer::add(std::unique_ptr<TcpConnection> connection) {
+  const int fd = connection->stream_.fd();
+  if (!context_.source.add(fd, EPOLLIN, connection.get()).ok()) return nullptr;
   free_slots_.pop_back();
+  Slot& slot = slots_[connection->slot_];
   slot.connection = std::move(connection);
   ++open_;
-  context_.counters.accepted.add();
   context_.want_upkeep();
+  return slot.connection.get();
+}
+
+void TcpServer::add_connection(UniqueFd fd, Listener& listener, std::string peer) {
+  if (over_limit(peer)) return;
+  set_options(fd.get());
+  const uint32_t index = free_slot();
+  const auto* added = add(std::make_unique<TcpConnection>(
+      *this, std::move(fd), index, slots_[index].generation, listener.side, listener.handler,
+      std::move(peer), context_.reactor.now() + context_.options.hello_timeout));
+  if (added != nullptr) context_.counters.accepted.add();
+}
+
+// ---- several reactors
+// -----------------------------------------------------------------------------
+
+void TcpServer::spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uint16_t opcode)) {
+  others_ = std::move(others);
+  anywhere_ = anywhere;
+}
+
+/// True if the connection, whose next request has this opcode, is another reactor's from now on.
+bool TcpServer::hand_over(TcpConnection& connection, uint16_t opcode) {
+  if (others_.empty() || !anywhere_(opcode)) return false;
+  connection.placed_ = true;
+  // The others first: this reactor also serves the connections that stay.
+  const size_t turn = handed_over_++ % (others_.size() + 1);
+  if (turn == others_.size()) return false;
+  TcpServer* to = others_[turn];
+  context_.source.remove(connection.stream_.fd());
+  elsewhere_->fetch_add(1, std::memory_order_relaxed);
+  std::shared_ptr<void> counted(
+      nullptr, [counter = elsewhere_](void*) { counter->fetch_sub(1, std::memory_order_relaxed); });
+  auto moved = std::make_shared<HandedOver>(std::move(connection.stream_), connection.side_,
+                                            connection.peer_, connection.peer_max_body_,
+                                            connection.expected_server_id_, std::move(counted));
+  forget(connection);
+  context_.counters.handed_over.add();
+  to->context_.reactor.post([to, alive = std::weak_ptr(to->alive_), moved = std::move(moved)] {
+    if (!alive.expired()) to->adopt(std::move(*moved));
+  });
+  return true;
+}
+
+void TcpServer::adopt(HandedOver from) {
+  const uint64_t expected = from.expected_server_id;
+  if (handed_over_handler_ == nullptr || (expected != 0 && expected != self_.server_id)) return;
+  const uint32_t index = free_slot();
+  TcpConnection* connection = add(std::make_unique<TcpConnection>(
+      *this, std::move(from), index, slots_[index].generation, *handed_over_handler_));
+  if (connection == nullptr) return;
+  connection->watch_output(connection->stream_.has_pending());
+  connection->take_requests();  // those that were read already: epoll does not tell of them
 }
 
 void TcpServer::close(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kClosed) return;
-  connection.state_ = TcpConnection::State::kClosed;
   context_.source.remove(connection.stream_.fd());
   connection.stream_.close();
+  forget(connection);
+}
+
+/// Its socket is gone, or somebody else's.
+void TcpServer::forget(TcpConnection& connection) {
+  connection.state_ = TcpConnection::State::kClosed;
+  connection.counted_.reset();
   Slot& slot = slots_[connection.slot_];
   ++slot.generation;  // handles of its requests are stale from here on
   --open_;
@@ -261,6 +345,7 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
   Slot& slot = slots_[handle.connection];
   if (slot.generation != handle.generation || slot.connection == nullptr) return;
   TcpConnection& connection = *slot.connection;
+  --connection.unanswered_;
   wire::MessageHeader header{};
   header.kind = wire::Kind::kReply;
   header.opcode = handle.opcode;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "base/bytes.h"
 #include "runtime/unique_fd.h"
@@ -19,6 +20,13 @@ class ByteBuffer {
  public:
   /// Where the buffer starts and what it goes back to when idle.
   static constexpr size_t kSmallBytes = 32u << 10;
+
+  ByteBuffer() = default;
+  ByteBuffer(ByteBuffer&& other) noexcept
+      : data_(std::move(other.data_)),
+        capacity_(std::exchange(other.capacity_, 0)),
+        begin_(std::exchange(other.begin_, 0)),
+        end_(std::exchange(other.end_, 0)) {}
 
   ByteView unread() const { return {data_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
@@ -44,6 +52,8 @@ class TcpStream {
  public:
   explicit TcpStream(UniqueFd fd, uint64_t max_pending_bytes)
       : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes) {}
+  /// With what was read and not taken yet, and what waits to be sent; the other is closed then.
+  TcpStream(TcpStream&&) = default;
 
   int fd() const { return fd_.get(); }
   void close() { fd_.reset(); }
