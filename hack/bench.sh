@@ -2,18 +2,20 @@
 # `make bench`: the comparisons of docs/benchmarks, which it writes.
 #   bench.sh [PART…]    latency: reads and durable writes beside bare programs of the same reactor and transport
 #                       peers: operations per CPU-second beside Redis and memcached
-# Without a PART, all of them. About 8 minutes; on a machine that does nothing else.
+#                       append: what more threads append to one log (printed only)
+# Without a PART, those that write pages. About 8 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong -- -j "$RAMCLOUD_JOBS" >/dev/null
+cmake --build build/release --target pingpong append -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
 [ $# -gt 0 ] || parts=(latency peers)
 for part in "${parts[@]}"; do
   case $part in
     latency) python3 hack/bench.py ;;
     peers) python3 hack/bench_peers.py ;;
-    *) die "bench.sh: \"$part\" is not a part; parts are latency and peers" ;;
+    append) build/release/bench/append ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers and append" ;;
   esac
 done
