@@ -123,6 +123,8 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"server", "--dir", "d", "--replicas", "8"}, {"--replicas", "8", "0 to 7"}},
       {{"server", "--dir", "d", "--replicas", "-1"}, {"--replicas", "-1", "0 to 7"}},
       {{"server", "--dir", "d", "--poll-us", "fast"}, {"--poll-us", "fast", "-1"}},
+      {{"server", "--dir", "d", "--reactors", "0"}, {"--reactors", "'0'", "1 to 64"}},
+      {{"dev", "--dir", "d", "--reactors", "65"}, {"--reactors", "'65'", "1 to 64"}},
       {{"server", "--dir", "d", "--log-level", "loud"}, {"--log-level", "loud", "debug"}},
       {{"server"}, {"--dir"}},
       {{"coordinator", "--metadata", "zookeeper:x"}, {"--metadata", "zookeeper:x", "sqlite:PATH"}},
