@@ -3,12 +3,13 @@
 #   bench.sh [PART…]    latency: reads and durable writes beside bare programs of the same reactor and transport
 #                       peers: operations per CPU-second beside Redis and memcached
 #                       store: the store alone, on one core, beside std::unordered_map
-# Without a PART, all of them. About 10 minutes; on a machine that does nothing else.
+#                       append: what more threads append to one log (printed only)
+# Without a PART, those that write pages. About 10 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong store_bench -- -j "$RAMCLOUD_JOBS" >/dev/null
+cmake --build build/release --target pingpong store_bench append -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
 [ $# -gt 0 ] || parts=(latency peers store)
 for part in "${parts[@]}"; do
@@ -16,6 +17,7 @@ for part in "${parts[@]}"; do
     latency) python3 hack/bench.py ;;
     peers) python3 hack/bench_peers.py ;;
     store) python3 hack/bench_store.py ;;
-    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers and store" ;;
+    append) build/release/bench/append ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, store and append" ;;
   esac
 done

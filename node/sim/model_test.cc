@@ -134,8 +134,10 @@ TEST_P(ModelTest, SimulatedCluster) {
 // instrumented.
 #if !__has_feature(thread_sanitizer)
 TEST_P(ModelTest, LoopbackConnections) {
-  daemon::DevCluster cluster(
-      {"--servers", "4", "--replicas", std::to_string(replicas_), "--log-memory", "64MiB"});
+  // With more replicas more reactors, so that both are seen in every number.
+  daemon::DevCluster cluster({"--servers", "4", "--replicas", std::to_string(replicas_),
+                              "--reactors", std::to_string(replicas_ + 1), "--log-memory",
+                              "64MiB"});
   auto coordinators = parse_cluster(cluster.address());
   ASSERT_TRUE(coordinators.has_value()) << cluster.address();
   BlockingClient client({.coordinators = *coordinators, .timeout = 120s});

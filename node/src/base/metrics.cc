@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
+#include <tuple>
 
 #include "base/text.h"
 
@@ -31,18 +33,24 @@ constexpr uint64_t kShownBounds[] = {
     10'000'000,    20'000'000,    50'000'000,    100'000'000, 200'000'000, 500'000'000,
     1'000'000'000, 2'000'000'000, 10'000'000'000};
 
+/// The sum of the histograms.
 void append_histogram(std::string& out, const std::string& name, const MetricLabels& labels,
-                      const Histogram& histogram) {
+                      const std::vector<const Histogram*>& histograms) {
+  const auto sum_of = [&](auto part) {
+    uint64_t sum = 0;
+    for (const Histogram* histogram : histograms) sum += part(*histogram);
+    return sum;
+  };
   // Taken first: what is recorded meanwhile may not make a bucket larger than the count.
-  const uint64_t count = histogram.count();
+  const uint64_t count = sum_of([](const Histogram& h) { return h.count(); });
   for (const uint64_t bound : kShownBounds) {
     const auto le = fmt::format("le=\"{}\"", static_cast<double>(bound) / 1e9);
-    out += fmt::format("{}_bucket{} {}\n", name, label_text(labels, le),
-                       std::min(count, histogram.count_at_most(bound)));
+    const uint64_t below = sum_of([bound](const Histogram& h) { return h.count_at_most(bound); });
+    out += fmt::format("{}_bucket{} {}\n", name, label_text(labels, le), std::min(count, below));
   }
   out += fmt::format("{}_bucket{} {}\n", name, label_text(labels, "le=\"+Inf\""), count);
   out += fmt::format("{}_sum{} {}\n", name, label_text(labels),
-                     static_cast<double>(histogram.sum()) / 1e9);
+                     static_cast<double>(sum_of([](const Histogram& h) { return h.sum(); })) / 1e9);
   out += fmt::format("{}_count{} {}\n", name, label_text(labels), count);
 }
 
@@ -108,16 +116,32 @@ void MetricsRegistry::gauge(std::string_view name, std::string_view help,
   find_or_add(name, help, std::move(labels), kGauge).gauge = std::move(read);
 }
 
+MetricsRegistry& MetricsRegistry::add_shard() {
+  const std::lock_guard guard(mutex_);
+  return shards_.emplace_back();
+}
+
 std::string MetricsRegistry::text() const {
   const std::lock_guard guard(mutex_);
   std::vector<const Metric*> ordered;
   for (const auto& metric : metrics_) ordered.push_back(&metric);
+  for (const auto& shard : shards_) {
+    const std::lock_guard shard_guard(shard.mutex_);
+    for (const auto& metric : shard.metrics_) ordered.push_back(&metric);  // they stay there
+  }
   std::sort(ordered.begin(), ordered.end(), [](const Metric* a, const Metric* b) {
     return std::tie(a->name, a->labels) < std::tie(b->name, b->labels);
   });
   std::string out;
   const std::string* last_name = nullptr;
-  for (const Metric* metric : ordered) {
+  for (size_t i = 0, next; i < ordered.size(); i = next) {
+    const Metric* metric = ordered[i];
+    next = i + 1;
+    while (next < ordered.size() && ordered[next]->name == metric->name &&
+           ordered[next]->labels == metric->labels) {
+      ++next;
+    }
+    const std::span same(ordered.data() + i, next - i);
     if (last_name == nullptr || *last_name != metric->name) {
       constexpr std::string_view kTypes[] = {"counter", "histogram", "gauge"};
       out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", metric->name, metric->help, metric->name,
@@ -125,12 +149,15 @@ std::string MetricsRegistry::text() const {
       last_name = &metric->name;
     }
     if (metric->kind == kCounter) {
-      out += fmt::format("{}{} {}\n", metric->name, label_text(metric->labels),
-                         metric->counter.value());
+      uint64_t sum = 0;
+      for (const Metric* one : same) sum += one->counter.value();
+      out += fmt::format("{}{} {}\n", metric->name, label_text(metric->labels), sum);
     } else if (metric->kind == kGauge) {
       out += fmt::format("{}{} {}\n", metric->name, label_text(metric->labels), metric->gauge());
     } else {
-      append_histogram(out, metric->name, metric->labels, *metric->histogram);
+      std::vector<const Histogram*> histograms;
+      for (const Metric* one : same) histograms.push_back(one->histogram.get());
+      append_histogram(out, metric->name, metric->labels, histograms);
     }
   }
   return out;

@@ -77,6 +77,10 @@ class MetricsRegistry {
   void gauge(std::string_view name, std::string_view help, std::function<double()> read,
              MetricLabels labels = {});
 
+  /// A registry for counters and histograms of one thread of the daemon: text() shows the sums of
+  /// equal ones, so that threads do not write each other's cache lines. Lives as long as this.
+  MetricsRegistry& add_shard();
+
   /// Prometheus text exposition format 0.0.4, ordered by name.
   std::string text() const;
 
@@ -85,6 +89,7 @@ class MetricsRegistry {
   Metric& find_or_add(std::string_view name, std::string_view help, MetricLabels labels, int kind);
   mutable std::mutex mutex_;
   std::deque<Metric> metrics_;
+  std::deque<MetricsRegistry> shards_;  // guarded by mutex_
 };
 
 struct MetricsRegistry::Metric {

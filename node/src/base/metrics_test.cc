@@ -44,5 +44,24 @@ TEST(Metrics, PrometheusText) {
   EXPECT_THAT(text, testing::HasSubstr("latency_seconds_count 1\n"));
 }
 
+TEST(Metrics, ShardsAreShownAsTheirSums) {
+  MetricsRegistry registry;
+  MetricsRegistry& a = registry.add_shard();
+  MetricsRegistry& b = registry.add_shard();
+  registry.counter("ops_total", "Operations.", {{"op", "read"}}).add(1);
+  a.counter("ops_total", "Operations.", {{"op", "read"}}).add(2);
+  b.counter("ops_total", "Operations.", {{"op", "read"}}).add(4);
+  b.counter("ops_total", "Operations.", {{"op", "write"}}).add(8);
+  a.histogram("latency_seconds", "Latency.").record(1'500'000);
+  b.histogram("latency_seconds", "Latency.").record(500'000);
+  const std::string text = registry.text();
+  EXPECT_THAT(text, testing::HasSubstr("# TYPE ops_total counter\nops_total{op=\"read\"} 7\n"
+                                       "ops_total{op=\"write\"} 8\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_bucket{le=\"0.001\"} 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_bucket{le=\"0.002\"} 2\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_sum 0.002\n"));
+  EXPECT_THAT(text, testing::HasSubstr("latency_seconds_count 2\n"));
+}
+
 }  // namespace
 }  // namespace ramcloud

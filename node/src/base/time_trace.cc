@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace ramcloud {
 
@@ -59,10 +60,18 @@ std::vector<TraceEvent> TimeTrace::snapshot() const {
   return events;
 }
 
-std::string TimeTrace::json() const {
+std::string TimeTrace::json_of(const std::vector<const TimeTrace*>& traces) {
+  std::vector<TraceEvent> events;
+  for (const TimeTrace* trace : traces) {
+    // Each ring is in order; of events at the same time those of the earlier ring come first.
+    std::vector<TraceEvent> merged;
+    std::ranges::merge(events, trace->snapshot(), std::back_inserter(merged), {},
+                       &TraceEvent::unix_ns, &TraceEvent::unix_ns);
+    events = std::move(merged);
+  }
   std::string out = "{\"events\":[";
   const char* separator = "\n";
-  for (const TraceEvent& event : snapshot()) {
+  for (const TraceEvent& event : events) {
     // `what` is a literal of ours: nothing in it needs escaping.
     out += fmt::format("{}{{\"unix_ns\":{},\"what\":\"{}\",\"id\":{},\"value\":{}}}", separator,
                        event.unix_ns, event.what, event.id, event.value);

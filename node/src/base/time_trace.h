@@ -61,7 +61,9 @@ class TimeTrace {
   /// The events still in the ring, oldest first. Any thread.
   std::vector<TraceEvent> snapshot() const;
   /// As JSON: {"events": [{"unix_ns", "what", "id", "value"}, ...]}. Any thread.
-  std::string json() const;
+  std::string json() const { return json_of({this}); }
+  /// The events of several rings by time, as json() gives those of one.
+  static std::string json_of(const std::vector<const TimeTrace*>& traces);
 
  private:
   struct Slot {

@@ -68,5 +68,16 @@ TEST(TimeTrace, Json) {
       << json;
 }
 
+TEST(TimeTrace, SeveralRingsAreShownByTime) {
+  TimeTrace a, b;
+  a.record("first", 1, 0);
+  b.record("second", 2, 0);
+  a.record("third", 3, 0);
+  const std::string json = TimeTrace::json_of({&a, &b});
+  EXPECT_NE(json.find("\"id\":1"), std::string::npos);
+  EXPECT_NE(json.find("\"id\":2"), std::string::npos);
+  EXPECT_LT(json.find("\"id\":1"), json.find("\"id\":3"));
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -55,6 +55,7 @@ ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coord
   o.hash_table_bytes = dev.log_bytes / 8;
   o.replicas = dev.replicas;
   o.synced = dev.synced;
+  o.reactors = dev.reactors;
   o.backup_bytes =
       dev.backup_bytes != 0 ? dev.backup_bytes : std::max(2 * dev.replicas, 2u) * dev.log_bytes;
   return o;
@@ -193,7 +194,9 @@ Result<Child> spawn_server(const ServerOptions& o) {
                                         "--replicas",
                                         std::to_string(o.replicas),
                                         "--durability",
-                                        o.synced ? "synced" : "buffered"};
+                                        o.synced ? "synced" : "buffered",
+                                        "--reactors",
+                                        std::to_string(o.reactors)};
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);
   if (!pid) return fail(std::move(pid.error()));

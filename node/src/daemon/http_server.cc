@@ -44,8 +44,8 @@ void serve_log_level(httplib::Server& server) {
 
 }  // namespace
 
-HttpServer::HttpServer(MetricsRegistry& metrics, const TimeTrace& trace, HealthCheck healthy,
-                       HealthCheck ready)
+HttpServer::HttpServer(MetricsRegistry& metrics, std::function<std::string()> trace,
+                       HealthCheck healthy, HealthCheck ready)
     : impl_(std::make_unique<Impl>()) {
   auto& server = impl_->server;
   // Probes and a scraper come one at a time; more threads would only cost memory.
@@ -66,8 +66,8 @@ HttpServer::HttpServer(MetricsRegistry& metrics, const TimeTrace& trace, HealthC
   };
   server.Get("/healthz", answer(healthy));
   server.Get("/readyz", answer(ready));
-  server.Get("/trace", [&trace](const httplib::Request&, httplib::Response& response) {
-    response.set_content(trace.json(), "application/json");
+  server.Get("/trace", [trace](const httplib::Request&, httplib::Response& response) {
+    response.set_content(trace(), "application/json");
   });
   serve_log_level(server);
 }

@@ -8,7 +8,6 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "base/time_trace.h"
 
 namespace ramcloud::daemon {
 
@@ -18,7 +17,8 @@ using HealthCheck = std::function<std::string()>;
 /// Serves from a thread of its own; the checks are called from it.
 class HttpServer {
  public:
-  HttpServer(MetricsRegistry& metrics, const TimeTrace& trace, HealthCheck healthy,
+  /// `trace` gives the time-trace as JSON.
+  HttpServer(MetricsRegistry& metrics, std::function<std::string()> trace, HealthCheck healthy,
              HealthCheck ready);
   ~HttpServer();
   /// Gives the address actually bound (port 0 asks for any).

@@ -133,6 +133,11 @@ Result<uint64_t> parse_huge_pages(const std::string& text) {
 }
 
 constexpr uint64_t kMinLogBytes = 64u << 20;
+/// More threads than any server has cores for; also what replies can be routed between.
+constexpr uint32_t kMaxReactors = 64;
+constexpr const char* kReactorsHelp =
+    "threads that serve data, each polling for requests of its own; useful only with a core for "
+    "each";
 
 void add_common(CLI::App& app, CommonOptions& o) {
   add_parsed(app, "--poll-us", o.poll_for, parse_poll,
@@ -221,6 +226,7 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--flush-interval", o.flush_interval, parse_flush_interval,
              "how long replica bytes may stay in the operating system's cache", "10ms");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
+  add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors), kReactorsHelp, "1");
   add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
              "bytes a second that --dir's device reads, which placement goes by (default: measured "
              "at start)",
@@ -242,6 +248,8 @@ void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
              "disk space a server (default: 2 x replicas x --log-memory)", "");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
+  add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors),
+             "of each server: " + std::string(kReactorsHelp), "1");
   app.add_flag("--processes", o.processes,
                "one process a role, listed in DIR/processes.json, instead of one for all");
   add_common(app, o.common);

@@ -60,6 +60,7 @@ struct ServerOptions {
   uint64_t backup_bytes = 0;      // 0: 2 x R x log
   uint32_t replicas = 0;
   uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
+  uint32_t reactors = 1;
   bool synced = false;
   uint64_t read_bytes_per_second = 0;  // 0: measured
   Duration flush_interval = 10ms;
@@ -73,6 +74,7 @@ struct DevOptions {
   uint32_t replicas = 0;  // default: min(3, servers - 1)
   uint64_t log_bytes = 0;
   uint64_t backup_bytes = 0;  // 0: as for a server
+  uint32_t reactors = 1;      // of each server
   bool synced = false;
   bool processes = false;
 };

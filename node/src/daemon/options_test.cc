@@ -127,6 +127,8 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"server", "--dir", "d", "--replicas", "8"}, {"--replicas", "8", "0 to 7"}},
       {{"server", "--dir", "d", "--replicas", "-1"}, {"--replicas", "-1", "0 to 7"}},
       {{"server", "--dir", "d", "--poll-us", "fast"}, {"--poll-us", "fast", "-1"}},
+      {{"server", "--dir", "d", "--reactors", "0"}, {"--reactors", "'0'", "1 to 64"}},
+      {{"dev", "--dir", "d", "--reactors", "65"}, {"--reactors", "'65'", "1 to 64"}},
       {{"server", "--dir", "d", "--log-level", "loud"}, {"--log-level", "loud", "debug"}},
       {{"server", "--dir", "d", "--huge-pages", "4Mi"}, {"--huge-pages", "4Mi", "none, 2Mi"}},
       {{"server", "--dir", "d", "--huge-pages", "1Gi"}, {"--log-memory", "256", "multiples of 1"}},

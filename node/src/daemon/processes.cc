@@ -3,25 +3,19 @@
 #include <fmt/core.h>
 
 #include <future>
-#include <mutex>
 
 #include "base/logging.h"
-#include "base/random.h"
 #include "coordinator/admin_service.h"
 #include "coordinator/coordinator_node.h"
 #include "daemon/http_server.h"
+#include "daemon/machinery.h"
 #include "daemon/metadata_place.h"
 #include "daemon/server_node.h"
-#include "runtime/epoll_source.h"
+#include "master/data_plane.h"
 #include "runtime/posix_disk.h"
-#include "runtime/thread.h"
-#include "transport/tcp/tcp_transport.h"
 
 namespace ramcloud::daemon {
 namespace {
-
-/// How long a reactor may take for a turn before /healthz complains.
-constexpr Duration kStuckAfter = 10s;
 
 Locator tcp(const HostPort& address) {
   return {"tcp", address};
@@ -33,67 +27,6 @@ HostPort with_port(HostPort address, uint16_t port) {
   return address;
 }
 
-/// What every daemon has: a reactor on TCP with a thread and metrics.
-struct Machinery {
-  SystemClock clock;
-  MetricsRegistry metrics;
-  TimeTrace trace;
-  EpollSource events;
-  Reactor reactor;
-  TcpTransport transport;
-  Thread thread;
-
-  explicit Machinery(const CommonOptions& common)
-      : reactor(clock, events, entropy_seed(), {.poll_for = common.poll_for}),
-        transport(reactor, events, TcpOptions{}, &metrics) {
-    reactor.set_trace(&trace);
-  }
-
-  void start(const std::string& name) {
-    thread = Thread(name, [this] { reactor.run(); });
-  }
-  /// Calls `fn` on the reactor and waits for it.
-  void on_reactor(std::function<void()> fn) {
-    std::promise<void> done;
-    reactor.post([&] {
-      fn();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-  void stop() {
-    reactor.stop();
-    thread.join();
-  }
-};
-
-/// Complains when the reactor has not turned for long although it was asked to.
-class TurnWatch {
- public:
-  explicit TurnWatch(Machinery& machinery) : machinery_(machinery) {}
-  std::string check() {
-    const std::lock_guard guard(mutex_);
-    const Time now = machinery_.clock.now();
-    const uint64_t turns = machinery_.reactor.turns();
-    if (turns != seen_turns_) {
-      seen_turns_ = turns;
-      seen_at_ = now;
-    } else {
-      machinery_.reactor.post([] {});  // wakes it: a reactor that sleeps is well
-    }
-    if (seen_at_ != Time{} && now - seen_at_ > kStuckAfter) {
-      return fmt::format("the reactor has not turned for {}", format_duration(now - seen_at_));
-    }
-    return {};
-  }
-
- private:
-  Machinery& machinery_;
-  std::mutex mutex_;
-  uint64_t seen_turns_ = 0;
-  Time seen_at_{};
-};
-
 }  // namespace
 
 // ---- server -------------------------------------------------------------------------------------
@@ -103,7 +36,6 @@ struct ServerProcess::Impl {
   StopSignals& signals;
   Machinery machinery;
   PosixDisk disk;
-  TurnWatch watch;
   HttpServer http;
   std::unique_ptr<ServerNode> node;
   HostPort address, http_address;
@@ -112,11 +44,11 @@ struct ServerProcess::Impl {
   Impl(ServerOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common),
-        disk(machinery.reactor),
-        watch(machinery),
+        machinery(options.common.poll_for, options.reactors),
+        disk(machinery.reactor()),
         http(
-            machinery.metrics, machinery.trace, [this] { return watch.check(); },
+            machinery.metrics(), [this] { return machinery.trace_json(); },
+            [this] { return machinery.check_turns(); },
             [this] {
               return node && node->ready() ? std::string() : "not enlisted with the coordinator";
             }) {}
@@ -146,29 +78,47 @@ struct ServerProcess::Impl {
   Status start() {
     // The node's registry must exist before we listen, and its locator needs the bound port: so
     // bind through a handler that forwards.
-    auto bound = machinery.transport.listen(options.listen, Side::kInside, forward);
+    std::vector<TcpTransport*> others;
+    for (size_t i = 1; i < machinery.reactors(); ++i) {
+      others.push_back(&machinery.lane(i).transport);
+    }
+    machinery.transport().spread_over(others, &master::is_data_opcode);
+    auto bound = machinery.transport().listen(options.listen, Side::kInside, forward);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
     auto bound_http = http.start(options.http_listen);
     if (!bound_http) return std::move(bound_http.error());
     http_address = *bound_http;
-    node = std::make_unique<ServerNode>(
-        machinery.reactor, machinery.transport, disk, machinery.metrics, node_options(),
-        [this](Status why) { signals.request_stop(std::move(why)); });
-    forward.target = &node->registry();
+    make_node();
     RC_RETURN_IF_ERROR(node->start());
     machinery.start(options.name.empty() ? "server" : options.name);
     running = true;
     log_info("server started", {{"listen", address.to_string()},
                                 {"http", http_address.to_string()},
-                                {"dir", options.dir}});
+                                {"dir", options.dir},
+                                {"reactors", options.reactors}});
     return {};
+  }
+
+  void make_node() {
+    std::vector<ServerReactor> more;
+    for (size_t i = 1; i < machinery.reactors(); ++i) {
+      auto& lane = machinery.lane(i);
+      more.push_back({lane.reactor, lane.transport, lane.metrics});
+    }
+    node = std::make_unique<ServerNode>(
+        machinery.reactor(), machinery.transport(), disk, machinery.metrics(), node_options(),
+        [this](Status why) { signals.request_stop(std::move(why)); }, more);
+    forward.target = &node->registry();
+    for (size_t i = 1; i < machinery.reactors(); ++i) {
+      machinery.lane(i).transport.serve_handed_over(node->registry(i));
+    }
   }
 
   void stop() {
     if (running) {
       std::promise<void> done;
-      machinery.reactor.post([&] {
+      machinery.reactor().post([&] {
         node->shut_down([&](const Status& status) {
           if (!status.ok()) log_warn("replicas not synced at the end", {{"reason", status}});
           done.set_value();
@@ -220,7 +170,6 @@ struct CoordinatorProcess::Impl {
   CoordinatorOptions options;
   StopSignals& signals;
   Machinery machinery;
-  TurnWatch watch;
   HttpServer http;
   RpcClient rpc;
   std::unique_ptr<MetadataStore> metadata;
@@ -232,23 +181,23 @@ struct CoordinatorProcess::Impl {
   Impl(CoordinatorOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common),
-        watch(machinery),
+        machinery(options.common.poll_for),
         http(
-            machinery.metrics, machinery.trace, [this] { return watch.check(); },
+            machinery.metrics(), [this] { return machinery.trace_json(); },
+            [this] { return machinery.check_turns(); },
             [this] {
               return node && node->useful() ? std::string()
                                             : "does not lead, and does not know who does: is the "
                                               "metadata store there?";
             }),
-        rpc(machinery.reactor, machinery.transport) {}
+        rpc(machinery.reactor(), machinery.transport()) {}
 
   Status listen() {
-    auto bound = machinery.transport.listen(options.listen, Side::kInside, *node);
+    auto bound = machinery.transport().listen(options.listen, Side::kInside, *node);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
     if (options.listen_outside) {
-      auto outside = machinery.transport.listen(*options.listen_outside, Side::kOutside, *node);
+      auto outside = machinery.transport().listen(*options.listen_outside, Side::kOutside, *node);
       if (!outside) return std::move(outside.error());
     }
     auto bound_http = http.start(options.http_listen);
@@ -271,7 +220,7 @@ struct CoordinatorProcess::Impl {
   }
 
   Status start() {
-    auto opened = open_metadata(machinery.reactor, options.metadata);
+    auto opened = open_metadata(machinery.reactor(), options.metadata);
     if (!opened) return std::move(opened.error());
     metadata = std::move(*opened);
     Coordinator::Options o;
@@ -279,7 +228,7 @@ struct CoordinatorProcess::Impl {
     o.version = RAMCLOUD_VERSION;
     o.detector.interval = options.probe_interval;
     node = std::make_unique<CoordinatorNode>(
-        rpc, machinery.transport, *metadata, machinery.metrics, o,
+        rpc, machinery.transport(), *metadata, machinery.metrics(), o,
         [this](Status why) { signals.request_stop(std::move(why)); });
     admin = std::make_unique<AdminService>(*node, AdminService::Options{});
     RC_RETURN_IF_ERROR(listen());
@@ -296,7 +245,7 @@ struct CoordinatorProcess::Impl {
   void stop() {
     if (running) {
       std::promise<void> done;
-      machinery.reactor.post([&] { node->shut_down([&] { done.set_value(); }); });
+      machinery.reactor().post([&] { node->shut_down([&] { done.set_value(); }); });
       done.get_future().wait();
       machinery.on_reactor([this] { admin->stop(); });
       machinery.stop();

@@ -12,7 +12,7 @@ namespace ramcloud::daemon {
 
 class HttpServer;
 
-/// One storage server on a reactor thread of its own.
+/// One storage server on reactor threads of its own.
 class ServerProcess {
  public:
   ServerProcess(ServerOptions options, StopSignals& signals);

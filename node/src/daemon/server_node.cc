@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <deque>
 #include <mutex>
+#include <string>
 
 #include "backup/frame_store.h"
 #include "backup/replica_service.h"
@@ -10,13 +12,14 @@
 #include "client/coordinator_link.h"
 #include "log/arena.h"
 #include "log/log.h"
-#include "master/data_service.h"
-#include "master/held_replies.h"
-#include "master/multi_service.h"
+#include "master/data_plane.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
+#include "runtime/epoch.h"
+#include "runtime/turn_round.h"
 #include "store/invariants.h"
 #include "store/object_store.h"
+#include "transport/routed_replies.h"
 
 namespace ramcloud::daemon {
 namespace {
@@ -29,6 +32,10 @@ constexpr Duration kStatsInterval = 500ms;
 /// have been given up, and asks.
 constexpr Duration kForgottenAfter = 5s;
 constexpr uint64_t kBucketBytes = 64;
+
+double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 /// Which coordinator to ask: the leader as one that stands by has named it, else each in turn.
 class CoordinatorChoice {
@@ -61,7 +68,7 @@ struct Master {
 
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
          const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
-         EpochFence::Raise raise_epoch)
+         EpochFence::Raise raise_epoch, std::function<void()> on_progress)
       : arena(memory),
         replicas(options.replicas == 0
                      ? nullptr
@@ -76,26 +83,63 @@ struct Master {
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
         store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
     if (replicas) replicas->attach(log);
+    log.set_progress_listener(std::move(on_progress));
     log.start();
   }
 };
 
+/// Gives requests that are the first reactor's to it; answers come back through RoutedReplies.
+struct Forwarder {
+  Reactor& to;
+  ServiceRegistry& registry;  // of the first
+  uint8_t from;
+
+  static void forward(void* object, const Request& request) {
+    struct Copy {
+      ReplyHandle handle;
+      wire::MessageHeader header;
+      std::string body;
+    };
+    const auto& self = *static_cast<const Forwarder*>(object);
+    Copy copy{request.reply, request.header, std::string(request.body)};
+    copy.handle.reactor = self.from;
+    self.to.post([&registry = self.registry, copy = std::move(copy)] {
+      registry.on_request(copy.handle, copy.header, copy.body);
+    });
+  }
+};
+
+/// One of the server's reactors, as the first one sees it.
+struct Member {
+  Reactor& reactor;
+  Epochs::Participant participant;
+  master::DataPlane plane;
+
+  Member(Reactor& r, Transport& transport, MetricsRegistry& metrics, Epochs& epochs,
+         Reactor* driver)
+      : reactor(r), participant(epochs), plane(r, transport, metrics, driver) {
+    reactor.set_epochs(&participant);
+  }
+  ~Member() { reactor.set_epochs(nullptr); }
+};
+
 struct ServerNode::Impl final : TurnHook {
   Reactor& reactor;
-  Transport& transport;
+  RoutedReplies transport;
   Disk& disk;
   MetricsRegistry& metrics;
   ServerNodeOptions options;
   std::function<void(Status)> on_fatal;
 
+  Epochs epochs;
+  std::deque<Forwarder> forwarders;              // of all members but the first
+  std::vector<std::unique_ptr<Member>> members;  // one a reactor, the first one's first
   RpcClient rpc;
-  ServiceRegistry registry;
+  ServiceRegistry& registry;
   ServerList servers;
   ServerList::Subscription list_changes;
-  master::HeldReplies replies;
-  master::DataService data;
-  master::MultiService multi;
   master::TabletService tablets;
+  TurnRound all_reactors;
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<ReplicaService> backup;
   std::unique_ptr<log::Arena> arena;
@@ -112,19 +156,18 @@ struct ServerNode::Impl final : TurnHook {
   TaskScope tasks;
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
-       std::function<void(Status)> fatal)
+       std::function<void(Status)> fatal, const std::vector<ServerReactor>& more)
       : reactor(r),
-        transport(t),
+        transport(places(r, t, more)),
         disk(d),
         metrics(m),
         options(std::move(o)),
         on_fatal(std::move(fatal)),
+        members(make_members(r, m, more)),
         rpc(r, t),
-        registry(t),
-        replies(r, t, m),
-        data(registry, replies, m),
-        multi(registry, reactor, replies, m),
-        tablets(registry, r, replies, servers),
+        registry(members.front()->plane.registry()),
+        tablets(registry, r, members.front()->plane.replies(), servers, epochs),
+        all_reactors(r, others(more)),
         stats_timer(r, [this] { publish_stats(); }),
         tasks(r) {
     registry.add(wire::Opcode::kPing, &call_member<&Impl::ping, Impl>, this);
@@ -135,6 +178,56 @@ struct ServerNode::Impl final : TurnHook {
     reactor.add_hook(this);
   }
   ~Impl() override { reactor.remove_hook(this); }
+
+  // ---- several reactors -------------------------------------------------------------------------
+
+  static std::vector<RoutedReplies::Place> places(Reactor& r, Transport& t,
+                                                  const std::vector<ServerReactor>& more) {
+    std::vector<RoutedReplies::Place> all = {{&r, &t}};
+    for (const auto& other : more) all.push_back({&other.reactor, &other.transport});
+    return all;
+  }
+  static std::vector<Reactor*> others(const std::vector<ServerReactor>& more) {
+    std::vector<Reactor*> all;
+    for (const auto& other : more) all.push_back(&other.reactor);
+    return all;
+  }
+  std::vector<std::unique_ptr<Member>> make_members(Reactor& r, MetricsRegistry& m,
+                                                    const std::vector<ServerReactor>& more) {
+    std::vector<std::unique_ptr<Member>> all;
+    all.push_back(std::make_unique<Member>(r, transport, m, epochs, nullptr));
+    for (const auto& other : more) {
+      all.push_back(std::make_unique<Member>(other.reactor, other.transport, other.metrics, epochs,
+                                             &reactor));
+      const auto index = static_cast<uint8_t>(forwarders.size() + 1);
+      forwarders.push_back({r, all.front()->plane.registry(), index});
+    }
+    for (size_t i = 0; i < forwarders.size(); ++i) {
+      all[i + 1]->plane.registry().add_rest(&Forwarder::forward, &forwarders[i]);
+    }
+    return all;
+  }
+
+  /// What waits for the log looks again. From whichever thread moved it.
+  void on_log_progress() {
+    for (const auto& member : members) member->plane.on_log_progress();
+  }
+
+  /// The store is there: every reactor serves it, in a turn of its own.
+  void attach_all() {
+    members.front()->plane.attach(master->store);
+    for (size_t i = 1; i < members.size(); ++i) {
+      members[i]->reactor.post(
+          [member = members[i].get(), store = &master->store] { member->plane.attach(*store); });
+    }
+  }
+
+  template <typename Get>
+  uint64_t sum_of(Get get) const {
+    uint64_t sum = 0;
+    for (const auto& member : members) sum += get(member->plane.data());
+    return sum;
+  }
 
   bool on_turn() override {
     if (!master || master->log.durable() == swept) return false;
@@ -224,10 +317,9 @@ struct ServerNode::Impl final : TurnHook {
     log_options.master_id = reply.server_id;
     master = std::make_unique<Master>(
         rpc, servers, *arena, options, log_options, [this](const Status& why) { fail_with(why); },
-        [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); });
-    replies.attach(master->log);
-    data.attach(master->store);
-    multi.attach(master->store);
+        [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); },
+        members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
+    attach_all();
     tablets.attach(master->store);
     enlisted = true;
     heard = reactor.now();
@@ -291,7 +383,11 @@ struct ServerNode::Impl final : TurnHook {
 
   // ---- what the coordinator asks ----------------------------------------------------------------
 
-  void ping(const Request& request) { transport.reply(request.reply, StatusCode::kOk, {}); }
+  /// Healthy when every reactor still turns: one that is alive must not hide one that hangs.
+  void ping(const Request& request) {
+    all_reactors.after_all_turned(
+        [this, handle = request.reply] { transport.reply(handle, StatusCode::kOk, {}); });
+  }
 
   void update_list(const Request& request) {
     wire::ServerList list;
@@ -320,7 +416,9 @@ struct ServerNode::Impl final : TurnHook {
       return reply_error(transport, request.reply, term);
     }
     heard = reactor.now();
-    reply_message(transport, request.reply, collect_stats());
+    // The coordinator's probe, which is a ping, too.
+    all_reactors.after_all_turned(
+        [this, handle = request.reply] { reply_message(transport, handle, collect_stats()); });
   }
 
   /// A server that the cluster has given up may not serve any more: its data is somebody else's.
@@ -367,9 +465,9 @@ struct ServerNode::Impl final : TurnHook {
     stats.frames_used = frames->frames_used();
     stats.frames_quarantined = frames->frames_quarantined();
     stats.backup_device = static_cast<uint64_t>(backup->device());
-    stats.reads = data.reads();
-    stats.writes = data.writes();
-    stats.deletes = data.deletes();
+    stats.reads = sum_of([](const auto& data) { return data.reads(); });
+    stats.writes = sum_of([](const auto& data) { return data.writes(); });
+    stats.deletes = sum_of([](const auto& data) { return data.deletes(); });
     return stats;
   }
 
@@ -419,15 +517,22 @@ struct ServerNode::Impl final : TurnHook {
         &S::frames_quarantined);
     add("ramcloud_backup_device", "0: good, 1: full, 2: failed; it takes no replicas then.",
         &S::backup_device);
-    metrics.gauge("ramcloud_reactor_busy_seconds_total", "Time the reactor did work.",
-                  [this] { return static_cast<double>(reactor.busy_ns()) / 1e9; });
+    for (size_t i = 0; i < members.size(); ++i) {
+      metrics.gauge("ramcloud_reactor_busy_seconds_total", "Time the reactor did work.",
+                    [&of = members[i]->reactor] { return static_cast<double>(of.busy_ns()) / 1e9; },
+                    {{"reactor", std::to_string(i)}});
+    }
+    metrics.gauge("ramcloud_oldest_epoch_seconds",
+                  "How long the oldest change has been waiting until every reactor has seen it.",
+                  [this] { return seconds(epochs.oldest_age(reactor.clock().now())); });
   }
 };
 
 ServerNode::ServerNode(Reactor& reactor, Transport& transport, Disk& disk, MetricsRegistry& metrics,
-                       ServerNodeOptions options, std::function<void(Status)> on_fatal)
+                       ServerNodeOptions options, std::function<void(Status)> on_fatal,
+                       const std::vector<ServerReactor>& more)
     : impl_(std::make_unique<Impl>(reactor, transport, disk, metrics, std::move(options),
-                                   std::move(on_fatal))) {}
+                                   std::move(on_fatal), more)) {}
 
 ServerNode::~ServerNode() = default;
 
@@ -445,8 +550,8 @@ void ServerNode::shut_down(std::function<void(Status)> done) {
   impl_->backup->shut_down(std::move(done));
 }
 
-ServiceRegistry& ServerNode::registry() {
-  return impl_->registry;
+ServiceRegistry& ServerNode::registry(size_t reactor) {
+  return impl_->members.at(reactor)->plane.registry();
 }
 bool ServerNode::ready() const {
   return impl_->enlisted;

@@ -1,6 +1,10 @@
-// A storage server without its process: master and backup on one reactor, over whatever transport,
-// disk and clock it is given. `ramcloudd server` runs it on TCP and real files, simulation runs the
-// same on virtual ones.
+// A storage server without its process: master and backup over whatever reactors, transports, disk
+// and clock it is given. `ramcloudd server` runs it on TCP and real files, simulation runs the same
+// on virtual ones.
+//
+// With several reactors all of them serve data, from one store; everything else (the backup, what
+// the coordinator asks, replication) belongs to the first, and the others forward such requests to
+// it (docs/design/runtime.md).
 #pragma once
 
 #include <atomic>
@@ -42,18 +46,29 @@ struct ServerNodeOptions {
   bool prefault = true;                // touch all memory at start; simulation does without
 };
 
+/// A reactor besides the first, with its transport, and where its part of the counters goes.
+struct ServerReactor {
+  Reactor& reactor;
+  Transport& transport;
+  MetricsRegistry& metrics;
+};
+
 class ServerNode {
  public:
   /// Everything passed in outlives it. `on_fatal` is called at most once, from a later turn: this
   /// server must end (it was condemned, or its volume belongs elsewhere); the status says why.
+  /// Made and destroyed while no reactor turns. `more`: at most 255.
   ServerNode(Reactor& reactor, Transport& transport, Disk& disk, MetricsRegistry& metrics,
-             ServerNodeOptions options, std::function<void(Status)> on_fatal);
+             ServerNodeOptions options, std::function<void(Status)> on_fatal,
+             const std::vector<ServerReactor>& more = {});
   ~ServerNode();
 
   /// Opens the backup volume and begins to enlist; serves once that has succeeded. The registry
   /// must then be given to Transport::listen().
   Status start();
-  ServiceRegistry& registry();
+  ServiceRegistry& registry() { return registry(0); }
+  /// What answers on each reactor: 0 is the first, then `more`.
+  ServiceRegistry& registry(size_t reactor);
   /// Clean stop: what replicas hold is written down and synced, then `done` is called (later).
   void shut_down(std::function<void(Status)> done);
 

@@ -111,6 +111,10 @@ void Log::set_safe_version_source(std::function<uint64_t()> source) {
   options_.safe_version = std::move(source);
 }
 
+void Log::set_progress_listener(std::function<void()> fn) {
+  on_progress_ = std::move(fn);
+}
+
 void Log::start() {
   Events events;
   {
@@ -139,8 +143,12 @@ StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Ap
     }
     if (copy_outside != nullptr) {
       copy(*copy_outside, group);
-      SpinGuard guard(lock_);
-      finish_copy(*copy_outside, group.offset);
+      {
+        SpinGuard guard(lock_);
+        finish_copy(*copy_outside, group.offset);
+      }
+      // Groups of others may have waited behind this one.
+      if (!replicates_) tell_progress();
     }
     deliver(events);
     // Replication that reports at once has made the next head ready by now.
@@ -210,10 +218,12 @@ void Log::advance(Events& events) {
   closing_ = nullptr;
   head_ = next_;
   next_ = nullptr;
+  takes_data_.store(true, std::memory_order_seq_cst);
   ++counters_.head_switches;
+  events.switched = true;
   const LogPosition begin = head_->position(head_->reserved_);
   head_position_.store(begin.value, std::memory_order_release);
-  if (!replicates_) set_durable(begin);
+  if (!replicates_) raise_durable(begin);
 }
 
 void Log::close_head(Events& events) {
@@ -232,6 +242,7 @@ void Log::close_head(Events& events) {
   head_position_.store(segment.position(segment.reserved_).value, std::memory_order_release);
   closing_ = head_;
   head_ = nullptr;
+  takes_data_.store(false, std::memory_order_seq_cst);
   want_switch_ = false;
   events.closed = closing_;
   if (!replicates_) closing_->mark_closed_durable();
@@ -329,7 +340,7 @@ void Log::copy(Segment& segment, const Group& group) {
 
 void Log::publish(Segment& segment, uint32_t end) {
   segment.published_.store(end, std::memory_order_release);
-  if (!replicates_) set_durable(segment.position(end));
+  if (!replicates_) raise_durable(segment.position(end));
 }
 
 void Log::finish_copy(Segment& segment, uint32_t start) {
@@ -347,9 +358,9 @@ void Log::finish_copy(Segment& segment, uint32_t start) {
 }
 
 void Log::deliver(const Events& events) {
-  if (!replicates_) return;
-  if (events.closed != nullptr) replicator_.segment_closed(*events.closed);
-  if (events.opened != nullptr) replicator_.segment_opened(*events.opened);
+  if (replicates_ && events.closed != nullptr) replicator_.segment_closed(*events.closed);
+  if (replicates_ && events.opened != nullptr) replicator_.segment_opened(*events.opened);
+  if (events.switched) tell_progress();
 }
 
 void Log::on_replication_progress() {
@@ -379,12 +390,19 @@ bool Log::ready() const {
   return head_ != nullptr && !want_switch_;
 }
 
-void Log::set_durable(LogPosition position) {
+bool Log::raise_durable(LogPosition position) {
   uint64_t before = durable_.load(std::memory_order_relaxed);
-  while (before < position.value &&
-         !durable_.compare_exchange_weak(before, position.value, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
+  while (before < position.value) {
+    if (durable_.compare_exchange_weak(before, position.value, std::memory_order_seq_cst,
+                                       std::memory_order_relaxed)) {
+      return true;
+    }
   }
+  return false;
+}
+
+void Log::set_durable(LogPosition position) {
+  if (raise_durable(position)) tell_progress();
 }
 
 uint32_t Log::durable_in(const Segment& segment) const {

@@ -8,9 +8,10 @@
 // closed (footer, segment_closed()); when that is durable, the next head takes data, not before. In
 // between append() answers RETRY.
 //
-// Threads: append() may be called by any thread; start(), on_replication_progress() and the
-// Replicator calls belong to the reactor that drives replication. Lock order: a stripe lock of the
-// store, then the head lock, then the arena's.
+// Threads: append() may be called by any thread; start(), roll_head(), set_durable() and
+// on_replication_progress() belong to the one that drives replication. The Replicator is called by
+// whichever of them was the cause. Lock order: a stripe lock of the store, then the head lock, then
+// the arena's.
 #pragma once
 
 #include <array>
@@ -31,8 +32,11 @@
 
 namespace ramcloud::log {
 
-/// What replicates the log. Calls are made without locks held, on the thread that appended or
-/// called start()/on_replication_progress(); they may call on_replication_progress() at once.
+/// What replicates the log. Calls are made without locks of the log held, on the thread that
+/// appended (which may hold a stripe lock of the store) or called start(), roll_head() or
+/// on_replication_progress(); with one thread they may call on_replication_progress() at once. A
+/// segment is opened after the one before it, whichever threads say so: the next is not opened
+/// before the last was reported open.
 class Replicator {
  public:
   virtual ~Replicator() = default;
@@ -104,6 +108,10 @@ class Log {
 
   /// Before start().
   void set_safe_version_source(std::function<uint64_t()> source);
+  /// `fn` is called after durable() rose, and after a new head began to take data: what waits for
+  /// either looks again. Without locks of the log held, on the thread that was the cause; not for
+  /// an append that was durable at once, because then nobody else waits for it. Before start().
+  void set_progress_listener(std::function<void()> fn);
 
   /// Opens the first head. It takes data once the replicator has reported it opened durable.
   void start();
@@ -124,10 +132,16 @@ class Log {
   /// True when append() would not answer RETRY for a small group.
   bool ready() const;
 
+  /// False between two heads, when append() answers RETRY whatever the size. Any thread, no lock;
+  /// sequentially consistent with the progress listener, as durable().
+  bool takes_data() const { return takes_data_.load(std::memory_order_seq_cst); }
+
   /// End of what was appended.
   LogPosition head() const { return from_value(head_position_.load(std::memory_order_acquire)); }
   /// All groups before it are on R replicas and all earlier segments are closed on R replicas.
-  LogPosition durable() const { return from_value(durable_.load(std::memory_order_acquire)); }
+  /// Sequentially consistent with what set_durable() does: a reactor that first says that it waits
+  /// and then looks here is either told by the listener, or sees the position itself.
+  LogPosition durable() const { return from_value(durable_.load(std::memory_order_seq_cst)); }
   /// By replication's side. Must be the end of a group (values of Segment::published() or
   /// chunk_end() are) in a segment whose predecessors are closed durable. A lower value than before
   /// is ignored.
@@ -155,10 +169,11 @@ class Log {
  private:
   friend class Invariants;
 
-  /// What to tell the replicator once the lock is released.
+  /// What to tell the replicator, and the listener, once the lock is released.
   struct Events {
     Segment* closed = nullptr;
     Segment* opened = nullptr;
+    bool switched = false;  // a new head takes data
   };
   /// A group that was given its place. Small ones are copied under the lock; large ones outside, so
   /// publishing waits for those before them.
@@ -189,6 +204,10 @@ class Log {
   void place_padding(Segment& segment, uint32_t length) RC_REQUIRES(lock_);
   static void copy(Segment& segment, const Group& group);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
+  bool raise_durable(LogPosition position);
+  void tell_progress() const {
+    if (on_progress_) on_progress_();
+  }
   void finish_copy(Segment& segment, uint32_t start) RC_REQUIRES(lock_);
   void deliver(const Events& events);
   uint32_t durable_in(const Segment& segment) const;
@@ -198,6 +217,7 @@ class Log {
   Replicator& replicator_;
   LogOptions options_;
   const bool replicates_;
+  std::function<void()> on_progress_;
 
   mutable SpinLock lock_;                            // "head lock"
   Segment* head_ RC_GUARDED_BY(lock_) = nullptr;     // takes data; null while heads are switched
@@ -213,6 +233,7 @@ class Log {
   uint32_t reservation_count_ RC_GUARDED_BY(lock_) = 0;
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // only the counting fields
 
+  Atomic<bool> takes_data_{false};  // head_ is there
   alignas(kCacheLineBytes) Atomic<uint64_t> head_position_{0};
   alignas(kCacheLineBytes) Atomic<uint64_t> durable_{0};
 };

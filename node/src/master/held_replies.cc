@@ -55,16 +55,21 @@ bool HeldReplies::send_at_once(const Reply& reply) {
   return at_once;
 }
 
+Reply& HeldReplies::hold() {
+  if (queue_.empty()) waiting_.store(true, std::memory_order_seq_cst);
+  return queue_.push();
+}
+
 void HeldReplies::send(const Reply& reply) {
   if (send_at_once(reply)) return;
-  Reply& kept = queue_.push();
+  Reply& kept = hold();
   kept = reply;
   kept.held_since = reactor_.now();
 }
 
 void HeldReplies::send(Reply&& reply) {
   if (send_at_once(reply)) return;
-  Reply& kept = queue_.push();
+  Reply& kept = hold();
   kept = std::move(reply);
   kept.held_since = reactor_.now();
 }
@@ -82,6 +87,7 @@ bool HeldReplies::on_turn() {
     queue_.pop();
     any = true;
   }
+  if (queue_.empty()) waiting_.store(false, std::memory_order_relaxed);
   return any;
 }
 

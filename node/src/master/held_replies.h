@@ -1,8 +1,10 @@
 // Replies that wait until the log is durable as far as they depend on (engine.md §4: every reply
 // carries the largest log position it depends on). Nothing of the request is kept but its handle.
+// Each reactor holds its own.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -54,9 +56,14 @@ class HeldReplies final : public TurnHook {
   void send(Reply&& reply);
   bool on_turn() override;
   size_t size() const { return queue_.size(); }
+  /// True while replies are held. Any thread; sequentially consistent with the look at the log's
+  /// durable position that every turn ends with, so whoever raised that position either sees this,
+  /// or the turn saw the position.
+  bool waiting() const { return waiting_.load(std::memory_order_seq_cst); }
 
  private:
   bool send_at_once(const Reply& reply);
+  Reply& hold();
   void transmit(const Reply& reply, Time arrived);
   /// Of the operation with this opcode, from its arrival to its reply.
   Histogram& time_of(uint16_t opcode) { return *times_[opcode < times_.size() ? opcode : 0]; }
@@ -64,6 +71,7 @@ class HeldReplies final : public TurnHook {
   Transport& transport_;
   log::Log* log_ = nullptr;
   RingBuffer<Reply> queue_;
+  std::atomic<bool> waiting_{false};  // for other threads: queue_ is not empty
   Counter& sent_at_once_;
   Counter& held_;
   Histogram& delay_;

@@ -11,11 +11,14 @@ constexpr Duration kPurgeInterval = 200us;
 }  // namespace
 
 TabletService::TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
-                             ServerList& servers)
+                             ServerList& servers, Epochs& epochs)
     : registry_(registry),
+      reactor_(reactor),
       replies_(replies),
       servers_(servers),
-      purge_timer_(reactor, [this] { purge(); }) {
+      epochs_(epochs),
+      purge_timer_(reactor, [this] { purge(); }),
+      tasks_(reactor) {
   registry.add(wire::Opcode::kTakeTablet, &call_member<&TabletService::take, TabletService>, this);
   registry.add(wire::Opcode::kDropTablet, &call_member<&TabletService::drop, TabletService>, this);
 }
@@ -25,7 +28,13 @@ void TabletService::attach(store::ObjectStore& store) {
 }
 
 void TabletService::purge() {
-  if (store_->purge_step()) purge_timer_.start_after(kPurgeInterval);
+  if (store_->purge_step()) return purge_timer_.start_after(kPurgeInterval);
+  tasks_.spawn(free_retired());
+}
+
+Task<void> TabletService::free_retired() {
+  const store::Tablets::Retired retired = store_->take_retired();
+  co_await epochs_.grace_period(reactor_);
 }
 
 Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t table_id) {
@@ -40,9 +49,15 @@ Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t tab
   return {};
 }
 
-void TabletService::answer_when_durable(const Request& request) {
+/// Answers a change of tablets when all reactors have seen it and the log is durable that far.
+Task<void> TabletService::settle(ReplyHandle handle, bool dropped) {
+  {
+    const store::Tablets::Retired retired = store_->take_retired();
+    co_await epochs_.grace_period(reactor_);
+  }
+  if (dropped && !purge_timer_.running()) purge_timer_.start_after(kPurgeInterval);
   Reply reply;
-  reply.handle = request.reply;
+  reply.handle = handle;
   reply.depends_on = store_->log().head();
   replies_.send(reply);
 }
@@ -61,7 +76,7 @@ void TabletService::take(const Request& request) {
   log_info("tablet taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
-  answer_when_durable(request);
+  tasks_.spawn(settle(request.reply, false));
 }
 
 void TabletService::drop(const Request& request) {
@@ -76,9 +91,8 @@ void TabletService::drop(const Request& request) {
     if (status == StatusCode::kNotFound) status = {};  // a repeated command: dropped already
   }
   if (!status.ok()) return reply_error(registry_.transport(), request.reply, status, 1000);
-  if (!purge_timer_.running()) purge_timer_.start_after(kPurgeInterval);
   log_info("table dropped", {{"table_id", command.table_id}});
-  answer_when_durable(request);
+  tasks_.spawn(settle(request.reply, true));
 }
 
 }  // namespace ramcloud::master

@@ -7,6 +7,7 @@
 #include "master/held_replies.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
+#include "runtime/epoch.h"
 #include "store/object_store.h"
 #include "wire/control_messages.h"
 
@@ -14,10 +15,15 @@ namespace ramcloud::master {
 
 /// Refuses commands of coordinators that have been replaced (lower term) and of older states of a
 /// table (lower revision). Purges dropped tablets slice by slice.
+///
+/// A change takes effect after a grace period (engine.md §4): when every reactor has seen it, so
+/// that none is still busy with a request that it let in before, and when the log is durable that
+/// far. Only then it is answered, and purging begins.
 class TabletService {
  public:
+  /// All on one reactor; `epochs` are those of all reactors that use the store.
   TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
-                ServerList& servers);
+                ServerList& servers, Epochs& epochs);
   void attach(store::ObjectStore& store);
 
  private:
@@ -26,14 +32,18 @@ class TabletService {
   /// OK if the command is not older than what was seen.
   Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
   void purge();
-  void answer_when_durable(const Request& request);
+  Task<void> settle(ReplyHandle handle, bool dropped);
+  Task<void> free_retired();
 
   ServiceRegistry& registry_;
+  Reactor& reactor_;
   HeldReplies& replies_;
   ServerList& servers_;
+  Epochs& epochs_;
   store::ObjectStore* store_ = nullptr;
   std::map<uint64_t, uint64_t> revisions_;  // highest seen, by table id
   Timer purge_timer_;
+  TaskScope tasks_;
 };
 
 }  // namespace ramcloud::master

@@ -32,7 +32,9 @@ class Replies final : public Transport {
 
 class TabletServiceTest : public testing::Test {
  protected:
+  ~TabletServiceTest() override { node_.reactor().set_epochs(nullptr); }
   TabletServiceTest() {
+    node_.reactor().set_epochs(&participant_);
     replies_.attach(parts_.log);
     service_.attach(store_);
   }
@@ -43,7 +45,7 @@ class TabletServiceTest : public testing::Test {
     header.kind = wire::Kind::kRequest;
     header.opcode = static_cast<uint16_t>(opcode);
     registry_.on_request({}, header, wire::encode(message));
-    replies_.on_turn();
+    EXPECT_TRUE(sim_.run_until([&] { return transport_.count > before; }, 10s));
     EXPECT_EQ(transport_.count, before + 1);
     return transport_.status;
   }
@@ -65,9 +67,11 @@ class TabletServiceTest : public testing::Test {
   Replies transport_;
   MetricsRegistry metrics_;
   ServerList servers_;
+  Epochs epochs_;
+  Epochs::Participant participant_{epochs_};
   ServiceRegistry registry_{transport_};
   HeldReplies replies_{node_.reactor(), transport_, metrics_};
-  TabletService service_{registry_, node_.reactor(), replies_, servers_};
+  TabletService service_{registry_, node_.reactor(), replies_, servers_, epochs_};
   store::ObjectStore store_{parts_.log, sim_.clock(), {}};
 };
 

@@ -61,13 +61,27 @@ void ReplicaManager::detach() {
 
 void ReplicaManager::segment_opened(log::Segment& segment) {
   if (!replicates()) return;
-  segment.set_replication_epoch(fence_.epoch());
-  SegmentReplicas& replicas = segments_[segment.id()];
-  replicas.segment = &segment;
-  for (uint32_t i = 0; i < options_.replicas; ++i) {
-    replicas.slots.push_back(std::make_unique<ReplicaSlot>(*this, segment, i == 0));
+  {
+    const std::lock_guard guard(opened_mutex_);
+    opened_.push_back(&segment);
   }
-  unsettled_.push_back(&replicas);
+  reactor_.nudge();
+}
+
+/// They come in the order of their ids: the log opens one when the last was reported open.
+void ReplicaManager::take_opened() {
+  const std::lock_guard guard(opened_mutex_);
+  for (log::Segment* segment : opened_) {
+    // It takes no data before it is open on its replicas, so no group has another epoch.
+    segment->set_replication_epoch(fence_.epoch());
+    SegmentReplicas& replicas = segments_[segment->id()];
+    replicas.segment = segment;
+    for (uint32_t i = 0; i < options_.replicas; ++i) {
+      replicas.slots.push_back(std::make_unique<ReplicaSlot>(*this, *segment, i == 0));
+    }
+    unsettled_.push_back(&replicas);
+  }
+  opened_.clear();
 }
 
 void ReplicaManager::segment_closed(log::Segment&) {}  // the slots see it at the next turn
@@ -79,13 +93,13 @@ bool ReplicaManager::on_turn() {
   if (log_ == nullptr || condemned_) return false;
   bool worked = false;
   wake_ = kNever;
+  take_opened();
   if (std::exchange(list_changed_, false)) {
     look_at_list();
     worked = true;
     if (condemned_) return true;
   }
-  // By index: reporting progress can open segments.
-  for (size_t i = 0; i < unsettled_.size(); ++i) worked = drive(*unsettled_[i]) || worked;
+  for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
   worked = drive_repairs() || worked;
   drive_fence();
   if (fence_.holds() && std::exchange(progress_, false)) {

@@ -9,6 +9,10 @@
 // All of it happens in on_turn(): replies only note what they say. Each replica has at most one
 // call under way; what is published meanwhile goes with the next, so that many small writes share a
 // message under load.
+//
+// Threads: everything belongs to one reactor, which owns the sessions, except segment_opened() and
+// segment_closed(), which any thread that appends may call. Other reactors nudge this one after
+// they appended (docs/design/runtime.md).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -109,6 +114,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void replica_advanced(ReplicaSlot& slot) override;
   void replica_failed(ReplicaSlot& slot, const Status& status, uint32_t retry_after_us) override;
 
+  void take_opened();
   bool drive(SegmentReplicas& replicas);
   bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot);
   bool place(SegmentReplicas& replicas, ReplicaSlot& slot);
@@ -140,6 +146,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   ServerList& servers_;
   Options options_;
   log::Log* log_ = nullptr;
+  std::mutex opened_mutex_;
+  std::vector<log::Segment*> opened_;             // guarded by opened_mutex_; not in segments_ yet
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
   std::deque<SegmentReplicas*>
       unsettled_;                         // not closed durable, by rising id; the last is the head

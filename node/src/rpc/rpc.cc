@@ -185,13 +185,16 @@ void ServiceRegistry::add(wire::Opcode opcode, Handler handler, void* object) {
 
 void ServiceRegistry::on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                                  ByteView body) {
-  const Entry entry = header.opcode < entries_.size() ? entries_[header.opcode] : Entry{};
+  Entry entry = header.opcode < entries_.size() ? entries_[header.opcode] : Entry{};
+  if (entry.handler == nullptr) entry = rest_;
   if (entry.handler == nullptr) {
     return reply_error(transport_, handle,
                        Status(StatusCode::kUnsupported,
                               "opcode " + std::to_string(header.opcode) + " is not served here"));
   }
-  entry.handler(entry.object, Request{handle, header, body});
+  const Request request{handle, header, body};
+  if (gate_ != nullptr && gate_(gate_object_, request)) return;
+  entry.handler(entry.object, request);
 }
 
 }  // namespace ramcloud

@@ -110,6 +110,14 @@ class ServiceRegistry final : public RequestHandler {
   /// `handler` is a plain function pointer with its object: no allocation, no indirection more.
   using Handler = void (*)(void* object, const Request& request);
   void add(wire::Opcode opcode, Handler handler, void* object);
+  /// What is not served here goes there, instead of being answered UNSUPPORTED.
+  void add_rest(Handler handler, void* object) { rest_ = {handler, object}; }
+  /// Sees every request before its handler; true: it has taken it, and will see to its answer.
+  using Gate = bool (*)(void* object, const Request& request);
+  void set_gate(Gate gate, void* object) {
+    gate_ = gate;
+    gate_object_ = object;
+  }
   void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                   ByteView body) override;
 
@@ -120,6 +128,9 @@ class ServiceRegistry final : public RequestHandler {
   };
   Transport& transport_;
   std::array<Entry, 256> entries_{};
+  Entry rest_;
+  Gate gate_ = nullptr;
+  void* gate_object_ = nullptr;
 };
 
 /// registry.add(op, handler_of<&Master::read>, this) for a member `void read(const Request&)`.

@@ -58,6 +58,12 @@ void Reactor::post(std::function<void()> fn) {
   if (sleeping_.load(std::memory_order_seq_cst)) events_.wake();
 }
 
+void Reactor::nudge() {
+  // As post(): either we see that it sleeps, or it sees the nudge before it does.
+  nudged_.store(true, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst)) events_.wake();
+}
+
 void Reactor::defer(std::function<void()> fn) {
   deferred_.push_back(std::move(fn));
 }
@@ -77,7 +83,11 @@ bool Reactor::turn() {
     busy_ns_.fetch_add(static_cast<uint64_t>((now - now_).count()), std::memory_order_relaxed);
   }
   now_ = now;
-  worked_ = run_posted();
+  if (epochs_ != nullptr) epochs_->pass();
+  // Taken back before anything is looked at: what comes later nudges again.
+  worked_ =
+      nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
+  worked_ = run_posted() || worked_;
   worked_ = events_.poll() || worked_;
   worked_ = fire_timers() || worked_;
   worked_ = run_hooks() || worked_;
@@ -87,9 +97,11 @@ bool Reactor::turn() {
 }
 
 void Reactor::run() {
+  if (epochs_ != nullptr) epochs_->go_online();
   while (!stop_.load(std::memory_order_relaxed)) {
     if (!turn()) wait_or_yield();
   }
+  if (epochs_ != nullptr) epochs_->go_offline();
 }
 
 void Reactor::run_until(const std::function<bool()>& done) {
@@ -99,11 +111,11 @@ void Reactor::run_until(const std::function<bool()>& done) {
 }
 
 Duration Reactor::run_ready() {
-  sleeping_.store(false, std::memory_order_relaxed);
+  wake_up();
   while (turn()) {
   }
-  sleeping_.store(true, std::memory_order_seq_cst);
-  if (has_posted_.load(std::memory_order_seq_cst) || !deferred_.empty()) return Duration::zero();
+  go_to_sleep();
+  if (!may_sleep()) return Duration::zero();
   const Time deadline = next_deadline();
   constexpr Duration kLongest = std::chrono::hours(1);
   return deadline == kNever ? kLongest : std::clamp(deadline - now_, Duration::zero(), kLongest);
@@ -126,20 +138,35 @@ void Reactor::wait_or_yield() {
   }
 }
 
-void Reactor::wait_for_work() {
+void Reactor::go_to_sleep() {
+  if (epochs_ != nullptr) epochs_->go_offline();
   sleeping_.store(true, std::memory_order_seq_cst);
-  if (!has_posted_.load(std::memory_order_seq_cst) && !stop_.load(std::memory_order_seq_cst) &&
-      deferred_.empty()) {
+}
+
+void Reactor::wake_up() {
+  sleeping_.store(false, std::memory_order_relaxed);
+  if (epochs_ != nullptr) epochs_->go_online();
+}
+
+/// After go_to_sleep(): whoever has work for us from here on sees that we sleep, and wakes us.
+bool Reactor::may_sleep() const {
+  return deferred_.empty() && !has_posted_.load(std::memory_order_seq_cst) &&
+         !nudged_.load(std::memory_order_seq_cst) && !stop_.load(std::memory_order_seq_cst);
+}
+
+void Reactor::wait_for_work() {
+  go_to_sleep();
+  if (may_sleep()) {
     constexpr Duration kLongest = std::chrono::hours(1);
     const Time deadline = next_deadline();
     const Duration wait = deadline == kNever ? kLongest : std::min(kLongest, deadline - now_);
     if (wait > Duration::zero()) events_.wait(wait);
   }
-  sleeping_.store(false, std::memory_order_relaxed);
+  wake_up();
 }
 
 bool Reactor::run_posted() {
-  if (!has_pending()) return false;
+  if (deferred_.empty() && !has_posted_.load(std::memory_order_relaxed)) return false;
   running_.swap(deferred_);
   if (has_posted_.exchange(false, std::memory_order_acq_rel)) {
     const std::lock_guard guard(posted_mutex_);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/time_trace.h"
+#include "runtime/epoch.h"
 #include "runtime/task.h"
 
 namespace ramcloud {
@@ -85,6 +86,9 @@ class Reactor {
 
   /// Runs `fn` in a later turn. Any thread.
   void post(std::function<void()> fn);
+  /// Makes sure that a turn begins after this call, for a change that hooks look at: work posted
+  /// without a function. Any thread; a store, unless the reactor sleeps.
+  void nudge();
   /// Runs `fn` in the next turn; reactor's thread only, no lock.
   void defer(std::function<void()> fn);
   void add_hook(TurnHook* hook);
@@ -105,8 +109,13 @@ class Reactor {
   Time next_deadline() const;
   /// True if the next turn has posted or deferred work. Reactor's thread.
   bool has_pending() const {
-    return !deferred_.empty() || has_posted_.load(std::memory_order_relaxed);
+    return !deferred_.empty() || has_posted_.load(std::memory_order_relaxed) ||
+           nudged_.load(std::memory_order_relaxed);
   }
+
+  /// From now on every turn passes, and sleeping is offline. Before the first turn, or null after
+  /// the last; the participant outlives its use here.
+  void set_epochs(Epochs::Participant* participant) { epochs_ = participant; }
 
   /// Where trace_event() goes; null, as in simulation, is nowhere. It outlives the reactor.
   void set_trace(TimeTrace* trace) { trace_ = trace; }
@@ -135,12 +144,16 @@ class Reactor {
   bool run_hooks();
   void wait_or_yield();
   void wait_for_work();
+  void go_to_sleep();
+  void wake_up();
+  bool may_sleep() const;
 
   Clock& clock_;
   EventSource& events_;
   Random random_;
   Options options_;
   TimeTrace* trace_ = nullptr;
+  Epochs::Participant* epochs_ = nullptr;
   Time now_;
   Time last_work_;
   bool worked_ = false;         // the last turn did something
@@ -151,6 +164,7 @@ class Reactor {
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;  // guarded by posted_mutex_
   std::atomic<bool> has_posted_{false};
+  std::atomic<bool> nudged_{false};
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> turns_{0};

@@ -212,5 +212,16 @@ TEST(ReactorPolling, LooksForWorkForAWhileThenSleepsUntilTheNextTimer) {
   }
 }
 
+TEST_F(ReactorTest, ANudgeIsWorkForOneTurn) {
+  reactor.turn();
+  EXPECT_FALSE(reactor.turn());
+  reactor.nudge();
+  reactor.nudge();
+  EXPECT_TRUE(reactor.has_pending());
+  EXPECT_TRUE(reactor.turn());
+  EXPECT_FALSE(reactor.has_pending());
+  EXPECT_FALSE(reactor.turn());
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -10,8 +10,8 @@
 // above every version ever assigned here, and is logged with each head. So versions rise across
 // delete and re-create.
 //
-// Threads: all operations may run in any thread at the same time; read() takes no lock.
-// take_tablet, drop_tablet, purge_step and sweep belong to one thread.
+// Threads: all operations, and sweep(), may run in any thread at the same time; read() takes no
+// lock. take_tablet, drop_tablet, purge_step and take_retired belong to one thread.
 #pragma once
 
 #include <cstdint>
@@ -142,6 +142,8 @@ class ObjectStore {
   /// A slice of purging, about 256 buckets. True while something is left to purge (call again next
   /// turn); also when the log answered RETRY or OUT_OF_MEMORY.
   bool purge_step();
+  /// What tablets that came and went have left; destroy it after a grace period.
+  [[nodiscard]] Tablets::Retired take_retired() { return tablets_.take_retired(); }
 
   std::vector<TabletCounts> tablets() const;
   /// Over the served tablets of the table.

@@ -43,8 +43,8 @@ Tablet* Tablets::find(uint64_t table_id, uint64_t hash) const {
   Tablet* found = *std::prev(above);
   if (!found->contains(table_id, hash)) return nullptr;
   // A list that is being replaced must not leave its tablet behind as the last one found: were the
-  // store not in one order with the load below, a removed tablet could stay here, freed by
-  // reclaim().
+  // store not in one order with the load below, a removed tablet could stay here, and be found
+  // after it was freed.
   last_found_.store(found, std::memory_order_seq_cst);
   if (current_.load(std::memory_order_seq_cst) != list) {
     last_found_.store(nullptr, std::memory_order_release);
@@ -113,11 +113,14 @@ std::vector<Tablet*> Tablets::all() const {
   return lists_.back()->sorted;
 }
 
-void Tablets::reclaim() {
+Tablets::Retired Tablets::take_retired() {
   SpinGuard guard(lock_);
-  last_found_.store(nullptr);
-  removed_.clear();
-  lists_.erase(lists_.begin(), std::prev(lists_.end()));
+  Retired retired;
+  retired.tablets.swap(removed_);
+  retired.lists.swap(lists_);
+  lists_.push_back(std::move(retired.lists.back()));  // the current one stays
+  retired.lists.pop_back();
+  return retired;
 }
 
 }  // namespace ramcloud::store

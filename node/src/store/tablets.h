@@ -31,7 +31,7 @@ struct Tablet {
 };
 
 /// find() is lock-free and may run in any thread beside the others, which take a lock. A change
-/// makes a new sorted list; old lists and removed tablets are kept until reclaim().
+/// makes a new sorted list; old lists and removed tablets are kept until take_retired().
 class Tablets {
  public:
   Tablets();
@@ -58,13 +58,18 @@ class Tablets {
 
   /// By table, then start; in whatever state.
   std::vector<Tablet*> all() const;
-  /// Frees what no find() can still see. Call when no other thread is inside the store.
-  void reclaim();
-
- private:
   struct List {
     std::vector<Tablet*> sorted;
   };
+  /// What find() finds no more. Threads that are inside the store may still hold it: destroy it
+  /// after a grace period (runtime/epoch).
+  struct Retired {
+    std::vector<std::unique_ptr<Tablet>> tablets;
+    std::vector<std::unique_ptr<const List>> lists;
+  };
+  [[nodiscard]] Retired take_retired();
+
+ private:
   void publish(std::vector<Tablet*> sorted) RC_REQUIRES(lock_);
 
   mutable SpinLock lock_;

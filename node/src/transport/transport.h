@@ -113,6 +113,7 @@ struct ReplyHandle {
   uint64_t call_id = 0;
   uint16_t opcode = 0;
   Side side = Side::kInside;
+  uint8_t reactor = 0;  // of a server with several: whose connection it is; see RoutedReplies
 };
 static_assert(sizeof(ReplyHandle) == 24);
 

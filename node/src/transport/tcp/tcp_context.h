@@ -22,7 +22,8 @@ struct TcpCounters {
   explicit TcpCounters(MetricsRegistry& registry);
   Counter& accepted;
   Counter& connected;
-  Counter& refused;  // hellos that we refused, and connections above the limit
+  Counter& refused;      // hellos that we refused, and connections above the limit
+  Counter& handed_over;  // to another reactor
   Counter& requests_in;
   Counter& replies_out;
   Counter& requests_out;

@@ -30,6 +30,21 @@ TcpConnection::TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint
       peer_(std::move(peer)),
       hello_deadline_(hello_deadline) {}
 
+TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, uint32_t generation,
+                             RequestHandler& handler)
+    : server_(server),
+      handler_(handler),
+      stream_(std::move(from.stream)),
+      slot_(slot),
+      generation_(generation),
+      side_(from.side),
+      state_(State::kOpen),
+      peer_max_body_(from.peer_max_body),
+      expected_server_id_(from.expected_server_id),
+      placed_(true),
+      counted_(std::move(from.counted)),
+      peer_(std::move(from.peer)) {}
+
 void TcpConnection::on_ready(uint32_t events) {
   if (paused_ && (events & (EPOLLHUP | EPOLLERR)) != 0) return server_.close(*this);
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
@@ -99,6 +114,8 @@ bool TcpConnection::take_request() {
     case TcpStream::Parse::kMessage:
       break;
   }
+  // Handles of unanswered requests would be lost on the way.
+  if (!placed_ && outstanding_ == 0 && server_.hand_over(*this, header.opcode)) return false;
   message_began_.reset();
   ++outstanding_;
   server_.context_.counters.requests_in.add();
@@ -309,7 +326,7 @@ bool TcpServer::is_refused(const std::string& address, const std::string& peer) 
   const TcpOptions& options = context_.options;
   const char* what = nullptr;
   uint32_t limit = 0;
-  if (open_ >= options.max_connections) {
+  if (open_ + elsewhere_->load(std::memory_order_relaxed) >= options.max_connections) {
     what = "connections";
     limit = options.max_connections;
     context_.counters.limited_connections.add();
@@ -346,47 +363,118 @@ void TcpServer::drop_oldest_silent() {
       ->close_for("too many have said no hello", context_.counters.limited_silent);
 }
 
-void TcpServer::add_connection(UniqueFd fd, Listener& listener, const HostPort& from) {
-  std::string peer = from.to_string();
-  if (is_refused(from.host, peer)) return;
-  set_options(fd.get());
+/// Taken only by add().
+uint32_t TcpServer::free_slot() {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();
   }
-  const uint32_t index = free_slots_.back();
-  Slot& slot = slots_[index];
-  const int raw = fd.get();
-  auto connection = std::make_unique<TcpConnection>(
-      *this, std::move(fd), index, slot.generation, listener.side, listener.handler,
-      std::move(peer), context_.reactor.now() + context_.options.hello_timeout);
-  if (!context_.source.add(raw, EPOLLIN, connection.get()).ok()) return;
+  return free_slots_.back();
+}
+
+/// Null, and it is closed, if it cannot be watched.
+TcpConnection* TcpServer::add(std::unique_ptr<TcpConnection> connection) {
+  const int fd = connection->stream_.fd();
+  if (!context_.source.add(fd, EPOLLIN, connection.get()).ok()) return nullptr;
   free_slots_.pop_back();
+  Slot& slot = slots_[connection->slot_];
   slot.connection = std::move(connection);
+  context_.totals->connections = ++open_;
+  context_.want_upkeep();
+  return slot.connection.get();
+}
+
+void TcpServer::add_connection(UniqueFd fd, Listener& listener, const HostPort& from) {
+  std::string peer = from.to_string();
+  if (is_refused(from.host, peer)) return;
+  set_options(fd.get());
+  const uint32_t index = free_slot();
+  TcpConnection* added = add(std::make_unique<TcpConnection>(
+      *this, std::move(fd), index, slots_[index].generation, listener.side, listener.handler,
+      std::move(peer), context_.reactor.now() + context_.options.hello_timeout));
+  if (added == nullptr) return;
   if (context_.options.max_connections_per_peer != 0) {
-    slot.connection->address_ = from.host;
+    added->address_ = from.host;
     ++per_peer_[from.host];
   }
-  context_.totals->connections = ++open_;
-  ++silent_;
-  silent_age_.emplace_back(index, slot.generation);
-  drop_oldest_silent();
   context_.counters.accepted.add();
-  context_.want_upkeep();
+  ++silent_;
+  silent_age_.emplace_back(index, slots_[index].generation);
+  drop_oldest_silent();
+}
+
+// ---- several reactors
+// -----------------------------------------------------------------------------
+
+void TcpServer::spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uint16_t opcode)) {
+  others_ = std::move(others);
+  anywhere_ = anywhere;
+}
+
+/// True if the connection, whose next request has this opcode, is another reactor's from now on.
+bool TcpServer::hand_over(TcpConnection& connection, uint16_t opcode) {
+  if (others_.empty() || !anywhere_(opcode)) return false;
+  connection.placed_ = true;
+  // The others first: this reactor also serves the connections that stay.
+  const size_t turn = handed_over_++ % (others_.size() + 1);
+  if (turn == others_.size()) return false;
+  TcpServer* to = others_[turn];
+  context_.source.remove(connection.stream_.fd());
+  elsewhere_->fetch_add(1, std::memory_order_relaxed);
+  // It is counted here as long as it lives; what is not shared is this reactor's to change.
+  std::shared_ptr<void> counted(
+      nullptr, [counter = elsewhere_, address = std::exchange(connection.address_, {}),
+                server = this, &reactor = context_.reactor, alive = std::weak_ptr(alive_)](void*) {
+        counter->fetch_sub(1, std::memory_order_relaxed);
+        if (address.empty()) return;
+        reactor.post([server, alive, address] {
+          if (!alive.expired()) server->release_peer(address);
+        });
+      });
+  auto moved = std::make_shared<HandedOver>(std::move(connection.stream_), connection.side_,
+                                            connection.peer_, connection.peer_max_body_,
+                                            connection.expected_server_id_, std::move(counted));
+  forget(connection);
+  context_.counters.handed_over.add();
+  to->context_.reactor.post([to, alive = std::weak_ptr(to->alive_), moved = std::move(moved)] {
+    if (!alive.expired()) to->adopt(std::move(*moved));
+  });
+  return true;
+}
+
+void TcpServer::adopt(HandedOver from) {
+  const uint64_t expected = from.expected_server_id;
+  if (handed_over_handler_ == nullptr || (expected != 0 && expected != self_.server_id)) return;
+  const uint32_t index = free_slot();
+  TcpConnection* connection = add(std::make_unique<TcpConnection>(
+      *this, std::move(from), index, slots_[index].generation, *handed_over_handler_));
+  if (connection == nullptr) return;
+  connection->stream_.count_sends(context_.counters.sends);
+  connection->watch();
+  connection->take_requests();  // those that were read already: epoll does not tell of them
 }
 
 void TcpServer::close(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kClosed) return;
+  context_.source.remove(connection.stream_.fd());
+  connection.stream_.close();
+  forget(connection);
+}
+
+/// One connection less of this address, if those are counted.
+void TcpServer::release_peer(const std::string& address) {
+  const auto of_peer = per_peer_.find(address);
+  if (of_peer != per_peer_.end() && --of_peer->second == 0) per_peer_.erase(of_peer);
+}
+
+/// Its socket is gone, or somebody else's.
+void TcpServer::forget(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kHello) --silent_;
   connection.state_ = TcpConnection::State::kClosed;
   if (connection.gathering_) std::erase(gathering_, &connection);
   context_.totals->buffered_bytes -= connection.accounted_bytes_;
-  if (const auto of_peer = per_peer_.find(connection.address_);
-      of_peer != per_peer_.end() && --of_peer->second == 0) {
-    per_peer_.erase(of_peer);
-  }
-  context_.source.remove(connection.stream_.fd());
-  connection.stream_.close();
+  connection.counted_.reset();
+  release_peer(connection.address_);
   Slot& slot = slots_[connection.slot_];
   ++slot.generation;  // handles of its requests are stale from here on
   context_.totals->connections = --open_;

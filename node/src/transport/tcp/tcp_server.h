@@ -1,6 +1,7 @@
 // The server's end: listening sockets, and the connections they accepted, by slot.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -15,10 +16,23 @@ namespace ramcloud::tcp {
 
 class TcpServer;
 
+/// A connection on its way from one reactor to another.
+struct HandedOver {
+  TcpStream stream;
+  Side side;
+  std::string peer;
+  uint32_t peer_max_body;
+  uint64_t expected_server_id;
+  std::shared_ptr<void> counted;  // while it lives, the listening server counts it
+};
+
 class TcpConnection final : public FdHandler {
  public:
   TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint32_t generation, Side side,
                 RequestHandler& handler, std::string peer, Time hello_deadline);
+  /// One that another reactor has said hello to.
+  TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, uint32_t generation,
+                RequestHandler& handler);
   void on_ready(uint32_t events) override;
 
  private:
@@ -67,6 +81,8 @@ class TcpConnection final : public FdHandler {
   bool gathering_ = false;             // it is on the server's list
   uint32_t peer_max_body_ = 0;
   uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
+  bool placed_ = false;              // it stays on this reactor
+  std::shared_ptr<void> counted_;
   std::string peer_;
   std::string address_;  // the peer's, if it is counted
   Time hello_deadline_;
@@ -80,6 +96,8 @@ class TcpServer {
   TcpServer& operator=(const TcpServer&) = delete;
 
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler);
+  void spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uint16_t opcode));
+  void serve_handed_over(RequestHandler& handler) { handed_over_handler_ = &handler; }
   void set_identity(const PeerIdentity& self);
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body);
   size_t connections() const { return open_; }
@@ -96,7 +114,13 @@ class TcpServer {
   };
   void accept_from(Listener& listener);
   void add_connection(UniqueFd fd, Listener& listener, const HostPort& from);
+  uint32_t free_slot();
+  TcpConnection* add(std::unique_ptr<TcpConnection> connection);
+  bool hand_over(TcpConnection& connection, uint16_t opcode);
+  void adopt(HandedOver from);
+  void release_peer(const std::string& address);
   void close(TcpConnection& connection);
+  void forget(TcpConnection& connection);
   bool upkeep();
   bool is_refused(const std::string& address, const std::string& peer);
   void drop_oldest_silent();
@@ -117,7 +141,12 @@ class TcpServer {
   std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are gone
   std::map<std::string, uint32_t> per_peer_;              // kept only with a limit
   bool making_room_ = false;
-  bool no_descriptors_ = false;  // and it was said
+  bool no_descriptors_ = false;     // and it was said
+  std::vector<TcpServer*> others_;  // that connections are handed over to
+  bool (*anywhere_)(uint16_t opcode) = nullptr;
+  size_t handed_over_ = 0;  // so far, those that stayed in their turn included
+  std::shared_ptr<std::atomic<size_t>> elsewhere_ = std::make_shared<std::atomic<size_t>>(0);
+  RequestHandler* handed_over_handler_ = nullptr;
   Time over_limit_logged_{};
   bool over_limit_was_logged_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/metrics.h"
@@ -24,6 +25,14 @@ class ByteBuffer {
   static constexpr size_t kSmallBytes = 32u << 10;
   /// Where it starts: whoever says little costs little.
   static constexpr size_t kFirstBytes = 512;
+
+  ByteBuffer() = default;
+  ByteBuffer(ByteBuffer&& other) noexcept
+      : data_(std::move(other.data_)),
+        capacity_(std::exchange(other.capacity_, 0)),
+        begin_(std::exchange(other.begin_, 0)),
+        end_(std::exchange(other.end_, 0)),
+        touched_(std::exchange(other.touched_, 0)) {}
 
   ByteView unread() const { return {data_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
@@ -55,7 +64,11 @@ class TcpStream {
  public:
   /// `sends` counts system calls.
   TcpStream(UniqueFd fd, uint64_t max_pending_bytes, Counter& sends)
-      : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes), sends_(sends) {}
+      : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes), sends_(&sends) {}
+  /// With what was read and not taken yet, and what waits to be sent; the other is closed then.
+  TcpStream(TcpStream&&) = default;
+  /// Counts there from now on: counters belong to a thread.
+  void count_sends(Counter& sends) { sends_ = &sends; }
 
   int fd() const { return fd_.get(); }
   void close() { fd_.reset(); }
@@ -118,7 +131,7 @@ class TcpStream {
   bool keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip);
   UniqueFd fd_;
   uint64_t max_pending_bytes_;
-  Counter& sends_;
+  Counter* sends_;
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
   bool blocked_ = false;

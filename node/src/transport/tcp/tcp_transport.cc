@@ -15,7 +15,8 @@ Counter& messages(MetricsRegistry& registry, const char* kind, const char* direc
 }
 Counter& connections(MetricsRegistry& registry, const char* event) {
   return registry.counter("ramcloud_transport_connections_total",
-                          "Connections accepted from clients, opened to servers, or refused.",
+                          "Connections accepted from clients, opened to servers, refused, or "
+                          "handed over to another reactor.",
                           {{"event", event}});
 }
 Counter& limited(MetricsRegistry& registry, const char* limit) {
@@ -29,6 +30,7 @@ TcpCounters::TcpCounters(MetricsRegistry& registry)
     : accepted(connections(registry, "accepted")),
       connected(connections(registry, "connected")),
       refused(connections(registry, "refused")),
+      handed_over(connections(registry, "handed_over")),
       requests_in(messages(registry, "request", "in")),
       replies_out(messages(registry, "reply", "out")),
       requests_out(messages(registry, "request", "out")),
@@ -115,6 +117,17 @@ Result<std::shared_ptr<Session>> TcpTransport::connect(const Locator& locator,
 
 Result<HostPort> TcpTransport::listen(const HostPort& address, Side side, RequestHandler& handler) {
   return server_->listen(address, side, handler);
+}
+
+void TcpTransport::spread_over(const std::vector<TcpTransport*>& others,
+                               bool (*anywhere)(uint16_t opcode)) {
+  std::vector<tcp::TcpServer*> servers;
+  for (const TcpTransport* other : others) servers.push_back(other->server_.get());
+  server_->spread_over(std::move(servers), anywhere);
+}
+
+void TcpTransport::serve_handed_over(RequestHandler& handler) {
+  server_->serve_handed_over(handler);
 }
 
 void TcpTransport::set_identity(const PeerIdentity& self) {

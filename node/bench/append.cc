@@ -1,0 +1,138 @@
+// How appending to one log scales with threads (engine.md §4: four reactors should append at least
+// three times what one does): threads append groups of one object as fast as they can, without
+// replication and without a hash table. Rounds with each number of threads alternate, so that what
+// else the machine does meets all of them; the medians and their ratios are printed.
+//
+//   append [--threads N] [--rounds N] [--bytes N] [--memory-mib N]
+//
+// Each round fills the log once, so --memory-mib is also what a round writes. Threads beyond the
+// number of cores show what waiting for a lock that is not running costs, not scaling.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "log/log.h"
+#include "runtime/thread.h"
+
+namespace ramcloud {
+namespace {
+
+struct Options {
+  int64_t threads = 2;
+  int64_t rounds = 9;
+  int64_t bytes = 100;  // of a value
+  int64_t memory_mib = 512;
+};
+
+/// Appends until the log is full; how many groups.
+uint64_t append_until_full(log::Log& log, const std::string& value, uint64_t table_id) {
+  log::ObjectBody body{};
+  body.table_id = table_id;
+  body.key_length = 8;
+  uint64_t appended = 0;
+  for (;; ++appended) {
+    body.version = appended + 1;
+    const std::string_view key(reinterpret_cast<const char*>(&appended), sizeof appended);
+    const log::EntrySource source{
+        log::EntryType::kObject, 3, {Slice(&body, sizeof body), Slice(key), Slice(value)}};
+    log::Appended where;
+    const char* ref = nullptr;
+    const StatusCode status = log.append(std::span(&source, 1), false, where, &ref);
+    if (status == StatusCode::kRetry) continue;
+    if (status != StatusCode::kOk) return appended;
+  }
+}
+
+/// Groups a second that so many threads append together.
+double round_of(log::Arena& arena, const Options& options, int64_t threads) {
+  log::NullReplicator replicator;
+  log::LogOptions log_options;
+  log_options.master_id = 1;
+  log::Log log(arena, replicator, std::move(log_options));
+  log.start();
+  const std::string value(static_cast<size_t>(options.bytes), 'v');
+  std::atomic<int64_t> ready{0};
+  std::atomic<bool> go{false};
+  std::atomic<uint64_t> appended{0};
+  std::vector<Thread> running;
+  for (int64_t i = 0; i < threads; ++i) {
+    running.emplace_back("append", [&, i] {
+      ready.fetch_add(1);
+      while (!go.load()) std::this_thread::yield();
+      appended.fetch_add(append_until_full(log, value, static_cast<uint64_t>(i)));
+    });
+  }
+  while (ready.load() != threads) std::this_thread::yield();
+  const auto begin = std::chrono::steady_clock::now();
+  go.store(true);
+  for (Thread& thread : running) thread.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return static_cast<double>(appended.load()) / took.count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+int run(const Options& options) {
+  log::Arena arena(static_cast<uint64_t>(options.memory_mib) << 20, {});
+  std::vector<std::vector<double>> rates(static_cast<size_t>(options.threads));
+  (void)round_of(arena, options, 1);  // warms up
+  for (int64_t round = 0; round < options.rounds; ++round) {
+    for (size_t i = 0; i < rates.size(); ++i) {
+      rates[i].push_back(round_of(arena, options, static_cast<int64_t>(i) + 1));
+    }
+  }
+  const double one = median(rates[0]);
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const auto [low, high] = std::ranges::minmax(rates[i]);
+    fmt::print(
+        "{} threads: {:.2f} M groups/s (median of {}; {:.2f} to {:.2f}), {:.2f} x one thread\n",
+        i + 1, median(rates[i]) / 1e6, options.rounds, low / 1e6, high / 1e6,
+        median(rates[i]) / one);
+  }
+  return 0;
+}
+
+int usage(const char* what) {
+  fmt::print(stderr,
+             "append: {}; accepted: --threads 1 to 64, --rounds 1 to 1000, --bytes 0 to 1048576, "
+             "--memory-mib 64 to 65536\n",
+             what);
+  return 2;
+}
+
+bool parse(const char* text, int64_t low, int64_t high, int64_t& value) {
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  return error == std::errc() && rest == end && low <= value && value <= high;
+}
+
+}  // namespace
+}  // namespace ramcloud
+
+int main(int argc, char** argv) {
+  using namespace ramcloud;
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) return usage(fmt::format("{} needs a value", name).c_str());
+    const char* text = argv[i + 1];
+    const bool good = name == "--threads"      ? parse(text, 1, 64, options.threads)
+                      : name == "--rounds"     ? parse(text, 1, 1000, options.rounds)
+                      : name == "--bytes"      ? parse(text, 0, 1 << 20, options.bytes)
+                      : name == "--memory-mib" ? parse(text, 64, 65536, options.memory_mib)
+                                               : false;
+    if (!good) return usage(fmt::format("{} {}", name, text).c_str());
+  }
+  return run(options);
+}

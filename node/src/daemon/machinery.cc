@@ -1,0 +1,84 @@
+#include "daemon/machinery.h"
+
+#include <fmt/core.h>
+
+#include <future>
+
+#include "base/random.h"
+#include "base/text.h"
+
+namespace ramcloud::daemon {
+namespace {
+/// How long a reactor may take for a turn before /healthz complains.
+constexpr Duration kStuckAfter = 10s;
+}  // namespace
+
+Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for)
+    : metrics(m),
+      reactor(clock, events, entropy_seed(), {.poll_for = poll_for}),
+      transport(reactor, events, TcpOptions{}, &metrics) {
+  reactor.set_trace(&trace);
+}
+
+Machinery::Machinery(Duration poll_for, uint32_t reactors) : watches_(reactors) {
+  for (uint32_t i = 0; i < reactors; ++i) {
+    MetricsRegistry& metrics = i == 0 ? metrics_ : metrics_.add_shard();
+    lanes_.push_back(std::make_unique<Lane>(clock_, metrics, poll_for));
+  }
+}
+
+Machinery::~Machinery() {
+  stop();
+}
+
+std::string Machinery::trace_json() const {
+  std::vector<const TimeTrace*> traces;
+  for (const auto& lane : lanes_) traces.push_back(&lane->trace);
+  return TimeTrace::json_of(traces);
+}
+
+void Machinery::start(const std::string& name) {
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i]->thread = Thread(i == 0 ? name : fmt::format("{}-{}", name, i),
+                               [lane = lanes_[i].get()] { lane->reactor.run(); });
+  }
+}
+
+void Machinery::on_reactor(const std::function<void()>& fn) {
+  std::promise<void> done;
+  reactor().post([&] {
+    fn();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void Machinery::stop() {
+  for (size_t i = lanes_.size(); i-- > 0;) {
+    lanes_[i]->reactor.stop();
+    lanes_[i]->thread.join();
+  }
+}
+
+std::string Machinery::check_turns() {
+  const std::lock_guard guard(watch_mutex_);
+  std::string stuck;
+  for (size_t i = 0; i < lanes_.size() && stuck.empty(); ++i) stuck = check_turns_of(i);
+  return stuck;
+}
+
+std::string Machinery::check_turns_of(size_t i) {
+  const Time now = clock_.now();
+  Watch& watch = watches_[i];
+  const uint64_t turns = lanes_[i]->reactor.turns();
+  if (turns != watch.seen_turns) {
+    watch.seen_turns = turns;
+    watch.seen_at = now;
+  } else {
+    lanes_[i]->reactor.post([] {});  // wakes it: a reactor that sleeps is well
+  }
+  if (watch.seen_at == Time{} || now - watch.seen_at <= kStuckAfter) return {};
+  return fmt::format("reactor {} has not turned for {}", i, format_duration(now - watch.seen_at));
+}
+
+}  // namespace ramcloud::daemon

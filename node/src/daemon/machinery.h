@@ -1,0 +1,71 @@
+// What every daemon has on a real machine: reactors on TCP with their threads, a clock, metrics.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/time_trace.h"
+#include "runtime/epoll_source.h"
+#include "runtime/reactor.h"
+#include "runtime/thread.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace ramcloud::daemon {
+
+class Machinery {
+ public:
+  /// A reactor with its thread, transport and trace; its counters are a shard of the daemon's.
+  struct Lane {
+    MetricsRegistry& metrics;
+    TimeTrace trace;
+    EpollSource events;
+    Reactor reactor;
+    TcpTransport transport;
+    Thread thread;
+    Lane(Clock& clock, MetricsRegistry& m, Duration poll_for);
+  };
+
+  explicit Machinery(Duration poll_for, uint32_t reactors = 1);
+  ~Machinery();
+  Machinery(const Machinery&) = delete;
+  Machinery& operator=(const Machinery&) = delete;
+
+  Clock& clock() { return clock_; }
+  MetricsRegistry& metrics() { return metrics_; }
+  size_t reactors() const { return lanes_.size(); }
+  Lane& lane(size_t i) { return *lanes_.at(i); }
+  Reactor& reactor() { return lanes_.front()->reactor; }
+  TcpTransport& transport() { return lanes_.front()->transport; }
+  /// Of all reactors, by time. Any thread.
+  std::string trace_json() const;
+
+  /// Starts the threads: `name`, `name`-1, …
+  void start(const std::string& name);
+  /// Calls `fn` on the first reactor and waits for it.
+  void on_reactor(const std::function<void()>& fn);
+  /// The others stop before the first, which answers for them.
+  void stop();
+
+  /// Complains when a reactor has not turned for long although it was asked to; empty when all are
+  /// well. Any thread.
+  std::string check_turns();
+
+ private:
+  struct Watch {
+    uint64_t seen_turns = 0;
+    Time seen_at{};
+  };
+  std::string check_turns_of(size_t i);
+
+  SystemClock clock_;
+  MetricsRegistry metrics_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::mutex watch_mutex_;
+  std::vector<Watch> watches_;  // guarded by watch_mutex_
+};
+
+}  // namespace ramcloud::daemon

@@ -1,0 +1,56 @@
+// What one reactor needs to serve data from the store that all reactors of a server share: its
+// services, the replies it holds and the requests it has parked. Several of them make a server with
+// several reactors (docs/design/runtime.md); nothing in here is touched by another thread, except
+// as said.
+#pragma once
+
+#include <memory>
+
+#include "base/metrics.h"
+#include "master/data_service.h"
+#include "master/held_replies.h"
+#include "master/multi_service.h"
+#include "master/parked_requests.h"
+#include "rpc/rpc.h"
+
+namespace ramcloud::master {
+
+/// True for requests that any reactor of a server can serve.
+inline bool is_data_opcode(uint16_t opcode) {
+  return opcode >= static_cast<uint16_t>(wire::Opcode::kRead) &&
+         opcode <= static_cast<uint16_t>(wire::Opcode::kMultiDelete);
+}
+
+class DataPlane final : public TurnHook {
+ public:
+  /// `driver`: the reactor that drives replication; null if that is this one.
+  DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics, Reactor* driver);
+  ~DataPlane() override;
+
+  ServiceRegistry& registry() { return registry_; }
+  HeldReplies& replies() { return replies_; }
+  const DataService& data() const { return data_; }
+
+  /// From now on this store is served; on this reactor's thread.
+  void attach(store::ObjectStore& store);
+  /// The log's durable position rose, or a new head takes data: wakes this reactor if replies or
+  /// requests wait for it. Any thread.
+  void on_log_progress() {
+    if (replies_.waiting() || parked_.waiting()) reactor_.nudge();
+  }
+  /// At the end of a turn: the driver is told of what was appended in it.
+  bool on_turn() override;
+
+ private:
+  Reactor& reactor_;
+  Reactor* driver_;
+  ServiceRegistry registry_;
+  HeldReplies replies_;
+  DataService data_;
+  MultiService multi_;
+  ParkedRequests parked_;
+  log::Log* log_ = nullptr;
+  log::LogPosition told_;  // the driver knows that the log goes at least so far
+};
+
+}  // namespace ramcloud::master

@@ -1,0 +1,150 @@
+#include "master/parked_requests.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "log/log_test_support.h"
+#include "master/data_service.h"
+#include "master/held_replies.h"
+#include "runtime/sim/sim_scheduler.h"
+#include "wire/data_messages.h"
+
+namespace ramcloud::master {
+namespace {
+
+/// Keeps the status of the replies by call.
+class Statuses final : public Transport {
+ public:
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  void set_identity(const PeerIdentity&) override {}
+  void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice>) override {
+    EXPECT_TRUE(by_call.emplace(handle.call_id, code).second) << "answered twice";
+  }
+  std::map<uint64_t, StatusCode> by_call;
+};
+
+class ParkedRequestsTest : public testing::Test {
+ protected:
+  ParkedRequestsTest() {
+    parts_.log.start();
+    EXPECT_TRUE(store_.take_tablet(1, 0, ~uint64_t{0}).ok());
+    replies_.attach(parts_.log);
+    data_.attach(store_);
+    parked_.attach(parts_.log);
+  }
+  uint64_t write(const std::string& key, const std::string& value) {
+    const wire::WriteRequest fixed{
+        1, {}, static_cast<uint32_t>(value.size()), static_cast<uint16_t>(key.size()), 0};
+    return send(wire::Opcode::kWrite, std::string(bytes_of(fixed)) + key + value);
+  }
+  uint64_t read(const std::string& key) {
+    const wire::ReadRequest fixed{1, {}, static_cast<uint16_t>(key.size()), {}};
+    return send(wire::Opcode::kRead, std::string(bytes_of(fixed)) + key);
+  }
+  uint64_t send(wire::Opcode opcode, const std::string& body) {
+    wire::MessageHeader header{};
+    header.opcode = static_cast<uint16_t>(opcode);
+    ReplyHandle handle;
+    handle.call_id = ++last_call_;
+    registry_.on_request(handle, header, body);
+    return last_call_;
+  }
+  void open_head() {
+    parts_.replicator.finish_all();
+    EXPECT_TRUE(parts_.log.takes_data());
+  }
+  /// The head is closed, and that is not durable: between two heads.
+  void begin_switch() {
+    const uint64_t head = parts_.log.head().segment_id();
+    ASSERT_EQ(parts_.log.roll_head(), StatusCode::kOk);
+    parts_.replicator.finish_open(head + 1);
+    ASSERT_FALSE(parts_.log.takes_data());
+  }
+  void turn() { node_.reactor().turn(); }
+  /// Nothing answered yet: RETRY would not be distinguishable from it.
+  bool answered(uint64_t call) const { return transport_.by_call.contains(call); }
+
+  SimScheduler sim_{1};
+  SimNode& node_ = sim_.add_node("m");
+  log::TestLog parts_{6, false, 1, false};
+  Statuses transport_;
+  MetricsRegistry metrics_;
+  ServiceRegistry registry_{transport_};
+  HeldReplies replies_{node_.reactor(), transport_, metrics_};
+  DataService data_{registry_, replies_, metrics_};
+  ParkedRequests parked_{node_.reactor(), registry_, metrics_};
+  store::ObjectStore store_{parts_.log, sim_.clock(), {}};
+  uint64_t last_call_ = 0;
+};
+
+TEST_F(ParkedRequestsTest, ChangesWaitForTheNextHeadAndKeepTheirOrder) {
+  open_head();
+  const uint64_t before = write("key", "first");
+  begin_switch();
+  const uint64_t second = write("key", "second");
+  const uint64_t third = write("key", "third");
+  const uint64_t other = write("other", "value");
+  EXPECT_EQ(parked_.size(), 3u);
+  EXPECT_TRUE(parked_.waiting());
+  turn();
+  EXPECT_FALSE(answered(second));
+  parts_.replicator.finish_all();
+  turn();
+  EXPECT_EQ(parked_.size(), 0u);
+  EXPECT_FALSE(parked_.waiting());
+  parts_.replicator.finish_all();
+  turn();
+  for (const uint64_t call : {before, second, third, other}) {
+    ASSERT_TRUE(answered(call));
+    EXPECT_EQ(transport_.by_call[call], StatusCode::kOk);
+  }
+  store::ReadResult result;
+  ASSERT_EQ(store_.read(1, "key", {}, result), StatusCode::kOk);
+  EXPECT_TRUE(result.entry.equals(result.value_offset, "third"));
+}
+
+TEST_F(ParkedRequestsTest, ReadsGoOn) {
+  open_head();
+  write("key", "value");
+  parts_.replicator.finish_data(1);
+  begin_switch();
+  const uint64_t call = read("key");
+  EXPECT_EQ(parked_.size(), 0u);
+  turn();
+  ASSERT_TRUE(answered(call));
+  EXPECT_EQ(transport_.by_call[call], StatusCode::kOk);
+}
+
+TEST_F(ParkedRequestsTest, WhatWaitsTooLongIsToldToComeAgain) {
+  open_head();
+  begin_switch();
+  const uint64_t call = write("key", "value");
+  sim_.clock().advance(ParkedRequests::kLongest - 1us);
+  turn();
+  EXPECT_FALSE(answered(call));
+  EXPECT_LE(node_.reactor().next_deadline(), sim_.now() + 1us) << "a turn will come";
+  sim_.clock().advance(1us);
+  turn();
+  ASSERT_TRUE(answered(call));
+  EXPECT_EQ(transport_.by_call[call], StatusCode::kRetry);
+  EXPECT_EQ(parked_.size(), 0u);
+}
+
+TEST_F(ParkedRequestsTest, NoMoreThanTheLimitIsKept) {
+  open_head();
+  begin_switch();
+  const std::string value(1 << 20, 'v');
+  uint64_t last = 0;
+  while (parked_.size() < 100 && !answered(last)) last = write("key", value);
+  EXPECT_EQ(transport_.by_call[last], StatusCode::kRetry);
+  EXPECT_EQ(parked_.size(), ParkedRequests::kMaxBytes / (value.size() + 35));
+}
+
+}  // namespace
+}  // namespace ramcloud::master

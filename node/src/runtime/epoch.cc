@@ -1,0 +1,66 @@
+#include "runtime/epoch.h"
+
+#include <algorithm>
+
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+namespace {
+/// How often a grace period looks again: about as long as the longest slice of work.
+constexpr Duration kLookInterval = std::chrono::microseconds(20);
+}  // namespace
+
+Epochs::Participant::Participant(Epochs& epochs) : epochs_(epochs), seen_(epochs.current()) {
+  const std::lock_guard guard(epochs_.mutex_);
+  epochs_.participants_.push_back(this);
+}
+
+Epochs::Participant::~Participant() {
+  const std::lock_guard guard(epochs_.mutex_);
+  std::erase(epochs_.participants_, this);
+}
+
+void Epochs::Participant::go_online() {
+  uint64_t epoch = epochs_.current_.load(std::memory_order_seq_cst);
+  for (;;) {
+    seen_.store(epoch, std::memory_order_seq_cst);
+    // One that advanced before it could see us online did not wait for us: we are in its epoch.
+    const uint64_t now = epochs_.current_.load(std::memory_order_seq_cst);
+    if (now == epoch) return;
+    epoch = now;
+  }
+}
+
+uint64_t Epochs::advance(Time now) {
+  const std::lock_guard guard(mutex_);
+  const uint64_t epoch = current_.fetch_add(1, std::memory_order_seq_cst) + 1;
+  begun_.push_back({epoch, now});
+  return epoch;
+}
+
+uint64_t Epochs::oldest() const {
+  const std::lock_guard guard(mutex_);
+  uint64_t oldest = current_.load(std::memory_order_seq_cst);
+  for (const Participant* participant : participants_) {
+    const uint64_t seen = participant->seen_.load(std::memory_order_seq_cst);
+    if (seen != kOffline) oldest = std::min(oldest, seen);
+  }
+  return oldest;
+}
+
+Duration Epochs::oldest_age(Time now) {
+  const uint64_t all_passed = oldest();
+  const std::lock_guard guard(mutex_);
+  while (!begun_.empty() && begun_.front().epoch <= all_passed) begun_.pop_front();
+  return begun_.empty() ? Duration::zero() : std::max(now - begun_.front().at, Duration::zero());
+}
+
+Task<void> Epochs::grace_period(Reactor& reactor) {
+  const uint64_t epoch = advance(reactor.now());
+  do {
+    co_await reactor.sleep(kLookInterval);
+  } while (!passed(epoch));
+  (void)oldest_age(reactor.now());  // forgets when it began
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,92 @@
+// Quiescent-state epochs (engine.md §3): when shared data was taken out of sight, how to know that
+// nobody looks at it any more, without readers paying more than a store a turn.
+//
+// Every thread that reads shared data without locks is a participant. A reactor passes once a turn,
+// between handlers, where it holds no pointer to shared data. Whoever made a change advances the
+// epoch and waits until every participant has passed since, or is offline: a grace period. What was
+// unreachable before is then free to go, and a state that was set before has been seen by all.
+//
+// Memory order. pass() loads the epoch (acquire) and stores it as seen (release): what was read
+// before the store happened before the grace period's end, and what is read after the load sees
+// every change made before advance(). Offline is the other case: the waiter looks at `seen` after
+// it advanced, the participant looks at the epoch after it stored `seen`, all four sequentially
+// consistent. So either the waiter sees it online and waits, or it sees the new epoch, and with it
+// the change. See docs/design/runtime.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/spin_lock.h"
+#include "runtime/task.h"
+
+namespace ramcloud {
+
+class Reactor;
+
+class Epochs {
+ public:
+  /// One thread (or simulated node) that reads shared data. It is online from the beginning, and
+  /// must be taken offline before whoever turns it stops turning it. All functions belong to that
+  /// thread, except that making and destroying may happen elsewhere while it does not run.
+  class alignas(kCacheLineBytes) Participant {
+   public:
+    explicit Participant(Epochs& epochs);
+    ~Participant();
+    Participant(const Participant&) = delete;
+    Participant& operator=(const Participant&) = delete;
+
+    /// A quiescent point: no pointer to shared data is held here. Only while online.
+    void pass() {
+      seen_.store(epochs_.current_.load(std::memory_order_acquire), std::memory_order_release);
+    }
+    /// Before sleeping: nobody waits for this participant, and it touches no shared data until
+    /// online(). Look at the queues once more after it, and only then sleep.
+    void go_offline() { seen_.store(kOffline, std::memory_order_seq_cst); }
+    /// Before touching shared data again.
+    void go_online();
+    bool online() const { return seen_.load(std::memory_order_relaxed) != kOffline; }
+
+   private:
+    friend class Epochs;
+    Epochs& epochs_;
+    std::atomic<uint64_t> seen_;
+  };
+
+  Epochs() = default;
+  Epochs(const Epochs&) = delete;
+  Epochs& operator=(const Epochs&) = delete;
+
+  uint64_t current() const { return current_.load(std::memory_order_acquire); }
+  /// Begins an epoch: changes made before it are seen by all once passed() says so of the result.
+  /// `now` is for oldest_age(). Any thread.
+  uint64_t advance(Time now);
+  /// The earliest epoch that an online participant may still be in; current() if there is none. Any
+  /// thread.
+  uint64_t oldest() const;
+  bool passed(uint64_t epoch) const { return oldest() >= epoch; }
+  /// For how long the oldest grace period has been waiting: 0 if none is under way. Any thread.
+  Duration oldest_age(Time now);
+
+  /// Returns when every participant has passed, or was offline, since the call. On a participant's
+  /// reactor, which has to turn meanwhile. Never at once, not even with one participant.
+  Task<void> grace_period(Reactor& reactor);
+
+ private:
+  static constexpr uint64_t kOffline = 0;
+  struct Begun {
+    uint64_t epoch = 0;
+    Time at{};
+  };
+
+  alignas(kCacheLineBytes) std::atomic<uint64_t> current_{1};
+  alignas(kCacheLineBytes) mutable std::mutex mutex_;
+  std::vector<Participant*> participants_;  // guarded by mutex_
+  std::deque<Begun> begun_;  // guarded by mutex_; epochs that not all were seen to have passed
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,36 @@
+// Several reactors of one server, each with a transport of its own: requests that only the first
+// one serves are forwarded to it, and the replies find their way back to the connection they belong
+// to (docs/design/runtime.md).
+#pragma once
+
+#include <vector>
+
+#include "runtime/reactor.h"
+#include "transport/transport.h"
+
+namespace ramcloud {
+
+/// The first reactor's transport, with replies to requests of all reactors.
+class RoutedReplies final : public Transport {
+ public:
+  struct Place {
+    Reactor* reactor = nullptr;
+    Transport* transport = nullptr;
+  };
+  /// The first place is this reactor's own. All outlive this.
+  explicit RoutedReplies(std::vector<Place> places) : places_(std::move(places)) {}
+
+  Result<std::shared_ptr<Session>> connect(const Locator& locator,
+                                           const PeerIdentity& expected) override;
+  Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
+  /// Of all of them; by the others from a later turn, but before any connection that is handed to
+  /// them after this.
+  void set_identity(const PeerIdentity& self) override;
+  /// By handle.reactor; to another reactor with a copy of the body.
+  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
+
+ private:
+  std::vector<Place> places_;
+};
+
+}  // namespace ramcloud
