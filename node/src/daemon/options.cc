@@ -105,6 +105,15 @@ constexpr const char* kDurabilityHelp =
     "buffered: replicas are in the operating system's cache when a write is acknowledged; synced: "
     "on the device";
 
+/// --huge-pages: the size of a page, 0 for none.
+Result<uint64_t> parse_huge_pages(const std::string& text) {
+  if (text == "none") return uint64_t{0};
+  if (text == "2Mi") return uint64_t{2} << 20;
+  if (text == "1Gi") return uint64_t{1} << 30;
+  return fail(StatusCode::kInvalidArgument,
+              fmt::format("value '{}': accepted are none, 2Mi and 1Gi", text));
+}
+
 constexpr uint64_t kMinLogBytes = 64u << 20;
 
 void add_common(CLI::App& app, CommonOptions& o) {
@@ -176,6 +185,10 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "servers of one domain never hold replicas of each other (default: the name)", "");
   add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory for data",
              "256MiB");
+  add_parsed(app, "--huge-pages", o.huge_page_bytes, parse_huge_pages,
+             "pages under --log-memory: 2Mi or 1Gi of those set aside on the machine, or none: "
+             "ordinary ones, joined to larger ones where the kernel does that",
+             "none");
   add_parsed(app, "--hash-table-memory", o.hash_table_bytes, size_at_least(64u << 10),
              "memory for the hash table (default: an eighth of --log-memory)", "");
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
@@ -231,6 +244,12 @@ void check_server(ServerOptions& o) {
     throw CLI::ValidationError("--min-replicas",
                                fmt::format("value '{}': accepted are 1 to --replicas, which is {}",
                                            o.min_replicas, o.replicas));
+  }
+  if (o.huge_page_bytes != 0 && o.log_bytes % o.huge_page_bytes != 0) {
+    throw CLI::ValidationError(
+        "--log-memory",
+        fmt::format("value '{}': accepted are multiples of {}, the size of the --huge-pages",
+                    format_size(o.log_bytes), format_size(o.huge_page_bytes)));
   }
   if (o.hash_table_bytes == 0) o.hash_table_bytes = o.log_bytes / 8;
   if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;

@@ -55,6 +55,7 @@ struct ServerOptions {
   std::string name;            // default: the advertised address
   std::string failure_domain;  // default: one of its own, the name
   uint64_t log_bytes = 0;
+  uint64_t huge_page_bytes = 0;   // 0: ordinary pages
   uint64_t hash_table_bytes = 0;  // 0: an eighth of the log
   uint64_t backup_bytes = 0;      // 0: 2 x R x log
   uint32_t replicas = 0;

@@ -28,6 +28,7 @@ TEST(Options, ServerDefaults) {
   const auto& o = parsed.command.server;
   EXPECT_EQ(o.listen, (HostPort{"127.0.0.1", 11200}));
   EXPECT_EQ(o.log_bytes, 256u << 20);
+  EXPECT_EQ(o.huge_page_bytes, 0u);
   EXPECT_EQ(o.hash_table_bytes, 32u << 20);
   EXPECT_EQ(o.replicas, 2u);
   EXPECT_EQ(o.backup_bytes, 1024u << 20);
@@ -124,6 +125,8 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"server", "--dir", "d", "--replicas", "-1"}, {"--replicas", "-1", "0 to 7"}},
       {{"server", "--dir", "d", "--poll-us", "fast"}, {"--poll-us", "fast", "-1"}},
       {{"server", "--dir", "d", "--log-level", "loud"}, {"--log-level", "loud", "debug"}},
+      {{"server", "--dir", "d", "--huge-pages", "4Mi"}, {"--huge-pages", "4Mi", "none, 2Mi"}},
+      {{"server", "--dir", "d", "--huge-pages", "1Gi"}, {"--log-memory", "256", "multiples of 1"}},
       {{"server"}, {"--dir"}},
       {{"coordinator", "--metadata", "zookeeper:x"}, {"--metadata", "zookeeper:x", "sqlite:PATH"}},
       {{"dev", "--dir", "d", "--servers", "0"}, {"--servers", "0", "1 to 64"}},

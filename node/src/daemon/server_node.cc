@@ -167,8 +167,9 @@ struct ServerNode::Impl final : TurnHook {
     if (!opened) return std::move(opened.error());
     frames = std::move(*opened);
     arena = std::make_unique<log::Arena>(
-        options.log_bytes,
-        log::Arena::Options{.prefault = options.prefault, .try_lock = options.prefault});
+        options.log_bytes, log::Arena::Options{.prefault = options.prefault,
+                                               .try_lock = options.prefault,
+                                               .reserved_page_bytes = options.huge_page_bytes});
     return {};
   }
 

@@ -1,8 +1,10 @@
 #include "log/arena.h"
 
+#include <linux/mman.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -30,21 +32,10 @@ Arena::Arena(uint64_t bytes, Options options) {
   const uint64_t segments = std::max<uint64_t>(bytes / kSegmentBytes, 1);
   total_seglets_ = static_cast<uint32_t>(segments * kSegletsPerSegment);
   const uint64_t usable = segments * kSegmentBytes;
-  // One huge page more, so that the part used can begin at a multiple of it (and of seglets).
-  mapping_bytes_ = usable + kHugePageBytes;
-  void* mapping = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping == MAP_FAILED) {
-    fatal("log memory cannot be mapped", {{"bytes", usable}, {"error", strerror(errno)}});
-  }
-  mapping_ = static_cast<char*>(mapping);
-  base_ = reinterpret_cast<char*>(align_up(reinterpret_cast<uint64_t>(mapping_), kHugePageBytes));
-
-  if (options.try_huge_pages) {
-    huge_pages_ = madvise(base_, usable, MADV_HUGEPAGE) == 0;
-    if (!huge_pages_) {
-      log_info("log memory without huge pages", {{"bytes", usable}, {"error", strerror(errno)}});
-    }
+  if (options.reserved_page_bytes != 0) {
+    map_reserved(usable, options.reserved_page_bytes);
+  } else {
+    map_ordinary(usable, options.try_huge_pages);
   }
   if (options.try_lock) {
     locked_ = mlock(base_, usable) == 0;
@@ -57,6 +48,40 @@ Arena::Arena(uint64_t bytes, Options options) {
   owners_ = std::make_unique<Owner[]>(total_seglets_);
   free_.resize(total_seglets_);
   for (uint32_t i = 0; i < total_seglets_; ++i) free_[i] = total_seglets_ - 1 - i;
+}
+
+void Arena::map_ordinary(uint64_t usable, bool try_huge_pages) {
+  // One huge page more, so that the part used can begin at a multiple of it (and of seglets).
+  mapping_bytes_ = usable + kHugePageBytes;
+  void* mapping = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    fatal("log memory cannot be mapped", {{"bytes", usable}, {"error", strerror(errno)}});
+  }
+  mapping_ = static_cast<char*>(mapping);
+  base_ = reinterpret_cast<char*>(align_up(reinterpret_cast<uint64_t>(mapping_), kHugePageBytes));
+  if (!try_huge_pages) return;
+  huge_pages_ = madvise(base_, usable, MADV_HUGEPAGE) == 0;
+  if (!huge_pages_) {
+    log_info("log memory without huge pages", {{"bytes", usable}, {"error", strerror(errno)}});
+  }
+}
+
+/// No pages are taken from elsewhere, so too few are an error. They are touched at once whatever
+/// the options say: a container's limit shows only then, and later it would be a SIGBUS.
+void Arena::map_reserved(uint64_t usable, uint64_t page_bytes) {
+  mapping_bytes_ = align_up(usable, page_bytes);
+  const int size = std::countr_zero(page_bytes) << MAP_HUGE_SHIFT;
+  void* mapping = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size, -1, 0);
+  if (mapping == MAP_FAILED || madvise(mapping, mapping_bytes_, MADV_POPULATE_WRITE) != 0) {
+    fatal("log memory cannot be had in huge pages: too few are set aside, or allowed",
+          {{"pages", mapping_bytes_ / page_bytes},
+           {"page_bytes", page_bytes},
+           {"error", strerror(errno)}});
+  }
+  mapping_ = base_ = static_cast<char*>(mapping);
+  huge_pages_ = true;
 }
 
 Arena::~Arena() {

@@ -22,11 +22,15 @@ class Arena {
     bool try_huge_pages = true;  // transparent huge pages where the kernel gives them
     bool prefault = true;        // touch every page now, so that no write pays for a page fault
     bool try_lock = false;       // keep it out of swap, if RLIMIT_MEMLOCK allows
+    // Size of huge pages that were set aside on the machine (2 MiB or 1 GiB), which all of it is
+    // then made of; 0: of ordinary ones.
+    uint64_t reserved_page_bytes = 0;
   };
 
   /// Maps `bytes`, rounded down to whole segments and at least one. Without huge pages, or when the
   /// limits do not allow locking, it says so once in the log and goes on. Ends the process when the
-  /// memory cannot be mapped at all: nothing works without it.
+  /// memory cannot be mapped at all, for example because too few huge pages are set aside: nothing
+  /// works without it.
   Arena(uint64_t bytes, Options options);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -80,6 +84,8 @@ class Arena {
     uint32_t index = 0;  // which seglet of the segment
   };
   EntryView straddling_entry(const char* address) const;
+  void map_ordinary(uint64_t usable, bool try_huge_pages);
+  void map_reserved(uint64_t usable, uint64_t page_bytes);
 
   char* mapping_ = nullptr;  // what mmap gave; base_ is the first aligned address in it
   uint64_t mapping_bytes_ = 0;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <fstream>
 #include <thread>
 
 #include "log/group_reader.h"
@@ -283,6 +285,35 @@ TEST(Log, AppendsFromSeveralThreads) {
   watcher.join();
   EXPECT_EQ(t.log.statistics().appended_groups, uint64_t{kThreads} * kAppends);
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+uint64_t free_huge_pages() {
+  std::ifstream info("/proc/meminfo");
+  std::string name;
+  uint64_t value = 0;
+  while (info >> name) {
+    if (name == "HugePages_Free:" && info >> value) return value;
+    info.ignore(1000, '\n');
+  }
+  return 0;
+}
+
+/// In pages that were set aside, or not at all: how a machine is set up decides which of both can
+/// be seen on it.
+TEST(Arena, ReservedPagesAreUsedOrTheProcessEnds) {
+  const Arena::Options options{.prefault = false, .reserved_page_bytes = 2u << 20};
+  constexpr uint64_t kPagesNeeded = kSegmentBytes / (2u << 20);
+  if (free_huge_pages() < kPagesNeeded) {
+    EXPECT_DEATH(Arena(kSegmentBytes, options), "too few are set aside.*pages=4");
+    return;
+  }
+  Arena arena(kSegmentBytes, options);
+  EXPECT_TRUE(arena.huge_pages());
+  Segment segment;
+  std::array<char*, kSegletsPerSegment> all{};
+  ASSERT_TRUE(arena.allocate(segment, all));
+  for (char* seglet : all) *seglet = 1;
+  arena.free(all);
 }
 
 TEST(Arena, SegletsComeAndGo) {
