@@ -31,13 +31,16 @@ const (
 )
 
 // ExposeType is how clients outside Kubernetes reach the cluster.
-// +kubebuilder:validation:Enum=None;NodePort
+// +kubebuilder:validation:Enum=None;NodePort;LoadBalancer
 type ExposeType string
 
 // The accepted ways to expose a cluster.
 const (
-	ExposeNone     ExposeType = "None"
+	ExposeNone ExposeType = "None"
+	// ExposeNodePort: a port of every node for each coordinator and server.
 	ExposeNodePort ExposeType = "NodePort"
+	// ExposeLoadBalancer: a load balancer for each coordinator and server.
+	ExposeLoadBalancer ExposeType = "LoadBalancer"
 )
 
 // RetentionPolicy is what happens to the volumes when the cluster is deleted.
@@ -257,9 +260,14 @@ type TemplateMetadata struct {
 
 // ExposeSpec says how the cluster is reached from outside.
 type ExposeSpec struct {
+	// None, NodePort, or LoadBalancer: clients talk to every server, so each coordinator and each server gets
+	// a Service of its own, and its pod waits until that has an address.
 	// +optional
 	// +kubebuilder:default=None
 	Type ExposeType `json:"type,omitempty"`
+	// Annotations of these Services: what the load balancer is told.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // ImagesSpec overrides images.

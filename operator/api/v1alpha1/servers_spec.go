@@ -7,7 +7,6 @@ import (
 
 // HugePages is the size of the pages under a server's memory.
 // +kubebuilder:validation:Enum=none;2Mi;1Gi
-// +kubebuilder:validation:XValidation:rule="self == 'none'",reason=FieldValueInvalid,messageExpression="'spec.servers.hugePages is %s: huge pages are not supported yet; accepted: none'.format([self])"
 type HugePages string
 
 // The sizes.
@@ -19,7 +18,6 @@ const (
 
 // VolumeMode is how a server uses its volume.
 // +kubebuilder:validation:Enum=Filesystem;Block
-// +kubebuilder:validation:XValidation:rule="self == 'Filesystem'",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.volumeMode is %s: raw devices are not supported yet; accepted: Filesystem'.format([self])"
 type VolumeMode string
 
 // The modes.
@@ -32,6 +30,8 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cpu) && has(self.resources))",fieldPath=".resources",reason=FieldValueInvalid,message="spec.servers has both cpu and resources; accepted: cpu (whole cores, memory is derived) or resources (all of it by you)"
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.resources.limits['memory'])).compareTo(quantity(string(self.memory.log))) > 0",fieldPath=".resources.limits.memory",reason=FieldValueInvalid,messageExpression="'spec.servers.resources.limits.memory is %s and servers.memory.log is %s: the log alone would not fit; accepted: more than the log, its hash table and 192Mi, or leave resources out'.format([self.resources.limits['memory'], self.memory.log])"
+// +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages == 'none' || !has(self.resources)",fieldPath=".resources",reason=FieldValueInvalid,messageExpression="'spec.servers has both hugePages (%s) and resources; accepted: hugePages with cpu (memory is derived) or resources without hugePages'.format([self.hugePages])"
+// +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages == 'none' || !has(self.memory) || !has(self.memory.log) || quantity(string(self.memory.log)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",fieldPath=".memory.log",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s and spec.servers.hugePages is %s; accepted: a multiple of %s'.format([self.memory.log, self.hugePages, self.hugePages])"
 type ServersSpec struct {
 	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
 	// be moved.
@@ -46,7 +46,8 @@ type ServersSpec struct {
 	// +kubebuilder:default={}
 	Memory MemorySpec `json:"memory,omitzero"`
 
-	// Pages under that memory.
+	// Pages under the log: none (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
+	// of those that were set aside on the nodes. The pods ask for them as hugepages-2Mi or hugepages-1Gi.
 	// +optional
 	// +kubebuilder:default=none
 	HugePages HugePages `json:"hugePages,omitempty"`
@@ -105,9 +106,13 @@ type CPUSpec struct {
 }
 
 // BackupStorageSpec describes a server's volume.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.volumeMode) || !has(oldSelf.volumeMode) || self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",reason=FieldValueForbidden,messageExpression="'spec.servers.backupStorage.volumeMode is %s and was %s: the volumes that there are cannot be used in another way; accepted: %s'.format([self.volumeMode, oldSelf.volumeMode, oldSelf.volumeMode])"
 type BackupStorageSpec struct {
 	StorageSpec `json:",inline"`
-	// A file system with one large file in it, or a raw device.
+	// Filesystem: a file system with one large file in it. Block: a raw device, which is the server's
+	// alone. The container runtime must give the device to the pod's user (for containerd:
+	// device_ownership_from_security_context), because servers are not root.
 	// +optional
 	// +kubebuilder:default=Filesystem
 	VolumeMode VolumeMode `json:"volumeMode,omitempty"`

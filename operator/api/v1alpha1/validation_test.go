@@ -92,7 +92,7 @@ var bad = []struct{ name, object, spec string }{
 	{"a label without its name", "x", "failureDomain: label"},
 	{"a label that is not used", "x", "failureDomainLabel: topology.kubernetes.io/region"},
 	{"a label that is none", "x", "failureDomain: label\nfailureDomainLabel: 'a b'"},
-	{"an unknown way to expose", "x", "expose: {type: LoadBalancer}"},
+	{"an unknown way to expose", "x", "expose: {type: Ingress}"},
 	{"an unknown retention", "x", "pvcRetention: Keep"},
 	{"no replicas at all", "x", "replicationFactor: 0"},
 	{"more least replicas than replicas", "x", "minReplicas: 3"},
@@ -106,9 +106,10 @@ var bad = []struct{ name, object, spec string }{
 	{"an etcd without endpoints", "x", "metadata: {etcd: {endpoints: []}}"},
 	{"an endpoint that is a URL", "x", "metadata: {etcd: {endpoints: ['https://a:2379']}}"},
 	{"a prefix that is not a path", "x", "metadata: {etcd: {endpoints: ['a:2379'], prefix: 'x/'}}"},
-	{"huge pages", "x", "servers: {hugePages: 2Mi}"},
+	{"huge pages that the log is no multiple of", "x", "servers: {hugePages: 1Gi}"},
+	{"huge pages beside resources", "x", "servers: {hugePages: 2Mi, resources: {limits: {memory: 1Gi}}}"},
 	{"huge pages of another size", "x", "servers: {hugePages: 4Mi}"},
-	{"a raw device", "x", "servers: {backupStorage: {volumeMode: Block}}"},
+	{"an unknown use of a volume", "x", "servers: {backupStorage: {volumeMode: Raw}}"},
 	{"several reactors", "x", "servers: {cpu: {cores: 4, reactors: 2}}"},
 	{"no cores", "x", "servers: {cpu: {cores: 0}}"},
 	{"cores twice", "x", "servers: {cpu: {cores: 1}, resources: {limits: {memory: 1Gi}}}"},
@@ -160,6 +161,10 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 		}, "spec.metadata cannot be moved to another kind of store"},
 		"etcd to sqlite": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd = nil },
 			"spec.metadata cannot be moved to another kind of store"},
+		"a file system to a device": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+			s.Servers.BackupStorage.VolumeMode = ramcloudv1.VolumeModeBlock
+		},
+			"spec.servers.backupStorage.volumeMode is Block and was Filesystem: the volumes that there are cannot be used in another way; accepted: Filesystem"},
 		"etcd members": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Replicas = 1 },
 			"spec.metadata.managedEtcd.replicas is 1 and was 3: members are not added or removed yet; accepted: 3"},
 	} {
@@ -189,6 +194,10 @@ func TestAccepted(t *testing.T) {
 		"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecret: s}}",
 		"by-label":      "failureDomain: label\nfailureDomainLabel: topology.kubernetes.io/region",
 		"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
+		"balanced":      "expose: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}",
+		"huge-pages":    "servers: {hugePages: 2Mi, cpu: {cores: 1, guaranteed: true}}",
+		"gigantic":      "servers: {hugePages: 1Gi, memory: {log: 2Gi}}",
+		"devices":       "servers: {backupStorage: {volumeMode: Block, storageClass: local, size: 2Gi}}",
 		"own-resources": "servers: {resources: {limits: {memory: 600Mi}}}",
 		"synced":        "durability: synced\nminReplicas: 1\npause: true\nupdate: {restartRequest: '2026-01-31T10:00:00Z'}",
 		"all": "coordinator: {resources: {requests: {cpu: 10m}}}\nfailureDomain: zone\nexpose: {type: NodePort}\n" +

@@ -28,6 +28,12 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	if err := a.apply(ctx, specs.HeadlessService(o.cluster), orNil(o.services[o.cluster.Name]), &corev1.Service{}); err != nil {
 		errs = append(errs, err)
 	}
+	for index := range specs.WantedEtcd(o.cluster) {
+		name := specs.EtcdName(o.cluster.Name, index)
+		if err := a.apply(ctx, specs.EtcdService(o.cluster, index), orNil(o.services[name]), &corev1.Service{}); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for _, index := range d.Servers {
 		record, name := &ramcloudv1.RAMCloudServer{}, specs.ServerName(o.cluster.Name, index)
 		if err := a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record); err != nil {
@@ -35,6 +41,13 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 			continue
 		}
 		o.servers[name] = record
+	}
+	for _, id := range d.Rejoin {
+		if err := r.rejoin(ctx, o.cluster, id.Index); err != nil {
+			errs = append(errs, fmt.Errorf("replacing %s: %w", id, err))
+			continue
+		}
+		d.Volumes = append(slices.Clone(d.Volumes), id)
 	}
 	for _, m := range o.members(d) {
 		if err := r.actOnMember(ctx, a, o, d, m); err != nil {
@@ -63,7 +76,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 			return err
 		}
 	}
-	if !slices.Contains(d.Create, m.id) {
+	if !slices.Contains(d.Create, m.id) || m.waitsForAddress(o) != "" {
 		return nil
 	}
 	pod := m.pod(o, r.Images)
@@ -93,7 +106,10 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 		if err := r.Create(ctx, wanted, fieldOwner); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating volume claim %s: %w", wanted.Name, err)
 		}
-		if m.made(o) {
+		if m.made(o) && m.id.Kind == plan.Etcd {
+			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
+				"the volume of %s was lost; the member was put out of the etcd and in again, and gets an empty one", m.name)
+		} else if m.made(o) {
 			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
 				"the volume of %s was lost; the coordinator does not list the server as up, and it gets an empty one", m.name)
 		}
@@ -192,7 +208,7 @@ func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.De
 func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed) error {
 	var errs []error
 	for name, service := range o.services {
-		if name == o.cluster.Name || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
+		if name == o.cluster.Name || service.Labels[specs.LabelComponent] == specs.ComponentEtcd || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
 			continue
 		}
 		index, coordinator := specs.MemberIndex(service.Labels, specs.ComponentCoordinator)

@@ -26,6 +26,7 @@ import (
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/etcd"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
 	"ramcloud.dev/operator/internal/status"
@@ -44,6 +45,8 @@ type ClusterReconciler struct {
 	// AdminAddress is where a cluster's admin API is; nil: at its stable name. For an operator that runs
 	// outside the Kubernetes cluster, and tests.
 	AdminAddress func(*ramcloudv1.RAMCloudCluster) string
+	// Rejoin puts a member of a cluster's etcd out and in again; nil: by the etcd's API at its stable names.
+	Rejoin func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 
@@ -62,6 +65,20 @@ func (r *ClusterReconciler) adminAddress(cluster *ramcloudv1.RAMCloudCluster) st
 		return r.AdminAddress(cluster)
 	}
 	return specs.AdminAddress(cluster)
+}
+
+// rejoin lets a member of etcd start again without the data that it lost.
+func (r *ClusterReconciler) rejoin(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error {
+	if r.Rejoin != nil {
+		return r.Rejoin(ctx, cluster, index)
+	}
+	var others []string
+	for i := range specs.WantedEtcd(cluster) {
+		if i != index {
+			others = append(others, specs.EtcdClientAddress(cluster, i))
+		}
+	}
+	return etcd.Rejoin(ctx, others, specs.EtcdPeerURL(cluster, index))
 }
 
 // CacheOptions restricts the cache to what belongs to clusters, whatever else runs in Kubernetes.

@@ -47,6 +47,7 @@ type world struct {
 	key         client.ObjectKey
 	writes      atomic.Int64 // requests of the operator that change something
 	reconciles  atomic.Int64
+	rejoined    atomic.Int64 // a bit for each member of etcd
 	clockAhead  atomic.Int64 // ns
 }
 
@@ -90,6 +91,10 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	check(t, err)
 	r := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ramcloud-operator"),
+		Rejoin: func(_ context.Context, _ *ramcloudv1.RAMCloudCluster, index int32) error {
+			w.rejoined.Or(1 << index)
+			return nil
+		},
 		Images:       operator.Images{Node: "ramcloud/node:test", Etcd: "ramcloud/etcd:test"},
 		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
 		Now: func() time.Time {

@@ -53,15 +53,27 @@ func (m member) hasVolume(o *observed) bool {
 	return m.id.Kind != plan.Coordinator || specs.MetadataOnVolume(o.cluster)
 }
 
-// ports are the member's node ports: those of its Service, or, if that is gone, those its pod advertises.
+// ports are where the member is reached from outside: by its Service, or, if that is gone or has no address at
+// the moment, as its pod advertises.
 func (m member) ports(o *observed) specs.NodePorts {
 	if service := o.services[specs.OutsideServiceName(m.name)]; service != nil {
-		return specs.AllocatedNodePorts(service)
+		if ports := specs.AllocatedNodePorts(service); ports.RPC != 0 {
+			return ports
+		}
 	}
 	if pod := o.pods[m.name]; pod != nil {
 		return specs.ParseNodePorts(pod.Annotations[specs.AnnotationNodePorts])
 	}
 	return specs.NodePorts{}
+}
+
+// waitsForAddress names the Service whose load balancer has no address yet; empty where there is nothing to
+// wait for. A pod advertises the address, so it is made afterwards.
+func (m member) waitsForAddress(o *observed) string {
+	if !m.exposed(o) || !specs.Balanced(o.cluster) || m.ports(o).RPC != 0 {
+		return ""
+	}
+	return specs.OutsideServiceName(m.name)
 }
 
 // outsideService builds the member's Service. Node ports are asked for only where a pod advertises them

@@ -64,8 +64,13 @@ func TestThreeCoordinatorsWithEtcd(t *testing.T) {
 	w, _ := startTrio(t)
 	var pod corev1.Pod
 	w.exists("demo-coordinator-2", &pod)
-	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--metadata=etcd:demo-etcd-0.demo.") {
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--metadata=etcd:demo-etcd-0."+w.key.Namespace+".svc:2379,") {
 		t.Errorf("coordinator: %s", flags)
+	}
+	var service corev1.Service
+	w.exists("demo-etcd-0", &service)
+	if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("the address of an etcd member does not stay: %+v", service.Spec)
 	}
 	var claims corev1.PersistentVolumeClaimList
 	check(t, w.client.List(w.ctx, &claims, client.InNamespace(w.key.Namespace)))
@@ -94,6 +99,49 @@ func TestThreeCoordinatorsWithEtcd(t *testing.T) {
 	if n := w.writes.Load() - before; n != 0 {
 		t.Errorf("%d writes while nothing changed", n)
 	}
+}
+
+// A pod advertises the address of its load balancer, so it is not made before there is one.
+func TestPodsWaitForTheirLoadBalancers(t *testing.T) {
+	w := newWorld(t, func(s *ramcloudv1.RAMCloudClusterSpec) { s.Expose.Type = ramcloudv1.ExposeLoadBalancer })
+	address := func(name, host string) {
+		var service corev1.Service
+		w.exists(name+"-outside", &service)
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			t.Errorf("%s is of type %s", service.Name, service.Spec.Type)
+		}
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: host}}
+		check(t, w.client.Status().Update(w.ctx, &service))
+	}
+	w.until("the reason", func() string {
+		var server ramcloudv1.RAMCloudServer
+		w.exists("demo-server-1", &server)
+		if want := "the pod waits for the address of the load balancer of Service demo-server-1-outside"; !strings.Contains(server.Status.StateReason, want) {
+			return server.Status.StateReason
+		}
+		return ""
+	})
+	w.absent("demo-coordinator-0")
+	address("demo-coordinator-0", "lb-c.example")
+	address("demo-server-0", "lb-0.example")
+	var pod corev1.Pod
+	w.exists("demo-server-0", &pod)
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--advertise-outside=lb-0.example:11200") {
+		t.Errorf("server: %s", flags)
+	}
+	w.exists("demo-coordinator-0", &pod)
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--admin-advertise-outside=lb-c.example:11101") {
+		t.Errorf("coordinator: %s", flags)
+	}
+	w.absent("demo-server-1")
+	w.until("the connection", func() string {
+		var connection corev1.ConfigMap
+		w.exists("demo-connection", &connection)
+		if got := connection.Data["cluster-outside"]; got != "lb-c.example:11100" {
+			return "cluster-outside is " + got
+		}
+		return ""
+	})
 }
 
 // A member that ends is still Ready for Kubernetes; who waits for all of them must not take it for one.
@@ -207,6 +255,39 @@ func TestALostVolumeIsReplacedOnTheCoordinatorsWord(t *testing.T) {
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
 	w.exists("data-demo-server-1", &corev1.PersistentVolumeClaim{})
 	w.exists("demo-server-1", &corev1.Pod{})
+}
+
+// A member of etcd that lost its volume is put out and in again, once, and comes back without data to join the others.
+func TestALostEtcdMemberIsReplaced(t *testing.T) {
+	w, pods := startTrio(t)
+	w.until("the etcd to be whole", func() string {
+		if !w.cluster().Status.Etcd.Formed {
+			return "not yet"
+		}
+		return ""
+	})
+	w.quiet()
+	w.loseVolume("demo-etcd-1")
+	var pod corev1.Pod
+	w.until("demo-etcd-1 to be made anew", func() string {
+		err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: "demo-etcd-1"}, &pod)
+		if err != nil || pod.UID == pods["demo-etcd-1"] {
+			return fmt.Sprintf("not yet: %v", err)
+		}
+		return ""
+	})
+	w.exists("data-demo-etcd-1", &corev1.PersistentVolumeClaim{})
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--initial-cluster-state=existing") {
+		t.Errorf("it would found another etcd: %s", flags)
+	}
+	if got := w.rejoined.Load(); got != 1<<1 {
+		t.Errorf("rejoined (a bit for each member): %#b", got)
+	}
+	w.ready("demo-etcd-1")
+	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)
+	if pending := w.cluster().Status.PendingRestart; len(pending) > 0 {
+		t.Errorf("pending: %+v", pending)
+	}
 }
 
 func TestLostMetadataIsNotReplaced(t *testing.T) {

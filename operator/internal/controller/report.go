@@ -27,6 +27,9 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	for _, m := range o.members(d) {
 		pod := o.pods[m.name]
 		problem := podProblem(pod)
+		if service := m.waitsForAddress(o); pod == nil && service != "" {
+			problem = "the pod waits for the address of the load balancer of Service " + service
+		}
 		if problem != "" {
 			in.PodProblems = append(in.PodProblems, m.name+": "+problem)
 		}

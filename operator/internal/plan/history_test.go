@@ -74,7 +74,10 @@ func (w *world) wrong(o Observed, d Decision) string {
 		d.Blocked != "" && !strings.Contains(d.Blocked, say("accepted: %d or more", max(len(w.seen), needed))) {
 		return say("wanted %d, existing %d, blocked %q", o.Wanted, len(w.seen), d.Blocked)
 	}
-	if o.Paused && len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.Forget) > 0 {
+	if text := w.wrongRejoin(o, d); text != "" {
+		return text
+	}
+	if o.Paused && len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.Forget) > 0 {
 		return "a paused cluster is changed"
 	}
 	for _, id := range d.Create {
@@ -96,8 +99,11 @@ func (w *world) wrong(o Observed, d Decision) string {
 	}
 	for _, id := range d.DropVolumes {
 		m := w.members[id]
-		if m == nil || m.Volume != VolumeLost && m.Volume != VolumeGoing || m.Pod.Ready {
+		if m == nil || m.Volume == VolumeThere || m.Volume == VolumeNone && id.Kind != Etcd || m.Pod.Ready {
 			return say("the volume of %s is dropped although it is not lost or in use: %+v", id, m)
+		}
+		if m.Made && id.Kind == Etcd && w.othersWell(o, id) {
+			continue // it rejoins
 		}
 		if m.Made && (id.Kind != Server || !o.Connected || m.Up) {
 			return say("the volume of %s is dropped, connected %t, %+v", id, o.Connected, m)
@@ -117,6 +123,30 @@ func (w *world) wrong(o Observed, d Decision) string {
 		}
 	}
 	return w.wrongRestart(o, d)
+}
+
+// othersWell: every other member of the etcd has its volume and is ready.
+func (w *world) othersWell(o Observed, id ID) bool {
+	for i := range o.EtcdMembers {
+		m := w.members[ID{Etcd, i}]
+		if i != id.Index && (m == nil || !m.Pod.Ready || m.Pod.Deleting || m.Volume != VolumeThere) {
+			return false
+		}
+	}
+	return o.EtcdMembers > 1 && o.Formed
+}
+
+func (w *world) wrongRejoin(o Observed, d Decision) string {
+	if len(d.Rejoin) > 1 {
+		return fmt.Sprintf("several rejoin at once: %v", d.Rejoin)
+	}
+	for _, id := range d.Rejoin {
+		m := w.members[id]
+		if id.Kind != Etcd || m == nil || m.Volume != VolumeNone || m.Pod.Exists || !m.Made || !w.othersWell(o, id) {
+			return fmt.Sprintf("%s rejoins: %+v", id, m)
+		}
+	}
+	return ""
 }
 
 func (w *world) wrongVolume(o Observed, id ID) string {
@@ -176,7 +206,7 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 			step(func() { w.member(ID{Server, index}) })
 		}
 	}
-	for _, id := range d.Volumes {
+	for _, id := range slices.Concat(d.Rejoin, d.Volumes) {
 		step(func() {
 			m := w.member(id)
 			m.Volume, m.Made = VolumeThere, false // an empty one, and that was allowed
@@ -356,12 +386,12 @@ func (w *world) comesToRest() string {
 		if text := w.wrong(o, d); text != "" {
 			return text
 		}
-		if len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) == 0 {
+		if len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) == 0 {
 			break
 		}
 		w.carryOut(d, false)
 	}
-	if len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) > 0 {
+	if len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) > 0 {
 		return fmt.Sprintf("left alone it did not come to rest: %+v", d)
 	}
 	if len(d.MetadataLost) > 0 || d.Rolling != "" && w.metadataTrouble() {

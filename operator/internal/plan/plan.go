@@ -8,7 +8,8 @@
 //     in a rolling restart that was asked for, while all others are well;
 //   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not
 //     list the server as up;
-//   - a lost volume of metadata is never replaced by an empty one;
+//   - a lost volume of metadata is never replaced by an empty one, save that of an etcd member which all others can
+//     do without: it is put out of the etcd and in again as a new member;
 //   - spec is never corrected.
 package plan
 
@@ -145,6 +146,9 @@ type Decision struct {
 	Servers []int32
 	// Volumes: make claims for these members.
 	Volumes []ID
+	// Rejoin: this member of etcd lost its volume; put it out of the etcd and in again, then make a claim for it.
+	// At most one.
+	Rejoin []ID
 	// Create these pods.
 	Create []ID
 	// Replace these failed pods.
@@ -199,6 +203,7 @@ func Decide(o Observed) Decision {
 	decideRestart(o, members, &d)
 	if o.Paused {
 		d.Volumes, d.Create, d.Replace, d.Restart, d.Remove, d.DropVolumes, d.Forget = nil, nil, nil, nil, nil, nil, nil
+		d.Rejoin = nil
 	}
 	return d
 }
@@ -275,6 +280,10 @@ func decideCreate(o Observed, m Member, d *Decision) {
 			if m.Made && !mayReplaceVolume(o, m, d) {
 				return
 			}
+			if m.Made && m.ID.Kind == Etcd { // its pod is made once the claim is there
+				d.Rejoin = append(d.Rejoin, m.ID)
+				return
+			}
 			d.Volumes = append(d.Volumes, m.ID)
 		case VolumeLost:
 			decideLost(o, m, d)
@@ -289,7 +298,7 @@ func decideCreate(o Observed, m Member, d *Decision) {
 // decidePodWithoutVolume: the pod waits for a claim that is missing, going or lost. A claim that is going
 // keeps a new pod from starting, and a pod that has it keeps the claim from going.
 func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
-	if m.Volume != VolumeNone {
+	if m.Volume != VolumeNone || m.Made && m.ID.Kind == Etcd { // which rejoins without a pod
 		decideLost(o, m, d)
 		return
 	}
@@ -307,11 +316,15 @@ func decideLost(o Observed, m Member, d *Decision) {
 
 // mayReplaceVolume says whether an empty volume may take the place of the lost one of a member that was made.
 func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
-	if m.ID.Kind != Server {
+	switch {
+	case m.ID.Kind == Etcd && o.EtcdMembers > 1 && mayNotRejoin(o, m.ID) == "":
+		return true
+	case m.ID.Kind == Etcd && o.EtcdMembers > 1:
+		d.MetadataLost = append(d.MetadataLost, fmt.Sprintf("%s (it is replaced once the others are well: %s)", m.ID, mayNotRejoin(o, m.ID)))
+		return false
+	case m.ID.Kind != Server:
 		d.MetadataLost = append(d.MetadataLost, m.ID.String())
 		return false
-	}
-	switch {
 	case !o.Connected:
 		d.VolumesLost = append(d.VolumesLost, fmt.Sprintf(
 			"the volume of %s is lost; it is replaced once the coordinator answers and says that the server is gone", m.ID))
@@ -322,6 +335,25 @@ func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
 		return false
 	}
 	return true
+}
+
+// mayNotRejoin says why a member of etcd that lost its volume cannot be replaced now: the others have to be a
+// majority with all that was ever committed, and able to decide.
+func mayNotRejoin(o Observed, lost ID) (why string) {
+	have := map[ID]Member{}
+	for _, m := range o.Members {
+		have[m.ID] = m
+	}
+	for i := range o.EtcdMembers {
+		id := ID{Etcd, i}
+		if m := have[id]; id != lost && (m.Volume != VolumeThere || !m.Pod.Exists || m.Pod.Deleting || m.Pod.Failed || !m.Pod.Ready) {
+			why = join(why, id.String()+" is not ready")
+		}
+	}
+	if !o.Formed {
+		why = join(why, "the etcd was never complete")
+	}
+	return why
 }
 
 func decideFailed(now time.Time, m Member, d *Decision) {

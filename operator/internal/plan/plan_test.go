@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,44 @@ func TestDecide(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestALostEtcdMemberRejoins: one at a time, and only while all others are well.
+func TestALostEtcdMemberRejoins(t *testing.T) {
+	decide := func(change func(*Observed)) Decision {
+		o := Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 3, EtcdMembers: 3, Formed: true, Connected: true, Members: trio()}
+		for i := range o.Members {
+			if id := o.Members[i].ID; id.Kind == Etcd {
+				o.Members[i].Volume, o.Members[i].Made = VolumeThere, true
+			}
+		}
+		change(&o)
+		return Decide(o)
+	}
+	member := func(o *Observed, index int32) *Member {
+		return &o.Members[slices.IndexFunc(o.Members, func(m Member) bool { return m.ID == ID{Etcd, index} })]
+	}
+	lose := func(o *Observed, index int32) { member(o, index).Volume, member(o, index).Pod = VolumeNone, Pod{} }
+	if d := decide(func(o *Observed) { lose(o, 1) }); !slices.Equal(d.Rejoin, []ID{{Etcd, 1}}) || len(d.MetadataLost) > 0 || slices.Contains(d.Create, ID{Etcd, 1}) {
+		t.Errorf("one is lost: %+v", d)
+	}
+	for name, change := range map[string]func(*Observed){
+		"two are lost":         func(o *Observed) { lose(o, 1); lose(o, 2) },
+		"another is not ready": func(o *Observed) { lose(o, 1); member(o, 0).Pod.Ready = false },
+		"another is going":     func(o *Observed) { lose(o, 1); member(o, 0).Pod.Deleting = true },
+		"it never was whole":   func(o *Observed) { lose(o, 1); o.Formed = false },
+	} {
+		if d := decide(change); len(d.Rejoin) > 0 || len(d.MetadataLost) == 0 {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	// Its pod waits for a claim that is gone: the pod goes first.
+	d := decide(func(o *Observed) {
+		member(o, 1).Volume, member(o, 1).Pod.Ready = VolumeNone, false
+	})
+	if !slices.Equal(d.DropVolumes, []ID{{Etcd, 1}}) || len(d.Rejoin) > 0 {
+		t.Errorf("with a pod: %+v", d)
 	}
 }
 

@@ -33,7 +33,8 @@ func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image stri
 	if Exposed(cluster) {
 		args = append(args,
 			fmt.Sprintf("--listen-outside=0.0.0.0:%d", CoordinatorOutsidePort),
-			fmt.Sprintf("--admin-advertise-outside=$(HOST_IP):%d", ports.Admin))
+			"--advertise-outside="+outsideFlag(ports, ports.RPC),
+			"--admin-advertise-outside="+outsideFlag(ports, ports.Admin))
 		containerPorts = append(containerPorts,
 			corev1.ContainerPort{Name: "outside", ContainerPort: CoordinatorOutsidePort, Protocol: corev1.ProtocolTCP})
 	}
@@ -69,7 +70,7 @@ func metadataFlag(cluster *ramcloudv1.RAMCloudCluster) string {
 	case m.ManagedEtcd != nil:
 		var endpoints []string
 		for index := range WantedEtcd(cluster) {
-			endpoints = append(endpoints, hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdClientPort))
+			endpoints = append(endpoints, EtcdClientAddress(cluster, index))
 		}
 		return "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
 	case m.Etcd != nil:

@@ -65,6 +65,9 @@ func flagDifferences(have, want []string) (out []string) {
 	names := maps.Clone(before)
 	maps.Copy(names, after)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if name == stateFlag {
+			continue // it says how a member without data starts, and nothing of one that runs
+		}
 		b, was := before[name]
 		a, is := after[name]
 		switch {

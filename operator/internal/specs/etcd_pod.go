@@ -2,6 +2,7 @@ package specs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,7 +10,10 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-const etcdDataPath = "/var/lib/etcd"
+const (
+	etcdDataPath = "/var/lib/etcd"
+	stateFlag    = "--initial-cluster-state"
+)
 
 // EtcdPod builds the pod of etcd member `index`. image is used where spec names none. The members are
 // fixed from the start; a member that starts again finds them in its own data.
@@ -27,8 +31,7 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string) *co
 	url := func(host string, port int32) string { return "http://" + hostPort(host, port) }
 	var members []string
 	for i := range WantedEtcd(cluster) {
-		member := EtcdName(cluster.Name, i)
-		members = append(members, member+"="+url(Host(cluster, member), EtcdPeerPort))
+		members = append(members, EtcdName(cluster.Name, i)+"="+EtcdPeerURL(cluster, i))
 	}
 	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentEtcd, index)}
 	pod.Spec = podSpec(cluster, name, container{
@@ -38,12 +41,12 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string) *co
 			// A folder below the volume's: etcd wants it for itself, with rights of its own.
 			"--data-dir=" + etcdDataPath + "/data",
 			"--listen-peer-urls=" + url("0.0.0.0", EtcdPeerPort),
-			"--initial-advertise-peer-urls=" + url(Host(cluster, name), EtcdPeerPort),
+			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index),
 			"--listen-client-urls=" + url("0.0.0.0", EtcdClientPort),
 			"--advertise-client-urls=" + url(Host(cluster, name), EtcdClientPort),
 			"--listen-metrics-urls=" + url("0.0.0.0", EtcdMetricsPort),
 			"--initial-cluster=" + strings.Join(members, ","),
-			"--initial-cluster-state=new",
+			stateFlag + "=new",
 			"--initial-cluster-token=" + string(cluster.UID),
 			"--auto-compaction-mode=periodic",
 			"--auto-compaction-retention=" + retention,
@@ -59,5 +62,34 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string) *co
 		startup: probe("/livez", 2, 90), ready: probe("/readyz", 5, 3), liveness: probe("/livez", 10, 12),
 	})
 	pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentEtcd))
-	return finish(cluster, pod, NodePorts{})
+	finish(cluster, pod, NodePorts{})
+	// Without data a member then joins those that there are, and never founds another etcd. Not a part of the
+	// template: a member with data does not look at it.
+	if args := pod.Spec.Containers[0].Args; cluster.Status.Etcd.Formed {
+		args[slices.Index(args, stateFlag+"=new")] = stateFlag + "=existing"
+	}
+	return pod
+}
+
+// EtcdPeerURL is where the other members reach member `index`.
+func EtcdPeerURL(cluster *ramcloudv1.RAMCloudCluster, index int32) string {
+	return "http://" + hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdPeerPort)
+}
+
+// EtcdService gives member `index` an address that stays when its pod is made anew. The pod's own name leads to the
+// former pod for as long as name servers keep what they were told, half a minute by default: with the members
+// restarted one after the other, coordinators would reach none of them.
+func EtcdService(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.Service {
+	m := memberMeta(cluster, EtcdName(cluster.Name, index), ComponentEtcd, index)
+	selector := memberSelector(cluster, ComponentEtcd)
+	selector[LabelMember] = m.Labels[LabelMember]
+	return &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: selector, PublishNotReadyAddresses: true,
+		Ports: []corev1.ServicePort{tcpPort("client", EtcdClientPort, EtcdClientPort, 0)},
+	}}
+}
+
+// EtcdClientAddress is where clients reach member `index`, by its Service: host:port.
+func EtcdClientAddress(cluster *ramcloudv1.RAMCloudCluster, index int32) string {
+	return hostPort(fmt.Sprintf("%s.%s.svc", EtcdName(cluster.Name, index), cluster.Namespace), EtcdClientPort)
 }

@@ -45,8 +45,8 @@ const (
 const (
 	// AnnotationTemplate is the hash of what a pod was made from; a difference is reported, never acted on.
 	AnnotationTemplate = "ramcloud.dev/template-hash"
-	// AnnotationNodePorts keeps the node ports a pod advertises, so that a Service that has to be made
-	// anew gets the same ones.
+	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a Service
+	// that has to be made anew gets the same node ports.
 	AnnotationNodePorts = "ramcloud.dev/node-ports"
 	// AnnotationRestart is the spec.update.restartRequest that the pod was made under.
 	AnnotationRestart = "ramcloud.dev/restart-request"
@@ -180,22 +180,29 @@ func memberMeta(cluster *ramcloudv1.RAMCloudCluster, name, component string, ind
 	return m
 }
 
-// NodePorts of a pod's outside Service; 0: not allocated yet. Admin is only the coordinator's.
+// NodePorts are where a pod is reached from outside; 0: not allocated yet. Admin is only the coordinator's.
 type NodePorts struct {
 	RPC   int32
 	Admin int32
+	// Host is the address of the pod's load balancer; empty: the ports are those of every node.
+	Host string
 }
 
 // String is the form kept in AnnotationNodePorts.
 func (p NodePorts) String() string {
-	if p.Admin == 0 {
-		return strconv.Itoa(int(p.RPC))
+	text := strconv.Itoa(int(p.RPC))
+	if p.Admin != 0 {
+		text += "," + strconv.Itoa(int(p.Admin))
 	}
-	return fmt.Sprintf("%d,%d", p.RPC, p.Admin)
+	if p.Host != "" {
+		text += "@" + p.Host
+	}
+	return text
 }
 
 // ParseNodePorts reads AnnotationNodePorts; what cannot be read is "not allocated".
 func ParseNodePorts(text string) NodePorts {
+	text, host, _ := strings.Cut(text, "@")
 	rpc, admin, _ := strings.Cut(text, ",")
 	parse := func(s string) int32 {
 		n, err := strconv.ParseUint(s, 10, 16)
@@ -204,5 +211,5 @@ func ParseNodePorts(text string) NodePorts {
 		}
 		return int32(n)
 	}
-	return NodePorts{RPC: parse(rpc), Admin: parse(admin)}
+	return NodePorts{RPC: parse(rpc), Admin: parse(admin), Host: host}
 }

@@ -1,6 +1,10 @@
 package specs
 
 import (
+	"cmp"
+	"maps"
+	"net"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,15 +33,15 @@ func HeadlessService(cluster *ramcloudv1.RAMCloudCluster) *corev1.Service {
 	}
 }
 
-// CoordinatorOutsideService is the NodePort Service of coordinator `index`. Ports that are 0 are left to
-// the API server to choose.
+// CoordinatorOutsideService is the Service of coordinator `index` for clients outside. Node ports that are 0
+// are left to the API server to choose.
 func CoordinatorOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32, ports NodePorts) *corev1.Service {
 	objectMeta := memberMeta(cluster, OutsideServiceName(CoordinatorName(cluster.Name, index)), ComponentCoordinator, index)
 	selector := memberSelector(cluster, ComponentCoordinator)
 	if WantedCoordinators(cluster) > 1 { // pods of a single one may be older than the label
 		selector[LabelMember] = objectMeta.Labels[LabelMember]
 	}
-	service := outsideService(objectMeta, selector)
+	service, ports := outsideService(cluster, objectMeta, selector), nodePorts(cluster, ports)
 	service.Spec.Ports = []corev1.ServicePort{
 		tcpPort("rpc", CoordinatorPort, CoordinatorOutsidePort, ports.RPC),
 		tcpPort("admin", CoordinatorAdminPort, CoordinatorAdminPort, ports.Admin),
@@ -45,23 +49,36 @@ func CoordinatorOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32,
 	return service
 }
 
-// ServerOutsideService is the NodePort Service of server `index`.
+// ServerOutsideService is the Service of server `index` for clients outside.
 func ServerOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32, ports NodePorts) *corev1.Service {
 	name := OutsideServiceName(ServerName(cluster.Name, index))
 	objectMeta := serverMeta(cluster, name, index)
-	service := outsideService(objectMeta, map[string]string{
+	service := outsideService(cluster, objectMeta, map[string]string{
 		LabelCluster: cluster.Name, LabelServer: objectMeta.Labels[LabelServer],
 	})
-	service.Spec.Ports = []corev1.ServicePort{tcpPort("rpc", ServerPort, ServerPort, ports.RPC)}
+	service.Spec.Ports = []corev1.ServicePort{tcpPort("rpc", ServerPort, ServerPort, nodePorts(cluster, ports).RPC)}
 	return service
 }
 
-// outsideService routes every node to the pod, ready or not: a client that was told to talk to this
-// server must reach it or nobody.
-func outsideService(m metav1.ObjectMeta, selector map[string]string) *corev1.Service {
+// outsideService routes every node, or a load balancer, to the pod, ready or not: a client that was told to
+// talk to this server must reach it or nobody.
+func outsideService(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, selector map[string]string) *corev1.Service {
+	kind := corev1.ServiceTypeNodePort
+	if Balanced(cluster) {
+		kind = corev1.ServiceTypeLoadBalancer
+	}
+	m.Annotations = maps.Clone(cluster.Spec.Expose.Annotations)
 	return &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeNodePort, Selector: selector, PublishNotReadyAddresses: true,
+		Type: kind, Selector: selector, PublishNotReadyAddresses: true,
 	}}
+}
+
+// nodePorts are those to ask for: of a load balancer none.
+func nodePorts(cluster *ramcloudv1.RAMCloudCluster, ports NodePorts) NodePorts {
+	if Balanced(cluster) || ports.Host != "" {
+		return NodePorts{}
+	}
+	return ports
 }
 
 func tcpPort(name string, port, target, nodePort int32) corev1.ServicePort {
@@ -70,15 +87,29 @@ func tcpPort(name string, port, target, nodePort int32) corev1.ServicePort {
 	}
 }
 
-// AllocatedNodePorts reads the node ports of an outside Service.
+// AllocatedNodePorts reads where an outside Service is reached: at its node ports, or at its load balancer once
+// that has an address.
 func AllocatedNodePorts(service *corev1.Service) NodePorts {
 	var ports NodePorts
+	balanced := service.Spec.Type == corev1.ServiceTypeLoadBalancer
+	if balanced {
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
+			ports.Host = cmp.Or(ports.Host, ingress.IP, ingress.Hostname)
+		}
+		if ports.Host == "" {
+			return NodePorts{}
+		}
+	}
 	for _, p := range service.Spec.Ports {
+		port := p.NodePort
+		if balanced {
+			port = p.Port
+		}
 		switch p.Name {
 		case "rpc":
-			ports.RPC = p.NodePort
+			ports.RPC = port
 		case "admin":
-			ports.Admin = p.NodePort
+			ports.Admin = port
 		}
 	}
 	return ports
@@ -104,7 +135,12 @@ func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.P
 func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
 	m := serverMeta(cluster, VolumeClaimName(ServerName(cluster.Name, index)), index)
 	size := *resource.NewQuantity(ServerSizing(cluster).Volume, resource.BinarySI)
-	return volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
+	claim := volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
+	if OnDevices(cluster) {
+		block := corev1.PersistentVolumeBlock
+		claim.Spec.VolumeMode = &block
+	}
+	return claim
 }
 
 func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class *string, size resource.Quantity) *corev1.PersistentVolumeClaim {
@@ -129,13 +165,14 @@ func Connection(cluster *ramcloudv1.RAMCloudCluster, outside []string) map[strin
 	return data
 }
 
-// OutsideAddress is where a coordinator is reached from outside, by the address of its node; empty when
-// that is not known yet.
-func OutsideAddress(host string, ports NodePorts) string {
+// OutsideAddress is where a coordinator is reached from outside: by its load balancer, or by the address of
+// its node; empty when that is not known yet.
+func OutsideAddress(node string, ports NodePorts) string {
+	host := cmp.Or(ports.Host, node)
 	if host == "" || ports.RPC == 0 {
 		return ""
 	}
-	return hostPort(host, ports.RPC)
+	return net.JoinHostPort(host, strconv.Itoa(int(ports.RPC)))
 }
 
 // ConnectionConfigMap publishes the connection strings.

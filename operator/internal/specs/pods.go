@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,13 +18,29 @@ import (
 
 const (
 	dataPath = "/var/lib/ramcloud"
+	// devicePath is where a server finds its volume when that is a raw device.
+	devicePath = "/dev/ramcloud-backup"
 	// userID is the user of the image; the volume's group, so that it can write there.
 	userID = int64(65532)
 )
 
 // Exposed says whether clients outside Kubernetes can connect.
 func Exposed(cluster *ramcloudv1.RAMCloudCluster) bool {
-	return cluster.Spec.Expose.Type == ramcloudv1.ExposeNodePort
+	return cluster.Spec.Expose.Type == ramcloudv1.ExposeNodePort || Balanced(cluster)
+}
+
+// Balanced says whether they do so by a load balancer for each pod.
+func Balanced(cluster *ramcloudv1.RAMCloudCluster) bool {
+	return cluster.Spec.Expose.Type == ramcloudv1.ExposeLoadBalancer
+}
+
+// outsideFlag is the address that a pod advertises to clients outside: the load balancer's, or that of the
+// node it comes to run on.
+func outsideFlag(ports NodePorts, port int32) string {
+	if ports.Host != "" {
+		return net.JoinHostPort(ports.Host, strconv.Itoa(int(port)))
+	}
+	return fmt.Sprintf("$(HOST_IP):%d", port)
 }
 
 // container is what the pods differ in.
@@ -34,7 +52,9 @@ type container struct {
 	ports       []corev1.ContainerPort
 	resources   corev1.ResourceRequirements
 	// dataPath is where the pod's volume is mounted; empty: it has none.
-	dataPath                 string
+	dataPath string
+	// device is where the volume is as a raw device, instead.
+	device                   string
 	startup, ready, liveness *corev1.Probe
 }
 
@@ -70,12 +90,22 @@ func podSpec(cluster *ramcloudv1.RAMCloudCluster, name string, c container) core
 			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(16*mib, resource.BinarySI)},
 		}}},
 	}
-	if c.dataPath != "" {
-		mount(&spec, c.dataPath, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: VolumeClaimName(name)},
-		}})
+	data := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: VolumeClaimName(name)},
+	}}
+	switch {
+	case c.device != "":
+		spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: data.Name, DevicePath: c.device}}
+		spec.Volumes = append([]corev1.Volume{data}, spec.Volumes...)
+	case c.dataPath != "":
+		mount(&spec, c.dataPath, data)
 	}
 	return spec
+}
+
+// OnDevices says whether the servers' volumes are raw devices.
+func OnDevices(cluster *ramcloudv1.RAMCloudCluster) bool {
+	return cluster.Spec.Servers.BackupStorage.VolumeMode == ramcloudv1.VolumeModeBlock
 }
 
 // mount puts a volume first, before /tmp.

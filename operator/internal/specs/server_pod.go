@@ -22,14 +22,18 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, p
 			pod.Labels[key] = value
 		}
 	}
-	pod.Spec = podSpec(cluster, name, daemon(container{
+	c := container{
 		name: ComponentServer, image: node(cluster, image), args: serverArguments(cluster, name, ports), env: environment(cluster),
 		resources: serverResources(cluster), dataPath: dataPath,
 		ports: []corev1.ContainerPort{
 			{Name: "rpc", ContainerPort: ServerPort, Protocol: corev1.ProtocolTCP},
 			{Name: "http", ContainerPort: ServerHTTPPort, Protocol: corev1.ProtocolTCP},
 		},
-	}))
+	}
+	if OnDevices(cluster) {
+		c.dataPath, c.device = "", devicePath
+	}
+	pod.Spec = podSpec(cluster, name, daemon(c))
 	pod.Spec.NodeSelector = template.NodeSelector
 	pod.Spec.Affinity = template.Affinity
 	pod.Spec.Tolerations = template.Tolerations
@@ -44,7 +48,10 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, p
 }
 
 func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports NodePorts) []string {
-	size := ServerSizing(cluster)
+	size, directory := ServerSizing(cluster), dataPath
+	if OnDevices(cluster) {
+		directory = devicePath
+	}
 	args := []string{
 		"server",
 		"--name=" + name,
@@ -52,12 +59,15 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		fmt.Sprintf("--listen=0.0.0.0:%d", ServerPort),
 		"--advertise=" + hostPort(Host(cluster, name), ServerPort),
 		fmt.Sprintf("--http-listen=0.0.0.0:%d", ServerHTTPPort),
-		"--dir=" + dataPath,
+		"--dir=" + directory,
 		"--log-memory=" + sizeFlag(size.Log),
 		"--hash-table-memory=" + sizeFlag(size.HashTable),
 		"--backup-size=" + sizeFlag(size.Backup),
 		fmt.Sprintf("--replicas=%d", ReplicationFactor(cluster)),
 		"--log-format=json",
+	}
+	if pages := HugePages(cluster); pages != "" {
+		args = append(args, "--huge-pages="+string(pages))
 	}
 	if least := cluster.Spec.MinReplicas; least != nil {
 		args = append(args, fmt.Sprintf("--min-replicas=%d", *least))
@@ -74,7 +84,7 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		args = append(args, "--failure-domain=$(FAILURE_DOMAIN)")
 	}
 	if Exposed(cluster) {
-		args = append(args, fmt.Sprintf("--advertise-outside=$(HOST_IP):%d", ports.RPC))
+		args = append(args, "--advertise-outside="+outsideFlag(ports, ports.RPC))
 	}
 	return args
 }

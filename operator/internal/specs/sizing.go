@@ -33,7 +33,7 @@ const (
 type Sizing struct {
 	Log       int64
 	HashTable int64
-	Memory    int64 // of the container
+	Memory    int64 // of the container, huge pages not counted
 	Backup    int64 // for frames on the volume
 	Volume    int64
 }
@@ -52,14 +52,29 @@ func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
 	// In two parts, so that neither a large log overflows nor a remainder is lost.
 	s.HashTable = max(roundUp(s.Log/1000*fractionMilli+s.Log%1000*fractionMilli/1000, mib), mib)
 	s.Memory = roundUp(s.Log+s.HashTable+s.Log/logOverheadDivisor+serverOverheadBytes, mib)
+	if HugePages(cluster) != "" {
+		s.Memory -= s.Log // Kubernetes counts pages that were set aside by themselves
+	}
 	s.Backup = 2 * int64(ReplicationFactor(cluster)) * s.Log
 	s.Volume = s.Backup + volumeSlackBytes
 	if size := spec.Servers.BackupStorage.Size; size != nil {
 		s.Volume = size.Value()
+		spare := s.Volume / 16
+		if OnDevices(cluster) {
+			spare = 0
+		}
 		// A sixteenth stays for the file system, but the frames that are needed always fit.
-		s.Backup = max(s.Backup, (s.Volume-s.Volume/16)/mib*mib)
+		s.Backup = max(s.Backup, (s.Volume-spare)/mib*mib)
 	}
 	return s
+}
+
+// HugePages is the size of the pages under a server's log, empty for ordinary ones.
+func HugePages(cluster *ramcloudv1.RAMCloudCluster) ramcloudv1.HugePages {
+	if pages := cluster.Spec.Servers.HugePages; pages != ramcloudv1.HugePagesNone {
+		return pages
+	}
+	return ""
 }
 
 // ReplicationFactor is spec.replicationFactor or its default.
@@ -98,6 +113,11 @@ func serverResources(cluster *ramcloudv1.RAMCloudCluster) corev1.ResourceRequire
 	out := corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: memory},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: memory},
+	}
+	if pages := HugePages(cluster); pages != "" {
+		name := corev1.ResourceName(corev1.ResourceHugePagesPrefix + string(pages))
+		log := *resource.NewQuantity(ServerSizing(cluster).Log, resource.BinarySI)
+		out.Requests[name], out.Limits[name] = log, log
 	}
 	if cpu := cluster.Spec.Servers.CPU; cpu != nil {
 		out.Requests[corev1.ResourceCPU] = *resource.NewQuantity(int64(cpu.Cores), resource.DecimalSI)

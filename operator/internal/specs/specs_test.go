@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,13 @@ func everything() *ramcloudv1.RAMCloudCluster {
 	return c
 }
 
+func onDevices() *ramcloudv1.RAMCloudCluster {
+	c := demo()
+	c.Spec.Servers.BackupStorage.VolumeMode = ramcloudv1.VolumeModeBlock
+	c.Spec.Servers.BackupStorage.Size = quantity("2Gi")
+	return c
+}
+
 func TestGolden(t *testing.T) {
 	plain := demo()
 	plain.Spec.Expose.Type = ramcloudv1.ExposeNone
@@ -66,6 +74,14 @@ func TestGolden(t *testing.T) {
 	external := demo()
 	external.Spec.Expose.Type = ramcloudv1.ExposeNone
 	external.Spec.Metadata.Etcd = &ramcloudv1.ExternalEtcdSpec{Endpoints: []string{"a.example:2379", "b.example:2379"}, Prefix: "/x", TLSSecret: "etcd-client"}
+	devices := onDevices()
+	balanced := demo()
+	balanced.Spec.Expose = ramcloudv1.ExposeSpec{Type: ramcloudv1.ExposeLoadBalancer, Annotations: map[string]string{"example.com/internal": "true"}}
+	balancer := ServerOutsideService(balanced, 0, NodePorts{})
+	if got := AllocatedNodePorts(balancer); got != (NodePorts{}) {
+		t.Errorf("a load balancer without an address has %+v", got)
+	}
+	balancer.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}}
 	c, ports := demo(), NodePorts{RPC: 30100, Admin: 30101}
 	for name, object := range map[string]any{
 		"coordinator-pod":     CoordinatorPod(c, 0, "ramcloud/node:1", ports),
@@ -87,9 +103,14 @@ func TestGolden(t *testing.T) {
 		"full-coordinator-outside": CoordinatorOutsideService(full, 2, ports),
 		"full-server-pod":          ServerPod(full, 1, "ramcloud/node:1", NodePorts{RPC: 30200}),
 		"full-etcd-pod":            EtcdPod(full, 1, "ramcloud/etcd:1"),
+		"full-etcd-service":        EtcdService(full, 1),
 		"full-etcd-claim":          EtcdVolumeClaim(full, 1),
 		"full-etcd-budget":         EtcdBudget(full),
 		"full-config-map":          ConnectionConfigMap(full, Connection(full, []string{"192.0.2.1:30100", "192.0.2.2:30102"})),
+		"device-server-pod":        ServerPod(devices, 0, "ramcloud/node:1", NodePorts{RPC: 30200}),
+		"device-server-claim":      ServerVolumeClaim(devices, 0),
+		"balanced-server-pod":      ServerPod(balanced, 0, "ramcloud/node:1", AllocatedNodePorts(balancer)),
+		"balanced-server-outside":  ServerOutsideService(balanced, 0, NodePorts{RPC: 11200, Host: "203.0.113.7"}),
 		"external-coordinator-pod": CoordinatorPod(external, 0, "ramcloud/node:1", NodePorts{}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +136,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestPodsAreRestricted(t *testing.T) {
-	for _, pod := range []*corev1.Pod{EtcdPod(everything(), 0, "i"), CoordinatorPod(demo(), 0, "i", NodePorts{}), ServerPod(demo(), 0, "i", NodePorts{})} {
+	for _, pod := range []*corev1.Pod{EtcdPod(everything(), 0, "i"), CoordinatorPod(demo(), 0, "i", NodePorts{}), ServerPod(demo(), 0, "i", NodePorts{}),
+		ServerPod(onDevices(), 0, "i", NodePorts{})} {
 		p, c := pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext
 		if !*p.RunAsNonRoot || *p.RunAsUser != 65532 || *p.FSGroup != 65532 || p.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
 			*c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || len(c.Capabilities.Drop) != 1 || len(c.Capabilities.Add) != 0 ||
@@ -152,6 +174,30 @@ func TestSizing(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
+	}
+}
+
+// Huge pages are asked for by themselves: the container's memory is what is left.
+func TestHugePagesAreAskedFor(t *testing.T) {
+	c := demo()
+	plain := ServerSizing(c).Memory
+	c.Spec.Servers.HugePages = ramcloudv1.HugePages2Mi
+	container := ServerPod(c, 0, "i", NodePorts{}).Spec.Containers[0]
+	for name, list := range map[string]corev1.ResourceList{"requests": container.Resources.Requests, "limits": container.Resources.Limits} {
+		pages, memory := list["hugepages-2Mi"], list[corev1.ResourceMemory]
+		if pages.Value() != 256*mib || memory.Value() != plain-256*mib {
+			t.Errorf("%s: %s of huge pages, %s of memory", name, pages.String(), memory.String())
+		}
+	}
+	if !slices.Contains(container.Args, "--huge-pages=2Mi") {
+		t.Errorf("%v", container.Args)
+	}
+}
+
+// A raw device has no file system to leave room for.
+func TestADeviceIsUsedWhole(t *testing.T) {
+	if got := ServerSizing(onDevices()); got.Backup != 2048*mib || got.Volume != 2048*mib {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -224,7 +270,7 @@ func TestMetadataStores(t *testing.T) {
 }
 
 func TestNodePortsSurviveText(t *testing.T) {
-	for _, ports := range []NodePorts{{}, {RPC: 30000}, {RPC: 30000, Admin: 30001}} {
+	for _, ports := range []NodePorts{{}, {RPC: 30000}, {RPC: 30000, Admin: 30001}, {RPC: 11100, Admin: 11101, Host: "2001:db8::1"}} {
 		if got := ParseNodePorts(ports.String()); got != ports {
 			t.Errorf("%+v became %+v", ports, got)
 		}

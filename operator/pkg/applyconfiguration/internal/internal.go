@@ -145,6 +145,11 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.ramcloud.operator.api.v1alpha1.ExposeSpec
   map:
     fields:
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
     - name: type
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ExposeType

@@ -16,7 +16,9 @@ import (
 // BackupStorageSpec describes a server's volume.
 type BackupStorageSpecApplyConfiguration struct {
 	StorageSpecApplyConfiguration `json:""`
-	// A file system with one large file in it, or a raw device.
+	// Filesystem: a file system with one large file in it. Block: a raw device, which is the server's
+	// alone. The container runtime must give the device to the pod's user (for containerd:
+	// device_ownership_from_security_context), because servers are not root.
 	VolumeMode *apiv1alpha1.VolumeMode `json:"volumeMode,omitempty"`
 }
 

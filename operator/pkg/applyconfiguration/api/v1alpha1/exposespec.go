@@ -14,7 +14,11 @@ import (
 //
 // ExposeSpec says how the cluster is reached from outside.
 type ExposeSpecApplyConfiguration struct {
+	// None, NodePort, or LoadBalancer: clients talk to every server, so each coordinator and each server gets
+	// a Service of its own, and its pod waits until that has an address.
 	Type *apiv1alpha1.ExposeType `json:"type,omitempty"`
+	// Annotations of these Services: what the load balancer is told.
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // ExposeSpecApplyConfiguration constructs a declarative configuration of the ExposeSpec type for use with
@@ -28,5 +32,19 @@ func ExposeSpec() *ExposeSpecApplyConfiguration {
 // If called multiple times, the Type field is set to the value of the last call.
 func (b *ExposeSpecApplyConfiguration) WithType(value apiv1alpha1.ExposeType) *ExposeSpecApplyConfiguration {
 	b.Type = &value
+	return b
+}
+
+// WithAnnotations puts the entries into the Annotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Annotations field,
+// overwriting an existing map entries in Annotations field with the same key.
+func (b *ExposeSpecApplyConfiguration) WithAnnotations(entries map[string]string) *ExposeSpecApplyConfiguration {
+	if b.Annotations == nil && len(entries) > 0 {
+		b.Annotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.Annotations[k] = v
+	}
 	return b
 }
