@@ -36,11 +36,20 @@ type replicated struct {
 
 func startReplicated(t *testing.T) *replicated {
 	t.Helper()
+	etcd := startEtcd(t)
+	r := startReplicatedOn(t, etcd.address)
+	r.etcd = etcd
+	return r
+}
+
+// startReplicatedOn starts the same on the etcd with these addresses.
+func startReplicatedOn(t *testing.T, etcd string) *replicated {
+	t.Helper()
 	base, err := freeport.Base(1, 2, 10, 11, 12, 20, 21, 22, 30, 32, 40, 42, 50, 52)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replicated{cluster: &cluster{t: t, dir: t.TempDir()}, etcd: startEtcd(t)}
+	r := &replicated{cluster: &cluster{t: t, dir: t.TempDir()}}
 	at := func(offset int) string { return fmt.Sprintf("127.0.0.1:%d", base+offset) }
 	r.address = at(0) + "," + at(10) + "," + at(20)
 	for i := range 3 {
@@ -48,7 +57,7 @@ func startReplicated(t *testing.T) *replicated {
 		d.Ports.RPC, d.Ports.Admin, d.Ports.HTTP = base+10*i, base+10*i+1, base+10*i+2
 		d.arguments = []string{"coordinator", "--listen", at(10 * i), "--admin-listen", at(10*i + 1),
 			"--http-listen", at(10*i + 2), "--leader-lease", "2s", "--cluster-name", "failover",
-			"--metadata", "etcd:" + r.etcd.address + "?prefix=" + etcdPrefix}
+			"--metadata", "etcd:" + etcd + "?prefix=" + etcdPrefix}
 		r.coordinators = append(r.coordinators, d)
 		r.restart(d)
 	}

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,8 +29,10 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 
 	It("restarts nothing when the operator is upgraded with other values", func() {
 		before := podUIDs(cluster, "")
-		must(run(nil, "helm", "upgrade", "ramcloud-operator", "charts/ramcloud-operator", "--namespace", operatorNamespace,
-			"--reuse-values", "--set", "workers=3", "--wait", "--timeout", "180s"))
+		values := operatorValues()
+		DeferCleanup(func() { installOperator("charts/ramcloud-operator", values) })
+		installOperator("charts/ramcloud-operator", values, "--set", "workers=3")
+		waitForLeader()
 		waitReady(cluster)
 		Expect(podUIDs(cluster, "")).To(Equal(before))
 		check("helm upgrade of the operator restarted none of %d pods", len(before))
@@ -44,7 +47,9 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 			"--pod-selector=ramcloud.dev/cluster="+cluster+",app.kubernetes.io/component=server")
 		Expect(err).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(podUIDs(cluster, "server")).To(Equal(before))
-		check("%v", err)
+		budget := string(must(kubectl("get", "pdb", cluster+"-servers", "-o", "jsonpath={.spec.minAvailable} {.status.disruptionsAllowed}")))
+		Expect(budget).To(Equal(fmt.Sprintf("%d 0", len(before))), "every server is kept")
+		check("%v; the budget %s-servers (minAvailable, allowed) is %s", err, cluster, budget)
 	})
 
 	It("leaves a paused cluster alone", func() {
@@ -58,18 +63,52 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 	})
 
 	It("refuses bad clusters with messages that name field, value and what is accepted", func() {
-		for spec, want := range map[string]string{
-			`{"coordinator":{"replicas":3}}`:                 "accepted: 1, or 3 with spec.metadata.managedEtcd",
-			`{"servers":{"hugePages":"2Mi"}}`:                "spec.servers.hugePages is 2Mi: huge pages are not supported yet; accepted: none",
-			`{"network":{"transport":"rdma"}}`:               "spec.network.transport is rdma, which is not supported yet; accepted: tcp",
-			`{"servers":{"memory":{"log":"32Mi"}}}`:          "spec.servers.memory.log is 32Mi; accepted",
-			`{"servers":{"backupStorage":{"size":"100Mi"}}}`: "spec.servers.backupStorage.size is 100Mi",
-		} {
-			_, err := run([]byte(`{"apiVersion":"ramcloud.dev/v1alpha1","kind":"RAMCloudCluster","metadata":{"name":"bad","namespace":"default"},"spec":`+spec+`}`),
-				"kubectl", "apply", "--dry-run=server", "-f", "-")
-			Expect(err).To(MatchError(ContainSubstring(want)))
-			check("%s: %v", spec, err)
+		for _, bad := range refusals() {
+			_, err := run([]byte(bad.manifest), "kubectl", "create", "--dry-run=server", "--validate=false", "-f", "-")
+			Expect(err).To(HaveOccurred(), bad.name)
+			for _, message := range bad.messages {
+				Expect(err.Error()).To(ContainSubstring(message), bad.name)
+			}
+			check("%s: %s", bad.name, strings.Join(bad.messages, "; "))
 		}
+	})
+
+	It("leaves what runs on a cordoned node alone, and puts nothing new there", func() {
+		before := podUIDs(cluster, "")
+		node := string(must(kubectl("get", "ramcloudserver", cluster+"-server-0", "-o", "jsonpath={.status.placement.node}")))
+		must(kubectl("cordon", node))
+		DeferCleanup(func() { must(kubectl("uncordon", node)) })
+		load := startChecker(outside())
+		declare("elsewhere", small("Delete"))
+		waitReady("elsewhere")
+		nodes := strings.Fields(string(must(kubectl("get", "pods", "-l", "ramcloud.dev/cluster=elsewhere", "-o", "jsonpath={.items[*].spec.nodeName}"))))
+		Expect(nodes).NotTo(ContainElement(node))
+		waitReady(cluster)
+		load.finish(200)
+		Expect(podUIDs(cluster, "")).To(Equal(before))
+		check("%s is cordoned: its pods stay, %d new ones are on %v", node, len(nodes), nodes)
+	})
+
+	It("asks for huge pages where nodes have them", func() {
+		page := ""
+		for _, size := range []string{"2Mi", "1Gi"} {
+			for _, amount := range strings.Fields(string(must(kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable.hugepages-"+size+"}")))) {
+				if amount != "0" {
+					page = size
+				}
+			}
+		}
+		if page == "" {
+			Skip("no node has huge pages (allocatable hugepages-2Mi and hugepages-1Gi are 0)")
+		}
+		spec := small("Delete")
+		spec["servers"] = map[string]any{"replicas": 2, "hugePages": page, "memory": map[string]any{"log": "1Gi"}}
+		declare("huge", spec)
+		waitReady("huge")
+		put("huge")
+		asked := string(must(kubectl("get", "pod", "huge-server-0", "-o", `jsonpath={.spec.containers[0].resources.limits.hugepages-`+page+`}`)))
+		Expect(asked).To(Equal("1Gi"))
+		check("servers run with 1Gi of pages of %s", page)
 	})
 
 	It("tells its story by the plugin, and collects a report without secrets", func() {

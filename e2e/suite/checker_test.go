@@ -142,6 +142,35 @@ func (c *checker) one(worker, n int, rng *rand.Rand) {
 	c.events = append(c.events, porcupine.Operation{ClientId: worker, Input: input, Output: output, Call: start, Return: end})
 }
 
+// changeMetadata makes and drops tables beside the load, and gives the longest that either took.
+func (c *checker) changeMetadata(times int) (making, dropping time.Duration) {
+	GinkgoHelper()
+	for i := range times {
+		name := fmt.Sprintf("%s-%d", c.name, i)
+		began := time.Now()
+		Eventually(func() error {
+			_, err := c.client.CreateTable(context.Background(), name, 3)
+			return err
+		}, podDeadline, 100*time.Millisecond).Should(Succeed())
+		made := time.Now()
+		c.dropTable(name)
+		making, dropping = max(making, made.Sub(began)), max(dropping, time.Since(made))
+	}
+	return making, dropping
+}
+
+// dropTable drops a table whatever becomes of the coordinator meanwhile.
+func (c *checker) dropTable(name string) {
+	GinkgoHelper()
+	Eventually(func() error {
+		err := c.client.DropTable(context.Background(), name)
+		if errors.Is(err, client.NotFound) {
+			return nil // a try whose outcome was not told has done it
+		}
+		return err
+	}, podDeadline, 100*time.Millisecond).Should(Succeed())
+}
+
 // finish ends the load and judges it: how much was done, the longest time without any success, and whether the
 // history is linearizable.
 func (c *checker) finish(atLeastPerSecond float64) (longest time.Duration) {
@@ -150,7 +179,7 @@ func (c *checker) finish(atLeastPerSecond float64) (longest time.Duration) {
 	c.ended.Wait()
 	took := time.Since(c.began) // of the load only: dropping the table waits for whoever leads
 	DeferCleanup(func() { c.client.Close() })
-	Expect(c.client.DropTable(context.Background(), c.name)).To(Succeed())
+	c.dropTable(c.name)
 	slices.SortFunc(c.done, time.Time.Compare)
 	for i := 1; i < len(c.done); i++ {
 		longest = max(longest, c.done[i].Sub(c.done[i-1]))

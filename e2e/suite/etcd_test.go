@@ -25,24 +25,49 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 		for i := range 3 {
 			By(fmt.Sprintf("killing coordinator %d under load", i))
 			load := startChecker(outsideOf(name))
-			must(kubectl("delete", "pod", fmt.Sprintf("%s-coordinator-%d", name, i), "--wait"))
+			killPod(fmt.Sprintf("%s-coordinator-%d", name, i))
 			waitReady(name)
 			load.finish(200)
 		}
 		for i := range 3 {
 			By(fmt.Sprintf("killing etcd member %d under load", i))
 			load := startChecker(outsideOf(name))
-			must(kubectl("delete", "pod", fmt.Sprintf("%s-etcd-%d", name, i), "--wait"))
+			pod := fmt.Sprintf("%s-etcd-%d", name, i)
+			before := string(must(kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")))
+			must(kubectl("delete", "pod", pod, "--wait=false"))
+			making, dropping := load.changeMetadata(5)
+			waitForNewPod(pod, before)
+			// The next one must not go before this one is back: two of three are no majority.
 			Eventually(func() string {
 				return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
 			}, podDeadline, time.Second).Should(Equal("3"))
 			waitReady(name)
 			load.finish(200)
+			check("while member %d was away, the slowest of 5 tables took %s to make and %s to drop", i,
+				making.Round(time.Millisecond), dropping.Round(time.Millisecond))
 		}
+
+		By("taking the volume of an etcd member away under load")
+		lost, claim := name+"-etcd-1", "data-"+name+"-etcd-1"
+		uid := func(kind, object string) string {
+			return string(must(kubectl("get", kind, object, "-o", "jsonpath={.metadata.uid}")))
+		}
+		oldPod, oldClaim := uid("pod", lost), uid("pvc", claim)
+		load := startChecker(outsideOf(name))
+		must(kubectl("delete", "pvc", claim, "--wait=false"))
+		must(kubectl("delete", "pod", lost, "--wait=false"))
+		waitForNewPod(lost, oldPod)
+		Eventually(func() string {
+			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
+		}, podDeadline, time.Second).Should(Equal("3"))
+		waitReady(name)
+		load.finish(200)
+		Expect(uid("pvc", claim)).NotTo(Equal(oldClaim))
+		check("member 1 lost its volume and came back with an empty one, as another member")
 
 		By("asking for a rolling restart")
 		servers, others := podUIDs(name, "server"), append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)
-		load := startChecker(outsideOf(name))
+		load = startChecker(outsideOf(name))
 		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"update":{"restartRequest":"e2e"}}}`))
 		Eventually(func(g Gomega) {
 			g.Expect(append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)).To(HaveLen(6))

@@ -55,6 +55,24 @@ func podUIDs(name, component string) []string {
 	return out
 }
 
+// killPod deletes a pod and waits until another of its name is Ready. It goes by the UID: for some seconds everybody
+// still speaks of the old one.
+func killPod(name string) {
+	GinkgoHelper()
+	before := string(must(kubectl("get", "pod", name, "-o", "jsonpath={.metadata.uid}")))
+	must(kubectl("delete", "pod", name, "--wait"))
+	waitForNewPod(name, before)
+}
+
+func waitForNewPod(name, before string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		now, err := kubectl("get", "pod", name, "-o", "jsonpath={.metadata.uid} {.status.conditions[?(@.type==\"Ready\")].status}")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(now)).To(And(HaveSuffix(" True"), Not(HavePrefix(before))))
+	}, podDeadline, time.Second).Should(Succeed())
+}
+
 // outsideOf is the coordinators' address of a cluster for clients outside Kubernetes.
 func outsideOf(name string) string {
 	GinkgoHelper()
@@ -82,6 +100,34 @@ func operators() int {
 	_, err := fmt.Sscan(string(must(kubectl("-n", operatorNamespace, "get", "deployment", "ramcloud-operator", "-o", "jsonpath={.spec.replicas}"))), &replicas)
 	Expect(err).NotTo(HaveOccurred())
 	return replicas
+}
+
+// operatorValues are the values that the operator was installed with.
+func operatorValues() []byte {
+	GinkgoHelper()
+	return must(run(nil, "helm", "get", "values", "ramcloud-operator", "--namespace", operatorNamespace, "-o", "yaml"))
+}
+
+// installOperator installs a chart, or upgrades to it, and waits until all operators are of it.
+func installOperator(chart string, values []byte, settings ...string) {
+	GinkgoHelper()
+	must(run(values, "helm", append([]string{"upgrade", "--install", "ramcloud-operator", chart, "--namespace", operatorNamespace,
+		"--create-namespace", "--values", "-", "--wait", "--timeout", "180s"}, settings...)...))
+	must(kubectl("-n", operatorNamespace, "rollout", "status", "deployment/ramcloud-operator", "--timeout=180s"))
+}
+
+// waitForLeader waits until one of the operators that there are now acts: a lease may still be another's.
+func waitForLeader() string {
+	GinkgoHelper()
+	var leader string
+	Eventually(func(g Gomega) {
+		holder := string(must(kubectl("-n", operatorNamespace, "get", "lease", "ramcloud-operator", "-o", "jsonpath={.spec.holderIdentity}")))
+		leader, _, _ = strings.Cut(holder, "_")
+		pods := string(must(kubectl("-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=ramcloud-operator",
+			"--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].metadata.name}")))
+		g.Expect(strings.Fields(pods)).To(ContainElement(leader), "the lease's holder is %q", holder)
+	}, 2*time.Minute, time.Second).Should(Succeed())
+	return leader
 }
 
 func patchReplicas(n int) string { return fmt.Sprintf(`{"spec":{"servers":{"replicas":%d}}}`, n) }

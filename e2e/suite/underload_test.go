@@ -14,7 +14,7 @@ var _ = Describe("under load", Ordered, ContinueOnFailure, Label("load"), func()
 	It("goes on while the coordinator is made anew", func() {
 		load := startChecker(outside())
 		before := podUIDs(cluster, "server")
-		must(kubectl("delete", "pod", cluster+"-coordinator-0", "--wait"))
+		killPod(cluster + "-coordinator-0")
 		waitReady(cluster)
 		load.finish(200)
 		Expect(podUIDs(cluster, "server")).To(Equal(before), "servers were restarted")

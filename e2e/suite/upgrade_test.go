@@ -1,0 +1,72 @@
+package suite
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// previous is what hack/previous_operator.sh left: the tag of the former operator's image, or why there is none.
+func previous() (tag, why string) {
+	GinkgoHelper()
+	folder := filepath.Join(top(), "build/previous")
+	text, err := os.ReadFile(filepath.Join(folder, "tag"))
+	if err == nil {
+		return strings.TrimSpace(string(text)), ""
+	}
+	text, err = os.ReadFile(filepath.Join(folder, "why-not"))
+	Expect(err).NotTo(HaveOccurred(), "hack/previous_operator.sh was not run (hack/e2e.sh runs it)")
+	return "", strings.TrimSpace(string(text))
+}
+
+var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func() {
+	const name = "aged"
+
+	It("from the version before to this one restarts no pod", func() {
+		tag, why := previous()
+		if tag == "" {
+			Skip(why)
+		}
+		values, image := operatorValues(), operatorImage()
+		toThis := func() { installOperator("charts/ramcloud-operator", values) }
+		DeferCleanup(func() {
+			toThis()
+			waitReady(cluster)
+		})
+		installOperator("build/previous/charts/ramcloud-operator", values, "--set", "image.tag="+tag)
+		Expect(operatorImage()).To(HaveSuffix(":" + tag))
+		waitForLeader()
+		declare(name, small("Delete"))
+		waitReady(name)
+		waitReady(cluster)
+		put(name)
+
+		before := append(podUIDs(name, ""), podUIDs(cluster, "")...)
+		load := startChecker(outsideOf(name))
+		toThis()
+		Expect(operatorImage()).To(Equal(image))
+		leader := waitForLeader()
+		// The new one is at work: a changed spec is followed.
+		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"servers":{"template":{"metadata":{"annotations":{"e2e":"upgraded"}}}}}}`))
+		Eventually(func() string {
+			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.pendingRestart}")))
+		}, time.Minute, time.Second).Should(ContainSubstring("annotation e2e"))
+		waitReady(name)
+		waitReady(cluster)
+		Consistently(func() []string { return append(podUIDs(name, ""), podUIDs(cluster, "")...) }, 20*time.Second, 2*time.Second).
+			Should(Equal(before))
+		load.finish(200)
+		expectPut(name)
+		check("from %s to %s (%s leads): 0 restarts, none of %d pods made anew\n%s", tag, image, leader, len(before), strings.Join(before, "\n"))
+	})
+})
+
+func operatorImage() string {
+	GinkgoHelper()
+	return string(must(kubectl("-n", operatorNamespace, "get", "deployment", "ramcloud-operator", "-o",
+		"jsonpath={.spec.template.spec.containers[0].image}")))
+}
