@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -170,6 +171,10 @@ func evaluate(ctx context.Context, engine *promql.Engine, s *store, p panel, fil
 			return out, err
 		}
 		for _, series := range matrix {
+			// A quantile of nothing is no number: an operation that nobody did is left out.
+			if !slices.ContainsFunc(series.Floats, func(p promql.FPoint) bool { return !math.IsNaN(p.F) && !math.IsInf(p.F, 0) }) {
+				continue
+			}
 			out.lines = append(out.lines, line{legend(target.LegendFormat, series.Metric), slices.Clone(series.Floats)})
 		}
 		query.Close()

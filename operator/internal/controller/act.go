@@ -28,6 +28,12 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	if err := a.apply(ctx, specs.HeadlessService(o.cluster), orNil(o.services[o.cluster.Name]), &corev1.Service{}); err != nil {
 		errs = append(errs, err)
 	}
+	for index := range specs.WantedEtcd(o.cluster) {
+		name := specs.EtcdName(o.cluster.Name, index)
+		if err := a.apply(ctx, specs.EtcdService(o.cluster, index), orNil(o.services[name]), &corev1.Service{}); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for _, index := range d.Servers {
 		record, name := &ramcloudv1.RAMCloudServer{}, specs.ServerName(o.cluster.Name, index)
 		if err := a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record); err != nil {
@@ -202,7 +208,7 @@ func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.De
 func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed) error {
 	var errs []error
 	for name, service := range o.services {
-		if name == o.cluster.Name || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
+		if name == o.cluster.Name || service.Labels[specs.LabelComponent] == specs.ComponentEtcd || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
 			continue
 		}
 		index, coordinator := specs.MemberIndex(service.Labels, specs.ComponentCoordinator)

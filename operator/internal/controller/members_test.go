@@ -64,8 +64,13 @@ func TestThreeCoordinatorsWithEtcd(t *testing.T) {
 	w, _ := startTrio(t)
 	var pod corev1.Pod
 	w.exists("demo-coordinator-2", &pod)
-	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--metadata=etcd:demo-etcd-0.demo.") {
+	if flags := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.Contains(flags, "--metadata=etcd:demo-etcd-0."+w.key.Namespace+".svc:2379,") {
 		t.Errorf("coordinator: %s", flags)
+	}
+	var service corev1.Service
+	w.exists("demo-etcd-0", &service)
+	if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("the address of an etcd member does not stay: %+v", service.Spec)
 	}
 	var claims corev1.PersistentVolumeClaimList
 	check(t, w.client.List(w.ctx, &claims, client.InNamespace(w.key.Namespace)))

@@ -122,6 +122,7 @@ func TestPodsOfAClusterWithEtcd(t *testing.T) {
 	cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 1, AutoCompactionRetention: "30m"}
 	s := &stage{t: t}
 	etcd := s.host(specs.EtcdName("demo", 0), specs.EtcdClientPort, specs.EtcdPeerPort, specs.EtcdMetricsPort)
+	s.replaced = append(s.replaced, specs.EtcdClientAddress(cluster, 0), fmt.Sprintf("127.0.0.1:%d", etcd))
 	var coordinators, servers [3]int
 	for i := range coordinators {
 		coordinators[i] = s.host(specs.CoordinatorName("demo", int32(i)), specs.CoordinatorPort, specs.CoordinatorAdminPort, specs.CoordinatorHTTPPort)

@@ -70,7 +70,7 @@ func metadataFlag(cluster *ramcloudv1.RAMCloudCluster) string {
 	case m.ManagedEtcd != nil:
 		var endpoints []string
 		for index := range WantedEtcd(cluster) {
-			endpoints = append(endpoints, hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdClientPort))
+			endpoints = append(endpoints, EtcdClientAddress(cluster, index))
 		}
 		return "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
 	case m.Etcd != nil:

@@ -76,7 +76,20 @@ func EtcdPeerURL(cluster *ramcloudv1.RAMCloudCluster, index int32) string {
 	return "http://" + hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdPeerPort)
 }
 
-// EtcdClientAddress is where clients reach member `index`: host:port.
+// EtcdService gives member `index` an address that stays when its pod is made anew. The pod's own name leads to the
+// former pod for as long as name servers keep what they were told, half a minute by default: with the members
+// restarted one after the other, coordinators would reach none of them.
+func EtcdService(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.Service {
+	m := memberMeta(cluster, EtcdName(cluster.Name, index), ComponentEtcd, index)
+	selector := memberSelector(cluster, ComponentEtcd)
+	selector[LabelMember] = m.Labels[LabelMember]
+	return &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: selector, PublishNotReadyAddresses: true,
+		Ports: []corev1.ServicePort{tcpPort("client", EtcdClientPort, EtcdClientPort, 0)},
+	}}
+}
+
+// EtcdClientAddress is where clients reach member `index`, by its Service: host:port.
 func EtcdClientAddress(cluster *ramcloudv1.RAMCloudCluster, index int32) string {
-	return hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdClientPort)
+	return hostPort(fmt.Sprintf("%s.%s.svc", EtcdName(cluster.Name, index), cluster.Namespace), EtcdClientPort)
 }

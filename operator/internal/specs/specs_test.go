@@ -103,6 +103,7 @@ func TestGolden(t *testing.T) {
 		"full-coordinator-outside": CoordinatorOutsideService(full, 2, ports),
 		"full-server-pod":          ServerPod(full, 1, "ramcloud/node:1", NodePorts{RPC: 30200}),
 		"full-etcd-pod":            EtcdPod(full, 1, "ramcloud/etcd:1"),
+		"full-etcd-service":        EtcdService(full, 1),
 		"full-etcd-claim":          EtcdVolumeClaim(full, 1),
 		"full-etcd-budget":         EtcdBudget(full),
 		"full-config-map":          ConnectionConfigMap(full, Connection(full, []string{"192.0.2.1:30100", "192.0.2.2:30102"})),
