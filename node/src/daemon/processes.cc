@@ -43,9 +43,9 @@ struct Machinery {
   TcpTransport transport;
   Thread thread;
 
-  explicit Machinery(const CommonOptions& common)
+  Machinery(const CommonOptions& common, const LimitOptions& limits)
       : reactor(clock, events, entropy_seed(), {.poll_for = common.poll_for}),
-        transport(reactor, events, TcpOptions{}, &metrics) {
+        transport(reactor, events, limits.data, &metrics) {
     reactor.set_trace(&trace);
   }
 
@@ -112,14 +112,15 @@ struct ServerProcess::Impl {
   Impl(ServerOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common),
+        machinery(options.common, options.limits),
         disk(machinery.reactor),
         watch(machinery),
         http(
             machinery.metrics, machinery.trace, [this] { return watch.check(); },
             [this] {
               return node && node->ready() ? std::string() : "not enlisted with the coordinator";
-            }) {}
+            },
+            options.limits.http) {}
 
   ServerNodeOptions node_options() const {
     ServerNodeOptions n;
@@ -231,7 +232,7 @@ struct CoordinatorProcess::Impl {
   Impl(CoordinatorOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common),
+        machinery(options.common, options.limits),
         watch(machinery),
         http(
             machinery.metrics, machinery.trace, [this] { return watch.check(); },
@@ -239,7 +240,8 @@ struct CoordinatorProcess::Impl {
               return node && node->useful() ? std::string()
                                             : "does not lead, and does not know who does: is the "
                                               "metadata store there?";
-            }),
+            },
+            options.limits.http),
         rpc(machinery.reactor, machinery.transport) {}
 
   Status listen() {
@@ -280,7 +282,11 @@ struct CoordinatorProcess::Impl {
     node = std::make_unique<CoordinatorNode>(
         rpc, machinery.transport, *metadata, machinery.metrics, o,
         [this](Status why) { signals.request_stop(std::move(why)); });
-    admin = std::make_unique<AdminService>(*node, AdminService::Options{});
+    admin = std::make_unique<AdminService>(
+        *node,
+        AdminService::Options{.max_connections = options.limits.max_admin_connections,
+                              .hello_timeout = options.limits.data.hello_timeout},
+        machinery.metrics);
     RC_RETURN_IF_ERROR(listen());
     node->start();
     machinery.start("coordinator");
