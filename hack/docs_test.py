@@ -104,7 +104,7 @@ def check_links(path):
 
 def check_generated(root):
     passed = failed = 0
-    for script in ("gen_errors.py", "gen_cli_docs.sh", "gen_metrics.py"):
+    for script in ("gen_errors.py", "gen_cli_docs.sh", "gen_config.py", "gen_metrics.py"):
         done = subprocess.run([os.path.join(root, "hack", script), "--check"], check=False)
         if done.returncode == 0:
             passed += 1

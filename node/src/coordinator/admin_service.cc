@@ -1,6 +1,7 @@
 #include "coordinator/admin_service.h"
 
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <deque>
@@ -13,6 +14,7 @@
 #include "base/logging.h"
 #include "coordinator/admin_convert.h"
 #include "coordinator/checks.h"
+#include "transport/lobby.h"
 
 namespace ramcloud {
 namespace pb = admin::v1;
@@ -343,9 +345,51 @@ class Gate final : public LeadershipListener {
 // ---- gRPC's side
 // ----------------------------------------------------------------------------------
 
+namespace {
+
+/// gRPC gets a connection when its peer has said that it speaks HTTP/2.
+Lobby::Verdict is_http2_preface(ByteView bytes) {
+  constexpr ByteView kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  const size_t common = std::min(bytes.size(), kPreface.size());
+  if (bytes.substr(0, common) != kPreface.substr(0, common)) return Lobby::Verdict::kRefuse;
+  return common == kPreface.size() ? Lobby::Verdict::kAdmit : Lobby::Verdict::kWait;
+}
+
+/// What one connection, and all of them, may hold inside gRPC.
+void limit(grpc::ServerBuilder& builder, const AdminService::Options& options) {
+  const auto ms = [](Duration d) { return static_cast<int>(d / 1ms); };
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ms(options.hello_timeout));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
+  // A peer that is gone is noticed; one that asks nothing for long makes place, and connects again.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(60s));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(20s));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ms(10min));
+  builder.SetResourceQuota(grpc::ResourceQuota("admin").Resize(64 << 20));
+}
+
+}  // namespace
+
 struct AdminService::Impl final : pb::Admin::CallbackService {
-  Impl(CoordinatorNode& node, Options o)
-      : reactor(node.reactor()), options(o), gate(std::make_shared<Gate>(node, o)) {}
+  Impl(CoordinatorNode& node, Options o, MetricsRegistry& metrics)
+      : reactor(node.reactor()),
+        options(o),
+        gate(std::make_shared<Gate>(node, o)),
+        lobby(
+            {.port = "admin",
+             .max_connections = o.max_connections,
+             .first_bytes_timeout = o.hello_timeout},
+            is_http2_preface, [this](UniqueFd fd) { admit(std::move(fd)); }, metrics) {}
+
+  void admit(UniqueFd fd) {
+    // gRPC writes a line of its own, past our log, for a peer that is gone already.
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0) return;
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd.release();
+    acceptor->HandleNewConnection(&connection);
+  }
 
   /// Runs `work(front, call)` on the reactor; the call is refused when we are stopping.
   template <typename Work>
@@ -468,6 +512,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
       if (const auto stream = weak.lock()) stream->finish(kStopping);
     }
     gate.reset();
+    lobby.stop();
     if (server == nullptr) return;
     // Watchers that do not read hold their stream open: those are cut off after a moment.
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
@@ -478,6 +523,8 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   Reactor& reactor;
   const Options options;
   std::shared_ptr<Gate> gate;  // reset on the reactor's thread only
+  Lobby lobby;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   std::mutex mutex;
   bool stopping = false;  // guarded by mutex, as are the lists
@@ -485,28 +532,31 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   std::vector<std::weak_ptr<WatchStream>> streams;
 };
 
-AdminService::AdminService(CoordinatorNode& node, Options options)
-    : impl_(std::make_unique<Impl>(node, options)) {}
+AdminService::AdminService(CoordinatorNode& node, Options options, MetricsRegistry& metrics)
+    : impl_(std::make_unique<Impl>(node, options, metrics)) {}
 
 AdminService::~AdminService() {
   stop();
 }
 
 Result<HostPort> AdminService::start(const HostPort& address) {
-  int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address.to_string(), grpc::InsecureServerCredentials(), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
+  using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  impl_->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      External::FROM_FD, grpc::InsecureServerCredentials());
   builder.SetMaxReceiveMessageSize(64 << 10);
+  limit(builder, impl_->options);
   builder.RegisterService(impl_.get());
   impl_->server = builder.BuildAndStart();
-  if (impl_->server == nullptr || port == 0) {
-    return fail(StatusCode::kIoError,
-                fmt::format("the admin API cannot listen on {}: the address is in use or not this "
-                            "machine's",
-                            address.to_string()));
+  if (impl_->server == nullptr) {
+    return fail(StatusCode::kInternal, "the admin API's gRPC server does not start");
   }
-  const HostPort bound{address.host, static_cast<uint16_t>(port)};
+  auto listening = impl_->lobby.start(address);
+  if (!listening) {
+    return fail(StatusCode::kIoError,
+                fmt::format("the admin API cannot {}", listening.error().message()));
+  }
+  const HostPort bound{address.host, listening->port};
   log_info("admin API listens", {{"address", bound.to_string()}});
   return bound;
 }

@@ -16,9 +16,11 @@ class AdminService {
     size_t watch_backlog = 4096;  // events that a watcher may lag behind before it is closed
     size_t watchers = 1024;       // more are refused with RESOURCE_EXHAUSTED
     Duration longest_wait = 60s;  // of creating and dropping tables
+    uint32_t max_connections = 256;
+    Duration hello_timeout = 10s;  // for the first bytes, and for HTTP/2's settings
   };
-  /// `node` outlives it.
-  AdminService(CoordinatorNode& node, Options options);
+  /// `node` and `metrics` outlive it.
+  AdminService(CoordinatorNode& node, Options options, MetricsRegistry& metrics);
   /// As stop().
   ~AdminService();
   AdminService(const AdminService&) = delete;

@@ -41,7 +41,7 @@ class AdminServiceTest : public ::testing::Test {
       servers_.push_back(std::make_unique<FakeServer>(network_, static_cast<uint16_t>(12'000 + i)));
       ASSERT_TRUE(run_task(reactor_, servers_.back()->enlist(10s)).has_value());
     }
-    service_ = std::make_unique<AdminService>(*node_, options);
+    service_ = std::make_unique<AdminService>(*node_, options, metrics_);
     const auto bound = service_->start({"127.0.0.1", 0});
     ASSERT_TRUE(bound.has_value()) << bound.error().to_string();
     address_ = *bound;
@@ -120,7 +120,7 @@ TEST_F(AdminServiceTest, AStandbyNamesTheLeaderAndTheClientFollows) {
   EXPECT_EQ(standby.redirect(Side::kInside).to_string(),
             "NOT_LEADER: this coordinator stands by; the leader is tcp:host=10.0.0.1,port=11100");
   EXPECT_THAT(standby.redirect(Side::kOutside).message(), HasSubstr("knows of no leader"));
-  AdminService service(standby, {});
+  AdminService service(standby, {}, metrics);
   const auto bound = service.start({"127.0.0.1", 0});
   ASSERT_TRUE(bound.has_value());
   {
@@ -210,7 +210,7 @@ TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
 TEST_F(AdminServiceTest, NobodyThereIsSaidSo) {
   begin(0);
   {
-    AdminService other(*node_, {});
+    AdminService other(*node_, {}, metrics_);
     const auto taken = other.start(address_);
     ASSERT_FALSE(taken.has_value());
     EXPECT_THAT(taken.error().message(), HasSubstr(address_.to_string()));

@@ -35,6 +35,7 @@ std::string server_name(uint32_t i) {
 CoordinatorOptions coordinator_of(const DevOptions& dev) {
   CoordinatorOptions o;
   o.common = dev.common;
+  o.limits = dev.limits;
   o.listen = o.advertise = dev.listen;
   o.admin_listen = offset(dev.listen, 1);
   o.http_listen = offset(dev.listen, 2);
@@ -46,6 +47,7 @@ CoordinatorOptions coordinator_of(const DevOptions& dev) {
 ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coordinator) {
   ServerOptions o;
   o.common = dev.common;
+  o.limits = dev.limits;
   o.coordinators = {coordinator};
   o.listen = offset(dev.listen, 10 * i);
   o.http_listen = offset(dev.listen, 10 * i + 2);
@@ -144,6 +146,27 @@ std::vector<std::string> common_arguments(const CommonOptions& common) {
           "--log-level",  kLevels[static_cast<int>(common.log_level)]};
 }
 
+std::vector<std::string> limit_arguments(const LimitOptions& limits) {
+  return {"--max-connections",
+          std::to_string(limits.data.max_connections),
+          "--max-connections-per-peer",
+          std::to_string(limits.data.max_connections_per_peer),
+          "--max-silent-connections",
+          std::to_string(limits.data.max_silent_connections),
+          "--max-outstanding",
+          std::to_string(limits.data.max_outstanding),
+          "--max-unsent",
+          std::to_string(limits.data.max_pending_bytes),
+          "--max-buffered",
+          std::to_string(limits.data.max_buffered_bytes),
+          "--hello-timeout",
+          exact_duration(limits.data.hello_timeout),
+          "--message-timeout",
+          exact_duration(limits.data.message_timeout),
+          "--max-http-connections",
+          std::to_string(limits.http.max_connections)};
+}
+
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
@@ -156,12 +179,21 @@ Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
               o.listen,
               o.http_listen,
               o.admin_listen};
-  std::vector<std::string> arguments = {"ramcloudd",      "coordinator",
-                                        "--listen",       o.listen.to_string(),
-                                        "--admin-listen", o.admin_listen.to_string(),
-                                        "--http-listen",  o.http_listen.to_string(),
-                                        "--metadata",     o.metadata.to_string(),
-                                        "--cluster-name", o.cluster_name};
+  std::vector<std::string> arguments = {"ramcloudd",
+                                        "coordinator",
+                                        "--listen",
+                                        o.listen.to_string(),
+                                        "--admin-listen",
+                                        o.admin_listen.to_string(),
+                                        "--http-listen",
+                                        o.http_listen.to_string(),
+                                        "--metadata",
+                                        o.metadata.to_string(),
+                                        "--cluster-name",
+                                        o.cluster_name,
+                                        "--max-admin-connections",
+                                        std::to_string(o.limits.max_admin_connections)};
+  append(arguments, limit_arguments(o.limits));
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);
   if (!pid) return fail(std::move(pid.error()));
@@ -197,6 +229,7 @@ Result<Child> spawn_server(const ServerOptions& o) {
                                         o.synced ? "synced" : "buffered",
                                         "--reactors",
                                         std::to_string(o.reactors)};
+  append(arguments, limit_arguments(o.limits));
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);
   if (!pid) return fail(std::move(pid.error()));

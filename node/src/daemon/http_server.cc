@@ -2,18 +2,134 @@
 
 #include <fmt/core.h>
 #include <httplib.h>
+#include <netdb.h>
+#include <poll.h>
 
-#include <atomic>
-#include <thread>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <vector>
 
 #include "base/logging.h"
+#include "runtime/thread.h"
+#include "transport/lobby.h"
 
 namespace ramcloud::daemon {
 
+namespace {
+
+/// A socket with one deadline for all that is read and written: who sends or takes byte by byte
+/// does not hold a thread for longer than the rest.
+class TimedStream final : public httplib::Stream {
+ public:
+  TimedStream(int fd, Time deadline, const Clock& clock)
+      : fd_(fd), deadline_(deadline), clock_(clock) {}
+
+  bool is_readable() const override { return ready(POLLIN); }
+  bool is_writable() const override { return ready(POLLOUT); }
+  ssize_t read(char* to, size_t size) override {
+    return is_readable() ? ::recv(fd_, to, size, MSG_DONTWAIT) : -1;
+  }
+  ssize_t write(const char* from, size_t size) override {
+    return is_writable() ? ::send(fd_, from, size, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+  }
+  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (getpeername(fd_, reinterpret_cast<sockaddr*>(&peer), &length) == 0) {
+      numeric(peer, length, ip, port);
+    }
+  }
+  void get_local_ip_and_port(std::string& ip, int& port) const override {
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    if (getsockname(fd_, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+      numeric(own, length, ip, port);
+    }
+  }
+  socket_t socket() const override { return fd_; }
+
+ private:
+  static void numeric(const sockaddr_storage& address, socklen_t length, std::string& ip,
+                      int& port) {
+    char host[NI_MAXHOST] = "", service[NI_MAXSERV] = "";
+    getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof host, service,
+                sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
+    ip = host;
+    port = std::atoi(service);
+  }
+  bool ready(int16_t events) const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - clock_.now());
+    pollfd waited{fd_, events, 0};
+    return left.count() > 0 && ::poll(&waited, 1, static_cast<int>(left.count())) == 1;
+  }
+  int fd_;
+  Time deadline_;
+  const Clock& clock_;
+};
+
+/// The library's routes and parser without its way of accepting, where every silent connection
+/// holds a thread.
+class Routes final : public httplib::Server {
+ public:
+  void serve(UniqueFd fd, Time deadline, const Clock& clock) {
+    TimedStream stream(fd.get(), deadline, clock);
+    bool closed = false;
+    process_request(stream, true, closed, nullptr);
+    ::shutdown(fd.get(), SHUT_RDWR);
+  }
+};
+
+Lobby::Verdict is_request_head(ByteView bytes) {
+  // Every method is in capitals: what is no HTTP need not wait for its time to pass.
+  if (bytes.front() < 'A' || bytes.front() > 'Z') return Lobby::Verdict::kRefuse;
+  return bytes.find("\r\n\r\n") == ByteView::npos ? Lobby::Verdict::kWait : Lobby::Verdict::kAdmit;
+}
+
+}  // namespace
+
 struct HttpServer::Impl {
-  httplib::Server server;
-  std::thread thread;
-  std::atomic<bool> ended{false};
+  /// A probe must not wait for one scraper that reads slowly.
+  static constexpr int kThreads = 4;
+
+  Impl(MetricsRegistry& metrics, const HttpOptions& o)
+      : options(o),
+        lobby(
+            {.port = "http",
+             .max_connections = o.max_connections,
+             .first_bytes_timeout = o.request_timeout},
+            is_request_head, [this](UniqueFd fd) { enqueue(std::move(fd)); }, metrics) {}
+
+  void enqueue(UniqueFd fd) {
+    {
+      const std::lock_guard guard(mutex);
+      queue.push_back(std::move(fd));  // no longer than the lobby's limit
+    }
+    changed.notify_one();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return stopping || !queue.empty(); });
+      if (stopping) return;
+      UniqueFd fd = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      routes.serve(std::move(fd), clock.now() + options.request_timeout, clock);
+      lock.lock();
+    }
+  }
+
+  const HttpOptions options;
+  SystemClock clock;
+  Routes routes;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false;       // guarded by mutex
+  std::deque<UniqueFd> queue;  // guarded by mutex
+  std::vector<Thread> threads;
+  Lobby lobby;
 };
 
 namespace {
@@ -45,14 +161,9 @@ void serve_log_level(httplib::Server& server) {
 }  // namespace
 
 HttpServer::HttpServer(MetricsRegistry& metrics, std::function<std::string()> trace,
-                       HealthCheck healthy, HealthCheck ready)
-    : impl_(std::make_unique<Impl>()) {
-  auto& server = impl_->server;
-  // Probes and a scraper come one at a time; more threads would only cost memory.
-  server.new_task_queue = [] { return new httplib::ThreadPool(2); };
-  server.set_keep_alive_max_count(100);
-  server.set_read_timeout(5);
-  server.set_write_timeout(5);
+                       HealthCheck healthy, HealthCheck ready, const HttpOptions& options)
+    : impl_(std::make_unique<Impl>(metrics, options)) {
+  auto& server = impl_->routes;
   server.set_payload_max_length(4096);
   server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
     response.set_content(metrics.text(), "text/plain; version=0.0.4");
@@ -77,30 +188,24 @@ HttpServer::~HttpServer() {
 }
 
 Result<HostPort> HttpServer::start(const HostPort& address) {
-  HostPort bound = address;
-  if (address.port == 0) {
-    const int port = impl_->server.bind_to_any_port(address.host.c_str());
-    if (port < 0) {
-      return fail(StatusCode::kIoError, fmt::format("cannot listen on {}", address.to_string()));
-    }
-    bound.port = static_cast<uint16_t>(port);
-  } else if (!impl_->server.bind_to_port(address.host.c_str(), address.port)) {
-    return fail(StatusCode::kIoError,
-                fmt::format("cannot listen on {} for HTTP: is another process using the port?",
-                            address.to_string()));
+  auto bound = impl_->lobby.start(address);
+  if (!bound) {
+    return fail(StatusCode::kIoError, fmt::format("HTTP: {}", bound.error().message()));
   }
-  impl_->thread = std::thread([this] {
-    impl_->server.listen_after_bind();
-    impl_->ended = true;
-  });
-  // Before the thread listens, the library's stop() does nothing, and whoever joins waits for ever.
-  while (!impl_->server.is_running() && !impl_->ended) std::this_thread::yield();
-  return bound;
+  for (int i = 0; i < Impl::kThreads; ++i) {
+    impl_->threads.emplace_back("http", [impl = impl_.get()] { impl->run(); });
+  }
+  return HostPort{address.host, bound->port};
 }
 
 void HttpServer::stop() {
-  impl_->server.stop();
-  if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->lobby.stop();
+  {
+    const std::lock_guard guard(impl_->mutex);
+    impl_->stopping = true;
+  }
+  impl_->changed.notify_all();
+  impl_->threads.clear();  // joins them
 }
 
 }  // namespace ramcloud::daemon

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -14,12 +15,18 @@ namespace ramcloud::daemon {
 /// Answers with an empty string when all is well, else with what is not.
 using HealthCheck = std::function<std::string()>;
 
-/// Serves from a thread of its own; the checks are called from it.
+struct HttpOptions {
+  uint32_t max_connections = 64;  // at once; who has not sent a request makes place for who comes
+  Duration request_timeout = 5s;  // for the request's head, and again for its body and the answer
+};
+
+/// Serves from a few threads of its own; the checks are called from them. A connection is given to
+/// them when the head of its request is there, and carries one request.
 class HttpServer {
  public:
   /// `trace` gives the time-trace as JSON.
   HttpServer(MetricsRegistry& metrics, std::function<std::string()> trace, HealthCheck healthy,
-             HealthCheck ready);
+             HealthCheck ready, const HttpOptions& options = {});
   ~HttpServer();
   /// Gives the address actually bound (port 0 asks for any).
   Result<HostPort> start(const HostPort& address);

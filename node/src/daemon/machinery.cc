@@ -13,22 +13,25 @@ namespace {
 constexpr Duration kStuckAfter = 10s;
 }  // namespace
 
-Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for)
+Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits)
     : metrics(m),
       reactor(clock, events, entropy_seed(), {.poll_for = poll_for}),
-      transport(reactor, events, TcpOptions{}, &metrics) {
+      transport(reactor, events, limits, &metrics) {
   reactor.set_trace(&trace);
 }
 
-Machinery::Machinery(Duration poll_for, uint32_t reactors) : watches_(reactors) {
+Machinery::Machinery(Duration poll_for, const TcpOptions& limits, uint32_t reactors)
+    : watches_(reactors) {
   for (uint32_t i = 0; i < reactors; ++i) {
     MetricsRegistry& metrics = i == 0 ? metrics_ : metrics_.add_shard();
-    lanes_.push_back(std::make_unique<Lane>(clock_, metrics, poll_for));
+    lanes_.push_back(std::make_unique<Lane>(clock_, metrics, poll_for, limits));
   }
 }
 
 Machinery::~Machinery() {
   stop();
+  // Connections that the others took over tell the first one's reactor when they go.
+  while (!lanes_.empty()) lanes_.pop_back();
 }
 
 std::string Machinery::trace_json() const {

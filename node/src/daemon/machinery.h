@@ -26,10 +26,10 @@ class Machinery {
     Reactor reactor;
     TcpTransport transport;
     Thread thread;
-    Lane(Clock& clock, MetricsRegistry& m, Duration poll_for);
+    Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits);
   };
 
-  explicit Machinery(Duration poll_for, uint32_t reactors = 1);
+  Machinery(Duration poll_for, const TcpOptions& limits, uint32_t reactors = 1);
   ~Machinery();
   Machinery(const Machinery&) = delete;
   Machinery& operator=(const Machinery&) = delete;

@@ -1,4 +1,6 @@
 // main() of `ramcloudd`.
+#include <sys/resource.h>
+
 #include <csignal>
 
 #include "base/logging.h"
@@ -7,6 +9,25 @@
 #include "daemon/options.h"
 #include "daemon/processes.h"
 #include "daemon/signals.h"
+
+namespace {
+
+/// Connections are file descriptors, and shells give few. Without enough of them accepting pauses
+/// (docs/design/wire.md), so whoever runs us should know.
+void raise_file_limit(const ramcloud::daemon::LimitOptions& limits) {
+  constexpr uint64_t kOwn = 512;  // files, sessions to other servers, the libraries'
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  const uint64_t wanted = limits.data.max_connections + kOwn;
+  if (files.rlim_max >= wanted) return;
+  ramcloud::log_warn("few file descriptors", {{"limit", files.rlim_max},
+                                              {"max_connections", limits.data.max_connections},
+                                              {"wanted", wanted}});
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace ramcloud;
@@ -17,6 +38,7 @@ int main(int argc, char** argv) {
   const auto& common = command.common();
   set_log_level(common.log_level);
   set_log_format(common.log_format);
+  if (const LimitOptions* limits = command.limits()) raise_file_limit(*limits);
   Status status;
   switch (command.kind) {
     case Command::Kind::kServer:

@@ -4,9 +4,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "daemon/config_file.h"
 
 namespace ramcloud::daemon {
 namespace {
+
+/// "log-memory" is RAMCLOUD_LOG_MEMORY.
+std::string environment_name(const std::string& name) {
+  std::string env = "RAMCLOUD_" + name;
+  std::transform(env.begin(), env.end(), env.begin(),
+                 [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+  return env;
+}
 
 /// A flag whose text `parse` turns into `target`; its error message already says what is accepted.
 template <typename T, typename Parse>
@@ -21,10 +33,7 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& flag, T& target, Parse
       },
       help);
   if (!default_text.empty()) option->default_str(default_text)->force_callback();
-  std::string env = "RAMCLOUD_" + flag.substr(2);
-  std::transform(env.begin(), env.end(), env.begin(),
-                 [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
-  return option->envname(env)->type_name("");
+  return option->envname(environment_name(flag.substr(2)))->type_name("");
 }
 
 Result<std::string> as_is(const std::string& text) {
@@ -61,13 +70,16 @@ Result<Duration> parse_poll(const std::string& text) {
   return std::chrono::microseconds(*micros);
 }
 
-Result<Duration> parse_lease(const std::string& text) {
-  auto lease = parse_duration(text);
-  if (!lease || *lease < 1s || *lease > 60s) {
-    return fail(StatusCode::kInvalidArgument,
-                fmt::format("value '{}': accepted are 1s to 60s", text));
-  }
-  return lease;
+auto duration_between(Duration low, Duration high) {
+  return [low, high](const std::string& text) {
+    auto parsed = parse_duration(text);
+    if (!parsed || *parsed < low || *parsed > high) {
+      return Result<Duration>(fail(StatusCode::kInvalidArgument,
+                                   fmt::format("value '{}': accepted are durations from {} to {}",
+                                               text, exact_duration(low), exact_duration(high))));
+    }
+    return parsed;
+  };
 }
 
 auto between(uint32_t low, uint32_t high) {
@@ -77,10 +89,22 @@ auto between(uint32_t low, uint32_t high) {
 /// Far above what a machine has, and sums of a few such sizes are still numbers.
 constexpr uint64_t kMaxBytes = uint64_t{64} << 40;
 
+auto optional_count(uint32_t low, uint32_t high) {
+  return [low, high](const std::string& text) -> Result<std::optional<uint32_t>> {
+    auto count = parse_count(text, low, high);
+    if (!count) return fail(std::move(count.error()));
+    return std::optional(*count);
+  };
+}
+
 auto size_at_least(uint64_t low) {
   return [low](const std::string& text) -> Result<uint64_t> {
     auto size = parse_size(text);
-    if (size && (*size < low || *size > kMaxBytes)) {
+    if (!size) {
+      return fail(StatusCode::kInvalidArgument,
+                  fmt::format("{}, at least {}", size.error().message(), format_size(low)));
+    }
+    if (*size < low || *size > kMaxBytes) {
       return fail(StatusCode::kInvalidArgument,
                   fmt::format("size '{}': accepted is at least {}, at most {}", text,
                               format_size(low), format_size(kMaxBytes)));
@@ -132,6 +156,8 @@ Result<uint64_t> parse_huge_pages(const std::string& text) {
               fmt::format("value '{}': accepted are none, 2Mi and 1Gi", text));
 }
 
+constexpr const char* kConfigFlag = "--config";
+
 constexpr uint64_t kMinLogBytes = 64u << 20;
 /// More threads than any server has cores for; also what replies can be routed between.
 constexpr uint32_t kMaxReactors = 64;
@@ -146,7 +172,47 @@ void add_common(CLI::App& app, CommonOptions& o) {
   add_parsed(app, "--log-format", o.log_format, parse_log_format, "text or json", "text");
   add_parsed(app, "--log-level", o.log_level, parse_log_level, "debug, info, warn or error",
              "info");
-  app.set_config("--config", "", "a file with flags: NAME=VALUE lines")->check(CLI::ExistingFile);
+  add_parsed(app, kConfigFlag, o.config, as_is,
+             "a file with flags, NAME=VALUE lines without the dashes; the command line and the "
+             "environment count for more",
+             "");
+}
+
+/// The limits' own defaults, so that they stand in one place.
+void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
+  const auto add = [&app](const char* flag, auto& target, auto parse, const char* help,
+                          const std::string& default_text) {
+    add_parsed(app, flag, target, parse, help, default_text)->group("Limits");
+  };
+  const auto count = [](uint32_t n) { return std::to_string(n); };
+  add("--max-connections", o.data.max_connections, between(1, 1'000'000),
+      "connections to the data port at once; further ones are closed",
+      count(o.data.max_connections));
+  add("--max-connections-per-peer", o.data.max_connections_per_peer, between(0, 1'000'000),
+      "the same for one peer address; 0: no limit of its own",
+      count(o.data.max_connections_per_peer));
+  add("--max-silent-connections", o.data.max_silent_connections, between(1, 1'000'000),
+      "connections to the data port that have said no hello; one more closes the oldest of them",
+      count(o.data.max_silent_connections));
+  add("--max-outstanding", o.data.max_outstanding, between(1, 1'000'000),
+      "unanswered requests of one connection; more wait in its socket",
+      count(o.data.max_outstanding));
+  add("--max-unsent", o.data.max_pending_bytes, size_at_least(2 * wire::kMaxBodyBytes),
+      "bytes that may wait for one slow reader; above, its connection is closed",
+      exact_size(o.data.max_pending_bytes));
+  add("--max-buffered", o.data.max_buffered_bytes, size_at_least(4 * wire::kMaxBodyBytes),
+      "memory for messages under way, of all connections; above, the oldest are closed",
+      exact_size(o.data.max_buffered_bytes));
+  add("--hello-timeout", o.data.hello_timeout, duration_between(100ms, 10min),
+      "how long a new connection may take to say hello", exact_duration(o.data.hello_timeout));
+  add("--message-timeout", o.data.message_timeout, duration_between(1s, 1h),
+      "how long a peer may take for the rest of a message, or to read what waits for it",
+      exact_duration(o.data.message_timeout));
+  add("--max-http-connections", o.http.max_connections, between(1, 10'000),
+      "connections to the HTTP port at once", count(o.http.max_connections));
+  if (!has_admin) return;
+  add("--max-admin-connections", o.max_admin_connections, between(1, 10'000),
+      "connections to the admin API at once", count(o.max_admin_connections));
 }
 
 void add_metadata(CLI::App& app, MetadataPlace& place) {
@@ -176,10 +242,11 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
   add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
              "address that others reach --listen-outside by", "");
   add_metadata(app, o.metadata);
-  add_parsed(app, "--leader-lease", o.leader_lease, parse_lease,
+  add_parsed(app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
              "with etcd: how long a leader that is dead or cut off keeps the others from leading",
              "5s");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
+  add_limits(app, o.limits, true);
   add_common(app, o.common);
 }
 
@@ -231,17 +298,18 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "bytes a second that --dir's device reads, which placement goes by (default: measured "
              "at start)",
              "");
+  add_limits(app, o.limits, false);
   add_common(app, o.common);
 }
 
-void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
+void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   const auto address = [](const std::string& text) { return parse_host_port(text); };
   add_parsed(app, "--servers", o.servers, between(1, 64), "number of servers", "4");
   add_parsed(app, "--dir", o.dir, parse_folder, "folder for everything the cluster keeps", "")
       ->required();
   add_parsed(app, "--listen", o.listen, address,
              "the coordinator's address; the other ports follow from it", "127.0.0.1:11100");
-  add_parsed(app, "--replicas", replicas, as_is,
+  add_parsed(app, "--replicas", replicas, optional_count(0, 7),
              "copies of every segment (default: 3, or one less than there are servers)", "");
   add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory a server",
              "256MiB");
@@ -252,6 +320,7 @@ void add_dev(CLI::App& app, DevOptions& o, std::string& replicas) {
              "of each server: " + std::string(kReactorsHelp), "1");
   app.add_flag("--processes", o.processes,
                "one process a role, listed in DIR/processes.json, instead of one for all");
+  add_limits(app, o.limits, true);
   add_common(app, o.common);
 }
 
@@ -280,13 +349,8 @@ void check_server(ServerOptions& o) {
   if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;
 }
 
-void check_dev(DevOptions& o, const std::string& replicas) {
-  o.replicas = std::min(3u, o.servers - 1);
-  if (!replicas.empty()) {
-    auto count = parse_count(replicas, 0, 7);
-    if (!count) throw CLI::ValidationError("--replicas", count.error().message());
-    o.replicas = *count;
-  }
+void check_dev(DevOptions& o, std::optional<uint32_t> replicas) {
+  o.replicas = replicas.value_or(std::min(3u, o.servers - 1));
   if (o.replicas >= o.servers) {
     throw CLI::ValidationError(
         "--replicas",
@@ -305,7 +369,68 @@ CLI::App* add_metadata_command(CLI::App& group, MetadataOptions& o, const char* 
   return command;
 }
 
+/// The command that the words name, and how many of them do.
+std::pair<CLI::App*, size_t> command_of(CLI::App& app, const std::vector<std::string>& words) {
+  CLI::App* command = &app;
+  size_t used = 0;
+  while (used < words.size()) {
+    const auto found = command->get_subcommands(
+        [&](const CLI::App* one) { return one->get_name() == words[used]; });
+    if (found.empty()) break;
+    command = found.front();
+    ++used;
+  }
+  return {command, used};
+}
+
+/// The value of a flag on the command line, the last one that is given.
+std::optional<std::string> given(const std::vector<std::string>& words, const std::string& flag) {
+  for (size_t i = words.size(); i-- > 0;) {
+    if (words[i].starts_with(flag + "=")) return words[i].substr(flag.size() + 1);
+    if (words[i] == flag) return i + 1 < words.size() ? words[i + 1] : std::string();
+  }
+  return std::nullopt;
+}
+
+/// Puts what --config's file says behind the command's name, except where the command line or the
+/// environment say something. (The parser's own config files work for a program without commands.)
+void add_config(CLI::App& app, std::vector<std::string>& words) {
+  const auto [command, used] = command_of(app, words);
+  auto path = given(words, kConfigFlag);
+  const char* from_environment = std::getenv(environment_name(kConfigFlag + 2).c_str());
+  if (!path && from_environment != nullptr) path = from_environment;
+  if (!path || command->get_option_no_throw(kConfigFlag) == nullptr) return;
+  const auto refuse = [&](const std::string& why) {
+    throw CLI::ValidationError(kConfigFlag, fmt::format("file '{}': {}", *path, why));
+  };
+  const auto lines = read_config(*path);
+  if (!lines) return refuse(lines.error().message());
+  auto place = words.begin() + static_cast<std::ptrdiff_t>(used);
+  std::vector<std::string> more;
+  for (const ConfigLine& line : *lines) {
+    const std::string flag = "--" + line.name;
+    if (flag == kConfigFlag || command->get_option_no_throw(flag) == nullptr) {
+      refuse(
+          fmt::format("line {}: there is no flag '{}'; accepted are those of ramcloudd {} --help",
+                      line.number, line.name, command->get_name()));
+    }
+    if (given(words, flag) || std::getenv(environment_name(line.name).c_str()) != nullptr) continue;
+    more.push_back(flag + "=" + line.value);
+  }
+  words.insert(place, more.begin(), more.end());
+}
+
 }  // namespace
+
+std::string exact_duration(Duration d) {
+  if (d % 1s == Duration::zero()) return fmt::format("{}s", d / 1s);
+  return d % 1ms == Duration::zero() ? fmt::format("{}ms", d / 1ms) : fmt::format("{}us", d / 1us);
+}
+
+std::string exact_size(uint64_t bytes) {
+  constexpr uint64_t kMiB = 1u << 20;
+  return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : std::to_string(bytes);
+}
 
 Result<MetadataPlace> MetadataPlace::parse(const std::string& text) {
   constexpr const char* kAccepted =
@@ -335,6 +460,22 @@ std::string MetadataPlace::to_string() const {
   return text + "prefix=" + etcd->prefix;
 }
 
+const LimitOptions* Command::limits() const {
+  switch (kind) {
+    case Kind::kServer:
+      return &server.limits;
+    case Kind::kCoordinator:
+      return &coordinator.limits;
+    case Kind::kDev:
+      return &dev.limits;
+    case Kind::kExport:
+    case Kind::kImport:
+    case Kind::kExit:
+      break;
+  }
+  return nullptr;
+}
+
 const CommonOptions& Command::common() const {
   switch (kind) {
     case Kind::kServer:
@@ -357,13 +498,15 @@ Command parse_command_line(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string(RAMCLOUD_VERSION));
   app.require_subcommand(1);
   app.footer(
-      "Every flag can also come from --config FILE and from RAMCLOUD_<FLAG> in the environment.\n"
+      "Every flag can also come from --config FILE and from RAMCLOUD_<FLAG> in the environment; "
+      "the\n"
+      "command line counts for more than the environment, and that for more than the file.\n"
       "Exit codes: 0 stopped as asked, 1 failed while running, 2 wrong usage.");
   auto* coordinator = app.add_subcommand("coordinator", "Runs a coordinator");
   auto* server = app.add_subcommand("server", "Runs a storage server (master and backup)");
   auto* dev = app.add_subcommand("dev", "Runs a whole cluster on this machine");
   auto* metadata = app.add_subcommand("metadata", "Exports and imports a cluster's metadata");
-  std::string replicas;
+  std::optional<uint32_t> replicas;
   add_coordinator(*coordinator, command.coordinator);
   metadata->require_subcommand(1);
   MetadataOptions importing;
@@ -374,8 +517,11 @@ Command parse_command_line(int argc, const char* const* argv) {
                        "where from; - is standard input");
   add_server(*server, command.server);
   add_dev(*dev, command.dev, replicas);
+  std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    app.parse(argc, argv);
+    add_config(app, words);
+    std::ranges::reverse(words);  // as the parser takes them
+    app.parse(std::move(words));
     if (coordinator->parsed()) {
       check_coordinator(command.coordinator);
       command.kind = Command::Kind::kCoordinator;

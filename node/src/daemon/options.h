@@ -11,6 +11,8 @@
 #include "base/logging.h"
 #include "base/text.h"
 #include "coordinator/etcd_options.h"
+#include "daemon/http_server.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace ramcloud::daemon {
 
@@ -18,6 +20,15 @@ struct CommonOptions {
   Duration poll_for = 50us;
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
+  std::string config;  // the file that some of this came from
+};
+
+/// What a daemon lets its peers hold: so that nobody who reaches its ports can make it grow, stop
+/// or forget its clients.
+struct LimitOptions {
+  TcpOptions data;
+  HttpOptions http;
+  uint32_t max_admin_connections = 256;  // of a coordinator
 };
 
 /// Where metadata is kept: a SQLite file or an etcd.
@@ -31,6 +42,7 @@ struct MetadataPlace {
 
 struct CoordinatorOptions {
   CommonOptions common;
+  LimitOptions limits;
   HostPort listen;
   std::optional<HostPort> listen_outside;
   HostPort advertise;  // of the data RPC
@@ -46,6 +58,7 @@ struct CoordinatorOptions {
 
 struct ServerOptions {
   CommonOptions common;
+  LimitOptions limits;
   std::vector<HostPort> coordinators;
   HostPort listen;
   std::optional<HostPort> advertise;  // default: listen
@@ -68,6 +81,7 @@ struct ServerOptions {
 
 struct DevOptions {
   CommonOptions common;
+  LimitOptions limits;
   uint32_t servers = 0;
   std::string dir;
   HostPort listen;
@@ -94,7 +108,12 @@ struct Command {
   MetadataOptions metadata;
 
   const CommonOptions& common() const;
+  const LimitOptions* limits() const;  // null: the command serves nobody
 };
+
+/// As flags take them, and exact: "30s", "64MiB".
+std::string exact_duration(Duration d);
+std::string exact_size(uint64_t bytes);
 
 /// Reads the command line; prints help, version and errors itself.
 Command parse_command_line(int argc, const char* const* argv);

@@ -1,7 +1,12 @@
 #include "daemon/options.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 
 namespace ramcloud::daemon {
 namespace {
@@ -142,6 +147,101 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
     EXPECT_EQ(parsed.command.kind, Command::Kind::kExit);
     EXPECT_EQ(parsed.command.exit_code, 2);
     for (const char* word : c.words) EXPECT_THAT(parsed.err, testing::HasSubstr(word));
+  }
+}
+
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) {
+    static int number = 0;
+    path = testing::TempDir() + fmt::format("options-{}-{}.conf", getpid(), ++number);
+    std::ofstream(path) << text;
+  }
+  ~ConfigFile() { std::remove(path.c_str()); }
+  std::string path;
+};
+
+TEST(Options, AConfigFileCountsLessThanTheEnvironmentAndTheCommandLine) {
+  const ConfigFile file(
+      "# of this machine\n\nreplicas = 3\nlog-memory=128MiB\r\nflush-interval=20ms\n"
+      "name= a = b \n");
+  setenv("RAMCLOUD_REPLICAS", "1", 1);
+  const auto parsed =
+      parse({"server", "--dir", "d", "--flush-interval", "30ms", "--config", file.path.c_str()});
+  unsetenv("RAMCLOUD_REPLICAS");
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kServer) << parsed.err;
+  EXPECT_EQ(parsed.command.server.replicas, 1u);
+  EXPECT_EQ(parsed.command.server.flush_interval, 30ms);
+  EXPECT_EQ(parsed.command.server.log_bytes, 128u << 20);
+  EXPECT_EQ(parsed.command.server.name, "a = b");
+  setenv("RAMCLOUD_CONFIG", file.path.c_str(), 1);
+  EXPECT_EQ(parse({"server", "--dir", "d"}).command.server.replicas, 3u);
+  unsetenv("RAMCLOUD_CONFIG");
+}
+
+TEST(Options, AConfigFileMayHaveWhatIsRequiredAndFlagsWithoutValues) {
+  const ConfigFile file("dir=/d\nprocesses=true\n");
+  const auto parsed = parse({"dev", "--config", file.path.c_str()});
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kDev) << parsed.err;
+  EXPECT_EQ(parsed.command.dev.dir, "/d");
+  EXPECT_TRUE(parsed.command.dev.processes);
+  const ConfigFile metadata("metadata=sqlite:/m\n");
+  EXPECT_EQ(parse({"metadata", "export", "--config", metadata.path.c_str()}).command.kind,
+            Command::Kind::kExport);
+}
+
+TEST(Options, AWrongConfigFileIsNamedWithItsLine) {
+  const std::pair<const char*, std::vector<const char*>> cases[] = {
+      {"replicas\n", {"line 1", "'replicas'", "NAME=VALUE"}},
+      {"\n--replicas=2\n", {"line 2", "without its dashes"}},
+      {"\n\nreplica=2\n", {"line 3", "there is no flag 'replica'", "server --help"}},
+      {"config=/x\n", {"line 1", "there is no flag 'config'"}},
+      {"replicas=2\nreplicas=1\n", {"line 2", "is in line 1 already"}},
+      {"replicas=9\n", {"--replicas", "'9'", "0 to 7"}},
+  };
+  for (const auto& [text, expected] : cases) {
+    const ConfigFile file(text);
+    const auto parsed = parse({"server", "--dir", "d", "--config", file.path.c_str()});
+    EXPECT_EQ(parsed.command.exit_code, 2) << text;
+    for (const char* words : expected) EXPECT_THAT(parsed.err, testing::HasSubstr(words)) << text;
+  }
+  const auto missing = parse({"server", "--dir", "d", "--config=/nowhere/x"});
+  EXPECT_EQ(missing.command.exit_code, 2);
+  EXPECT_THAT(missing.err, testing::HasSubstr("'/nowhere/x': cannot be read"));
+}
+
+TEST(Options, LimitsAreCheckedAndGivenOn) {
+  const auto parsed = parse({"dev", "--dir", "d", "--max-connections", "50",
+                             "--max-connections-per-peer", "5", "--max-buffered", "32MiB",
+                             "--message-timeout", "1500ms", "--max-admin-connections", "7"});
+  ASSERT_EQ(parsed.command.kind, Command::Kind::kDev) << parsed.err;
+  const LimitOptions& limits = parsed.command.dev.limits;
+  EXPECT_EQ(limits.data.max_connections, 50u);
+  EXPECT_EQ(limits.data.max_connections_per_peer, 5u);
+  EXPECT_EQ(limits.data.max_buffered_bytes, 32u << 20);
+  EXPECT_EQ(limits.data.message_timeout, 1500ms);
+  EXPECT_EQ(limits.data.max_silent_connections, TcpOptions().max_silent_connections);
+  EXPECT_EQ(limits.http.max_connections, HttpOptions().max_connections);
+  EXPECT_EQ(limits.max_admin_connections, 7u);
+  EXPECT_EQ(exact_duration(1500ms), "1500ms");
+  EXPECT_EQ(exact_duration(30s), "30s");
+  EXPECT_EQ(exact_size(64u << 20), "64MiB");
+  EXPECT_EQ(parse_size(exact_size((64u << 20) + 1)).value(), (64u << 20) + 1);
+  const std::pair<std::vector<const char*>, const char*> wrong[] = {
+      {{"--max-connections", "0"}, "1 to 1000000"},
+      {{"--max-outstanding", "many"}, "1 to 1000000"},
+      {{"--max-unsent", "1MiB"}, "at least 8.0 MiB"},
+      {{"--max-buffered", "1MiB"}, "at least 16.0 MiB"},
+      {{"--hello-timeout", "1ms"}, "100ms to 600s"},
+      {{"--message-timeout", "2h"}, "1s to 3600s"},
+      {{"--max-http-connections", "-1"}, "1 to 10000"},
+  };
+  for (auto [flags, expected] : wrong) {
+    const auto refused = parse({"server", "--dir", "d", flags[0], flags[1]});
+    EXPECT_EQ(refused.command.exit_code, 2) << flags[0];
+    EXPECT_THAT(refused.err,
+                testing::AllOf(testing::HasSubstr(flags[0]), testing::HasSubstr(flags[1]),
+                               testing::HasSubstr(expected)));
   }
 }
 

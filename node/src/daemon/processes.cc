@@ -44,14 +44,15 @@ struct ServerProcess::Impl {
   Impl(ServerOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common.poll_for, options.reactors),
+        machinery(options.common.poll_for, options.limits.data, options.reactors),
         disk(machinery.reactor()),
         http(
             machinery.metrics(), [this] { return machinery.trace_json(); },
             [this] { return machinery.check_turns(); },
             [this] {
               return node && node->ready() ? std::string() : "not enlisted with the coordinator";
-            }) {}
+            },
+            options.limits.http) {}
 
   ServerNodeOptions node_options() const {
     ServerNodeOptions n;
@@ -181,7 +182,7 @@ struct CoordinatorProcess::Impl {
   Impl(CoordinatorOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common.poll_for),
+        machinery(options.common.poll_for, options.limits.data),
         http(
             machinery.metrics(), [this] { return machinery.trace_json(); },
             [this] { return machinery.check_turns(); },
@@ -189,7 +190,8 @@ struct CoordinatorProcess::Impl {
               return node && node->useful() ? std::string()
                                             : "does not lead, and does not know who does: is the "
                                               "metadata store there?";
-            }),
+            },
+            options.limits.http),
         rpc(machinery.reactor(), machinery.transport()) {}
 
   Status listen() {
@@ -230,7 +232,11 @@ struct CoordinatorProcess::Impl {
     node = std::make_unique<CoordinatorNode>(
         rpc, machinery.transport(), *metadata, machinery.metrics(), o,
         [this](Status why) { signals.request_stop(std::move(why)); });
-    admin = std::make_unique<AdminService>(*node, AdminService::Options{});
+    admin = std::make_unique<AdminService>(
+        *node,
+        AdminService::Options{.max_connections = options.limits.max_admin_connections,
+                              .hello_timeout = options.limits.data.hello_timeout},
+        machinery.metrics());
     RC_RETURN_IF_ERROR(listen());
     node->start();
     machinery.start("coordinator");

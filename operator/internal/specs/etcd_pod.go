@@ -43,7 +43,7 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string) *co
 			"--listen-peer-urls=" + url("0.0.0.0", EtcdPeerPort),
 			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index),
 			"--listen-client-urls=" + url("0.0.0.0", EtcdClientPort),
-			"--advertise-client-urls=http://" + EtcdClientAddress(cluster, index),
+			"--advertise-client-urls=" + url(Host(cluster, name), EtcdClientPort),
 			"--listen-metrics-urls=" + url("0.0.0.0", EtcdMetricsPort),
 			"--initial-cluster=" + strings.Join(members, ","),
 			stateFlag + "=new",
