@@ -1,9 +1,11 @@
 // What clients send to a master, and what a master answers. The first byte even: messages, {opcode,
 // length, body} one behind the other, to a master with a small log; each is answered exactly once,
-// and nothing that it was sent breaks its invariants. Odd: replies as a client takes them apart.
+// and nothing that it was sent breaks its invariants. Odd: replies, and the leader that a redirect
+// names, as a client takes them apart.
 #include <cstdlib>
 
 #include "base/logging.h"
+#include "client/coordinator_link.h"
 #include "client/core.h"
 #include "client/multi_reply.h"
 #include "fuzz/input.h"
@@ -111,6 +113,9 @@ void check_messages(fuzz::Input& in) {
 }
 
 void check_replies(fuzz::Input& in) {
+  if (const auto leader = leader_in(in.rest(), "tcp")) {
+    require(parse_locator(leader->to_string()) == *leader);
+  }
   const size_t asked = in.u8();
   wire::MultiReply header{};
   std::vector<MultiAnswer> answers;

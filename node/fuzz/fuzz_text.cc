@@ -1,10 +1,8 @@
 // Texts that people, flags and other processes write: sizes, durations, addresses, locators, where
-// metadata is kept, the leader that a redirect names. What parses must come back the same from what
-// is written of it.
+// metadata is kept. What parses must come back the same from what is written of it.
 #include <cstdlib>
 
 #include "base/text.h"
-#include "client/coordinator_link.h"
 #include "coordinator/etcd_options.h"
 
 using namespace ramcloud;
@@ -37,9 +35,6 @@ void check_locators(std::string_view text) {
   const auto locator = parse_locator(text);
   check_error(locator);
   if (locator) require(parse_locator(locator->to_string()) == *locator);
-  if (const auto leader = leader_in(text, "tcp")) {
-    require(parse_locator(leader->to_string()) == *leader);
-  }
 }
 
 void check_numbers(std::string_view text) {

@@ -25,6 +25,13 @@ uint64_t hash_of(uint64_t key) {
   return key << 48 | uint64_t{0x77} << 32 | 5;
 }
 
+const Item& item(const char* address) {
+  return *reinterpret_cast<const Item*>(address);
+}
+auto is(uint64_t key) {
+  return [key](const char* address) { return item(address).key == key; };
+}
+
 class Table {
  public:
   explicit Table(uint64_t fillers) : table_(8) {
@@ -62,10 +69,6 @@ class Table {
   static constexpr uint64_t kFiller = 100;
 
  private:
-  static const Item& item(const char* address) { return *reinterpret_cast<const Item*>(address); }
-  static auto is(uint64_t key) {
-    return [key](const char* address) { return item(address).key == key; };
-  }
   History& history(uint64_t key) { return histories_[key % kFiller]; }
   uint64_t put(uint64_t key) {
     SpinGuard guard(table_.lock_of(hash_of(key)));
@@ -129,12 +132,12 @@ std::string the_chain_grows(Schedule& schedule) {
 }
 
 TEST(HashTableModel, OverwritesAndRemoves) {
-  const auto explored = model::explore(1, 30'000, overwrites_and_removes);
+  const auto explored = model::explore(1, 150'000, overwrites_and_removes);
   EXPECT_EQ(explored.wrong, "");
 }
 
 TEST(HashTableModel, TheChainGrows) {
-  const auto explored = model::explore(1, 30'000, the_chain_grows);
+  const auto explored = model::explore(1, 150'000, the_chain_grows);
   EXPECT_EQ(explored.wrong, "");
 }
 

@@ -110,15 +110,15 @@ std::string durable_only_rises(Schedule& schedule) {
 }
 
 TEST(LogModel, SmallAndLargeGroups) {
-  EXPECT_EQ(model::explore(1, 8'000, small_and_large_groups).wrong, "");
+  EXPECT_EQ(model::explore(1, 40'000, small_and_large_groups).wrong, "");
 }
 
 TEST(LogModel, TheHeadIsSwitched) {
-  EXPECT_EQ(model::explore(1, 6'000, the_head_is_switched).wrong, "");
+  EXPECT_EQ(model::explore(1, 30'000, the_head_is_switched).wrong, "");
 }
 
 TEST(LogModel, DurableOnlyRises) {
-  EXPECT_EQ(model::explore(1, 4'000, durable_only_rises).wrong, "");
+  EXPECT_EQ(model::explore(1, 20'000, durable_only_rises).wrong, "");
 }
 
 }  // namespace

@@ -151,11 +151,11 @@ std::string a_tablet_is_dropped(Schedule& schedule) {
 }
 
 TEST(StoreModel, WritesDeletesAndReads) {
-  EXPECT_EQ(model::explore(1, 6'000, writes_deletes_and_reads).wrong, "");
+  EXPECT_EQ(model::explore(1, 30'000, writes_deletes_and_reads).wrong, "");
 }
 
 TEST(StoreModel, ATabletIsDropped) {
-  EXPECT_EQ(model::explore(1, 4'000, a_tablet_is_dropped).wrong, "");
+  EXPECT_EQ(model::explore(1, 20'000, a_tablet_is_dropped).wrong, "");
 }
 
 }  // namespace

@@ -244,6 +244,16 @@ TEST(Log, EpochOfTheSegmentIsInItsGroups) {
   EXPECT_EQ(last_epoch, 5u);
 }
 
+/// Already in the header of a head that is opened ahead: that may be all that is left of it.
+TEST(Log, ANewHeadBeginsWithTheEpochOfTheOneBefore) {
+  TestLog t(4);
+  t.log.find_segment(1)->set_replication_epoch(5);
+  ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
+  const Segment* next = t.log.find_segment(2);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(scan_segment(next->identity(), next->bytes()).replication_epoch, 5u);
+}
+
 TEST(Log, AppendsFromSeveralThreads) {
   TestLog t(12);
   constexpr int kThreads = 3;
