@@ -29,6 +29,8 @@ Machinery::Machinery(Duration poll_for, uint32_t reactors) : watches_(reactors) 
 
 Machinery::~Machinery() {
   stop();
+  // Connections that the others took over tell the first one's reactor when they go.
+  while (!lanes_.empty()) lanes_.pop_back();
 }
 
 std::string Machinery::trace_json() const {
