@@ -11,7 +11,7 @@ BUILD_PACKAGES="clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
   make git ca-certificates pkg-config gcc libc6-dev python3 jq curl procps shellcheck util-linux
   libgtest-dev libgmock-dev libbenchmark-dev libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libxxhash-dev libisal-dev
-  liburing-dev libssl-dev libsqlite3-dev libcpp-httplib-dev python3-venv python3-pip"
+  liburing-dev libssl-dev libsqlite3-dev libcpp-httplib-dev libedit-dev python3-venv python3-pip"
 CLUSTER_PACKAGES="docker.io containerd runc iptables nftables mmdebstrap iproute2"
 
 case ${1:-all} in

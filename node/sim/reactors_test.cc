@@ -62,7 +62,7 @@ class Leader {
   const Locator& locator() const { return locator_; }
 
  private:
-  Machinery machinery_{kPoll};
+  Machinery machinery_{kPoll, TcpOptions{}};
   RpcClient rpc_;
   SimMetadataState state_;
   SimMetadata metadata_{machinery_.reactor(), state_, {.lease = 600s}};
@@ -133,7 +133,7 @@ class Server {
       target->on_request(handle, header, body);
     }
   };
-  Machinery machinery_{kPoll, kReactors};
+  Machinery machinery_{kPoll, TcpOptions{}, kReactors};
   PosixDisk disk_;
   Forward forward_;
   Locator locator_;
@@ -321,7 +321,7 @@ class Hang {
 };
 
 TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
-  Machinery own(kPoll);
+  Machinery own(kPoll, TcpOptions{});
   Server& server = *servers_.front();
   const auto call = [&](RpcClient& rpc, wire::Opcode opcode, std::string body, Duration timeout) {
     return run_task(own.reactor(), rpc.call(server.locator(), server.id(), opcode, std::move(body),

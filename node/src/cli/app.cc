@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <ostream>
+#include <utility>
 
 #include "base/text.h"
 #include "cli/session.h"
@@ -38,11 +39,13 @@ void add_global_options(CLI::App& app, Session& session) {
                        "Print the version and exit");
   app.add_option("--cluster", session.cluster, "The coordinators' addresses")
       ->envname("RAMCLOUD_CLUSTER")
-      ->type_name("HOST:PORT[,...]");
+      ->type_name("HOST:PORT[,...]")
+      ->take_last();
   app.add_option("--timeout", session.timeout,
                  "How long each operation may take, retries included; 0 waits for ever")
       ->capture_default_str()
       ->type_name("DURATION")
+      ->take_last()
       ->check(CLI::Validator(check_timeout, ""));
   static const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kTable},
                                                                {"json", OutputFormat::kJson}};
@@ -51,6 +54,7 @@ void add_global_options(CLI::App& app, Session& session) {
          "How results are printed: table or json")
       ->type_name("FORMAT")
       ->default_str("table")
+      ->take_last()
       ->check(CLI::IsMember({"table", "json"}));
 }
 
@@ -74,6 +78,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   add_trace_command(app, session);
   add_log_level_command(app, session);
   add_completion_command(app, session);
+  add_shell_command(app, session);
 
   try {
     app.parse(argc, const_cast<char**>(argv));
@@ -81,8 +86,10 @@ int run_cli(int argc, const char* const* argv, Session& session) {
     const int code = app.exit(error, session.out, session.err);
     return code == 0 ? kExitOk : kExitUsage;  // 0: --help and --version
   }
-  if (!session.action) return session.usage_error("a command is required");
-  const int code = session.action();
+  // A shell's action comes here again, for each of its commands.
+  const auto action = std::exchange(session.action, nullptr);
+  if (!action) return session.usage_error("a command is required");
+  const int code = action();
   session.out.flush();
   if (code == kExitOk && !session.out) {
     return session.report({StatusCode::kIoError, "standard output cannot be written"});

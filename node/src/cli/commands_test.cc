@@ -5,6 +5,10 @@
 
 #include <poll.h>
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <sstream>
 
@@ -169,6 +173,106 @@ TEST_F(CommandsTest, ABadLineIsNamed) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err,
               HasSubstr("standard input, line 2: INVALID_ARGUMENT: there is no value"));
+}
+
+TEST_F(CommandsTest, CsvGoesInAndOut) {
+  const std::string text = "id,name,value\r\n1,x,\"a, \"\"b\"\"\r\nc\"\r\n2,y,\r\n";
+  const Outcome imported =
+      run({"import", "things", "-", "--format", "csv", "--key-column", "id"}, text);
+  EXPECT_EQ(imported.code, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("imported 2 objects"));
+  EXPECT_EQ(run({"get", "things", "1"}).out, "a, \"b\"\r\nc\n");
+  EXPECT_EQ(run({"export", "things", "--sort", "--format", "csv"}).out,
+            "key,value\n1,\"a, \"\"b\"\"\r\nc\"\n2,\n");
+  ASSERT_EQ(run({"put", "things", "3", "-"}, "\xff").code, 0);
+  const Outcome bytes = run({"export", "things", "--sort", "--format", "csv"});
+  EXPECT_EQ(bytes.code, kExitRefused);
+  EXPECT_THAT(bytes.err, HasSubstr("key '3': column 'value': '\\xff' is not UTF-8 text"));
+  EXPECT_THAT(
+      run({"export", "things", "--sort", "--format", "csv", "--value-column", "value_b64"}).out,
+      testing::EndsWith("2,\n3,/w==\n"));
+}
+
+TEST_F(CommandsTest, AWrongCsvFileIsNamedWithLineAndField) {
+  const auto import = [this](const char* text) {
+    return run({"import", "things", "-", "--format", "csv"}, text);
+  };
+  const Outcome header = import("id,value\n1,2\n");
+  EXPECT_EQ(header.code, kExitUsage);
+  EXPECT_THAT(header.err, HasSubstr("standard input, line 1: INVALID_ARGUMENT: there is no column "
+                                    "'key'; accepted with --key-column is one of: id, value"));
+  const Outcome field = import("key,value\na,\"1\n2\"\nb,\"3\n");
+  EXPECT_EQ(field.code, kExitUsage);
+  EXPECT_THAT(field.err, HasSubstr("standard input, line 4: INVALID_ARGUMENT: field 2: its quotes "
+                                   "are not closed"));
+  EXPECT_EQ(run({"import", "things", "-", "--format", "xml"}).code, kExitUsage);
+  EXPECT_EQ(run({"import", "things", "-", "--key-column", "id"}).code, kExitUsage);
+}
+
+class ResumeTest : public CommandsTest {
+ protected:
+  ResumeTest() {
+    folder_ = testing::TempDir() + "resume-" + std::to_string(getpid());
+    std::filesystem::create_directories(folder_);
+    file_ = folder_ + "/data.jsonl";
+    state_ = folder_ + "/state";
+  }
+  ~ResumeTest() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  Outcome import() { return run({"import", "things", file_.c_str(), "--resume", state_.c_str()}); }
+  std::string folder_, file_, state_;
+};
+
+TEST_F(ResumeTest, GoesOnBehindWhatIsAcknowledged) {
+  // The last line is wrong, so that the import ends there; of the same length is the right one.
+  std::string good;
+  for (int i = 100; i < 300; ++i) {
+    good += "{\"key\":\"k" + std::to_string(i) + "\",\"value\":\"v\"}\n";
+  }
+  const std::string last = "{\"key\":\"last\",\"value\":\"v\"}\n";
+  std::string wrong = last;
+  wrong[0] = '[';
+  write(file_, good + wrong);
+  const Outcome first = import();
+  EXPECT_EQ(first.code, kExitUsage);
+  EXPECT_THAT(first.err, HasSubstr("line 201: INVALID_ARGUMENT"));
+  ASSERT_EQ(run({"del", "things", "k150"}).code, 0);  // it will not come again
+  write(file_, good + last);
+  const Outcome second = import();
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("going on behind line 200; 200 objects were imported before"));
+  EXPECT_THAT(second.out, HasSubstr("imported 1 objects"));
+  EXPECT_THAT(second.out, HasSubstr("after 200 of earlier runs"));
+  EXPECT_EQ(run({"scan", "things", "--count"}).out, "200\n");
+  EXPECT_THAT(import().out, HasSubstr("imported 0 objects"));  // it is whole
+}
+
+TEST_F(ResumeTest, OtherInputIsRefused) {
+  write(file_, "{\"key\":\"a\",\"value\":\"1\"}\n");
+  ASSERT_EQ(import().code, 0);
+  write(file_, "{\"key\":\"b\",\"value\":\"1\"}\n");
+  const Outcome other = import();
+  EXPECT_EQ(other.code, kExitUsage);
+  EXPECT_THAT(other.err, HasSubstr("has other contents; accepted is the same file"));
+  EXPECT_EQ(run({"get", "things", "b"}).code, kExitNotFound);
+  EXPECT_EQ(run({"import", "things", "-", "--resume", state_.c_str()}).code, kExitUsage);
+  const std::string nowhere = folder_ + "/none/state";
+  const Outcome unwritable = run({"import", "things", file_.c_str(), "--resume", nowhere.c_str()});
+  EXPECT_EQ(unwritable.code, kExitFailed);
+  EXPECT_THAT(unwritable.err, HasSubstr("cannot be made"));
+  EXPECT_EQ(run({"get", "things", "b"}).code, kExitNotFound);
+}
+
+TEST_F(CommandsTest, AShellRunsItsCommandsOverOneConnection) {
+  const Outcome outcome = run({"shell"},
+                              "put things 'a b' 1\nget things 'a b' -o json\n"
+                              "incr things n --timeout 5s\nget things gone\nput things c 2\n");
+  EXPECT_EQ(outcome.code, kExitNotFound);
+  EXPECT_EQ(outcome.out, "version 1\n{\"key\":\"a b\",\"value\":\"1\",\"version\":1}\n1\n");
+  EXPECT_THAT(outcome.err, HasSubstr("line 4 failed with exit code 3"));
+  EXPECT_EQ(run({"get", "things", "c"}).code, kExitNotFound);
 }
 
 TEST_F(CommandsTest, Benchmarks) {

@@ -1,4 +1,4 @@
-// ramcloud export: a table as JSON lines.
+// ramcloud export: a table as JSON lines or CSV.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
@@ -9,6 +9,7 @@
 
 #include "cli/output.h"
 #include "cli/record.h"
+#include "cli/record_source.h"
 #include "cli/scanner.h"
 
 namespace ramcloud::cli {
@@ -18,6 +19,8 @@ struct ExportArguments {
   std::string table;
   std::string file = "-";
   bool sort = false;
+  FileFormat format = FileFormat::kJsonLines;
+  CsvColumns columns;
 };
 
 struct Line {
@@ -30,8 +33,19 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
   Progress progress(session.err, session.err_is_terminal, "objects", 0, session.clock);
   std::vector<Line> lines;
   uint64_t count = 0;
+  const bool csv = arguments.format == FileFormat::kCsv;
+  if (csv) to << format_csv_header(arguments.columns) << '\n';
+  Status unfit;
   const Status status = for_each_object(session, table_id, false, [&](const ScannedObject& object) {
-    std::string text = format_record(object.key, object.value);
+    auto formatted = csv ? format_csv_record(arguments.columns, object.key, object.value)
+                         : Result<std::string>(format_record(object.key, object.value));
+    if (!formatted) {
+      unfit = Status(formatted.error().code(),
+                     fmt::format("key '{}': {}", printable(object.key.substr(0, 100)),
+                                 formatted.error().message()));
+      return false;
+    }
+    std::string text = std::move(*formatted);
     if (arguments.sort) {
       lines.push_back({std::string(object.key), std::move(text)});
     } else {
@@ -41,6 +55,7 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
     return to.good();
   });
   if (!status.ok()) return fail(status);
+  if (!unfit.ok()) return fail(unfit);
   std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.key < b.key; });
   for (const Line& line : lines) to << line.text << '\n';
   to.flush();
@@ -76,17 +91,21 @@ int export_table(Session& session, const ExportArguments& arguments) {
 
 void add_export_command(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "Write all objects of a table as JSON lines");
+  CLI::App* command = app.add_subcommand("export", "Write all objects of a table to a file");
   command->add_option("TABLE", arguments->table, "The table")->required();
   command->add_option("FILE", arguments->file, "Where to; - is standard output")
       ->capture_default_str();
+  add_format_options(*command, arguments->format, arguments->columns);
   command->add_flag("--sort", arguments->sort,
                     "Order by key bytes; holds the whole table in memory");
   command->footer(
       "The lines are what `ramcloud import` reads: key and value where the bytes are UTF-8 text,\n"
-      "else key_b64 and value_b64. Without --sort the order means nothing.\n\n"
+      "else key_b64 and value_b64. With --format csv they are two columns under a header line;\n"
+      "bytes that are not text need a column whose name ends in _b64, which is base64. Without\n"
+      "--sort the order means nothing.\n\n"
       "Examples:\n"
       "  ramcloud export users users.jsonl\n"
+      "  ramcloud export users users.csv --format csv --value-column value_b64\n"
       "  ramcloud export users --sort | sha256sum\n");
   needs_cluster(*command, session,
                 [&session, arguments] { return export_table(session, *arguments); });

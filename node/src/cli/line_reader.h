@@ -20,6 +20,13 @@ class LineReader {
   Result<bool> next(std::string_view& line);
   uint64_t line_number() const { return number_; }  // of the last line, from 1
   uint64_t bytes_read() const { return bytes_; }
+  /// The stream was put elsewhere, to a begin of a line: behind so many bytes and lines.
+  void continue_at(uint64_t bytes, uint64_t lines) {
+    buffer_.clear();
+    begin_ = 0;
+    bytes_ = bytes;
+    number_ = lines;
+  }
 
  private:
   bool fill();

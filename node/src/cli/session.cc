@@ -13,7 +13,10 @@ Duration Session::timeout_duration() const {
 }
 
 BlockingClient& Session::client() {
-  if (!client_) {
+  const std::string wanted = cluster + " " + timeout;
+  if (!client_ || client_of_ != wanted) {
+    client_of_ = wanted;
+    client_.reset();
     client_ = std::make_unique<BlockingClient>(BlockingClient::Options{
         .coordinators = parse_cluster(cluster).value(),
         .timeout = timeout_duration(),
@@ -52,6 +55,24 @@ void needs_cluster(CLI::App& command, Session& session, std::function<int()> act
     }
     return action();
   });
+}
+
+void add_format_options(CLI::App& command, FileFormat& format, CsvColumns& columns) {
+  CLI::Option* chosen = command.add_option_function<std::string>(
+      "--format",
+      [&format](const std::string& name) {
+        format = name == "csv" ? FileFormat::kCsv : FileFormat::kJsonLines;
+      },
+      "Of the file: jsonl (JSON lines) or csv (RFC 4180)");
+  chosen->default_str("jsonl")->type_name("FORMAT")->check(CLI::IsMember({"jsonl", "csv"}));
+  command.add_option("--key-column", columns.key, "With csv: the column of the keys")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->needs(chosen);
+  command.add_option("--value-column", columns.value, "With csv: the column of the values")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->needs(chosen);
 }
 
 Result<wire::TableInfo> open_table(Session& session, const std::string& name) {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "cli/exit_codes.h"
+#include "cli/record_source.h"
 #include "client/blocking_client.h"
 
 namespace CLI {
@@ -27,6 +28,7 @@ struct Session {
   std::istream& in;
   std::ostream& out;  // data only
   std::ostream& err;  // everything else
+  bool in_is_terminal = false;
   bool err_is_terminal = false;
 
   std::string cluster;          // --cluster or RAMCLOUD_CLUSTER
@@ -39,7 +41,8 @@ struct Session {
 
   bool json() const { return format == OutputFormat::kJson; }
   Duration timeout_duration() const;
-  /// Connects on first use. Only after the options were checked (main.cc does).
+  /// Connects on first use, and again when the global options are others (in a shell). Only after
+  /// the options were checked (main.cc does).
   BlockingClient& client();
   ClientCore& core() { return client().core(); }
 
@@ -49,6 +52,7 @@ struct Session {
 
  private:
   std::unique_ptr<BlockingClient> client_;
+  std::string client_of_;  // --cluster and --timeout that it was made with
 };
 
 /// A command that needs the cluster: checks --cluster and --timeout, then runs `action`.
@@ -69,9 +73,13 @@ void add_top_command(CLI::App& app, Session& session);
 void add_trace_command(CLI::App& app, Session& session);
 void add_log_level_command(CLI::App& app, Session& session);
 void add_completion_command(CLI::App& app, Session& session);
+void add_shell_command(CLI::App& app, Session& session);
 
 /// Parses the arguments (argv[0] is the program) and runs the command: what main() returns.
 int run_cli(int argc, const char* const* argv, Session& session);
+
+/// --format, --key-column and --value-column of import and export.
+void add_format_options(CLI::App& command, FileFormat& format, CsvColumns& columns);
 
 /// The table's id; NOT_FOUND names it.
 Result<wire::TableInfo> open_table(Session& session, const std::string& name);

@@ -5,6 +5,9 @@
 #include <netdb.h>
 #include <poll.h>
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -80,10 +83,41 @@ class Routes final : public httplib::Server {
   }
 };
 
-Lobby::Verdict is_request_head(ByteView bytes) {
+constexpr size_t kMaxBodyBytes = 4096;
+
+/// The value of a header field in a request's head, without blanks around it; empty if there is
+/// none.
+std::string_view field_of(ByteView head, std::string_view lower_case_name) {
+  while (!head.empty()) {
+    const size_t end = std::min(head.find("\r\n"), head.size());
+    const ByteView line = head.substr(0, end);
+    head.remove_prefix(std::min(end + 2, head.size()));
+    const size_t colon = line.find(':');
+    if (colon != lower_case_name.size() ||
+        !std::equal(lower_case_name.begin(), lower_case_name.end(), line.begin(),
+                    [](char wanted, char is) { return wanted == std::tolower(is); })) {
+      continue;
+    }
+    const size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == ByteView::npos ? ByteView() : line.substr(begin);
+  }
+  return {};
+}
+
+/// The library gets requests that are whole: it never waits for anybody's next byte.
+Lobby::Verdict is_whole_request(ByteView bytes) {
   // Every method is in capitals: what is no HTTP need not wait for its time to pass.
   if (bytes.front() < 'A' || bytes.front() > 'Z') return Lobby::Verdict::kRefuse;
-  return bytes.find("\r\n\r\n") == ByteView::npos ? Lobby::Verdict::kWait : Lobby::Verdict::kAdmit;
+  const size_t end = bytes.find("\r\n\r\n");
+  if (end == ByteView::npos) return Lobby::Verdict::kWait;
+  const ByteView head = bytes.substr(0, end);
+  if (!field_of(head, "transfer-encoding").empty()) return Lobby::Verdict::kRefuse;
+  const std::string_view length = field_of(head, "content-length");
+  if (length.empty()) return Lobby::Verdict::kAdmit;
+  size_t wanted = 0;
+  const auto parsed = std::from_chars(length.data(), length.data() + length.size(), wanted);
+  if (parsed.ec != std::errc() || wanted > kMaxBodyBytes) return Lobby::Verdict::kRefuse;
+  return bytes.size() - end - 4 < wanted ? Lobby::Verdict::kWait : Lobby::Verdict::kAdmit;
 }
 
 }  // namespace
@@ -98,7 +132,7 @@ struct HttpServer::Impl {
             {.port = "http",
              .max_connections = o.max_connections,
              .first_bytes_timeout = o.request_timeout},
-            is_request_head, [this](UniqueFd fd) { enqueue(std::move(fd)); }, metrics) {}
+            is_whole_request, [this](UniqueFd fd) { enqueue(std::move(fd)); }, metrics) {}
 
   void enqueue(UniqueFd fd) {
     {
@@ -164,7 +198,7 @@ HttpServer::HttpServer(MetricsRegistry& metrics, std::function<std::string()> tr
                        HealthCheck healthy, HealthCheck ready, const HttpOptions& options)
     : impl_(std::make_unique<Impl>(metrics, options)) {
   auto& server = impl_->routes;
-  server.set_payload_max_length(4096);
+  server.set_payload_max_length(kMaxBodyBytes);
   server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
     response.set_content(metrics.text(), "text/plain; version=0.0.4");
   });

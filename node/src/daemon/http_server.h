@@ -17,11 +17,11 @@ using HealthCheck = std::function<std::string()>;
 
 struct HttpOptions {
   uint32_t max_connections = 64;  // at once; who has not sent a request makes place for who comes
-  Duration request_timeout = 5s;  // for the request's head, and again for its body and the answer
+  Duration request_timeout = 5s;  // for the request, and again for the answer
 };
 
 /// Serves from a few threads of its own; the checks are called from them. A connection is given to
-/// them when the head of its request is there, and carries one request.
+/// them when its request is there as a whole, and carries only that one.
 class HttpServer {
  public:
   /// `trace` gives the time-trace as JSON.

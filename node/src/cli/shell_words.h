@@ -1,0 +1,38 @@
+// A line of `ramcloud shell` as words, and what may follow what is typed.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ramcloud::cli {
+
+/// Words as a POSIX shell splits them: separated by blanks; '…' keeps everything, in "…" and
+/// outside a backslash keeps the next character; # at the begin of a word starts a comment. Nothing
+/// is expanded. INVALID_ARGUMENT: quotes that are not closed, or a backslash at the end.
+Result<std::vector<std::string>> split_words(std::string_view line);
+
+/// The word so that split_words() gives it back.
+std::string quote_word(std::string_view word);
+
+/// How the words before the cursor end.
+struct PartialLine {
+  std::vector<std::string> before;  // whole words
+  std::string current;              // the one at the cursor, perhaps empty
+  bool open = false;                // inside quotes: nothing is completed there
+};
+PartialLine split_partial(std::string_view line);
+
+/// What the current word may become: commands, options, or where a command wants a TABLE the names
+/// that `tables` gives. In order.
+std::vector<std::string> complete_words(const CLI::App& app, const PartialLine& line,
+                                        const std::function<std::vector<std::string>()>& tables);
+
+}  // namespace ramcloud::cli
