@@ -175,7 +175,7 @@ type measured struct {
 func (c *cluster) bench(table, duration string) measured {
 	c.t.Helper()
 	r := run(c.t, "ramcloud", "--cluster", c.address, "bench", "ycsb-a", "--table", table, "--keys", "1000",
-		"--rate", "400", "--warm-up", "500ms", "--duration", duration, "--json")
+		"--clients", "8", "--rate", "200", "--warm-up", "500ms", "--duration", duration, "--json")
 	if r.code != 0 {
 		c.t.Errorf("the steady client failed: exit code %d: %s", r.code, r.stderr)
 		return measured{}
