@@ -210,9 +210,10 @@ MultiService::Step MultiService::read(Job& job, const Operation& operation) {
   append_result(code, result.version, size, job.results);
   (code == StatusCode::kOk ? reads_ : errors_).add();
   if (size == 0) return Step::kDone;
-  job.results.resize_and_overwrite(at + size, [&](char* to, size_t n) {
+  // libstdc++ 12 gives the lambda the capacity, not the length that was asked for.
+  job.results.resize_and_overwrite(at + size, [&](char* to, size_t) {
     result.entry.read(result.value_offset, to + at, size);
-    return n;
+    return at + size;
   });
   return Step::kDone;
 }

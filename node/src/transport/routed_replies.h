@@ -28,6 +28,9 @@ class RoutedReplies final : public Transport {
   void set_identity(const PeerIdentity& self) override;
   /// By handle.reactor; to another reactor with a copy of the body.
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
+  /// Of this reactor's own connections.
+  void begin_replies() override { places_.front().transport->begin_replies(); }
+  void end_replies() override { places_.front().transport->end_replies(); }
 
  private:
   std::vector<Place> places_;

@@ -140,10 +140,7 @@ class Transport {
   virtual void set_identity(const PeerIdentity& self) = 0;
   /// Answers a request. The slices' bytes may be reused when reply() returns.
   virtual void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) = 0;
-
- protected:
-  friend class ReplyBatch;
-  /// Replies between the two may go out together, at the end.
+  /// See ReplyBatch: replies between the two may go out together, at the end.
   virtual void begin_replies() {}
   virtual void end_replies() {}
 };
