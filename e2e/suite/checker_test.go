@@ -39,6 +39,7 @@ const (
 	checkerWorkers = 8
 	checkerKeys    = 24
 	checkerRate    = 50 // operations a second of each worker
+	checkerSpan    = 2  // servers of a table: the smallest cluster here has no more
 )
 
 // call is an operation on a register. A write whose outcome is not known may have happened at any time.
@@ -81,7 +82,7 @@ func startChecker(addresses string) *checker {
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	table, err := c.client.CreateTable(ctx, c.name, 3)
+	table, err := c.client.CreateTable(ctx, c.name, checkerSpan)
 	Expect(err).NotTo(HaveOccurred())
 	c.table, c.began = table.ID, time.Now()
 	for worker := range checkerWorkers {
@@ -149,7 +150,7 @@ func (c *checker) changeMetadata(times int) (making, dropping time.Duration) {
 		name := fmt.Sprintf("%s-%d", c.name, i)
 		began := time.Now()
 		Eventually(func() error {
-			_, err := c.client.CreateTable(context.Background(), name, 3)
+			_, err := c.client.CreateTable(context.Background(), name, checkerSpan)
 			return err
 		}, podDeadline, 100*time.Millisecond).Should(Succeed())
 		made := time.Now()
