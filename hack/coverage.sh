@@ -29,13 +29,16 @@ while read -r program; do objects+=(-object "$program"); done < <(
 [ ${#objects[@]} -gt 0 ] || die "coverage.sh: the build left no tests in build/coverage/src"
 llvm-profdata-19 merge -sparse "$profiles"/*.profraw -o "$out/all.profdata"
 
+# Sources are named as the compiler saw them: from the build's folder, so that other clones' objects are the same.
+cd "$out"
+files=$(llvm-cov-19 export -summary-only -instr-profile all.profdata "${objects[@]:1}" 2>/dev/null)
+
 passed=0 failed=0
 printf '%-14s %8s %8s %8s\n' layer lines missed covered
 for layer in "${layers[@]}"; do
-  mapfile -t sources < <(git ls-files -co --exclude-standard -- "node/src/$layer/*.cc" "node/src/$layer/*.h" |
-    grep -v -e '_test' -e '/testing/' -e '_support')
-  read -r lines covered <<<"$(llvm-cov-19 export -summary-only -instr-profile "$out/all.profdata" \
-    "${objects[@]:1}" "${sources[@]}" 2>/dev/null | jq -r '.data[0].totals.lines | "\(.count) \(.covered)"')"
+  read -r lines covered <<<"$(jq -r --arg layer "^../../node/src/$layer/" '[.data[0].files[]
+    | select(.filename | test($layer) and (test("_test|/testing/|_support") | not)) | .summary.lines]
+    | "\(map(.count) | add // 0) \(map(.covered) | add // 0)"' <<<"$files")"
   percent=$((lines > 0 ? 100 * covered / lines : 0))
   printf '%-14s %8d %8d %7d%%\n' "$layer" "$lines" $((lines - covered)) "$percent"
   if [ "$percent" -ge "$minimum" ]; then
@@ -45,10 +48,10 @@ for layer in "${layers[@]}"; do
     failed=$((failed + 1))
   fi
 done
-mapfile -t shown < <(printf 'node/src/%s\n' "${layers[@]}")
-rm -rf "$out/html"
-llvm-cov-19 show -format html -output-dir "$out/html" -instr-profile "$out/all.profdata" "${objects[@]:1}" \
-  "${shown[@]}" >/dev/null 2>&1
+mapfile -t shown < <(printf '../../node/src/%s\n' "${layers[@]}")
+rm -rf html
+llvm-cov-19 show --compilation-dir="$out" -format html -output-dir html -instr-profile all.profdata "${objects[@]:1}" \
+  -ignore-filename-regex='_test|/testing/|_support' "${shown[@]}" >/dev/null 2>&1
 say "lines by source: build/coverage/html/index.html"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
