@@ -88,9 +88,9 @@ type MemorySpec struct {
 
 // CPUSpec gives a server whole cores.
 //
-// +kubebuilder:validation:XValidation:rule="self.reactors == 1",fieldPath=".reactors",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.reactors is %d: a server has one reactor, more are not supported yet; accepted: 1'.format([self.reactors])"
+// +kubebuilder:validation:XValidation:rule="self.reactors >= 1 && self.reactors <= self.cores && self.reactors <= 64",fieldPath=".reactors",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.reactors is %d and spec.servers.cpu.cores is %d: each reactor polls for requests and needs a core; accepted: 1 to the number of cores, at most 64'.format([self.reactors, self.cores])"
 type CPUSpec struct {
-	// Cores requested. The reactor uses up to one; syncing, metrics and the kernel some of another.
+	// Cores requested. Each reactor uses up to one; syncing, metrics and the kernel some of another.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
@@ -99,7 +99,7 @@ type CPUSpec struct {
 	// static CPU manager gives it cores of its own.
 	// +optional
 	Guaranteed bool `json:"guaranteed,omitempty"`
-	// Threads of the data path.
+	// Threads that serve data, each polling for requests of its own.
 	// +optional
 	// +kubebuilder:default=1
 	Reactors int32 `json:"reactors,omitempty"`

@@ -110,7 +110,7 @@ var bad = []struct{ name, object, spec string }{
 	{"huge pages beside resources", "x", "servers: {hugePages: 2Mi, resources: {limits: {memory: 1Gi}}}"},
 	{"huge pages of another size", "x", "servers: {hugePages: 4Mi}"},
 	{"an unknown use of a volume", "x", "servers: {backupStorage: {volumeMode: Raw}}"},
-	{"several reactors", "x", "servers: {cpu: {cores: 4, reactors: 2}}"},
+	{"more reactors than cores", "x", "servers: {cpu: {cores: 2, reactors: 3}}"},
 	{"no cores", "x", "servers: {cpu: {cores: 0}}"},
 	{"cores twice", "x", "servers: {cpu: {cores: 1}, resources: {limits: {memory: 1Gi}}}"},
 	{"less memory than the log", "x", "servers: {resources: {limits: {memory: 256Mi}}}"},

@@ -69,6 +69,9 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 	if pages := HugePages(cluster); pages != "" {
 		args = append(args, "--huge-pages="+string(pages))
 	}
+	if cpu := cluster.Spec.Servers.CPU; cpu != nil && cpu.Reactors > 1 {
+		args = append(args, fmt.Sprintf("--reactors=%d", cpu.Reactors))
+	}
 	if least := cluster.Spec.MinReplicas; least != nil {
 		args = append(args, fmt.Sprintf("--min-replicas=%d", *least))
 	}

@@ -46,7 +46,7 @@ func everything() *ramcloudv1.RAMCloudCluster {
 		Storage: ramcloudv1.StorageSpec{Size: quantity("4Gi")}}
 	c.Spec.Durability, c.Spec.MinReplicas = ramcloudv1.DurabilitySynced, &least
 	c.Spec.FailureDomain, c.Spec.FailureDomainLabel = ramcloudv1.FailureDomainLabel, "topology.kubernetes.io/region"
-	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 1}
+	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 2}
 	c.Spec.Servers.Template.PriorityClassName = "important"
 	c.Spec.Update.RestartRequest = "2026-01-31"
 	return c
