@@ -125,6 +125,12 @@ TEST_F(LobbyTest, ThoseInsideCountUntilTheyAreClosed) {
 }
 
 TEST_F(LobbyTest, AcceptsAgainWhenThereAreDescriptorsAgain) {
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+  GTEST_SKIP()
+      << "the sanitizer looks at memory by a pipe, and takes it for invalid without descriptors";
+#endif
+#endif
   begin({.max_connections = 4});
   rlimit usual{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);

@@ -745,6 +745,12 @@ TEST_F(TcpTest, WhenAllBuffersAreFullTheOldestMessagesGo) {
 }
 
 TEST_F(TcpTest, WithoutDescriptorsAcceptingPausesAndGoesOn) {
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+  GTEST_SKIP()
+      << "the sanitizer looks at memory by a pipe, and takes it for invalid without descriptors";
+#endif
+#endif
   const auto good = connect();
   TestCall first;
   send(*good, first, "x");
