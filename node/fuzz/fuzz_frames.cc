@@ -55,7 +55,7 @@ class ImageFile final : public File {
     }
     return {};
   }
-  Status allocate_zeroed(uint64_t, uint64_t) override { return {}; }
+  void allocate_zeroed(uint64_t, uint64_t, std::function<void(Status)> done) override { done({}); }
   void sync(std::function<void(Status)> done) override { done({}); }
 
  private:
