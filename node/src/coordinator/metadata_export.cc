@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <span>
+#include <type_traits>
 
 #include "base/checksum.h"
 #include "base/text.h"
@@ -58,6 +59,10 @@ template <typename T>
 bool take(const ordered_json& json, const char* name, T& value) {
   const auto found = json.find(name);
   if (found == json.end()) return false;
+  // The library would turn any number into an integer, also one that no integer can hold.
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    if (!found->is_number_integer()) return false;
+  }
   try {
     found->get_to(value);
   } catch (const ordered_json::exception&) {
