@@ -7,15 +7,14 @@ complain takes any text.
 Usage: gen_config.py           write the page
        gen_config.py --check   exit 1 if the page is not what the program says
 """
-import difflib
 import os
 import re
 import subprocess
 import sys
 
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(TOP, "docs", "reference", "config.md")
-DAEMON = os.path.join(TOP, "build", "bin", "ramcloudd")
+import generated
+from generated import DAEMON
+
 COMMANDS = [["coordinator"], ["server"], ["dev"], ["metadata", "export"], ["metadata", "import"]]
 HEAD = """# Configuration
 
@@ -94,23 +93,4 @@ def page():
     return "".join(parts)
 
 
-def main():
-    if sys.argv[1:] not in ([], ["--check"]):
-        sys.exit(__doc__)
-    if not os.path.exists(DAEMON):
-        sys.exit("gen_config.py: there is no build/bin/ramcloudd; run: make build")
-    text = page()
-    if not sys.argv[1:]:
-        with open(PAGE, "w", encoding="utf-8") as out:
-            out.write(text)
-        return
-    old = ""
-    if os.path.exists(PAGE):
-        with open(PAGE, encoding="utf-8") as current:
-            old = current.read()
-    if old != text:
-        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), text.splitlines(True), "page", "program"))
-        sys.exit("docs/reference/config.md is not what ramcloudd says; run hack/gen_config.py")
-
-
-main()
+generated.main(__doc__, "config.md", page)

@@ -4,7 +4,6 @@
 Usage: gen_metrics.py           write the page
        gen_metrics.py --check   exit 1 if the page is not what the daemons say
 """
-import difflib
 import json
 import os
 import random
@@ -16,9 +15,9 @@ import sys
 import tempfile
 import urllib.request
 
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(TOP, "docs", "reference", "metrics.md")
-DAEMON = os.path.join(TOP, "build", "bin", "ramcloudd")
+import generated
+from generated import DAEMON
+
 HEAD = """# Metrics
 
 <!-- Written by hack/gen_metrics.py from what daemons say. Change the texts in the code, then run it. -->
@@ -92,21 +91,4 @@ def page():
             + section("Coordinators", {n: m for n, m in coordinator.items() if n not in both}))
 
 
-def main():
-    if sys.argv[1:] not in ([], ["--check"]):
-        sys.exit(__doc__)
-    if not os.path.exists(DAEMON):
-        sys.exit("gen_metrics.py: there is no build/bin/ramcloudd; run: make build")
-    text = page()
-    if not sys.argv[1:]:
-        with open(PAGE, "w", encoding="utf-8") as out:
-            out.write(text)
-        return
-    with open(PAGE, encoding="utf-8") as current:
-        old = current.read()
-    if old != text:
-        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), text.splitlines(True), "page", "daemons"))
-        sys.exit("docs/reference/metrics.md is not what the daemons say; run hack/gen_metrics.py")
-
-
-main()
+generated.main(__doc__, "metrics.md", page)

@@ -73,10 +73,7 @@ func last(l line) float64 { return l.points[len(l.points)-1].F }
 func plot(b *strings.Builder, p picture, w, h int, from, to time.Time) {
 	lines := slices.Clone(p.lines)
 	slices.SortStableFunc(lines, func(a, c line) int { return strings.Compare(a.name, c.name) })
-	columns := 4
-	if w > 24*cellWidth/2 {
-		columns = 8
-	}
+	columns := legendColumns(lines, p.unit, w)
 	rows := (min(len(lines), shownInLegend) + columns - 1) / columns
 	bottom := h - 10 - rows*legendLine - axisHeight
 	top := scale(lines)
@@ -114,6 +111,16 @@ func plot(b *strings.Builder, p picture, w, h int, from, to time.Time) {
 		}
 		text(b, x+14, y, 11, "start", "#374151", name)
 	}
+}
+
+// legendColumns is how many names with their values stand beside each other without touching.
+func legendColumns(lines []line, unit string, w int) int {
+	const letter, mark = 6.5, 26 // of a font of 11 pixels; the coloured line and the gap
+	widest := 1
+	for _, l := range lines[:min(len(lines), shownInLegend)] {
+		widest = max(widest, len([]rune(l.name+" "+human(last(l), unit))))
+	}
+	return min(max(int(float64(w-20)/(letter*float64(widest)+mark)), 1), shownInLegend)
 }
 
 // scale is the top of the axis: 1, 2 or 5 times a power of ten (of two, for bytes it makes no difference here).
