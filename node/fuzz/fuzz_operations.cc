@@ -13,6 +13,7 @@
 #include "master/multi_service.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "store/invariants.h"
+#include "transport/testing/only_replies.h"
 
 using namespace ramcloud;
 
@@ -23,15 +24,8 @@ void require(bool holds) {
 }
 
 /// Keeps the answer of the call under way.
-class Answers final : public Transport {
+class Answers final : public ramcloud::testing::OnlyReplies {
  public:
-  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  void set_identity(const PeerIdentity&) override {}
   void reply(const ReplyHandle&, StatusCode code, std::span<const Slice> slices) override {
     ++count;
     status = code;

@@ -5,6 +5,7 @@
 
 #include "backup/replica_reader.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "transport/testing/only_replies.h"
 
 namespace ramcloud {
 namespace {
@@ -13,15 +14,8 @@ constexpr wire::Uuid kCluster{1, 2, 3};
 constexpr uint64_t kMaster = 7;
 constexpr uint64_t kCrashed = 8;
 
-class Replies final : public Transport {
+class Replies final : public ramcloud::testing::OnlyReplies {
  public:
-  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  void set_identity(const PeerIdentity&) override {}
   void reply(const ReplyHandle&, StatusCode code, std::span<const Slice> body) override {
     ++count;
     status = code;

@@ -12,6 +12,7 @@
 #include "log/log_test_support.h"
 #include "master/data_service.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
 
 namespace {
@@ -95,15 +96,8 @@ uint64_t allocations_in(F&& operation) {
 }
 
 /// Keeps the last reply, and how many there were.
-class LastReply final : public Transport {
+class LastReply final : public ramcloud::testing::OnlyReplies {
  public:
-  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  void set_identity(const PeerIdentity&) override {}
   void reply(const ReplyHandle&, StatusCode code, std::span<const Slice> body) override {
     ++count;
     status = code;

@@ -8,6 +8,7 @@
 
 #include "log/log_test_support.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
 
 namespace ramcloud::master {
@@ -18,19 +19,12 @@ constexpr auto kWrite = wire::Opcode::kMultiWrite;
 constexpr auto kDelete = wire::Opcode::kMultiDelete;
 
 /// Keeps the replies by call.
-class Replies final : public Transport {
+class Replies final : public ramcloud::testing::OnlyReplies {
  public:
   struct Reply {
     StatusCode status;
     std::string body;
   };
-  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  void set_identity(const PeerIdentity&) override {}
   void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice> slices) override {
     Reply& reply = by_call[handle.call_id];
     reply.status = code;
@@ -47,7 +41,7 @@ struct One {
   std::string value;
 };
 
-class MultiServiceTest : public testing::Test {
+class MultiServiceTest : public ::testing::Test {
  protected:
   explicit MultiServiceTest(bool durable_at_once = true)
       : durable_at_once_(durable_at_once), parts_(8, durable_at_once, 1, false) {

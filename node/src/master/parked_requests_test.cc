@@ -8,28 +8,22 @@
 #include "master/data_service.h"
 #include "master/held_replies.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
 
 namespace ramcloud::master {
 namespace {
 
 /// Keeps the status of the replies by call.
-class Statuses final : public Transport {
+class Statuses final : public ramcloud::testing::OnlyReplies {
  public:
-  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  void set_identity(const PeerIdentity&) override {}
   void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice>) override {
     EXPECT_TRUE(by_call.emplace(handle.call_id, code).second) << "answered twice";
   }
   std::map<uint64_t, StatusCode> by_call;
 };
 
-class ParkedRequestsTest : public testing::Test {
+class ParkedRequestsTest : public ::testing::Test {
  protected:
   ParkedRequestsTest() {
     parts_.log.start();

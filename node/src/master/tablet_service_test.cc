@@ -8,20 +8,14 @@
 
 #include "log/log_test_support.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "transport/testing/only_replies.h"
 
 namespace ramcloud::master {
 namespace {
 
 /// Keeps the last status.
-class Replies final : public Transport {
+class Replies final : public ramcloud::testing::OnlyReplies {
  public:
-  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
-    return fail(StatusCode::kUnsupported, "only replies");
-  }
-  void set_identity(const PeerIdentity&) override {}
   void reply(const ReplyHandle&, StatusCode code, std::span<const Slice>) override {
     ++count;
     status = code;
@@ -30,7 +24,7 @@ class Replies final : public Transport {
   StatusCode status = StatusCode::kOk;
 };
 
-class TabletServiceTest : public testing::Test {
+class TabletServiceTest : public ::testing::Test {
  protected:
   ~TabletServiceTest() override { node_.reactor().set_epochs(nullptr); }
   TabletServiceTest() {

@@ -1,0 +1,20 @@
+// For tests of services without a network: a transport of which only reply() is used.
+#pragma once
+
+#include "transport/transport.h"
+
+namespace ramcloud::testing {
+
+/// Connects and listens nowhere; whoever derives from it says what becomes of replies.
+class OnlyReplies : public Transport {
+ public:
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
+    return fail(StatusCode::kUnsupported, "only replies");
+  }
+  void set_identity(const PeerIdentity&) override {}
+};
+
+}  // namespace ramcloud::testing
