@@ -1,17 +1,25 @@
 // Files behind an interface: real ones, or simulated ones that lose what was not synced when the
 // power goes. Writing goes to the operating system's cache (it survives the death of the process);
-// sync() makes it survive the loss of power.
+// sync() makes it survive the loss of power. Where a file can be written past the cache,
+// write_direct() does both at once.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/bytes.h"
 #include "base/status.h"
 
 namespace ramcloud {
+
+/// Bytes for a place of a file.
+struct DirectWrite {
+  uint64_t offset = 0;
+  ByteView bytes;
+};
 
 class File {
  public:
@@ -28,9 +36,22 @@ class File {
   virtual void allocate_zeroed(uint64_t offset, uint64_t length,
                                std::function<void(Status)> done) = 0;
   /// Calls `done`, on the owner's reactor, when everything written before is on the device. Syncs
-  /// and allocations run on a thread of the runtime, one after the other; syncs that wait together
-  /// are done by one.
+  /// that wait together are done by one.
   virtual void sync(std::function<void(Status)> done) = 0;
+
+  /// What offsets, lengths and addresses of direct writes must be multiples of; 0: there are none
+  /// for this file.
+  virtual uint32_t direct_block() const { return 0; }
+  /// Writes past the cache and calls `done`, on the owner's reactor, when all of it is on the
+  /// device. Until then each sector may be there or not. The writes are by rising offset and do not
+  /// overlap; nothing else may touch their blocks meanwhile, nor write() them at any time. `keep`
+  /// owns the bytes; they must not change until it is let go, which may be after the file is gone.
+  virtual void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void> keep,
+                            std::function<void(Status)> done) {
+    (void)writes;
+    keep.reset();
+    done({StatusCode::kUnsupported, "this file is not written past the cache"});
+  }
 };
 
 class Disk {
@@ -47,6 +68,8 @@ class Disk {
   /// Before anything else of it is open.
   virtual uint64_t measure_read_speed(const std::string& path) = 0;
   virtual Status make_directories(const std::string& path) = 0;
+  /// Who waits for the device; for metrics.
+  virtual const char* engine() const { return "memory"; }
 };
 
 }  // namespace ramcloud

@@ -11,12 +11,12 @@ constexpr Duration kLookInterval = std::chrono::microseconds(20);
 }  // namespace
 
 Epochs::Participant::Participant(Epochs& epochs) : epochs_(epochs), seen_(epochs.current()) {
-  const std::lock_guard guard(epochs_.mutex_);
+  SpinGuard guard(epochs_.lock_);
   epochs_.participants_.push_back(this);
 }
 
 Epochs::Participant::~Participant() {
-  const std::lock_guard guard(epochs_.mutex_);
+  SpinGuard guard(epochs_.lock_);
   std::erase(epochs_.participants_, this);
 }
 
@@ -32,14 +32,14 @@ void Epochs::Participant::go_online() {
 }
 
 uint64_t Epochs::advance(Time now) {
-  const std::lock_guard guard(mutex_);
+  SpinGuard guard(lock_);
   const uint64_t epoch = current_.fetch_add(1, std::memory_order_seq_cst) + 1;
   begun_.push_back({epoch, now});
   return epoch;
 }
 
 uint64_t Epochs::oldest() const {
-  const std::lock_guard guard(mutex_);
+  SpinGuard guard(lock_);
   uint64_t oldest = current_.load(std::memory_order_seq_cst);
   for (const Participant* participant : participants_) {
     const uint64_t seen = participant->seen_.load(std::memory_order_seq_cst);
@@ -50,7 +50,7 @@ uint64_t Epochs::oldest() const {
 
 Duration Epochs::oldest_age(Time now) {
   const uint64_t all_passed = oldest();
-  const std::lock_guard guard(mutex_);
+  SpinGuard guard(lock_);
   while (!begun_.empty() && begun_.front().epoch <= all_passed) begun_.pop_front();
   return begun_.empty() ? Duration::zero() : std::max(now - begun_.front().at, Duration::zero());
 }

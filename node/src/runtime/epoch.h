@@ -11,15 +11,14 @@
 // every change made before advance(). Offline is the other case: the waiter looks at `seen` after
 // it advanced, the participant looks at the epoch after it stored `seen`, all four sequentially
 // consistent. So either the waiter sees it online and waits, or it sees the new epoch, and with it
-// the change. See docs/design/runtime.md.
+// the change. See docs/design/runtime.md; node/model/epoch_model.cc tries out the interleavings.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/spin_lock.h"
 #include "runtime/task.h"
@@ -54,7 +53,7 @@ class Epochs {
    private:
     friend class Epochs;
     Epochs& epochs_;
-    std::atomic<uint64_t> seen_;
+    Atomic<uint64_t> seen_;
   };
 
   Epochs() = default;
@@ -83,10 +82,10 @@ class Epochs {
     Time at{};
   };
 
-  alignas(kCacheLineBytes) std::atomic<uint64_t> current_{1};
-  alignas(kCacheLineBytes) mutable std::mutex mutex_;
-  std::vector<Participant*> participants_;  // guarded by mutex_
-  std::deque<Begun> begun_;  // guarded by mutex_; epochs that not all were seen to have passed
+  alignas(kCacheLineBytes) Atomic<uint64_t> current_{1};
+  alignas(kCacheLineBytes) mutable SpinLock lock_;
+  std::vector<Participant*> participants_ RC_GUARDED_BY(lock_);
+  std::deque<Begun> begun_ RC_GUARDED_BY(lock_);  // epochs that not all were seen to have passed
 };
 
 }  // namespace ramcloud

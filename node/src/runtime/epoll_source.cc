@@ -2,6 +2,7 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -9,8 +10,10 @@
 
 namespace ramcloud {
 
-EpollSource::EpollSource()
-    : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+EpollSource::EpollSource(size_t events_per_poll)
+    : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      events_per_poll_(std::clamp<size_t>(events_per_poll, 1, kMostEvents)) {
   if (!epoll_.valid() || !wake_.valid()) fatal("no_epoll", {{"error", std::strerror(errno)}});
   const Status added = add(wake_.get(), EPOLLIN, nullptr);
   if (!added.ok()) fatal("no_epoll", {{"error", added}});
@@ -69,7 +72,7 @@ void EpollSource::wait(Duration max_wait) {
 }
 
 int EpollSource::wait_ready(Duration max_wait) {
-  const auto size = static_cast<int>(ready_.size());
+  const auto size = static_cast<int>(events_per_poll_);
   int count = -1;
   if (max_wait > Duration::zero() && has_pwait2_) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(max_wait);

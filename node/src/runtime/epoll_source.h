@@ -22,7 +22,9 @@ class FdHandler {
 
 class EpollSource final : public EventSource {
  public:
-  EpollSource();
+  /// Handles at most so many events in one poll().
+  static constexpr size_t kMostEvents = 64;
+  explicit EpollSource(size_t events_per_poll = kMostEvents);
 
   /// Calls `handler` while `fd` is ready for `events` (EPOLLIN, EPOLLOUT), until removed. IO_ERROR
   /// if the descriptor cannot be watched.
@@ -31,7 +33,8 @@ class EpollSource final : public EventSource {
   /// Before the descriptor is closed. No event of it is delivered any more.
   void remove(int fd);
 
-  /// Readable when poll() has something to do: for a program that waits in a loop of its own.
+  /// Readable when poll() has something to do: for a program that waits in a loop of its own, and
+  /// for a source within a source.
   int descriptor() const { return epoll_.get(); }
 
   bool poll() override;
@@ -50,7 +53,8 @@ class EpollSource final : public EventSource {
   UniqueFd epoll_;
   UniqueFd wake_;
   std::vector<Watched> watched_;  // by descriptor
-  std::array<epoll_event, 64> ready_{};
+  std::array<epoll_event, kMostEvents> ready_{};
+  const size_t events_per_poll_;
   int ready_count_ = 0;  // of ready_, found by wait() and not handled yet
   bool has_pwait2_ = true;
 };

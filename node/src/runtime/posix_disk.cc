@@ -2,164 +2,48 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <filesystem>
-#include <mutex>
+#include <utility>
 
+#include "base/logging.h"
 #include "runtime/read_speed.h"
-#include "runtime/thread.h"
 #include "runtime/unique_fd.h"
 
 namespace ramcloud {
 namespace {
 
+/// Of direct writes. A multiple of the sector of every device there is, and a page: so no block is
+/// half in the cache.
+constexpr uint32_t kDirectBlock = 4096;
+
 Status io_error(const std::string& what, const std::string& path) {
-  const int error = errno;
-  const StatusCode code =
-      error == ENOSPC || error == EDQUOT ? StatusCode::kNoSpace : StatusCode::kIoError;
-  return {code, what + " '" + path + "': " + std::strerror(error)};
+  return disk_error(errno, what, path);
 }
-
-/// Shared by a file and what is under way for it, so that a closed file's descriptor stays valid.
-struct OpenFile {
-  UniqueFd fd;
-  std::string path;
-};
-
-Status write_all(const OpenFile& file, uint64_t offset, ByteView bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        ::pwrite(file.fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("write", file.path);
-    bytes.remove_prefix(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
-  return {};
-}
-
-Status allocate_zeros(const OpenFile& file, uint64_t offset, uint64_t length) {
-  const int fd = file.fd.get();
-  const auto from = static_cast<off_t>(offset);
-  const auto size = static_cast<off_t>(length);
-  if (::fallocate(fd, FALLOC_FL_ZERO_RANGE, from, size) == 0) return {};
-  if (errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
-    // tmpfs and others: a hole reads as zero, and is then given its space.
-    if (::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, size) == 0 &&
-        ::fallocate(fd, 0, from, size) == 0) {
-      return {};
-    }
-  }
-  if (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS) {
-    return io_error("allocate", file.path);
-  }
-  static constexpr char kZeros[64 << 10] = {};
-  for (uint64_t done = 0; done < length;) {
-    const uint64_t n = std::min<uint64_t>(sizeof kZeros, length - done);
-    RC_RETURN_IF_ERROR(write_all(file, offset + done, {kZeros, n}));
-    done += n;
-  }
-  return {};
-}
-
-Status sync_file(const OpenFile& file) {
-  return ::fdatasync(file.fd.get()) == 0 ? Status() : io_error("sync", file.path);
-}
-
-}  // namespace
-
-/// The thread that waits for devices, and its queue. All syncs of one file that wait are done by
-/// one fdatasync().
-struct PosixDisk::Worker {
-  struct Job {
-    std::shared_ptr<OpenFile> file;
-    std::weak_ptr<bool> alive;  // the File; looked at on the reactor's thread only
-    std::function<void(Status)> done;
-    uint64_t offset = 0;  // of an allocation
-    uint64_t length = 0;  // 0: this is a sync
-  };
-
-  explicit Worker(Reactor& r) : reactor(r), thread("disk", [this] { serve(); }) {}
-  ~Worker() {
-    {
-      const std::lock_guard guard(mutex);
-      stopping = true;
-      changed.notify_one();
-    }
-    thread.join();
-  }
-
-  void add(Job job) {
-    const std::lock_guard guard(mutex);
-    jobs.push_back(std::move(job));
-    changed.notify_one();
-  }
-
-  /// The first job, and if it is a sync all others of its file. The mutex is held.
-  std::deque<Job> take() {
-    std::deque<Job> batch;
-    batch.push_back(std::move(jobs.front()));
-    jobs.pop_front();
-    if (batch.front().length > 0) return batch;
-    std::deque<Job> rest;
-    for (auto& job : jobs) {
-      const bool together = job.length == 0 && job.file == batch.front().file;
-      (together ? batch : rest).push_back(std::move(job));
-    }
-    jobs = std::move(rest);
-    return batch;
-  }
-
-  void serve() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      changed.wait(lock, [this] { return stopping || !jobs.empty(); });
-      if (stopping) return;
-      std::deque<Job> batch = take();
-      lock.unlock();
-      const Job& first = batch.front();
-      const Status status = first.length > 0
-                                ? allocate_zeros(*first.file, first.offset, first.length)
-                                : sync_file(*first.file);
-      for (auto& job : batch) {
-        reactor.post([job = std::move(job), status] {
-          if (!job.alive.expired()) job.done(status);
-        });
-      }
-      batch.clear();
-      lock.lock();
-    }
-  }
-
-  Reactor& reactor;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Job> jobs;
-  bool stopping = false;
-  Thread thread;  // last: starts when the rest is there
-};
-
-namespace {
 
 class PosixFile final : public File {
  public:
-  /// Gives the worker a job: an allocation of [offset, offset + length), a sync if length is 0.
-  using Later = std::function<void(std::shared_ptr<OpenFile>, std::weak_ptr<bool>,
-                                   std::function<void(Status)>, uint64_t offset, uint64_t length)>;
-  PosixFile(std::shared_ptr<OpenFile> file, uint64_t size, Later later)
-      : file_(std::move(file)), size_(size), later_(std::move(later)) {}
+  PosixFile(std::shared_ptr<OpenFile> file, uint64_t size, std::weak_ptr<DiskEngine> engine)
+      : file_(std::move(file)), size_(size), engine_(std::move(engine)) {}
   ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // jobs under way may keep it open a little
 
   uint64_t size() const override { return size_; }
 
   Status write(uint64_t offset, ByteView bytes) override {
-    return write_all(*file_, offset, bytes);
+    while (!bytes.empty()) {
+      const ssize_t n = ::pwrite(fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return io_error("write", file_->path);
+      bytes.remove_prefix(static_cast<size_t>(n));
+      offset += static_cast<uint64_t>(n);
+    }
+    return {};
   }
 
   Status read(uint64_t offset, void* to, size_t size) override {
@@ -181,25 +65,41 @@ class PosixFile final : public File {
 
   void allocate_zeroed(uint64_t offset, uint64_t length,
                        std::function<void(Status)> done) override {
-    later_(file_, alive_, std::move(done), offset, length);
+    add<AllocateJob>(std::move(done), offset, length);
   }
 
-  void sync(std::function<void(Status)> done) override {
-    later_(file_, alive_, std::move(done), 0, 0);
+  void sync(std::function<void(Status)> done) override { add<SyncJob>(std::move(done)); }
+
+  uint32_t direct_block() const override { return file_->direct.valid() ? kDirectBlock : 0; }
+
+  void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void> keep,
+                    std::function<void(Status)> done) override {
+    if (!file_->direct.valid()) return File::write_direct(writes, std::move(keep), std::move(done));
+    add<WriteJob>(std::move(done), writes, std::move(keep));
   }
 
  private:
   int fd() const { return file_->fd.get(); }
+  template <typename Job, typename... Arguments>
+  void add(std::function<void(Status)> done, Arguments&&... arguments) {
+    // Without its disk a file is only good for what needs no waiting.
+    if (const auto engine = engine_.lock()) {
+      engine->add(std::make_shared<Job>(file_, alive_, std::move(done),
+                                        std::forward<Arguments>(arguments)...));
+    }
+  }
   std::shared_ptr<OpenFile> file_;
   uint64_t size_;
-  Later later_;
+  std::weak_ptr<DiskEngine> engine_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace
 
-PosixDisk::PosixDisk(Reactor& reactor)
-    : reactor_(reactor), worker_(std::make_shared<Worker>(reactor_)) {}
+PosixDisk::PosixDisk(Reactor& reactor) : PosixDisk(make_disk_threads(reactor), DirectIo::kNever) {}
+
+PosixDisk::PosixDisk(std::shared_ptr<DiskEngine> engine, DirectIo direct_io)
+    : engine_(std::move(engine)), direct_io_(direct_io) {}
 
 PosixDisk::~PosixDisk() = default;
 
@@ -228,14 +128,32 @@ Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, uint64_t 
     }
     actual = size;
   }
-  return std::make_unique<PosixFile>(
-      std::move(file), actual,
-      [weak = std::weak_ptr(worker_)](auto opened, auto alive, auto done, uint64_t offset,
-                                      uint64_t length) {
-        const auto worker = weak.lock();
-        if (worker == nullptr) return;
-        worker->add({std::move(opened), std::move(alive), std::move(done), offset, length});
-      });
+  if (direct_io_ != DirectIo::kNever) {
+    if (Status opened = open_direct(*file); !opened.ok()) {
+      if (direct_io_ == DirectIo::kAlways) return fail(std::move(opened));
+      log_info("disk.direct_unavailable", {{"file", path}, {"error", opened.message()}});
+    }
+  }
+  return std::make_unique<PosixFile>(std::move(file), actual, engine_);
+}
+
+/// A second descriptor. Some file systems refuse it at once, others only when it is used.
+Status PosixDisk::open_direct(OpenFile& file) const {
+  const auto refused = [&file](const std::string& why) -> Status {
+    return {StatusCode::kUnsupported,
+            "'" + file.path + "' cannot be written past the cache: " + why};
+  };
+  UniqueFd fd(::open(file.path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+  if (!fd.valid()) return refused(std::strerror(errno));
+  int sector = 0;
+  if (::ioctl(fd.get(), BLKSSZGET, &sector) == 0 &&
+      (sector <= 0 || kDirectBlock % static_cast<uint32_t>(sector) != 0)) {
+    return refused("its sectors are of " + std::to_string(sector) + " bytes");
+  }
+  alignas(kDirectBlock) char block[kDirectBlock];
+  if (::pread(fd.get(), block, sizeof block, 0) < 0) return refused(std::strerror(errno));
+  file.direct = std::move(fd);
+  return {};
 }
 
 bool PosixDisk::exists(const std::string& path) {

@@ -1,31 +1,42 @@
-// Real files. Writes go to the page cache from the reactor's thread; one thread does what waits for
-// the device.
+// Real files. Writes go to the page cache from the reactor's thread; what waits for the device is
+// an engine's: syncs, allocations, and writes past the cache.
 #pragma once
 
 #include <memory>
 
 #include "runtime/disk.h"
+#include "runtime/disk_engine.h"
 #include "runtime/reactor.h"
 
 namespace ramcloud {
 
+/// `--direct-io`: whether files can be written past the cache.
+enum class DirectIo : uint8_t {
+  kAuto,    // where the file system allows it; else the log says why not
+  kAlways,  // a file that cannot is not opened
+  kNever,
+};
+
 class PosixDisk final : public Disk {
  public:
-  /// The reactor outlives the disk.
+  /// With a thread, and nothing past the cache. The reactor outlives the disk.
   explicit PosixDisk(Reactor& reactor);
-  /// Waits for a sync or allocation that is under way; those still queued are not done.
+  PosixDisk(std::shared_ptr<DiskEngine> engine, DirectIo direct_io);
+  /// Waits for what the engine has begun; the rest is not done.
   ~PosixDisk() override;
 
+  /// UNSUPPORTED if DirectIo::kAlways cannot be had.
   Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
   bool exists(const std::string& path) override;
   uint64_t device_bytes(const std::string& path) override;
   uint64_t measure_read_speed(const std::string& path) override;
   Status make_directories(const std::string& path) override;
+  const char* engine() const override { return engine_->name(); }
 
  private:
-  struct Worker;
-  Reactor& reactor_;
-  std::shared_ptr<Worker> worker_;
+  Status open_direct(OpenFile& file) const;
+  std::shared_ptr<DiskEngine> engine_;
+  DirectIo direct_io_;
 };
 
 }  // namespace ramcloud

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -11,7 +13,13 @@
 namespace ramcloud {
 namespace {
 
-class PosixDiskTest : public ::testing::Test {
+struct Kind {
+  const char* name;
+  DiskIo io;
+  DirectIo direct;
+};
+
+class PosixDiskTest : public ::testing::TestWithParam<Kind> {
  protected:
   PosixDiskTest() {
     std::string pattern =
@@ -20,6 +28,19 @@ class PosixDiskTest : public ::testing::Test {
     directory = pattern;
   }
   ~PosixDiskTest() override { std::filesystem::remove_all(directory); }
+  void SetUp() override {
+    auto engine = make_disk_engine(reactor, source, GetParam().io);
+    if (!engine && GetParam().io == DiskIo::kUring) {
+      GTEST_SKIP() << "io_uring cannot be had here: " << engine.error().message();
+    }
+    ASSERT_TRUE(engine.has_value()) << engine.error().to_string();
+    disk = std::make_unique<PosixDisk>(std::move(*engine), GetParam().direct);
+    if (GetParam().direct == DirectIo::kAlways) {
+      const auto file = disk->open(directory + "/file", 4096);
+      if (!file) GTEST_SKIP() << file.error().message();
+      std::filesystem::remove(directory + "/file");
+    }
+  }
   std::unique_ptr<File> open() {
     auto file = disk->open(directory + "/file", 1 << 20);
     EXPECT_TRUE(file.has_value()) << file.error().to_string();
@@ -33,11 +54,26 @@ class PosixDiskTest : public ::testing::Test {
   SystemClock clock;
   EpollSource source;
   Reactor reactor{clock, source, 1, {}};
-  std::unique_ptr<PosixDisk> disk = std::make_unique<PosixDisk>(reactor);
+  std::unique_ptr<PosixDisk> disk;
   std::string directory;
 };
 
-TEST_F(PosixDiskTest, ReadsWhatWasWrittenAlsoAfterReopening) {
+INSTANTIATE_TEST_SUITE_P(
+    Engines, PosixDiskTest,
+    ::testing::Values(Kind{"threads", DiskIo::kThreads, DirectIo::kNever},
+                      Kind{"threads_direct", DiskIo::kThreads, DirectIo::kAlways},
+                      Kind{"io_uring", DiskIo::kUring, DirectIo::kNever},
+                      Kind{"io_uring_direct", DiskIo::kUring, DirectIo::kAlways}),
+    [](const auto& about) { return std::string(about.param.name); });
+
+/// For direct writes.
+using DirectDiskTest = PosixDiskTest;
+INSTANTIATE_TEST_SUITE_P(Engines, DirectDiskTest,
+                         ::testing::Values(Kind{"threads", DiskIo::kThreads, DirectIo::kAlways},
+                                           Kind{"io_uring", DiskIo::kUring, DirectIo::kAlways}),
+                         [](const auto& about) { return std::string(about.param.name); });
+
+TEST_P(PosixDiskTest, ReadsWhatWasWrittenAlsoAfterReopening) {
   auto file = open();
   EXPECT_EQ(file->size(), 1u << 20);
   ASSERT_TRUE(file->write(1000, "hello").ok());
@@ -46,7 +82,7 @@ TEST_F(PosixDiskTest, ReadsWhatWasWrittenAlsoAfterReopening) {
   EXPECT_EQ(read(*open(), 1000, 5), "hello");
 }
 
-TEST_F(PosixDiskTest, AllocatedRangesReadAsZero) {
+TEST_P(PosixDiskTest, AllocatedRangesReadAsZero) {
   const auto file = open();
   ASSERT_TRUE(file->write(0, std::string(300'000, 'x')).ok());
   std::optional<Status> zeroed;
@@ -58,7 +94,7 @@ TEST_F(PosixDiskTest, AllocatedRangesReadAsZero) {
   EXPECT_EQ(read(*file, 4096 + 200'000 - 2, 3), std::string("\0\0x", 3));
 }
 
-TEST_F(PosixDiskTest, ASecondOpenerIsRefusedUntilTheFirstCloses) {
+TEST_P(PosixDiskTest, ASecondOpenerIsRefusedUntilTheFirstCloses) {
   auto file = open();
   const auto second = disk->open(directory + "/file", 1);
   ASSERT_FALSE(second.has_value());
@@ -68,7 +104,7 @@ TEST_F(PosixDiskTest, ASecondOpenerIsRefusedUntilTheFirstCloses) {
   open();
 }
 
-TEST_F(PosixDiskTest, SyncsCompleteInALaterTurnOnTheReactor) {
+TEST_P(PosixDiskTest, SyncsCompleteInALaterTurnOnTheReactor) {
   const auto file = open();
   int done = 0;
   for (int i = 0; i < 10; ++i) {
@@ -81,7 +117,7 @@ TEST_F(PosixDiskTest, SyncsCompleteInALaterTurnOnTheReactor) {
   reactor.run_until([&] { return done == 10; });
 }
 
-TEST_F(PosixDiskTest, AClosedFilesSyncsCallNobody) {
+TEST_P(PosixDiskTest, AClosedFilesSyncsCallNobody) {
   auto gone = open();
   bool called = false;
   gone->sync([&](const Status&) { called = true; });
@@ -93,14 +129,14 @@ TEST_F(PosixDiskTest, AClosedFilesSyncsCallNobody) {
   EXPECT_FALSE(called);
 }
 
-TEST_F(PosixDiskTest, TheDiskMayGoBeforeItsFilesAndSyncs) {
+TEST_P(PosixDiskTest, TheDiskMayGoBeforeItsFilesAndSyncs) {
   const auto file = open();
   file->sync([](const Status&) {});
   disk.reset();
   EXPECT_TRUE(file->write(0, "x").ok());
 }
 
-TEST_F(PosixDiskTest, ErrorsNameTheFile) {
+TEST_P(PosixDiskTest, ErrorsNameTheFile) {
   const auto absent = disk->open(directory + "/no/such", 1);
   ASSERT_FALSE(absent.has_value());
   EXPECT_NE(absent.error().message().find("/no/such"), std::string::npos);
@@ -111,15 +147,158 @@ TEST_F(PosixDiskTest, ErrorsNameTheFile) {
   EXPECT_EQ(open()->read(1 << 20, &byte, 1).code(), StatusCode::kIoError);
 }
 
-TEST_F(PosixDiskTest, OnlyBlockDevicesHaveADevicesSize) {
+TEST_P(PosixDiskTest, OnlyBlockDevicesHaveADevicesSize) {
   EXPECT_EQ(disk->device_bytes(directory), 0u);
   EXPECT_EQ(disk->device_bytes(directory + "/none"), 0u);
   EXPECT_EQ(disk->measure_read_speed(directory + "/none"), 0u) << "cannot be measured";
 }
 
-TEST_F(PosixDiskTest, MeasuringLeavesNothingBehind) {
+TEST_P(PosixDiskTest, MeasuringLeavesNothingBehind) {
   (void)disk->measure_read_speed(directory);
   EXPECT_TRUE(std::filesystem::is_empty(directory));
+}
+
+TEST_P(PosixDiskTest, TheEngineIsTheOneThatWasAskedFor) {
+  EXPECT_STREQ(disk->engine(), GetParam().io == DiskIo::kUring ? "io_uring" : "threads");
+  EXPECT_EQ(open()->direct_block(), GetParam().direct == DirectIo::kAlways ? 4096u : 0u);
+}
+
+TEST_P(PosixDiskTest, ManyAllocationsAndSyncsAtOnceAllEnd) {
+  const auto file = open();
+  int done = 0;
+  const auto count = [&](const Status& status) {
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    ++done;
+  };
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_TRUE(file->write(i * 4096, "x").ok());
+    file->allocate_zeroed(i * 4096, 4096, count);
+    file->sync(count);
+  }
+  reactor.run_until([&] { return done == 400; });
+  EXPECT_EQ(read(*file, 0, 1 << 20), std::string(1 << 20, '\0'));
+}
+
+/// Blocks of one letter each, at an address that direct writes want.
+class Blocks {
+ public:
+  explicit Blocks(std::string_view letters)
+      : memory_(static_cast<char*>(std::aligned_alloc(kBlock, kBlock * letters.size())),
+                &std::free) {
+    for (size_t i = 0; i < letters.size(); ++i) {
+      std::memset(memory_.get() + i * kBlock, letters[i], kBlock);
+    }
+  }
+  ByteView block(size_t i, size_t count = 1) const {
+    return {memory_.get() + i * kBlock, count * kBlock};
+  }
+  std::shared_ptr<const void> memory() const { return memory_; }
+  static constexpr size_t kBlock = 4096;
+
+ private:
+  std::shared_ptr<char> memory_;
+};
+
+TEST_P(DirectDiskTest, DirectWritesAreReadBack) {
+  const auto file = open();
+  bool allocated = false;
+  file->allocate_zeroed(0, 1 << 20, [&](const Status& s) { allocated = s.ok(); });
+  reactor.run_until([&] { return allocated; });
+  const Blocks blocks("abcde");
+  // One alone, then neighbours and others, of which some were read into the cache before.
+  std::optional<Status> done;
+  const auto write = [&](std::initializer_list<DirectWrite> writes) {
+    done.reset();
+    file->write_direct(std::span(writes.begin(), writes.size()), blocks.memory(),
+                       [&](Status s) { done = std::move(s); });
+    EXPECT_FALSE(done.has_value()) << "in a later turn";
+    reactor.run_until([&] { return done.has_value(); });
+    EXPECT_TRUE(done->ok()) << done->to_string();
+  };
+  write({{8192, blocks.block(0)}});
+  EXPECT_EQ(read(*file, 8191, 4098), '\0' + std::string(4096, 'a') + '\0');
+  EXPECT_EQ(read(*file, 65536, 8192), std::string(8192, '\0'));
+  write({{8192, blocks.block(1)}, {12288, blocks.block(2, 2)}, {65536, blocks.block(4)}});
+  EXPECT_EQ(read(*file, 8192, 4 * 4096), std::string(4096, 'b') + std::string(4096, 'c') +
+                                             std::string(4096, 'd') + std::string(4096, '\0'));
+  EXPECT_EQ(read(*file, 65536, 8192), std::string(4096, 'e') + std::string(4096, '\0'));
+}
+
+TEST_P(DirectDiskTest, ManyPlacesAtOnce) {
+  const auto file = open();
+  const Blocks blocks("ab");
+  std::vector<DirectWrite> writes;
+  for (uint64_t i = 0; i < 128; ++i) writes.push_back({i * 8192, blocks.block(i % 2)});
+  std::optional<Status> done;
+  file->write_direct(writes, blocks.memory(), [&](Status s) { done = std::move(s); });
+  writes.clear();
+  reactor.run_until([&] { return done.has_value(); });
+  ASSERT_TRUE(done->ok()) << done->to_string();
+  for (uint64_t i = 0; i < 128; ++i) {
+    EXPECT_EQ(read(*file, i * 8192, 8192),
+              std::string(blocks.block(i % 2)) + std::string(4096, '\0'));
+  }
+}
+
+TEST_P(DirectDiskTest, TheBytesOutliveTheFileAndTheDisk) {
+  const std::string path = directory + "/file";
+  std::weak_ptr<const void> bytes;
+  {
+    auto file = open();
+    const Blocks blocks(std::string(256, 'z'));
+    bytes = blocks.memory();
+    const DirectWrite write{0, blocks.block(0, 256)};
+    file->write_direct({&write, 1}, blocks.memory(), [](const Status&) { ADD_FAILURE(); });
+  }
+  disk.reset();  // waits for what has begun
+  reactor.turn();
+  EXPECT_TRUE(bytes.expired());
+}
+
+TEST_P(DirectDiskTest, ErrorsOfDirectWritesNameTheFile) {
+  const auto file = open();
+  const Blocks blocks("ab");
+  const DirectWrite crooked{100, blocks.block(0)};
+  std::optional<Status> done;
+  file->write_direct({&crooked, 1}, blocks.memory(), [&](Status s) { done = std::move(s); });
+  reactor.run_until([&] { return done.has_value(); });
+  // A file system that takes any offset (tmpfs) has written it.
+  if (done->ok()) GTEST_SKIP() << "this file system takes direct writes of any place";
+  EXPECT_EQ(done->code(), StatusCode::kIoError);
+  EXPECT_NE(done->message().find("write '" + directory + "/file'"), std::string::npos)
+      << done->message();
+}
+
+TEST(DiskEngine, AutoIsAlwaysSomething) {
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 1, {});
+  EXPECT_TRUE(make_disk_engine(reactor, source, DiskIo::kAuto).has_value());
+}
+
+TEST(DiskEngine, WhoeverInsistsOnIoUringHearsWhyNot) {
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+  GTEST_SKIP()
+      << "the sanitizer looks at memory by a pipe, and takes it for invalid without descriptors";
+#endif
+#endif
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 1, {});
+  rlimit files{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  rlimit none = files;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto engine = make_disk_engine(reactor, source, DiskIo::kUring);
+  const auto instead = make_disk_engine(reactor, source, DiskIo::kAuto);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  ASSERT_FALSE(engine.has_value());
+  EXPECT_EQ(engine.error().code(), StatusCode::kUnsupported);
+  EXPECT_NE(engine.error().message().find("io_uring"), std::string::npos);
+  ASSERT_TRUE(instead.has_value());
+  EXPECT_STREQ((*instead)->name(), "threads");
 }
 
 }  // namespace

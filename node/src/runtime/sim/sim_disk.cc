@@ -12,8 +12,30 @@ struct SimDisk::Content {
   Sectors cache;                       // what reads see
   Sectors durable;                     // what a power cut leaves for certain
   std::map<uint64_t, uint64_t> dirty;  // sector -> number of its latest write
+  /// Direct writes whose `done` was not called yet. What of them is on the device nobody knows.
+  struct Flight {
+    uint64_t number = 0;
+    Sectors sectors;
+    std::map<uint64_t, ByteView> sources;  // of the sectors
+    std::shared_ptr<const void> keep;      // owns them
+    bool unchanged() const {
+      return std::ranges::all_of(sectors, [this](const auto& sector) {
+        return sources.at(sector.first) == sector.second;
+      });
+    }
+  };
+  std::list<Flight> flights;
   uint64_t writes = 0;
   bool locked = false;
+
+  bool in_flight(uint64_t sector) const {
+    return std::ranges::any_of(flights,
+                               [&](const Flight& f) { return f.sectors.contains(sector); });
+  }
+  void land(uint64_t sector, const std::string& data) {
+    cache[sector] = durable[sector] = data;
+    dirty.erase(sector);
+  }
 };
 
 namespace {
@@ -50,13 +72,17 @@ class SimFile final : public File {
       : disk_(disk), reactor_(*disk.reactor_), content_(std::move(content)) {
     content_->locked = true;
   }
-  ~SimFile() override { content_->locked = false; }
+  ~SimFile() override {
+    content_->locked = false;
+    disk_.land_some(*content_);
+  }
 
   uint64_t size() const override { return content_->size; }
 
   Status write(uint64_t offset, ByteView bytes) override {
     RC_RETURN_IF_ERROR(check(offset, bytes.size()));
     RC_RETURN_IF_ERROR(disk_.failure_);
+    RC_RETURN_IF_ERROR(check_apart(offset, bytes.size()));
     for_sectors(offset, bytes.size(), [&](uint64_t sector, uint64_t at, uint64_t n, uint64_t done) {
       std::string& data = content_->cache[sector];
       data.resize(kSector);
@@ -89,14 +115,44 @@ class SimFile final : public File {
     later([this, writes = content_->writes, done = std::move(done)] { done(settle(writes)); });
   }
 
+  uint32_t direct_block() const override { return direct_ ? SimDisk::kDirectBlock : 0; }
+
+  void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void> keep,
+                    std::function<void(Status)> done) override {
+    if (!direct_) return File::write_direct(writes, std::move(keep), std::move(done));
+    auto& flight = content_->flights.emplace_back();
+    flight.number = ++content_->writes;
+    flight.keep = std::move(keep);
+    Status valid;
+    for (const DirectWrite& write : writes) {
+      if (valid.ok()) valid = check_direct(write);
+      if (!valid.ok()) break;
+      for_sectors(write.offset, write.bytes.size(),
+                  [&](uint64_t sector, uint64_t, uint64_t n, uint64_t from) {
+                    flight.sources[sector] = write.bytes.substr(from, n);
+                    flight.sectors[sector] = flight.sources[sector];
+                  });
+    }
+    if (!valid.ok()) flight.sectors.clear();
+    later(
+        [this, number = flight.number, valid, done = std::move(done)] {
+          const Status landed = land(number);
+          done(valid.ok() ? landed : valid);
+        },
+        Turn::kBeside);
+  }
+
  private:
-  /// Does something when the device gets to it; one after the other, as on the real thread.
-  void later(std::function<void()> work) {
+  /// Does something when the device gets to it: one after the other, or beside what is under way,
+  /// as the engines of real disks do.
+  enum class Turn : uint8_t { kInLine, kBeside };
+  void later(std::function<void()> work, Turn turn = Turn::kInLine) {
     Job& job = jobs_.emplace_back();
     job.work = std::move(work);
     job.timer = std::make_unique<Timer>(reactor_, [this, &job] { finish(job); });
     const auto half = static_cast<uint64_t>(disk_.sync_time_.count()) / 2;
     const Duration time(static_cast<int64_t>(half + disk_.random_.below(2 * half + 1)));
+    if (turn == Turn::kBeside) return job.timer->start_after(time);
     free_at_ = std::max(free_at_, reactor_.now()) + time;
     job.timer->start_at(free_at_);
   }
@@ -129,6 +185,45 @@ class SimFile final : public File {
     return {};
   }
 
+  /// The direct write is done: all of it is on the device, or, of a broken one, who knows what.
+  Status land(uint64_t number) {
+    const auto flight =
+        std::ranges::find(content_->flights, number, &SimDisk::Content::Flight::number);
+    for (const auto& [sector, data] : flight->sectors) {
+      if (disk_.failure_.ok() || disk_.random_.chance(0.5)) content_->land(sector, data);
+    }
+    const bool unchanged = flight->unchanged();
+    content_->flights.erase(flight);
+    if (!unchanged) return {StatusCode::kIoError, "bytes changed while they were written"};
+    return disk_.failure_;
+  }
+
+  /// What io_uring and O_DIRECT want, and what disk.h says that nobody does.
+  Status check_direct(const DirectWrite& write) const {
+    RC_RETURN_IF_ERROR(check(write.offset, write.bytes.size()));
+    const uint64_t bits = write.offset | write.bytes.size() |
+                          static_cast<uint64_t>(reinterpret_cast<uintptr_t>(write.bytes.data()));
+    if (bits % SimDisk::kDirectBlock != 0) {
+      return {StatusCode::kIoError, "a direct write at " + std::to_string(write.offset) + " of " +
+                                        std::to_string(write.bytes.size()) +
+                                        " bytes: is not of whole blocks"};
+    }
+    return check_apart(write.offset, write.bytes.size());
+  }
+
+  /// Nobody writes where a direct write is under way.
+  Status check_apart(uint64_t offset, uint64_t length) const {
+    if (content_->flights.empty()) return {};
+    bool apart = true;
+    for_sectors(offset, length, [&](uint64_t sector, uint64_t, uint64_t, uint64_t) {
+      apart = apart && !content_->in_flight(sector);
+    });
+    if (apart) return {};
+    return {StatusCode::kIoError, "offset " + std::to_string(offset) + " + " +
+                                      std::to_string(length) +
+                                      ": a direct write there is under way"};
+  }
+
   Status check(uint64_t offset, uint64_t length) const {
     if (offset <= content_->size && length <= content_->size - offset) return {};
     return {StatusCode::kIoError, "offset " + std::to_string(offset) + " + " +
@@ -138,6 +233,7 @@ class SimFile final : public File {
 
   SimDisk& disk_;
   Reactor& reactor_;
+  const bool direct_ = disk_.direct_;
   std::shared_ptr<SimDisk::Content> content_;
   std::list<Job> jobs_;
   Time free_at_{};
@@ -165,11 +261,22 @@ std::string SimDisk::contents(const std::string& path) const {
   return bytes;
 }
 
+/// Some sectors of the direct writes under way, which nobody waits for any more.
+void SimDisk::land_some(Content& content) {
+  for (const Content::Flight& flight : content.flights) {
+    for (const auto& [sector, data] : flight.sectors) {
+      if (random_.chance(0.5)) content.land(sector, data);
+    }
+  }
+  content.flights.clear();
+}
+
 void SimDisk::crash() {
   // Files of the dead process that are destroyed later must not touch what the next one opens.
   for (auto& [path, content] : files_) {
     content = std::make_shared<Content>(*content);
     content->locked = false;
+    land_some(*content);
   }
 }
 

@@ -1,6 +1,6 @@
 // A disk in memory that behaves like the real one when things go wrong: what was written survives
 // the death of the process, what was synced survives the loss of power, and of the rest any part
-// may.
+// may. A direct write is there when its `done` is called; until then any part of it may be.
 #pragma once
 
 #include <map>
@@ -17,6 +17,8 @@ class SimDisk final : public Disk {
  public:
   /// What a power cut keeps or loses as a whole.
   static constexpr uint64_t kSectorBytes = 512;
+  /// Of direct writes.
+  static constexpr uint32_t kDirectBlock = 4096;
 
   explicit SimDisk(uint64_t seed) : random_(seed) {}
   /// Syncs complete on this reactor; set at every start of the process.
@@ -27,12 +29,17 @@ class SimDisk final : public Disk {
   Status make_directories(const std::string&) override { return {}; }
   uint64_t device_bytes(const std::string&) override { return 0; }
   uint64_t measure_read_speed(const std::string&) override { return read_speed_; }
+  const char* engine() const override { return "simulated"; }
+  /// Whether files opened from now on can be written past the cache. They can, if nobody says.
+  void set_direct(bool direct) { direct_ = direct; }
   /// What measuring gives.
   void set_read_speed(uint64_t bytes_per_second) { read_speed_ = bytes_per_second; }
 
-  /// The process died: locks are released, nothing that was written is lost.
+  /// The process died: locks are released, nothing that was written is lost. Of direct writes
+  /// under way a random subset of the sectors has been written.
   void crash();
-  /// The power went: of the sectors written since the last completed sync, a random subset is kept.
+  /// The power went: of the sectors written since the last completed sync, and of direct writes
+  /// under way, a random subset is kept.
   void power_loss();
   /// Every later write or sync fails so; OK ends it.
   void fail_with(Status status) { failure_ = std::move(status); }
@@ -48,10 +55,12 @@ class SimDisk final : public Disk {
 
  private:
   friend class SimFile;
+  void land_some(Content& content);
   Random random_;
   Reactor* reactor_ = nullptr;
   Status failure_;
   bool full_ = false;
+  bool direct_ = true;
   Duration sync_time_ = 1ms;
   uint64_t read_speed_ = 0;
   std::map<std::string, std::shared_ptr<Content>> files_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -109,6 +111,107 @@ TEST_F(SimDiskTest, FailuresAreReportedAndClosingDropsPendingSyncs) {
   file.reset();
   sim.run_for(1s);
   EXPECT_FALSE(done.has_value());
+}
+
+/// Bytes where direct writes want them.
+struct Aligned {
+  explicit Aligned(std::string_view fill, size_t size = 4096)
+      : memory(static_cast<char*>(std::aligned_alloc(4096, size)), &std::free), length(size) {
+    for (size_t i = 0; i < size; ++i) memory.get()[i] = fill[i % fill.size()];
+  }
+  ByteView bytes() const { return {memory.get(), length}; }
+  std::shared_ptr<char> memory;
+  size_t length;
+};
+
+TEST_F(SimDiskTest, ADirectWriteThatIsDoneSurvivesThePower) {
+  auto file = open();
+  ASSERT_EQ(file->direct_block(), 4096u);
+  const Aligned a("a"), b("b", 8192);
+  const DirectWrite writes[] = {{4096, a.bytes()}, {16384, b.bytes()}};
+  std::optional<Status> done;
+  file->write_direct(writes, a.memory, [&](Status s) { done = std::move(s); });
+  EXPECT_EQ(read(*file, 4096, 1), std::string(1, '\0')) << "later";
+  EXPECT_FALSE(file->write(5000, "x").ok()) << "nobody writes where a direct write is under way";
+  ASSERT_TRUE(file->write(0, "x").ok());
+  ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+  ASSERT_TRUE(done->ok()) << done->to_string();
+  EXPECT_EQ(read(*file, 4096, 4096), a.bytes());
+  sim.power_off(node);
+  file.reset();
+  sim.restart(node);
+  file = open();
+  EXPECT_EQ(read(*file, 4096, 4096), a.bytes());
+  EXPECT_EQ(read(*file, 16384, 8192), b.bytes());
+}
+
+TEST_F(SimDiskTest, ADirectWriteUnderWayIsTornByThePowerAndByTheEndOfTheProcess) {
+  for (const bool power : {true, false}) {
+    auto file = open();
+    const Aligned a(power ? "p" : "c", 32768);
+    const DirectWrite write{8192, a.bytes()};
+    bool called = false;
+    file->write_direct({&write, 1}, a.memory, [&](const Status&) { called = true; });
+    if (power) {
+      sim.power_off(node);
+    } else {
+      sim.kill(node);
+    }
+    file.reset();
+    sim.restart(node);
+    sim.run_for(1s);
+    EXPECT_FALSE(called);
+    file = open();
+    int kept = 0;
+    for (uint64_t i = 0; i < 64; ++i) {
+      const std::string sector = read(*file, 8192 + i * 512, 512);
+      EXPECT_EQ(sector, std::string(512, sector[0])) << "whole sectors";
+      kept += sector[0] == a.bytes()[0];
+    }
+    EXPECT_GT(kept, 0);
+    EXPECT_LT(kept, 64);
+    file.reset();
+  }
+}
+
+TEST_F(SimDiskTest, DirectWritesAreOfWholeBlocks) {
+  const auto file = open();
+  const Aligned a("a", 8192);
+  const auto refused = [&](uint64_t offset, ByteView bytes) {
+    const DirectWrite write{offset, bytes};
+    std::optional<Status> done;
+    file->write_direct({&write, 1}, a.memory, [&](Status s) { done = std::move(s); });
+    EXPECT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+    return done->code();
+  };
+  EXPECT_EQ(refused(512, a.bytes()), StatusCode::kIoError);
+  EXPECT_EQ(refused(0, a.bytes().substr(0, 100)), StatusCode::kIoError);
+  EXPECT_EQ(refused(0, a.bytes().substr(512, 4096)), StatusCode::kIoError);
+  EXPECT_EQ(refused(64 << 10, a.bytes()), StatusCode::kIoError) << "behind the end";
+  EXPECT_EQ(refused(0, a.bytes()), StatusCode::kOk);
+  node.disk().fail_with({StatusCode::kIoError, "bad sector"});
+  EXPECT_EQ(refused(0, a.bytes()), StatusCode::kIoError);
+}
+
+TEST_F(SimDiskTest, BytesUnderWayMustNotChange) {
+  const auto file = open();
+  const Aligned a("a");
+  const DirectWrite write{0, a.bytes()};
+  std::optional<Status> done;
+  file->write_direct({&write, 1}, a.memory, [&](Status s) { done = std::move(s); });
+  a.memory.get()[100] = 'b';
+  EXPECT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+  EXPECT_EQ(done->code(), StatusCode::kIoError);
+}
+
+TEST_F(SimDiskTest, WithoutDirectWritesTheyAreRefused) {
+  node.disk().set_direct(false);
+  const auto file = open();
+  EXPECT_EQ(file->direct_block(), 0u);
+  std::optional<Status> done;
+  file->write_direct({}, nullptr, [&](Status s) { done = std::move(s); });
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->code(), StatusCode::kUnsupported);
 }
 
 }  // namespace

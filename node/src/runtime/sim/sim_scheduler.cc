@@ -124,11 +124,13 @@ bool SimScheduler::step() {
     hash_.add(static_cast<uint64_t>(event.when.time_since_epoch().count()));
     ++events_;
     event.fn();
+    if (observer_) observer_(nullptr);
     return true;
   }
   if (node == nullptr) return false;
   clock_.advance_to(turn);
   run_turn(*node);
+  if (observer_) observer_(node);
   return true;
 }
 

@@ -80,6 +80,9 @@ class SimScheduler {
   /// A fresh reactor. The test has destroyed everything that used the old one.
   void restart(SimNode& node);
 
+  /// `fn` looks on after every step: with the node whose turn it was, or null. It changes nothing.
+  void set_observer(std::function<void(SimNode* turned)> fn) { observer_ = std::move(fn); }
+
   /// Runs the next event; false if there is none.
   bool step();
   void run_for(Duration duration);
@@ -115,6 +118,7 @@ class SimScheduler {
   uint64_t sequence_ = 0;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<Event> queue_;  // heap
+  std::function<void(SimNode*)> observer_;
 };
 
 }  // namespace ramcloud

@@ -55,6 +55,29 @@ TEST(SimScheduler, KillDropsWhatWasMeantForThatLife) {
   EXPECT_EQ(order, "z");
 }
 
+TEST(SimScheduler, AnObserverLooksOnAfterEveryStep) {
+  const auto run = [](bool observed, std::string& seen) {
+    SimScheduler sim(1);
+    SimNode& a = sim.add_node("a");
+    SimNode& b = sim.add_node("b");
+    uint64_t steps = 0;
+    if (observed) {
+      sim.set_observer([&](SimNode* turned) {
+        ++steps;
+        seen += turned == nullptr ? "-" : turned->name();
+      });
+    }
+    sim.deliver(b, sim.now() + 1ms, [&] { a.reactor().post([] {}); });
+    sim.run_for(1s);
+    if (observed) EXPECT_EQ(steps, sim.events());
+    return sim.event_hash();
+  };
+  std::string seen, nothing;
+  EXPECT_EQ(run(true, seen), run(false, nothing)) << "looking changes nothing";
+  EXPECT_NE(seen.find("-b"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("a", seen.find("-b")), std::string::npos) << seen;
+}
+
 TEST(SimScheduler, RunUntilGivesUpAtItsLimit) {
   SimScheduler sim(1);
   SimNode& node = sim.add_node("a");

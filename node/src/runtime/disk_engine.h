@@ -1,0 +1,38 @@
+// Who does what waits for a device, beside the reactor: io_uring where the kernel lets us, else a
+// thread. Container runtimes forbid io_uring by default.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "runtime/disk_job.h"
+#include "runtime/epoll_source.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+/// `--disk-io`.
+enum class DiskIo : uint8_t { kAuto, kUring, kThreads };
+
+class DiskEngine {
+ public:
+  /// Waits for calls that are under way; what has not begun is not done, and nobody is told.
+  virtual ~DiskEngine() = default;
+  /// Begins it when its turn comes; tells those who wait in a later turn. Reactor's thread.
+  virtual void add(std::shared_ptr<DiskJob> job) = 0;
+  /// "io_uring", "threads".
+  virtual const char* name() const = 0;
+};
+
+/// One thread, which does one call after the other.
+std::shared_ptr<DiskEngine> make_disk_threads(Reactor& reactor);
+/// Calls side by side in the kernel. UNSUPPORTED, with the reason, where it cannot be had.
+Result<std::shared_ptr<DiskEngine>> make_disk_uring(Reactor& reactor, EpollSource& events);
+
+/// As asked for. With kAuto the log says (once a process) why it is not io_uring. Reactor and
+/// source outlive it.
+Result<std::shared_ptr<DiskEngine>> make_disk_engine(Reactor& reactor, EpollSource& events,
+                                                     DiskIo io);
+
+}  // namespace ramcloud

@@ -1,0 +1,149 @@
+// What a file asks of its device and waits for, as the system calls that it takes. Whoever does the
+// calls (disk_engine.h) knows nothing of files; the jobs know nothing of threads and rings.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/disk.h"
+#include "runtime/unique_fd.h"
+
+namespace ramcloud {
+
+/// A file and its descriptors, shared with what is under way for it, so that they stay valid.
+struct OpenFile {
+  UniqueFd fd;
+  UniqueFd direct;  // past the cache; may be none
+  std::string path;
+};
+
+/// NO_SPACE or IO_ERROR: "write 'PATH': No space left on device".
+Status disk_error(int error, const std::string& what, const std::string& path);
+
+/// One system call.
+struct DiskCall {
+  enum class Kind : uint8_t { kSync, kAllocate, kWrite };
+  Kind kind = Kind::kSync;
+  int fd = -1;
+  int mode = 0;  // kAllocate: fallocate's; kWrite: pwritev2's flags
+  uint64_t offset = 0;
+  uint64_t length = 0;               // kAllocate
+  std::span<const iovec> vectors{};  // kWrite; they belong to the job
+  size_t job_index = 0;              // the job's own
+};
+
+class DiskJob {
+ public:
+  /// `alive` ends with the File; looked at on the reactor's thread only.
+  DiskJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
+          std::function<void(Status)> done);
+  virtual ~DiskJob() = default;
+  DiskJob(const DiskJob&) = delete;
+  DiskJob& operator=(const DiskJob&) = delete;
+
+  /// The next call that may begin now, beside those that have begun. False: there is none, for now
+  /// if calls are under way, else the job is over.
+  bool next(DiskCall& call);
+  /// The call returned this, or failed with -result.
+  void ended(const DiskCall& call, int64_t result);
+  bool over() const { return over_; }
+
+  /// Of those of a file one is under way at a time; when it begins it takes over who waits for the
+  /// others.
+  virtual bool shared() const { return false; }
+  void absorb(DiskJob& other);
+  const OpenFile& file() const { return *file_; }
+
+  /// Tells those who wait. On the reactor's thread.
+  void report();
+
+ protected:
+  virtual bool next_call(DiskCall& call) = 0;
+  /// Not with EINTR: then the call is made again.
+  virtual void call_ended(const DiskCall& call, int64_t result) = 0;
+  /// No further calls begin.
+  void failed(int error, const char* what);
+
+ private:
+  struct Waiter {
+    std::weak_ptr<bool> alive;
+    std::function<void(Status)> done;
+  };
+  std::shared_ptr<OpenFile> file_;
+  std::vector<Waiter> waiters_;
+  std::vector<DiskCall> again_;  // interrupted
+  Status status_;
+  uint32_t under_way_ = 0;
+  bool over_ = false;
+};
+
+/// fdatasync().
+class SyncJob final : public DiskJob {
+ public:
+  using DiskJob::DiskJob;
+  bool shared() const override { return true; }
+
+ protected:
+  bool next_call(DiskCall& call) override;
+  void call_ended(const DiskCall& call, int64_t result) override;
+
+ private:
+  bool begun_ = false;
+};
+
+/// Space that reads as zero: by the cheapest way that the file system knows.
+class AllocateJob final : public DiskJob {
+ public:
+  AllocateJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
+              std::function<void(Status)> done, uint64_t offset, uint64_t length);
+
+ protected:
+  bool next_call(DiskCall& call) override;
+  void call_ended(const DiskCall& call, int64_t result) override;
+
+ private:
+  enum class Way : uint8_t { kZeroRange, kPunchHole, kFillHole, kWriteZeros, kNone };
+  uint64_t offset_;
+  uint64_t length_;
+  uint64_t written_ = 0;  // zeros
+  Way way_ = Way::kZeroRange;
+  bool calling_ = false;
+  iovec zeros_{};
+};
+
+/// Past the cache, and to the device: neighbours in the file by one call, all calls side by side.
+/// A single call syncs what it writes; several are followed by one sync.
+class WriteJob final : public DiskJob {
+ public:
+  WriteJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
+           std::function<void(Status)> done, std::span<const DirectWrite> writes,
+           std::shared_ptr<const void> keep);
+
+ protected:
+  bool next_call(DiskCall& call) override;
+  void call_ended(const DiskCall& call, int64_t result) override;
+
+ private:
+  struct Run {
+    uint64_t offset = 0;
+    size_t first = 0;  // of vectors_
+    size_t count = 0;
+  };
+  /// What has been written is done; false if something is left of it.
+  bool advance(Run& run, uint64_t bytes);
+
+  std::shared_ptr<const void> keep_;
+  std::vector<iovec> vectors_;
+  std::vector<Run> runs_;
+  std::vector<size_t> to_begin_;  // runs
+  size_t unwritten_ = 0;          // runs
+  bool sync_begun_ = false;
+};
+
+}  // namespace ramcloud
