@@ -28,9 +28,36 @@ constexpr std::array<uint8_t, 256> make_inverse() {
 }
 constexpr auto kInverse = make_inverse();
 
+#if defined(__x86_64__)
+/// The pieces of small groups are shorter than what ISA-L needs to begin.
+constexpr size_t kShortBytes = 128;
+const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
+
+__attribute__((target("sse4.2"))) uint32_t crc_of_short(const char* bytes, size_t size,
+                                                        uint32_t crc) {
+  uint64_t sum = crc;
+  for (; size >= 8; bytes += 8, size -= 8) sum = __builtin_ia32_crc32di(sum, load<uint64_t>(bytes));
+  auto narrow = static_cast<uint32_t>(sum);
+  if (size >= 4) {
+    narrow = __builtin_ia32_crc32si(narrow, load<uint32_t>(bytes));
+    bytes += 4;
+    size -= 4;
+  }
+  for (; size > 0; ++bytes, --size) {
+    narrow = __builtin_ia32_crc32qi(narrow, static_cast<unsigned char>(*bytes));
+  }
+  return narrow;
+}
+#endif
+
 }  // namespace
 
 uint32_t crc32c(ByteView bytes, uint32_t crc) {
+#if defined(__x86_64__)
+  if (bytes.size() <= kShortBytes && kHasInstruction) {
+    return ~crc_of_short(bytes.data(), bytes.size(), ~crc);
+  }
+#endif
   // crc32_iscsi neither inverts at the start nor at the end; the usual CRC32C does both.
   return ~crc32_iscsi(reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data())),
                       static_cast<int>(bytes.size()), ~crc);

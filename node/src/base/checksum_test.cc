@@ -39,5 +39,19 @@ TEST(Checksum, NothingToFindInGoodOrHopelessBytes) {
   EXPECT_EQ(find_flipped_byte("hello", crc32c("HELlo")), std::nullopt);
 }
 
+TEST(Checksum, IsTheSameForPiecesOfEverySize) {
+  std::string bytes;
+  for (size_t size = 0; size <= 600; ++size) {
+    uint32_t by_byte = 0;
+    for (const char& byte : bytes) by_byte = crc32c(ByteView(&byte, 1), by_byte);
+    EXPECT_EQ(crc32c(bytes), by_byte) << size;
+    const ByteView all = bytes;
+    for (const size_t cut : {size / 3, size / 2, size - size / 7}) {
+      EXPECT_EQ(crc32c(all.substr(cut), crc32c(all.substr(0, cut))), by_byte) << size;
+    }
+    bytes.push_back(static_cast<char>(size * 37 + 11));
+  }
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -28,6 +28,22 @@ TEST(Histogram, Quantiles) {
   EXPECT_EQ(h.count(), 1000u);
 }
 
+TEST(Histogram, AloneIsTheSame) {
+  Histogram shared, alone;
+  for (uint64_t ns = 1; ns < 1'000'000'000; ns = ns * 3 / 2 + 1) {
+    shared.record(ns);
+    alone.record_alone(ns);
+    EXPECT_EQ(alone.count_at_most(ns), shared.count_at_most(ns)) << ns;
+  }
+  EXPECT_EQ(alone.count(), shared.count());
+  EXPECT_EQ(alone.sum(), shared.sum());
+  Counter counter;
+  counter.add(2);
+  counter.add_alone();
+  counter.add_alone(4);
+  EXPECT_EQ(counter.value(), 7u);
+}
+
 TEST(Metrics, PrometheusText) {
   MetricsRegistry registry;
   registry.counter("ops_total", "Operations.", {{"op", "read"}}).add(3);
