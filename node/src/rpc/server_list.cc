@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 
 namespace ramcloud {
 namespace {
@@ -31,6 +32,7 @@ ListedServer parse(const wire::ServerListEntry& entry) {
 
 Status ServerList::check_term(uint64_t term) {
   if (term < highest_term_) {
+    RC_SOMETIMES("rpc.former_coordinator_is_refused");
     return {StatusCode::kStaleTerm,
             fmt::format("term {} is of a former coordinator; the present one is {}", term,
                         highest_term_)};

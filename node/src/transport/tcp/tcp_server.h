@@ -1,4 +1,8 @@
 // The server's end: listening sockets, and the connections they accepted, by slot.
+//
+// Whoever has not made a request yet is a stranger. Strangers and listening sockets are watched
+// apart, and only a few of their events are handled in a turn: thousands that connect, say nothing
+// or hang up at once delay others by some tens of microseconds, not by all of their events.
 #pragma once
 
 #include <atomic>
@@ -10,83 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "transport/tcp/tcp_context.h"
+#include "transport/tcp/tcp_connection.h"
 
 namespace ramcloud::tcp {
-
-class TcpServer;
-
-/// A connection on its way from one reactor to another.
-struct HandedOver {
-  TcpStream stream;
-  Side side;
-  std::string peer;
-  uint32_t peer_max_body;
-  uint64_t expected_server_id;
-  std::shared_ptr<void> counted;  // while it lives, the listening server counts it
-};
-
-class TcpConnection final : public FdHandler {
- public:
-  TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint32_t generation, Side side,
-                RequestHandler& handler, std::string peer, Time hello_deadline);
-  /// One that another reactor has said hello to.
-  TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, uint32_t generation,
-                RequestHandler& handler);
-  void on_ready(uint32_t events) override;
-
- private:
-  friend class TcpServer;
-  enum class State : uint8_t { kHello, kOpen, kClosed };
-  bool take_hello();
-  bool take_request();
-  void receive();
-  void take_requests();
-  void flush();
-  /// Tells epoll what we wait for now.
-  void watch();
-  bool send(const wire::MessageHeader& header, std::span<const Slice> body);
-  /// Sends what was gathered, unless the socket is full anyway.
-  void flush_gathered();
-  /// Counts and logs, then closes.
-  void close_for(const char* why, Counter& counter);
-
-  // Limits.
-  uint64_t pause_mark() const;  // of unsent bytes
-  bool may_take_requests() const;
-  void pause();
-  /// Goes on reading, from a later turn, when enough was answered.
-  void resume_if_due();
-  void resume();
-  /// Begins or ends the times that messages may take, and tells the server what the buffers hold.
-  void account();
-  bool is_late(Time now, Duration limit) const;
-
-  TcpServer& server_;
-  RequestHandler& handler_;
-  TcpStream stream_;
-  const uint32_t slot_;
-  const uint32_t generation_;
-  const Side side_;
-  State state_ = State::kHello;
-  uint32_t watched_ = EPOLLIN;
-  bool paused_ = false;  // reads no requests: too many are unanswered
-  bool resuming_ = false;
-  uint32_t outstanding_ = 0;
-  size_t accounted_bytes_ = 0;
-  std::optional<Time> message_began_;  // of a message that is not whole
-  std::optional<Time> output_began_;   // to wait, for what was there then
-  uint64_t output_mark_ = 0;           // the stream's position behind that
-  bool more_input_ = false;            // behind the request that is being handled
-  bool gathering_ = false;             // it is on the server's list
-  uint32_t peer_max_body_ = 0;
-  uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
-  bool placed_ = false;              // it stays on this reactor
-  std::shared_ptr<void> counted_;
-  std::string peer_;
-  std::string address_;  // the peer's, if it is counted
-  Time hello_deadline_;
-};
 
 class TcpServer {
  public:
@@ -107,7 +37,16 @@ class TcpServer {
 
  private:
   friend class TcpConnection;
+  /// Events of strangers and listening sockets that are handled in a turn, and connections that one
+  /// of those may bring: some 10 us each.
+  static constexpr size_t kStrangersPerTurn = 8;
+  static constexpr int kAcceptsPerTurn = 8;
   struct Listener;
+  /// A source within the context's.
+  struct Strangers final : FdHandler {
+    void on_ready(uint32_t) override { source.poll(); }
+    EpollSource source{kStrangersPerTurn};
+  };
   struct Slot {
     std::unique_ptr<TcpConnection> connection;
     uint32_t generation = 0;
@@ -129,6 +68,7 @@ class TcpServer {
   TcpConnection* find(uint32_t slot, uint32_t generation);
 
   TcpContext& context_;
+  std::unique_ptr<Strangers> strangers_;  // once it listens
   PeerIdentity self_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<Slot> slots_;

@@ -166,7 +166,7 @@ bool TcpSession::take_reply() {
     case TcpStream::Parse::kMessage:
       break;
   }
-  context_->counters.replies_in.add();
+  context_->counters.replies_in.add_alone();
   context_->reactor.trace_event("reply received", header.call_id, header.opcode);
   // Answers that came together lead to requests that go together: one system call for all.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
@@ -188,7 +188,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   }
   header.body_length = static_cast<uint32_t>(size);
   set_mark(call, stream_.queued_bytes() + sizeof header + size);
-  context_->counters.requests_out.add();
+  context_->counters.requests_out.add_alone();
   context_->reactor.trace_event("request sent", header.call_id, header.opcode);
   const auto when = state_ != State::kOpen ? TcpStream::Send::kHold
                     : more_input_          ? TcpStream::Send::kGather

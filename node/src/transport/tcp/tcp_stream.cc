@@ -121,7 +121,7 @@ bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> b
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = count;
-  sends_->add();
+  sends_->add_alone();
   const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return false;
   const size_t taken = n < 0 ? 0 : static_cast<size_t>(n);
@@ -159,7 +159,7 @@ bool TcpStream::send_hello(const wire::Hello& hello) {
 bool TcpStream::flush() {
   while (!out_.empty()) {
     const ByteView bytes = out_.unread();
-    sends_->add();
+    sends_->add_alone();
     const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) {
       blocked_ = true;

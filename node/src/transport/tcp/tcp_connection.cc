@@ -1,0 +1,246 @@
+#include "transport/tcp/tcp_connection.h"
+
+#include "transport/tcp/tcp_server.h"
+#include "wire/hello.h"
+
+namespace ramcloud::tcp {
+
+TcpConnection::TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint32_t generation,
+                             Side side, RequestHandler& handler, std::string peer,
+                             Time hello_deadline)
+    : server_(server),
+      handler_(handler),
+      stream_(std::move(fd), server.context_.options.max_pending_bytes,
+              server.context_.counters.sends),
+      slot_(slot),
+      generation_(generation),
+      side_(side),
+      peer_(std::move(peer)),
+      hello_deadline_(hello_deadline) {}
+
+TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, uint32_t generation,
+                             RequestHandler& handler)
+    : server_(server),
+      handler_(handler),
+      stream_(std::move(from.stream)),
+      slot_(slot),
+      generation_(generation),
+      side_(from.side),
+      state_(State::kOpen),
+      peer_max_body_(from.peer_max_body),
+      expected_server_id_(from.expected_server_id),
+      placed_(true),
+      counted_(std::move(from.counted)),
+      peer_(std::move(from.peer)) {}
+
+void TcpConnection::on_ready(uint32_t events) {
+  if (paused_ && (events & (EPOLLHUP | EPOLLERR)) != 0) return server_.close(*this);
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
+  if ((events & EPOLLOUT) != 0 && state_ == State::kOpen) flush();
+}
+
+void TcpConnection::receive() {
+  constexpr int kReadsPerTurn = 16;  // then others get their turn; epoll tells us again
+  for (int i = 0; i < kReadsPerTurn && state_ != State::kClosed; ++i) {
+    const auto read = stream_.read();
+    if (read == TcpStream::Read::kClosed) return server_.close(*this);
+    if (read == TcpStream::Read::kNothing) return;
+    if (state_ == State::kHello && !take_hello()) return account();
+    take_requests();
+    if (stream_.has_big_buffers()) server_.context_.want_upkeep();
+    if (paused_ || read != TcpStream::Read::kFull) return;
+  }
+}
+
+void TcpConnection::take_requests() {
+  while (state_ == State::kOpen && may_take_requests() && take_request()) {
+  }
+  more_input_ = false;
+  if (state_ == State::kOpen) flush_gathered();
+  if (state_ == State::kOpen && !may_take_requests()) pause();
+  account();
+}
+
+/// True if the connection is open now.
+bool TcpConnection::take_hello() {
+  wire::Hello asked;
+  switch (stream_.front(asked)) {
+    case TcpStream::Parse::kIncomplete:
+      return false;
+    case TcpStream::Parse::kMalformed:
+      close_for("hello", server_.context_.counters.protocol_errors);
+      return false;
+    case TcpStream::Parse::kMessage:
+      break;
+  }
+  stream_.pop_hello();
+  const wire::Hello answer =
+      wire::answer_hello(asked, server_.self_.cluster_uuid, server_.self_.server_id);
+  const bool sent = stream_.send_hello(answer);
+  if (answer.status != 0 || !sent) {
+    server_.context_.counters.refused.add();
+    server_.close(*this);
+    return false;
+  }
+  peer_max_body_ = std::min(asked.max_body_bytes, wire::kMaxBodyBytes);
+  expected_server_id_ = asked.server_id;
+  state_ = State::kOpen;
+  --server_.silent_;
+  return true;
+}
+
+/// True if there was a whole request; its handler has seen it now.
+bool TcpConnection::take_request() {
+  wire::MessageHeader header;
+  ByteView body;
+  switch (stream_.front(wire::Kind::kRequest, header, body)) {
+    case TcpStream::Parse::kIncomplete:
+      return false;
+    case TcpStream::Parse::kMalformed:
+      close_for("request header", server_.context_.counters.protocol_errors);
+      return false;
+    case TcpStream::Parse::kMessage:
+      break;
+  }
+  // Handles of unanswered requests would be lost on the way.
+  if (!placed_ && outstanding_ == 0 && server_.hand_over(*this, header.opcode)) return false;
+  become_known();
+  if (state_ == State::kClosed) return false;
+  message_began_.reset();
+  ++outstanding_;
+  server_.context_.counters.requests_in.add_alone();
+  server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
+  // Whoever sent several requests together gets their answers together: one system call for all.
+  more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
+  handler_.on_request({slot_, generation_, header.call_id, header.opcode, side_}, header, body);
+  stream_.pop(header);
+  return true;
+}
+
+bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slice> body) {
+  const bool gather = more_input_ || server_.batches_ > 0;
+  if (!stream_.send(header, body, gather ? TcpStream::Send::kGather : TcpStream::Send::kNow)) {
+    return false;
+  }
+  if (stream_.blocked()) {
+    watch();
+    account();
+  } else if (stream_.has_pending() && !more_input_ && !gathering_) {
+    gathering_ = true;
+    server_.gathering_.push_back(this);
+  }
+  return true;
+}
+
+void TcpConnection::flush_gathered() {
+  if (stream_.has_pending() && !stream_.blocked()) flush();
+}
+
+void TcpConnection::flush() {
+  if (!stream_.flush()) return server_.close(*this);
+  if (stream_.has_big_buffers()) server_.context_.want_upkeep();
+  watch();
+  account();
+  resume_if_due();
+}
+
+Status TcpConnection::start_watching() {
+  source_ = state_ == State::kHello ? &server_.strangers_->source : &server_.context_.source;
+  return source_->add(stream_.fd(), EPOLLIN, this);
+}
+
+void TcpConnection::become_known() {
+  if (source_ == &server_.context_.source) return;
+  stop_watching();
+  source_ = &server_.context_.source;
+  // Level-triggered: what came meanwhile is told.
+  if (!source_->add(stream_.fd(), watched_, this).ok()) server_.close(*this);
+}
+
+void TcpConnection::stop_watching() {
+  source_->remove(stream_.fd());
+}
+
+void TcpConnection::watch() {
+  const uint32_t wanted =
+      (paused_ ? 0u : uint32_t{EPOLLIN}) | (stream_.blocked() ? uint32_t{EPOLLOUT} : 0u);
+  if (wanted == watched_) return;
+  watched_ = wanted;
+  source_->modify(stream_.fd(), wanted);
+}
+
+/// For who does not read its replies no more of them are made: long before it is closed for that.
+uint64_t TcpConnection::pause_mark() const {
+  return std::min<uint64_t>(server_.context_.options.max_pending_bytes / 2,
+                            2 * wire::kMaxBodyBytes);
+}
+
+bool TcpConnection::may_take_requests() const {
+  return outstanding_ < server_.context_.options.max_outstanding &&
+         stream_.pending_bytes() <= pause_mark();
+}
+
+void TcpConnection::pause() {
+  if (paused_) return;
+  paused_ = true;
+  server_.context_.counters.limited_outstanding.add();
+  watch();
+}
+
+void TcpConnection::resume_if_due() {
+  if (!paused_ || resuming_ || outstanding_ > server_.context_.options.max_outstanding / 2 ||
+      stream_.pending_bytes() > pause_mark() / 2) {
+    return;
+  }
+  resuming_ = true;  // not from here: a handler may be on the stack
+  server_.context_.reactor.defer([&server = server_, alive = std::weak_ptr(server_.alive_),
+                                  slot = slot_, generation = generation_] {
+    if (alive.expired()) return;
+    if (TcpConnection* self = server.find(slot, generation)) self->resume();
+  });
+}
+
+void TcpConnection::resume() {
+  paused_ = resuming_ = false;
+  take_requests();  // those that had come already
+  if (state_ == State::kOpen) watch();
+}
+
+void TcpConnection::account() {
+  if (state_ == State::kClosed) return;
+  TcpContext& context = server_.context_;
+  const Time now = context.reactor.now();
+  if (paused_ || !stream_.has_unread() || state_ == State::kHello) {
+    message_began_.reset();  // hellos have a time of their own
+  } else if (!message_began_) {
+    message_began_ = now;
+    context.want_upkeep();
+  }
+  if (!stream_.has_pending()) {
+    output_began_.reset();
+  } else if (!output_began_ || stream_.sent_bytes() >= output_mark_) {
+    output_began_ = now;
+    output_mark_ = stream_.queued_bytes();
+    context.want_upkeep();
+  }
+  const size_t holds = stream_.buffered_bytes();
+  if (holds == accounted_bytes_) return;
+  const uint64_t total = context.totals->buffered_bytes + holds - accounted_bytes_;
+  context.totals->buffered_bytes = total;
+  const bool grew = holds > accounted_bytes_;
+  accounted_bytes_ = holds;
+  if (grew && total > context.options.max_buffered_bytes) server_.make_room();
+}
+
+bool TcpConnection::is_late(Time now, Duration limit) const {
+  return (message_began_ && now - *message_began_ >= limit) ||
+         (output_began_ && now - *output_began_ >= limit);
+}
+
+void TcpConnection::close_for(const char* why, Counter& counter) {
+  counter.add();
+  server_.context_.log_closed(why, peer_);
+  server_.close(*this);
+}
+
+}  // namespace ramcloud::tcp
