@@ -247,9 +247,38 @@ Status FrameStore::write(uint32_t index, uint32_t offset, ByteView bytes) {
   return file_->write(frame_data_offset(index) + offset, bytes);
 }
 
+void FrameStore::write_direct(std::span<const FrameWrite> writes, std::shared_ptr<const void> keep,
+                              std::function<void(Status)> done) {
+  direct_writes_.clear();
+  direct_frames_.clear();
+  for (const FrameWrite& write : writes) {
+    direct_writes_.push_back({frame_data_offset(write.frame) + write.offset, write.bytes});
+    if (!std::exchange(frames_[write.frame].written, true)) direct_frames_.push_back(write.frame);
+  }
+  file_->write_direct(direct_writes_, std::move(keep),
+                      [this, done = std::move(done)](Status status) {
+                        written_direct();
+                        done(std::move(status));
+                      });
+}
+
+void FrameStore::written_direct() {
+  for (const uint32_t index : direct_frames_) {
+    frames_[index].written = false;
+    if (!std::exchange(frames_[index].released, false)) continue;
+    --ending_;
+    put_back(index);
+  }
+}
+
 Status FrameStore::release(uint32_t index) {
   RC_RETURN_IF_ERROR(describe(index, FrameContent{}));
-  put_back(index);
+  if (frames_[index].written) {
+    frames_[index].released = true;
+    ++ending_;
+  } else {
+    put_back(index);
+  }
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ enum class FrameClass : uint8_t { kHead, kCopy };
 /// Kept for heads: one in so many of all frames, at most the maximum.
 inline constexpr uint32_t kHeadReserveShare = 8;
 inline constexpr uint32_t kMostHeadReserve = 8;
+
+/// Whole blocks for a frame.
+struct FrameWrite {
+  uint32_t frame = 0;
+  uint32_t offset = 0;  // in the segment's bytes
+  ByteView bytes;
+};
 
 class FrameStore {
  public:
@@ -65,7 +73,18 @@ class FrameStore {
   Status describe(uint32_t frame, const FrameContent& content);
   /// Writes segment bytes; offset + size <= kSegmentBytes is the caller's to check.
   Status write(uint32_t frame, uint32_t offset, ByteView bytes);
-  /// Gives a frame back. Only with proof that its replica is obsolete.
+  /// What direct writes must be multiples of; 0: there are none.
+  uint32_t direct_block() const { return file_->direct_block(); }
+  /// Writes past the cache; `done` when all of it is on the device (File::write_direct). By rising
+  /// frame and offset; one batch at a time.
+  void write_direct(std::span<const FrameWrite> writes, std::shared_ptr<const void> keep,
+                    std::function<void(Status)> done);
+  /// Reads segment bytes back, as the device has them or will have them.
+  Status read(uint32_t frame, uint32_t offset, char* to, size_t size) const {
+    return file_->read(frame_data_offset(frame) + offset, to, size);
+  }
+  /// Gives a frame back. Only with proof that its replica is obsolete. A direct write to it that is
+  /// under way ends before it is taken again.
   Status release(uint32_t frame);
   /// Calls `done` when everything written before is on the device.
   void sync(std::function<void(Status)> done) { file_->sync(std::move(done)); }
@@ -75,6 +94,8 @@ class FrameStore {
   uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
   /// Found at start: replicas of earlier incarnations and damaged metadata. Kept, never reused.
   uint32_t frames_quarantined() const { return quarantined_; }
+  /// Given back while a direct write to them was under way: free when it ends.
+  uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.
   uint32_t head_reserve() const {
     return std::min(frames_total() / kHeadReserveShare, kMostHeadReserve);
@@ -86,6 +107,8 @@ class FrameStore {
     uint64_t sequence = 0;   // of the newest slot
     uint8_t next_slot = 0;   // the one to write next
     bool allocated = false;  // space was taken before
+    bool written = false;    // by the direct write that is under way
+    bool released = false;   // while it was
   };
   FrameStore(std::unique_ptr<File> file, std::string path)
       : file_(std::move(file)), path_(std::move(path)) {}
@@ -95,6 +118,7 @@ class FrameStore {
   Status load_frame(uint32_t index);
   Status may_take(FrameClass frame_class) const;
   void put_back(uint32_t index);
+  void written_direct();
 
   std::unique_ptr<File> file_;
   std::string path_;
@@ -109,6 +133,9 @@ class FrameStore {
   std::vector<Frame> frames_;
   std::vector<uint32_t> free_;  // a heap: the lowest first, so that the file stays dense
   uint32_t quarantined_ = 0;
+  uint32_t ending_ = 0;
+  std::vector<DirectWrite> direct_writes_;  // of the batch under way
+  std::vector<uint32_t> direct_frames_;     // the same
 };
 
 }  // namespace ramcloud

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 
 namespace ramcloud {
 namespace {
@@ -36,7 +37,10 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       frames_(frames),
       servers_(servers),
       options_(options),
-      flush_timer_(reactor, [this] { flush(); }) {
+      flush_timer_(reactor, [this] { on_flush_timer(); }) {
+  if (options_.synced && SyncedTails::possible(frames)) {
+    tails_ = std::make_unique<SyncedTails>(frames);
+  }
   replicas_.reserve(frames.frames_total());
   registry.add(wire::Opcode::kReplicaOpen, &call_member<&ReplicaService::on_open, ReplicaService>,
                this);
@@ -63,6 +67,7 @@ Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
   const ListedServer* master = servers_.find(master_id);
   if (master != nullptr && master->live()) return {};
   if (master == nullptr && list_version > servers_.version()) {
+    RC_SOMETIMES("backup.knows_an_older_list_than_the_master");
     retry_after_us = kRetryAfterUs;
     return {StatusCode::kRetry,
             fmt::format("master {} acts on server list {}, this backup has {} yet", master_id,
@@ -87,6 +92,14 @@ Status ReplicaService::check_open(const wire::ReplicaOpenRequest& open,
     return bad(fmt::format("open: length {} is over the capacity {}", open.length, open.capacity));
   }
   return {};
+}
+
+std::optional<ReplicaService::Held> ReplicaService::find(uint64_t master_id,
+                                                         uint64_t segment_id) const {
+  const auto found = replicas_.find({master_id, segment_id});
+  if (found == replicas_.end()) return std::nullopt;
+  const Replica& replica = found->second;
+  return Held{replica.frame, replica.epoch, replica.held, replica.incomplete, replica.closed};
 }
 
 void ReplicaService::on_open(const Request& request) {
@@ -130,18 +143,22 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
   const Key key{open.master_id, open.segment_id};
   const uint64_t number = ++last_opening_;
   if (!opening_.emplace(key, number).second) {
+    RC_SOMETIMES("backup.same_open_comes_while_its_frame_is_prepared");
     return refuse(reply, {StatusCode::kRetry, "open: this replica's frame is being prepared"},
                   kRetryAfterUs);
   }
   const bool copy = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  ++preparing_;
   frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead,
                    [this, alive = alive_, open, bytes = std::string(segment_bytes), key, number,
                     reply](const Result<uint32_t>& frame) {
                      if (!*alive) return;
+                     --preparing_;
                      const auto waiting = opening_.find(key);
                      const bool wanted = waiting != opening_.end() && waiting->second == number;
                      if (wanted) opening_.erase(waiting);
                      full_ = !frame && frame.error() == StatusCode::kNoSpace;
+                     if (full_) RC_SOMETIMES("backup.has_no_frame");
                      if (!frame) return refuse(reply, frame.error());
                      // What held when it was asked for may hold no longer.
                      uint32_t retry_after_us = 0;
@@ -200,14 +217,16 @@ void ReplicaService::on_write(const Request& request) {
   }
   Replica& replica = found->second;
   if (write.epoch < replica.epoch) {
+    RC_SOMETIMES("backup.write_of_a_former_epoch");
     return refuse(request.reply,
                   {StatusCode::kStaleTerm,
                    fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)});
   }
   // Others depend on that the epoch stays raised, so it is synced; that is rare.
+  // (After the bytes: what is refused has to raise it when it comes again.)
   const bool raised = write.epoch > replica.epoch;
-  status = raise_epoch(replica, write.epoch);
-  if (status.ok()) status = append(replica, write.offset, segment_bytes);
+  status = append(replica, write.offset, segment_bytes);
+  if (status.ok()) status = raise_epoch(replica, write.epoch);
   if (!status.ok()) return refuse(request.reply, status);
   ++counters_.writes;
   counters_.written_bytes += write.length;
@@ -243,14 +262,18 @@ Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes)
                            replica.capacity));
   }
   const uint32_t known = replica.held - offset;
+  if (known > 0) RC_SOMETIMES("backup.bytes_come_twice");
   if (bytes.size() <= known) return {};
   if (replica.closed) {
     return bad(fmt::format("write: segment is closed with {} bytes", replica.held));
   }
   bytes.remove_prefix(known);
-  Status written = frames_.write(replica.frame, replica.held, bytes);
+  Status written = tails_ ? tails_->append(replica.frame, bytes)
+                          : frames_.write(replica.frame, replica.held, bytes);
   if (!written.ok()) {
-    if (written.code() != StatusCode::kNoSpace) device_failed(written);
+    const bool only_now =
+        written.code() == StatusCode::kNoSpace || written.code() == StatusCode::kRetry;
+    if (!only_now) device_failed(written);
     return written;
   }
   replica.held += static_cast<uint32_t>(bytes.size());
@@ -285,7 +308,7 @@ Status ReplicaService::describe(const Replica& replica) {
   const Status written =
       frames_.describe(replica.frame, content_of(replica, replica.length_written));
   if (!written.ok()) device_failed(written);
-  mark_dirty();
+  metadata_changed();
   return written;
 }
 
@@ -310,17 +333,36 @@ void ReplicaService::on_free(const Request& request) {
 
 void ReplicaService::drop(Replicas::iterator it) {
   if (it == replicas_.end()) return;
+  if (tails_) tails_->forget(it->second.frame);
   if (const Status freed = frames_.release(it->second.frame); !freed.ok()) device_failed(freed);
   replicas_.erase(it);
-  mark_dirty();
+  metadata_changed();
+}
+
+/// Calls `done` when what replicas were sent before is on the device.
+void ReplicaService::when_bytes_synced(std::function<void(Status)> done) {
+  ++counters_.syncs;
+  if (!tails_) return frames_.sync(std::move(done));
+  tails_->commit(std::move(done));
+}
+
+/// The same, and all metadata.
+void ReplicaService::when_all_synced(std::function<void(Status)> done) {
+  if (!tails_) return when_bytes_synced(std::move(done));
+  when_bytes_synced([this, alive = alive_, done = std::move(done)](Status status) {
+    if (!*alive) return;
+    if (!status.ok()) return done(std::move(status));
+    ++counters_.syncs;
+    frames_.sync(done);
+  });
 }
 
 void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
-  ++counters_.syncs;
-  frames_.sync([this, alive = alive_, handle = reply, key](Status status) {
+  const auto it = replicas_.find(key);
+  const uint32_t held = it != replicas_.end() ? it->second.held : 0;  // more may come meanwhile
+  when_all_synced([this, alive = alive_, handle = reply, key, held](Status status) {
     if (!*alive) return;
-    const auto found = replicas_.find(key);
-    if (status.ok() && found != replicas_.end()) return answer(handle, found->second.held);
+    if (status.ok() && replicas_.contains(key)) return answer(handle, held);
     if (status.ok())
       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
     else
@@ -333,8 +375,9 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
 /// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
 /// says so, on the device before the master hears of it.
 void ReplicaService::make_visible(Replica& replica, const Request& request) {
-  ++counters_.syncs;
-  frames_.sync([this, alive = alive_, handle = request.reply, key = replica.key](Status status) {
+  // What comes until then, and may close it, is not on the device yet.
+  when_bytes_synced([this, alive = alive_, handle = request.reply, key = replica.key,
+                     held = replica.held, whole = replica.closed](Status status) {
     if (!*alive) return;
     const auto found = replicas_.find(key);
     if (!status.ok() || found == replicas_.end()) {
@@ -344,12 +387,14 @@ void ReplicaService::make_visible(Replica& replica, const Request& request) {
         status = {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
       return reply_error(transport_, handle, status);
     }
+    RC_SOMETIMES("backup.recreation_is_made_visible");
     found->second.incomplete = false;
-    found->second.length_written = found->second.closed;
+    found->second.length_written = whole;
+    if (tails_ && whole) tails_->forget(found->second.frame);
     if (Status written = describe(found->second); !written.ok()) {
       return reply_error(transport_, handle, written);
     }
-    frames_.sync([this, alive, handle, held = found->second.held](Status synced) {
+    frames_.sync([this, alive, handle, held](Status synced) {
       if (!*alive) return;
       if (synced.ok()) return answer(handle, held);
       device_failed(synced);
@@ -375,6 +420,7 @@ void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
 void ReplicaService::refuse(const ReplyHandle& reply, const Status& status,
                             uint32_t retry_after_us) {
   ++counters_.refused;
+  if (status.code() == StatusCode::kRetry && retry_after_us == 0) retry_after_us = kRetryAfterUs;
   reply_error(transport_, reply, status, retry_after_us);
 }
 
@@ -389,16 +435,42 @@ void ReplicaService::mark_dirty() {
   if (!flushing_ && !flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
 }
 
+/// Nobody waits for it: whoever does, syncs.
+void ReplicaService::metadata_changed() {
+  if (!tails_) return mark_dirty();
+  metadata_dirty_ = true;
+  if (!flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
+}
+
+void ReplicaService::on_flush_timer() {
+  sync_metadata();
+  flush();
+}
+
+/// Beside the writes of bytes, which have no part in it.
+void ReplicaService::sync_metadata() {
+  if (!metadata_dirty_ || syncing_metadata_ || stopping_) return;
+  metadata_dirty_ = false;
+  syncing_metadata_ = true;
+  ++counters_.syncs;
+  frames_.sync([this, alive = alive_](const Status& status) {
+    if (!*alive) return;
+    syncing_metadata_ = false;
+    if (!status.ok()) return device_failed(status);
+    if (metadata_dirty_) metadata_changed();
+  });
+}
+
 void ReplicaService::flush() {
   if (!dirty_ || flushing_ || stopping_) return;
   dirty_ = false;
   flushing_ = true;
   std::swap(waiting_, flushing_waiters_);  // empty: those of the last sync are answered
-  ++counters_.syncs;
-  frames_.sync([this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
-    if (!*alive) return;
-    flushed(status, closed);
-  });
+  when_bytes_synced(
+      [this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
+        if (!*alive) return;
+        flushed(status, closed);
+      });
 }
 
 void ReplicaService::flushed(const Status& status, const std::vector<Key>& closed) {
@@ -427,6 +499,7 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
     const auto found = replicas_.find(key);
     if (found == replicas_.end() || !found->second.closed) continue;
     found->second.length_written = true;
+    if (tails_) tails_->forget(found->second.frame);
     (void)describe(found->second);  // a failure is kept in device_status_
   }
 }
@@ -439,7 +512,7 @@ void ReplicaService::shut_down(std::function<void(Status)> done) {
   for (auto& [key, replica] : replicas_) replicas.push_back(&replica);
   std::ranges::sort(replicas, {}, &Replica::frame);
   // As when closing: the length counts only once the bytes below it are on the device.
-  frames_.sync([this, alive = alive_, replicas, done = std::move(done)](Status status) {
+  when_bytes_synced([this, alive = alive_, replicas, done = std::move(done)](Status status) {
     if (!*alive) return;
     if (!status.ok()) return done(status);
     for (Replica* replica : replicas) {

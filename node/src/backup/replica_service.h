@@ -5,16 +5,19 @@
 // acknowledged, so it survives the death of this process; it is on the device at most a flush
 // interval (and one sync) later. "synced": it is on the device when it is acknowledged; one sync
 // serves all that came before it began. In both an open is acknowledged only when it is on the
-// device.
+// device. Where frames can be written past the cache, synced bytes go that way (synced_tails.h);
+// metadata never does.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "backup/frame_store.h"
+#include "backup/synced_tails.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/reactor.h"
@@ -57,6 +60,19 @@ class ReplicaService {
     return !device_status_.ok() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
   }
 
+  /// What is here of one replica; and how many there are, those of which the frame is still being
+  /// prepared apart. For tests and simulation.
+  struct Held {
+    uint32_t frame = 0;
+    uint32_t epoch = 0;
+    uint32_t bytes = 0;
+    bool incomplete = false;
+    bool closed = false;
+  };
+  std::optional<Held> find(uint64_t master_id, uint64_t segment_id) const;
+  size_t replicas() const { return replicas_.size(); }
+  uint32_t frames_preparing() const { return preparing_; }
+
   void on_open(const Request& request);
   void on_write(const Request& request);
   void on_free(const Request& request);
@@ -96,12 +112,17 @@ class ReplicaService {
   void drop(Replicas::iterator it);
   void answer_when_synced(const ReplyHandle& reply, const Key& key);
   void acknowledge(const ReplyHandle& handle, uint32_t held);
+  void when_bytes_synced(std::function<void(Status)> done);
+  void when_all_synced(std::function<void(Status)> done);
   void flushed(const Status& status, const std::vector<Key>& closed);
   void make_visible(Replica& replica, const Request& request);
   void answer(const ReplyHandle& handle, uint32_t held);
   void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0);
   void device_failed(const Status& status);
   void mark_dirty();
+  void metadata_changed();
+  void on_flush_timer();
+  void sync_metadata();
   void flush();
   void write_closed_lengths(const std::vector<Key>& keys);
 
@@ -111,10 +132,12 @@ class ReplicaService {
   Options options_;
   Counters counters_;
   Status device_status_;
-  Replicas replicas_;  // looked up, never iterated
+  std::unique_ptr<SyncedTails> tails_;  // null: bytes are written into the cache
+  Replicas replicas_;                   // looked up, never iterated
   // Frames on their way, by what they are for: the number of the open that asked for it.
   std::unordered_map<Key, uint64_t, KeyHash> opening_;
   uint64_t last_opening_ = 0;
+  uint32_t preparing_ = 0;        // frames that were asked for and did not come yet
   std::vector<Key> just_closed_;  // since the last sync began
   struct Waiting {
     ReplyHandle reply;
@@ -125,6 +148,9 @@ class ReplicaService {
   Timer flush_timer_;
   bool dirty_ = false;
   bool flushing_ = false;
+  // With tails_; else metadata is flushed with the bytes.
+  bool metadata_dirty_ = false;
+  bool syncing_metadata_ = false;
   bool stopping_ = false;
   bool full_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "backup/replica_reader.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/testing/only_replies.h"
@@ -23,6 +27,7 @@ class Replies final : public ramcloud::testing::OnlyReplies {
     for (const Slice& slice : body) {
       bytes.append(static_cast<const char*>(slice.data), slice.size);
     }
+    all_held.push_back(held());
   }
   uint32_t held() const {
     return bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
@@ -31,6 +36,7 @@ class Replies final : public ramcloud::testing::OnlyReplies {
   int count = 0;
   StatusCode status = StatusCode::kOk;
   std::string bytes;
+  std::vector<uint32_t> all_held;
 };
 
 class ReplicaServiceTest : public ::testing::Test {
@@ -53,6 +59,16 @@ class ReplicaServiceTest : public ::testing::Test {
     wire::MessageHeader header{};
     header.opcode = static_cast<uint16_t>(opcode);
     registry_.on_request({}, header, body);
+  }
+  void post_open(uint64_t segment, const std::string& bytes) {
+    const wire::ReplicaOpenRequest request{.master_id = kMaster,
+                                           .segment_id = segment,
+                                           .epoch = 1,
+                                           .flags = 0,
+                                           .capacity = 4096,
+                                           .length = static_cast<uint32_t>(bytes.size()),
+                                           .list_version = 1};
+    post(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)) + bytes);
   }
   void post_write(uint64_t segment, uint32_t offset, const std::string& bytes) {
     const wire::ReplicaWriteRequest request{.master_id = kMaster,
@@ -101,10 +117,23 @@ class ReplicaServiceTest : public ::testing::Test {
   std::unique_ptr<ReplicaService> service_;
 };
 
-class SyncedReplicaServiceTest : public ReplicaServiceTest {
+/// Past the cache (true), and through it.
+class SyncedReplicaServiceTest : public ReplicaServiceTest,
+                                 public ::testing::WithParamInterface<bool> {
  protected:
-  SyncedReplicaServiceTest() { options_.synced = true; }
+  SyncedReplicaServiceTest() {
+    options_.synced = true;
+    node_.disk().set_direct(GetParam());
+  }
+  std::string bytes_on_disk(uint32_t frame, size_t size) {
+    std::string image = node_.disk().contents("/d/frames");
+    image.resize(frame_metadata_offset(2));
+    return image.substr(frame_data_offset(frame), size);
+  }
 };
+INSTANTIATE_TEST_SUITE_P(Ways, SyncedReplicaServiceTest, ::testing::Bool(), [](const auto& about) {
+  return std::string(about.param ? "direct" : "cached");
+});
 
 TEST_F(ReplicaServiceTest, WritesAreTakenInOrderAndResendingIsHarmless) {
   ASSERT_EQ(open(1, "head"), StatusCode::kOk);
@@ -185,11 +214,41 @@ TEST_F(ReplicaServiceTest, ARecreationIsNoReplicaBeforeItIsComplete) {
   EXPECT_TRUE(scheduler_.run_until([&] { return dumped() == "closed complete "; }, 10s));
 }
 
+/// How acknowledged bytes get to the device, if they do before.
+enum class Way : uint8_t { kBuffered, kCached, kDirect };
+
 /// One power cut, of a disk that loses by chance what was not synced.
 class PowerCut : public ReplicaServiceTest {
  public:
-  explicit PowerCut(uint64_t seed) : ReplicaServiceTest(seed) { SetUp(); }
+  explicit PowerCut(uint64_t seed, Way way = Way::kBuffered) : ReplicaServiceTest(seed) {
+    options_.synced = way != Way::kBuffered;
+    node_.disk().set_direct(way == Way::kDirect);
+    SetUp();
+  }
   void TestBody() override {}
+  /// What the offline tools say of the first frame after a replica was filled, closed and cut off
+  /// `after` the close was acknowledged; `held`: what was acknowledged.
+  ReplicaDump closed_left(Duration after, std::string& held) {
+    held = "0123";
+    EXPECT_EQ(open(1, held, 1, kMaster, 1, 100'000), StatusCode::kOk);
+    for (int i = 0; i < 3; ++i) {
+      const std::string more(20'000, static_cast<char>('a' + i));
+      const uint32_t flags = i == 2 ? wire::ReplicaWriteRequest::kClose : 0;
+      EXPECT_EQ(write(1, static_cast<uint32_t>(held.size()), more, 1, kMaster, flags),
+                StatusCode::kOk);
+      held += more;
+    }
+    scheduler_.run_for(after);
+    node_.disk().power_loss();
+    image_ = node_.disk().contents("/d/frames");
+    image_.resize(frame_metadata_offset(2));
+    ReplicaDump found;
+    EXPECT_TRUE(dump_image(image_, [&](const ReplicaDump& replica) {
+                  if (replica.frame == 0) found = replica;
+                }).has_value());
+    return found;
+  }
+  std::string bytes_left(size_t size) const { return image_.substr(frame_data_offset(0), size); }
   /// The epoch that is left of one that was acknowledged as 5.
   uint32_t epoch_left() {
     EXPECT_EQ(open(1, "0123", 1), StatusCode::kOk);
@@ -203,13 +262,38 @@ class PowerCut : public ReplicaServiceTest {
         dump_image(image, [&](const ReplicaDump& replica) { epoch = replica.epoch; }).has_value());
     return epoch;
   }
+
+ private:
+  std::string image_;
 };
 
 TEST(ReplicaServicePowerCut, AnAcknowledgedEpochSurvives) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(PowerCut(seed).epoch_left(), 5u) << seed;
+  for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      EXPECT_EQ(PowerCut(seed, way).epoch_left(), 5u) << seed << ", " << static_cast<int>(way);
+    }
+  }
 }
 
-TEST_F(SyncedReplicaServiceTest, SyncedWritesShareSyncsAndSurviveAPowerCut) {
+TEST(ReplicaServicePowerCut, AClosedReplicasLengthIsThereOnlyWithItsBytes) {
+  int closed = 0, open = 0;
+  for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
+      PowerCut cut(seed, way);
+      std::string held;
+      const ReplicaDump left = cut.closed_left(seed * 400us, held);
+      SCOPED_TRACE(std::to_string(seed) + ", " + std::to_string(static_cast<int>(way)));
+      ASSERT_TRUE(left.metadata_valid);
+      const bool is_closed = left.state == FrameState::kClosed;
+      ++(is_closed ? closed : open);
+      if (is_closed || way != Way::kBuffered) EXPECT_EQ(cut.bytes_left(held.size()), held);
+    }
+  }
+  EXPECT_GT(closed, 0);
+  EXPECT_GT(open, 0);
+}
+
+TEST_P(SyncedReplicaServiceTest, SyncedWritesShareSyncsAndSurviveAPowerCut) {
   ASSERT_EQ(open(1, "0123"), StatusCode::kOk);
   const uint64_t syncs = service_->counters().syncs;
   const int before = replies_.count;
@@ -227,7 +311,7 @@ TEST_F(SyncedReplicaServiceTest, SyncedWritesShareSyncsAndSurviveAPowerCut) {
             expected);
 }
 
-TEST_F(SyncedReplicaServiceTest, ASyncThatFailsIsNoAcknowledgement) {
+TEST_P(SyncedReplicaServiceTest, ASyncThatFailsIsNoAcknowledgement) {
   ASSERT_EQ(open(1, "0123"), StatusCode::kOk);
   const int before = replies_.count;
   post_write(1, 4, "4567");
@@ -236,6 +320,126 @@ TEST_F(SyncedReplicaServiceTest, ASyncThatFailsIsNoAcknowledgement) {
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 2; }, 10s));
   EXPECT_EQ(replies_.status, StatusCode::kIoError);
   EXPECT_EQ(service_->device(), ReplicaService::Device::kFailed);
+}
+
+TEST_P(SyncedReplicaServiceTest, AWriteThatIsAcknowledgedWaitsForAllBeforeIt) {
+  ASSERT_EQ(open(1, "0123"), StatusCode::kOk);
+  ASSERT_EQ(open(2, "4567"), StatusCode::kOk);
+  std::string a = "0123", b = "4567";
+  for (int i = 0; i < 50; ++i) {
+    const std::string more(static_cast<size_t>(i) * 37 % 200, static_cast<char>('a' + i % 26));
+    post_write(1, static_cast<uint32_t>(a.size()), more);
+    a += more;
+    ASSERT_EQ(write(2, static_cast<uint32_t>(b.size()), more + "+"), StatusCode::kOk);
+    b += more + "+";
+    if (a.size() > 3500 || b.size() > 3500) break;
+  }
+  node_.disk().power_loss();
+  EXPECT_EQ(bytes_on_disk(0, a.size()), a);
+  EXPECT_EQ(bytes_on_disk(1, b.size()), b);
+}
+
+TEST_P(SyncedReplicaServiceTest, AnAnswerCountsOnlyWhatItsSyncCovers) {
+  ASSERT_EQ(open(1, "0123"), StatusCode::kOk);
+  replies_.all_held.clear();
+  post_open(1, "0123");  // resent
+  post_write(1, 4, "4567");
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.all_held.size() == 2; }, 10s));
+  EXPECT_EQ(std::ranges::count(replies_.all_held, 4u), 1);
+  EXPECT_EQ(std::ranges::count(replies_.all_held, 8u), 1);
+}
+
+TEST_P(SyncedReplicaServiceTest, ACompletedCopyAndAClosedReplicaSurviveAPowerCut) {
+  using Write = wire::ReplicaWriteRequest;
+  ASSERT_EQ(open(1, "0123", 1, kMaster, 1, 4096, wire::ReplicaOpenRequest::kRecreation),
+            StatusCode::kOk);
+  ASSERT_EQ(write(1, 4, "4567"), StatusCode::kOk);
+  ASSERT_EQ(write(1, 8, "89", 1, kMaster, Write::kWriteComplete | Write::kClose), StatusCode::kOk);
+  node_.disk().power_loss();
+  EXPECT_EQ(bytes_on_disk(0, 11), std::string("0123456789\0", 11));
+  std::string image = node_.disk().contents("/d/frames");
+  image.resize(frame_metadata_offset(1));
+  std::string said;
+  EXPECT_TRUE(dump_image(image, [&](const ReplicaDump& replica) {
+                said = std::string(frame_state_name(replica.state)) +
+                       (replica.complete() ? " complete" : " incomplete");
+              }).has_value());
+  EXPECT_EQ(said, "closed complete");
+}
+
+TEST_P(SyncedReplicaServiceTest, AFreedReplicasFrameIsCleanForTheNext) {
+  for (uint64_t segment = 1; segment <= 12; ++segment) {
+    ASSERT_EQ(open(segment, "head"), StatusCode::kOk) << segment;
+    EXPECT_EQ(bytes_on_disk(0, 6), std::string("head\0\0", 6));
+    post_write(segment, 4, std::string(3000, 'x'));  // on its way when its replica is freed
+    const wire::ReplicaFreeRequest free{.master_id = kMaster, .segment_id = segment};
+    ASSERT_EQ(send(wire::Opcode::kReplicaFree, std::string(bytes_of(free))), StatusCode::kOk);
+    ASSERT_TRUE(scheduler_.run_until([&] { return frames_->frames_free() == 2; }, 10s));
+    // The answer to the write that was under way.
+    scheduler_.run_for(100ms);
+  }
+  EXPECT_TRUE(service_->device_status().ok());
+}
+
+TEST_P(SyncedReplicaServiceTest, AClosedReplicasLengthIsSyncedThoughNobodyWaits) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  ASSERT_EQ(write(1, 4, "end", 1, kMaster, wire::ReplicaWriteRequest::kClose), StatusCode::kOk);
+  scheduler_.run_for(1s);
+  node_.disk().power_loss();
+  std::string image = node_.disk().contents("/d/frames");
+  FrameSlot slot{}, other{};
+  (void)parse_slot(ByteView(image).substr(frame_metadata_offset(0), kSlotBytes), slot);
+  (void)parse_slot(ByteView(image).substr(frame_metadata_offset(0) + kFrameSlotStride, kSlotBytes),
+                   other);
+  if (other.sequence > slot.sequence) slot = other;
+  EXPECT_EQ(slot.state, FrameState::kClosed);
+  EXPECT_EQ(slot.length, 7u);
+}
+
+TEST_P(SyncedReplicaServiceTest, AShutDownWritesWhatIsHeldAndHowMuchItIs) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  post_write(1, 4, "tail");
+  std::optional<Status> done;
+  service_->shut_down([&](Status status) { done = std::move(status); });
+  ASSERT_TRUE(scheduler_.run_until([&] { return done.has_value(); }, 10s));
+  ASSERT_TRUE(done->ok());
+  node_.disk().power_loss();
+  EXPECT_EQ(bytes_on_disk(0, 8), "headtail");
+  std::string image = node_.disk().contents("/d/frames");
+  FrameSlot slot{};
+  ASSERT_EQ(
+      parse_slot(ByteView(image).substr(frame_metadata_offset(0) + kFrameSlotStride, kSlotBytes),
+                 slot),
+      SlotVerdict::kValid);
+  EXPECT_EQ(slot.length, 8u);
+}
+
+class DirectReplicaServiceTest : public ReplicaServiceTest {
+ protected:
+  DirectReplicaServiceTest() { options_.synced = true; }
+};
+
+TEST_F(DirectReplicaServiceTest, WithoutBuffersMastersComeAgainAndNothingIsHalfDone) {
+  constexpr uint32_t kAll = log::kSegmentBytes;
+  ASSERT_EQ(open(1, "0123", 1, kMaster, 1, kAll), StatusCode::kOk);
+  ASSERT_EQ(open(2, "4567", 1, kMaster, 1, kAll), StatusCode::kOk);
+  const std::string little(100, 'l'), much(kAll - 104, 'm');
+  const int before = replies_.count;
+  post_write(1, 4, little);
+  post_write(2, 4, little);
+  post_write(1, 104, much);
+  EXPECT_EQ(replies_.count, before);
+  EXPECT_EQ(write(2, 104, much, 2), StatusCode::kRetry);
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 4; }, 10s));
+  ASSERT_EQ(write(2, 104, much, 2), StatusCode::kOk);
+  node_.disk().power_loss();
+  std::string image = node_.disk().contents("/d/frames");
+  image.resize(frame_metadata_offset(2));
+  EXPECT_TRUE(image.substr(frame_data_offset(1), kAll) == "4567" + little + much);
+  EXPECT_TRUE(dump_image(image, [&](const ReplicaDump& replica) {
+                if (replica.frame == 1) EXPECT_EQ(replica.epoch, 2u);
+              }).has_value());
+  EXPECT_TRUE(service_->device_status().ok());
 }
 
 TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
@@ -257,19 +461,9 @@ TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
 
 TEST_F(ReplicaServiceTest, AnOpenWaitsForItsFrameAndIsNotDoneTwice) {
   node_.disk().set_sync_time(1s);
-  const auto post_open = [&](uint64_t segment) {
-    const wire::ReplicaOpenRequest request{.master_id = kMaster,
-                                           .segment_id = segment,
-                                           .epoch = 1,
-                                           .flags = 0,
-                                           .capacity = 4096,
-                                           .length = 4,
-                                           .list_version = 1};
-    post(wire::Opcode::kReplicaOpen, std::string(bytes_of(request)) + "head");
-  };
-  post_open(1);
+  post_open(1, "head");
   EXPECT_EQ(replies_.count, 0) << "the reactor goes on meanwhile";
-  post_open(1);
+  post_open(1, "head");
   EXPECT_EQ(replies_.count, 1);
   EXPECT_EQ(replies_.status, StatusCode::kRetry) << "its frame is on the way already";
   EXPECT_EQ(frames_->frames_free(), 1u);

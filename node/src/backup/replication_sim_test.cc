@@ -1,9 +1,11 @@
 // Replication over the simulated network: what is durable, and what a rebuild finds.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "backup/testing/replication_rig.h"
 
@@ -14,18 +16,21 @@ using testing::kCluster;
 using testing::kMaster;
 using ::testing::UnorderedElementsAre;
 
-class ReplicationSim : public ::testing::Test, protected testing::ReplicationRig {
+/// By how many reactors append and drive replication.
+class ReplicationSim : public ::testing::TestWithParam<uint32_t>,
+                       protected testing::ReplicationRig {
  protected:
-  ReplicationSim() : ReplicationRig(42) {}
+  ReplicationSim() : ReplicationRig(42) { reactors_ = GetParam(); }
 };
+INSTANTIATE_TEST_SUITE_P(Reactors, ReplicationSim, ::testing::Values(1u, 3u));
 
-TEST_F(ReplicationSim, DurableOnlyWithAllReplicas) {
+TEST_P(ReplicationSim, DurableOnlyWithAllReplicas) {
   start(3, 2);
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
   const auto holders = manager_->replica_servers(1);
   ASSERT_EQ(holders.size(), 2u);
-  network_.partition(*master_, *nodes_[holders[1] - 1]);
+  cut_off(*nodes_[holders[1] - 1]);
   must_put("b", "2");
   EXPECT_FALSE(all_durable(1s));
   EXPECT_GT(manager_->stats().unreplicated_bytes, 0u);
@@ -34,7 +39,7 @@ TEST_F(ReplicationSim, DurableOnlyWithAllReplicas) {
   EXPECT_EQ(manager_->stats().fully_replicated, manager_->stats().segments);
 }
 
-TEST_F(ReplicationSim, AnyOneFolderMissingGivesExactlyTheData) {
+TEST_P(ReplicationSim, AnyOneFolderMissingGivesExactlyTheData) {
   start(4, 2);
   const std::string value(100'000, 'v');
   for (int i = 0; i < 200; ++i) must_put("k" + std::to_string(i), value + std::to_string(i));
@@ -56,7 +61,7 @@ TEST_F(ReplicationSim, AnyOneFolderMissingGivesExactlyTheData) {
   }
 }
 
-TEST_F(ReplicationSim, LostBackupsReplicasAreRecreated) {
+TEST_P(ReplicationSim, LostBackupsReplicasAreRecreated) {
   start(4, 2);
   const std::string value(100'000, 'v');
   for (int i = 0; i < 150; ++i) must_put("k" + std::to_string(i), value);
@@ -68,7 +73,7 @@ TEST_F(ReplicationSim, LostBackupsReplicasAreRecreated) {
   EXPECT_GT(manager_->stats().replicas_recreated, 0u);
 }
 
-TEST_F(ReplicationSim, TheHeadIsClosedAndOpenedElsewhereWhenItLosesAReplica) {
+TEST_P(ReplicationSim, TheHeadIsClosedAndOpenedElsewhereWhenItLosesAReplica) {
   start(4, 2);
   must_put("before", "loss");
   ASSERT_TRUE(all_durable());
@@ -84,7 +89,7 @@ TEST_F(ReplicationSim, TheHeadIsClosedAndOpenedElsewhereWhenItLosesAReplica) {
 }
 
 /// One replica has the footer already, the other is lost before: the closed one needs no epoch.
-TEST_F(ReplicationSim, ALossWhileTheHeadIsBeingClosedIsSurvived) {
+TEST_P(ReplicationSim, ALossWhileTheHeadIsBeingClosedIsSurvived) {
   start(4, 2);
   must_put("a", std::string(100'000, 'v'));
   ASSERT_TRUE(all_durable());
@@ -104,7 +109,7 @@ TEST_F(ReplicationSim, ALossWhileTheHeadIsBeingClosedIsSurvived) {
 }
 
 /// Without memory for another segment the head gets its replica back as it is.
-TEST_F(ReplicationSim, AHeadThatCannotBeReplacedGetsItsReplicaBack) {
+TEST_P(ReplicationSim, AHeadThatCannotBeReplacedGetsItsReplicaBack) {
   start(4, 2);
   const std::string value(400'000, 'v');
   int serial = 0;
@@ -127,7 +132,7 @@ TEST_F(ReplicationSim, AHeadThatCannotBeReplacedGetsItsReplicaBack) {
   EXPECT_GT(fence_.epoch, 0u);
 }
 
-TEST_F(ReplicationSim, NothingIsAcknowledgedBeforeTheCoordinatorKnowsOfTheLoss) {
+TEST_P(ReplicationSim, NothingIsAcknowledgedBeforeTheCoordinatorKnowsOfTheLoss) {
   coordinator_delay_ = 3s;
   start(4, 2);
   must_put("a", "1");
@@ -142,14 +147,14 @@ TEST_F(ReplicationSim, NothingIsAcknowledgedBeforeTheCoordinatorKnowsOfTheLoss) 
 }
 
 /// In the other order a master that dies in between would leave no replica that counts.
-TEST_F(ReplicationSim, TheCoordinatorIsToldWhenTheReplicasLeftHaveTheEpoch) {
+TEST_P(ReplicationSim, TheCoordinatorIsToldWhenTheReplicasLeftHaveTheEpoch) {
   start(4, 2);
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
   const auto holders = manager_->replica_servers(1);
   ASSERT_EQ(holders.size(), 2u);
   SimNode& left = *nodes_[holders[1] - 1];
-  network_.partition(*master_, left);
+  cut_off(left);
   crash_backup(static_cast<uint32_t>(holders[0] - 1));
   scheduler_.run_for(500ms);
   EXPECT_EQ(manager_->stats().epoch, 1u);
@@ -159,7 +164,7 @@ TEST_F(ReplicationSim, TheCoordinatorIsToldWhenTheReplicasLeftHaveTheEpoch) {
   EXPECT_TRUE(all_durable());
 }
 
-TEST_F(ReplicationSim, NoReplicaIsInTheMastersDomain) {
+TEST_P(ReplicationSim, NoReplicaIsInTheMastersDomain) {
   domains_ = {{1, "rack1"}, {2, "rack1"}, {3, "rack2"}, {4, "rack3"}, {kMaster, "rack1"}};
   start(4, 2);
   const std::string value(400'000, 'v');
@@ -177,7 +182,7 @@ TEST_F(ReplicationSim, NoReplicaIsInTheMastersDomain) {
 }
 
 /// R = 2 with one other server left: writes go on, and are brought back to two when there is one.
-TEST_F(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
+TEST_P(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
   start(2, 2);
   const std::string value(100'000, 'v');
   for (int i = 0; i < 120; ++i) must_put("k" + std::to_string(i), value);
@@ -210,7 +215,41 @@ TEST_F(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
   EXPECT_TRUE(found == model_) << found.size() << " of " << model_.size();
 }
 
-TEST_F(ReplicationSim, BelowTheMinimumWritesWait) {
+/// A segment that went on without a replica gets it while it is written to. Recovery takes the new
+/// one for whole as soon as it is open, so it must never lack what is durable.
+TEST_P(ReplicationSim, AReplicaThatCountsHasWhatIsDurable) {
+  start(2, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  crash_backup(0);
+  must_put("b", "2");
+  ASSERT_TRUE(all_durable(10s));
+  ASSERT_GT(manager_->stats().degraded, 0u);
+  add_backup(96 << 20);
+  uint64_t looked = 0;
+  for (int i = 0; manager_->stats().under_replicated > 0; ++i) {
+    ASSERT_LT(i, 100'000);
+    (void)put("c", std::to_string(i));
+    scheduler_.step();
+    const log::LogPosition durable = log_->durable();
+    manager_->for_each_slot(durable.segment_id(), [&](const ReplicaSlot& slot) {
+      if (slot.segment().id() != durable.segment_id() || !slot.counts()) return;
+      ASSERT_GE(slot.acked(), durable.offset()) << "on server " << slot.server_id();
+      looked += slot.server_id() == 3;
+    });
+    if (HasFatalFailure()) return;
+  }
+  for (int i = 0; i < 2'000; ++i) {
+    (void)put("d", std::to_string(i));
+    scheduler_.step();
+    manager_->for_each_slot(log_->durable().segment_id(), [&](const ReplicaSlot& slot) {
+      looked += slot.server_id() == 3 && slot.counts();
+    });
+  }
+  EXPECT_GT(looked, 0u);
+}
+
+TEST_P(ReplicationSim, BelowTheMinimumWritesWait) {
   start(3, 3);  // at least two
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
@@ -228,7 +267,23 @@ TEST_F(ReplicationSim, BelowTheMinimumWritesWait) {
 }
 
 /// Synced: whatever was acknowledged survives that all machines lose their power at once.
-TEST_F(ReplicationSim, SyncedWritesSurviveThePowerOfAllMachines) {
+/// By how many reactors drive replication, and whether backups write past the page cache.
+class SyncedReplicationSim : public ::testing::TestWithParam<std::tuple<uint32_t, bool>>,
+                             protected testing::ReplicationRig {
+ protected:
+  SyncedReplicationSim() : ReplicationRig(42) {
+    reactors_ = std::get<0>(GetParam());
+    direct_ = std::get<1>(GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, SyncedReplicationSim,
+                         ::testing::Combine(::testing::Values(1u, 3u), ::testing::Bool()),
+                         [](const auto& about) {
+                           return fmt::format("reactors{}{}", std::get<0>(about.param),
+                                              std::get<1>(about.param) ? "direct" : "cached");
+                         });
+
+TEST_P(SyncedReplicationSim, WritesSurviveThePowerOfAllMachines) {
   service_options_.synced = true;
   start(3, 2);
   for (int i = 0; i < 30; ++i) {
@@ -253,7 +308,7 @@ TEST_F(ReplicationSim, SyncedWritesSurviveThePowerOfAllMachines) {
   for (const auto& [key, value] : acknowledged) EXPECT_EQ(found[key], value) << key;
 }
 
-TEST_F(ReplicationSim, LossyNetworkStillReplicates) {
+TEST_P(ReplicationSim, LossyNetworkStillReplicates) {
   start(3, 2);
   network_.options().loss = 0.05;
   for (int i = 0; i < 100; ++i) {
@@ -262,7 +317,7 @@ TEST_F(ReplicationSim, LossyNetworkStillReplicates) {
   }
 }
 
-TEST_F(ReplicationSim, FullBackupsAreLeftAlone) {
+TEST_P(ReplicationSim, FullBackupsAreLeftAlone) {
   start(3, 2, 8 << 20);  // one frame each
   const std::string value(500'000, 'v');
   bool stuck = false;
@@ -274,7 +329,7 @@ TEST_F(ReplicationSim, FullBackupsAreLeftAlone) {
   EXPECT_EQ(manager_->stats().waiting.code(), StatusCode::kNoSpace);
 }
 
-TEST_F(ReplicationSim, FlippedByteIsNamed) {
+TEST_P(ReplicationSim, FlippedByteIsNamed) {
   start(2, 1);
   for (int i = 0; i < 4; ++i) must_put("key" + std::to_string(i), "value");
   ASSERT_TRUE(all_durable());
@@ -308,7 +363,7 @@ TEST_F(ReplicationSim, FlippedByteIsNamed) {
 
 /// What the offline tools do with real files and folders; a byte of each part that is damaged is
 /// named. (Every byte: FlippedByteIsNamed.)
-TEST_F(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
+TEST_P(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
   start(2, 1);
   for (int i = 0; i < 4; ++i) must_put("key" + std::to_string(i), "value");
   ASSERT_TRUE(all_durable());
@@ -360,7 +415,7 @@ TEST_F(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
   std::filesystem::remove_all(folder);
 }
 
-TEST_F(ReplicationSim, ForeignVolumeIsRefused) {
+TEST_P(ReplicationSim, ForeignVolumeIsRefused) {
   start(1, 0);
   const Status status = backups_[0]->frames->adopt(wire::Uuid{9}, 5, 1, 1);
   EXPECT_EQ(status.code(), StatusCode::kWrongCluster);

@@ -1,10 +1,8 @@
 #include "log/arena.h"
 
-#include <linux/mman.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -12,21 +10,6 @@
 #include "log/segment.h"
 
 namespace ramcloud::log {
-namespace {
-
-constexpr uint64_t kHugePageBytes = 2u << 20;
-
-void prefault_pages(char* base, uint64_t bytes) {
-#ifdef MADV_POPULATE_WRITE
-  if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0) return;
-#endif
-  constexpr uint64_t kPageBytes = 4096;
-  for (uint64_t at = 0; at < bytes; at += kPageBytes) {
-    const_cast<volatile char*>(base)[at] = 0;
-  }
-}
-
-}  // namespace
 
 Arena::Arena(uint64_t bytes, Options options) {
   const uint64_t segments = std::max<uint64_t>(bytes / kSegmentBytes, 1);
@@ -43,7 +26,7 @@ Arena::Arena(uint64_t bytes, Options options) {
       log_info("log memory not locked", {{"bytes", usable}, {"error", strerror(errno)}});
     }
   }
-  if (options.prefault && !locked_) prefault_pages(base_, usable);
+  if (options.prefault && !locked_) mapping_.touch();
 
   owners_ = std::make_unique<Owner[]>(total_seglets_);
   free_.resize(total_seglets_);
@@ -51,42 +34,27 @@ Arena::Arena(uint64_t bytes, Options options) {
 }
 
 void Arena::map_ordinary(uint64_t usable, bool try_huge_pages) {
-  // One huge page more, so that the part used can begin at a multiple of it (and of seglets).
-  mapping_bytes_ = usable + kHugePageBytes;
-  void* mapping = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping == MAP_FAILED) {
+  if (!mapping_.map(usable, try_huge_pages)) {
     fatal("log memory cannot be mapped", {{"bytes", usable}, {"error", strerror(errno)}});
   }
-  mapping_ = static_cast<char*>(mapping);
-  base_ = reinterpret_cast<char*>(align_up(reinterpret_cast<uint64_t>(mapping_), kHugePageBytes));
-  if (!try_huge_pages) return;
-  huge_pages_ = madvise(base_, usable, MADV_HUGEPAGE) == 0;
-  if (!huge_pages_) {
+  base_ = mapping_.data();
+  if (try_huge_pages && !mapping_.huge_pages()) {
     log_info("log memory without huge pages", {{"bytes", usable}, {"error", strerror(errno)}});
   }
 }
 
-/// No pages are taken from elsewhere, so too few are an error. They are touched at once whatever
-/// the options say: a container's limit shows only then, and later it would be a SIGBUS.
+/// No pages are taken from elsewhere, so too few are an error.
 void Arena::map_reserved(uint64_t usable, uint64_t page_bytes) {
-  mapping_bytes_ = align_up(usable, page_bytes);
-  const int size = std::countr_zero(page_bytes) << MAP_HUGE_SHIFT;
-  void* mapping = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size, -1, 0);
-  if (mapping == MAP_FAILED || madvise(mapping, mapping_bytes_, MADV_POPULATE_WRITE) != 0) {
+  if (!mapping_.map_reserved(usable, page_bytes)) {
     fatal("log memory cannot be had in huge pages: too few are set aside, or allowed",
-          {{"pages", mapping_bytes_ / page_bytes},
+          {{"pages", align_up(usable, page_bytes) / page_bytes},
            {"page_bytes", page_bytes},
            {"error", strerror(errno)}});
   }
-  mapping_ = base_ = static_cast<char*>(mapping);
-  huge_pages_ = true;
+  base_ = mapping_.data();
 }
 
-Arena::~Arena() {
-  munmap(mapping_, mapping_bytes_);
-}
+Arena::~Arena() = default;
 
 uint32_t Arena::free_seglets() const {
   SpinGuard guard(lock_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/mapping.h"
 #include "base/spin_lock.h"
 #include "log/entry_view.h"
 #include "log/format.h"
@@ -39,7 +40,7 @@ class Arena {
   uint32_t total_seglets() const { return total_seglets_; }
   uint32_t free_seglets() const;
   uint32_t total_segments() const { return total_seglets_ / kSegletsPerSegment; }
-  bool huge_pages() const { return huge_pages_; }
+  bool huge_pages() const { return mapping_.huge_pages(); }
   bool locked() const { return locked_; }
 
   /// Gives the segment as many seglets as `out` has places, or none at all (false). From now on
@@ -87,11 +88,9 @@ class Arena {
   void map_ordinary(uint64_t usable, bool try_huge_pages);
   void map_reserved(uint64_t usable, uint64_t page_bytes);
 
-  char* mapping_ = nullptr;  // what mmap gave; base_ is the first aligned address in it
-  uint64_t mapping_bytes_ = 0;
+  Mapping mapping_;
   char* base_ = nullptr;
   uint32_t total_seglets_ = 0;
-  bool huge_pages_ = false;
   bool locked_ = false;
   std::unique_ptr<Owner[]> owners_;
   mutable SpinLock lock_;

@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "log/digest.h"
 
 namespace ramcloud::log {
@@ -138,7 +139,10 @@ StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Ap
     {
       SpinGuard guard(lock_);
       status = append_locked(group, for_delete, appended, refs, copy_outside, events);
-      if (status == StatusCode::kRetry) ++counters_.retries;
+      if (status == StatusCode::kRetry) {
+        RC_SOMETIMES("log.append_waits_for_the_next_head");
+        ++counters_.retries;
+      }
       if (status == StatusCode::kOutOfMemory) ++counters_.out_of_memory;
     }
     if (copy_outside != nullptr) {

@@ -8,10 +8,10 @@
 // closed (footer, segment_closed()); when that is durable, the next head takes data, not before. In
 // between append() answers RETRY.
 //
-// Threads: append() may be called by any thread; start(), roll_head(), set_durable() and
-// on_replication_progress() belong to the one that drives replication. The Replicator is called by
-// whichever of them was the cause. Lock order: a stripe lock of the store, then the head lock, then
-// the arena's.
+// Threads: append() may be called by any thread; set_durable() by whoever drives replication, one
+// at a time; start(), roll_head() and on_replication_progress() belong to one thread. The
+// Replicator is called by whichever of them was the cause. Lock order: a stripe lock of the store,
+// then the head lock, then the arena's.
 #pragma once
 
 #include <array>

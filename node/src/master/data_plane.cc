@@ -2,10 +2,8 @@
 
 namespace ramcloud::master {
 
-DataPlane::DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics,
-                     Reactor* driver)
+DataPlane::DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics)
     : reactor_(reactor),
-      driver_(driver),
       registry_(transport),
       replies_(reactor, transport, metrics),
       data_(registry_, replies_, metrics),
@@ -19,8 +17,9 @@ DataPlane::~DataPlane() {
   reactor_.remove_hook(this);
 }
 
-void DataPlane::attach(store::ObjectStore& store) {
+void DataPlane::attach(store::ObjectStore& store, ReplicaLane* lane) {
   log_ = &store.log();
+  lane_ = lane;
   replies_.attach(*log_);
   data_.attach(store);
   multi_.attach(store);
@@ -28,14 +27,19 @@ void DataPlane::attach(store::ObjectStore& store) {
 }
 
 bool DataPlane::on_turn() {
-  if (driver_ == nullptr || log_ == nullptr) return false;
-  // What this thread appended in this turn is published by now, and moved the head since it was
-  // looked at last. What others appended counts too: one nudge more than needed does no harm.
-  const log::LogPosition head = log_->head();
-  if (head == told_) return false;
-  told_ = head;
-  driver_->nudge();
-  return false;
+  if (lane_ == nullptr) return false;
+  // What this thread appended in this turn is published by now; a reply waits for it, or a message
+  // of many operations that is not done yet. What others appended they drive themselves, so that
+  // the answers of backups come to where replies wait for them.
+  bool appended = false;
+  if (replies_.waiting() || multi_.waiting() > 0) {
+    const log::LogPosition head = log_->head();
+    appended = head != driven_;
+    driven_ = head;
+  }
+  if (!lane_->on_turn(appended)) return false;
+  (void)replies_.on_turn();  // what is durable now is answered in this turn
+  return true;
 }
 
 }  // namespace ramcloud::master

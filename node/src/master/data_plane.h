@@ -11,6 +11,7 @@
 #include "master/held_replies.h"
 #include "master/multi_service.h"
 #include "master/parked_requests.h"
+#include "replication/replica_lane.h"
 #include "rpc/rpc.h"
 
 namespace ramcloud::master {
@@ -23,34 +24,34 @@ inline bool is_data_opcode(uint16_t opcode) {
 
 class DataPlane final : public TurnHook {
  public:
-  /// `driver`: the reactor that drives replication; null if that is this one.
-  DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics, Reactor* driver);
+  DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics);
   ~DataPlane() override;
 
   ServiceRegistry& registry() { return registry_; }
   HeldReplies& replies() { return replies_; }
   const DataService& data() const { return data_; }
 
-  /// From now on this store is served; on this reactor's thread.
-  void attach(store::ObjectStore& store);
+  /// From now on this store is served; on this reactor's thread. `lane`: drives replication from
+  /// this reactor; null if that is not needed (one reactor, which does so anyway, or no replicas).
+  void attach(store::ObjectStore& store, ReplicaLane* lane);
   /// The log's durable position rose, or a new head takes data: wakes this reactor if replies or
   /// requests wait for it. Any thread.
   void on_log_progress() {
     if (replies_.waiting() || parked_.waiting()) reactor_.nudge();
   }
-  /// At the end of a turn: the driver is told of what was appended in it.
+  /// At the end of a turn: what was appended in it goes to the backups.
   bool on_turn() override;
 
  private:
   Reactor& reactor_;
-  Reactor* driver_;
+  ReplicaLane* lane_ = nullptr;
   ServiceRegistry registry_;
   HeldReplies replies_;
   DataService data_;
   MultiService multi_;
   ParkedRequests parked_;
   log::Log* log_ = nullptr;
-  log::LogPosition told_;  // the driver knows that the log goes at least so far
+  log::LogPosition driven_;  // end of the log when this reactor last drove replication
 };
 
 }  // namespace ramcloud::master

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/sometimes.h"
 #include "wire/data_messages.h"
 
 namespace ramcloud::master {
@@ -43,6 +44,16 @@ void append_object(const log::ObjectView& object, bool keys_only, std::string& p
   object.entry.read(object.value_offset, page.data() + at + object.key_length, value_length);
 }
 
+bool is_condition(StatusCode code) {
+  return code == StatusCode::kExists || code == StatusCode::kWrongVersion;
+}
+
+/// What was read is not durable yet, so the reply waits for it.
+void note_fresh_read(StatusCode code) {
+  if (code == StatusCode::kOk) RC_SOMETIMES("master.read_waits_for_fresh_object");
+  if (code == StatusCode::kNotFound) RC_SOMETIMES("master.read_waits_for_fresh_delete");
+}
+
 }  // namespace
 
 DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, MetricsRegistry& metrics)
@@ -71,7 +82,7 @@ DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, Metric
 
 /// Answers with an error code and no text: these are ordinary answers, made without allocation.
 void DataService::refuse(const Request& request, StatusCode code, log::LogPosition depends_on) {
-  errors_.add();
+  errors_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
@@ -89,8 +100,9 @@ void DataService::read(const Request& request) {
   if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
   store::ReadResult result;
   const StatusCode code = store_->read(fixed.table_id, key, fixed.reject, result);
+  if (result.depends_on.value != 0) note_fresh_read(code);
   if (code != StatusCode::kOk) return refuse(request, code, result.depends_on);
-  reads_.add();
+  reads_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = result.depends_on;
@@ -121,8 +133,11 @@ void DataService::write(const Request& request) {
   const StatusCode code =
       store_->write(fixed.table_id, rest.substr(0, fixed.key_length), rest.substr(fixed.key_length),
                     fixed.reject, version, depends_on);
+  if (depends_on.value != 0 && is_condition(code)) {
+    RC_SOMETIMES("master.condition_fails_on_fresh_object");
+  }
   if (code != StatusCode::kOk) return refuse(request, code, depends_on);
-  writes_.add();
+  writes_.add_alone();
   written.version = version;
   reply_.handle = request.reply;
   reply_.status = code;
@@ -143,7 +158,7 @@ void DataService::remove(const Request& request) {
   uint64_t version = 0;
   const StatusCode code = store_->remove(fixed.table_id, key, fixed.reject, version, depends_on);
   if (code != StatusCode::kOk) return refuse(request, code, depends_on);
-  deletes_.add();
+  deletes_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
@@ -174,7 +189,7 @@ void DataService::increment(const Request& request) {
     return refuse_value(request, result.value_length, depends_on);
   }
   if (code != StatusCode::kOk) return refuse(request, code, depends_on);
-  increments_.add();
+  increments_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
@@ -186,7 +201,7 @@ void DataService::increment(const Request& request) {
 /// The object's value is not a number. That is what the object is now, so it depends on it.
 void DataService::refuse_value(const Request& request, uint32_t value_length,
                                log::LogPosition depends_on) {
-  errors_.add();
+  errors_.add_alone();
   Reply reply;
   reply.handle = request.reply;
   reply.status = StatusCode::kInvalidArgument;
@@ -212,7 +227,7 @@ void DataService::enumerate(const Request& request) {
   const StatusCode code = store_->enumerate(fixed.table_id, fixed.start_hash, fixed.cursor, limits,
                                             page_objects_, page);
   if (code != StatusCode::kOk) return refuse(request, code, page.depends_on);
-  enumerations_.add();
+  enumerations_.add_alone();
   Reply reply;
   for (uint32_t i = 0; i < page.count; ++i) {
     append_object(page_objects_[i], limits.keys_only, reply.owned);

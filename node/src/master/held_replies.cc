@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/sometimes.h"
 #include "wire/message_header.h"
 
 namespace ramcloud::master {
@@ -46,10 +47,11 @@ HeldReplies::~HeldReplies() {
 
 bool HeldReplies::send_at_once(const Reply& reply) {
   const bool at_once = queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable());
-  (at_once ? sent_at_once_ : held_).add();
+  (at_once ? sent_at_once_ : held_).add_alone();
   if (at_once) {
     transmit(reply, reactor_.now());
   } else {
+    RC_SOMETIMES("master.reply_is_held");
     reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
   }
   return at_once;
@@ -81,7 +83,8 @@ bool HeldReplies::on_turn() {
   const ReplyBatch batch(transport_);
   bool any = false;
   while (!queue_.empty() && queue_.front().depends_on <= durable) {
-    delay_.record(static_cast<uint64_t>((reactor_.now() - queue_.front().held_since).count()));
+    delay_.record_alone(
+        static_cast<uint64_t>((reactor_.now() - queue_.front().held_since).count()));
     transmit(queue_.front(), queue_.front().held_since);
     if (!queue_.front().owned.empty()) queue_.front().owned = std::string();  // give pages back
     queue_.pop();
@@ -102,7 +105,7 @@ void HeldReplies::transmit(const Reply& reply, Time arrived) {
   if (!reply.owned.empty()) slices[count++] = Slice(ByteView(reply.owned));
   transport_.reply(reply.handle, reply.status, {slices.data(), count});
   time_of(reply.handle.opcode)
-      .record(static_cast<uint64_t>((reactor_.clock().now() - arrived).count()));
+      .record_alone(static_cast<uint64_t>((reactor_.clock().now() - arrived).count()));
 }
 
 }  // namespace ramcloud::master

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/sometimes.h"
 #include "wire/data_messages.h"
 
 namespace ramcloud::master {
@@ -13,8 +14,8 @@ namespace {
 
 /// As for single operations: a head switch takes one round trip to the backups.
 constexpr uint32_t kRetryAfterUs = 500;
-/// Reads whose memory is fetched together: about as many as a core has misses under way.
-constexpr uint32_t kReadGroup = 16;
+/// Operations whose memory is fetched together: about as many as a core has misses under way.
+constexpr uint32_t kGroup = 16;
 constexpr size_t kMostSpareBytes = 256u << 10;
 
 Counter& operations(MetricsRegistry& metrics, const char* name) {
@@ -121,6 +122,7 @@ void MultiService::handle(const Request& request) {
     job.retry_after_us = kRetryAfterUs;
     return answer(job);
   }
+  RC_SOMETIMES("master.multi_operation_is_sliced");
   job.body.assign(rest);
   waiting_bytes_ += job.body.size();
   jobs_.push_back(std::move(job));
@@ -154,18 +156,18 @@ bool MultiService::run_slice(Job& job, ByteView& rest) {
   const uint32_t most = reads ? kSliceReads : kSliceChanges;
   for (uint32_t i = 0; i < most && bytes < kSliceBytes;) {
     const uint32_t done = job.done;
-    const uint32_t group = reads ? std::min(kReadGroup, most - i) : 1;
-    if (!(reads ? read_group(job, rest, group, bytes) : change_one(job, rest, bytes))) return true;
+    if (!run_group(job, rest, std::min(kGroup, most - i), bytes)) return true;
     i += job.done - done;
     if (job.left == 0) return true;
   }
   return false;
 }
 
-/// A few reads, whose cache misses then overlap: buckets first, then entries, then the reading.
-bool MultiService::read_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes) {
-  std::array<Operation, kReadGroup> operations;
-  std::array<ByteView, kReadGroup> after;
+/// A few operations, whose cache misses overlap: buckets first, then entries (which a write
+/// replaces), then the reading or changing.
+bool MultiService::run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes) {
+  std::array<Operation, kGroup> operations;
+  std::array<ByteView, kGroup> after;
   const uint32_t count = std::min(at_most, job.left);
   ByteView ahead = rest;
   for (uint32_t i = 0; i < count; ++i) {
@@ -175,27 +177,16 @@ bool MultiService::read_group(Job& job, ByteView& rest, uint32_t at_most, uint64
     after[i] = ahead;
   }
   for (uint32_t i = 0; i < count; ++i) store_->prefetch_entry(operations[i].hash);
+  const bool reads = job.opcode == wire::Opcode::kMultiRead;
   for (uint32_t i = 0; i < count && bytes < kSliceBytes; ++i) {
     const size_t results = job.results.size();
-    if (read(job, operations[i]) == Step::kStop) return false;
+    const Step step = reads ? read(job, operations[i]) : change(job, operations[i]);
+    if (step == Step::kStop) return false;
     bytes += rest.size() - after[i].size() + job.results.size() - results;
     rest = after[i];
     ++job.done;
     --job.left;
   }
-  return true;
-}
-
-bool MultiService::change_one(Job& job, ByteView& rest, uint64_t& bytes) {
-  Operation operation;
-  ByteView after = rest;
-  take_operation(job.opcode, after, operation);
-  const size_t results = job.results.size();
-  if (change(job, operation) == Step::kStop) return false;
-  bytes += rest.size() - after.size() + job.results.size() - results;
-  rest = after;
-  ++job.done;
-  --job.left;
   return true;
 }
 
@@ -208,7 +199,7 @@ MultiService::Step MultiService::read(Job& job, const Operation& operation) {
   if (job.done > 0 && at + size > job.max_bytes) return Step::kStop;
   job.depends_on = std::max(job.depends_on, result.depends_on);
   append_result(code, result.version, size, job.results);
-  (code == StatusCode::kOk ? reads_ : errors_).add();
+  (code == StatusCode::kOk ? reads_ : errors_).add_alone();
   if (size == 0) return Step::kDone;
   // libstdc++ 12 gives the lambda the capacity, not the length that was asked for.
   job.results.resize_and_overwrite(at + size, [&](char* to, size_t) {
@@ -225,10 +216,11 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   const bool writes = job.opcode == wire::Opcode::kMultiWrite;
   log::LogPosition depends_on;
   uint64_t version = 0;
-  const StatusCode code = writes ? store_->write(operation.table_id, operation.key, operation.value,
-                                                 operation.reject, version, depends_on)
-                                 : store_->remove(operation.table_id, operation.key,
-                                                  operation.reject, version, depends_on);
+  const StatusCode code =
+      writes ? store_->write(operation.table_id, operation.key, operation.hash, operation.value,
+                             operation.reject, version, depends_on)
+             : store_->remove(operation.table_id, operation.key, operation.hash, operation.reject,
+                              version, depends_on);
   if (code == StatusCode::kRetry) {
     // What comes behind it waits, too: two writes of one key keep their order.
     job.retry_after_us = kRetryAfterUs;
@@ -236,7 +228,7 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   }
   job.depends_on = std::max(job.depends_on, depends_on);
   append_result(code, version, 0, job.results);
-  (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add();
+  (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add_alone();
   return Step::kDone;
 }
 

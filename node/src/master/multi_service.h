@@ -42,7 +42,7 @@ class MultiService final : public TurnHook {
     uint64_t table_id = 0;
     wire::RejectRules reject{};
     ByteView key, value;
-    uint64_t hash = 0;  // of the key; of reads only
+    uint64_t hash = 0;  // of the key
   };
   /// One message under way.
   struct Job {
@@ -66,9 +66,8 @@ class MultiService final : public TurnHook {
   static bool well_formed(wire::Opcode opcode, uint32_t count, ByteView rest);
   /// Does a slice's worth of `rest`, from which it takes what is done. True: answer now.
   bool run_slice(Job& job, ByteView& rest);
-  /// Do some of `rest` and take it off. False: the job is to be answered as it is.
-  bool read_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes);
-  bool change_one(Job& job, ByteView& rest, uint64_t& bytes);
+  /// Does some of `rest` and takes it off. False: the job is to be answered as it is.
+  bool run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes);
   Step read(Job& job, const Operation& operation);
   Step change(Job& job, const Operation& operation);
   void answer(Job& job);

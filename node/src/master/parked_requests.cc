@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/sometimes.h"
+
 namespace ramcloud::master {
 namespace {
 
@@ -47,6 +49,7 @@ bool ParkedRequests::park(const Request& request) {
     waiting_.store(true, std::memory_order_seq_cst);
     timer_.start_after(kLongest);
   }
+  RC_SOMETIMES("master.change_waits_for_the_next_head");
   bytes_ += request.body.size();
   parked_.push_back({request.reply, request.header, std::string(request.body), reactor_.now()});
   return true;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 
 namespace ramcloud::master {
 namespace {
@@ -42,6 +43,7 @@ Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t tab
   RC_RETURN_IF_ERROR(servers_.check_term(term));
   uint64_t& seen = revisions_[table_id];
   if (revision < seen) {
+    RC_SOMETIMES("master.outdated_order_is_refused");
     return Status(StatusCode::kStaleTerm,
                   fmt::format("table {}: revision {} is older than {}", table_id, revision, seen));
   }

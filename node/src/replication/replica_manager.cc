@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 
 namespace ramcloud {
 namespace {
@@ -15,10 +16,6 @@ namespace {
 constexpr Duration kPlacementInterval = 100ms;
 constexpr int kFreeAttempts = 10;
 
-uint32_t to_ms(Duration d) {
-  return static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(d).count());
-}
-
 }  // namespace
 
 ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options options)
@@ -26,13 +23,13 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       reactor_(rpc.reactor()),
       servers_(servers),
       options_(std::move(options)),
+      timer_(reactor_, [this] { due_ = true; }),
       subscription_(servers.subscribe([this] {
-        list_changed_ = true;
+        list_changed_ = due_ = true;
         timer_.start_at(reactor_.now());
       })),
       fence_(reactor_, options_.raise_epoch,
              [this](const Status& status) { fence_answered(status); }),
-      timer_(reactor_, [] {}),  // that it fires makes a turn, which is all that is wanted
       scope_(reactor_) {
   if (options_.failure_domain.empty()) {
     options_.failure_domain = fmt::format("server:{}", options_.master_id);
@@ -42,6 +39,12 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
 
 ReplicaManager::~ReplicaManager() {
   detach();
+}
+
+ReplicaLane& ReplicaManager::add_lane(RpcClient& rpc, Counter& messages) {
+  lanes_.push_back(std::make_unique<ReplicaLane>(*this, rpc, messages, options_.replicas,
+                                                 options_.write_timeout));
+  return *lanes_.back();
 }
 
 void ReplicaManager::attach(log::Log& log) {
@@ -54,8 +57,9 @@ void ReplicaManager::detach() {
   reactor_.remove_hook(this);
   timer_.stop();
   for (auto& [id, replicas] : segments_) {
-    for (auto& slot : replicas.slots) slot->abandon_call();
+    for (auto& slot : replicas.slots) slot->drop_call();
   }
+  for (auto& lane : lanes_) lane->stop();
   log_ = nullptr;
 }
 
@@ -65,135 +69,12 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
     const std::lock_guard guard(opened_mutex_);
     opened_.push_back(&segment);
   }
-  reactor_.nudge();
+  want_control();
 }
 
-/// They come in the order of their ids: the log opens one when the last was reported open.
-void ReplicaManager::take_opened() {
-  const std::lock_guard guard(opened_mutex_);
-  for (log::Segment* segment : opened_) {
-    // It takes no data before it is open on its replicas, so no group has another epoch.
-    segment->set_replication_epoch(fence_.epoch());
-    SegmentReplicas& replicas = segments_[segment->id()];
-    replicas.segment = segment;
-    for (uint32_t i = 0; i < options_.replicas; ++i) {
-      replicas.slots.push_back(std::make_unique<ReplicaSlot>(*this, *segment, i == 0));
-    }
-    unsettled_.push_back(&replicas);
-  }
-  opened_.clear();
-}
-
-void ReplicaManager::segment_closed(log::Segment&) {}  // the slots see it at the next turn
-
-// ---- the turn
-// ------------------------------------------------------------------------------------
-
-bool ReplicaManager::on_turn() {
-  if (log_ == nullptr || condemned_) return false;
-  bool worked = false;
-  wake_ = kNever;
-  take_opened();
-  if (std::exchange(list_changed_, false)) {
-    look_at_list();
-    worked = true;
-    if (condemned_) return true;
-  }
-  for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
-  worked = drive_repairs() || worked;
-  drive_fence();
-  if (fence_.holds() && std::exchange(progress_, false)) {
-    report_progress();
-    worked = true;
-  }
-  if (wake_ != kNever) timer_.start_at(wake_);
-  return worked;
-}
-
-void ReplicaManager::wake_at(Time when) {
-  wake_ = std::min(wake_, when);
-}
-
-bool ReplicaManager::drive(SegmentReplicas& replicas) {
-  bool worked = false;
-  for (auto& slot : replicas.slots) worked = drive_slot(replicas, *slot) || worked;
-  return worked;
-}
-
-bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
-  const Time now = reactor_.now();
-  if (slot.outstanding()) {
-    if (now < slot.deadline()) {
-      wake_at(slot.deadline());
-      return false;
-    }
-    slot.abandon_call();
-    back_off(slot);
-  }
-  if (slot.state() == ReplicaSlot::State::kUnplaced && !place(replicas, slot)) return false;
-  if (!slot.wants_to_send()) return false;
-  if (now < slot.not_before()) {
-    wake_at(slot.not_before());
-    return false;
-  }
-  return send(slot);
-}
-
-/// Looks at the first few only; those that nobody can take now go to the end.
-bool ReplicaManager::drive_repairs() {
-  bool worked = false;
-  const size_t looks = std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs);
-  size_t driven = 0;
-  for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
-    SegmentReplicas& replicas = *repairs_[driven];
-    worked = drive(replicas) || worked;
-    const auto in_state = [&](ReplicaSlot::State state) {
-      return std::ranges::count(replicas.slots, state, [](const auto& s) { return s->state(); });
-    };
-    const auto closed = static_cast<size_t>(in_state(ReplicaSlot::State::kClosed));
-    if (closed + static_cast<size_t>(in_state(ReplicaSlot::State::kUnplaced)) <
-        replicas.slots.size()) {
-      ++driven;
-      continue;
-    }
-    repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
-    if (closed < replicas.slots.size()) {
-      repairs_.push_back(&replicas);
-    } else {
-      replicas.repairing = false;
-      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
-    }
-  }
-  // Those behind have their turn when one of these is done, which is a reply, or when one that was
-  // turned away may try again.
-  if (driven < options_.concurrent_repairs && looks < repairs_.size()) {
-    wake_at(reactor_.now() + options_.retry_delay);
-  }
-  return worked;
-}
-
-bool ReplicaManager::send(ReplicaSlot& slot) {
-  const ListedServer* server = servers_.find(slot.server_id());
-  if (server == nullptr || !server->locator) return false;  // look_at_list() takes it away
-  std::shared_ptr<Session> session = slot.session();
-  if (session == nullptr || session->broken()) {
-    session = rpc_.session(*server->locator, slot.server_id());
-  }
-  const Duration timeout =
-      slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout : options_.write_timeout;
-  const Time deadline = reactor_.now() + timeout;
-  slot.send(std::move(session), servers_.version(), deadline, to_ms(timeout));
-  ++messages_;
-  wake_at(deadline);
-  return true;
-}
-
-void ReplicaManager::back_off(ReplicaSlot& slot) {
-  const auto doublings = std::min<uint32_t>(slot.failures(), 10);
-  slot.count_failure();
-  const Duration delay =
-      std::min(options_.retry_delay * (1 << doublings), options_.max_retry_delay);
-  slot.wait_until(reactor_.now() + delay);
+/// The close is the first reactor's.
+void ReplicaManager::segment_closed(log::Segment&) {
+  if (!lanes_.empty()) want_control();
 }
 
 // ---- placement
@@ -222,7 +103,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
     waiting_ = {};
   }
   const PlacementServer& server = candidates[*chosen];
-  slot.place(server.server_id, server.failure_domain);
+  slot.place(server.server_id, *servers_.find(server.server_id)->locator, server.failure_domain);
   Backup& backup = backups_[server.server_id];
   ++backup.replicas;
   if (slot.primary()) ++backup.primaries;
@@ -243,6 +124,7 @@ void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slo
     short_since_ = now;
   }
   if (now - short_since_ >= options_.degrade_after && !slot.waived()) {
+    RC_SOMETIMES("replication.segment_goes_on_degraded");
     slot.waive();
     progress_ = true;
   }
@@ -275,10 +157,34 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 // ---- what became of calls
 // ------------------------------------------------------------------------
 
+void ReplicaManager::call_answered(ReplicaCall& call) {
+  answered_.push_back(&call);
+  due_ = true;
+}
+
+void ReplicaManager::call_dropped(ReplicaCall& call) {
+  call.retract();  // only the first reactor drops calls
+}
+
+void ReplicaManager::settle(ReplicaSlot& slot) {
+  uint32_t retry_after_us = 0;
+  const Status status = slot.take_answer(retry_after_us);
+  if (!status.ok()) return replica_failed(slot, status, retry_after_us);
+  replica_advanced(slot);
+}
+
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
   progress_ = true;
   backups_[slot.server_id()].refusals = 0;
   if (slot.state() == ReplicaSlot::State::kClosed && slot.segment().closed_durable()) ++recreated_;
+}
+
+void ReplicaManager::back_off(ReplicaSlot& slot) {
+  const auto doublings = std::min<uint32_t>(slot.failures(), 10);
+  slot.count_failure();
+  const Duration delay =
+      std::min(options_.retry_delay * (1 << doublings), options_.max_retry_delay);
+  slot.wait_until(reactor_.now() + delay);
 }
 
 void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
@@ -296,6 +202,7 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
       back_off(slot);
       break;
     case StatusCode::kCrashed:
+      RC_SOMETIMES("replication.backup_tells_a_zombie");
       condemned(status);
       break;
     default:
@@ -303,7 +210,7 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
       break;
   }
   // Something has to be done later, though nobody waits for it yet.
-  timer_.start_at(std::max(reactor_.now(), slot.not_before()));
+  wake_at(std::max(reactor_.now(), slot.not_before()));
 }
 
 /// This backup will not have the replica, or has it no more.
@@ -318,6 +225,7 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
   if (!was_opened && !gone && slot.failures() == 0) {
     // A refused open holds no frame: simply another backup. (After failures an earlier open may
     // have arrived; then it is as if the replica had been lost.)
+    RC_SOMETIMES("replication.backup_refuses_an_open");
     log_debug("replication.refused",
               {{"server", server_id}, {"segment", replicas.segment->id()}, {"why", status}});
     unplace(slot);
@@ -342,7 +250,10 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   ++lost_;
   unplace(slot);
   const log::Segment& segment = *replicas.segment;
-  if (segment.closed_durable()) return add_repair(replicas);
+  if (segment.closed_durable()) {
+    RC_SOMETIMES("replication.replica_of_closed_segment_is_lost");
+    return add_repair(replicas);
+  }
   raise_epoch();
   // What comes next goes into a head with all its replicas; this one is closed and copied.
   if (!segment.closed() && log_->head().segment_id() == segment.id()) roll_wanted_ = true;
@@ -389,7 +300,10 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
 // ---------------------------------------------------------------------------------------
 
 void ReplicaManager::raise_epoch() {
+  if (!fence_.holds()) RC_SOMETIMES("replication.another_replica_is_lost_behind_the_fence");
+  if (!log_->takes_data()) RC_SOMETIMES("replication.fence_is_raised_while_the_head_rolls");
   fence_.raise();
+  fence_holds_ = false;
   for (SegmentReplicas* replicas : unsettled_) {
     replicas->segment->set_replication_epoch(fence_.epoch());
   }
@@ -397,7 +311,10 @@ void ReplicaManager::raise_epoch() {
 
 void ReplicaManager::drive_fence() {
   if (fence_.holds()) {
-    if (std::exchange(roll_wanted_, false)) roll_head();
+    if (std::exchange(roll_wanted_, false)) {
+      RC_SOMETIMES("replication.head_rolls_after_a_loss");
+      roll_head();
+    }
     return;
   }
   for (const SegmentReplicas* replicas : unsettled_) {
@@ -408,11 +325,21 @@ void ReplicaManager::drive_fence() {
   if (!unsettled_.empty()) fence_.confirm(unsettled_.front()->segment->id());
 }
 
+/// Not under the lock.
 void ReplicaManager::fence_answered(const Status& status) {
-  if (!status.ok()) return condemned(status);
-  log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_.holds()}});
-  progress_ = true;
+  fence_answer_ = status;
+  due_ = true;
   timer_.start_at(reactor_.now());
+}
+
+void ReplicaManager::take_fence_answer() {
+  if (!fence_answer_) return;
+  const Status status = *std::exchange(fence_answer_, std::nullopt);
+  if (!status.ok()) return condemned(status);
+  fence_holds_ = fence_.holds();
+  log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_holds_}});
+  progress_ = true;
+  wake_at(reactor_.now());
 }
 
 /// A new head, unless that would take the last memory: then this one stays, and gets its replica
@@ -447,69 +374,25 @@ void ReplicaManager::look_at_list() {
   std::erase_if(backups_, [this](const auto& known) { return !servers_.is_live(known.first); });
 }
 
-// ---- durability
-// ----------------------------------------------------------------------------------
-
-/// True if `has` is so of every replica that the segment does not go on without, and of the
-/// minimum.
-template <typename Has>
-bool ReplicaManager::on_enough(const SegmentReplicas& replicas, Has has) const {
-  uint32_t have = 0;
-  for (const auto& slot : replicas.slots) {
-    if (slot->counts() && has(*slot)) {
-      ++have;
-    } else if (!slot->waived()) {
-      return false;
-    }
-  }
-  return have >= options_.min_replicas;
-}
-
-/// Tells the log what is on enough replicas: which segments are open there, which are closed there,
-/// and up to where everything is there (engine.md §4, LOG positions).
-void ReplicaManager::report_progress() {
-  bool changed = false;
-  for (SegmentReplicas* replicas : unsettled_) {
-    log::Segment& segment = *replicas->segment;
-    if (segment.opened_durable()) continue;
-    if (on_enough(*replicas,
-                  [&](const auto& slot) { return slot.acked() >= segment.header_length(); })) {
-      segment.mark_opened_durable();
-      changed = true;
-    }
-  }
-  while (!unsettled_.empty() && settle_front()) changed = true;
-  if (changed) log_->on_replication_progress();
-}
-
-/// Moves the durable position in the oldest segment that is not closed on its replicas; true if it
-/// is now, so that the next one counts.
-bool ReplicaManager::settle_front() {
-  SegmentReplicas& front = *unsettled_.front();
-  log::Segment& segment = *front.segment;
-  uint32_t acked = ~uint32_t{0};
-  const auto note_acked = [&](const auto& slot) {
-    acked = std::min(acked, slot.acked());
-    return true;
-  };
-  if (!on_enough(front, note_acked)) return false;
-  if (acked > 0) log_->set_durable(segment.position(acked));
-  const auto is_closed = [](const auto& slot) {
-    return slot.state() == ReplicaSlot::State::kClosed;
-  };
-  if (!on_enough(front, is_closed)) return false;
-  segment.mark_closed_durable();
-  unsettled_.pop_front();
-  if (!std::ranges::all_of(front.slots, [&](const auto& slot) { return is_closed(*slot); })) {
-    add_repair(front);
-  }
-  return true;
-}
-
 // ---- statistics
 // ----------------------------------------------------------------------------------
 
-ReplicationStats ReplicaManager::stats() const {
+/// The lock, for looking. What others noted meanwhile is for the next turn.
+class ReplicaManager::Hold {
+ public:
+  explicit Hold(ReplicaManager& manager) : manager_(manager) { manager_.lock_.enter(); }
+  ~Hold() {
+    while (manager_.lock_.leave() == DriveLock::Left::kAgain) manager_.want_control();
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  ReplicaManager& manager_;
+};
+
+ReplicationStats ReplicaManager::stats() {
+  const Hold hold(*this);
   ReplicationStats stats;
   stats.replicas_wanted = options_.replicas;
   stats.replicas_lost = lost_;
@@ -542,7 +425,8 @@ ReplicationStats ReplicaManager::stats() const {
   return stats;
 }
 
-std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) const {
+std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) {
+  const Hold hold(*this);
   std::vector<uint64_t> servers;
   const auto found = segments_.find(segment_id);
   if (found == segments_.end()) return servers;
@@ -550,6 +434,14 @@ std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) const
     if (slot->counts()) servers.push_back(slot->server_id());
   }
   return servers;
+}
+
+void ReplicaManager::for_each_slot(uint64_t first_segment,
+                                   const std::function<void(const ReplicaSlot&)>& fn) {
+  const Hold hold(*this);
+  for (auto at = segments_.lower_bound(first_segment); at != segments_.end(); ++at) {
+    for (const auto& slot : at->second.slots) fn(*slot);
+  }
 }
 
 }  // namespace ramcloud

@@ -6,27 +6,36 @@
 // shown as under-replicated and brought back to R as soon as that can be done. With fewer, nothing
 // is acknowledged.
 //
-// All of it happens in on_turn(): replies only note what they say. Each replica has at most one
-// call under way; what is published meanwhile goes with the next, so that many small writes share a
-// message under load.
+// All of it happens at the ends of turns: replies only note what they say. Each replica has at most
+// one call under way; what is published meanwhile goes with the next, so that many small writes
+// share a message under load.
 //
-// Threads: everything belongs to one reactor, which owns the sessions, except segment_opened() and
-// segment_closed(), which any thread that appends may call. Other reactors nudge this one after
-// they appended (docs/design/runtime.md).
+// Threads: whoever holds the DriveLock drives replication, and all of the state is under it; nobody
+// waits for it. What decides (placement, opening and closing replicas, losses, the fence, repairs)
+// is the first reactor's: on_turn(). Bytes that were published to the head go from whichever
+// reactor appended them, over a session of its own: drive(), on behalf of its ReplicaLane. Anything
+// but a clean acknowledgement is left to the first reactor. With one reactor there are no lanes,
+// and it does all. segment_opened() and segment_closed() may be called by any thread that appends.
+// (docs/design/replication.md, "Threads")
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/metrics.h"
 #include "log/log.h"
+#include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
 #include "replication/placement.h"
+#include "replication/replica_lane.h"
 #include "replication/replica_slot.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
@@ -50,7 +59,7 @@ struct ReplicationStats {
   Status waiting;            // not OK: why replicas cannot be placed
 };
 
-class ReplicaManager final : public log::Replicator, public TurnHook, public ReplicaSlotOwner {
+class ReplicaManager final : public log::Replicator, public TurnHook, public ReplicaCall::Owner {
  public:
   struct Options {
     uint64_t master_id = 0;
@@ -75,27 +84,44 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     std::function<void(const Status&)> on_condemned;
     /// Tells the coordinator of a higher replication epoch.
     EpochFence::Raise raise_epoch;
+    /// Of the messages that the first reactor sends; may be null. It outlives the manager.
+    Counter* messages = nullptr;
   };
 
-  /// `servers` outlives this.
+  /// On the first reactor, which is that of `rpc`. `servers` outlives this.
   ReplicaManager(RpcClient& rpc, ServerList& servers, Options options);
   ~ReplicaManager() override;
   ReplicaManager(const ReplicaManager&) = delete;
   ReplicaManager& operator=(const ReplicaManager&) = delete;
 
+  /// A reactor that sends what it appended: with several, one for each of them, the first, too.
+  /// Before attach(). The lane is this one's, and used on the reactor of `rpc`, whose counter is
+  /// `messages`.
+  ReplicaLane& add_lane(RpcClient& rpc, Counter& messages);
   /// Before log.start(). The log outlives this, or detach() comes first.
   void attach(log::Log& log);
-  /// Stops replicating; calls under way are taken back.
+  /// Stops replicating; calls under way are taken back. While no other reactor turns.
   void detach();
 
   void segment_opened(log::Segment& segment) override;
   void segment_closed(log::Segment& segment) override;
   bool replicates() const override { return options_.replicas > 0; }
+  /// The first reactor's turn.
   bool on_turn() override;
+  /// A lane's: takes the answers that came for the head's replicas and sends what was published.
+  /// When another reactor is at it, that one does it. On the lane's reactor.
+  bool drive(ReplicaLane& lane);
 
-  ReplicationStats stats() const;
-  /// The backups of a segment that hold a counting replica, in slot order; for tests and status.
-  std::vector<uint64_t> replica_servers(uint64_t segment_id) const;
+  /// On the first reactor.
+  ReplicationStats stats();
+  /// The backups of a segment that hold a counting replica, in slot order; for tests and status. On
+  /// the first reactor.
+  std::vector<uint64_t> replica_servers(uint64_t segment_id);
+  /// Calls `fn` for each replica of the segments from this id on, by rising segment; for tests and
+  /// simulation, on the first reactor. It must not ask the manager.
+  void for_each_slot(uint64_t first_segment, const std::function<void(const ReplicaSlot&)>& fn);
+  const EpochFence& fence() const { return fence_; }
+  uint32_t min_replicas() const { return options_.min_replicas; }
 
  private:
   struct SegmentReplicas {
@@ -111,9 +137,20 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     Time usable_from{};
   };
 
-  void replica_advanced(ReplicaSlot& slot) override;
-  void replica_failed(ReplicaSlot& slot, const Status& status, uint32_t retry_after_us) override;
+  class Hold;
+  void call_answered(ReplicaCall& call) override;
+  void call_dropped(ReplicaCall& call) override;
 
+  bool due();
+  bool stalled();
+  void want_control();
+  bool control();
+  bool drive_head(ReplicaLane& lane, bool& ask_first);
+  bool take_plain_answers(SegmentReplicas& head, bool& ask_first);
+  bool take_own_answers();
+  void settle(ReplicaSlot& slot);
+  void replica_advanced(ReplicaSlot& slot);
+  void replica_failed(ReplicaSlot& slot, const Status& status, uint32_t retry_after_us);
   void take_opened();
   bool drive(SegmentReplicas& replicas);
   bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot);
@@ -134,6 +171,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void look_at_list();
   void report_progress();
   bool settle_front();
+  bool raise_durable(const SegmentReplicas& front);
+  void take_fence_answer();
   void add_repair(SegmentReplicas& replicas);
   template <typename Has>
   bool on_enough(const SegmentReplicas& replicas, Has has) const;
@@ -147,17 +186,27 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   Options options_;
   log::Log* log_ = nullptr;
   std::mutex opened_mutex_;
-  std::vector<log::Segment*> opened_;             // guarded by opened_mutex_; not in segments_ yet
+  std::vector<log::Segment*> opened_;  // guarded by opened_mutex_; not in segments_ yet
+  std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // none: the first reactor does all
+  std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
+
+  // The first reactor's.
+  bool due_ = true;
+  std::vector<ReplicaCall*> answered_;  // own calls, since the last turn
+  bool list_changed_ = false;
+  std::optional<Status> fence_answer_;
+  log::LogPosition stalled_at_;
+  Time stalled_since_{};
+
+  DriveLock lock_;                                // what follows is under it
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
   std::deque<SegmentReplicas*>
       unsettled_;                         // not closed durable, by rising id; the last is the head
   std::deque<SegmentReplicas*> repairs_;  // closed durable once, and lost replicas since
   std::map<uint64_t, Backup> backups_;
-  ServerList::Subscription subscription_;
-  bool list_changed_ = false;
   bool progress_ = false;
   bool condemned_ = false;
-  EpochFence fence_;
+  bool fence_holds_ = true;   // as fence_, which is the first reactor's
   bool roll_wanted_ = false;  // the head lost a replica
   bool short_ = false;        // placement fails
   Time short_since_{};
@@ -165,6 +214,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   Time wake_ = kNever;
   Timer timer_;
   uint64_t lost_ = 0, recreated_ = 0, messages_ = 0;
+
+  ServerList::Subscription subscription_;
+  EpochFence fence_;
   TaskScope scope_;
 };
 

@@ -1,13 +1,11 @@
 #include "replication/replica_slot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/logging.h"
-#include "rpc/rpc.h"
+#include "base/sometimes.h"
 
 namespace ramcloud {
 namespace {
@@ -19,11 +17,16 @@ constexpr uint32_t kMaxMessageBytes =
 constexpr size_t kMaxSlices = 1 + kMaxMessageBytes / log::kSegletBytes + 2;
 static_assert(kMaxMessageBytes + sizeof(wire::ReplicaOpenRequest) <= wire::kMaxBodyBytes);
 
+uint32_t to_ms(Duration d) {
+  return static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(d).count());
+}
+
 }  // namespace
 
-void ReplicaSlot::place(uint64_t server_id, std::string failure_domain) {
+void ReplicaSlot::place(uint64_t server_id, Locator locator, std::string failure_domain) {
   state_ = State::kOpening;
   server_id_ = server_id;
+  locator_ = std::move(locator);
   failure_domain_ = std::move(failure_domain);
   recreation_ = complete_ = false;
   acked_ = acked_epoch_ = 0;
@@ -32,11 +35,12 @@ void ReplicaSlot::place(uint64_t server_id, std::string failure_domain) {
 }
 
 void ReplicaSlot::unplace() {
-  abandon_call();
+  drop_call();
+  own_.set_session(nullptr);
   state_ = State::kUnplaced;
   server_id_ = 0;
+  locator_ = {};
   failure_domain_.clear();
-  session_.reset();
   recreation_ = complete_ = waived_ = false;
   acked_ = acked_epoch_ = 0;
 }
@@ -54,18 +58,19 @@ bool ReplicaSlot::wants_to_send() const {
   return false;
 }
 
-void ReplicaSlot::send(std::shared_ptr<Session> session, uint64_t list_version, Time deadline,
-                       uint32_t timeout_ms) {
-  session_ = std::move(session);
-  deadline_ = deadline;
+void ReplicaSlot::send(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout) {
   if (state_ == State::kOpening) {
-    send_open(list_version, timeout_ms);
+    send_open(call, list_version, now, timeout);
   } else {
-    send_write(timeout_ms);
+    send_write(call, /*plain=*/false, now, timeout);
   }
 }
 
-void ReplicaSlot::send_open(uint64_t list_version, uint32_t timeout_ms) {
+void ReplicaSlot::send_plain(ReplicaCall& call, Time now, Duration timeout) {
+  send_write(call, /*plain=*/true, now, timeout);
+}
+
+void ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout) {
   const bool closed = segment_.closed();
   const uint32_t published = segment_.published();
   const uint32_t end = segment_.chunk_end(0, kMaxReplicaMessageBytes);
@@ -80,78 +85,80 @@ void ReplicaSlot::send_open(uint64_t list_version, uint32_t timeout_ms) {
   open.capacity = log::kSegmentBytes;
   open.length = end;
   open.list_version = list_version;
-  closing_ = completing_ = false;
-  sending_epoch_ = open.epoch;
-  send_bytes(wire::Opcode::kReplicaOpen, bytes_of(open), 0, end, timeout_ms);
+  if (!recreation_) end_waiver();
+  send_bytes(call, wire::Opcode::kReplicaOpen, bytes_of(open), 0, {.to = end, .epoch = open.epoch},
+             now, timeout);
 }
 
-void ReplicaSlot::send_write(uint32_t timeout_ms) {
+void ReplicaSlot::send_write(ReplicaCall& call, bool plain, Time now, Duration timeout) {
   // In this order: once closed is seen, published() is the final length.
   const bool closed = segment_.closed();
   const uint32_t published = segment_.published();
   const uint32_t end = segment_.chunk_end(acked_, kMaxReplicaMessageBytes);
-  closing_ = closed && end == published;
-  completing_ = recreation_ && !complete_ && end >= published;
+  ReplicaCall::Content content{.to = end, .epoch = segment_.replication_epoch()};
+  content.closing = !plain && closed && end == published;
+  content.completing = recreation_ && !complete_ && end >= published;
+  content.plain = !content.closing && !content.completing && content.epoch == acked_epoch_;
   wire::ReplicaWriteRequest write{};
   write.master_id = segment_.identity().master_id;
   write.segment_id = segment_.id();
-  write.epoch = segment_.replication_epoch();
+  write.epoch = content.epoch;
   write.offset = acked_;
   write.length = end - acked_;
-  write.flags = (closing_ ? wire::ReplicaWriteRequest::kClose : 0u) |
-                (completing_ ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
-  sending_epoch_ = write.epoch;
-  send_bytes(wire::Opcode::kReplicaWrite, bytes_of(write), acked_, end, timeout_ms);
+  write.flags = (content.closing ? wire::ReplicaWriteRequest::kClose : 0u) |
+                (content.completing ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
+  if (content.completing) end_waiver();
+  send_bytes(call, wire::Opcode::kReplicaWrite, bytes_of(write), acked_, content, now, timeout);
 }
 
-void ReplicaSlot::send_bytes(wire::Opcode opcode, ByteView head, uint32_t from, uint32_t to,
-                             uint32_t timeout_ms) {
+/// With what is sent now the backup has everything that is published, and recovery would take its
+/// replica for whole. So from here on nothing becomes durable without it: else it would lack what
+/// did while this was on its way.
+void ReplicaSlot::end_waiver() {
+  if (waived_) RC_SOMETIMES("replication.degraded_segment_gets_its_replica_back");
+  waived_ = false;
+}
+
+void ReplicaSlot::send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head, uint32_t from,
+                             const ReplicaCall::Content& content, Time now, Duration timeout) {
   std::array<Slice, kMaxSlices> slices;
-  if (to - from > kMaxMessageBytes) {
+  if (content.to - from > kMaxMessageBytes) {
     fatal("replication.group_too_large",
-          {{"segment", segment_.id()}, {"offset", from}, {"bytes", to - from}});
+          {{"segment", segment_.id()}, {"offset", from}, {"bytes", content.to - from}});
   }
   slices[0] = Slice(head);
-  const int count = to > from ? segment_.slices(from, to - from, slices.data() + 1) : 0;
-  sending_to_ = to;
+  const int count =
+      content.to > from ? segment_.slices(from, content.to - from, slices.data() + 1) : 0;
   wire::MessageHeader header{};
   header.opcode = static_cast<uint16_t>(opcode);
-  header.timeout_ms = timeout_ms;
-  session_->send(*this, header, {slices.data(), static_cast<size_t>(count) + 1});
+  header.timeout_ms = to_ms(timeout);
+  call_ = &call;
+  call.begin(*this, content, header, {slices.data(), static_cast<size_t>(count) + 1},
+             now + timeout);
 }
 
-void ReplicaSlot::abandon_call() {
-  if (outstanding()) cancel();
+void ReplicaSlot::drop_call() {
+  ReplicaCall* call = std::exchange(call_, nullptr);
+  if (call == nullptr) return;
+  call->let_go();
+  call->owner().call_dropped(*call);
 }
 
-void ReplicaSlot::on_reply(const wire::MessageHeader& header, ByteView body) {
-  if (header.status != static_cast<uint16_t>(StatusCode::kOk)) {
-    const RpcReply reply = decode_reply(header, body);
-    return owner_.replica_failed(*this, reply.status, reply.retry_after_us);
+Status ReplicaSlot::take_answer(uint32_t& retry_after_us) {
+  ReplicaCall& call = *std::exchange(call_, nullptr);
+  retry_after_us = call.retry_after_us();
+  Status status = call.status();
+  if (status.ok()) {
+    const ReplicaCall::Content& content = call.content();
+    failures_ = 0;
+    acked_ = std::max(acked_, content.to);
+    acked_epoch_ = std::max(acked_epoch_, content.epoch);
+    if (content.completing && !complete_) RC_SOMETIMES("replication.recreation_becomes_visible");
+    complete_ = complete_ || content.completing;
+    state_ = content.closing ? State::kClosed : State::kOpen;
   }
-  if (body.size() != sizeof(wire::ReplicaReply)) {
-    return owner_.replica_failed(
-        *this, {StatusCode::kProtocolError, fmt::format("reply has {} bytes", body.size())}, 0);
-  }
-  const auto reply = load<wire::ReplicaReply>(body.data());
-  if (reply.held < sending_to_) {
-    return owner_.replica_failed(
-        *this,
-        {StatusCode::kProtocolError,
-         fmt::format("backup holds {} bytes after {} were sent", reply.held, sending_to_)},
-        0);
-  }
-  failures_ = 0;
-  acked_ = std::max(acked_, sending_to_);
-  acked_epoch_ = std::max(acked_epoch_, sending_epoch_);
-  complete_ = complete_ || completing_;
-  state_ = closing_ ? State::kClosed : State::kOpen;
-  if (counts()) waived_ = false;
-  owner_.replica_advanced(*this);
-}
-
-void ReplicaSlot::on_failure(const Status& status) {
-  owner_.replica_failed(*this, status, 0);
+  call.finish();
+  return status;
 }
 
 }  // namespace ramcloud

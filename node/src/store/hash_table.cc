@@ -2,13 +2,22 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "base/logging.h"
 
 namespace ramcloud::store {
 
 HashTable::HashTable(uint64_t buckets)
     : mask_(std::bit_ceil(std::max<uint64_t>(buckets, 8)) - 1),
-      buckets_(std::make_unique<Bucket[]>(mask_ + 1)),
       stripes_(std::make_unique<Stripe[]>(kStripes)) {
+  const uint64_t bytes = (mask_ + 1) * sizeof(Bucket);
+  if (!mapping_.map(bytes, bytes >= Mapping::kHugePageBytes)) {
+    fatal("hash table cannot be mapped", {{"bytes", bytes}, {"error", strerror(errno)}});
+  }
+  buckets_ = reinterpret_cast<Bucket*>(mapping_.data());
+  std::uninitialized_value_construct_n(buckets_, mask_ + 1);  // touches every page, too
   const uint64_t count = (mask_ + 1) / 8;
   overflow_.push_back({std::make_unique<Bucket[]>(count), count, 0});
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/atomic.h"
+#include "base/mapping.h"
 #include "base/spin_lock.h"
 
 namespace ramcloud::store {
@@ -50,6 +51,7 @@ class HashTable {
       if (word >> kTagShift != tag || word == 0 || is_chain(word)) continue;
       __builtin_prefetch(address_in(word));
       __builtin_prefetch(address_in(word) + kCacheLineBytes);
+      __builtin_prefetch(address_in(word) + 2 * kCacheLineBytes);
       return;
     }
   }
@@ -184,7 +186,8 @@ class HashTable {
   Bucket* new_overflow_bucket();
 
   uint64_t mask_;
-  std::unique_ptr<Bucket[]> buckets_;
+  Mapping mapping_;
+  Bucket* buckets_ = nullptr;  // in mapping_
   mutable std::unique_ptr<Stripe[]> stripes_;
   SpinLock overflow_lock_;
   std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/hash.h"
+#include "base/sometimes.h"
 
 namespace ramcloud::store {
 
@@ -159,6 +160,7 @@ StatusCode ObjectStore::put(const Target& target, ByteView value, uint64_t& vers
       {EntryType::kObject, 3, {Slice(&body, sizeof body), Slice(target.key), Slice(value)}}, {}};
   log::TombstoneBody dead{};
   size_t count = 1;
+  if (old.is_tombstone) RC_SOMETIMES("store.key_is_written_over_its_fresh_delete");
   if (old.exists()) {
     dead = {.table_id = target.table_id,
             .version = old.version,
@@ -196,12 +198,18 @@ StatusCode ObjectStore::put(const Target& target, ByteView value, uint64_t& vers
 StatusCode ObjectStore::write(uint64_t table_id, ByteView key, ByteView value,
                               const RejectRules& reject, uint64_t& version,
                               LogPosition& depends_on) {
+  return write(table_id, key, key_hash(table_id, key), value, reject, version, depends_on);
+}
+
+StatusCode ObjectStore::write(uint64_t table_id, ByteView key, uint64_t hash, ByteView value,
+                              const RejectRules& reject, uint64_t& version,
+                              LogPosition& depends_on) {
   version = 0;
   depends_on = {};
   if (!valid_request(key, reject) || value.size() > kMaxValueBytes) {
     return StatusCode::kInvalidArgument;
   }
-  Target target(table_id, key);
+  Target target(table_id, key, hash);
   SpinGuard guard(table_.lock_of(target.hash));
   const StatusCode rejected = find_target(target, reject, depends_on);
   if (target.old.exists()) version = target.old.version;
@@ -218,7 +226,7 @@ StatusCode ObjectStore::increment(uint64_t table_id, ByteView key, wire::NumberT
   if (type != wire::NumberType::kInt64 && type != wire::NumberType::kDouble) {
     return StatusCode::kInvalidArgument;
   }
-  Target target(table_id, key);
+  Target target(table_id, key, key_hash(table_id, key));
   SpinGuard guard(table_.lock_of(target.hash));
   const StatusCode rejected = find_target(target, reject, depends_on);
   if (rejected != StatusCode::kOk) return rejected;
@@ -253,11 +261,17 @@ StatusCode ObjectStore::append_tombstone(const Found& victim, uint64_t table_id,
 
 StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, const RejectRules& reject,
                                uint64_t& version, LogPosition& depends_on) {
+  return remove(table_id, key, key_hash(table_id, key), reject, version, depends_on);
+}
+
+StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, uint64_t hash,
+                               const RejectRules& reject, uint64_t& version,
+                               LogPosition& depends_on) {
   version = 0;
   depends_on = {};
   if (!valid_request(key, reject)) return StatusCode::kInvalidArgument;
   if (!reserve_pending_delete()) return StatusCode::kRetry;
-  Target target(table_id, key);
+  Target target(table_id, key, hash);
   SpinGuard guard(table_.lock_of(target.hash));
   const StatusCode rejected = find_target(target, reject, depends_on);
   const Found& old = target.old;
@@ -310,6 +324,7 @@ void ObjectStore::sweep() {
     SpinGuard guard(table_.lock_of(next.hash));
     HashTable::Slot* slot =
         table_.find(next.hash, [&](const char* address) { return address == next.tombstone; });
+    if (slot == nullptr) RC_SOMETIMES("store.sweep_finds_the_key_written_again");
     if (slot != nullptr) table_.clear(*slot);  // else the key was written again
   }
 }
@@ -353,6 +368,7 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
         out[result.count++] = view;
         bytes += size;
       }
+      if (!object) RC_SOMETIMES("store.enumeration_meets_a_fresh_delete");
       // What is left out because its delete is fresh depends on that, too.
       result.depends_on = std::max(result.depends_on, dependency(address));
       return true;
@@ -385,7 +401,9 @@ bool ObjectStore::purge_step() {
   }
   const uint64_t end = std::min(purge_cursor_ + kBucketsPerStep, table_.bucket_count());
   for (; purge_cursor_ < end; ++purge_cursor_) {
-    if (!purge_bucket(purge_cursor_)) return true;  // the log is not ready, or full
+    if (purge_bucket(purge_cursor_)) continue;
+    RC_SOMETIMES("store.purge_waits_for_the_log");
+    return true;  // the log is not ready, or full
   }
   if (purge_cursor_ < table_.bucket_count()) return true;
   tablets_.remove(purging_);

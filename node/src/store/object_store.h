@@ -118,8 +118,9 @@ class ObjectStore {
                        const EnumerateLimits& limits, std::span<log::ObjectView> out,
                        EnumerateResult& result);
 
-  /// @name Several reads at once: the memory that they touch is fetched together, not one after the
-  /// other. First prefetch() for each, then prefetch_entry() for each, then read() with the hash.
+  /// @name Several operations at once: the memory that they touch is fetched together, not one
+  /// after the other. First prefetch() for each, then prefetch_entry() for each, then the operation
+  /// with the hash.
   /// @{
   /// Starts to bring the line of the table that an operation on this key touches first; gives the
   /// key's hash.
@@ -127,6 +128,11 @@ class ObjectStore {
   void prefetch_entry(uint64_t hash) const { table_.prefetch_entry(hash); }
   StatusCode read(uint64_t table_id, ByteView key, uint64_t hash, const wire::RejectRules& reject,
                   ReadResult& result) const;
+  StatusCode write(uint64_t table_id, ByteView key, uint64_t hash, ByteView value,
+                   const wire::RejectRules& reject, uint64_t& version,
+                   log::LogPosition& depends_on);
+  StatusCode remove(uint64_t table_id, ByteView key, uint64_t hash, const wire::RejectRules& reject,
+                    uint64_t& version, log::LogPosition& depends_on);
   /// @}
 
   /// Clears the slots of deletes that have become durable. Each turn in which durable() moved.
@@ -175,7 +181,7 @@ class ObjectStore {
 
   /// One key, found for a change under its stripe lock.
   struct Target {
-    Target(uint64_t table, ByteView k) : table_id(table), key(k), hash(key_hash(table, k)) {}
+    Target(uint64_t table, ByteView k, uint64_t h) : table_id(table), key(k), hash(h) {}
     uint64_t table_id;
     ByteView key;
     uint64_t hash;

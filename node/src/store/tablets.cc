@@ -24,32 +24,30 @@ Tablets::Tablets() {
 
 Tablets::~Tablets() = default;
 
-void Tablets::publish(std::vector<Tablet*> sorted) {
-  lists_.push_back(std::make_unique<const List>(std::move(sorted)));
-  // In one order with find()'s store and load: it sees the new list, or its tablet is forgotten
-  // here.
-  current_.store(lists_.back().get(), std::memory_order_seq_cst);
-  last_found_.store(nullptr, std::memory_order_seq_cst);
+void Tablets::publish(const std::vector<Tablet*>& sorted) {
+  auto list = std::make_unique<List>();
+  list->sorted.reserve(sorted.size());
+  for (Tablet* t : sorted) list->sorted.push_back({t->table_id, t->start_hash, t->end_hash, t});
+  lists_.push_back(std::move(list));
+  current_.store(lists_.back().get(), std::memory_order_release);
+}
+
+std::vector<Tablet*> Tablets::sorted() const {
+  std::vector<Tablet*> tablets;
+  for (const auto& place : lists_.back()->sorted) tablets.push_back(place.tablet);
+  return tablets;
 }
 
 Tablet* Tablets::find(uint64_t table_id, uint64_t hash) const {
-  Tablet* last = last_found_.load(std::memory_order_acquire);
-  if (last != nullptr && last->contains(table_id, hash)) return last;
   const List* list = current_.load(std::memory_order_acquire);
-  const auto above = std::upper_bound(
-      list->sorted.begin(), list->sorted.end(), std::pair(table_id, hash),
-      [](const auto& key, const Tablet* t) { return key < std::pair(t->table_id, t->start_hash); });
+  const auto above =
+      std::upper_bound(list->sorted.begin(), list->sorted.end(), std::pair(table_id, hash),
+                       [](const auto& key, const List::Place& place) {
+                         return key < std::pair(place.table_id, place.start_hash);
+                       });
   if (above == list->sorted.begin()) return nullptr;
-  Tablet* found = *std::prev(above);
-  if (!found->contains(table_id, hash)) return nullptr;
-  // A list that is being replaced must not leave its tablet behind as the last one found: were the
-  // store not in one order with the load below, a removed tablet could stay here, and be found
-  // after it was freed.
-  last_found_.store(found, std::memory_order_seq_cst);
-  if (current_.load(std::memory_order_seq_cst) != list) {
-    last_found_.store(nullptr, std::memory_order_release);
-  }
-  return found;
+  const List::Place& place = *std::prev(above);
+  return place.table_id == table_id && hash <= place.end_hash ? place.tablet : nullptr;
 }
 
 Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
@@ -62,8 +60,8 @@ Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
   tablet->start_hash = start_hash;
   tablet->end_hash = end_hash;
   SpinGuard guard(lock_);
-  std::vector<Tablet*> sorted = lists_.back()->sorted;
-  for (const Tablet* t : sorted) {
+  std::vector<Tablet*> tablets = sorted();
+  for (const Tablet* t : tablets) {
     if (t->table_id != table_id || t->end_hash < start_hash || t->start_hash > end_hash) continue;
     if (t->state.load() == TabletState::kDropping) {
       return {StatusCode::kRetry,
@@ -74,17 +72,17 @@ Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
                                      range_text(table_id, t->start_hash, t->end_hash) +
                                      " already owned"};
   }
-  sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), tablet.get(), starts_before),
-                tablet.get());
+  tablets.insert(std::upper_bound(tablets.begin(), tablets.end(), tablet.get(), starts_before),
+                 tablet.get());
   owned_.push_back(std::move(tablet));
-  publish(std::move(sorted));
+  publish(tablets);
   return {};
 }
 
 uint32_t Tablets::mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
   SpinGuard guard(lock_);
   uint32_t count = 0;
-  for (Tablet* t : lists_.back()->sorted) {
+  for (Tablet* t : sorted()) {
     if (t->table_id == table_id && start_hash <= t->start_hash && t->end_hash <= end_hash &&
         t->state.load() == TabletState::kNormal) {
       t->state.store(TabletState::kDropping, std::memory_order_release);
@@ -96,12 +94,12 @@ uint32_t Tablets::mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t
 
 void Tablets::remove(const std::vector<const Tablet*>& tablets) {
   SpinGuard guard(lock_);
-  std::vector<Tablet*> sorted = lists_.back()->sorted;
+  std::vector<Tablet*> left = sorted();
   const auto gone = [&](const Tablet* t) {
     return std::find(tablets.begin(), tablets.end(), t) != tablets.end();
   };
-  std::erase_if(sorted, gone);
-  publish(std::move(sorted));
+  std::erase_if(left, gone);
+  publish(left);
   for (auto& tablet : owned_) {
     if (gone(tablet.get())) removed_.push_back(std::move(tablet));
   }
@@ -110,7 +108,7 @@ void Tablets::remove(const std::vector<const Tablet*>& tablets) {
 
 std::vector<Tablet*> Tablets::all() const {
   SpinGuard guard(lock_);
-  return lists_.back()->sorted;
+  return sorted();
 }
 
 Tablets::Retired Tablets::take_retired() {

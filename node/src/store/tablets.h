@@ -58,8 +58,16 @@ class Tablets {
 
   /// By table, then start; in whatever state.
   std::vector<Tablet*> all() const;
+  /// By table, then start. Ranges stand in the list itself, so that a search touches one tablet
+  /// only; nothing is kept of what was found last, which every thread would write.
   struct List {
-    std::vector<Tablet*> sorted;
+    struct Place {
+      uint64_t table_id = 0;
+      uint64_t start_hash = 0;
+      uint64_t end_hash = 0;
+      Tablet* tablet = nullptr;
+    };
+    std::vector<Place> sorted;
   };
   /// What find() finds no more. Threads that are inside the store may still hold it: destroy it
   /// after a grace period (runtime/epoch).
@@ -70,11 +78,11 @@ class Tablets {
   [[nodiscard]] Retired take_retired();
 
  private:
-  void publish(std::vector<Tablet*> sorted) RC_REQUIRES(lock_);
+  void publish(const std::vector<Tablet*>& sorted) RC_REQUIRES(lock_);
+  std::vector<Tablet*> sorted() const RC_REQUIRES(lock_);
 
   mutable SpinLock lock_;
   Atomic<const List*> current_;
-  mutable Atomic<Tablet*> last_found_{nullptr};
   std::vector<std::unique_ptr<Tablet>> owned_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Tablet>> removed_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<const List>> lists_ RC_GUARDED_BY(lock_);  // the last is current

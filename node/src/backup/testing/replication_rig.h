@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backup/replica_reader.h"
@@ -21,6 +23,25 @@ namespace ramcloud::testing {
 
 inline constexpr wire::Uuid kCluster{1, 2, 3, 4};
 inline constexpr uint64_t kMaster = 100;
+
+/// One of the master's reactors as what drives replication: a node of its own, beside the master's.
+struct LaneRole final : TurnHook {
+  LaneRole(SimNetwork& network, SimNode& of)
+      : node(of), transport(network.make_transport(of)), rpc(of.reactor(), *transport) {
+    transport->set_identity({kCluster, kMaster});
+    rpc.set_cluster_uuid(kCluster);
+    node.reactor().add_hook(this);
+  }
+  ~LaneRole() override { node.reactor().remove_hook(this); }
+  bool on_turn() override { return lane->on_turn(std::exchange(appended, false)); }
+
+  SimNode& node;
+  std::unique_ptr<SimTransport> transport;
+  RpcClient rpc;
+  Counter messages;
+  ReplicaLane* lane = nullptr;
+  bool appended = false;
+};
 
 struct BackupRole {
   std::unique_ptr<SimTransport> transport;
@@ -37,6 +58,7 @@ class ReplicationRig {
     if (manager_) manager_->detach();
     log_.reset();
     manager_.reset();
+    lanes_.clear();
     rpc_.reset();
     transport_.reset();
     backups_.clear();
@@ -74,6 +96,11 @@ class ReplicationRig {
       return raise_epoch(segment, epoch);
     };
     manager_ = std::make_unique<ReplicaManager>(*rpc_, servers_, options);
+    for (uint32_t i = 0; reactors_ > 1 && i < reactors_; ++i) {
+      SimNode& node = i == 0 ? *master_ : scheduler_.add_node("m-" + std::to_string(i));
+      lanes_.push_back(std::make_unique<LaneRole>(network_, node));
+      lanes_[i]->lane = &manager_->add_lane(lanes_[i]->rpc, lanes_[i]->messages);
+    }
     arena_ = std::make_unique<log::Arena>(
         48 << 20, log::Arena::Options{.try_huge_pages = false, .prefault = false});
     log::LogOptions log_options;
@@ -89,6 +116,7 @@ class ReplicationRig {
     auto role = std::make_unique<BackupRole>();
     SimNode& node = *nodes_[i];
     node.disk().attach(node.reactor());
+    node.disk().set_direct(direct_);
     auto frames = FrameStore::open(node.disk(), "/data", bytes);
     ASSERT_TRUE(frames.has_value()) << frames.error().to_string();
     role->frames = std::move(*frames);
@@ -164,8 +192,21 @@ class ReplicationRig {
     log::Appended appended;
     const char* refs[1];
     const StatusCode code = log_->append({&source, 1}, false, appended, refs);
-    if (code == StatusCode::kOk) model_[key] = value;
+    if (code != StatusCode::kOk) return code;
+    model_[key] = value;
+    if (!lanes_.empty()) {
+      // As at the end of a turn of the reactor that appended; they take turns, unless one is named.
+      LaneRole& by = *lanes_[appends_ ? *appends_ : version_ % lanes_.size()];
+      by.appended = true;
+      by.node.reactor().nudge();
+    }
     return code;
+  }
+
+  /// Nothing goes through between the master, whichever reactor of it, and this backup.
+  void cut_off(const SimNode& backup) {
+    network_.partition(*master_, backup);
+    for (const auto& lane : lanes_) network_.partition(lane->node, backup);
   }
 
   /// Waits until the log takes the object.
@@ -200,6 +241,9 @@ class ReplicationRig {
   std::unique_ptr<log::Arena> arena_;
   std::unique_ptr<ReplicaManager> manager_;
   std::unique_ptr<log::Log> log_;
+  uint32_t reactors_ = 1;                         // of the master, before start()
+  std::vector<std::unique_ptr<LaneRole>> lanes_;  // none with one reactor
+  std::optional<size_t> appends_;                 // the reactor that does; none: all of them
   uint64_t version_ = 0;
   bool condemned_ = false;
   std::map<uint64_t, std::string> domains_;   // by server, before start(); empty: one of its own
@@ -207,6 +251,7 @@ class ReplicationRig {
   log::ReplicationFence fence_;               // as the coordinator has it
   Duration coordinator_delay_ = 2ms;
   ReplicaService::Options service_options_;
+  bool direct_ = true;  // whether synced bytes go past the caches
 };
 
 }  // namespace ramcloud::testing

@@ -1,0 +1,88 @@
+// What replicas were sent and the device does not have yet, when acknowledgements wait for the
+// device (durability "synced") and frames can be written past the cache. Bytes are kept in aligned
+// buffers; a commit writes the blocks of all replicas that got some, as one batch. The last block
+// of a replica is seldom full: it is written with zeros behind, and again, with what came since.
+//
+// Buffers under way are never touched: a device, or the checksums of what lies above it, must not
+// see bytes change. So a replica goes on in another buffer, which begins with a copy of the last
+// block.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "backup/frame_store.h"
+
+namespace ramcloud {
+
+class SyncedTails {
+ public:
+  static constexpr uint32_t kBlock = 4096;
+  static constexpr uint32_t kBufferBytes = 64 << 10;
+  /// Enough for a few of the largest messages; more come again (RETRY).
+  static constexpr uint32_t kBuffers = 256;
+
+  /// Whether these frames can be written so.
+  static bool possible(const FrameStore& frames);
+  /// `frames` outlives this.
+  explicit SyncedTails(FrameStore& frames, uint32_t buffers = kBuffers);
+  ~SyncedTails();
+  SyncedTails(const SyncedTails&) = delete;
+  SyncedTails& operator=(const SyncedTails&) = delete;
+
+  /// Takes the next bytes of a frame; the first begin at its offset 0. All of them, or, with RETRY,
+  /// none: the buffers are full until the next commit is done. Only the first bytes of a frame
+  /// allocate.
+  Status append(uint32_t frame, ByteView bytes);
+  /// Nothing more comes for the frame; what no commit has begun to write is dropped.
+  void forget(uint32_t frame);
+  /// Calls `done` when everything taken before is on the device: at once, or when a batch that
+  /// begins after this is written. One batch is under way at a time. Once one failed all do.
+  void commit(std::function<void(Status)> done);
+
+  uint32_t buffers_free() const { return static_cast<uint32_t>(free_.size()); }
+
+ private:
+  struct Tail {
+    uint32_t frame = 0;
+    uint32_t end = 0;                     // bytes taken
+    char* buffer = nullptr;               // that is being filled
+    uint32_t begin = 0;                   // offset in the frame of its first byte
+    bool unwritten = false;               // in unwritten_
+    std::array<char, kBlock> last_block;  // up to `end`, when there is no buffer
+  };
+  /// Whole blocks in a buffer of their own.
+  struct Full {
+    FrameWrite write;
+    char* buffer = nullptr;
+  };
+  using Waiters = std::vector<std::function<void(Status)>>;
+
+  static uint32_t room_in(const Tail& tail);
+  void take_buffer(Tail& tail);
+  void seal(Tail& tail);
+  void begin_batches();
+  bool write_batch();
+  void finish(const Status& status);
+
+  FrameStore& frames_;
+  std::shared_ptr<char> memory_;  // of all buffers
+  std::vector<char*> free_;
+  std::unordered_map<uint32_t, std::unique_ptr<Tail>> tails_;  // by frame; looked up, not iterated
+  std::vector<Tail*> unwritten_;                               // those with a buffer
+  std::vector<Full> full_;                                     // for the next batch
+  std::vector<Full> writing_;                                  // the batch under way
+  std::vector<FrameWrite> batch_;
+  Waiters waiting_;  // for the next batch
+  Waiters serving_;  // the batch under way
+  Status failed_;
+  bool under_way_ = false;
+  bool beginning_ = false;  // in begin_batches()
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,58 @@
+#include "replication/replica_call.h"
+
+#include <fmt/format.h>
+
+#include "rpc/rpc.h"
+#include "wire/replica_messages.h"
+
+namespace ramcloud {
+
+void ReplicaCall::begin(ReplicaSlot& slot, const Content& content,
+                        const wire::MessageHeader& header, std::span<const Slice> body,
+                        Time deadline) {
+  slot_ = &slot;
+  content_ = content;
+  deadline_ = deadline;
+  state_.store(State::kUnderWay, std::memory_order_release);
+  session_->send(*this, header, body);
+}
+
+void ReplicaCall::retract() {
+  if (outstanding()) cancel();
+  finish();
+}
+
+void ReplicaCall::give_up(Status why) {
+  if (outstanding()) cancel();
+  note(std::move(why), 0);
+}
+
+void ReplicaCall::note(Status status, uint32_t retry_after_us) {
+  status_ = std::move(status);
+  retry_after_us_ = retry_after_us;
+  state_.store(State::kAnswered, std::memory_order_release);
+  owner_.call_answered(*this);
+}
+
+void ReplicaCall::on_reply(const wire::MessageHeader& header, ByteView body) {
+  if (header.status != static_cast<uint16_t>(StatusCode::kOk)) {
+    RpcReply reply = decode_reply(header, body);
+    return note(std::move(reply.status), reply.retry_after_us);
+  }
+  if (body.size() != sizeof(wire::ReplicaReply)) {
+    return note({StatusCode::kProtocolError, fmt::format("reply has {} bytes", body.size())}, 0);
+  }
+  const auto reply = load<wire::ReplicaReply>(body.data());
+  if (reply.held < content_.to) {
+    return note({StatusCode::kProtocolError,
+                 fmt::format("backup holds {} bytes after {} were sent", reply.held, content_.to)},
+                0);
+  }
+  note({}, 0);
+}
+
+void ReplicaCall::on_failure(const Status& status) {
+  note(status, 0);
+}
+
+}  // namespace ramcloud

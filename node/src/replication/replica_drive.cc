@@ -1,0 +1,326 @@
+// ReplicaManager, who drives it: turns and lanes, sending, and what is durable then.
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "replication/replica_manager.h"
+
+namespace ramcloud {
+namespace {
+
+/// Lanes send what they appended. When nothing moves for so long, a thread may not be running that
+/// should; the first reactor, if it turns, looks whether it can help.
+constexpr Duration kStalled = 1ms;
+
+}  // namespace
+
+// ---- the turn
+// ------------------------------------------------------------------------------------
+
+bool ReplicaManager::on_turn() {
+  if (log_ == nullptr || !due() || !lock_.try_enter(DriveLock::Note::kFirst)) return false;
+  due_ = false;
+  bool worked = false;
+  do {
+    worked = control() || worked;
+  } while (lock_.leave() == DriveLock::Left::kAgain);
+  due_ = due_ || worked;  // until there is nothing left to do
+  return worked;
+}
+
+/// With lanes most turns have nothing for the first reactor: then it keeps out of their way.
+bool ReplicaManager::due() {
+  if (wanted_.load(std::memory_order_relaxed)) {
+    due_ = wanted_.exchange(false, std::memory_order_acquire) || due_;
+  }
+  return due_ || lanes_.empty() || stalled();
+}
+
+/// Something published has been lying, and nothing moved. True once for each kStalled.
+bool ReplicaManager::stalled() {
+  const Time now = reactor_.now();
+  const log::LogPosition durable = log_->durable();
+  const bool moves = durable != stalled_at_ || durable >= log_->head();
+  if (!moves && now - stalled_since_ < kStalled) return false;
+  stalled_at_ = durable;
+  stalled_since_ = now;
+  return !moves;
+}
+
+void ReplicaManager::want_control() {
+  wanted_.store(true, std::memory_order_release);
+  reactor_.nudge();
+}
+
+bool ReplicaManager::control() {
+  if (condemned_) return false;
+  wake_ = kNever;
+  take_opened();
+  bool worked = take_own_answers();
+  take_fence_answer();
+  if (condemned_) return true;
+  if (std::exchange(list_changed_, false)) {
+    look_at_list();
+    worked = true;
+    if (condemned_) return true;
+  }
+  for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
+  worked = drive_repairs() || worked;
+  drive_fence();
+  take_fence_answer();
+  if (condemned_) return true;
+  if (fence_holds_ && std::exchange(progress_, false)) {
+    report_progress();
+    worked = true;
+  }
+  if (wake_ != kNever) timer_.start_at(wake_);
+  return worked;
+}
+
+/// They come in the order of their ids: the log opens one when the last was reported open.
+void ReplicaManager::take_opened() {
+  const std::lock_guard guard(opened_mutex_);
+  for (log::Segment* segment : opened_) {
+    // It takes no data before it is open on its replicas, so no group has another epoch.
+    segment->set_replication_epoch(fence_.epoch());
+    SegmentReplicas& replicas = segments_[segment->id()];
+    replicas.segment = segment;
+    for (uint32_t i = 0; i < options_.replicas; ++i) {
+      replicas.slots.push_back(std::make_unique<ReplicaSlot>(*this, *segment, i == 0));
+    }
+    unsettled_.push_back(&replicas);
+  }
+  opened_.clear();
+}
+
+/// Takes up what the first reactor's calls brought in this turn; some of it another reactor may
+/// have taken already.
+bool ReplicaManager::take_own_answers() {
+  bool any = false;
+  for (ReplicaCall* call : answered_) {
+    if (!call->answered() || call->slot() == nullptr) continue;
+    settle(*call->slot());
+    any = true;
+  }
+  answered_.clear();
+  return any;
+}
+
+void ReplicaManager::wake_at(Time when) {
+  wake_ = std::min(wake_, when);
+}
+
+bool ReplicaManager::drive(SegmentReplicas& replicas) {
+  bool worked = false;
+  for (auto& slot : replicas.slots) worked = drive_slot(replicas, *slot) || worked;
+  return worked;
+}
+
+bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
+  const Time now = reactor_.now();
+  bool worked = false;
+  if (ReplicaCall* call = slot.call()) {
+    if (call->answered()) {
+      settle(slot);
+      worked = true;
+    } else if (call != &slot.own_call()) {
+      return false;  // its reactor sees to its deadline
+    } else if (now < call->deadline()) {
+      wake_at(call->deadline());
+      return false;
+    } else {
+      RC_SOMETIMES("replication.call_is_sent_again");
+      slot.drop_call();
+      back_off(slot);
+    }
+  }
+  if (slot.state() == ReplicaSlot::State::kUnplaced && !place(replicas, slot)) return worked;
+  if (!slot.wants_to_send()) return worked;
+  if (now < slot.not_before()) {
+    wake_at(slot.not_before());
+    return worked;
+  }
+  return send(slot) || worked;
+}
+
+/// Looks at the first few only; those that nobody can take now go to the end.
+bool ReplicaManager::drive_repairs() {
+  bool worked = false;
+  const size_t looks = std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs);
+  size_t driven = 0;
+  for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
+    SegmentReplicas& replicas = *repairs_[driven];
+    worked = drive(replicas) || worked;
+    const auto in_state = [&](ReplicaSlot::State state) {
+      return std::ranges::count(replicas.slots, state, [](const auto& s) { return s->state(); });
+    };
+    const auto closed = static_cast<size_t>(in_state(ReplicaSlot::State::kClosed));
+    if (closed + static_cast<size_t>(in_state(ReplicaSlot::State::kUnplaced)) <
+        replicas.slots.size()) {
+      ++driven;
+      continue;
+    }
+    repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
+    if (closed < replicas.slots.size()) {
+      repairs_.push_back(&replicas);
+    } else {
+      replicas.repairing = false;
+      RC_SOMETIMES("replication.closed_segment_is_repaired");
+      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
+    }
+  }
+  // Those behind have their turn when one of these is done, which is a reply, or when one that was
+  // turned away may try again.
+  if (driven < options_.concurrent_repairs && looks < repairs_.size()) {
+    wake_at(reactor_.now() + options_.retry_delay);
+  }
+  return worked;
+}
+
+bool ReplicaManager::send(ReplicaSlot& slot) {
+  const ListedServer* server = servers_.find(slot.server_id());
+  if (server == nullptr || !server->locator) return false;  // look_at_list() takes it away
+  ReplicaCall& call = slot.own_call();
+  if (call.session() == nullptr || call.session()->broken()) {
+    call.set_session(rpc_.session(*server->locator, slot.server_id()));
+  }
+  const Duration timeout =
+      slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout : options_.write_timeout;
+  slot.send(call, servers_.version(), reactor_.now(), timeout);
+  ++messages_;
+  if (options_.messages != nullptr) options_.messages->add();
+  wake_at(call.deadline());
+  return true;
+}
+
+// ---- lanes
+// ---------------------------------------------------------------------------------------
+
+bool ReplicaManager::drive(ReplicaLane& lane) {
+  if (!lock_.try_enter(DriveLock::Note::kAgain)) return false;
+  bool worked = false;
+  bool ask_first = false;
+  DriveLock::Left left;
+  do {
+    worked = drive_head(lane, ask_first) || worked;
+    left = lock_.leave();
+  } while (left == DriveLock::Left::kAgain);
+  if (ask_first) {
+    want_control();
+  } else if (left == DriveLock::Left::kFreeTellFirst) {
+    reactor_.nudge();
+  }
+  return worked;
+}
+
+/// New data is in the oldest segment that is not settled: the next one takes none before this is
+/// closed on its replicas. When this returns, each published byte of it is acknowledged, or under
+/// way, or behind what is under way, or the first reactor is asked to see to it.
+bool ReplicaManager::drive_head(ReplicaLane& lane, bool& ask_first) {
+  lane.retract_dropped();
+  if (log_ == nullptr || condemned_ || unsettled_.empty()) return false;
+  SegmentReplicas& head = *unsettled_.front();
+  bool worked = take_plain_answers(head, ask_first);
+  const bool advanced = worked;
+  for (size_t i = 0; i < head.slots.size(); ++i) {
+    ReplicaSlot& slot = *head.slots[i];
+    if (slot.call() != nullptr || !slot.wants_to_send()) continue;
+    if (slot.wants_plain(lane.now()) && lane.send(i, slot)) {
+      ++messages_;
+      worked = true;
+    } else {
+      ask_first = true;
+    }
+  }
+  if (!advanced) return worked;
+  if (fence_holds_) {
+    (void)raise_durable(head);
+  } else {
+    progress_ = true;  // the first reactor says so when the fence stands
+  }
+  return worked;
+}
+
+/// Whoever's they are. True if more is acknowledged.
+bool ReplicaManager::take_plain_answers(SegmentReplicas& head, bool& ask_first) {
+  bool advanced = false;
+  for (const auto& slot : head.slots) {
+    const ReplicaCall* call = slot->call();
+    if (call == nullptr || !call->answered()) continue;
+    if (call->status().ok() && call->content().plain) {
+      settle(*slot);
+      advanced = true;
+    } else {
+      ask_first = true;
+    }
+  }
+  return advanced;
+}
+
+// ---- durability
+// ----------------------------------------------------------------------------------
+
+/// True if `has` is so of every replica that the segment does not go on without, and of the
+/// minimum.
+template <typename Has>
+bool ReplicaManager::on_enough(const SegmentReplicas& replicas, Has has) const {
+  uint32_t have = 0;
+  for (const auto& slot : replicas.slots) {
+    if (slot->counts() && has(*slot)) {
+      ++have;
+    } else if (!slot->waived()) {
+      return false;
+    }
+  }
+  return have >= options_.min_replicas;
+}
+
+/// Tells the log what is on enough replicas: which segments are open there, which are closed there,
+/// and up to where everything is there (engine.md §4, LOG positions).
+void ReplicaManager::report_progress() {
+  bool changed = false;
+  for (SegmentReplicas* replicas : unsettled_) {
+    log::Segment& segment = *replicas->segment;
+    if (segment.opened_durable()) continue;
+    if (on_enough(*replicas,
+                  [&](const auto& slot) { return slot.acked() >= segment.header_length(); })) {
+      segment.mark_opened_durable();
+      changed = true;
+    }
+  }
+  while (!unsettled_.empty() && settle_front()) changed = true;
+  if (changed) log_->on_replication_progress();
+}
+
+/// Moves the durable position in the oldest segment that is not closed on its replicas; true if it
+/// is now, so that the next one counts.
+bool ReplicaManager::settle_front() {
+  SegmentReplicas& front = *unsettled_.front();
+  log::Segment& segment = *front.segment;
+  if (!raise_durable(front)) return false;
+  const auto is_closed = [](const auto& slot) {
+    return slot.state() == ReplicaSlot::State::kClosed;
+  };
+  if (!on_enough(front, is_closed)) return false;
+  segment.mark_closed_durable();
+  unsettled_.pop_front();
+  if (!std::ranges::all_of(front.slots, [&](const auto& slot) { return is_closed(*slot); })) {
+    add_repair(front);
+  }
+  return true;
+}
+
+/// As far as enough replicas have the segment; false if there are not enough.
+bool ReplicaManager::raise_durable(const SegmentReplicas& front) {
+  uint32_t acked = ~uint32_t{0};
+  const auto note_acked = [&](const auto& slot) {
+    acked = std::min(acked, slot.acked());
+    return true;
+  };
+  if (!on_enough(front, note_acked)) return false;
+  if (acked > 0) log_->set_durable(front.segment->position(acked));
+  return true;
+}
+
+}  // namespace ramcloud
