@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/sometimes.h"
 #include "client/back_off.h"
 #include "client/outcome.h"
 
@@ -71,6 +72,7 @@ Task<Result<std::string>> CoordinatorLink::call(wire::Opcode opcode, std::string
         co_return fail(std::move(reply.status));
       case Outcome::kMaybeDone:
         if (repeat == Repeat::kUnsafe) {
+          RC_SOMETIMES("client.outcome_of_a_table_change_is_unknown");
           co_return fail(StatusCode::kIndeterminate,
                          fmt::format("coordinator {}: the reply was lost ({}); it may or may not "
                                      "have happened",
@@ -80,6 +82,7 @@ Task<Result<std::string>> CoordinatorLink::call(wire::Opcode opcode, std::string
         break;
       case Outcome::kNotDone:
         if (code == StatusCode::kNotLeader) {
+          RC_SOMETIMES("client.is_sent_to_the_leader");
           if (target() == asked) follow_redirect(reply.status.message());
         } else if (code == StatusCode::kRetry) {
           wait = std::chrono::microseconds(reply.retry_after_us);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/sometimes.h"
 #include "client/outcome.h"
 
 namespace ramcloud {
@@ -216,6 +217,7 @@ Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t
   const TabletMap::Table* table = map_.find(table_id);
   if (table == nullptr || table->generation <= newer_than) {
     const bool known = table != nullptr;
+    if (known) RC_SOMETIMES("client.asks_for_a_newer_map");
     const Time patience = known ? std::min(until, reactor().now() + attempt_timeout(0)) : until;
     Status status = co_await refresh(table_id, patience);
     table = map_.find(table_id);
@@ -279,6 +281,7 @@ Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call) {
       const Outcome outcome = outcome_of(reply.status.code());
       if (outcome == Outcome::kFinal) co_return fail(std::move(reply.status));
       if (outcome == Outcome::kMaybeDone && call.repeat == Repeat::kUnsafe) {
+        RC_SOMETIMES("client.outcome_of_a_change_is_unknown");
         co_return fail(StatusCode::kIndeterminate,
                        fmt::format("{}: the reply was lost ({}); it may or may not have happened",
                                    where(), reply.status.to_string()));

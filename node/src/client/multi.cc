@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/sometimes.h"
 #include "client/core.h"
 #include "client/multi_reply.h"
 #include "client/outcome.h"
@@ -216,6 +217,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
       const Outcome outcome = outcome_of(reply.status.code());
       if (outcome == Outcome::kFinal) co_return finish(reply.status);
       if (outcome == Outcome::kMaybeDone && multi.repeat == Repeat::kUnsafe) {
+        RC_SOMETIMES("client.outcome_of_a_multi_operation_is_unknown");
         co_return finish(
             Status(StatusCode::kIndeterminate,
                    fmt::format("{}: the reply was lost ({}); it may or may not have happened",

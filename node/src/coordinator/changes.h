@@ -1,9 +1,13 @@
 // Tells those who watch the cluster what has changed. All on the coordinator's reactor.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "runtime/reactor.h"
 
 namespace ramcloud {
@@ -23,8 +27,21 @@ class Changes {
  public:
   explicit Changes(Reactor& reactor) : status_timer_(reactor, [this] { tell_status(); }) {}
 
-  /// Revisions of different terms do not meet, so they rise over restarts too.
-  void begin_term(uint64_t term) { revision_ = term << 32; }
+  /// Begins where the metadata is after this many transactions. A new term is one more, so that
+  /// revisions rise over restarts too: those of one term do not come near 2^32. (Terms themselves
+  /// can be any numbers, such as those of a store that others write to.) UNSUPPORTED when they
+  /// would wrap round.
+  Status begin_term(uint64_t transactions) {
+    if (transactions > kMaxTransactions) {
+      return {StatusCode::kUnsupported,
+              fmt::format("the metadata has had {} transactions; accepted are at most {}, or the "
+                          "revisions of the admin API would begin again at 0",
+                          transactions, kMaxTransactions)};
+    }
+    revision_ = transactions << 32;
+    return {};
+  }
+  static constexpr uint64_t kMaxTransactions = ~uint32_t{0};
   uint64_t revision() const { return revision_; }
   void add(ChangeListener* listener) { listeners_.push_back(listener); }
   void remove(ChangeListener* listener) { std::erase(listeners_, listener); }

@@ -60,7 +60,7 @@ Task<Status> Coordinator::start(uint64_t leadership) {
   if (!opened) co_return opened.error();
   if (Status sound = Invariants().check(*opened); !sound.ok()) co_return sound;
   state_ = std::move(*opened);
-  changes_.begin_term(state_.term);
+  if (Status begun = changes_.begin_term(state_.list_version); !begun.ok()) co_return begun;
   rpc_.set_cluster_uuid(state_.uuid);
   registry_.transport().set_identity({state_.uuid, 0});
   started_ = true;

@@ -81,6 +81,21 @@ TEST_F(CoordinatorTest, RefusesMetadataOfAnotherClusterOrDamaged) {
                          "large"));
 }
 
+/// A store that others write to may give leaderships any numbers.
+TEST_F(CoordinatorTest, RevisionsRiseWhateverTheTermsAre) {
+  start(1);
+  uint64_t last = cluster.coordinator->status().revision;
+  for (const uint64_t term : {uint64_t{0xffff'fffe}, uint64_t{1} << 33, uint64_t{1} << 50}) {
+    cluster.stop_coordinator();
+    cluster.metadata.last_leadership = term;
+    ASSERT_TRUE(cluster.start_coordinator().ok());
+    EXPECT_GT(cluster.coordinator->state().term, term);
+    EXPECT_GT(cluster.coordinator->status().revision, last);
+    ASSERT_TRUE(cluster.create("t" + std::to_string(term), 1).has_value());
+    last = cluster.coordinator->status().revision;
+  }
+}
+
 TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   start(2);
   // Nobody has told the first: its own clock says that its lease still runs.

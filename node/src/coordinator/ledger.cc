@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "base/text.h"
 
 namespace ramcloud {
@@ -190,6 +191,7 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     }
     const bool refused = result.outcome == CommitOutcome::kConditionFailed;
     if (!refused) {
+      RC_SOMETIMES("coordinator.outcome_of_a_change_is_unknown");
       unknown = true;
       log_warn("outcome of a metadata change is unknown, reading again",
                {{"revision", next.revision}, {"error", result.message}});
@@ -198,6 +200,7 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     if (!records) break;
     const std::string now = records->contains(kTermKey) ? records->at(kTermKey) : "";
     if (now == after) {
+      RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_made");
       current_ = next;
       co_return StatusCode::kOk;
     }
@@ -208,6 +211,7 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
       break;
     }
     if (now != before) break;  // somebody else leads
+    RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_not_made");
     co_await reactor_.sleep(kStoreRetry);
   }
   fenced_ = true;
@@ -216,6 +220,7 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
 }
 
 Status Ledger::replaced(bool unknown) {
+  RC_SOMETIMES("coordinator.is_replaced_during_a_change");
   log_error("the metadata is no longer this coordinator's",
             {{"term", current_.term}, {"leadership", leadership_}});
   if (unknown) {

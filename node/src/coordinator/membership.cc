@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "base/text.h"
 #include "coordinator/checks.h"
 
@@ -76,6 +77,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) 
   for (const auto& [id, server] : state_.servers) {
     if (server.up() && server.record.nonce == request.nonce &&
         server.record.locator == request.locator) {
+      RC_SOMETIMES("coordinator.server_enlists_twice");
       co_return reply_for(id);
     }
   }
@@ -89,6 +91,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) 
   change.put(kIdsKey, ids).put(server_key(record.id), record);
   ServerRecord former;
   if (const ServerEntry* server = state_.up_server(request.former_server_id)) {
+    RC_SOMETIMES("coordinator.server_is_back_before_it_was_missed");
     former = server->record;
     former.state = wire::ServerState::kCrashed;
     former.state_reason = fmt::format("restarted as server {}", record.id);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "coordinator/checks.h"
 #include "runtime/when_all.h"
 
@@ -66,8 +67,14 @@ Task<Status> Tables::drop(std::string name, Time deadline) {
 
 void Tables::resume() {
   for (const auto& [id, table] : state_.tables) {
-    if (table.state == TableState::kCreating) scope_.spawn(finish_create(id));
-    if (table.state == TableState::kDropping) scope_.spawn(finish_drop(id));
+    if (table.state == TableState::kCreating) {
+      RC_SOMETIMES("coordinator.goes_on_with_a_create");
+      scope_.spawn(finish_create(id));
+    }
+    if (table.state == TableState::kDropping) {
+      RC_SOMETIMES("coordinator.goes_on_with_a_drop");
+      scope_.spawn(finish_drop(id));
+    }
   }
 }
 
@@ -224,6 +231,7 @@ Task<void> Tables::replace_crashed(uint64_t id) {
       tablet.server_id = candidates[next++ % candidates.size()];
     }
     if (next == 0) co_return;
+    RC_SOMETIMES("coordinator.places_a_new_table_anew");
     if (!(co_await write(lock, record)).ok()) co_return;
     changes_.table_changed(id);
     co_return;

@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <new>
 
 #include "backup/replica_service.h"
 #include "log/log_test_support.h"
 #include "master/data_service.h"
+#include "replication/replica_manager.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
@@ -264,6 +266,12 @@ class FlatDisk final : public Disk {
       done({});
     }
     void sync(std::function<void(Status)> done) override { disk_.syncs.push_back(std::move(done)); }
+    uint32_t direct_block() const override { return disk_.direct ? 4096 : 0; }
+    void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void>,
+                      std::function<void(Status)> done) override {
+      for (const DirectWrite& one : writes) (void)write(one.offset, one.bytes);
+      disk_.syncs.push_back(std::move(done));
+    }
 
    private:
     FlatDisk& disk_;
@@ -279,59 +287,180 @@ class FlatDisk final : public Disk {
   void finish_syncs() {
     for (auto& done : std::exchange(syncs, {})) done({});
   }
-  std::vector<std::function<void(Status)>> syncs;
+  std::vector<std::function<void(Status)>> syncs;  // and direct writes
+  bool direct = false;
 };
 
-TEST(Allocations, ABackupsWritesMakeNone) {
-  SimScheduler sim(1);
-  SimNode& node = sim.add_node("b");
-  FlatDisk disk;
-  auto frames = FrameStore::open(disk, "/d", 2 * log::kSegmentBytes);
-  ASSERT_TRUE(frames.has_value());
-  ASSERT_TRUE((*frames)->adopt({1}, 9, 1, 1).ok());
-  ServerList servers;
-  wire::ServerList list{1, 1, {{}}};
-  list.servers[0].server_id = 5;
-  ASSERT_TRUE(servers.apply(list).ok());
-  LastReply transport;
-  ServiceRegistry registry(transport);
-  ReplicaService service(node.reactor(), registry, **frames, servers, {});
-
-  wire::ReplicaOpenRequest open{};
-  open.master_id = 5;
-  open.segment_id = 1;
-  open.capacity = log::kSegmentBytes;
-  wire::MessageHeader header{};
-  header.opcode = static_cast<uint16_t>(wire::Opcode::kReplicaOpen);
-  registry.on_request({}, header, bytes_of(open));
-  disk.finish_syncs();
-  ASSERT_EQ(transport.count, 1u);
-  ASSERT_EQ(transport.status, StatusCode::kOk);
-
-  header.opcode = static_cast<uint16_t>(wire::Opcode::kReplicaWrite);
-  constexpr uint32_t kBytes = 128;
-  wire::ReplicaWriteRequest write{};
-  write.master_id = 5;
-  write.segment_id = 1;
-  write.length = kBytes;
-  char body[sizeof write + kBytes] = {};
-  uint64_t failed = 0;
-  const auto one_write = [&] {
+/// A backup with one open replica, to which it gets writes of 128 bytes.
+struct Backup {
+  explicit Backup(bool synced) {
+    disk.direct = synced;
+    frames = std::move(*FrameStore::open(disk, "/d", 2 * log::kSegmentBytes));
+    EXPECT_TRUE(frames->adopt({1}, 9, 1, 1).ok());
+    wire::ServerList list{1, 1, {{}}};
+    list.servers[0].server_id = 5;
+    EXPECT_TRUE(servers.apply(list).ok());
+    service = std::make_unique<ReplicaService>(node.reactor(), registry, *frames, servers,
+                                               ReplicaService::Options{.synced = synced});
+    wire::ReplicaOpenRequest open{};
+    open.master_id = 5;
+    open.segment_id = 1;
+    open.capacity = log::kSegmentBytes;
+    header.opcode = static_cast<uint16_t>(wire::Opcode::kReplicaOpen);
+    registry.on_request({}, header, bytes_of(open));
+    disk.finish_syncs();
+    EXPECT_EQ(transport.count, 1u);
+    EXPECT_EQ(transport.status, StatusCode::kOk);
+    header.opcode = static_cast<uint16_t>(wire::Opcode::kReplicaWrite);
+    write.master_id = 5;
+    write.segment_id = 1;
+    write.length = kBytes;
+  }
+  void one_write() {
     std::memcpy(body, &write, sizeof write);
     registry.on_request({}, header, ByteView(body, sizeof body));
     write.offset += kBytes;
-    failed += transport.status != StatusCode::kOk ||
-              load<wire::ReplicaReply>(transport.bytes).held != write.offset;
-  };
-  EXPECT_EQ(allocations_in(one_write), 0u);
-  EXPECT_EQ(failed, 0u);
+  }
+  /// The last answer is of the last write.
+  bool acknowledged() const {
+    return transport.status == StatusCode::kOk &&
+           load<wire::ReplicaReply>(transport.bytes).held == write.offset;
+  }
+
+  static constexpr uint32_t kBytes = 128;
+  SimScheduler sim{1};
+  SimNode& node = sim.add_node("b");
+  FlatDisk disk;
+  std::unique_ptr<FrameStore> frames;
+  ServerList servers;
+  LastReply transport;
+  ServiceRegistry registry{transport};
+  std::unique_ptr<ReplicaService> service;
+  wire::MessageHeader header{};
+  wire::ReplicaWriteRequest write{};
+  char body[sizeof(wire::ReplicaWriteRequest) + kBytes] = {};
+};
+
+TEST(Allocations, ABackupsWritesMakeNone) {
+  Backup b(false);
+  EXPECT_EQ(allocations_in([&] { b.one_write(); }), 0u);
+  EXPECT_TRUE(b.acknowledged());
   // Beside a flush that is under way, and after it.
-  sim.run_for(50ms);
-  ASSERT_EQ(disk.syncs.size(), 1u);
-  EXPECT_EQ(allocations_in(one_write), 0u);
-  disk.finish_syncs();
-  EXPECT_EQ(allocations_in(one_write), 0u);
+  b.sim.run_for(50ms);
+  ASSERT_EQ(b.disk.syncs.size(), 1u);
+  EXPECT_EQ(allocations_in([&] { b.one_write(); }), 0u);
+  EXPECT_TRUE(b.acknowledged());
+  b.disk.finish_syncs();
+  EXPECT_EQ(allocations_in([&] { b.one_write(); }), 0u);
+  EXPECT_TRUE(b.acknowledged());
+}
+
+TEST(Allocations, ABackupsSyncedWritesMakeNoneBesideABatch) {
+  Backup b(true);
+  ASSERT_TRUE(b.disk.syncs.empty());
+  for (int round = 0; round < 3; ++round) {
+    b.one_write();
+    EXPECT_EQ(b.disk.syncs.size(), 1u);
+    const uint64_t more = allocations_in([&] { b.one_write(); });
+    // The first round finds out how many answers may wait.
+    if (round == 2) EXPECT_EQ(more, 0u);
+    EXPECT_FALSE(b.acknowledged());
+    while (!b.disk.syncs.empty()) b.disk.finish_syncs();
+    EXPECT_TRUE(b.acknowledged());
+  }
+}
+
+/// A backup that has taken everything when deliver() is called.
+class WillingBackup final : public ramcloud::testing::OnlyReplies {
+ public:
+  class BackupSession final : public Session {
+   public:
+    void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override {
+      last = add_call(call, 0);
+      const void* head = body.front().data;
+      if (header.opcode == static_cast<uint16_t>(wire::Opcode::kReplicaOpen)) {
+        reply.held = load<wire::ReplicaOpenRequest>(static_cast<const char*>(head)).length;
+      } else {
+        const auto write = load<wire::ReplicaWriteRequest>(static_cast<const char*>(head));
+        reply.held = write.offset + write.length;
+      }
+    }
+    bool broken() const override { return false; }
+    uint64_t peer_server_id() const override { return 9; }
+    void deliver() {
+      if (ClientCall* call = take_call(last))
+        call->on_reply(wire::MessageHeader{}, bytes_of(reply));
+    }
+    uint64_t last = 0;
+    wire::ReplicaReply reply{};
+  };
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    sessions.push_back(std::make_shared<BackupSession>());
+    return sessions.back();
+  }
+  void reply(const ReplyHandle&, StatusCode, std::span<const Slice>) override {}
+  void deliver() {
+    for (const auto& session : sessions) session->deliver();
+  }
+  std::vector<std::shared_ptr<BackupSession>> sessions;
+};
+
+/// Appends and the messages that make them durable, with and without lanes.
+void expect_no_allocations_of_replication(size_t lane_count) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("m");
+  WillingBackup backup;
+  ServerList servers;
+  wire::ServerList list{1, 1, {{}, {}}};
+  list.servers[0].server_id = log::kTestMaster;
+  list.servers[0].locator = "sim:host=m,port=1";
+  list.servers[1].server_id = 9;
+  list.servers[1].locator = "sim:host=b,port=1";
+  ASSERT_TRUE(servers.apply(list).ok());
+  std::deque<RpcClient> clients;
+  std::deque<Counter> counters(lane_count);
+  RpcClient& first = clients.emplace_back(node.reactor(), backup);
+  ReplicaManager::Options options;
+  options.master_id = log::kTestMaster;
+  options.replicas = 1;
+  ReplicaManager manager(first, servers, options);
+  std::vector<ReplicaLane*> lanes;
+  for (Counter& counter : counters) {
+    lanes.push_back(&manager.add_lane(clients.emplace_back(node.reactor(), backup), counter));
+  }
+  log::Arena arena(48 << 20, {.try_huge_pages = false, .prefault = false});
+  log::Log log(arena, manager, log::test_log_options());
+  manager.attach(log);
+  log.start();
+  for (int i = 0; i < 100 && !log.ready(); ++i) {
+    manager.on_turn();
+    backup.deliver();
+  }
+  ASSERT_TRUE(log.ready());
+  const std::string value(100, 'v');
+  uint64_t version = 0, failed = 0;
+  EXPECT_EQ(allocations_in([&] {
+              failed += append_object(log, 1, ++version, "key", value) != StatusCode::kOk;
+              const size_t by = version % std::max<size_t>(lane_count, 1);
+              if (lane_count > 0) lanes[by]->on_turn(true);
+              manager.on_turn();
+              backup.deliver();
+              for (ReplicaLane* lane : lanes) lane->on_turn(false);
+              manager.on_turn();
+              failed += log.durable() != log.head();
+            }),
+            0u);
   EXPECT_EQ(failed, 0u);
+  for (const Counter& counter : counters) EXPECT_GT(counter.value(), kOperations / 4u);
+  manager.detach();
+}
+
+TEST(Allocations, ReplicatingFromOneReactorMakesNone) {
+  expect_no_allocations_of_replication(0);
+}
+
+TEST(Allocations, ReplicatingFromAnyReactorMakesNone) {
+  expect_no_allocations_of_replication(3);
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coord
   o.hash_table_bytes = dev.log_bytes / 8;
   o.replicas = dev.replicas;
   o.synced = dev.synced;
+  o.disk_io = dev.disk_io;
+  o.direct_io = dev.direct_io;
   o.reactors = dev.reactors;
   o.backup_bytes =
       dev.backup_bytes != 0 ? dev.backup_bytes : std::max(2 * dev.replicas, 2u) * dev.log_bytes;
@@ -227,6 +229,10 @@ Result<Child> spawn_server(const ServerOptions& o) {
                                         std::to_string(o.replicas),
                                         "--durability",
                                         o.synced ? "synced" : "buffered",
+                                        "--disk-io",
+                                        disk_io_name(o.disk_io),
+                                        "--direct-io",
+                                        direct_io_name(o.direct_io),
                                         "--reactors",
                                         std::to_string(o.reactors)};
   append(arguments, limit_arguments(o.limits));

@@ -147,6 +147,33 @@ constexpr const char* kDurabilityHelp =
     "buffered: replicas are in the operating system's cache when a write is acknowledged; synced: "
     "on the device";
 
+/// The one of `all` that the text names.
+template <typename E>
+Result<E> parse_name(const std::string& text, std::initializer_list<E> all, const char* (*name)(E),
+                     const char* accepted) {
+  for (const E one : all) {
+    if (text == name(one)) return one;
+  }
+  return fail(StatusCode::kInvalidArgument,
+              fmt::format("value '{}': accepted are {}", text, accepted));
+}
+
+Result<DiskIo> parse_disk_io(const std::string& text) {
+  return parse_name<DiskIo>(text, {DiskIo::kAuto, DiskIo::kUring, DiskIo::kThreads}, disk_io_name,
+                            "auto, io_uring and threads");
+}
+constexpr const char* kDiskIoHelp =
+    "what waits for the backup's device: io_uring, threads (where the kernel or the container "
+    "runtime forbids io_uring), or auto, the first that is possible";
+
+Result<DirectIo> parse_direct_io(const std::string& text) {
+  return parse_name<DirectIo>(text, {DirectIo::kAuto, DirectIo::kAlways, DirectIo::kNever},
+                              direct_io_name, "auto, always and never");
+}
+constexpr const char* kDirectIoHelp =
+    "with --durability synced, write replicas past the operating system's cache: always, never, or "
+    "auto, where the file system allows it";
+
 /// --huge-pages: the size of a page, 0 for none.
 Result<uint64_t> parse_huge_pages(const std::string& text) {
   if (text == "none") return uint64_t{0};
@@ -293,6 +320,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--flush-interval", o.flush_interval, parse_flush_interval,
              "how long replica bytes may stay in the operating system's cache", "10ms");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
+  add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
+  add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");
   add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors), kReactorsHelp, "1");
   add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
              "bytes a second that --dir's device reads, which placement goes by (default: measured "
@@ -316,6 +345,8 @@ void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
              "disk space a server (default: 2 x replicas x --log-memory)", "");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
+  add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
+  add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");
   add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors),
              "of each server: " + std::string(kReactorsHelp), "1");
   app.add_flag("--processes", o.processes,
@@ -430,6 +461,30 @@ std::string exact_duration(Duration d) {
 std::string exact_size(uint64_t bytes) {
   constexpr uint64_t kMiB = 1u << 20;
   return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : std::to_string(bytes);
+}
+
+const char* disk_io_name(DiskIo io) {
+  switch (io) {
+    case DiskIo::kAuto:
+      break;
+    case DiskIo::kUring:
+      return "io_uring";
+    case DiskIo::kThreads:
+      return "threads";
+  }
+  return "auto";
+}
+
+const char* direct_io_name(DirectIo direct) {
+  switch (direct) {
+    case DirectIo::kAuto:
+      break;
+    case DirectIo::kAlways:
+      return "always";
+    case DirectIo::kNever:
+      return "never";
+  }
+  return "auto";
 }
 
 Result<MetadataPlace> MetadataPlace::parse(const std::string& text) {

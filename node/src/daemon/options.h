@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "coordinator/etcd_options.h"
 #include "daemon/http_server.h"
+#include "runtime/posix_disk.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace ramcloud::daemon {
@@ -75,6 +76,8 @@ struct ServerOptions {
   uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   uint32_t reactors = 1;
   bool synced = false;
+  DiskIo disk_io = DiskIo::kAuto;
+  DirectIo direct_io = DirectIo::kAuto;
   uint64_t read_bytes_per_second = 0;  // 0: measured
   Duration flush_interval = 10ms;
 };
@@ -90,6 +93,8 @@ struct DevOptions {
   uint64_t backup_bytes = 0;  // 0: as for a server
   uint32_t reactors = 1;      // of each server
   bool synced = false;
+  DiskIo disk_io = DiskIo::kAuto;
+  DirectIo direct_io = DirectIo::kAuto;
   bool processes = false;
 };
 
@@ -114,6 +119,8 @@ struct Command {
 /// As flags take them, and exact: "30s", "64MiB".
 std::string exact_duration(Duration d);
 std::string exact_size(uint64_t bytes);
+const char* disk_io_name(DiskIo io);
+const char* direct_io_name(DirectIo direct);
 
 /// Reads the command line; prints help, version and errors itself.
 Command parse_command_line(int argc, const char* const* argv);

@@ -43,6 +43,20 @@ TEST(Options, ServerDefaults) {
   ASSERT_EQ(o.coordinators.size(), 1u);
 }
 
+TEST(Options, TheWaysToTheDeviceHaveTheNamesThatAreAccepted) {
+  const auto usual = parse({"server", "--dir", "/d"});
+  EXPECT_EQ(usual.command.server.disk_io, DiskIo::kAuto);
+  EXPECT_EQ(usual.command.server.direct_io, DirectIo::kAuto);
+  for (const DiskIo io : {DiskIo::kAuto, DiskIo::kUring, DiskIo::kThreads}) {
+    const auto parsed = parse({"server", "--dir", "/d", "--disk-io", disk_io_name(io)});
+    EXPECT_EQ(parsed.command.server.disk_io, io) << parsed.err;
+  }
+  for (const DirectIo direct : {DirectIo::kAuto, DirectIo::kAlways, DirectIo::kNever}) {
+    const auto parsed = parse({"dev", "--dir", "/d", "--direct-io", direct_io_name(direct)});
+    EXPECT_EQ(parsed.command.dev.direct_io, direct) << parsed.err;
+  }
+}
+
 TEST(Options, CoordinatorNeedsMetadata) {
   EXPECT_EQ(parse({"coordinator"}).command.exit_code, 2);
   const auto parsed = parse({"coordinator", "--metadata", "sqlite:/tmp/m.db", "--listen",
@@ -136,6 +150,8 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"dev", "--dir", "d", "--reactors", "65"}, {"--reactors", "'65'", "1 to 64"}},
       {{"server", "--dir", "d", "--log-level", "loud"}, {"--log-level", "loud", "debug"}},
       {{"server", "--dir", "d", "--huge-pages", "4Mi"}, {"--huge-pages", "4Mi", "none, 2Mi"}},
+      {{"server", "--dir", "d", "--disk-io", "aio"}, {"--disk-io", "aio", "auto, io_uring"}},
+      {{"dev", "--dir", "d", "--direct-io", "yes"}, {"--direct-io", "yes", "auto, always"}},
       {{"server", "--dir", "d", "--huge-pages", "1Gi"}, {"--log-memory", "256", "multiples of 1"}},
       {{"server"}, {"--dir"}},
       {{"coordinator", "--metadata", "zookeeper:x"}, {"--metadata", "zookeeper:x", "sqlite:PATH"}},

@@ -35,7 +35,7 @@ struct ServerProcess::Impl {
   ServerOptions options;
   StopSignals& signals;
   Machinery machinery;
-  PosixDisk disk;
+  std::unique_ptr<PosixDisk> disk;
   HttpServer http;
   std::unique_ptr<ServerNode> node;
   HostPort address, http_address;
@@ -45,7 +45,6 @@ struct ServerProcess::Impl {
       : options(std::move(o)),
         signals(s),
         machinery(options.common.poll_for, options.limits.data, options.reactors),
-        disk(machinery.reactor()),
         http(
             machinery.metrics(), [this] { return machinery.trace_json(); },
             [this] { return machinery.check_turns(); },
@@ -90,6 +89,7 @@ struct ServerProcess::Impl {
     auto bound_http = http.start(options.http_listen);
     if (!bound_http) return std::move(bound_http.error());
     http_address = *bound_http;
+    RC_RETURN_IF_ERROR(make_disk());
     make_node();
     RC_RETURN_IF_ERROR(node->start());
     machinery.start(options.name.empty() ? "server" : options.name);
@@ -101,6 +101,18 @@ struct ServerProcess::Impl {
     return {};
   }
 
+  Status make_disk() {
+    auto engine = make_disk_engine(machinery.reactor(), machinery.lane(0).events, options.disk_io);
+    if (!engine) {
+      return {engine.error().code(), fmt::format("--disk-io {}: {}", disk_io_name(options.disk_io),
+                                                 engine.error().message())};
+    }
+    // Only what waits for the device gains by it.
+    const DirectIo direct = options.synced ? options.direct_io : DirectIo::kNever;
+    disk = std::make_unique<PosixDisk>(std::move(*engine), direct);
+    return {};
+  }
+
   void make_node() {
     std::vector<ServerReactor> more;
     for (size_t i = 1; i < machinery.reactors(); ++i) {
@@ -108,7 +120,7 @@ struct ServerProcess::Impl {
       more.push_back({lane.reactor, lane.transport, lane.metrics});
     }
     node = std::make_unique<ServerNode>(
-        machinery.reactor(), machinery.transport(), disk, machinery.metrics(), node_options(),
+        machinery.reactor(), machinery.transport(), *disk, machinery.metrics(), node_options(),
         [this](Status why) { signals.request_stop(std::move(why)); }, more);
     forward.target = &node->registry();
     for (size_t i = 1; i < machinery.reactors(); ++i) {

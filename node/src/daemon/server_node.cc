@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "backup/frame_store.h"
@@ -58,17 +59,25 @@ class CoordinatorChoice {
 
 }  // namespace
 
+/// Of a reactor that drives replication.
+struct LaneOf {
+  RpcClient* rpc;
+  Counter* messages;
+};
+
 /// What exists only once the server has its id: the master's log and what stands on it.
 struct Master {
   log::Arena& arena;
   std::unique_ptr<ReplicaManager> replicas;  // none with R = 0
+  std::vector<ReplicaLane*> lanes;           // by reactor; none if there is one reactor, or R = 0
   log::NullReplicator no_replicas;
   log::Log log;
   store::ObjectStore store;
 
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
          const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
-         EpochFence::Raise raise_epoch, std::function<void()> on_progress)
+         EpochFence::Raise raise_epoch, Counter& messages, std::span<const LaneOf> lane_of,
+         std::function<void()> on_progress)
       : arena(memory),
         replicas(options.replicas == 0
                      ? nullptr
@@ -79,10 +88,14 @@ struct Master {
                                                    .replicas = options.replicas,
                                                    .min_replicas = options.min_replicas,
                                                    .on_condemned = std::move(on_condemned),
-                                                   .raise_epoch = std::move(raise_epoch)})),
+                                                   .raise_epoch = std::move(raise_epoch),
+                                                   .messages = &messages})),
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
         store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
-    if (replicas) replicas->attach(log);
+    if (replicas) {
+      for (const auto& of : lane_of) lanes.push_back(&replicas->add_lane(*of.rpc, *of.messages));
+      replicas->attach(log);
+    }
     log.set_progress_listener(std::move(on_progress));
     log.start();
   }
@@ -113,11 +126,19 @@ struct Forwarder {
 struct Member {
   Reactor& reactor;
   Epochs::Participant participant;
+  RpcClient rpc;
+  Counter& replica_messages;
   master::DataPlane plane;
 
-  Member(Reactor& r, Transport& transport, MetricsRegistry& metrics, Epochs& epochs,
-         Reactor* driver)
-      : reactor(r), participant(epochs), plane(r, transport, metrics, driver) {
+  Member(Reactor& r, Transport& transport, MetricsRegistry& metrics, Epochs& epochs, size_t index)
+      : reactor(r),
+        participant(epochs),
+        rpc(r, transport),
+        replica_messages(metrics.counter("ramcloud_replication_messages_total",
+                                         "Messages to backups that open or write replicas, by the "
+                                         "reactor that sent them.",
+                                         {{"reactor", std::to_string(index)}})),
+        plane(r, transport, metrics) {
     reactor.set_epochs(&participant);
   }
   ~Member() { reactor.set_epochs(nullptr); }
@@ -134,7 +155,7 @@ struct ServerNode::Impl final : TurnHook {
   Epochs epochs;
   std::deque<Forwarder> forwarders;              // of all members but the first
   std::vector<std::unique_ptr<Member>> members;  // one a reactor, the first one's first
-  RpcClient rpc;
+  RpcClient& rpc;                                // the first one's
   ServiceRegistry& registry;
   ServerList servers;
   ServerList::Subscription list_changes;
@@ -164,7 +185,7 @@ struct ServerNode::Impl final : TurnHook {
         options(std::move(o)),
         on_fatal(std::move(fatal)),
         members(make_members(r, m, more)),
-        rpc(r, t),
+        rpc(members.front()->rpc),
         registry(members.front()->plane.registry()),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
         all_reactors(r, others(more)),
@@ -195,10 +216,10 @@ struct ServerNode::Impl final : TurnHook {
   std::vector<std::unique_ptr<Member>> make_members(Reactor& r, MetricsRegistry& m,
                                                     const std::vector<ServerReactor>& more) {
     std::vector<std::unique_ptr<Member>> all;
-    all.push_back(std::make_unique<Member>(r, transport, m, epochs, nullptr));
+    all.push_back(std::make_unique<Member>(r, transport, m, epochs, 0));
     for (const auto& other : more) {
       all.push_back(std::make_unique<Member>(other.reactor, other.transport, other.metrics, epochs,
-                                             &reactor));
+                                             all.size()));
       const auto index = static_cast<uint8_t>(forwarders.size() + 1);
       forwarders.push_back({r, all.front()->plane.registry(), index});
     }
@@ -215,11 +236,21 @@ struct ServerNode::Impl final : TurnHook {
 
   /// The store is there: every reactor serves it, in a turn of its own.
   void attach_all() {
-    members.front()->plane.attach(master->store);
+    members.front()->plane.attach(master->store, lane_of(0));
     for (size_t i = 1; i < members.size(); ++i) {
-      members[i]->reactor.post(
-          [member = members[i].get(), store = &master->store] { member->plane.attach(*store); });
+      members[i]->reactor.post([member = members[i].get(), store = &master->store,
+                                lane = lane_of(i)] { member->plane.attach(*store, lane); });
     }
+  }
+  ReplicaLane* lane_of(size_t i) const {
+    return i < master->lanes.size() ? master->lanes[i] : nullptr;
+  }
+  /// With one reactor the replica manager needs no help.
+  std::vector<LaneOf> lanes() const {
+    std::vector<LaneOf> all;
+    if (members.size() == 1) return all;
+    for (const auto& member : members) all.push_back({&member->rpc, &member->replica_messages});
+    return all;
   }
 
   template <typename Get>
@@ -259,12 +290,19 @@ struct ServerNode::Impl final : TurnHook {
     auto opened = FrameStore::open(disk, options.backup_dir, options.backup_bytes);
     if (!opened) return std::move(opened.error());
     frames = std::move(*opened);
+    metrics.gauge("ramcloud_backup_io",
+                  "1: what waits for the backup's device, and whether bytes that are acknowledged "
+                  "are written past the operating system's cache.",
+                  [] { return 1.0; },
+                  {{"engine", disk.engine()}, {"writes", writes_direct() ? "direct" : "cached"}});
     arena = std::make_unique<log::Arena>(
         options.log_bytes, log::Arena::Options{.prefault = options.prefault,
                                                .try_lock = options.prefault,
                                                .reserved_page_bytes = options.huge_page_bytes});
     return {};
   }
+
+  bool writes_direct() const { return options.synced && SyncedTails::possible(*frames); }
 
   Task<void> enlist() {
     wire::EnlistRequest request{.cluster_uuid = frames->cluster_uuid(),
@@ -307,7 +345,7 @@ struct ServerNode::Impl final : TurnHook {
     (void)servers.apply(reply.list);  // a newer one may have been pushed already
     server_id = reply.server_id;
     transport.set_identity({reply.cluster_uuid, reply.server_id});
-    rpc.set_cluster_uuid(reply.cluster_uuid);
+    for (const auto& member : members) member->rpc.set_cluster_uuid(reply.cluster_uuid);
     backup = std::make_unique<ReplicaService>(
         reactor, registry, *frames, servers,
         ReplicaService::Options{.flush_interval = options.flush_interval,
@@ -318,6 +356,7 @@ struct ServerNode::Impl final : TurnHook {
     master = std::make_unique<Master>(
         rpc, servers, *arena, options, log_options, [this](const Status& why) { fail_with(why); },
         [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); },
+        members.front()->replica_messages, lanes(),
         members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
     attach_all();
     tablets.attach(master->store);
@@ -561,6 +600,13 @@ uint64_t ServerNode::server_id() const {
 }
 wire::ServerStats ServerNode::stats() const {
   return impl_->published_stats();
+}
+
+ServerNode::Parts ServerNode::parts() const {
+  const bool serves = impl_->master != nullptr;
+  return {impl_->servers, impl_->frames.get(), impl_->backup.get(),
+          serves ? &impl_->master->store : nullptr,
+          serves ? impl_->master->replicas.get() : nullptr};
 }
 
 std::string ServerNode::check_invariants() const {

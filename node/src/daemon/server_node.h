@@ -23,6 +23,15 @@
 #include "transport/transport.h"
 #include "wire/control_messages.h"
 
+namespace ramcloud {
+class FrameStore;
+class ReplicaManager;
+class ReplicaService;
+namespace store {
+class ObjectStore;
+}
+}  // namespace ramcloud
+
 namespace ramcloud::daemon {
 
 struct ServerNodeOptions {
@@ -78,6 +87,16 @@ class ServerNode {
   uint64_t server_id() const;
   /// As of the last half second. Any thread.
   wire::ServerStats stats() const;
+  /// What simulation looks at from outside, between turns. Of a master that is not enlisted yet
+  /// `store` is null; `replicas` is null with R = 0.
+  struct Parts {
+    const ServerList& servers;
+    const FrameStore* frames = nullptr;
+    const ReplicaService* backup = nullptr;
+    store::ObjectStore* store = nullptr;
+    ReplicaManager* replicas = nullptr;
+  };
+  Parts parts() const;
   /// The state of the layers, checked by tests and simulation between turns; the first thing that
   /// is wrong, or empty.
   std::string check_invariants() const;
