@@ -2,20 +2,99 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/logging.h"
+#include "master/data_plane.h"
 
 namespace ramcloud::sim {
 namespace {
 constexpr uint16_t kCoordinatorPort = 11100;
 constexpr uint16_t kServerPort = 11200;
+/// A reactor without work sleeps in reality, and nobody waits for it; here it turns now and then.
+constexpr Duration kIdleTurns = 10ms;
+/// Steps between two looks at the whole cluster.
+constexpr uint64_t kFewestSteps = 500;
+constexpr uint64_t kMoreSteps = 1500;
 
 HostPort coordinator_address(size_t i) {
   return {fmt::format("coordinator-{}", i + 1), kCoordinatorPort};
 }
 }  // namespace
 
+/// One reactor of a server besides the first. It has no connections of its own: requests come from
+/// the first one's, and replies go back there.
+class Cluster::More final : public Transport {
+ public:
+  More(SimNetwork& network, SimNode& of, SimNode& first, Transport& to, MetricsRegistry& m)
+      : node(of),
+        metrics(m),
+        first_(first.reactor()),
+        to_(to),
+        own_(network.make_transport(of)),
+        timer_(of.reactor(), [this] { timer_.start_after(kIdleTurns); }) {
+    timer_.start_after(kIdleTurns);
+  }
+  Result<std::shared_ptr<Session>> connect(const Locator& locator,
+                                           const PeerIdentity& expected) override {
+    return own_->connect(locator, expected);
+  }
+  Result<HostPort> listen(const HostPort&, Side, RequestHandler&) override {
+    return fail(StatusCode::kUnsupported, "the first reactor listens");
+  }
+  void set_identity(const PeerIdentity& self) override { own_->set_identity(self); }
+  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override {
+    std::string bytes;
+    for (const Slice& slice : body) bytes.append(static_cast<const char*>(slice.data), slice.size);
+    first_.post([this, handle, status, bytes = std::move(bytes)] {
+      const Slice slice(bytes);
+      to_.reply(handle, status, {&slice, 1});
+    });
+  }
+
+  SimNode& node;
+  MetricsRegistry& metrics;
+
+ private:
+  Reactor& first_;
+  Transport& to_;
+  std::unique_ptr<SimTransport> own_;
+  Timer timer_;
+};
+
+/// Stands before a server: data of a connection goes to one of the reactors, the rest to the first.
+class Cluster::Spread final : public RequestHandler {
+ public:
+  explicit Spread(ServerRole& server) : server_(server) {}
+  void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
+                  ByteView body) override {
+    const size_t to =
+        master::is_data_opcode(header.opcode) ? handle.connection % (server_.more.size() + 1) : 0;
+    if (to == 0) return server_.role->registry().on_request(handle, header, body);
+    server_.more[to - 1]->node.reactor().post(
+        [&registry = server_.role->registry(to), handle, header, body = std::string(body)] {
+          registry.on_request(handle, header, body);
+        });
+  }
+
+ private:
+  ServerRole& server_;
+};
+
+Cluster::ServerRole::ServerRole() = default;
+Cluster::ServerRole::~ServerRole() = default;
+
 Cluster::Cluster(const ClusterOptions& options)
     : options_(options), scheduler_(options.seed), network_(scheduler_, options.network) {
+  // By the seed, so that what one run looks at is not what all look at.
+  Random random(options.seed ^ 0x10c5);
+  if (options_.steps_between_looks == 0) {
+    options_.steps_between_looks = static_cast<uint32_t>(kFewestSteps + random.below(kMoreSteps));
+  }
+  if (options_.looks_between_deep_ones == 0) {
+    options_.looks_between_deep_ones = static_cast<uint32_t>(50 + random.below(100));
+  }
+  scheduler_.set_observer([this](SimNode* turned) { after_step(turned); });
   for (size_t i = 0; i < options.coordinators; ++i) {
     coordinators_.push_back(std::make_unique<CoordinatorRole>());
     coordinators_[i]->node = &scheduler_.add_node(coordinator_address(i).host);
@@ -24,6 +103,9 @@ Cluster::Cluster(const ClusterOptions& options)
   for (uint32_t i = 0; i < options.servers; ++i) {
     auto server = std::make_unique<ServerRole>();
     server->node = &scheduler_.add_node(fmt::format("server-{}", i + 1));
+    for (uint32_t r = 1; r < options.reactors; ++r) {
+      server->more_nodes.push_back(&scheduler_.add_node(fmt::format("server-{}-{}", i + 1, r)));
+    }
     start_server(*server);
     servers_.push_back(std::move(server));
   }
@@ -46,6 +128,8 @@ Cluster::~Cluster() {
     client.tasks.reset();
     client.core.reset();
   }
+  if (!told_ && !broken_.empty())
+    fatal("an invariant of the cluster is broken", {{"what", broken_}});
 }
 
 std::vector<Locator> Cluster::coordinator_locators() const {
@@ -95,6 +179,30 @@ void Cluster::set_metadata_probe(MetadataProbe probe) {
   probe_ = std::move(probe);
 }
 
+std::vector<daemon::ServerReactor> Cluster::make_more(ServerRole& server) {
+  std::vector<daemon::ServerReactor> reactors;
+  for (SimNode* node : server.more_nodes) {
+    server.more.push_back(std::make_unique<More>(network_, *node, *server.node, *server.transport,
+                                                 server.metrics->add_shard()));
+    reactors.push_back({node->reactor(), *server.more.back(), server.more.back()->metrics});
+  }
+  return reactors;
+}
+
+uint64_t Cluster::messages_of_other_reactors() const {
+  uint64_t sum = 0;
+  for (const auto& server : servers_) {
+    for (size_t i = 0; i < server->more.size(); ++i) {
+      sum += server->more[i]
+                 ->metrics
+                 .counter("ramcloud_replication_messages_total", "",
+                          {{"reactor", std::to_string(i + 1)}})
+                 .value();
+    }
+  }
+  return sum;
+}
+
 void Cluster::start_server(ServerRole& server) {
   SimNode& node = *server.node;
   server.metrics = std::make_unique<MetricsRegistry>();
@@ -110,13 +218,16 @@ void Cluster::start_server(ServerRole& server) {
   o.hash_table_bytes = 256u << 10;
   o.backup_bytes = 2 * std::max(options_.replicas, 1u) * options_.log_bytes;
   o.replicas = options_.replicas;
+  o.synced = options_.synced;
   o.prefault = false;
   server.role = std::make_unique<daemon::ServerNode>(
       node.reactor(), *server.transport, node.disk(), *server.metrics, o,
       [this, name = node.name()](const Status& why) {
         failures_ += fmt::format("{}: {}\n", name, why.to_string());
-      });
-  if (!server.transport->listen(address, Side::kInside, server.role->registry())) {
+      },
+      make_more(server));
+  server.spread = std::make_unique<Spread>(server);
+  if (!server.transport->listen(address, Side::kInside, *server.spread)) {
     fatal("a simulated server cannot listen");
   }
   if (Status status = server.role->start(); !status.ok()) {
@@ -164,31 +275,102 @@ void Cluster::restart_coordinator(size_t i) {
 void Cluster::kill_server(size_t i) {
   auto& server = *servers_.at(i);
   scheduler_.kill(*server.node);
+  for (SimNode* node : server.more_nodes) scheduler_.kill(*node);
   server.role.reset();
+  server.more.clear();
   server.transport.reset();
+  server.durable = {};
 }
 
 void Cluster::restart_server(size_t i) {
   auto& server = *servers_.at(i);
   scheduler_.restart(*server.node);
+  for (SimNode* node : server.more_nodes) scheduler_.restart(*node);
   start_server(server);
 }
 
-std::string Cluster::check_coordinators() {
-  Coordinator* leading = coordinator();
-  if (leading == nullptr) return {};
-  const Status status = coordinator_invariants_.check(leading->state());
-  return status.ok() ? std::string() : "coordinator: " + status.to_string() + "\n";
+// ---- looking on ---------------------------------------------------------------------------------
+
+uint64_t Cluster::life_of(const SimNode& node) {
+  return uint64_t{node.index()} << 32 | node.incarnation();
 }
 
-std::string Cluster::check_invariants() {
-  std::string broken = check_coordinators();
+void Cluster::after_step(SimNode* turned) {
+  if (!broken_.empty()) return;  // the first says most
+  if (turned != nullptr && turned->index() < coordinators_.size()) look_at_leader();
   for (const auto& server : servers_) {
-    if (!server->role) continue;
-    const std::string text = server->role->check_invariants();
-    if (!text.empty()) broken += server->node->name() + ": " + text + "\n";
+    const bool one_of_its =
+        turned != nullptr &&
+        (server->node == turned || std::ranges::count(server->more_nodes, turned) > 0);
+    if (one_of_its) after_turn(*server);
   }
-  return broken;
+  if (scheduler_.events() % options_.steps_between_looks != 0 || !broken_.empty()) return;
+  look_at_all(++looks_ % options_.looks_between_deep_ones == 0);
+}
+
+void Cluster::after_turn(ServerRole& server) {
+  if (!server.role) return;
+  const ServerNumbers numbers = numbers_of(*server.role, life_of(*server.node));
+  found(invariants_.after_turn(numbers));
+  if (numbers.durable <= server.durable || options_.replicas == 0) return;
+  server.durable = numbers.durable;
+  found(invariants_.after_rise(numbers, backing_of(*server.role)));
+}
+
+/// The leader's state is judged whenever something in it has changed that is judged.
+void Cluster::look_at_leader() {
+  Coordinator* leading = coordinator();
+  if (leading == nullptr) return;
+  const ClusterState& state = leading->state();
+  HashMixer fingerprint;
+  fingerprint.add(state.term);
+  fingerprint.add(state.list_version);
+  fingerprint.add(state.ids.last_server_id);
+  fingerprint.add(state.ids.last_table_id);
+  for (const auto& [id, server] : state.servers) {
+    fingerprint.add(id << 2 | static_cast<uint64_t>(server.record.state));
+  }
+  for (const auto& [id, table] : state.tables) {
+    fingerprint.add(id);
+    fingerprint.add(table.revision);
+  }
+  for (const auto& [id, record] : state.replication_epochs) {
+    fingerprint.add(id);
+    fingerprint.add(record.lowest_open_segment << 32 | record.epoch);
+  }
+  if (fingerprint.value() == leader_fingerprint_) return;
+  leader_fingerprint_ = fingerprint.value();
+  found(invariants_.after_change(state));
+}
+
+void Cluster::look_at_all(bool deep) {
+  std::vector<Running> running;
+  for (const auto& server : servers_) {
+    if (server->role) running.push_back({server->role.get(), life_of(*server->node)});
+  }
+  Coordinator* leading = coordinator();
+  if (deep) compared_.forget();
+  found(invariants_.check(
+      look_at(running, leading == nullptr ? nullptr : &leading->state(), compared_, deep)));
+}
+
+void Cluster::found(std::string what) {
+  if (what.empty() || !broken_.empty()) return;
+  broken_ =
+      fmt::format("seed {}, step {}, {:.6f} s: {}", options_.seed, scheduler_.events(),
+                  std::chrono::duration<double>(scheduler_.now().time_since_epoch()).count(), what);
+  told_ = false;
+  log_error("an invariant of the cluster is broken", {{"what", broken_}});
+}
+
+const std::string& Cluster::broken() {
+  told_ = true;
+  return broken_;
+}
+
+const std::string& Cluster::check_invariants() {
+  if (broken_.empty()) look_at_all(true);
+  return broken();
 }
 
 }  // namespace ramcloud::sim

@@ -11,10 +11,11 @@
 #include "base/metrics.h"
 #include "client/core.h"
 #include "coordinator/coordinator_node.h"
-#include "coordinator/invariants.h"
 #include "coordinator/sim_metadata.h"
 #include "daemon/server_node.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "sim/invariants.h"
+#include "sim/view.h"
 #include "transport/sim/sim_transport.h"
 
 namespace ramcloud::sim {
@@ -24,11 +25,17 @@ struct ClusterOptions {
   uint32_t coordinators = 1;
   uint32_t servers = 4;
   uint32_t replicas = 2;
+  bool synced = false;    // durability
+  uint32_t reactors = 1;  // of each server; every one is a node of its own
   uint32_t clients = 1;
-  SimNetworkOptions network;
-  SimMetadata::Options metadata;
+  SimNetworkOptions network = {};
+  SimMetadata::Options metadata = {};
   uint64_t log_bytes = 48u << 20;
   Duration client_timeout = 30s;
+  /// Steps between two looks at the whole cluster, and how many of them read everything that the
+  /// servers have: one in so many. 0: by the seed.
+  uint32_t steps_between_looks = 0;
+  uint32_t looks_between_deep_ones = 0;
 };
 
 class Cluster {
@@ -40,7 +47,10 @@ class Cluster {
   SimNetwork& network() { return network_; }
   ClientCore& client(size_t i) { return *clients_.at(i).core; }
   SimNode& client_node(size_t i) { return *clients_.at(i).node; }
+  size_t servers() const { return servers_.size(); }
   daemon::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
+  /// Messages to backups that servers' reactors besides the first sent.
+  uint64_t messages_of_other_reactors() const;
   SimDisk& disk(size_t i) { return servers_.at(i)->node->disk(); }
   size_t coordinators() const { return coordinators_.size(); }
   /// Null while it is dead.
@@ -72,10 +82,11 @@ class Cluster {
   void kill_server(size_t i);
   void restart_server(size_t i);
 
-  /// What is broken, one text a line; empty when all is well. Between steps only.
-  std::string check_invariants();
-  /// Of the coordinator that leads only: cheap enough for every step.
-  std::string check_coordinators();
+  /// The first that was found broken after a step, with seed, step and time; empty when all is
+  /// well. Whoever does not ask in the end is told by fatal().
+  const std::string& broken();
+  /// Looks at everything once more, now; then as broken(). Between steps only.
+  const std::string& check_invariants();
   /// Why a role asked to be ended, one text a line.
   const std::string& failures() const { return failures_; }
 
@@ -88,11 +99,19 @@ class Cluster {
     std::unique_ptr<MetricsRegistry> metrics;
     std::unique_ptr<CoordinatorNode> role;
   };
+  class More;
+  class Spread;
   struct ServerRole {
     SimNode* node = nullptr;
     std::unique_ptr<SimTransport> transport;
     std::unique_ptr<MetricsRegistry> metrics;
+    std::vector<SimNode*> more_nodes;         // of the reactors besides the first
+    std::vector<std::unique_ptr<More>> more;  // what is on them
+    std::unique_ptr<Spread> spread;           // gives requests to them
     std::unique_ptr<daemon::ServerNode> role;
+    log::LogPosition durable;  // at the last step
+    ServerRole();
+    ~ServerRole();
   };
   struct ClientRole {
     SimNode* node = nullptr;
@@ -100,20 +119,33 @@ class Cluster {
     std::unique_ptr<ClientCore> core;
     std::unique_ptr<TaskScope> tasks;
   };
+  std::vector<daemon::ServerReactor> make_more(ServerRole& server);
   std::vector<Locator> coordinator_locators() const;
   void start_coordinator(size_t i);
   void start_server(ServerRole& server);
+  // Looking on; none of it changes anything.
+  static uint64_t life_of(const SimNode& node);
+  void after_step(SimNode* turned);
+  void after_turn(ServerRole& server);
+  void look_at_leader();
+  void look_at_all(bool deep);
+  void found(std::string what);
 
   ClusterOptions options_;
   SimScheduler scheduler_;
   SimNetwork network_;
   SimMetadataState metadata_;
-  Invariants coordinator_invariants_;
   MetadataProbe probe_;
   std::vector<std::unique_ptr<CoordinatorRole>> coordinators_;
   std::vector<std::unique_ptr<ServerRole>> servers_;
   std::vector<ClientRole> clients_;
   std::string failures_;
+  Invariants invariants_;
+  Compared compared_;
+  uint64_t looks_ = 0;
+  uint64_t leader_fingerprint_ = 0;  // of its state, when that was judged last
+  std::string broken_;
+  bool told_ = false;
 };
 
 template <typename T>

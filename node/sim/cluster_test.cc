@@ -1,10 +1,14 @@
 // Simulation of whole clusters: random operations from a seed, compared with a model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <set>
 
 #include "base/logging.h"
 #include "sim/cluster.h"
+#include "sim/expected.h"
 #include "sim/workload.h"
 
 namespace ramcloud::sim {
@@ -15,6 +19,7 @@ struct Outcome {
   uint64_t events = 0;
   uint64_t indeterminate = 0;
   uint64_t lost = 0;
+  uint64_t sent_by_others = 0;  // to backups, by reactors besides the first
   std::string wrong;
 };
 
@@ -27,22 +32,94 @@ SimNetworkOptions network_of(Random& random) {
   return network;
 }
 
-Outcome run_seed(uint64_t seed, bool restart_coordinator) {
-  Random random(seed);
+/// What happens meanwhile.
+enum class Trouble : uint8_t { kNone, kCoordinatorRestarts, kBackupsComeAndGo };
+
+ClusterOptions options_of(uint64_t seed, Random& random, Trouble trouble) {
   ClusterOptions options;
   options.seed = seed;
   options.servers = 3 + static_cast<uint32_t>(random.below(3));
   options.replicas = static_cast<uint32_t>(random.below(std::min(options.servers, 4u)));
+  options.synced = seed % 4 == 3;
+  options.reactors = seed % 2 == 0 ? 3 : 1;
   options.clients = 2;
   options.network = network_of(random);
   options.client_timeout = 20s;
+  if (trouble == Trouble::kBackupsComeAndGo) {
+    options.servers = 5;
+    options.replicas = 1 + static_cast<uint32_t>(random.below(3));
+    options.metadata.unknown = 0.1;
+  }
+  return options;
+}
+
+/// Servers without tablets die and come back, or cannot be reached by those that replicate to them.
+class ComingAndGoing {
+ public:
+  ComingAndGoing(Cluster& cluster, const wire::TableInfo& table, uint64_t seed)
+      : cluster_(cluster), random_(seed) {
+    for (size_t i = 0; i < cluster.servers(); ++i) {
+      const uint64_t id = cluster.server(i).server_id();
+      const bool owner = std::ranges::any_of(
+          table.tablets, [id](const auto& tablet) { return tablet.server_id == id; });
+      (owner ? owners_ : spares_).push_back(i);
+    }
+    strike_later();
+  }
+  bool over() const { return left_ == 0 && down_.empty(); }
+
+ private:
+  void strike_later() {
+    cluster_.scheduler().after(std::chrono::microseconds(random_.below(60'000)), [this] {
+      if (left_ == 0) return;
+      --left_;
+      strike();
+      strike_later();
+    });
+  }
+  void strike() {
+    const size_t spare = spares_[random_.below(spares_.size())];
+    if (down_.contains(spare)) return;
+    down_.insert(spare);
+    SimScheduler& scheduler = cluster_.scheduler();
+    const auto length = std::chrono::milliseconds(random_.chance(0.4) ? random_.below(50)
+                                                                      : 500 + random_.below(4'000));
+    if (random_.chance(0.7)) {
+      cluster_.kill_server(spare);
+      scheduler.after(length, [this, spare] {
+        cluster_.restart_server(spare);
+        down_.erase(spare);
+      });
+    } else {
+      SimNode& node = cluster_.server_sim_node(spare);
+      for (const size_t owner : owners_) {
+        cluster_.network().partition(cluster_.server_sim_node(owner), node);
+      }
+      scheduler.after(length, [this, spare] {
+        cluster_.network().heal_all();
+        down_.erase(spare);
+      });
+    }
+  }
+  Cluster& cluster_;
+  Random random_;
+  std::vector<size_t> owners_, spares_;
+  std::set<size_t> down_;
+  uint32_t left_ = 8;
+};
+
+Outcome run_seed(uint64_t seed, Trouble trouble) {
+  Random random(seed);
+  const bool restart_coordinator = trouble == Trouble::kCoordinatorRestarts;
+  const bool backups = trouble == Trouble::kBackupsComeAndGo;
+  const ClusterOptions options = options_of(seed, random, trouble);
   Cluster cluster(options);
   Outcome outcome;
   if (!cluster.wait_ready()) {
     outcome.wrong = "servers did not enlist\n" + cluster.failures();
     return outcome;
   }
-  auto table = cluster.run(0, cluster.client(0).create_table("t", options.servers));
+  auto table = cluster.run(0, cluster.client(0).create_table("t", backups ? 2 : options.servers));
   if (!table) {
     outcome.wrong = "create table: " + table.error().to_string();
     return outcome;
@@ -54,9 +131,12 @@ Outcome run_seed(uint64_t seed, bool restart_coordinator) {
     o.operations = 100;
     o.prefix = "w" + std::to_string(i);
     if (random.chance(0.1)) o.most_value_bytes = 100'000;
+    if (backups) o.most_value_bytes = random.chance(0.5) ? 400'000 : 3'000;
     workers.push_back(std::make_unique<Worker>(cluster.client(i % 2), table->table_id, o));
     cluster.spawn(i % 2, workers.back()->work());
   }
+  std::optional<ComingAndGoing> coming_and_going;
+  if (backups) coming_and_going.emplace(cluster, *table, random.next());
   if (restart_coordinator) {
     cluster.scheduler().run_for(std::chrono::microseconds(random.below(50'000)));
     cluster.kill_coordinator();
@@ -67,7 +147,7 @@ Outcome run_seed(uint64_t seed, bool restart_coordinator) {
     for (const auto& worker : workers) {
       if (!worker->done()) return false;
     }
-    return true;
+    return !coming_and_going || coming_and_going->over();
   };
   if (!cluster.scheduler().run_until(all_done, 3600s)) outcome.wrong += "workers did not end\n";
   cluster.network().options().loss = 0;
@@ -96,6 +176,7 @@ Outcome run_seed(uint64_t seed, bool restart_coordinator) {
   outcome.event_hash = cluster.scheduler().event_hash();
   outcome.events = cluster.scheduler().events();
   outcome.lost = cluster.network().lost();
+  outcome.sent_by_others = cluster.messages_of_other_reactors();
   return outcome;
 }
 
@@ -116,11 +197,12 @@ class ClusterSim : public testing::Test {
 
 TEST_F(ClusterSim, RandomOperationsMatchTheModelForAllSeeds) {
   const auto [from, count] = seeds(1, 100);
-  uint64_t lost = 0, indeterminate = 0, events = 0;
+  uint64_t lost = 0, indeterminate = 0, events = 0, sent_by_others = 0;
   for (uint64_t seed = from; seed < from + count; ++seed) {
-    const Outcome outcome = run_seed(seed, false);
+    const Outcome outcome = run_seed(seed, Trouble::kNone);
     ASSERT_EQ(outcome.wrong, "") << "replay with SIM_SEEDS=" << seed << ":1";
     lost += outcome.lost;
+    sent_by_others += outcome.sent_by_others;
     indeterminate += outcome.indeterminate;
     events += outcome.events;
   }
@@ -132,14 +214,27 @@ TEST_F(ClusterSim, RandomOperationsMatchTheModelForAllSeeds) {
     // The interesting cases were reached.
     EXPECT_GT(lost, 100u);
     EXPECT_GT(indeterminate, 10u);
+    EXPECT_GT(sent_by_others, 1'000u);
+    EXPECT_EQ(never_reached(Run::kSeeds), "");
   }
 }
 
 TEST_F(ClusterSim, CoordinatorRestartsLoseNothing) {
   const auto [from, count] = seeds(1000, 20);
   for (uint64_t seed = from; seed < from + count; ++seed) {
-    ASSERT_EQ(run_seed(seed, true).wrong, "") << "replay with SIM_SEEDS=" << seed << ":1";
+    ASSERT_EQ(run_seed(seed, Trouble::kCoordinatorRestarts).wrong, "")
+        << "replay with SIM_SEEDS=" << seed << ":1";
   }
+  if (count >= 20) EXPECT_EQ(never_reached(Run::kRestarts), "");
+}
+
+TEST_F(ClusterSim, BackupsComeAndGo) {
+  const auto [from, count] = seeds(3000, 20);
+  for (uint64_t seed = from; seed < from + count; ++seed) {
+    ASSERT_EQ(run_seed(seed, Trouble::kBackupsComeAndGo).wrong, "")
+        << "replay with SIM_SEEDS=" << seed << ":1";
+  }
+  if (count >= 20) EXPECT_EQ(never_reached(Run::kBackups), "");
 }
 
 TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
@@ -160,10 +255,11 @@ TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
 
 TEST_F(ClusterSim, SameSeedSameEvents) {
   for (uint64_t seed : {7u, 8u, 9u}) {
-    const Outcome first = run_seed(seed, true), again = run_seed(seed, true);
+    const Outcome first = run_seed(seed, Trouble::kCoordinatorRestarts),
+                  again = run_seed(seed, Trouble::kCoordinatorRestarts);
     EXPECT_EQ(first.event_hash, again.event_hash);
     EXPECT_EQ(first.events, again.events);
-    EXPECT_NE(first.event_hash, run_seed(seed + 100, true).event_hash);
+    EXPECT_NE(first.event_hash, run_seed(seed + 100, Trouble::kCoordinatorRestarts).event_hash);
   }
 }
 

@@ -9,7 +9,8 @@
 namespace ramcloud::sim {
 namespace {
 
-class DiskFaults : public testing::Test {
+/// With replicas synced (past the cache), or buffered.
+class DiskFaults : public testing::TestWithParam<bool> {
  protected:
   DiskFaults() { set_log_level(LogLevel::kError); }
 
@@ -19,6 +20,7 @@ class DiskFaults : public testing::Test {
     options.seed = 11;
     options.servers = 4;
     options.replicas = 2;
+    options.synced = GetParam();
     cluster_ = std::make_unique<Cluster>(options);
     ASSERT_TRUE(cluster_->wait_ready()) << cluster_->failures();
     auto table = cluster_->run(0, cluster_->client(0).create_table("t", 4));
@@ -65,7 +67,11 @@ class DiskFaults : public testing::Test {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-TEST_F(DiskFaults, ABrokenDiskIsLeftByItsMastersAndNamed) {
+INSTANTIATE_TEST_SUITE_P(Durability, DiskFaults, testing::Bool(), [](const auto& about) {
+  return std::string(about.param ? "synced" : "buffered");
+});
+
+TEST_P(DiskFaults, ABrokenDiskIsLeftByItsMastersAndNamed) {
   run([](SimDisk& disk) { disk.fail_with({StatusCode::kIoError, "bad sector"}); });
   EXPECT_TRUE(eventually([&] {
     return reasons().find("its backup takes no replicas, the device has failed") !=
@@ -74,7 +80,7 @@ TEST_F(DiskFaults, ABrokenDiskIsLeftByItsMastersAndNamed) {
   EXPECT_TRUE(eventually([&] { return whole(); })) << reasons();
 }
 
-TEST_F(DiskFaults, AFullDiskKeepsWhatItHasAndIsNamed) {
+TEST_P(DiskFaults, AFullDiskKeepsWhatItHasAndIsNamed) {
   run([](SimDisk& disk) { disk.set_full(true); });
   EXPECT_TRUE(eventually([&] {
     return reasons().find("its backup takes no replicas, the device is full") != std::string::npos;
@@ -82,7 +88,7 @@ TEST_F(DiskFaults, AFullDiskKeepsWhatItHasAndIsNamed) {
   EXPECT_TRUE(eventually([&] { return whole(); })) << reasons();
 }
 
-TEST_F(DiskFaults, ASlowDiskIsOnlySlow) {
+TEST_P(DiskFaults, ASlowDiskIsOnlySlow) {
   run([](SimDisk& disk) { disk.set_sync_time(400ms); });
   EXPECT_TRUE(eventually([&] { return whole(); })) << reasons();
 }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "backup/replica_reader.h"
 #include "base/logging.h"
 #include "client/blocking_client.h"
 #include "coordinator/coordinator_node.h"
@@ -256,6 +257,77 @@ TEST_P(ReactorsTest, ACounterCountsEveryIncrementOnce) {
     }
   }
   EXPECT_LE(without, (servers_.size() - 1) * kReactors) << "one server has the table";
+}
+
+/// One client's share of keys that all write: each version that it was given, with the value.
+using Acknowledged = std::map<std::string, std::vector<std::pair<uint64_t, std::string>>>;
+
+Acknowledged write_round_robin(BlockingClient& client, uint64_t table, uint32_t n, uint32_t times) {
+  Acknowledged seen;
+  for (uint32_t i = 0; i < times; ++i) {
+    const std::string key = "k" + std::to_string(i % 20);
+    const std::string value = std::to_string(n) + ":" + std::to_string(i);
+    const auto version = client.run(client.core().write(table, key, value));
+    EXPECT_TRUE(version.has_value()) << version.error().to_string();
+    if (!version) break;
+    seen[key].emplace_back(*version, value);
+  }
+  return seen;
+}
+
+TEST_P(ReactorsTest, WhatAnyReactorAcknowledgedIsOnBackups) {
+  auto first = client();
+  const auto table = first->run(first->core().create_table("t", 1));
+  ASSERT_TRUE(table.has_value()) << table.error().to_string();
+  constexpr uint32_t kClients = 8;
+  constexpr uint32_t kTimes = 2000 / kFewer;
+  std::vector<Acknowledged> seen(kClients);
+  std::vector<std::thread> threads;
+  for (uint32_t n = 0; n < kClients; ++n) {
+    threads.emplace_back([&, n] {
+      auto mine = client();
+      seen[n] = write_round_robin(*mine, table->table_id, n, kTimes);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // Every version was given once, rising for each client; the highest is what must be found.
+  std::map<std::string, std::map<uint64_t, std::string>> versions;
+  for (const auto& one : seen) {
+    for (const auto& [key, written] : one) {
+      EXPECT_TRUE(std::ranges::is_sorted(written)) << key;
+      for (const auto& [version, value] : written) {
+        EXPECT_TRUE(versions[key].emplace(version, value).second) << key << " twice " << version;
+      }
+    }
+  }
+  EXPECT_EQ(versions.size(), 20u);
+  if (GetParam() == 0) return;
+  std::vector<uint64_t> messages(kReactors);
+  for (auto& server : servers_) {
+    for (size_t i = 0; i < kReactors; ++i) {
+      messages[i] +=
+          server->machinery()
+              .lane(i)
+              .metrics
+              .counter("ramcloud_replication_messages_total", "", {{"reactor", std::to_string(i)}})
+              .value();
+    }
+  }
+  const auto driving =
+      std::count_if(messages.begin() + 1, messages.end(), [](uint64_t count) { return count > 0; });
+  EXPECT_GE(driving, 2) << "reactors besides the first that sent";
+  // The folders of all servers, when these have ended.
+  std::vector<std::string> folders;
+  for (size_t i = 0; i < servers_.size(); ++i) folders.push_back(folder_ + "/" + std::to_string(i));
+  servers_.clear();
+  std::map<std::string, std::string> found;
+  const Status rebuilt = rebuild(folders, [&](const log::ReplayedObject& object) {
+    if (object.table_id == table->table_id) {
+      found[std::string(object.key)] = std::string(object.value);
+    }
+  });
+  EXPECT_EQ(rebuilt.to_string(), "OK");
+  for (const auto& [key, of_key] : versions) EXPECT_EQ(found[key], of_key.rbegin()->second) << key;
 }
 
 TEST_P(ReactorsTest, ADroppedTableIsReadByNobodyAfterwards) {

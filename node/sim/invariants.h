@@ -1,0 +1,78 @@
+// What must hold of a whole cluster, whatever happens to it: looked at from outside, and judged
+// from plain views of it (view.h), so that each rule has a test that breaks it. The cluster
+// simulation asks after every step (docs/design/simulation.md).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+
+#include "coordinator/invariants.h"
+#include "sim/view.h"
+
+namespace ramcloud::sim {
+
+class Invariants {
+ public:
+  /// Each says what does not hold: one text a line, empty when all is well. They compare with what
+  /// was seen before, so one object belongs to one cluster.
+
+  /// After a turn of a server:
+  /// - an id belongs to one process only, ever
+  /// - the durable position, what was appended, the replication epoch and the (term, version) of
+  /// the
+  ///   server list never fall; what is durable was appended
+  /// - every frame is free, in quarantine, a replica's, or on its way to one
+  std::string after_turn(const ServerNumbers& server);
+  /// When the durable position has risen: at least --min-replicas have everything up to there, and
+  /// of the replicas that the segment does not go on without, all.
+  std::string after_rise(const ServerNumbers& server, const Backing& backing);
+  /// When the leading coordinator's state has changed: ramcloud::Invariants.
+  std::string after_change(const ClusterState& leader);
+
+  /// All servers together:
+  /// - a table that is there is served by exactly the servers that the coordinator names, without
+  ///   gap or overlap; nobody serves what the coordinator did not give him (of the servers it calls
+  ///   UP: who was given up may not know it yet)
+  /// - a replica that counts is at its backup: what was acknowledged, byte for byte, of no older
+  ///   epoch, visible, closed if that was acknowledged; and of what is durable it lacks nothing
+  /// - the newest digest names exactly the segments of the log; durable <= published
+  /// - the coordinator knows of no higher replication epoch than its master, and of no lower one
+  ///   where the fence holds
+  /// - nobody who was listed as CRASHED is listed as UP again, by any observer
+  /// - accounting: live <= appended <= published bytes of each segment; the hash table holds the
+  ///   objects that the tablets count, and fresh deletes
+  std::string check(const ClusterView& view);
+
+ private:
+  struct Seen {
+    uint64_t life = 0;
+    log::LogPosition durable;
+    log::LogPosition appended;
+    uint32_t epoch = 0;
+  };
+  struct List {
+    uint64_t term = 0;
+    uint64_t version = 0;
+  };
+  template <typename... Args>
+  void require(bool holds, fmt::format_string<Args...> text, Args&&... args) {
+    if (!holds) broken_ += fmt::format(text, std::forward<Args>(args)...) + "\n";
+  }
+  void check_owners(const ClusterView& view);
+  void check_served(const ClusterView& view, const ClusterView::Server& server);
+  void check_log(const ClusterView::Server& server);
+  void check_replicas(const ClusterView::Server& server);
+  void check_epochs(const ClusterView& view, const ClusterView::Server& server);
+  void check_listed(const ClusterView::Server& server);
+  void check_accounting(const ClusterView::Server& server);
+
+  std::string broken_;  // by the check under way
+  ramcloud::Invariants coordinator_;
+  std::map<uint64_t, Seen> servers_;                                   // by id
+  std::map<uint64_t, List> lists_;                                     // by life
+  std::map<std::pair<uint64_t, uint64_t>, wire::ServerState> listed_;  // by observer's life and id
+};
+
+}  // namespace ramcloud::sim

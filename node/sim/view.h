@@ -1,0 +1,129 @@
+// What a simulated cluster looks like from outside, between two steps: plain data, for Invariants
+// to judge and for tests to make up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "coordinator/cluster_state.h"
+#include "daemon/server_node.h"
+#include "log/format.h"
+
+namespace ramcloud::sim {
+
+/// What is looked at after every turn of a server: a few numbers, no allocation.
+struct ServerNumbers {
+  uint64_t server_id = 0;  // 0: not enlisted yet; then only the list counts
+  uint64_t life = 0;       // of its process: another after a restart, and for another server
+  log::LogPosition durable;
+  log::LogPosition appended;  // end of what was appended
+  uint32_t epoch = 0;         // replication epoch of this master
+  uint64_t list_term = 0;     // of the server list it has
+  uint64_t list_version = 0;
+  // Frames of its backup.
+  uint64_t frames = 0;
+  uint64_t frames_free = 0;
+  uint64_t frames_quarantined = 0;
+  uint64_t frames_held = 0;       // by replicas
+  uint64_t frames_preparing = 0;  // on their way to replicas
+  bool device_failed = false;     // then frames may be lost
+};
+
+/// The replicas of the segment that the durable position is in, when that has risen.
+struct Backing {
+  uint32_t wanted = 0;   // replicas that the segment does not go on without
+  uint32_t lacking = 0;  // of these, the ones that do not have everything up to there
+  uint32_t holding = 0;  // replicas that count and have everything up to there
+  uint32_t needed = 0;   // fewer must not do
+};
+
+struct ClusterView {
+  struct Segment {
+    uint64_t id = 0;
+    uint32_t published = 0;
+    uint32_t entry_bytes = 0;  // appended, headers and bodies of entries
+    uint32_t live_bytes = 0;
+    bool closed = false;
+  };
+  /// One replica: what its master knows of it, and what the backup has.
+  struct Replica {
+    uint64_t segment_id = 0;
+    uint64_t backup_id = 0;
+    bool counts = false;
+    bool closed = false;
+    uint32_t acked = 0;  // bytes
+    uint32_t acked_epoch = 0;
+    bool backup_runs = false;  // a process of this id is there
+    // The backup's:
+    bool found = false;
+    bool incomplete = false;
+    bool held_closed = false;
+    uint32_t held = 0;
+    uint32_t held_epoch = 0;
+    std::optional<uint32_t> differs_at = {};  // first byte below `acked` that is not the master's
+  };
+  struct Tablet {
+    uint64_t table_id = 0;
+    uint64_t start_hash = 0;
+    uint64_t end_hash = 0;
+    bool served = false;
+    uint64_t objects = 0;
+    uint64_t object_bytes = 0;
+  };
+  struct Server {
+    ServerNumbers numbers;
+    bool fence_holds = true;
+    std::vector<Segment> segments;  // by rising id
+    std::vector<uint64_t> digest;   // of the one opened last
+    std::vector<Replica> replicas;
+    std::vector<Tablet> tablets;
+    uint64_t slots_used = 0;  // of the hash table: objects, and tombstones of fresh deletes
+    uint64_t pending_deletes = 0;
+    std::vector<std::pair<uint64_t, wire::ServerState>> listed;  // its server list
+    std::string broken;  // what the store's own invariants say, if they were asked
+  };
+  const ClusterState* leader = nullptr;  // null: nobody leads
+  std::vector<Server> servers;           // whose processes run and have enlisted
+
+  const Server* find(uint64_t server_id) const {
+    for (const Server& server : servers) {
+      if (server.numbers.server_id == server_id) return &server;
+    }
+    return nullptr;
+  }
+};
+
+// ---- looking ------------------------------------------------------------------------------------
+
+ServerNumbers numbers_of(const daemon::ServerNode& server, uint64_t life);
+Backing backing_of(const daemon::ServerNode& server);
+
+/// A running server, with the life that its numbers are to have.
+struct Running {
+  const daemon::ServerNode* server = nullptr;
+  uint64_t life = 0;
+};
+
+/// Bytes of replicas that were compared before, so that each is read once: they never change.
+class Compared {
+ public:
+  uint32_t& upto(uint64_t master, uint64_t segment, uint64_t backup) {
+    return upto_[{master, segment, backup}];
+  }
+  void forget() { upto_.clear(); }
+
+ private:
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t>, uint32_t> upto_;
+};
+
+/// Everything about them. `deep`: also what takes reading all that a master has.
+ClusterView look_at(const std::vector<Running>& running, const ClusterState* leader,
+                    Compared& compared, bool deep);
+
+}  // namespace ramcloud::sim
