@@ -2,22 +2,26 @@
 # `make bench`: the comparisons of docs/benchmarks, which it writes.
 #   bench.sh [PART…]    latency: reads and durable writes beside bare programs of the same reactor and transport
 #                       peers: operations per CPU-second beside Redis and memcached
+#                       peer-latency: one client's latency beside Redis (GET, SET + WAIT) and memcached
+#                       ycsb: workloads A, B, C, D, F; replies held until durable
 #                       store: the store alone, on one core, beside std::unordered_map
 #                       append: what more threads append to one log (printed only)
-# Without a PART, those that write pages. About 10 minutes; on a machine that does nothing else.
+# Without a PART, those that write pages. About 25 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong store_bench append -- -j "$RAMCLOUD_JOBS" >/dev/null
+cmake --build build/release --target pingpong exchange store_bench append -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
-[ $# -gt 0 ] || parts=(latency peers store)
+[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store)
 for part in "${parts[@]}"; do
   case $part in
     latency) python3 hack/bench.py ;;
     peers) python3 hack/bench_peers.py ;;
+    peer-latency) python3 hack/bench_peer_latency.py ;;
+    ycsb) python3 hack/bench_ycsb.py ;;
     store) python3 hack/bench_store.py ;;
     append) build/release/bench/append ;;
-    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, store and append" ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store and append" ;;
   esac
 done

@@ -81,14 +81,15 @@ class Peer:
     def cpu(self):
         return cpu_seconds(self.process.pid)
 
-    def run(self, what, at_once, operations):
-        """Operations per CPU-second; at_once requests, or the keys of one, leave together."""
+    def run(self, what, at_once, depth, operations):
+        """Operations per CPU-second; at_once requests, or `depth` ones with so many keys, leave together."""
         make = getattr(self, what)
         before = self.cpu()
         done = 0
         while done < operations:
-            self.connection.exchange(*make(keys_of(at_once, done)))
-            done += at_once
+            made = [make(keys_of(at_once, done + i * at_once)) for i in range(depth)]
+            self.connection.exchange(b"".join(request for request, _ in made), sum(size for _, size in made))
+            done += at_once * depth
         return done / (self.cpu() - before)
 
 
@@ -161,12 +162,12 @@ class Ours:
         return subprocess.run([os.path.join(bench.BIN, "ramcloud"), "--cluster", self.cluster.address, *arguments],
                               check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    def run(self, what, at_once, operations):
+    def run(self, what, at_once, depth, operations):
         multi = what.startswith("multi")
         calls = operations // at_once if multi else operations
         common = ["bench", what, "--table", "bench", "--keys", str(KEYS), "--key-size", str(KEY_BYTES), "--size",
                   str(VALUE_BYTES), "--warm-up", "0s", "--json",
-                  *(["--batch", str(at_once)] if multi else ["--clients", str(at_once)])]
+                  *(["--batch", str(at_once), "--clients", str(depth)] if multi else ["--clients", str(at_once)])]
         # What loading the keys costs, which every run does first, is measured by one that does almost nothing else.
         start = cpu_seconds(self.pid)
         self.ramcloud(*common, "--ops", "1")
@@ -180,30 +181,43 @@ class Ours:
         self.cluster.__exit__()
 
 
-ROWS = [("read, 1 at a time", "read", 1, 20_000), ("read, 50 at a time", "read", 50, 200_000),
-        ("write, 1 at a time", "write", 1, 20_000), ("write, 50 at a time", "write", 50, 200_000),
-        (f"multi-read of {BATCH}", "multiread", BATCH, 400_000),
-        (f"multi-write of {BATCH}", "multiwrite", BATCH, 400_000)]
+# So many requests at a time in the table of throughput.
+AT_A_TIME = (1, 2, 4, 8, 16, 32, 64)
+MESSAGES = 16
+# Title, operation, requests at a time or objects in one, such requests at a time, operations in all.
+ROWS = [("read, 1 at a time", "read", 1, 1, 20_000), ("read, 50 at a time", "read", 50, 1, 200_000),
+        ("write, 1 at a time", "write", 1, 1, 20_000), ("write, 50 at a time", "write", 50, 1, 200_000),
+        (f"multi-read of {BATCH}", "multiread", BATCH, 1, 400_000),
+        (f"multi-read of {BATCH}, {MESSAGES} at a time", "multiread", BATCH, MESSAGES, 800_000),
+        (f"multi-write of {BATCH}", "multiwrite", BATCH, 1, 400_000),
+        (f"multi-write of {BATCH}, {MESSAGES} at a time", "multiwrite", BATCH, MESSAGES, 800_000)]
 # Objects per CPU-second of the server, ours to theirs: what must be reached, and what is aimed at.
-FIGURES = {"read, 50 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
-           f"multi-read of {BATCH}": {"Redis": (2.0, 3.0)}, f"multi-write of {BATCH}": {"Redis": (2.0, 3.0)}}
+FIGURES = {"read, 1 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
+           "read, 50 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
+           **{f"{what} of {BATCH}{more}": {"Redis": (2.0, 3.0)} for what in ("multi-read", "multi-write")
+              for more in ("", f", {MESSAGES} at a time")}}
 
 
-def measure(pairs):
+def sweep_rows():
+    """Reads and writes with ever more requests at a time."""
+    return [(f"{what}, {n} at a time", what, n, 1, 20_000 * min(n, 10)) for what in ("read", "write") for n in AT_A_TIME]
+
+
+def measure(wanted, pairs):
     base = bench.free_port()
     servers = [Ours(), Redis(base + 50), Memcached(base + 51)]
     results = []
     try:
-        for title, what, at_once, operations in ROWS:
+        for title, what, at_once, depth, operations in wanted:
             runs = []
             for number in range(pairs):
                 # Who is first changes, so that nobody is always measured after the same one.
                 order = servers[number % len(servers):] + servers[:number % len(servers)]
-                runs.append({s.name: s.run(what, at_once, operations) for s in order})
+                runs.append({s.name: s.run(what, at_once, depth, operations) for s in order})
             results.append({"title": title, "runs": runs})
             ratios = ", ".join(f"{bench.interval([r['RAMCloud'] / r[peer] for r in runs])[0]:.2f} x {peer}"
                                for peer in ("Redis", "memcached"))
-            print(f"{title:22s} {statistics.median(r['RAMCloud'] for r in runs) / 1e3:8.0f} k/CPU-s   {ratios}",
+            print(f"{title:32s} {statistics.median(r['RAMCloud'] for r in runs) / 1e3:8.0f} k/CPU-s   {ratios}",
                   file=sys.stderr)
     finally:
         for server in servers:
@@ -215,7 +229,7 @@ def version_of(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.split("\n")[0].strip()
 
 
-def write_docs(results, pairs):
+def table(results):
     lines = ["| | RAMCloud | Redis | memcached | ratio to Redis (95 %) | ratio to memcached (95 %) |",
              "|---|---|---|---|---|---|"]
     for row in results:
@@ -223,6 +237,35 @@ def write_docs(results, pairs):
         ratios = ["{:.2f} ({:.2f} to {:.2f})".format(*bench.interval([r["RAMCloud"] / r[p] for r in row["runs"]]))
                   for p in ("Redis", "memcached")]
         lines.append(f"| {row['title']} | {' | '.join(rates + ratios)} |")
+    return "\n".join(lines)
+
+
+def plot(results):
+    """Reads: a line for each store, over the requests at a time."""
+    width, height, left, bottom, top = 640, 300, 60, 40, 40
+    colours = {"RAMCloud": "#3b6fb6", "Redis": "#c0504d", "memcached": "#7f9f4f"}
+    rows = [row for row in results if row["title"].startswith("read")]
+    rates = {name: [statistics.median(r[name] for r in row["runs"]) for row in rows] for name in colours}
+    most = max(max(values) for values in rates.values()) * 1.1
+    x = [left + i * (width - left - 20) / (len(rows) - 1) for i in range(len(rows))]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="#fff"/>',
+           '<text x="16" y="20" font-size="14">Reads per CPU-second of the server, in thousands, over requests at a time</text>']
+    for i, (name, values) in enumerate(rates.items()):
+        points = " ".join(f"{a:.0f},{height - bottom - v / most * (height - bottom - top):.1f}" for a, v in zip(x, values))
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colours[name]}" stroke-width="2"/>')
+        out.append(f'<text x="{left + 10}" y="{top + 16 + 16 * i}" fill="{colours[name]}">{name}</text>')
+    for share in (0.25, 0.5, 0.75, 1):
+        y = height - bottom - share * (height - bottom - top)
+        out.append(f'<text x="{left - 8}" y="{y:.0f}" text-anchor="end">{share * most / 1e3:.0f}</text>')
+        out.append(f'<line x1="{left}" x2="{width - 20}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
+    for at, n in zip(x, AT_A_TIME):
+        out.append(f'<text x="{at:.0f}" y="{height - bottom + 18}" text-anchor="middle">{n}</text>')
+    out.append("</svg>\n")
+    return "\n".join(out)
+
+
+def write_docs(results, swept, pairs, sweep_pairs):
     version = subprocess.run([os.path.join(TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
     text = f"""# Beside Redis and memcached
 
@@ -234,16 +277,26 @@ loopback TCP, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {KEYS:,} keys; {
 Nobody polls (`--poll-us 0`): a server sleeps when it has nothing to do. With one request at a time nearly all of
 the time is the kernel's; the more requests come together, the more of it is the server's own.
 
-{chr(10).join(lines)}
+{table(results)}
 
 The peers' load generator sends its requests in groups and waits for all their answers; ours sends new requests
 for the answers that came together. A multi-write is one request of ours, and as many pipelined ones of the peers'.
+
+## Throughput with 1 to 64 at a time
+
+The same, {sweep_pairs} rounds; the peers' requests are pipelined, ours are calls under way at a time.
+
+{table(swept)}
+
+![Reads per CPU-second](peers.svg)
 """
     with open(OUT, "w", encoding="utf-8") as f:
         f.write(text)
     with open(OUT.replace(".md", ".json"), "w", encoding="utf-8") as f:
-        json.dump(results, f, indent=1)
-    print("wrote docs/benchmarks/peers.md and .json")
+        json.dump({"rows": results, "sweep": swept}, f, indent=1)
+    with open(OUT.replace(".md", ".svg"), "w", encoding="utf-8") as f:
+        f.write(plot(swept))
+    print("wrote docs/benchmarks/peers.md, .svg and .json")
 
 
 def accept(results):
@@ -258,15 +311,16 @@ def accept(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10, help="rounds a row (default 10)")
+    parser.add_argument("--sweep-pairs", type=int, default=3, help="rounds a row of the throughput table (default 3)")
     parser.add_argument("--accept", action="store_true", help="print the acceptance rows, write nothing")
     arguments = parser.parse_args()
-    if arguments.pairs < 1:
-        parser.error(f"--pairs {arguments.pairs}: accepted is 1 or more")
-    results = measure(arguments.pairs)
+    if arguments.pairs < 1 or arguments.sweep_pairs < 1:
+        parser.error("--pairs and --sweep-pairs must be at least 1")
+    results = measure(ROWS, arguments.pairs)
     if arguments.accept:
         accept(results)
     else:
-        write_docs(results, arguments.pairs)
+        write_docs(results, measure(sweep_rows(), arguments.sweep_pairs), arguments.pairs, arguments.sweep_pairs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Latency of one client, beside Redis (GET, and SET with WAIT for three replicas) and memcached (get); see bench.sh.
+
+Ours and the peers' take turns in one run. Clients of all wait in the same way (look for 50 us, giving the core away,
+then sleep); servers wait as they do by themselves: ours with `--poll-us 50`, the peers' asleep. The row "ours asleep"
+is ours with `--poll-us 0`, which is how the peers wait.
+"""
+import argparse
+import datetime
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench
+import bench_peers
+
+EXCHANGE = os.path.join(bench.TOP, "build", "release", "bench", "exchange")
+REPLICAS = 3
+
+
+class Redis:
+    """A Redis server with its replicas."""
+
+    name = "Redis"
+
+    def __init__(self, replicas, place):
+        self.port = bench.free_port() + 70
+        self.processes = [self.start(self.port, place)]
+        self.processes += [self.start(self.port + 1 + i, place, "--replicaof", "127.0.0.1", str(self.port)) for i in range(replicas)]
+        deadline = time.time() + 60
+        while self.ask(b"INFO", b"replication").count(b"state=online") < replicas:
+            if time.time() > deadline:
+                sys.exit("error: Redis' replicas do not come online within 60 s")
+            time.sleep(0.2)
+
+    def start(self, port, place, *more):
+        folder = tempfile.mkdtemp(prefix="ramcloud-bench-")
+        return subprocess.Popen([*place, "redis-server", "--port", str(port), "--dir", folder, "--save", "", "--appendonly", "no", *more],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), folder
+
+    def ask(self, *words):
+        deadline = time.time() + 30
+        while True:
+            try:
+                connection = bench_peers.Connection(self.port)
+                break
+            except OSError:
+                if time.time() > deadline:
+                    sys.exit(f"error: Redis does not answer on port {self.port}")
+                time.sleep(0.05)
+        connection.socket.sendall(bench_peers.Redis.command(*words))
+        return connection.socket.recv(1 << 16)
+
+    def prepare(self, key):
+        self.ask(b"SET", key, bench_peers.VALUE)
+
+    def exchanges(self, what, key):
+        command = bench_peers.Redis.command
+        if what == "read":
+            return command(b"GET", key), len(b"$%d\r\n" % bench.VALUE_BYTES) + bench.VALUE_BYTES + 2
+        wait = command(b"WAIT", b"%d" % REPLICAS, b"0")
+        return command(b"SET", key, bench_peers.VALUE) + wait, len(b"+OK\r\n:%d\r\n" % REPLICAS)
+
+    def stop(self):
+        for process, folder in self.processes:
+            process.terminate()
+            process.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Memcached:
+    name = "memcached"
+
+    def __init__(self, place):
+        self.port = bench.free_port() + 80
+        user = ["-u", "nobody"] if os.getuid() == 0 else []
+        self.process = subprocess.Popen([*place, "memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1", *user])
+
+    def prepare(self, key):
+        deadline = time.time() + 30
+        while True:
+            try:
+                bench_peers.Connection(self.port).exchange(*bench_peers.Memcached.write(None, [key]))
+                return
+            except OSError:
+                if time.time() > deadline:
+                    sys.exit(f"error: memcached does not answer on port {self.port}")
+                time.sleep(0.05)
+
+    def exchanges(self, _, key):
+        return b"get %s\r\n" % key, bench_peers.Memcached.value_reply() + len(b"END\r\n")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def peer_latency(peer, what, operations, cpu):
+    request, reply_bytes = peer.exchanges(what, bench_peers.key(1))
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(request)
+        file.flush()
+        pin = ["--cpu", str(cpu)] if cpu is not None else []
+        got = bench.run_json(EXCHANGE, "--port", str(peer.port), "--request", file.name, "--reply-bytes", str(reply_bytes),
+                             "--count", str(operations), *pin)
+    return got["p50_us"], got["p99_us"]
+
+
+def row(title, what, replicas, pairs, operations):
+    """One line: reads with servers on one core and clients on the other, writes placed by the scheduler."""
+    apart = what == "read"
+    place = bench.pinned(bench.SERVER_CPU) if apart else []
+    cpu = bench.CLIENT_CPU if apart else None
+    peers = [Redis(replicas, place)] + ([Memcached(place)] if what == "read" else [])
+    runs = []
+    try:
+        for peer in peers:
+            peer.prepare(bench_peers.key(1))
+        with bench.Cluster(4, replicas, apart=apart) as ours, \
+                bench.Cluster(4, replicas, apart=apart, flags=["--poll-us", "0"]) as asleep:
+            sides = [("RAMCloud", lambda: bench.latency_us(ours.bench(what, operations))),
+                     ("ours asleep", lambda: bench.latency_us(asleep.bench(what, operations)))]
+            sides += [(peer.name, lambda p=peer: peer_latency(p, what, operations, cpu)) for peer in peers]
+            for number in range(pairs):
+                turn = number % len(sides)
+                runs.append({name: run() for name, run in sides[turn:] + sides[:turn]})
+    finally:
+        for peer in peers:
+            peer.stop()
+    medians = {name: statistics.median(r[name][0] for r in runs) for name in runs[0]}
+    print(f"{title:16s} " + ", ".join(f"{name} {us:.1f} us" for name, us in medians.items()), file=sys.stderr)
+    return {"title": title, "runs": runs}
+
+
+def write_docs(rows, pairs, operations):
+    names = ["RAMCloud", "ours asleep", "Redis", "memcached"]
+    lines = ["| p50 / p99 µs | RAMCloud | RAMCloud, `--poll-us 0` | Redis | memcached | Redis to RAMCloud (95 %) | Redis to RAMCloud asleep |",
+             "|---|---|---|---|---|---|---|"]
+    for one in rows:
+        cells = []
+        for name in names:
+            if name not in one["runs"][0]:
+                cells.append("—")
+                continue
+            p50, p99 = (statistics.median(r[name][i] for r in one["runs"]) for i in (0, 1))
+            cells.append(f"{p50:.1f} / {p99:.1f}")
+        for name in ("RAMCloud", "ours asleep"):
+            cells.append("{:.2f} ({:.2f} to {:.2f})".format(*bench.interval([r["Redis"][0] / r[name][0] for r in one["runs"]])))
+        lines.append(f"| {one['title']} | {' | '.join(cells)} |")
+    version = subprocess.run([os.path.join(bench.TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
+    text = f"""# Latency beside Redis and memcached
+
+Made by `make bench` (`hack/bench_peer_latency.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
+{bench.machine()}; {bench_peers.version_of("redis-server", "--version").split(" sha")[0]}, {bench_peers.version_of("memcached", "--version")}.
+
+One client, {bench.KEY_BYTES}-byte keys, {bench.VALUE_BYTES}-byte values, loopback TCP; {pairs} rounds of {operations} operations in which all take
+turns. A write is durable on three others: ours with R = 3, Redis' a `SET` and a `WAIT {REPLICAS} 0` sent together to a server
+with {REPLICAS} replicas (all in memory, as ours: page cache). Every client waits in the same way (looks for 50 µs, then
+sleeps). Servers wait as they do by themselves: ours look for 50 µs, the peers' sleep at once; the second column is ours
+waiting like them. Reads run with servers on one core and the client on another, writes where the scheduler puts them.
+
+{chr(10).join(lines)}
+"""
+    for name, content in (("peer_latency.md", text), ("peer_latency.json", json.dumps(rows, indent=1) + "\n")):
+        with open(os.path.join(bench.OUT, name), "w", encoding="utf-8") as f:
+            f.write(content)
+    print("wrote docs/benchmarks/peer_latency.md and .json")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=12, help="rounds a row (default 12)")
+    parser.add_argument("--operations", type=int, default=5000, help="operations a run (default 5000)")
+    arguments = parser.parse_args()
+    if arguments.pairs < 1 or arguments.operations < 100:
+        parser.error("--pairs must be at least 1 and --operations at least 100")
+    rows = [row(title, what, replicas, arguments.pairs, arguments.operations)
+            for title, what, replicas in (("read", "read", 0), (f"write, R = {REPLICAS}", "write", REPLICAS))]
+    write_docs(rows, arguments.pairs, arguments.operations)
+
+
+if __name__ == "__main__":
+    main()
