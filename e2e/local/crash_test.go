@@ -12,9 +12,19 @@ import (
 // After kill -9 of everything the servers' folders hold every acknowledged write, whichever R - 1 of
 // them are lost.
 func TestKilledClusterIsRebuiltFromItsFolders(t *testing.T) {
-	for _, shape := range []struct{ servers, replicas int }{{4, 2}, {3, 1}} {
-		t.Run(fmt.Sprintf("%d servers, R=%d", shape.servers, shape.replicas), func(t *testing.T) {
-			c := startCluster(t, shape.servers, "--replicas", fmt.Sprint(shape.replicas))
+	for _, shape := range []struct {
+		servers, replicas int
+		flags             string
+	}{
+		{servers: 4, replicas: 2},
+		{servers: 3, replicas: 1},
+		{servers: 3, replicas: 1, flags: "--durability synced"},
+		{servers: 3, replicas: 1, flags: "--durability synced --disk-io threads"},
+		{servers: 3, replicas: 1, flags: "--durability synced --direct-io never"},
+	} {
+		t.Run(fmt.Sprintf("%d servers, R=%d %s", shape.servers, shape.replicas, shape.flags), func(t *testing.T) {
+			flags := append([]string{"--replicas", fmt.Sprint(shape.replicas)}, strings.Fields(shape.flags)...)
+			c := startCluster(t, shape.servers, flags...)
 			of := c.client()
 			l := startLoad(t, of, c.table(of, "load", uint32(shape.servers)))
 			l.more(8000)

@@ -98,8 +98,14 @@ func loopDevice(t *testing.T, size int64) string {
 
 // A block device instead of a folder: it is used, read by the offline tools, and refused when it is not blank.
 func TestABlockDeviceHoldsReplicas(t *testing.T) {
+	for _, durability := range []string{"buffered", "synced"} {
+		t.Run(durability, func(t *testing.T) { holdReplicasOnADevice(t, durability) })
+	}
+}
+
+func holdReplicasOnADevice(t *testing.T, durability string) {
 	device := loopDevice(t, 128<<20)
-	c := startCluster(t, 2, "--replicas", "1")
+	c := startCluster(t, 2, "--replicas", "1", "--durability", durability)
 	// Server 2 starts again on the device; server 1's replicas go there then.
 	on := c.servers()[1]
 	c.kill(on)

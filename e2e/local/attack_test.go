@@ -1,0 +1,265 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// So many hostile connections are open at once.
+	waveSize = 2000
+	// How long a wave's connections are held and dripped into, once all of them are open.
+	waveTime = 2 * time.Second
+	// In the environment of a process that is to attack: what, as JSON.
+	attackVariable = "RAMCLOUD_TEST_ATTACK"
+)
+
+// TestMain lets this program be the attacker of its own tests: a process of its own can be given the
+// processor only when nobody who behaves wants it. (Real strangers bring their own machines.)
+func TestMain(m *testing.M) {
+	if order := os.Getenv(attackVariable); order != "" {
+		var a assault
+		if err := json.Unmarshal([]byte(order), &a); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		a.run(os.Stdout)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// kind of port.
+type kind string
+
+const (
+	dataPort kind = "data"
+	httpPort kind = "http"
+	grpcPort kind = "grpc"
+)
+
+// target is a port under attack.
+type target struct {
+	Address string
+	Kind    kind
+}
+
+// assault is what an attacking process does.
+type assault struct {
+	Targets  []target
+	Greeting []byte // a client's hello
+	Total    int    // connections
+}
+
+// What a hostile connection does after its opening bytes.
+type manner int
+
+const (
+	leaves manner = iota // closes at once
+	resets               // is gone without a FIN
+	holds                // says nothing more and reads nothing
+	drips                // sends a byte now and then
+)
+
+// opening is what a hostile connection begins with, and what it does then.
+type opening struct {
+	name  string
+	bytes []byte
+	then  manner
+}
+
+// stranger makes the openings for the kinds of ports.
+type stranger struct{ greeting, noise []byte }
+
+func (s stranger) request(length uint32, body int) []byte {
+	header := make([]byte, 48)
+	binary.LittleEndian.PutUint32(header, length)
+	header[4] = 1 // a request
+	header[6] = 17
+	return append(append(append([]byte{}, s.greeting...), header...), s.noise[:body]...)
+}
+
+// requests are of clients, with bodies that mean nothing, and unknown ones. (Not of servers and coordinators: whoever
+// makes those up well can do what they can, until there is authentication.)
+func (s stranger) requests(random *rand.Rand) []byte {
+	var all []byte
+	for i := range 300 {
+		body := s.noise[:random.IntN(200)]
+		header := make([]byte, 48)
+		binary.LittleEndian.PutUint32(header, uint32(len(body)))
+		header[4] = 1 // a request
+		binary.LittleEndian.PutUint16(header[6:], uint16(random.IntN(64)))
+		binary.LittleEndian.PutUint64(header[16:], uint64(i)+1) // the call's id
+		all = append(append(all, header...), body...)
+	}
+	return all
+}
+
+func (s stranger) data(random *rand.Rand) []opening {
+	return []opening{
+		{"garbage", s.noise[:1+random.IntN(4096)], leaves},
+		{"silence", nil, holds},
+		{"half a hello", s.greeting[:1+random.IntN(len(s.greeting)-1)], holds},
+		{"half a message", s.request(1000, 500), leaves},
+		{"an oversized length", s.request(0xffffffff, 100), holds},
+		{"half of a big message", s.request(1<<20, 32<<10), holds},
+		{"a slow hello", s.greeting[:1], drips},
+		{"a slow message", s.request(1<<20, 0), drips},
+		{"half open", s.request(1000, 500), resets},
+		{"requests without reading", append(append([]byte{}, s.greeting...), s.requests(random)...), holds},
+	}
+}
+
+func (s stranger) http(random *rand.Rand) []opening {
+	return []opening{
+		{"garbage", s.noise[:1+random.IntN(4096)], leaves},
+		{"silence", nil, holds},
+		{"half a request", []byte("GET /metr"), holds},
+		{"a slow request", []byte("GET /metrics HTTP/1.1\r\nX: "), drips},
+		{"endless headers", append([]byte("GET / HTTP/1.1\r\nX: "), bytes.Repeat([]byte("x"), 32<<10)...), holds},
+		{"an oversized length", []byte("PUT /log-level HTTP/1.1\r\nContent-Length: 999999999999\r\n\r\n"), holds},
+		{"a body that does not come", []byte("PUT /log-level HTTP/1.1\r\nContent-Length: 100\r\n\r\n"), drips},
+		{"a request without reading", []byte("GET /trace HTTP/1.1\r\n\r\n"), holds},
+		{"half open", []byte("GET /metrics HT"), resets},
+	}
+}
+
+func (s stranger) grpc(random *rand.Rand) []opening {
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	return []opening{
+		{"garbage", s.noise[:1+random.IntN(4096)], leaves},
+		{"silence", nil, holds},
+		{"half a preface", []byte(preface[:1+random.IntN(len(preface)-1)]), holds},
+		{"a preface alone", []byte(preface), holds},
+		{"an oversized frame", []byte(preface + "\xff\xff\xff\x01\x04\x00\x00\x00\x01"), holds},
+		{"a slow frame", []byte(preface + "\x00\x40\x00\x00\x00\x00\x00\x00\x01"), drips},
+		{"a slow preface", []byte("P"), drips},
+		{"another protocol", []byte("GET / HTTP/1.1\r\n\r\n"), holds},
+		{"half open", []byte(preface), resets},
+	}
+}
+
+// attack makes the one hostile connection and leaves it when told to.
+func attack(address string, o opening, random *rand.Rand, opened func(), leave <-chan struct{}) error {
+	connection, err := net.DialTimeout("tcp", address, limit)
+	if err != nil {
+		opened()
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	_ = connection.SetDeadline(time.Now().Add(limit))
+	_, _ = connection.Write(o.bytes) // the daemon may hang up in the middle of it: that is its right
+	opened()
+	switch o.then {
+	case leaves:
+	case resets:
+		_ = connection.(*net.TCPConn).SetLinger(0)
+	case holds:
+		<-leave
+	case drips:
+		for every := time.NewTicker(50*time.Millisecond + time.Duration(random.IntN(100))*time.Millisecond); ; {
+			select {
+			case <-leave:
+				every.Stop()
+				return nil
+			case <-every.C:
+				_, _ = connection.Write([]byte("x"))
+			}
+		}
+	}
+	return nil
+}
+
+// openings for a kind of port.
+func (s stranger) openings(of kind, random *rand.Rand) []opening {
+	switch of {
+	case httpPort:
+		return s.http(random)
+	case grpcPort:
+		return s.grpc(random)
+	default:
+		return s.data(random)
+	}
+}
+
+// run makes all the connections, wave by wave, and writes a line for each that could not be made.
+func (a assault) run(report io.Writer) {
+	s := stranger{greeting: a.Greeting, noise: make([]byte, 64<<10)}
+	random := rand.New(rand.NewPCG(7, 7))
+	for i := range s.noise {
+		s.noise[i] = byte(random.Uint32())
+	}
+	var lines sync.Mutex
+	for made := 0; made < a.Total; made += waveSize {
+		leave := make(chan struct{})
+		var opened, ended sync.WaitGroup
+		turns := make(chan struct{}, 64) // so many connect at a time
+		for i := range min(waveSize, a.Total-made) {
+			at := a.Targets[i%len(a.Targets)]
+			mine := rand.New(rand.NewPCG(uint64(made), uint64(i)))
+			of := s.openings(at.Kind, mine)
+			o := of[(made/waveSize+i/len(a.Targets))%len(of)]
+			opened.Add(1)
+			turns <- struct{}{}
+			ended.Go(func() {
+				err := attack(at.Address, o, mine, func() { <-turns; opened.Done() }, leave)
+				if err != nil {
+					lines.Lock()
+					_, _ = fmt.Fprintf(report, "%s to %s: %v\n", o.name, at.Address, err)
+					lines.Unlock()
+				}
+			})
+		}
+		opened.Wait()
+		time.Sleep(waveTime)
+		close(leave)
+		ended.Wait()
+	}
+}
+
+// begin starts a process that attacks with what nobody else wants of the processor, and returns a channel that is closed when it
+// has ended. What it could not do is the test's error.
+func (a assault) begin(t *testing.T) <-chan struct{} {
+	t.Helper()
+	order, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attacker := exec.CommandContext(t.Context(), "chrt", "--idle", "0", program)
+	attacker.Env = append(os.Environ(), attackVariable+"="+string(order))
+	output, err := attacker.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attacker.Stderr = os.Stderr
+	if err := attacker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			t.Error(strings.TrimSpace(lines.Text()))
+		}
+		if err := attacker.Wait(); err != nil && t.Context().Err() == nil {
+			t.Errorf("the attacker: %v", err)
+		}
+	}()
+	return over
+}
