@@ -11,15 +11,11 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
+
+	"ramcloud.dev/charts/series"
 )
 
 const rulesFile = "../ramcloud-operator/files/alerts/ramcloud.yaml"
@@ -39,73 +35,35 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 	return out
 }
 
-// sample is one float at one time.
-type sample struct {
-	t int64
-	f float64
-}
+// asked is when the rules are asked.
+var asked = time.Unix(1_700_000_000, 0)
 
-func (s sample) T() int64                      { return s.t }
-func (s sample) F() float64                    { return s.f }
-func (s sample) H() *histogram.Histogram       { return nil }
-func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
-
-// data is a store of constant series, one sample a minute.
+// data are constant series, by their text.
 type data map[string]float64
 
-func (d data) Querier(mint, maxt int64) (storage.Querier, error) { return querier{d, mint, maxt}, nil }
-
-type querier struct {
-	data       data
-	mint, maxt int64
-}
-
-func (querier) Close() error { return nil }
-func (querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-func (querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	var found []storage.Series
-	for text, value := range q.data {
+// series has a sample a minute of each, for longer than any rule looks back.
+func (d data) series(t *testing.T) (all series.Store) {
+	t.Helper()
+	for text, value := range d {
 		metric, err := parser.ParseMetric(text)
 		if err != nil {
-			return storage.ErrSeriesSet(err)
+			t.Fatal(err)
 		}
-		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(metric.Get(m.Name)) }) {
-			continue
+		one := &series.Series{Labels: metric}
+		for back := 120 * time.Minute; back >= 0; back -= time.Minute {
+			one.Add(asked.Add(-back).UnixMilli(), value)
 		}
-		var samples []chunks.Sample
-		for at := (q.mint/60_000 + 1) * 60_000; at <= q.maxt; at += 60_000 {
-			samples = append(samples, sample{at, value})
-		}
-		found = append(found, storage.NewListSeries(metric, samples))
+		all = append(all, one)
 	}
-	slices.SortFunc(found, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
-	return &seriesSet{series: found, at: -1}
+	return all
 }
-
-type seriesSet struct {
-	series []storage.Series
-	at     int
-}
-
-func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
-func (s *seriesSet) At() storage.Series              { return s.series[s.at] }
-func (*seriesSet) Err() error                        { return nil }
-func (*seriesSet) Warnings() annotations.Annotations { return nil }
 
 // fires gives the labels of what the rule's expression finds.
 func fires(t *testing.T, rule rulefmt.Rule, d data) []string {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
 	defer func() { _ = engine.Close() }()
-	query, err := engine.NewInstantQuery(context.Background(), d, nil, rule.Expr, time.Unix(1_700_000_000, 0))
+	query, err := engine.NewInstantQuery(context.Background(), d.series(t), nil, rule.Expr, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +104,8 @@ func TestAlerts(t *testing.T) {
 			`ramcloud_backup_frames_used{namespace="n",cluster="b"}`: 91, `ramcloud_backup_frames{namespace="n",cluster="b"}`: 100}, "n/b"},
 		{"RAMCloudServersSuspected", data{`ramcloud_coordinator_servers_suspected{namespace="n",cluster="a"}`: 0,
 			`ramcloud_coordinator_servers_suspected{namespace="n",cluster="b"}`: 1}, "n/b"},
+		{"RAMCloudEpochStuck", data{`ramcloud_oldest_epoch_seconds{namespace="n",cluster="a",pod="1"}`: 0.00002, // a grace period under way
+			`ramcloud_oldest_epoch_seconds{namespace="n",cluster="b",pod="1"}`: 0, `ramcloud_oldest_epoch_seconds{namespace="n",cluster="b",pod="2"}`: 6}, "n/b"},
 		{"RAMCloudScaleBlocked", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="ScaleBlocked",reason="NotBlocked"}`: 0,
 			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ScaleBlocked",reason="ScaleInNotSupported"}`: 1}, "n/b"},
 	} {

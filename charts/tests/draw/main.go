@@ -133,7 +133,7 @@ func run() error {
 			return ctx.Err()
 		}
 	}
-	fmt.Printf("%d series, %d samples from %d targets\n", len(s.series), s.samples(), len(scraper.targets))
+	fmt.Printf("%d series, %d samples from %d targets\n", len(s.all), s.samples(), len(scraper.targets))
 	// The first rates need two scrapes.
 	return drawAll(ctx, o, s, from.Add(2*o.every), time.Now())
 }

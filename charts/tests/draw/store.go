@@ -10,44 +10,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
+
+	"ramcloud.dev/charts/series"
 )
 
 // store keeps what was scraped, in memory.
 type store struct {
-	series []*oneSeries
-	byText map[string]*oneSeries
+	all    series.Store
+	byText map[string]*series.Series
 }
-
-type oneSeries struct {
-	labels  labels.Labels
-	samples []chunks.Sample
-}
-
-// sample is one number at one time, in milliseconds.
-type sample struct {
-	t int64
-	f float64
-}
-
-func (s sample) T() int64                      { return s.t }
-func (s sample) F() float64                    { return s.f }
-func (s sample) H() *histogram.Histogram       { return nil }
-func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
 
 // add takes in a text in Prometheus' format. The target's labels do not replace those that a series has.
 func (s *store) add(text string, target map[string]string, at time.Time) error {
 	if s.byText == nil {
-		s.byText = map[string]*oneSeries{}
+		s.byText = map[string]*series.Series{}
 	}
 	var b strings.Builder
 	for _, name := range []string{"namespace", "pod", "cluster", "component"} {
@@ -81,69 +60,21 @@ func (s *store) add(text string, target map[string]string, at time.Time) error {
 					builder.Set(name, value)
 				}
 			}
-			one = &oneSeries{labels: builder.Labels()}
+			one = &series.Series{Labels: builder.Labels()}
 			s.byText[line[:cut]+suffix] = one
-			s.series = append(s.series, one)
+			s.all = append(s.all, one)
 		}
-		one.samples = append(one.samples, sample{at.UnixMilli(), value})
+		one.Add(at.UnixMilli(), value)
 	}
 	return nil
 }
 
 func (s *store) samples() (n int) {
-	for _, one := range s.series {
-		n += len(one.samples)
+	for _, one := range s.all {
+		n += one.Len()
 	}
 	return n
 }
-
-// Querier makes the store one of Prometheus' engine.
-func (s *store) Querier(mint, maxt int64) (storage.Querier, error) {
-	return querier{s, mint, maxt}, nil
-}
-
-type querier struct {
-	store      *store
-	mint, maxt int64
-}
-
-func (querier) Close() error { return nil }
-func (querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-func (querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	var found []storage.Series
-	for _, one := range q.store.series {
-		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.labels.Get(m.Name)) }) {
-			continue
-		}
-		var inside []chunks.Sample
-		for _, sample := range one.samples {
-			if sample.T() >= q.mint && sample.T() <= q.maxt {
-				inside = append(inside, sample)
-			}
-		}
-		if len(inside) > 0 {
-			found = append(found, storage.NewListSeries(one.labels, inside))
-		}
-	}
-	slices.SortFunc(found, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
-	return &seriesSet{series: found, at: -1}
-}
-
-type seriesSet struct {
-	series []storage.Series
-	at     int
-}
-
-func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
-func (s *seriesSet) At() storage.Series              { return s.series[s.at] }
-func (*seriesSet) Err() error                        { return nil }
-func (*seriesSet) Warnings() annotations.Annotations { return nil }
 
 // picture is a panel with its data.
 type picture struct {
@@ -161,7 +92,7 @@ type line struct {
 func evaluate(ctx context.Context, engine *promql.Engine, s *store, p panel, filled *strings.Replacer, from, to time.Time, step time.Duration) (picture, error) {
 	out := picture{title: p.Title, kind: p.Type, unit: p.FieldConfig.Defaults.Unit, x: p.GridPos.X, y: p.GridPos.Y, w: p.GridPos.W, h: p.GridPos.H}
 	for _, target := range p.Targets {
-		query, err := engine.NewRangeQuery(ctx, s, nil, filled.Replace(target.Expr), from, to, step)
+		query, err := engine.NewRangeQuery(ctx, s.all, nil, filled.Replace(target.Expr), from, to, step)
 		if err != nil {
 			return out, err
 		}
@@ -170,12 +101,12 @@ func evaluate(ctx context.Context, engine *promql.Engine, s *store, p panel, fil
 			query.Close()
 			return out, err
 		}
-		for _, series := range matrix {
+		for _, found := range matrix {
 			// A quantile of nothing is no number: an operation that nobody did is left out.
-			if !slices.ContainsFunc(series.Floats, func(p promql.FPoint) bool { return !math.IsNaN(p.F) && !math.IsInf(p.F, 0) }) {
+			if !slices.ContainsFunc(found.Floats, func(p promql.FPoint) bool { return !math.IsNaN(p.F) && !math.IsInf(p.F, 0) }) {
 				continue
 			}
-			out.lines = append(out.lines, line{legend(target.LegendFormat, series.Metric), slices.Clone(series.Floats)})
+			out.lines = append(out.lines, line{legend(target.LegendFormat, found.Metric), slices.Clone(found.Floats)})
 		}
 		query.Close()
 	}
