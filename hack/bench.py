@@ -43,6 +43,15 @@ def run_json(*command, env=None):
     return json.loads(done.stdout)
 
 
+def run_json_lines(*command):
+    """What a program prints, line by line while it runs."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            yield json.loads(line)
+    if process.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}: exit code {process.returncode}")
+
+
 def free_port():
     """A port with room for the others of a dev cluster behind it."""
     for base in range(24100, 60000, 100):
@@ -154,6 +163,25 @@ def machine():
     return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
 
 
+def made_by(script):
+    """Where the figures of a page come from: its first words."""
+    version = subprocess.run([os.path.join(TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
+    return (f"Made by `make bench` (`hack/{script}`) on {datetime.date.today().isoformat()}, "
+            f"version {version.stdout.strip()},\n{machine()}")
+
+
+def write_page(name, text, data, svg=None):
+    """A page of docs/benchmarks, the figures that it was made from, and perhaps its plot."""
+    os.makedirs(OUT, exist_ok=True)
+    contents = {"md": text, "json": json.dumps(data, indent=1) + "\n"}
+    if svg is not None:
+        contents["svg"] = svg
+    for ending, content in contents.items():
+        with open(os.path.join(OUT, f"{name}.{ending}"), "w", encoding="utf-8") as f:
+            f.write(content)
+    print(f"wrote docs/benchmarks/{name}.{{{','.join(contents)}}}")
+
+
 def table(data):
     lines = ["| | p50 µs | p99 µs | bare program p50 / p99 µs | ratio of p50 (95 % interval) | ratio of p99 |",
              "|---|---|---|---|---|---|"]
@@ -210,12 +238,10 @@ def plot(data):
 
 
 def write_docs(data, pairs, operations):
-    version = subprocess.run([os.path.join(TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
-    date = datetime.date.today().isoformat()
     idle = "\n".join(f"| {name} | {share * 100:.2f} % |" for name, share in data["idle"].items())
     text = f"""# Latency
 
-Made by `make bench` (`hack/bench.py`) on {date}, version {version.stdout.strip()}, {machine()}.
+{made_by("bench.py")}.
 One client, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, loopback TCP, 4 servers and a coordinator, every role a
 process of its own, the same wait policy everywhere (`--poll-us 50`); {pairs} alternating pairs of {operations} operations.
 The bare program has the same reactor and transport and messages of 130 bytes, and no store: for reads and for R = 0
@@ -238,12 +264,7 @@ Share of a core that each daemon of an idle cluster uses, over 10 s:
 |---|---|
 {idle}
 """
-    os.makedirs(OUT, exist_ok=True)
-    for name, content in (("latency.md", text), ("latency.svg", plot(data)),
-                          ("latency.json", json.dumps(data, indent=1) + "\n")):
-        with open(os.path.join(OUT, name), "w", encoding="utf-8") as f:
-            f.write(content)
-    print(f"wrote docs/benchmarks/latency.md, .svg and .json")
+    write_page("latency", text, data, plot(data))
 
 
 def accept(data):

@@ -5,15 +5,15 @@
 #                       peer-latency: one client's latency beside Redis (GET, SET + WAIT) and memcached
 #                       ycsb: workloads A, B, C, D, F; replies held until durable
 #                       store: the store alone, on one core, beside std::unordered_map
-#                       append: what more threads append to one log (printed only)
-# Without a PART, those that write pages. About 25 minutes; on a machine that does nothing else.
+#                       append: what more threads write to one store and append to one log
+# Without a PART, all of them. About 25 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
 cmake --build build/release --target pingpong exchange store_bench append -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
-[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store)
+[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append)
 for part in "${parts[@]}"; do
   case $part in
     latency) python3 hack/bench.py ;;
@@ -21,7 +21,7 @@ for part in "${parts[@]}"; do
     peer-latency) python3 hack/bench_peer_latency.py ;;
     ycsb) python3 hack/bench_ycsb.py ;;
     store) python3 hack/bench_store.py ;;
-    append) build/release/bench/append ;;
+    append) python3 hack/bench_append.py ;;
     *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store and append" ;;
   esac
 done

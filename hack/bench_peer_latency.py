@@ -6,8 +6,6 @@ then sleep); servers wait as they do by themselves: ours with `--poll-us 50`, th
 is ours with `--poll-us 0`, which is how the peers wait.
 """
 import argparse
-import datetime
-import json
 import os
 import shutil
 import statistics
@@ -152,11 +150,9 @@ def write_docs(rows, pairs, operations):
         for name in ("RAMCloud", "ours asleep"):
             cells.append("{:.2f} ({:.2f} to {:.2f})".format(*bench.interval([r["Redis"][0] / r[name][0] for r in one["runs"]])))
         lines.append(f"| {one['title']} | {' | '.join(cells)} |")
-    version = subprocess.run([os.path.join(bench.TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
     text = f"""# Latency beside Redis and memcached
 
-Made by `make bench` (`hack/bench_peer_latency.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
-{bench.machine()}; {bench_peers.version_of("redis-server", "--version").split(" sha")[0]}, {bench_peers.version_of("memcached", "--version")}.
+{bench.made_by("bench_peer_latency.py")}; {bench_peers.version_of("redis-server", "--version").split(" sha")[0]}, {bench_peers.version_of("memcached", "--version")}.
 
 One client, {bench.KEY_BYTES}-byte keys, {bench.VALUE_BYTES}-byte values, loopback TCP; {pairs} rounds of {operations} operations in which all take
 turns. A write is durable on three others: ours with R = 3, Redis' a `SET` and a `WAIT {REPLICAS} 0` sent together to a server
@@ -166,10 +162,7 @@ waiting like them. Reads run with servers on one core and the client on another,
 
 {chr(10).join(lines)}
 """
-    for name, content in (("peer_latency.md", text), ("peer_latency.json", json.dumps(rows, indent=1) + "\n")):
-        with open(os.path.join(bench.OUT, name), "w", encoding="utf-8") as f:
-            f.write(content)
-    print("wrote docs/benchmarks/peer_latency.md and .json")
+    bench.write_page("peer_latency", text, rows)
 
 
 def main():

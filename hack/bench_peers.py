@@ -7,21 +7,17 @@ process used, user and system, so it does not matter how fast a load generator i
 number of requests at a time over one connection. See bench.sh.
 """
 import argparse
-import datetime
-import json
 import os
 import shutil
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import bench
 
 TOP = bench.TOP
-OUT = os.path.join(bench.OUT, "peers.md")
 KEYS, KEY_BYTES, VALUE_BYTES, BATCH = 10_000, 30, 100, 80
 VALUE = b"v" * VALUE_BYTES
 
@@ -266,11 +262,9 @@ def plot(results):
 
 
 def write_docs(results, swept, pairs, sweep_pairs):
-    version = subprocess.run([os.path.join(TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
     text = f"""# Beside Redis and memcached
 
-Made by `make bench` (`hack/bench_peers.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
-{bench.machine()}; {version_of("redis-server", "--version").split(" sha")[0]}, {version_of("memcached", "--version")}.
+{bench.made_by("bench_peers.py")}; {version_of("redis-server", "--version").split(" sha")[0]}, {version_of("memcached", "--version")}.
 
 Objects per second of CPU time (user and system) of the server process: one server, R = 0, one connection over
 loopback TCP, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {KEYS:,} keys; {pairs} rounds in which the three take turns.
@@ -290,13 +284,7 @@ The same, {sweep_pairs} rounds; the peers' requests are pipelined, ours are call
 
 ![Reads per CPU-second](peers.svg)
 """
-    with open(OUT, "w", encoding="utf-8") as f:
-        f.write(text)
-    with open(OUT.replace(".md", ".json"), "w", encoding="utf-8") as f:
-        json.dump({"rows": results, "sweep": swept}, f, indent=1)
-    with open(OUT.replace(".md", ".svg"), "w", encoding="utf-8") as f:
-        f.write(plot(swept))
-    print("wrote docs/benchmarks/peers.md, .svg and .json")
+    bench.write_page("peers", text, {"rows": results, "sweep": swept}, plot(swept))
 
 
 def accept(results):

@@ -4,11 +4,8 @@ table far larger than the caches, beside std::unordered_map taking turns in the 
 See bench.sh.
 """
 import argparse
-import datetime
-import json
 import os
 import statistics
-import subprocess
 import sys
 
 import bench
@@ -24,14 +21,10 @@ def measure(objects, rounds):
     command = [*bench.pinned(bench.SERVER_CPU), PROGRAM, "--objects", str(objects), "--operations", str(objects),
                "--rounds", str(rounds), "--json"]
     runs = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            run = json.loads(line)
-            name = run.pop("store")
-            runs.setdefault(name, []).append(run)
-            print(f"{name:14s} " + ", ".join(f"{kind} {run[kind] / 1e6:.2f} M/s" for kind, _ in KINDS), file=sys.stderr)
-    if process.returncode != 0:
-        sys.exit(f"error: {' '.join(command)}: exit code {process.returncode}")
+    for run in bench.run_json_lines(*command):
+        name = run.pop("store")
+        runs.setdefault(name, []).append(run)
+        print(f"{name:14s} " + ", ".join(f"{kind} {run[kind] / 1e6:.2f} M/s" for kind, _ in KINDS), file=sys.stderr)
     return runs
 
 
@@ -42,11 +35,9 @@ def write_docs(runs, objects, rounds):
         ratio, low, high = bench.interval([a / b for a, b in zip(ours, theirs)])
         lines.append(f"| {title} | {statistics.median(ours) / 1e6:.2f} | {statistics.median(theirs) / 1e6:.2f} "
                      f"| {ratio:.2f} ({low:.2f} to {high:.2f}) |")
-    version = subprocess.run([os.path.join(bench.TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
     text = f"""# The store alone
 
-Made by `make bench` (`hack/bench_store.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
-{bench.machine()}.
+{bench.made_by("bench_store.py")}.
 
 One core, no network, no replicas: {objects:,} objects with 30-byte keys and 100-byte values, many times what the
 caches hold; {rounds} rounds in which ours and a `std::unordered_map` take turns, each built anew. A read copies the
@@ -58,10 +49,7 @@ was overwritten; the map does none of that.
 A random read is two cache misses (bucket, entry). Sixteen at once, as a multi-read does them, have their misses
 together: buckets first, then entries, then the reading.
 """
-    for name, content in (("store.md", text), ("store.json", json.dumps(runs, indent=1) + "\n")):
-        with open(os.path.join(bench.OUT, name), "w", encoding="utf-8") as f:
-            f.write(content)
-    print("wrote docs/benchmarks/store.md and .json")
+    bench.write_page("store", text, runs)
 
 
 def accept(runs):

@@ -3,11 +3,8 @@
 the delay of replies that waited for the log to be durable; see bench.sh.
 """
 import argparse
-import datetime
-import json
 import os
 import statistics
-import subprocess
 import sys
 import urllib.request
 
@@ -97,11 +94,9 @@ def write_docs(data, clients, rounds, duration):
             delay = f"{median['held_us']:.0f}" if median["held"] > 0 else "–"
             lines.append(f"| {letter}: {what} | {replicas} | {median['rate'] / 1e3:.0f} k | {median['p50']:.0f} / {median['p99']:.0f} "
                          f"| {median['held'] * 100:.1f} % | {delay} |")
-    version = subprocess.run([os.path.join(bench.TOP, "hack", "version.sh")], stdout=subprocess.PIPE, text=True, check=True)
     text = f"""# YCSB
 
-Made by `make bench` (`hack/bench_ycsb.py`) on {datetime.date.today().isoformat()}, version {version.stdout.strip()},
-{bench.machine()}.
+{bench.made_by("bench_ycsb.py")}.
 
 {SERVERS} servers and a coordinator, every role a process of its own, on the cores that the load generator also uses; {clients} operations
 under way at a time, {KEYS:,} keys of {bench.KEY_BYTES} bytes with {bench.VALUE_BYTES}-byte values in {SERVERS} tablets, zipfian θ = 0.99 (D: the newest);
@@ -112,13 +107,9 @@ medians of {rounds} rounds of {duration} s.
 ![YCSB](ycsb.svg)
 
 A reply is *held* until the log is durable up to what it depends on: all writes are, and reads of objects that were
-written a moment ago. Replies leave a reactor in order, so what comes behind one that is held waits too: that is why with
-5 % updates (B, D) far more than 5 % are held. Where nobody writes (C) none is.
+written a moment ago, which with θ = 0.99 are the popular ones. Other reads pass them. Where nobody writes (C) none is held.
 """
-    for name, content in (("ycsb.md", text), ("ycsb.svg", plot(data)), ("ycsb.json", json.dumps(data, indent=1) + "\n")):
-        with open(os.path.join(bench.OUT, name), "w", encoding="utf-8") as f:
-            f.write(content)
-    print("wrote docs/benchmarks/ycsb.md, .svg and .json")
+    bench.write_page("ycsb", text, data, plot(data))
 
 
 def main():

@@ -1,13 +1,16 @@
-// How appending to one log scales with threads (engine.md §4: four reactors should append at least
-// three times what one does): threads append groups of one object as fast as they can, without
-// replication and without a hash table. Rounds with each number of threads alternate, so that what
-// else the machine does meets all of them; the medians and their ratios are printed.
+// How appending scales with threads (engine.md §4: four reactors should append at least three times
+// what one does). Two loads, without network and replication: `write` is a whole write of the store
+// (hash table, stripe lock, head lock), as a reactor does one; `log` appends groups of one object
+// and does nothing else, so it is the head lock that is measured. Rounds with each number of threads
+// alternate, so that what else the machine does meets all of them; the medians and their ratios are
+// printed.
 //
-//   append [--threads N] [--rounds N] [--bytes N] [--memory-mib N]
+//   append [--threads N] [--rounds N] [--bytes N] [--memory-mib N] [--json 0|1]
 //
 // Each round fills the log once, so --memory-mib is also what a round writes. Threads beyond the
 // number of cores show what waiting for a lock that is not running costs, not scaling.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,21 +18,29 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "log/log.h"
 #include "runtime/thread.h"
+#include "store/object_store.h"
 
 namespace ramcloud {
 namespace {
+
+constexpr uint64_t kTable = 1;
+
+enum class Load : uint8_t { kLog, kWrite };
 
 struct Options {
   int64_t threads = 2;
   int64_t rounds = 9;
   int64_t bytes = 100;  // of a value
   int64_t memory_mib = 512;
+  int64_t json = 0;
 };
 
 /// Appends until the log is full; how many groups.
@@ -51,23 +62,31 @@ uint64_t append_until_full(log::Log& log, const std::string& value, uint64_t tab
   }
 }
 
-/// Groups a second that so many threads append together.
-double round_of(log::Arena& arena, const Options& options, int64_t threads) {
-  log::NullReplicator replicator;
-  log::LogOptions log_options;
-  log_options.master_id = 1;
-  log::Log log(arena, replicator, std::move(log_options));
-  log.start();
-  const std::string value(static_cast<size_t>(options.bytes), 'v');
+/// Writes new objects until the log is full; how many.
+uint64_t write_until_full(store::ObjectStore& store, const std::string& value, uint64_t thread) {
+  uint64_t written = 0;
+  for (;; ++written) {
+    const uint64_t words[] = {thread, written * 0x9e3779b97f4a7c15};
+    const std::string_view key(reinterpret_cast<const char*>(words), sizeof words);
+    uint64_t version = 0;
+    log::LogPosition depends_on;
+    const StatusCode status = store.write(kTable, key, value, {}, version, depends_on);
+    if (status == StatusCode::kRetry) continue;
+    if (status != StatusCode::kOk) return written;
+  }
+}
+
+/// What `work` (called with a thread's number) did on so many threads together, a second.
+double rate_of(int64_t threads, const std::function<uint64_t(int64_t)>& work) {
   std::atomic<int64_t> ready{0};
   std::atomic<bool> go{false};
-  std::atomic<uint64_t> appended{0};
+  std::atomic<uint64_t> done{0};
   std::vector<Thread> running;
   for (int64_t i = 0; i < threads; ++i) {
     running.emplace_back("append", [&, i] {
       ready.fetch_add(1);
       while (!go.load()) std::this_thread::yield();
-      appended.fetch_add(append_until_full(log, value, static_cast<uint64_t>(i)));
+      done.fetch_add(work(i));
     });
   }
   while (ready.load() != threads) std::this_thread::yield();
@@ -75,7 +94,30 @@ double round_of(log::Arena& arena, const Options& options, int64_t threads) {
   go.store(true);
   for (Thread& thread : running) thread.join();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  return static_cast<double>(appended.load()) / took.count();
+  return static_cast<double>(done.load()) / took.count();
+}
+
+double round_of(log::Arena& arena, const Options& options, Load load, int64_t threads) {
+  log::NullReplicator replicator;
+  log::LogOptions log_options;
+  log_options.master_id = 1;
+  log::Log log(arena, replicator, std::move(log_options));
+  const std::string value(static_cast<size_t>(options.bytes), 'v');
+  if (load == Load::kLog) {
+    log.start();
+    return rate_of(threads, [&](int64_t i) {
+      return append_until_full(log, value, static_cast<uint64_t>(i));
+    });
+  }
+  SystemClock clock;
+  const auto objects = static_cast<uint64_t>(options.memory_mib << 20) /
+                       static_cast<uint64_t>(options.bytes + 64);
+  store::ObjectStore store(log, clock, {.buckets = objects / 4 + 1});
+  log.start();
+  if (!store.take_tablet(kTable, 0, ~uint64_t{0}).ok()) return 0;
+  return rate_of(threads, [&](int64_t i) {
+    return write_until_full(store, value, static_cast<uint64_t>(i));
+  });
 }
 
 double median(std::vector<double> values) {
@@ -83,22 +125,32 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-int run(const Options& options) {
-  log::Arena arena(static_cast<uint64_t>(options.memory_mib) << 20, {});
-  std::vector<std::vector<double>> rates(static_cast<size_t>(options.threads));
-  (void)round_of(arena, options, 1);  // warms up
-  for (int64_t round = 0; round < options.rounds; ++round) {
-    for (size_t i = 0; i < rates.size(); ++i) {
-      rates[i].push_back(round_of(arena, options, static_cast<int64_t>(i) + 1));
-    }
-  }
+void print(const Options& options, const char* load, const std::vector<std::vector<double>>& rates) {
   const double one = median(rates[0]);
   for (size_t i = 0; i < rates.size(); ++i) {
+    if (options.json != 0) {
+      fmt::print("{{\"load\":\"{}\",\"threads\":{},\"rates\":[{:.0f}]}}\n", load, i + 1,
+                 fmt::join(rates[i], ","));
+      continue;
+    }
     const auto [low, high] = std::ranges::minmax(rates[i]);
-    fmt::print(
-        "{} threads: {:.2f} M groups/s (median of {}; {:.2f} to {:.2f}), {:.2f} x one thread\n",
-        i + 1, median(rates[i]) / 1e6, options.rounds, low / 1e6, high / 1e6,
-        median(rates[i]) / one);
+    fmt::print("{}, {} threads: {:.2f} M/s (median of {}; {:.2f} to {:.2f}), {:.2f} x one thread\n",
+               load, i + 1, median(rates[i]) / 1e6, options.rounds, low / 1e6, high / 1e6,
+               median(rates[i]) / one);
+  }
+}
+
+int run(const Options& options) {
+  log::Arena arena(static_cast<uint64_t>(options.memory_mib) << 20, {});
+  for (const Load load : {Load::kWrite, Load::kLog}) {
+    std::vector<std::vector<double>> rates(static_cast<size_t>(options.threads));
+    (void)round_of(arena, options, load, 1);  // warms up
+    for (int64_t round = 0; round < options.rounds; ++round) {
+      for (size_t i = 0; i < rates.size(); ++i) {
+        rates[i].push_back(round_of(arena, options, load, static_cast<int64_t>(i) + 1));
+      }
+    }
+    print(options, load == Load::kLog ? "log" : "write", rates);
   }
   return 0;
 }
@@ -106,7 +158,7 @@ int run(const Options& options) {
 int usage(const char* what) {
   fmt::print(stderr,
              "append: {}; accepted: --threads 1 to 64, --rounds 1 to 1000, --bytes 0 to 1048576, "
-             "--memory-mib 64 to 65536\n",
+             "--memory-mib 64 to 65536, --json 0 or 1\n",
              what);
   return 2;
 }
@@ -131,6 +183,7 @@ int main(int argc, char** argv) {
                       : name == "--rounds"     ? parse(text, 1, 1000, options.rounds)
                       : name == "--bytes"      ? parse(text, 0, 1 << 20, options.bytes)
                       : name == "--memory-mib" ? parse(text, 64, 65536, options.memory_mib)
+                      : name == "--json"       ? parse(text, 0, 1, options.json)
                                                : false;
     if (!good) return usage(fmt::format("{} {}", name, text).c_str());
   }

@@ -227,7 +227,8 @@ Result<HostPort> HttpServer::start(const HostPort& address) {
     return fail(StatusCode::kIoError, fmt::format("HTTP: {}", bound.error().message()));
   }
   for (int i = 0; i < Impl::kThreads; ++i) {
-    impl_->threads.emplace_back("http", [impl = impl_.get()] { impl->run(); });
+    impl_->threads.emplace_back(
+        "http", [impl = impl_.get()] { impl->run(); }, Thread::Priority::kBackground);
   }
   return HostPort{address.host, bound->port};
 }

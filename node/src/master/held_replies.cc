@@ -46,7 +46,7 @@ HeldReplies::~HeldReplies() {
 }
 
 bool HeldReplies::send_at_once(const Reply& reply) {
-  const bool at_once = queue_.empty() && (log_ == nullptr || reply.depends_on <= log_->durable());
+  const bool at_once = log_ == nullptr || reply.depends_on <= log_->durable();
   (at_once ? sent_at_once_ : held_).add_alone();
   if (at_once) {
     transmit(reply, reactor_.now());

@@ -48,9 +48,10 @@ class HeldReplies final : public TurnHook {
 
   /// The log whose durability counts; none until the server is enlisted.
   void attach(log::Log& log) { log_ = &log; }
-  /// Sends the reply now if the log is durable that far, else when it is. Replies leave in the
-  /// order they came: one that depends on less may wait for an earlier one that depends on more,
-  /// which is at most one replication round trip.
+  /// Sends the reply now if the log is durable that far, even if others are held: what depends on
+  /// nothing fresh passes what does. Those that are held leave in the order they came: one that
+  /// depends on less may wait for an earlier one that depends on more, which is at most one
+  /// replication round trip.
   void send(const Reply& reply);
   /// The reply keeps what it owns if it was sent at once.
   void send(Reply&& reply);

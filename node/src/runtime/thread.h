@@ -2,6 +2,7 @@
 // its owner's destructor.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -10,9 +11,16 @@ namespace ramcloud {
 
 class Thread {
  public:
+  /// How the scheduler is to treat it beside the others of the process.
+  enum class Priority : uint8_t {
+    kNormal,
+    kBackground,  // gives way to those: for what strangers can make work for
+  };
+
   Thread() = default;
   /// `name`: at most 15 bytes are shown.
-  Thread(const std::string& name, std::function<void()> body);
+  Thread(const std::string& name, std::function<void()> body,
+         Priority priority = Priority::kNormal);
   ~Thread() { join(); }
   Thread(Thread&&) = default;
   Thread& operator=(Thread&& other) noexcept {

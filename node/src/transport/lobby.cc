@@ -216,7 +216,9 @@ Result<HostPort> Lobby::start(const HostPort& address) {
   }
   impl_->watch(impl_->listener.get(), EPOLLIN);
   impl_->watch(impl_->wake.get(), EPOLLIN);
-  impl_->thread = Thread(impl_->options.port + "-door", [impl = impl_.get()] { impl->run(); });
+  impl_->thread = Thread(
+      impl_->options.port + "-door", [impl = impl_.get()] { impl->run(); },
+      Thread::Priority::kBackground);
   return listening->second;
 }
 
