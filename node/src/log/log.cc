@@ -192,12 +192,12 @@ StatusCode Log::append_locked(Group& group, bool for_delete, Appended& appended,
       publish(segment, end);
     }
   }
-  segment.entry_bytes_.fetch_add(group.entry_bytes, std::memory_order_relaxed);
+  segment.entry_bytes_.store(segment.entry_bytes() + group.entry_bytes, std::memory_order_relaxed);
   segment.live_bytes_.fetch_add(group.entry_bytes, std::memory_order_relaxed);
   appended.end = segment.position(end);
   head_position_.store(appended.end.value, std::memory_order_release);
-  ++counters_.appended_groups;
-  counters_.appended_bytes += group.length;
+  ++appended_groups_;
+  appended_bytes_ += group.length;
   if (end > kHalfFull && next_ == nullptr) open_next_if_possible(events);
   return StatusCode::kOk;
 }
@@ -426,6 +426,8 @@ void Log::mark_dead(const char* address) {
 LogStatistics Log::statistics() const {
   SpinGuard guard(lock_);
   LogStatistics s = counters_;
+  s.appended_groups = appended_groups_;
+  s.appended_bytes = appended_bytes_;
   s.total_segments = arena_.total_segments();
   s.free_segments = free_segments();
   s.reserve_segments = options_.reserve_segments;

@@ -219,22 +219,29 @@ class Log {
   const bool replicates_;
   std::function<void()> on_progress_;
 
-  mutable SpinLock lock_;                            // "head lock"
-  Segment* head_ RC_GUARDED_BY(lock_) = nullptr;     // takes data; null while heads are switched
-  Segment* next_ RC_GUARDED_BY(lock_) = nullptr;     // opened ahead
-  Segment* closing_ RC_GUARDED_BY(lock_) = nullptr;  // has its footer, not yet closed durable
+  Atomic<bool> takes_data_{false};  // head_ is there
+
+  // What every append writes: on one line, because it goes from core to core with the lock, and on
+  // one of its own, so that it takes nothing along.
+  alignas(kCacheLineBytes) mutable SpinLock lock_;  // "head lock"
+  uint32_t first_reservation_ RC_GUARDED_BY(lock_) = 0;
+  uint32_t reservation_count_ RC_GUARDED_BY(lock_) = 0;
+  Segment* head_ RC_GUARDED_BY(lock_) = nullptr;  // takes data; null while heads are switched
+  Segment* next_ RC_GUARDED_BY(lock_) = nullptr;  // opened ahead
+  uint64_t appended_groups_ RC_GUARDED_BY(lock_) = 0;
+  uint64_t appended_bytes_ RC_GUARDED_BY(lock_) = 0;
+  Atomic<uint64_t> head_position_{0};
+
+  alignas(kCacheLineBytes) Segment* closing_ RC_GUARDED_BY(lock_) =
+      nullptr;  // has its footer, not yet closed durable
   bool want_switch_ RC_GUARDED_BY(lock_) = false;  // a group did not fit: switch when next is ready
   uint64_t next_id_ RC_GUARDED_BY(lock_) = 1;
   std::unique_ptr<Segment[]> pool_;  // as many as the arena can hold
   std::vector<Segment*> segments_ RC_GUARDED_BY(lock_);
   std::string digest_ RC_GUARDED_BY(lock_);  // kept, so that switching allocates nothing
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
-  uint32_t first_reservation_ RC_GUARDED_BY(lock_) = 0;
-  uint32_t reservation_count_ RC_GUARDED_BY(lock_) = 0;
-  LogStatistics counters_ RC_GUARDED_BY(lock_);  // only the counting fields
+  LogStatistics counters_ RC_GUARDED_BY(lock_);  // what is counted beside appends
 
-  Atomic<bool> takes_data_{false};  // head_ is there
-  alignas(kCacheLineBytes) Atomic<uint64_t> head_position_{0};
   alignas(kCacheLineBytes) Atomic<uint64_t> durable_{0};
 };
 

@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "base/spin_lock.h"
 #include "log/format.h"
 #include "log/segment_bytes.h"
 
@@ -91,13 +92,12 @@ class Segment {
   bool from_reserve_ = false;
   std::array<char*, kSegletsPerSegment> seglets_{};
 
-  // Under the log's head lock.
-  uint32_t reserved_ = 0;    // bytes given to groups; >= published
-  uint32_t footer_crc_ = 0;  // of the crc fields so far
-
+  // Each append writes these: they share a line with nothing that others read alone.
+  alignas(kCacheLineBytes) uint32_t reserved_ = 0;  // bytes given to groups; >= published
+  uint32_t footer_crc_ = 0;                         // of the crc fields so far
   Atomic<uint32_t> published_{0};
   Atomic<uint32_t> epoch_{0};
-  Atomic<uint32_t> entry_bytes_{0};
+  Atomic<uint32_t> entry_bytes_{0};  // as reserved_ and footer_crc_, under the log's head lock
   Atomic<uint32_t> live_bytes_{0};
   Atomic<bool> closed_{false};
   Atomic<bool> opened_durable_{false};

@@ -189,7 +189,8 @@ class HashTable {
   Mapping mapping_;
   Bucket* buckets_ = nullptr;  // in mapping_
   mutable std::unique_ptr<Stripe[]> stripes_;
-  SpinLock overflow_lock_;
+  // Inserts and deletes change these; what every lookup reads stands on another line.
+  alignas(kCacheLineBytes) SpinLock overflow_lock_;
   std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);
   Atomic<uint64_t> overflow_used_{0};
   Atomic<uint64_t> entries_{0};

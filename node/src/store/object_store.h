@@ -212,9 +212,9 @@ class ObjectStore {
   StoreOptions options_;
   HashTable table_;
   Tablets tablets_;
-  Atomic<uint64_t> safe_version_{1};
+  alignas(kCacheLineBytes) Atomic<uint64_t> safe_version_{1};  // each write changes it
 
-  mutable SpinLock pending_lock_;
+  alignas(kCacheLineBytes) mutable SpinLock pending_lock_;
   std::unique_ptr<PendingDelete[]> pending_;  // a ring, by position
   uint64_t pending_head_ RC_GUARDED_BY(pending_lock_) = 0;
   uint64_t pending_tail_ RC_GUARDED_BY(pending_lock_) = 0;

@@ -22,7 +22,8 @@ struct Tablet {
   uint64_t start_hash = 0;
   uint64_t end_hash = 0;  // inclusive
   Atomic<TabletState> state{TabletState::kNormal};
-  Atomic<int64_t> objects{0};
+  // Each write changes these; what every operation looks up stands on another line.
+  alignas(kCacheLineBytes) Atomic<int64_t> objects{0};
   Atomic<int64_t> object_bytes{0};  // of their entries in the log
 
   bool contains(uint64_t table, uint64_t hash) const {
