@@ -7,99 +7,19 @@ is ours with `--poll-us 0`, which is how the peers wait.
 """
 import argparse
 import os
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
 import bench
 import bench_peers
 
 EXCHANGE = os.path.join(bench.TOP, "build", "release", "bench", "exchange")
-REPLICAS = 3
-
-
-class Redis:
-    """A Redis server with its replicas."""
-
-    name = "Redis"
-
-    def __init__(self, replicas, place):
-        self.port = bench.free_port() + 70
-        self.processes = [self.start(self.port, place)]
-        self.processes += [self.start(self.port + 1 + i, place, "--replicaof", "127.0.0.1", str(self.port)) for i in range(replicas)]
-        deadline = time.time() + 60
-        while self.ask(b"INFO", b"replication").count(b"state=online") < replicas:
-            if time.time() > deadline:
-                sys.exit("error: Redis' replicas do not come online within 60 s")
-            time.sleep(0.2)
-
-    def start(self, port, place, *more):
-        folder = tempfile.mkdtemp(prefix="ramcloud-bench-")
-        return subprocess.Popen([*place, "redis-server", "--port", str(port), "--dir", folder, "--save", "", "--appendonly", "no", *more],
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), folder
-
-    def ask(self, *words):
-        deadline = time.time() + 30
-        while True:
-            try:
-                connection = bench_peers.Connection(self.port)
-                break
-            except OSError:
-                if time.time() > deadline:
-                    sys.exit(f"error: Redis does not answer on port {self.port}")
-                time.sleep(0.05)
-        connection.socket.sendall(bench_peers.Redis.command(*words))
-        return connection.socket.recv(1 << 16)
-
-    def prepare(self, key):
-        self.ask(b"SET", key, bench_peers.VALUE)
-
-    def exchanges(self, what, key):
-        command = bench_peers.Redis.command
-        if what == "read":
-            return command(b"GET", key), len(b"$%d\r\n" % bench.VALUE_BYTES) + bench.VALUE_BYTES + 2
-        wait = command(b"WAIT", b"%d" % REPLICAS, b"0")
-        return command(b"SET", key, bench_peers.VALUE) + wait, len(b"+OK\r\n:%d\r\n" % REPLICAS)
-
-    def stop(self):
-        for process, folder in self.processes:
-            process.terminate()
-            process.wait()
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-class Memcached:
-    name = "memcached"
-
-    def __init__(self, place):
-        self.port = bench.free_port() + 80
-        user = ["-u", "nobody"] if os.getuid() == 0 else []
-        self.process = subprocess.Popen([*place, "memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1", *user])
-
-    def prepare(self, key):
-        deadline = time.time() + 30
-        while True:
-            try:
-                bench_peers.Connection(self.port).exchange(*bench_peers.Memcached.write(None, [key]))
-                return
-            except OSError:
-                if time.time() > deadline:
-                    sys.exit(f"error: memcached does not answer on port {self.port}")
-                time.sleep(0.05)
-
-    def exchanges(self, _, key):
-        return b"get %s\r\n" % key, bench_peers.Memcached.value_reply() + len(b"END\r\n")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
+REPLICAS = bench_peers.REPLICAS
 
 
 def peer_latency(peer, what, operations, cpu):
-    request, reply_bytes = peer.exchanges(what, bench_peers.key(1))
+    request, reply_bytes = (peer.read if what == "read" else peer.multiwrite)([bench_peers.key(1)])
     with tempfile.NamedTemporaryFile() as file:
         file.write(request)
         file.flush()
@@ -114,11 +34,12 @@ def row(title, what, replicas, pairs, operations):
     apart = what == "read"
     place = bench.pinned(bench.SERVER_CPU) if apart else []
     cpu = bench.CLIENT_CPU if apart else None
-    peers = [Redis(replicas, place)] + ([Memcached(place)] if what == "read" else [])
+    base = bench.free_port()
+    peers = [bench_peers.Redis(base + 70, replicas, place)]
+    if what == "read":
+        peers.append(bench_peers.Memcached(base + 80, place))
     runs = []
     try:
-        for peer in peers:
-            peer.prepare(bench_peers.key(1))
         with bench.Cluster(4, replicas, apart=apart) as ours, \
                 bench.Cluster(4, replicas, apart=apart, flags=["--poll-us", "0"]) as asleep:
             sides = [("RAMCloud", lambda: bench.latency_us(ours.bench(what, operations))),

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """What an operation costs a server, beside Redis and memcached: operations per CPU-second.
 
-Ours and the peers' alternate in one run, every server is one process, nobody replicates (R = 0), and everybody
-sleeps when there is nothing to do (`--poll-us 0`), as the peers do. What is counted is the time that the server
-process used, user and system, so it does not matter how fast a load generator is; all of them send the same
+Ours and the peers' alternate in one run, every server is one process, and everybody sleeps when there is nothing to
+do (`--poll-us 0`), as the peers do. What is counted is the time that the server process used, user and system (with
+replicas: the one that has the data), so it does not matter how fast a load generator is; all of them send the same
 number of requests at a time over one connection. See bench.sh.
 """
 import argparse
+import json
 import os
 import shutil
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import bench
@@ -53,11 +55,11 @@ class Connection:
 class Peer:
     """A server process of somebody else, and how to speak with it."""
 
-    def __init__(self, name, command, port):
+    def __init__(self, name, command, port, place=()):
         if not shutil.which(command[0]):
             sys.exit(f"error: {command[0]} is not installed; apt-get install redis-server memcached")
         self.name, self.port = name, port
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*place, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.time() + 30
         while True:
             try:
@@ -90,8 +92,35 @@ class Peer:
 
 
 class Redis(Peer):
-    def __init__(self, port):
-        super().__init__("Redis", ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"], port)
+    """A Redis server, with its replicas on the ports behind its own."""
+
+    def __init__(self, port, replicas=0, place=()):
+        # Folders of their own: a replica that joins gets a file.
+        self.folders = [tempfile.mkdtemp(prefix="ramcloud-bench-") for _ in range(replicas + 1)]
+        super().__init__("Redis", self.server(0, port), port, place)
+        self.replicas = [subprocess.Popen([*place, *self.server(i, port + i), "--replicaof", "127.0.0.1", str(port)],
+                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(1, replicas + 1)]
+        deadline = time.time() + 60
+        while self.online() < replicas:
+            if time.time() > deadline:
+                sys.exit("error: Redis' replicas do not come online within 60 s")
+            time.sleep(0.2)
+
+    def server(self, i, port):
+        return ["redis-server", "--port", str(port), "--dir", self.folders[i], "--save", "", "--appendonly", "no"]
+
+    def online(self):
+        asking = Connection(self.port).socket
+        asking.sendall(self.command(b"INFO", b"replication"))
+        return asking.recv(1 << 16).count(b"state=online")
+
+    def stop(self):
+        for process in self.replicas:
+            process.terminate()
+            process.wait()
+        super().stop()
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     @staticmethod
     def command(*words):
@@ -108,13 +137,18 @@ class Redis(Peer):
         answer = len(b"$%d\r\n" % VALUE_BYTES) + VALUE_BYTES + 2
         return self.command(b"MGET", *keys), len(b"*%d\r\n" % len(keys)) + answer * len(keys)
 
-    multiwrite = write
+    def multiwrite(self, keys):
+        """Written on all replicas when the last answer is there."""
+        request, size = self.write(keys)
+        if not self.replicas:
+            return request, size
+        return (request + self.command(b"WAIT", b"%d" % len(self.replicas), b"0"), size + len(b":%d\r\n" % len(self.replicas)))
 
 
 class Memcached(Peer):
-    def __init__(self, port):
+    def __init__(self, port, place=()):
         command = ["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "1", "-m", "256"]
-        super().__init__("memcached", command + (["-u", "nobody"] if os.getuid() == 0 else []), port)
+        super().__init__("memcached", command + (["-u", "nobody"] if os.getuid() == 0 else []), port, place)
 
     @staticmethod
     def value_reply():
@@ -144,15 +178,16 @@ def cpu_seconds(pid):
 
 
 class Ours:
-    """One server of a dev cluster of processes."""
+    """The server of a dev cluster of processes that has the one table; others hold its replicas."""
 
     name = "RAMCloud"
 
-    def __init__(self):
-        self.cluster = bench.Cluster(1, 0, flags=["--poll-us", "0", "--log-memory", "4GiB"])
+    def __init__(self, replicas=0):
+        self.cluster = bench.Cluster(replicas + 1, replicas, flags=["--poll-us", "0", "--log-memory", "2GiB" if replicas else "4GiB"])
         self.cluster.__enter__()
-        self.pid = next(c["pid"] for c in self.cluster.children if c["role"] == "server")
         self.ramcloud("table", "create", "bench")
+        locator = json.loads(self.ramcloud("tablets", "bench", "-o", "json"))[0]["locator"]
+        self.pid = next(c["pid"] for c in self.cluster.children if locator.endswith(f"port={c['ports']['rpc']}"))
 
     def ramcloud(self, *arguments):
         return subprocess.run([os.path.join(bench.BIN, "ramcloud"), "--cluster", self.cluster.address, *arguments],
@@ -187,11 +222,16 @@ ROWS = [("read, 1 at a time", "read", 1, 1, 20_000), ("read, 50 at a time", "rea
         (f"multi-read of {BATCH}, {MESSAGES} at a time", "multiread", BATCH, MESSAGES, 800_000),
         (f"multi-write of {BATCH}", "multiwrite", BATCH, 1, 400_000),
         (f"multi-write of {BATCH}, {MESSAGES} at a time", "multiwrite", BATCH, MESSAGES, 800_000)]
+# The same with replicas on other servers; the peer's requests end with a WAIT for them.
+REPLICAS = 3
+DURABLE_ROWS = [(f"multi-write of {BATCH}, R = {REPLICAS}", "multiwrite", BATCH, 1, 200_000),
+                (f"multi-write of {BATCH}, R = {REPLICAS}, {MESSAGES} at a time", "multiwrite", BATCH, MESSAGES, 400_000)]
 # Objects per CPU-second of the server, ours to theirs: what must be reached, and what is aimed at.
 FIGURES = {"read, 1 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
            "read, 50 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
            **{f"{what} of {BATCH}{more}": {"Redis": (2.0, 3.0)} for what in ("multi-read", "multi-write")
-              for more in ("", f", {MESSAGES} at a time")}}
+              for more in ("", f", {MESSAGES} at a time")},
+           **{title: {"Redis": (2.0, 3.0)} for title, *_ in DURABLE_ROWS}}
 
 
 def sweep_rows():
@@ -199,9 +239,17 @@ def sweep_rows():
     return [(f"{what}, {n} at a time", what, n, 1, 20_000 * min(n, 10)) for what in ("read", "write") for n in AT_A_TIME]
 
 
-def measure(wanted, pairs):
+def alone():
     base = bench.free_port()
-    servers = [Ours(), Redis(base + 50), Memcached(base + 51)]
+    return [Ours(), Redis(base + 50), Memcached(base + 51)]
+
+
+def replicated():
+    base = bench.free_port()
+    return [Ours(REPLICAS), Redis(base + 50, REPLICAS)]
+
+
+def measure(servers, wanted, pairs):
     results = []
     try:
         for title, what, at_once, depth, operations in wanted:
@@ -212,7 +260,7 @@ def measure(wanted, pairs):
                 runs.append({s.name: s.run(what, at_once, depth, operations) for s in order})
             results.append({"title": title, "runs": runs})
             ratios = ", ".join(f"{bench.interval([r['RAMCloud'] / r[peer] for r in runs])[0]:.2f} x {peer}"
-                               for peer in ("Redis", "memcached"))
+                               for peer in (s.name for s in servers[1:]))
             print(f"{title:32s} {statistics.median(r['RAMCloud'] for r in runs) / 1e3:8.0f} k/CPU-s   {ratios}",
                   file=sys.stderr)
     finally:
@@ -229,9 +277,11 @@ def table(results):
     lines = ["| | RAMCloud | Redis | memcached | ratio to Redis (95 %) | ratio to memcached (95 %) |",
              "|---|---|---|---|---|---|"]
     for row in results:
-        rates = [f"{statistics.median(r[n] for r in row['runs']) / 1e3:.0f} k" for n in ("RAMCloud", "Redis", "memcached")]
+        there = row["runs"][0]
+        rates = [f"{statistics.median(r[n] for r in row['runs']) / 1e3:.0f} k" if n in there else "–"
+                 for n in ("RAMCloud", "Redis", "memcached")]
         ratios = ["{:.2f} ({:.2f} to {:.2f})".format(*bench.interval([r["RAMCloud"] / r[p] for r in row["runs"]]))
-                  for p in ("Redis", "memcached")]
+                  if p in there else "–" for p in ("Redis", "memcached")]
         lines.append(f"| {row['title']} | {' | '.join(rates + ratios)} |")
     return "\n".join(lines)
 
@@ -266,7 +316,7 @@ def write_docs(results, swept, pairs, sweep_pairs):
 
 {bench.made_by("bench_peers.py")}; {version_of("redis-server", "--version").split(" sha")[0]}, {version_of("memcached", "--version")}.
 
-Objects per second of CPU time (user and system) of the server process: one server, R = 0, one connection over
+Objects per second of CPU time (user and system) of the server process that has the data: one connection over
 loopback TCP, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {KEYS:,} keys; {pairs} rounds in which the three take turns.
 Nobody polls (`--poll-us 0`): a server sleeps when it has nothing to do. With one request at a time nearly all of
 the time is the kernel's; the more requests come together, the more of it is the server's own.
@@ -275,6 +325,8 @@ the time is the kernel's; the more requests come together, the more of it is the
 
 The peers' load generator sends its requests in groups and waits for all their answers; ours sends new requests
 for the answers that came together. A multi-write is one request of ours, and as many pipelined ones of the peers'.
+Where R is not named, nothing is replicated. With R = {REPLICAS} a multi-write is answered when {REPLICAS} other servers have it;
+Redis' pipelined `SET`s are followed by a `WAIT {REPLICAS} 0`, its server has {REPLICAS} replicas, and neither side waits for a disk.
 
 ## Throughput with 1 to 64 at a time
 
@@ -304,11 +356,11 @@ def main():
     arguments = parser.parse_args()
     if arguments.pairs < 1 or arguments.sweep_pairs < 1:
         parser.error("--pairs and --sweep-pairs must be at least 1")
-    results = measure(ROWS, arguments.pairs)
+    results = measure(alone(), ROWS, arguments.pairs) + measure(replicated(), DURABLE_ROWS, arguments.pairs)
     if arguments.accept:
         accept(results)
     else:
-        write_docs(results, measure(sweep_rows(), arguments.sweep_pairs), arguments.pairs, arguments.sweep_pairs)
+        write_docs(results, measure(alone(), sweep_rows(), arguments.sweep_pairs), arguments.pairs, arguments.sweep_pairs)
 
 
 if __name__ == "__main__":
