@@ -26,7 +26,7 @@ def measure(threads, rounds):
 
 
 def write_docs(data, rounds):
-    lines = ["| million a second | threads | median (lowest to highest) | x one thread (95 %) |", "|---|---|---|---|"]
+    lines = ["| million a second | threads | median (lowest to highest) | x one thread (" + bench.span(rounds) + ") |", "|---|---|---|---|"]
     for load, title in LOADS:
         for i, rates in enumerate(data[load]):
             ratio = bench.interval([many / one for many, one in zip(rates, data[load][0])])

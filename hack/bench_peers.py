@@ -7,6 +7,7 @@ replicas: the one that has the data), so it does not matter how fast a load gene
 number of requests at a time over one connection. See bench.sh.
 """
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -60,6 +61,7 @@ class Peer:
             sys.exit(f"error: {command[0]} is not installed; apt-get install redis-server memcached")
         self.name, self.port = name, port
         self.process = subprocess.Popen([*place, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        atexit.register(self.stop)  # whatever goes wrong until somebody does
         deadline = time.time() + 30
         while True:
             try:
@@ -97,9 +99,11 @@ class Redis(Peer):
     def __init__(self, port, replicas=0, place=()):
         # Folders of their own: a replica that joins gets a file.
         self.folders = [tempfile.mkdtemp(prefix="ramcloud-bench-") for _ in range(replicas + 1)]
+        self.replicas = []
         super().__init__("Redis", self.server(0, port), port, place)
-        self.replicas = [subprocess.Popen([*place, *self.server(i, port + i), "--replicaof", "127.0.0.1", str(port)],
-                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(1, replicas + 1)]
+        for i in range(1, replicas + 1):
+            self.replicas.append(subprocess.Popen([*place, *self.server(i, port + i), "--replicaof", "127.0.0.1", str(port)],
+                                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         deadline = time.time() + 60
         while self.online() < replicas:
             if time.time() > deadline:
@@ -274,7 +278,8 @@ def version_of(*command):
 
 
 def table(results):
-    lines = ["| | RAMCloud | Redis | memcached | ratio to Redis (95 %) | ratio to memcached (95 %) |",
+    span = bench.span(len(results[0]["runs"]))
+    lines = [f"| | RAMCloud | Redis | memcached | ratio to Redis ({span}) | ratio to memcached ({span}) |",
              "|---|---|---|---|---|---|"]
     for row in results:
         there = row["runs"][0]
@@ -351,7 +356,7 @@ def accept(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10, help="rounds a row (default 10)")
-    parser.add_argument("--sweep-pairs", type=int, default=3, help="rounds a row of the throughput table (default 3)")
+    parser.add_argument("--sweep-pairs", type=int, default=6, help="rounds a row of the throughput table (default 6)")
     parser.add_argument("--accept", action="store_true", help="print the acceptance rows, write nothing")
     arguments = parser.parse_args()
     if arguments.pairs < 1 or arguments.sweep_pairs < 1:

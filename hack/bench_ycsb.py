@@ -91,7 +91,7 @@ def write_docs(data, clients, rounds, duration):
     for letter, what in WORKLOADS:
         for replicas in (0, 3):
             median = {k: statistics.median(r[k] for r in data[f"{letter}{replicas}"]) for k in ("rate", "p50", "p99", "held", "held_us")}
-            delay = f"{median['held_us']:.0f}" if median["held"] > 0 else "–"
+            delay = f"{median['held_us']:.0f}" if median["held"] >= 0.001 else "–"
             lines.append(f"| {letter}: {what} | {replicas} | {median['rate'] / 1e3:.0f} k | {median['p50']:.0f} / {median['p99']:.0f} "
                          f"| {median['held'] * 100:.1f} % | {delay} |")
     text = f"""# YCSB

@@ -11,8 +11,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -194,7 +196,10 @@ func (s stranger) openings(of kind, random *rand.Rand) []opening {
 	}
 }
 
-// run makes all the connections, wave by wave, and writes a line for each that could not be made.
+// madeLine begins the lines in which an attacker says how many connections it has made so far.
+const madeLine = "made "
+
+// run makes all the connections, wave by wave. It writes a line for each that could not be made, and how many were.
 func (a assault) run(report io.Writer) {
 	s := stranger{greeting: a.Greeting, noise: make([]byte, 64<<10)}
 	random := rand.New(rand.NewPCG(7, 7))
@@ -202,6 +207,11 @@ func (a assault) run(report io.Writer) {
 		s.noise[i] = byte(random.Uint32())
 	}
 	var lines sync.Mutex
+	say := func(format string, arguments ...any) {
+		lines.Lock()
+		defer lines.Unlock()
+		_, _ = fmt.Fprintf(report, format+"\n", arguments...)
+	}
 	for made := 0; made < a.Total; made += waveSize {
 		leave := make(chan struct{})
 		var opened, ended sync.WaitGroup
@@ -213,12 +223,13 @@ func (a assault) run(report io.Writer) {
 			o := of[(made/waveSize+i/len(a.Targets))%len(of)]
 			opened.Add(1)
 			turns <- struct{}{}
+			if n := made + i; n%100 == 0 {
+				say("%s%d", madeLine, n)
+			}
 			ended.Go(func() {
 				err := attack(at.Address, o, mine, func() { <-turns; opened.Done() }, leave)
 				if err != nil {
-					lines.Lock()
-					_, _ = fmt.Fprintf(report, "%s to %s: %v\n", o.name, at.Address, err)
-					lines.Unlock()
+					say("%s to %s: %v", o.name, at.Address, err)
 				}
 			})
 		}
@@ -229,9 +240,9 @@ func (a assault) run(report io.Writer) {
 	}
 }
 
-// begin starts a process that attacks with what nobody else wants of the processor, and returns a channel that is closed when it
-// has ended. What it could not do is the test's error.
-func (a assault) begin(t *testing.T) <-chan struct{} {
+// begin starts a process that attacks with what nobody else wants of the processor. It returns a channel that is closed
+// when that has ended, and how many connections it has made so far. What it could not do is the test's error.
+func (a assault) begin(t *testing.T) (<-chan struct{}, *atomic.Int64) {
 	t.Helper()
 	order, err := json.Marshal(a)
 	if err != nil {
@@ -251,15 +262,24 @@ func (a assault) begin(t *testing.T) <-chan struct{} {
 	if err := attacker.Start(); err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan struct{})
+	over, made := make(chan struct{}), new(atomic.Int64)
+	t.Cleanup(func() { <-over }) // the context of the test ends before
 	go func() {
 		defer close(over)
 		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if count, found := strings.CutPrefix(lines.Text(), madeLine); found {
+				n, err := strconv.ParseInt(count, 10, 64)
+				if err != nil {
+					t.Errorf("the attacker: %v", err)
+				}
+				made.Store(n)
+				continue
+			}
 			t.Error(strings.TrimSpace(lines.Text()))
 		}
 		if err := attacker.Wait(); err != nil && t.Context().Err() == nil {
 			t.Errorf("the attacker: %v", err)
 		}
 	}()
-	return over
+	return over, made
 }

@@ -2,6 +2,8 @@
 // published before a note is left lying.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/model_schedule.h"
 #include "replication/drive_lock.h"
 
@@ -77,16 +79,21 @@ std::string the_first_is_told(Schedule& schedule) {
   return model.wrong;
 }
 
+/// Replaying one seed is one interleaving.
+bool replays() {
+  return std::getenv("MODEL_SEEDS") != nullptr;
+}
+
 TEST(DriveModel, NothingIsLeftLying) {
   const auto explored = model::explore(1, 4'000, several_drive);
   EXPECT_EQ(explored.wrong, "");
-  EXPECT_GT(explored.distinct, 500u);
+  if (!replays()) EXPECT_GT(explored.distinct, 500u);
 }
 
 TEST(DriveModel, TheFirstReactorIsToldWhenItMayEnter) {
   const auto explored = model::explore(1, 4'000, the_first_is_told);
   EXPECT_EQ(explored.wrong, "");
-  EXPECT_GT(explored.distinct, 200u);
+  if (!replays()) EXPECT_GT(explored.distinct, 200u);
 }
 
 }  // namespace

@@ -178,8 +178,10 @@ TEST(EpochModel, ParticipantsComeAndLeave) {
 
 /// A grace period waits for who is online and does not turn.
 TEST(EpochModel, WhoDoesNotTurnIsWaitedFor) {
-  Model model;
-  Epochs::Participant stuck(model.epochs());
+  // Never destroyed: the schedule is given up wherever it is then, perhaps with a lock held.
+  static auto& model = *new Model;
+  static auto& stuck = *new Epochs::Participant(model.epochs());
+  (void)stuck;
   Schedule schedule({.most_steps = 1'000});
   schedule.actor([&] { model.replace(); });
   EXPECT_NE(model.run(schedule).find("livelock"), std::string::npos);

@@ -289,6 +289,17 @@ void Cluster::restart_server(size_t i) {
   start_server(server);
 }
 
+void Cluster::cut_off(size_t i, size_t j) {
+  const auto nodes_of = [this](size_t k) {
+    std::vector<SimNode*> nodes = servers_.at(k)->more_nodes;
+    nodes.push_back(servers_.at(k)->node);
+    return nodes;
+  };
+  for (const SimNode* a : nodes_of(i)) {
+    for (const SimNode* b : nodes_of(j)) network_.partition(*a, *b);
+  }
+}
+
 // ---- looking on ---------------------------------------------------------------------------------
 
 uint64_t Cluster::life_of(const SimNode& node) {
@@ -313,8 +324,8 @@ void Cluster::after_turn(ServerRole& server) {
   const ServerNumbers numbers = numbers_of(*server.role, life_of(*server.node));
   found(invariants_.after_turn(numbers));
   if (numbers.durable <= server.durable || options_.replicas == 0) return;
-  server.durable = numbers.durable;
-  found(invariants_.after_rise(numbers, backing_of(*server.role)));
+  const auto before = std::exchange(server.durable, numbers.durable);
+  found(invariants_.after_rise(numbers, backing_of(*server.role, before)));
 }
 
 /// The leader's state is judged whenever something in it has changed that is judged.

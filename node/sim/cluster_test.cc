@@ -91,10 +91,7 @@ class ComingAndGoing {
         down_.erase(spare);
       });
     } else {
-      SimNode& node = cluster_.server_sim_node(spare);
-      for (const size_t owner : owners_) {
-        cluster_.network().partition(cluster_.server_sim_node(owner), node);
-      }
+      for (const size_t owner : owners_) cluster_.cut_off(owner, spare);
       scheduler.after(length, [this, spare] {
         cluster_.network().heal_all();
         down_.erase(spare);
@@ -108,11 +105,13 @@ class ComingAndGoing {
   uint32_t left_ = 8;
 };
 
-Outcome run_seed(uint64_t seed, Trouble trouble) {
+/// `steps_between_looks`: as in ClusterOptions.
+Outcome run_seed(uint64_t seed, Trouble trouble, uint32_t steps_between_looks = 0) {
   Random random(seed);
   const bool restart_coordinator = trouble == Trouble::kCoordinatorRestarts;
   const bool backups = trouble == Trouble::kBackupsComeAndGo;
-  const ClusterOptions options = options_of(seed, random, trouble);
+  ClusterOptions options = options_of(seed, random, trouble);
+  options.steps_between_looks = steps_between_looks;
   Cluster cluster(options);
   Outcome outcome;
   if (!cluster.wait_ready()) {
@@ -254,13 +253,22 @@ TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
 }
 
 TEST_F(ClusterSim, SameSeedSameEvents) {
-  for (uint64_t seed : {7u, 8u, 9u}) {
-    const Outcome first = run_seed(seed, Trouble::kCoordinatorRestarts),
-                  again = run_seed(seed, Trouble::kCoordinatorRestarts);
-    EXPECT_EQ(first.event_hash, again.event_hash);
-    EXPECT_EQ(first.events, again.events);
-    EXPECT_NE(first.event_hash, run_seed(seed + 100, Trouble::kCoordinatorRestarts).event_hash);
+  for (const Trouble trouble : {Trouble::kCoordinatorRestarts, Trouble::kBackupsComeAndGo}) {
+    for (uint64_t seed : {7u, 8u}) {
+      const Outcome first = run_seed(seed, trouble), again = run_seed(seed, trouble);
+      EXPECT_EQ(first.event_hash, again.event_hash);
+      EXPECT_EQ(first.events, again.events);
+      EXPECT_NE(first.event_hash, run_seed(seed + 100, trouble).event_hash);
+    }
   }
+}
+
+TEST_F(ClusterSim, LookingChangesNothing) {
+  constexpr uint32_t kNever = ~uint32_t{0};
+  const Outcome seen = run_seed(7, Trouble::kBackupsComeAndGo),
+                unseen = run_seed(7, Trouble::kBackupsComeAndGo, kNever);
+  EXPECT_EQ(seen.event_hash, unseen.event_hash);
+  EXPECT_EQ(seen.events, unseen.events);
 }
 
 }  // namespace

@@ -109,15 +109,27 @@ ServerNumbers numbers_of(const daemon::ServerNode& server, uint64_t life) {
   return numbers;
 }
 
-Backing backing_of(const daemon::ServerNode& server) {
+Backing backing_of(const daemon::ServerNode& server, log::LogPosition before) {
   const Parts parts = server.parts();
   Backing backing;
   if (parts.replicas == nullptr) return backing;
   const log::LogPosition durable = parts.store->log().durable();
-  backing.needed = parts.replicas->min_replicas();
-  parts.replicas->for_each_slot(durable.segment_id(), [&](const ReplicaSlot& slot) {
-    if (slot.segment().id() != durable.segment_id()) return;
-    const bool holds = slot.counts() && slot.acked() >= durable.offset();
+  const auto complete = [&] { return backing.lacking == 0 && backing.holding >= backing.needed; };
+  uint64_t segment_id = 0;
+  bool lacks = false;
+  parts.replicas->for_each_slot(before.segment_id(), [&](const ReplicaSlot& slot) {
+    if (slot.segment().id() != segment_id) {
+      lacks = lacks || (segment_id != 0 && !complete());
+      if (lacks || slot.segment().id() > durable.segment_id()) return;
+      segment_id = slot.segment().id();
+      backing = {.needed = parts.replicas->min_replicas()};
+    }
+    if (lacks) return;
+    const bool left = segment_id < durable.segment_id();
+    const bool holds = slot.counts() &&
+                       (left ? slot.state() == ReplicaSlot::State::kClosed &&
+                                   slot.acked() >= slot.segment().published()
+                             : slot.acked() >= durable.offset());
     backing.holding += holds;
     backing.wanted += !slot.waived();
     backing.lacking += !slot.waived() && !holds;

@@ -35,11 +35,13 @@ struct ServerNumbers {
   bool device_failed = false;     // then frames may be lost
 };
 
-/// The replicas of the segment that the durable position is in, when that has risen.
+/// The replicas of a segment that the durable position was in, or is in, when that has risen.
 struct Backing {
   uint32_t wanted = 0;   // replicas that the segment does not go on without
-  uint32_t lacking = 0;  // of these, the ones that do not have everything up to there
-  uint32_t holding = 0;  // replicas that count and have everything up to there
+  // What they must have: everything up to the position; if that has left the segment, all of it,
+  // closed.
+  uint32_t lacking = 0;  // of these, the ones that do not have it
+  uint32_t holding = 0;  // replicas that count and have it
   uint32_t needed = 0;   // fewer must not do
 };
 
@@ -102,7 +104,9 @@ struct ClusterView {
 // ---- looking ------------------------------------------------------------------------------------
 
 ServerNumbers numbers_of(const daemon::ServerNode& server, uint64_t life);
-Backing backing_of(const daemon::ServerNode& server);
+/// The first that lacks something, of the segments between the durable position `before` and the
+/// present one; else that of the present one.
+Backing backing_of(const daemon::ServerNode& server, log::LogPosition before);
 
 /// A running server, with the life that its numbers are to have.
 struct Running {

@@ -146,6 +146,7 @@ struct ServerProcess::Impl {
 
   struct Forward final : RequestHandler {
     RequestHandler* target = nullptr;
+    void on_ahead(std::span<const Ahead> requests) override { target->on_ahead(requests); }
     void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                     ByteView body) override {
       target->on_request(handle, header, body);

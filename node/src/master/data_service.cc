@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/sometimes.h"
 #include "wire/data_messages.h"
@@ -44,6 +45,32 @@ void append_object(const log::ObjectView& object, bool keys_only, std::string& p
   object.entry.read(object.value_offset, page.data() + at + object.key_length, value_length);
 }
 
+/// The table and the key of an operation on one object; false if the body does not hold them.
+template <typename Fixed>
+bool target_in(ByteView body, uint64_t& table_id, ByteView& key) {
+  Fixed fixed;
+  ByteView rest;
+  if (!split(body, fixed, rest) || rest.size() < fixed.key_length) return false;
+  table_id = fixed.table_id;
+  key = rest.substr(0, fixed.key_length);
+  return true;
+}
+
+bool target_of(const Ahead& request, uint64_t& table_id, ByteView& key) {
+  switch (static_cast<wire::Opcode>(request.header.opcode)) {
+    case wire::Opcode::kRead:
+      return target_in<wire::ReadRequest>(request.body, table_id, key);
+    case wire::Opcode::kWrite:
+      return target_in<wire::WriteRequest>(request.body, table_id, key);
+    case wire::Opcode::kDelete:
+      return target_in<wire::DeleteRequest>(request.body, table_id, key);
+    case wire::Opcode::kIncrement:
+      return target_in<wire::IncrementRequest>(request.body, table_id, key);
+    default:
+      return false;
+  }
+}
+
 bool is_condition(StatusCode code) {
   return code == StatusCode::kExists || code == StatusCode::kWrongVersion;
 }
@@ -73,11 +100,33 @@ DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, Metric
                               "Data operations answered with an error, NOT_FOUND included.")) {
   page_objects_.resize(kMaxPageObjects);
   using wire::Opcode;
+  registry.set_ahead(
+      [](void* self, std::span<const Ahead> requests) {
+        static_cast<const DataService*>(self)->fetch_ahead(requests);
+      },
+      this);
   registry.add(Opcode::kRead, &call_member<&DataService::read, DataService>, this);
   registry.add(Opcode::kWrite, &call_member<&DataService::write, DataService>, this);
   registry.add(Opcode::kDelete, &call_member<&DataService::remove, DataService>, this);
   registry.add(Opcode::kIncrement, &call_member<&DataService::increment, DataService>, this);
   registry.add(Opcode::kEnumerate, &call_member<&DataService::enumerate, DataService>, this);
+}
+
+void DataService::fetch_ahead(std::span<const Ahead> requests) const {
+  if (store_ == nullptr) return;
+  constexpr size_t kAtOnce = 16;
+  while (!requests.empty()) {
+    std::array<uint64_t, kAtOnce> hashes;
+    size_t count = 0;
+    const auto some = requests.first(std::min(requests.size(), kAtOnce));
+    requests = requests.subspan(some.size());
+    for (const Ahead& request : some) {
+      uint64_t table_id = 0;
+      ByteView key;
+      if (target_of(request, table_id, key)) hashes[count++] = store_->prefetch(table_id, key);
+    }
+    for (size_t i = 0; i < count; ++i) store_->prefetch_entry(hashes[i]);
+  }
 }
 
 /// Answers with an error code and no text: these are ordinary answers, made without allocation.

@@ -3,6 +3,7 @@
 // runs to completion here; its reply leaves when what it depends on is durable.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/metrics.h"
@@ -25,6 +26,9 @@ class DataService {
   uint64_t deletes() const { return deletes_.value(); }
 
  private:
+  /// Fetches the memory that these operations will touch, all at once: buckets of the hash table
+  /// first, then entries.
+  void fetch_ahead(std::span<const Ahead> requests) const;
   void read(const Request& request);
   void write(const Request& request);
   void remove(const Request& request);

@@ -118,6 +118,15 @@ class ServiceRegistry final : public RequestHandler {
     gate_ = gate;
     gate_object_ = object;
   }
+  /// Is shown requests that came together, before they are handled (RequestHandler::on_ahead).
+  using AheadHandler = void (*)(void* object, std::span<const Ahead> requests);
+  void set_ahead(AheadHandler handler, void* object) {
+    ahead_ = handler;
+    ahead_object_ = object;
+  }
+  void on_ahead(std::span<const Ahead> requests) override {
+    if (ahead_ != nullptr) ahead_(ahead_object_, requests);
+  }
   void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                   ByteView body) override;
 
@@ -131,6 +140,8 @@ class ServiceRegistry final : public RequestHandler {
   Entry rest_;
   Gate gate_ = nullptr;
   void* gate_object_ = nullptr;
+  AheadHandler ahead_ = nullptr;
+  void* ahead_object_ = nullptr;
 };
 
 /// registry.add(op, handler_of<&Master::read>, this) for a member `void read(const Request&)`.

@@ -117,9 +117,19 @@ struct ReplyHandle {
 };
 static_assert(sizeof(ReplyHandle) == 24);
 
+/// A request that has come, and whose turn is next.
+struct Ahead {
+  wire::MessageHeader header;
+  ByteView body;
+};
+
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
+  /// Requests that came together, before on_request() is called for one after the other: for who
+  /// can fetch at once the memory that they will touch. Nothing may be done of them yet: some may
+  /// go to another reactor.
+  virtual void on_ahead(std::span<const Ahead>) {}
   /// `body` is valid during the call only. Must be answered by exactly one Transport::reply(), now
   /// or later.
   virtual void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,

@@ -1,9 +1,17 @@
 #include "transport/tcp/tcp_connection.h"
 
+#include <array>
+
 #include "transport/tcp/tcp_server.h"
 #include "wire/hello.h"
 
 namespace ramcloud::tcp {
+namespace {
+
+/// As many cache misses as a core has under way at once, and a few.
+constexpr uint32_t kMostAhead = 16;
+
+}  // namespace
 
 TcpConnection::TcpConnection(TcpServer& server, UniqueFd fd, uint32_t slot, uint32_t generation,
                              Side side, RequestHandler& handler, std::string peer,
@@ -41,8 +49,10 @@ void TcpConnection::on_ready(uint32_t events) {
 
 void TcpConnection::receive() {
   constexpr int kReadsPerTurn = 16;  // then others get their turn; epoll tells us again
-  for (int i = 0; i < kReadsPerTurn && state_ != State::kClosed; ++i) {
-    const auto read = stream_.read();
+  const bool stranger = is_stranger();
+  const int reads = stranger ? 1 : kReadsPerTurn;
+  for (int i = 0; i < reads && state_ != State::kClosed; ++i) {
+    const auto read = stream_.read(stranger ? ByteBuffer::kSmallBytes : TcpStream::kAll);
     if (read == TcpStream::Read::kClosed) return server_.close(*this);
     if (read == TcpStream::Read::kNothing) return;
     if (state_ == State::kHello && !take_hello()) return account();
@@ -53,12 +63,30 @@ void TcpConnection::receive() {
 }
 
 void TcpConnection::take_requests() {
-  while (state_ == State::kOpen && may_take_requests() && take_request()) {
+  uint32_t shown = 0;
+  while (state_ == State::kOpen && may_take_requests()) {
+    if (shown == 0) shown = show_ahead();
+    if (!take_request()) break;
+    if (shown > 0) --shown;
   }
   more_input_ = false;
   if (state_ == State::kOpen) flush_gathered();
   if (state_ == State::kOpen && !may_take_requests()) pause();
   account();
+}
+
+uint32_t TcpConnection::show_ahead() {
+  std::array<Ahead, kMostAhead> ahead;
+  uint32_t count = 0;
+  for (size_t at = 0; count < kMostAhead; ++count) {
+    Ahead& next = ahead[count];
+    const auto found = stream_.peek(at, wire::Kind::kRequest, next.header, next.body);
+    if (found != TcpStream::Parse::kMessage) break;
+    at += sizeof next.header + next.header.body_length;
+  }
+  // Of one alone nothing can be fetched beside anything else.
+  if (count > 1) handler_.on_ahead({ahead.data(), count});
+  return count;
 }
 
 /// True if the connection is open now.
@@ -149,8 +177,12 @@ Status TcpConnection::start_watching() {
   return source_->add(stream_.fd(), EPOLLIN, this);
 }
 
+bool TcpConnection::is_stranger() const {
+  return source_ != &server_.context_.source;
+}
+
 void TcpConnection::become_known() {
-  if (source_ == &server_.context_.source) return;
+  if (!is_stranger()) return;
   stop_watching();
   source_ = &server_.context_.source;
   // Level-triggered: what came meanwhile is told.

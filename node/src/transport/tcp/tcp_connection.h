@@ -39,9 +39,13 @@ class TcpConnection final : public FdHandler {
   bool take_request();
   void receive();
   void take_requests();
+  /// Shows the handler the requests that are there, a few; how many they are.
+  uint32_t show_ahead();
   void flush();
   /// Begins to be watched, among strangers at first; IO_ERROR if it cannot be.
   Status start_watching();
+  /// It has made no request yet: one read of it is taken at a time.
+  bool is_stranger() const;
   /// It has made a request: its events are as urgent as anybody's.
   void become_known();
   /// Before the descriptor is closed, or is another reactor's.

@@ -44,7 +44,10 @@ Result<HostPort> TcpServer::listen(const HostPort& address, Side side, RequestHa
     strangers_ = std::make_unique<Strangers>();
     const Status watched =
         context_.source.add(strangers_->source.descriptor(), EPOLLIN, strangers_.get());
-    if (!watched.ok()) return fail(watched);
+    if (!watched.ok()) {
+      strangers_.reset();
+      return fail(watched);
+    }
   }
   auto& [fd, bound] = *listening;
   auto& listener =

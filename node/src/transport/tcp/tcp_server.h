@@ -38,7 +38,7 @@ class TcpServer {
  private:
   friend class TcpConnection;
   /// Events of strangers and listening sockets that are handled in a turn, and connections that one
-  /// of those may bring: some 10 us each.
+  /// of those may bring. A stranger's event is one read of at most 32 KiB and what is in it.
   static constexpr size_t kStrangersPerTurn = 8;
   static constexpr int kAcceptsPerTurn = 8;
   struct Listener;

@@ -64,7 +64,7 @@ void ByteBuffer::clear() {
 // ---- TcpStream
 // ------------------------------------------------------------------------------------
 
-TcpStream::Read TcpStream::read() {
+TcpStream::Read TcpStream::read(size_t at_most) {
   size_t wanted = 1;
   if (in_.size() >= sizeof(wire::MessageHeader)) {
     // The header was checked by front(): its length is within bounds. The whole of it comes into
@@ -73,7 +73,8 @@ TcpStream::Read TcpStream::read() {
     const size_t total = sizeof header + header.body_length;
     wanted = total > in_.size() ? total - in_.size() : 1;
   }
-  const auto room = in_.room(std::max(wanted, in_.empty() ? read_size_ : ByteBuffer::kFirstBytes));
+  auto room = in_.room(std::max(wanted, in_.empty() ? read_size_ : ByteBuffer::kFirstBytes));
+  room = room.first(std::min(room.size(), at_most));
   const ssize_t n = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
   if (n > 0) {
     in_.commit(static_cast<size_t>(n));
@@ -87,7 +88,12 @@ TcpStream::Read TcpStream::read() {
 
 TcpStream::Parse TcpStream::front(wire::Kind kind, wire::MessageHeader& header,
                                   ByteView& body) const {
-  const ByteView unread = in_.unread();
+  return peek(0, kind, header, body);
+}
+
+TcpStream::Parse TcpStream::peek(size_t skip, wire::Kind kind, wire::MessageHeader& header,
+                                 ByteView& body) const {
+  const ByteView unread = in_.unread().substr(skip);
   if (unread.size() < sizeof header) return Parse::kIncomplete;
   header = load<wire::MessageHeader>(unread.data());
   if (!wire::is_valid_header(header, kind)) return Parse::kMalformed;

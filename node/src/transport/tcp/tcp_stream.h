@@ -76,18 +76,21 @@ class TcpStream {
 
   enum class Read {
     kSome,  // something came; the socket may be empty now
-    kFull,  // as much as there was room for: read again
+    kFull,  // as much as there was room for, or as was asked for: read again
     kNothing,
     kClosed,  // by the peer, or an error
   };
-  /// Takes from the socket what fits.
-  Read read();
+  static constexpr size_t kAll = ~size_t{0};
+  /// Takes from the socket what fits, or so many bytes of it.
+  Read read(size_t at_most = kAll);
 
   enum class Parse { kMessage, kIncomplete, kMalformed };
   /// The first whole message that was read. `body` points into the buffer and is valid until the
   /// next read(); consume it with pop(). Room for a message is made only after its header was
   /// checked.
   Parse front(wire::Kind kind, wire::MessageHeader& header, ByteView& body) const;
+  /// The same of a message behind those in the first `skip` bytes. kIncomplete: nor is it there.
+  Parse peek(size_t skip, wire::Kind kind, wire::MessageHeader& header, ByteView& body) const;
   void pop(const wire::MessageHeader& header) { in_.consume(sizeof header + header.body_length); }
   /// The same for the hello at the begin.
   Parse front(wire::Hello& hello) const;
