@@ -59,7 +59,8 @@ class Cluster {
   Coordinator* coordinator(size_t* index = nullptr);
   SimMetadata& metadata(size_t i) { return *coordinators_.at(i)->metadata; }
   const SimMetadataState& metadata_state() const { return metadata_; }
-  /// Nothing passes between these two servers, whatever reactor it is from, until the network heals.
+  /// Nothing passes between these two servers, whatever reactor it is from, until the network
+  /// heals.
   void cut_off(size_t i, size_t j);
   SimNode& server_sim_node(size_t i) { return *servers_.at(i)->node; }
   SimNode& coordinator_sim_node(size_t i) { return *coordinators_.at(i)->node; }

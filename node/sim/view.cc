@@ -126,10 +126,9 @@ Backing backing_of(const daemon::ServerNode& server, log::LogPosition before) {
     }
     if (lacks) return;
     const bool left = segment_id < durable.segment_id();
-    const bool holds = slot.counts() &&
-                       (left ? slot.state() == ReplicaSlot::State::kClosed &&
-                                   slot.acked() >= slot.segment().published()
-                             : slot.acked() >= durable.offset());
+    const bool holds = slot.counts() && (left ? slot.state() == ReplicaSlot::State::kClosed &&
+                                                    slot.acked() >= slot.segment().published()
+                                              : slot.acked() >= durable.offset());
     backing.holding += holds;
     backing.wanted += !slot.waived();
     backing.lacking += !slot.waived() && !holds;

@@ -37,7 +37,7 @@ struct ServerNumbers {
 
 /// The replicas of a segment that the durable position was in, or is in, when that has risen.
 struct Backing {
-  uint32_t wanted = 0;   // replicas that the segment does not go on without
+  uint32_t wanted = 0;  // replicas that the segment does not go on without
   // What they must have: everything up to the position; if that has left the segment, all of it,
   // closed.
   uint32_t lacking = 0;  // of these, the ones that do not have it

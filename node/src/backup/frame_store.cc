@@ -189,6 +189,9 @@ Status FrameStore::may_take(FrameClass frame_class) const {
     return {StatusCode::kNoSpace,
             fmt::format("{}: the last {} free frames are kept for new heads", path_, free_.size())};
   }
+  if (free_.empty() && ending_ > 0) {
+    return {StatusCode::kRetry, path_ + ": a frame is free as soon as its last write has ended"};
+  }
   if (free_.empty()) {
     return {StatusCode::kNoSpace,
             fmt::format("{}: all {} frames are taken ({} of them quarantined)", path_,

@@ -62,7 +62,8 @@ class FrameStore {
   /// if it belongs to another; nothing is changed then. Durable after the next sync().
   Status adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uint64_t list_term,
                uint64_t list_version);
-  /// Remembers the highest server list seen. Durable after the next sync().
+  /// Remembers the highest server list seen. Durable after the next sync(), for which it does not
+  /// ask: nothing is decided by it.
   Status note_list(uint64_t list_term, uint64_t list_version);
 
   /// Takes a free frame and calls `done` with its index when its space is allocated and zeroed,
@@ -79,7 +80,7 @@ class FrameStore {
   /// frame and offset; one batch at a time.
   void write_direct(std::span<const FrameWrite> writes, std::shared_ptr<const void> keep,
                     std::function<void(Status)> done);
-  /// Reads segment bytes back, as the device has them or will have them.
+  /// Reads segment bytes back, as they were written: not what SyncedTails still gathers.
   Status read(uint32_t frame, uint32_t offset, char* to, size_t size) const {
     return file_->read(frame_data_offset(frame) + offset, to, size);
   }

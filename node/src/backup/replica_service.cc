@@ -189,13 +189,13 @@ Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, ByteView segm
   fresh.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
   fresh.incomplete = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
   const auto it = replicas_.emplace(fresh.key, fresh).first;
-  Status status = describe(it->second);
+  Status status = promise(it->second);
   if (status.ok()) status = append(it->second, 0, segment_bytes);
   if (!status.ok()) drop(it);
   return status;
 }
 
-/// The data path: no allocation, no waiting.
+/// The data path: no waiting, and without `synced` no allocation.
 void ReplicaService::on_write(const Request& request) {
   wire::ReplicaWriteRequest write;
   const char* bytes = split(request.body, write);
@@ -222,9 +222,6 @@ void ReplicaService::on_write(const Request& request) {
                   {StatusCode::kStaleTerm,
                    fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)});
   }
-  // Others depend on that the epoch stays raised, so it is synced; that is rare.
-  // (After the bytes: what is refused has to raise it when it comes again.)
-  const bool raised = write.epoch > replica.epoch;
   status = append(replica, write.offset, segment_bytes);
   if (status.ok()) status = raise_epoch(replica, write.epoch);
   if (!status.ok()) return refuse(request.reply, status);
@@ -248,7 +245,8 @@ void ReplicaService::on_write(const Request& request) {
     if (!replica.length_written) just_closed_.push_back(replica.key);
     mark_dirty();
   }
-  if (raised) return answer_when_synced(request.reply, replica.key);
+  // Others depend on that the epoch stays raised, so it is synced; that is rare.
+  if (replica.kept != replica.promised) return answer_when_synced(request.reply, replica.key);
   acknowledge(request.reply, replica.held);
 }
 
@@ -286,7 +284,7 @@ Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes)
 Status ReplicaService::raise_epoch(Replica& replica, uint32_t epoch) {
   if (epoch == replica.epoch) return {};
   replica.epoch = epoch;
-  return describe(replica);
+  return promise(replica);
 }
 
 FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) {
@@ -302,6 +300,12 @@ FrameContent ReplicaService::content_of(const Replica& replica, bool length_know
   content.capacity = replica.capacity;
   content.length = replica.held;
   return content;
+}
+
+/// Describes what others will build on: answer_when_synced().
+Status ReplicaService::promise(Replica& replica) {
+  replica.promised = ++last_promise_;
+  return describe(replica);
 }
 
 Status ReplicaService::describe(const Replica& replica) {
@@ -359,10 +363,12 @@ void ReplicaService::when_all_synced(std::function<void(Status)> done) {
 
 void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
   const auto it = replicas_.find(key);
-  const uint32_t held = it != replicas_.end() ? it->second.held : 0;  // more may come meanwhile
-  when_all_synced([this, alive = alive_, handle = reply, key, held](Status status) {
+  const bool here = it != replicas_.end();
+  const uint32_t held = here ? it->second.held : 0;  // more may come meanwhile
+  const uint64_t promised = here ? it->second.promised : 0;
+  when_all_synced([this, alive = alive_, handle = reply, key, held, promised](Status status) {
     if (!*alive) return;
-    if (status.ok() && replicas_.contains(key)) return answer(handle, held);
+    if (status.ok() && keep(key, promised)) return answer(handle, held);
     if (status.ok())
       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
     else
@@ -370,6 +376,14 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
     ++counters_.refused;
     reply_error(transport_, handle, status);
   });
+}
+
+/// The replica's promises up to this one are on the device; false if there is no such replica now.
+bool ReplicaService::keep(const Key& key, uint64_t promised) {
+  const auto found = replicas_.find(key);
+  if (found == replicas_.end()) return false;
+  found->second.kept = std::max(found->second.kept, promised);
+  return true;
 }
 
 /// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
@@ -391,15 +405,17 @@ void ReplicaService::make_visible(Replica& replica, const Request& request) {
     found->second.incomplete = false;
     found->second.length_written = whole;
     if (tails_ && whole) tails_->forget(found->second.frame);
-    if (Status written = describe(found->second); !written.ok()) {
+    if (Status written = promise(found->second); !written.ok()) {
       return reply_error(transport_, handle, written);
     }
-    frames_.sync([this, alive, handle, held](Status synced) {
-      if (!*alive) return;
-      if (synced.ok()) return answer(handle, held);
-      device_failed(synced);
-      reply_error(transport_, handle, synced);
-    });
+    frames_.sync(
+        [this, alive, handle, held, key, promised = found->second.promised](Status synced) {
+          if (!*alive) return;
+          if (synced.ok()) (void)keep(key, promised);
+          if (synced.ok()) return answer(handle, held);
+          device_failed(synced);
+          reply_error(transport_, handle, synced);
+        });
   });
 }
 

@@ -96,6 +96,10 @@ class ReplicaService {
     bool incomplete = false;  // a re-creation
     bool closed = false;
     bool length_written = false;  // the metadata tells the closed length
+    // Changes of the metadata that masters build on, by number: the last one, and the last that is
+    // known to be on the device. Between the two nothing is acknowledged, whoever asks (again).
+    uint64_t promised = 0;
+    uint64_t kept = 0;
   };
   using Replicas = std::unordered_map<Key, Replica, KeyHash>;
 
@@ -109,8 +113,10 @@ class ReplicaService {
   Status raise_epoch(Replica& replica, uint32_t epoch);
   static FrameContent content_of(const Replica& replica, bool length_known);
   Status describe(const Replica& replica);
+  Status promise(Replica& replica);
   void drop(Replicas::iterator it);
   void answer_when_synced(const ReplyHandle& reply, const Key& key);
+  bool keep(const Key& key, uint64_t promised);
   void acknowledge(const ReplyHandle& handle, uint32_t held);
   void when_bytes_synced(std::function<void(Status)> done);
   void when_all_synced(std::function<void(Status)> done);
@@ -137,6 +143,7 @@ class ReplicaService {
   // Frames on their way, by what they are for: the number of the open that asked for it.
   std::unordered_map<Key, uint64_t, KeyHash> opening_;
   uint64_t last_opening_ = 0;
+  uint64_t last_promise_ = 0;
   uint32_t preparing_ = 0;        // frames that were asked for and did not come yet
   std::vector<Key> just_closed_;  // since the last sync began
   struct Waiting {

@@ -215,6 +215,23 @@ TEST_P(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
   EXPECT_TRUE(found == model_) << found.size() << " of " << model_.size();
 }
 
+/// Now and then it is asked again; that costs those who write nothing.
+TEST_P(ReplicationSim, AFullBackupThatRefusesADegradedSegmentHoldsNothingUp) {
+  start(2, 2);
+  crash_backup(0);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable(10s));
+  add_backup(64 << 20);
+  nodes_[2]->disk().set_full(true);
+  const uint64_t refused = backups_[2]->service->counters().refused;
+  for (int i = 0; i < 600; ++i) {
+    must_put("l" + std::to_string(i), "small");
+    ASSERT_TRUE(all_durable(500ms)) << i;
+    scheduler_.run_for(100ms);
+  }
+  EXPECT_GT(backups_[2]->service->counters().refused, refused + 2) << "it was not asked";
+}
+
 /// A segment that went on without a replica gets it while it is written to. Recovery takes the new
 /// one for whole as soon as it is open, so it must never lack what is durable.
 TEST_P(ReplicationSim, AReplicaThatCountsHasWhatIsDurable) {

@@ -29,8 +29,9 @@ void DataPlane::attach(store::ObjectStore& store, ReplicaLane* lane) {
 bool DataPlane::on_turn() {
   if (lane_ == nullptr) return false;
   // What this thread appended in this turn is published by now; a reply waits for it, or a message
-  // of many operations that is not done yet. What others appended they drive themselves, so that
-  // the answers of backups come to where replies wait for them.
+  // of many operations that is not done yet. Without either it was others who appended, and they
+  // drive it themselves, so that the answers of backups come to where replies wait for them. (With
+  // either it may have been others, too: one position cannot tell.)
   bool appended = false;
   if (replies_.waiting() || multi_.waiting() > 0) {
     const log::LogPosition head = log_->head();

@@ -229,6 +229,8 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
     log_debug("replication.refused",
               {{"server", server_id}, {"segment", replicas.segment->id()}, {"why", status}});
     unplace(slot);
+    slot.restore_waiver();
+    progress_ = true;
     return;
   }
   if (!gone) {
@@ -325,7 +327,7 @@ void ReplicaManager::drive_fence() {
   if (!unsettled_.empty()) fence_.confirm(unsettled_.front()->segment->id());
 }
 
-/// Not under the lock.
+/// On the first reactor; what it means is taken up in the next control().
 void ReplicaManager::fence_answered(const Status& status) {
   fence_answer_ = status;
   due_ = true;

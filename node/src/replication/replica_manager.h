@@ -98,7 +98,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   /// Before attach(). The lane is this one's, and used on the reactor of `rpc`, whose counter is
   /// `messages`.
   ReplicaLane& add_lane(RpcClient& rpc, Counter& messages);
-  /// Before log.start(). The log outlives this, or detach() comes first.
+  /// Before log.start(). From then on the log is asked, until detach().
   void attach(log::Log& log);
   /// Stops replicating; calls under way are taken back. While no other reactor turns.
   void detach();

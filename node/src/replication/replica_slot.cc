@@ -29,6 +29,7 @@ void ReplicaSlot::place(uint64_t server_id, Locator locator, std::string failure
   locator_ = std::move(locator);
   failure_domain_ = std::move(failure_domain);
   recreation_ = complete_ = false;
+  was_waived_ = waived_;
   acked_ = acked_epoch_ = 0;
   failures_ = 0;
   not_before_ = Time{};

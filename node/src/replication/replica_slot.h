@@ -58,6 +58,8 @@ class ReplicaSlot {
   /// it lacks is on its way.
   bool waived() const { return waived_; }
   void waive() { waived_ = true; }
+  /// The backup refused to open a replica, so it has nothing of the segment: waived as before that.
+  void restore_waiver() { waived_ = was_waived_; }
 
   /// Puts the replica on a backup. What does not fit into the open is a re-creation: invisible to
   /// recovery until it is complete.
@@ -107,6 +109,7 @@ class ReplicaSlot {
   bool recreation_ = false;
   bool complete_ = false;  // of a re-creation: the backup has made it visible
   bool waived_ = false;
+  bool was_waived_ = false;  // when it was placed
   bool turned_away_ = false;
   uint64_t server_id_ = 0;
   Locator locator_;

@@ -17,7 +17,7 @@ enum class DiskIo : uint8_t { kAuto, kUring, kThreads };
 
 class DiskEngine {
  public:
-  /// Waits for calls that are under way; what has not begun is not done, and nobody is told.
+  /// Waits for what has begun, a call or a job; the rest is not done, and nobody is told.
   virtual ~DiskEngine() = default;
   /// Begins it when its turn comes; tells those who wait in a later turn. Reactor's thread.
   virtual void add(std::shared_ptr<DiskJob> job) = 0;

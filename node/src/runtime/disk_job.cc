@@ -14,6 +14,9 @@ namespace {
 
 constexpr char kZeros[64 << 10] = {};
 
+/// So often the kernel may have no means for the calls of a job before that is an error.
+constexpr uint32_t kMostTimesBusy = 1'000;
+
 bool not_supported(int64_t result) {
   return result == -EOPNOTSUPP || result == -EINVAL || result == -ENOSYS;
 }
@@ -50,7 +53,8 @@ bool DiskJob::next(DiskCall& call) {
 
 void DiskJob::ended(const DiskCall& call, int64_t result) {
   --under_way_;
-  if (result == -EINTR || result == -EAGAIN) {
+  const bool busy = result == -EAGAIN && ++times_busy_ < kMostTimesBusy;
+  if (result == -EINTR || busy) {
     again_.push_back(call);
   } else {
     call_ended(call, result);

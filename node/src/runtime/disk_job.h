@@ -65,7 +65,7 @@ class DiskJob {
 
  protected:
   virtual bool next_call(DiskCall& call) = 0;
-  /// Not with EINTR: then the call is made again.
+  /// Not with EINTR, nor at first with EAGAIN: then the call is made again.
   virtual void call_ended(const DiskCall& call, int64_t result) = 0;
   /// No further calls begin.
   void failed(int error, const char* what);
@@ -80,6 +80,7 @@ class DiskJob {
   std::vector<DiskCall> again_;  // interrupted
   Status status_;
   uint32_t under_way_ = 0;
+  uint32_t times_busy_ = 0;
   bool over_ = false;
 };
 

@@ -51,6 +51,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
     }
     has_ring_ = true;
     if (!has_operations(ring_)) return unavailable(EOPNOTSUPP, "io_uring's operations");
+    if (const int entered = try_it(); entered < 0) return unavailable(-entered, "io_uring_enter");
     completed_ = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!completed_.valid()) return unavailable(errno, "eventfd");
     if (const int done = io_uring_register_eventfd(&ring_, completed_.get()); done < 0) {
@@ -64,10 +65,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
   ~DiskUring() override {
     if (watching_) events_.remove(completed_.get());
     // The kernel still reads from the jobs' buffers.
-    while (free_.size() < kDepth) {
-      io_uring_submit_and_wait(&ring_, 1);
-      reap();
-    }
+    while (free_.size() < kDepth && passes(io_uring_submit_and_wait(&ring_, 1))) reap();
     if (has_ring_) io_uring_queue_exit(&ring_);
   }
 
@@ -89,6 +87,19 @@ class DiskUring final : public DiskEngine, public FdHandler {
     std::shared_ptr<DiskJob> job;
     DiskCall call;
   };
+
+  /// A call that does nothing: a filter may allow rings to be made, and not to be used.
+  int try_it() {
+    io_uring_prep_nop(io_uring_get_sqe(&ring_));
+    const int entered = io_uring_submit_and_wait(&ring_, 1);
+    io_uring_cqe* done = nullptr;
+    if (entered >= 0 && io_uring_peek_cqe(&ring_, &done) == 0) io_uring_cqe_seen(&ring_, done);
+    return entered;
+  }
+
+  static bool passes(int result) {
+    return result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY;
+  }
 
   void reap() {
     io_uring_cqe* done = nullptr;
@@ -175,6 +186,9 @@ class DiskUring final : public DiskEngine, public FdHandler {
     while (io_uring_sq_ready(&ring_) > 0) {
       const int submitted = io_uring_submit(&ring_);
       if (submitted >= 0 || submitted == -EINTR) continue;
+      if (!passes(submitted) && !std::exchange(said_, true)) {
+        log_error("disk.io_uring_enter", {{"error", std::strerror(-submitted)}});
+      }
       retry_.start_after(kSubmitAgain);
       return;
     }
@@ -187,6 +201,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
   io_uring ring_{};
   bool has_ring_ = false;
   bool watching_ = false;
+  bool said_ = false;  // that the kernel refuses calls
   std::array<Slot, kDepth> slots_;
   std::vector<unsigned> free_;  // slots
   std::deque<std::shared_ptr<DiskJob>> waiting_;

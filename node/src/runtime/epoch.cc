@@ -35,6 +35,9 @@ uint64_t Epochs::advance(Time now) {
   SpinGuard guard(lock_);
   const uint64_t epoch = current_.fetch_add(1, std::memory_order_seq_cst) + 1;
   begun_.push_back({epoch, now});
+  if (begun_.size() == 1) {
+    waiting_since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
   return epoch;
 }
 
@@ -48,11 +51,18 @@ uint64_t Epochs::oldest() const {
   return oldest;
 }
 
-Duration Epochs::oldest_age(Time now) {
+void Epochs::forget_passed() {
   const uint64_t all_passed = oldest();
   SpinGuard guard(lock_);
   while (!begun_.empty() && begun_.front().epoch <= all_passed) begun_.pop_front();
-  return begun_.empty() ? Duration::zero() : std::max(now - begun_.front().at, Duration::zero());
+  const int64_t since = begun_.empty() ? kNobody : begun_.front().at.time_since_epoch().count();
+  waiting_since_.store(since, std::memory_order_relaxed);
+}
+
+Duration Epochs::oldest_age(Time now) const {
+  const int64_t since = waiting_since_.load(std::memory_order_relaxed);
+  if (since == kNobody) return Duration::zero();
+  return std::max(now - Time(Duration(since)), Duration::zero());
 }
 
 Task<void> Epochs::grace_period(Reactor& reactor) {
@@ -60,7 +70,7 @@ Task<void> Epochs::grace_period(Reactor& reactor) {
   do {
     co_await reactor.sleep(kLookInterval);
   } while (!passed(epoch));
-  (void)oldest_age(reactor.now());  // forgets when it began
+  forget_passed();
 }
 
 }  // namespace ramcloud

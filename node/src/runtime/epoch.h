@@ -68,8 +68,11 @@ class Epochs {
   /// thread.
   uint64_t oldest() const;
   bool passed(uint64_t epoch) const { return oldest() >= epoch; }
-  /// For how long the oldest grace period has been waiting: 0 if none is under way. Any thread.
-  Duration oldest_age(Time now);
+  /// For how long the oldest grace period has been waiting: 0 if none is under way. Any thread; it
+  /// takes no lock, because it is asked by threads that may be held up with one.
+  Duration oldest_age(Time now) const;
+  /// What all have passed is not waited for any more. Called at the end of a grace period.
+  void forget_passed();
 
   /// Returns when every participant has passed, or was offline, since the call. On a participant's
   /// reactor, which has to turn meanwhile. Never at once, not even with one participant.
@@ -77,6 +80,7 @@ class Epochs {
 
  private:
   static constexpr uint64_t kOffline = 0;
+  static constexpr int64_t kNobody = -1;
   struct Begun {
     uint64_t epoch = 0;
     Time at{};
@@ -86,6 +90,7 @@ class Epochs {
   alignas(kCacheLineBytes) mutable SpinLock lock_;
   std::vector<Participant*> participants_ RC_GUARDED_BY(lock_);
   std::deque<Begun> begun_ RC_GUARDED_BY(lock_);  // epochs that not all were seen to have passed
+  Atomic<int64_t> waiting_since_{kNobody};        // of begun_'s first
 };
 
 }  // namespace ramcloud

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -151,7 +152,13 @@ Status PosixDisk::open_direct(OpenFile& file) const {
     return refused("its sectors are of " + std::to_string(sector) + " bytes");
   }
   alignas(kDirectBlock) char block[kDirectBlock];
-  if (::pread(fd.get(), block, sizeof block, 0) < 0) return refused(std::strerror(errno));
+  const ssize_t n = ::pread(fd.get(), block, sizeof block, 0);
+  if (n < 0) return refused(std::strerror(errno));
+  // Writing is tried as it will be done, with what is there: the lock on the file is ours.
+  const iovec same{block, sizeof block};
+  if (n == sizeof block && ::pwritev2(fd.get(), &same, 1, 0, RWF_DSYNC) != n) {
+    return refused(std::strerror(errno));
+  }
   file.direct = std::move(fd);
   return {};
 }
