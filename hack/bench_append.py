@@ -15,7 +15,7 @@ LOADS = [("write", "a whole write: hash table, stripe lock, log"), ("log", "an a
 
 
 def measure(threads, rounds):
-    command = [PROGRAM, "--threads", str(threads), "--rounds", str(rounds), "--json", "1"]
+    command = [PROGRAM, "--threads", str(threads), "--rounds", str(rounds), "--json"]
     data = {}
     for run in bench.run_json_lines(*command):
         data.setdefault(run["load"], []).append(run["rates"])

@@ -1,20 +1,18 @@
 // How appending scales with threads (engine.md §4: four reactors should append at least three times
 // what one does). Two loads, without network and replication: `write` is a whole write of the store
 // (hash table, stripe lock, head lock), as a reactor does one; `log` appends groups of one object
-// and does nothing else, so it is the head lock that is measured. Rounds with each number of threads
-// alternate, so that what else the machine does meets all of them; the medians and their ratios are
-// printed.
-//
-//   append [--threads N] [--rounds N] [--bytes N] [--memory-mib N] [--json 0|1]
+// and does nothing else, so it is the head lock that is measured. Rounds with each number of
+// threads alternate, so that what else the machine does meets all of them; the medians and their
+// ratios are printed.
 //
 // Each round fills the log once, so --memory-mib is also what a round writes. Threads beyond the
 // number of cores show what waiting for a lock that is not running costs, not scaling.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -40,7 +38,7 @@ struct Options {
   int64_t rounds = 9;
   int64_t bytes = 100;  // of a value
   int64_t memory_mib = 512;
-  int64_t json = 0;
+  bool json = false;
 };
 
 /// Appends until the log is full; how many groups.
@@ -110,14 +108,13 @@ double round_of(log::Arena& arena, const Options& options, Load load, int64_t th
     });
   }
   SystemClock clock;
-  const auto objects = static_cast<uint64_t>(options.memory_mib << 20) /
-                       static_cast<uint64_t>(options.bytes + 64);
+  const auto objects =
+      static_cast<uint64_t>(options.memory_mib << 20) / static_cast<uint64_t>(options.bytes + 64);
   store::ObjectStore store(log, clock, {.buckets = objects / 4 + 1});
   log.start();
   if (!store.take_tablet(kTable, 0, ~uint64_t{0}).ok()) return 0;
-  return rate_of(threads, [&](int64_t i) {
-    return write_until_full(store, value, static_cast<uint64_t>(i));
-  });
+  return rate_of(
+      threads, [&](int64_t i) { return write_until_full(store, value, static_cast<uint64_t>(i)); });
 }
 
 double median(std::vector<double> values) {
@@ -125,10 +122,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void print(const Options& options, const char* load, const std::vector<std::vector<double>>& rates) {
+void print(const Options& options, const char* load,
+           const std::vector<std::vector<double>>& rates) {
   const double one = median(rates[0]);
   for (size_t i = 0; i < rates.size(); ++i) {
-    if (options.json != 0) {
+    if (options.json) {
       fmt::print("{{\"load\":\"{}\",\"threads\":{},\"rates\":[{:.0f}]}}\n", load, i + 1,
                  fmt::join(rates[i], ","));
       continue;
@@ -155,37 +153,22 @@ int run(const Options& options) {
   return 0;
 }
 
-int usage(const char* what) {
-  fmt::print(stderr,
-             "append: {}; accepted: --threads 1 to 64, --rounds 1 to 1000, --bytes 0 to 1048576, "
-             "--memory-mib 64 to 65536, --json 0 or 1\n",
-             what);
-  return 2;
-}
-
-bool parse(const char* text, int64_t low, int64_t high, int64_t& value) {
-  const char* end = text + std::strlen(text);
-  const auto [rest, error] = std::from_chars(text, end, value);
-  return error == std::errc() && rest == end && low <= value && value <= high;
-}
-
 }  // namespace
 }  // namespace ramcloud
 
 int main(int argc, char** argv) {
   using namespace ramcloud;
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return usage(fmt::format("{} needs a value", name).c_str());
-    const char* text = argv[i + 1];
-    const bool good = name == "--threads"      ? parse(text, 1, 64, options.threads)
-                      : name == "--rounds"     ? parse(text, 1, 1000, options.rounds)
-                      : name == "--bytes"      ? parse(text, 0, 1 << 20, options.bytes)
-                      : name == "--memory-mib" ? parse(text, 64, 65536, options.memory_mib)
-                      : name == "--json"       ? parse(text, 0, 1, options.json)
-                                               : false;
-    if (!good) return usage(fmt::format("{} {}", name, text).c_str());
-  }
+  CLI::App app("Appends and writes with one thread and with more, without network or replicas.");
+  const auto number = [&](const char* name, int64_t& value, int64_t low, int64_t high,
+                          const char* what) {
+    app.add_option(name, value, what)->check(CLI::Range(low, high))->capture_default_str();
+  };
+  number("--threads", options.threads, 1, 64, "at most");
+  number("--rounds", options.rounds, 1, 1000, "with each number of threads");
+  number("--bytes", options.bytes, 0, 1 << 20, "of a value");
+  number("--memory-mib", options.memory_mib, 64, 65536, "the log, which a round fills once");
+  app.add_flag("--json", options.json, "a line of JSON for each load");
+  CLI11_PARSE(app, argc, argv);
   return run(options);
 }

@@ -1,20 +1,13 @@
 // A client of any protocol whose requests and replies have a fixed size, with the wait policy of
-// ours: it measures how long other stores take to answer (hack/bench_peer_latency.py).
-//
-//   exchange --port N --request FILE --reply-bytes N [--count N] [--poll-us N] [--warm-up-ms N]
-//            [--cpu N]
-//
-// Sends the file's bytes to 127.0.0.1, waits for as many bytes as told, and again; one at a time.
-// While it waits it looks at the socket for --poll-us, giving the core away in between, and then
-// sleeps in poll(), as the reactor does.
+// ours: it measures how long other stores take to answer (hack/bench_peer_latency.py). Sends the
+// file's bytes to 127.0.0.1, waits for as many bytes as told, and again; one at a time. While it
+// waits it looks at the socket for --poll-us, giving the core away in between, and then sleeps in
+// poll(), as the reactor does.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -23,44 +16,18 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "one_client.h"
 #include "transport/tcp/tcp_socket.h"
 
 namespace ramcloud {
 namespace {
 
-struct Options {
-  int64_t port = 0;
+struct Options : bench::OneClientOptions {
+  uint16_t port = 0;
   int64_t reply_bytes = 0;
-  int64_t count = 5000;
-  int64_t poll_us = 50;
-  int64_t warm_up_ms = 200;
-  int64_t cpu = -1;  // negative: wherever the scheduler puts it
+  int cpu = -1;
   std::string request;
 };
-
-bool parse(int argc, char** argv, Options& options) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i];
-    const char* value = argv[i + 1];
-    if (name == "--request") {
-      std::ifstream file(value, std::ios::binary);
-      options.request.assign(std::istreambuf_iterator<char>(file), {});
-      continue;
-    }
-    int64_t* target = name == "--port"          ? &options.port
-                      : name == "--reply-bytes" ? &options.reply_bytes
-                      : name == "--count"       ? &options.count
-                      : name == "--poll-us"     ? &options.poll_us
-                      : name == "--warm-up-ms"  ? &options.warm_up_ms
-                      : name == "--cpu"         ? &options.cpu
-                                                : nullptr;
-    if (target == nullptr) return false;
-    if (std::from_chars(value, value + std::strlen(value), *target).ec != std::errc()) return false;
-  }
-  return argc % 2 == 1 && options.port > 0 && options.port < 65536 && options.reply_bytes > 0 &&
-         options.count > 0 && options.warm_up_ms >= 0 && options.cpu < CPU_SETSIZE &&
-         !options.request.empty();
-}
 
 /// Waits until the socket can be read.
 void wait_readable(int fd, const Clock& clock, Duration poll_for) {
@@ -91,14 +58,11 @@ bool exchange(int fd, const Options& options, const Clock& clock, std::string& b
 }
 
 int run(const Options& options) {
-  if (options.cpu >= 0) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(static_cast<size_t>(options.cpu), &set);
-    if (::sched_setaffinity(0, sizeof set, &set) != 0) return 2;
+  if (!bench::pin(options.cpu)) {
+    fmt::print(stderr, "exchange: there is no CPU {} to run on\n", options.cpu);
+    return 2;
   }
-  auto connecting =
-      tcp::start_connect(*numeric_address("127.0.0.1", static_cast<uint16_t>(options.port)));
+  auto connecting = tcp::start_connect(*numeric_address("127.0.0.1", options.port));
   if (!connecting) return 1;
   pollfd connected{connecting->get(), POLLOUT, 0};
   ::poll(&connected, 1, 5000);
@@ -121,12 +85,8 @@ int run(const Options& options) {
     if (start >= measure_from) times.push_back((clock.now() - start).count());
   }
   std::ranges::sort(times);
-  const auto at = [&](double q) {
-    const double index = q * static_cast<double>(times.size() - 1);
-    return static_cast<double>(times[static_cast<size_t>(index)]) / 1e3;
-  };
-  fmt::print("{{\"count\":{},\"p50_us\":{:.2f},\"p99_us\":{:.2f}}}\n", times.size(), at(0.5),
-             at(0.99));
+  fmt::print("{{\"count\":{},\"p50_us\":{:.2f},\"p99_us\":{:.2f}}}\n", times.size(),
+             bench::quantile_us(times, 0.5), bench::quantile_us(times, 0.99));
   return 0;
 }
 
@@ -134,12 +94,25 @@ int run(const Options& options) {
 }  // namespace ramcloud
 
 int main(int argc, char** argv) {
-  ramcloud::Options options;
-  if (!ramcloud::parse(argc, argv, options)) {
-    fmt::print(stderr,
-               "usage: exchange --port N --request FILE --reply-bytes N [--count N > 0]\n"
-               "                [--poll-us N] [--warm-up-ms N] [--cpu N]\n");
+  using namespace ramcloud;
+  Options options;
+  std::string file;
+  CLI::App app("Times exchanges of fixed sizes with a server of any protocol on 127.0.0.1.");
+  bench::add_options(app, options);
+  app.add_option("--port", options.port, "the server's")->required()->check(CLI::Range(1, 65535));
+  app.add_option("--request", file, "a file with the bytes of a request")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--reply-bytes", options.reply_bytes, "so many answer a request")
+      ->required()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  bench::add_cpu_option(app, "--cpu", options.cpu, "to run on, -1: any");
+  CLI11_PARSE(app, argc, argv);
+  std::ifstream request(file, std::ios::binary);
+  options.request.assign(std::istreambuf_iterator<char>(request), {});
+  if (options.request.empty()) {
+    fmt::print(stderr, "--request: {} is empty or cannot be read\n", file);
     return 2;
   }
-  return ramcloud::run(options);
+  return run(options);
 }

@@ -3,34 +3,25 @@
 // floor of a read; with --replicas N it is a relay: the first process asks N others at once and
 // answers when all have, the floor of a write with N replicas.
 //
-//   pingpong [--replicas N] [--poll-us N] [--count N] [--bytes N] [--warm-up-ms N]
-//            [--client-cpu N] [--server-cpu N] [--json]
-//
-// --poll-us as for servers (0 sleeps at once, negative never sleeps); --bytes of a whole message.
 // The CPUs pin the processes: the latency of two that share a core differs by a factor of two from
 // that of two that do not, so a comparison must place both sides alike.
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
+#include "one_client.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace ramcloud {
 namespace {
 
-struct Options {
-  int64_t poll_us = 50;
-  int64_t count = 50'000;
+struct Options : bench::OneClientOptions {
   int64_t bytes = 130;
   int64_t replicas = 0;
-  int64_t warm_up_ms = 200;
-  int64_t client_cpu = -1, server_cpu = -1;  // negative: wherever the scheduler puts it
+  int client_cpu = -1, server_cpu = -1;
   bool json = false;
 };
 
@@ -87,15 +78,10 @@ class Relay final : public RequestHandler {
   size_t missing_ = 0;
 };
 
-void pin(int64_t cpu) {
-  if (cpu < 0) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0) {
-    fmt::print(stderr, "pingpong: there is no CPU {} to run on\n", cpu);
-    ::_exit(2);
-  }
+void pin(int cpu) {
+  if (bench::pin(cpu)) return;
+  fmt::print(stderr, "pingpong: there is no CPU {} to run on\n", cpu);
+  ::_exit(2);
 }
 
 Reactor::Options reactor_options(const Options& options) {
@@ -149,11 +135,7 @@ std::vector<int64_t> measure(const Options& options, uint16_t port) {
 
 void print(const Options& options, std::vector<int64_t>& times) {
   std::ranges::sort(times);
-  const auto at = [&](double q) {
-    return static_cast<double>(
-               times[static_cast<size_t>(q * static_cast<double>(times.size() - 1))]) /
-           1e3;
-  };
+  const auto at = [&](double q) { return bench::quantile_us(times, q); };
   if (options.json) {
     fmt::print(
         "{{\"replicas\":{},\"poll_us\":{},\"bytes\":{},\"count\":{},\"p50_us\":{:.2f},\"p90_us\":{:"
@@ -165,32 +147,6 @@ void print(const Options& options, std::vector<int64_t>& times) {
     fmt::print("poll-us {}: p50 {:.1f} p90 {:.1f} p99 {:.1f} p99.9 {:.1f} us\n", options.poll_us,
                at(0.5), at(0.9), at(0.99), at(0.999));
   }
-}
-
-bool parse(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    if (name == "--json") {
-      options.json = true;
-      continue;
-    }
-    int64_t* target = name == "--poll-us"      ? &options.poll_us
-                      : name == "--count"      ? &options.count
-                      : name == "--bytes"      ? &options.bytes
-                      : name == "--replicas"   ? &options.replicas
-                      : name == "--warm-up-ms" ? &options.warm_up_ms
-                      : name == "--client-cpu" ? &options.client_cpu
-                      : name == "--server-cpu" ? &options.server_cpu
-                                               : nullptr;
-    if (target == nullptr || i + 1 == argc) return false;
-    const char* value = argv[++i];
-    if (std::from_chars(value, value + std::strlen(value), *target).ec != std::errc()) return false;
-  }
-  return options.count > 0 && options.warm_up_ms >= 0 && options.replicas >= 0 &&
-         options.replicas <= kMostReplicas && options.client_cpu < CPU_SETSIZE &&
-         options.server_cpu < CPU_SETSIZE &&
-         options.bytes >= static_cast<int64_t>(sizeof(wire::MessageHeader)) &&
-         options.bytes <= int64_t{wire::kMaxBodyBytes};
 }
 
 /// Starts a process that serves, and returns its port, or 0.
@@ -235,13 +191,20 @@ int run(const Options& options) {
 }  // namespace ramcloud
 
 int main(int argc, char** argv) {
-  ramcloud::Options options;
-  if (!ramcloud::parse(argc, argv, options)) {
-    fmt::print(
-        stderr,
-        "usage: pingpong [--replicas 0..8] [--poll-us N] [--count N > 0] [--bytes 48..4194304]\n"
-        "                [--warm-up-ms N] [--client-cpu N] [--server-cpu N] [--json]\n");
-    return 2;
-  }
-  return ramcloud::run(options);
+  using namespace ramcloud;
+  Options options;
+  options.count = 50'000;
+  CLI::App app("Times messages between processes over the servers' reactor and TCP transport.");
+  bench::add_options(app, options);
+  app.add_option("--bytes", options.bytes, "of a whole message")
+      ->check(CLI::Range(int64_t{sizeof(wire::MessageHeader)}, int64_t{wire::kMaxBodyBytes}))
+      ->capture_default_str();
+  app.add_option("--replicas", options.replicas, "processes that the first asks before it answers")
+      ->check(CLI::Range(int64_t{0}, kMostReplicas))
+      ->capture_default_str();
+  bench::add_cpu_option(app, "--client-cpu", options.client_cpu, "of the one that asks, -1: any");
+  bench::add_cpu_option(app, "--server-cpu", options.server_cpu, "of all others, -1: any");
+  app.add_flag("--json", options.json, "one line of JSON");
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
 }

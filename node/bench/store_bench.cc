@@ -2,12 +2,10 @@
 // second it appends, overwrites and reads at random in a table far larger than the caches, beside
 // std::unordered_map doing the same. Rows 3 and 4 of the project's figures.
 //
-//   store_bench [--objects N] [--operations N] [--value-bytes N] [--rounds N] [--seed N] [--json]
-//
 // Keys have 30 bytes. Ours and the map take turns, round by round; a round builds both anew.
 #include <fmt/format.h>
 
-#include <charconv>
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -190,45 +188,9 @@ void print(const char* who, const Rates& rates, bool json) {
   std::fflush(stdout);
 }
 
-[[noreturn]] void usage(const std::string& why) {
-  fmt::print(stderr,
-             "error: {}\nusage: store_bench [--objects N] [--operations N] [--value-bytes N] "
-             "[--rounds N] [--seed N] [--json]\n",
-             why);
-  std::exit(2);
-}
-
-Options parse(int argc, char** argv) {
-  Options options;
-  const std::unordered_map<std::string, std::pair<int64_t*, int64_t>> numbers = {
-      {"--objects", {&options.objects, 1000}},
-      {"--operations", {&options.operations, 1000}},
-      {"--value-bytes", {&options.value_bytes, 1}},
-      {"--rounds", {&options.rounds, 1}},
-      {"--seed", {&options.seed, 0}}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--json") {
-      options.json = true;
-      continue;
-    }
-    const auto known = numbers.find(flag);
-    if (known == numbers.end()) usage(fmt::format("unknown flag '{}'", flag));
-    if (++i == argc) usage(fmt::format("{} needs a number", flag));
-    const char* end = argv[i] + std::strlen(argv[i]);
-    const auto [parsed, error] = std::from_chars(argv[i], end, *known->second.first);
-    if (error != std::errc() || parsed != end || *known->second.first < known->second.second) {
-      usage(fmt::format("{}: '{}'; accepted are numbers from {}", flag, argv[i],
-                        known->second.second));
-    }
-  }
-  return options;
-}
-
 }  // namespace
 
-int run_store_bench(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+int run_store_bench(const Options& options) {
   if (!options.json) {
     fmt::print(
         "{} objects, {}-byte values, one core; million operations a second\n{:14} {:>9} {:>9} "
@@ -248,5 +210,19 @@ int run_store_bench(int argc, char** argv) {
 }  // namespace ramcloud
 
 int main(int argc, char** argv) {
-  return ramcloud::run_store_bench(argc, argv);
+  ramcloud::Options options;
+  CLI::App app("The store of one server alone, beside std::unordered_map taking turns.");
+  const auto number = [&](const char* name, int64_t& value, int64_t low, const char* what) {
+    app.add_option(name, value, what)
+        ->check(CLI::Range(low, int64_t{1} << 40))
+        ->capture_default_str();
+  };
+  number("--objects", options.objects, 1000, "in the table");
+  number("--operations", options.operations, 1000, "of each kind");
+  number("--value-bytes", options.value_bytes, 1, "of a value");
+  number("--rounds", options.rounds, 1, "in which the two take turns");
+  number("--seed", options.seed, 0, "of what is drawn");
+  app.add_flag("--json", options.json, "a line of JSON for each run");
+  CLI11_PARSE(app, argc, argv);
+  return ramcloud::run_store_bench(options);
 }
