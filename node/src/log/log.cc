@@ -96,6 +96,7 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
       replicator_(replicator),
       options_(std::move(options)),
       replicates_(replicator.replicates()),
+      durable_(replicates_ ? durable_replicated_ : durable_at_once_),
       next_id_(options_.first_segment_id),
       pool_(std::make_unique<Segment[]>(arena.total_segments())) {
   // With one segment in all there is nothing to keep in reserve.
@@ -193,7 +194,6 @@ StatusCode Log::append_locked(Group& group, bool for_delete, Appended& appended,
     }
   }
   segment.entry_bytes_.store(segment.entry_bytes() + group.entry_bytes, std::memory_order_relaxed);
-  segment.live_bytes_.fetch_add(group.entry_bytes, std::memory_order_relaxed);
   appended.end = segment.position(end);
   head_position_.store(appended.end.value, std::memory_order_release);
   ++appended_groups_;
@@ -424,15 +424,20 @@ void Log::mark_dead(const char* address) {
 }
 
 LogStatistics Log::statistics() const {
-  SpinGuard guard(lock_);
-  LogStatistics s = counters_;
-  s.appended_groups = appended_groups_;
-  s.appended_bytes = appended_bytes_;
+  const std::vector<Segment*> all = segments();
+  LogStatistics s;
+  {
+    SpinGuard guard(lock_);
+    s = counters_;
+    s.appended_groups = appended_groups_;
+    s.appended_bytes = appended_bytes_;
+  }
   s.total_segments = arena_.total_segments();
   s.free_segments = free_segments();
   s.reserve_segments = options_.reserve_segments;
   s.total_bytes = uint64_t{s.total_segments} * kSegmentBytes;
-  for (const Segment* segment : segments_) {
+  // Outside the lock: there may be thousands, and each is a line or two that is not at hand.
+  for (const Segment* segment : all) {
     s.used_bytes += segment->published();
     s.live_bytes += segment->live_bytes();
   }

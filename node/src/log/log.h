@@ -217,6 +217,7 @@ class Log {
   Replicator& replicator_;
   LogOptions options_;
   const bool replicates_;
+  Atomic<uint64_t>& durable_;  // one of the two below
   std::function<void()> on_progress_;
 
   Atomic<bool> takes_data_{false};  // head_ is there
@@ -231,9 +232,10 @@ class Log {
   uint64_t appended_groups_ RC_GUARDED_BY(lock_) = 0;
   uint64_t appended_bytes_ RC_GUARDED_BY(lock_) = 0;
   Atomic<uint64_t> head_position_{0};
+  Atomic<uint64_t> durable_at_once_{0};  // without replication
 
-  alignas(kCacheLineBytes) Segment* closing_ RC_GUARDED_BY(lock_) =
-      nullptr;  // has its footer, not yet closed durable
+  alignas(kCacheLineBytes) Segment* closing_
+      RC_GUARDED_BY(lock_) = nullptr;              // has its footer, not yet closed durable
   bool want_switch_ RC_GUARDED_BY(lock_) = false;  // a group did not fit: switch when next is ready
   uint64_t next_id_ RC_GUARDED_BY(lock_) = 1;
   std::unique_ptr<Segment[]> pool_;  // as many as the arena can hold
@@ -242,7 +244,8 @@ class Log {
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // what is counted beside appends
 
-  alignas(kCacheLineBytes) Atomic<uint64_t> durable_{0};
+  // What every operation reads, and replication raises.
+  alignas(kCacheLineBytes) Atomic<uint64_t> durable_replicated_{0};
 };
 
 }  // namespace ramcloud::log

@@ -77,8 +77,12 @@ class Segment {
   /// Bytes of entries (headers and bodies) appended, and of those still needed. Tombstones count as
   /// live: without cleaning their victims stay.
   uint32_t entry_bytes() const { return entry_bytes_.load(std::memory_order_relaxed); }
-  uint32_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
-  void add_dead(uint32_t bytes) { live_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint32_t live_bytes() const {
+    // In this order: what died is never more than what was appended.
+    const uint32_t dead = dead_bytes_.load(std::memory_order_acquire);
+    return entry_bytes() - dead;
+  }
+  void add_dead(uint32_t bytes) { dead_bytes_.fetch_add(bytes, std::memory_order_release); }
 
  private:
   friend class Log;
@@ -98,10 +102,11 @@ class Segment {
   Atomic<uint32_t> published_{0};
   Atomic<uint32_t> epoch_{0};
   Atomic<uint32_t> entry_bytes_{0};  // as reserved_ and footer_crc_, under the log's head lock
-  Atomic<uint32_t> live_bytes_{0};
   Atomic<bool> closed_{false};
   Atomic<bool> opened_durable_{false};
   Atomic<bool> closed_durable_{false};
+
+  alignas(kCacheLineBytes) Atomic<uint32_t> dead_bytes_{0};  // of entries, by any thread
 };
 
 }  // namespace ramcloud::log

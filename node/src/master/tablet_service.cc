@@ -53,10 +53,12 @@ Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t tab
 
 /// Answers a change of tablets when all reactors have seen it and the log is durable that far.
 Task<void> TabletService::settle(ReplyHandle handle, bool dropped) {
+  const uint64_t drops = store_->drops();
   {
     const store::Tablets::Retired retired = store_->take_retired();
     co_await epochs_.grace_period(reactor_);
   }
+  store_->may_purge(drops);
   if (dropped && !purge_timer_.running()) purge_timer_.start_after(kPurgeInterval);
   Reply reply;
   reply.handle = handle;

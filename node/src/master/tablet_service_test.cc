@@ -93,6 +93,26 @@ TEST_F(TabletServiceTest, AnOlderDecisionChangesNothing) {
   EXPECT_EQ(take(1, 2, 2), StatusCode::kOk) << "revisions are a table's own";
 }
 
+TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {
+  ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
+  ASSERT_EQ(take(1, 1, 2), StatusCode::kOk);
+  uint64_t version = 0;
+  log::LogPosition position;
+  ASSERT_EQ(store_.write(2, "k", "v", {}, version, position), StatusCode::kOk);
+  ASSERT_EQ(drop(1, 2, 1), StatusCode::kOk);
+  // Another reactor is at work, with what it found before table 2 was dropped.
+  Epochs::Participant other(epochs_);
+  other.go_online();
+  wire::MessageHeader header{};
+  header.kind = wire::Kind::kRequest;
+  header.opcode = static_cast<uint16_t>(wire::Opcode::kDropTablet);
+  registry_.on_request({}, header, wire::encode(wire::DropTabletRequest{1, 2, 2}));
+  sim_.run_for(1s);  // the purge of table 1 goes through the whole hash table meanwhile
+  EXPECT_EQ(store_.table().entries(), 1u);
+  other.go_offline();
+  EXPECT_TRUE(sim_.run_until([&] { return store_.table().entries() == 0; }, 10s));
+}
+
 TEST_F(TabletServiceTest, MalformedCommandsAreRefused) {
   EXPECT_EQ(send(wire::Opcode::kTakeTablet, wire::Empty()), StatusCode::kInvalidArgument);
   EXPECT_EQ(send(wire::Opcode::kDropTablet, wire::Empty()), StatusCode::kInvalidArgument);

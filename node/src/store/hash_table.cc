@@ -24,6 +24,14 @@ HashTable::HashTable(uint64_t buckets)
 
 HashTable::~HashTable() = default;
 
+uint64_t HashTable::entries() const {
+  int64_t sum = 0;
+  for (uint64_t i = 0; i < kStripes; ++i) {
+    sum += stripes_[i].entries.load(std::memory_order_relaxed);
+  }
+  return static_cast<uint64_t>(sum);
+}
+
 HashTable::Bucket* HashTable::new_overflow_bucket() {
   SpinGuard guard(overflow_lock_);
   if (overflow_.back().used == overflow_.back().count) {
@@ -37,7 +45,7 @@ HashTable::Bucket* HashTable::new_overflow_bucket() {
 
 void HashTable::insert(uint64_t hash, const char* address) {
   const uint64_t word = word_of(hash, address);
-  entries_.fetch_add(1, std::memory_order_relaxed);
+  stripes_[stripe_of(bucket_of(hash))].add(1);
   Slot* free = nullptr;
   for_each_slot(bucket_of(hash), [&](Slot& slot, uint32_t) {
     if (slot.load(std::memory_order_relaxed) == 0) free = &slot;

@@ -98,9 +98,10 @@ class HashTable {
   void replace(Slot& slot, uint64_t hash, const char* address) {
     slot.store(word_of(hash, address), std::memory_order_release);
   }
-  void clear(Slot& slot) {
+  /// Empties a slot in the chain of that bucket.
+  void clear(Slot& slot, uint64_t bucket) {
     slot.store(0, std::memory_order_release);
-    entries_.fetch_sub(1, std::memory_order_relaxed);
+    stripes_[stripe_of(bucket)].add(-1);
   }
   static const char* address_in(const Slot& slot) {
     return address_in(slot.load(std::memory_order_relaxed));
@@ -131,7 +132,7 @@ class HashTable {
   }
   SpinLock& lock_of_bucket(uint64_t bucket) const { return stripes_[stripe_of(bucket)].lock; }
 
-  uint64_t entries() const { return entries_.load(std::memory_order_relaxed); }
+  uint64_t entries() const;
   uint64_t overflow_buckets() const { return overflow_used_.load(std::memory_order_relaxed); }
 
  private:
@@ -141,6 +142,10 @@ class HashTable {
   static_assert(sizeof(Bucket) == kCacheLineBytes);
   struct alignas(kCacheLineBytes) Stripe {
     SpinLock lock;
+    Atomic<int64_t> entries{0};  // in its buckets; changed under the lock, on whose line it is
+    void add(int64_t n) {
+      entries.store(entries.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    }
   };
   struct Chunk {
     std::unique_ptr<Bucket[]> buckets;
@@ -189,11 +194,10 @@ class HashTable {
   Mapping mapping_;
   Bucket* buckets_ = nullptr;  // in mapping_
   mutable std::unique_ptr<Stripe[]> stripes_;
-  // Inserts and deletes change these; what every lookup reads stands on another line.
+  // Inserts change these; what every lookup reads stands on another line.
   alignas(kCacheLineBytes) SpinLock overflow_lock_;
   std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);
   Atomic<uint64_t> overflow_used_{0};
-  Atomic<uint64_t> entries_{0};
 };
 
 }  // namespace ramcloud::store

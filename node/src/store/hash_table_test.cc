@@ -82,7 +82,7 @@ TEST(HashTable, ClearedSlotsOfOverflowBucketsAreUsedAgain) {
     SpinGuard guard(table.lock_of(entries.hashes[i]));
     HashTable::Slot* slot = table.find(entries.hashes[i], Entries::is(entries.hashes[i]));
     ASSERT_NE(slot, nullptr);
-    table.clear(*slot);
+    table.clear(*slot, table.bucket_of(entries.hashes[i]));
   }
   EXPECT_EQ(table.entries(), 20u);
   for (size_t i = 30; i < 40; ++i) entries.insert(table, i);

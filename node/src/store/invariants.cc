@@ -96,9 +96,9 @@ void Invariants::check_accounting() {
                                                  " live bytes, has " + std::to_string(live));
   }
   for (const Tablet* tablet : store_.tablets_.all()) {
-    s.require(s.objects[tablet] == static_cast<uint64_t>(tablet->objects.load()),
+    s.require(static_cast<int64_t>(s.objects[tablet]) == tablet->net_objects(),
               "table " + std::to_string(tablet->table_id) + ": a tablet counts " +
-                  std::to_string(tablet->objects.load()) + " objects, has " +
+                  std::to_string(tablet->net_objects()) + " objects, has " +
                   std::to_string(s.objects[tablet]));
   }
 }

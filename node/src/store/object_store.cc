@@ -87,21 +87,20 @@ ObjectStore::Found ObjectStore::describe(const char* address) const {
   return found;
 }
 
+/// Above the old one. Without one it is the floor, which whoever deleted the key has raised: so
+/// creating changes nothing that other threads change.
 uint64_t ObjectStore::next_version(uint64_t old_version) {
-  uint64_t safe = safe_version_.load(std::memory_order_relaxed);
-  uint64_t version;
-  do {
-    version = std::max(old_version + 1, safe);
-  } while (!safe_version_.compare_exchange_weak(safe, version + 1, std::memory_order_release,
-                                                std::memory_order_relaxed));
+  const uint64_t version =
+      std::max(old_version + 1, version_floor_.load(std::memory_order_relaxed));
+  raise_version_floor(version);
   return version;
 }
 
-void ObjectStore::raise_safe_version(uint64_t version) {
-  uint64_t safe = safe_version_.load(std::memory_order_relaxed);
-  while (safe < version &&
-         !safe_version_.compare_exchange_weak(safe, version, std::memory_order_release,
-                                              std::memory_order_relaxed)) {
+void ObjectStore::raise_version_floor(uint64_t version) {
+  uint64_t floor = version_floor_.load(std::memory_order_relaxed);
+  while (floor < version &&
+         !version_floor_.compare_exchange_weak(floor, version, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
   }
 }
 
@@ -182,14 +181,12 @@ StatusCode ObjectStore::put(const Target& target, ByteView value, uint64_t& vers
   } else {
     table_.insert(target.hash, refs[0]);
   }
-  int64_t old_size = 0;
   if (old.exists()) {
-    old_size = old.object.entry.total_length();
     log_.mark_dead(old.address);
+    target.tablet->count(0, size - int64_t{old.object.entry.total_length()});
   } else {
-    target.tablet->objects.fetch_add(1, std::memory_order_relaxed);
+    target.tablet->count(1, size);
   }
-  target.tablet->object_bytes.fetch_add(size - old_size, std::memory_order_relaxed);
   version = body.version;
   depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
   return StatusCode::kOk;
@@ -241,10 +238,12 @@ StatusCode ObjectStore::increment(uint64_t table_id, ByteView key, wire::NumberT
   return put(target, bytes_of(result.bits), result.version, depends_on);
 }
 
-/// Appends the tombstone of a delete; `key_pieces` (at most three) are the key.
+/// Appends the tombstone of a delete; `key_pieces` (at most three) are the key. What is written to
+/// the key after that has a higher version, also when the tombstone is no longer in the table.
 StatusCode ObjectStore::append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
                                          int key_piece_count, log::Appended& appended,
                                          const char*& address) {
+  raise_version_floor(victim.version + 1);
   const log::TombstoneBody body{.table_id = table_id,
                                 .version = victim.version,
                                 .log_id = log_.options().master_id,
@@ -284,8 +283,7 @@ StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, uint64_t hash,
   const StatusCode status = append_tombstone(old, table_id, pieces, 1, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(old.address);
-  target.tablet->objects.fetch_sub(1, std::memory_order_relaxed);
-  target.tablet->object_bytes.fetch_sub(old.object.entry.total_length(), std::memory_order_relaxed);
+  target.tablet->count(-1, -int64_t{old.object.entry.total_length()});
   table_.replace(*target.slot, target.hash, tombstone);
   add_pending_delete({target.hash, tombstone, appended.end});
   depends_on = appended.end <= log_.durable() ? LogPosition() : appended.end;
@@ -325,7 +323,8 @@ void ObjectStore::sweep() {
     HashTable::Slot* slot =
         table_.find(next.hash, [&](const char* address) { return address == next.tombstone; });
     if (slot == nullptr) RC_SOMETIMES("store.sweep_finds_the_key_written_again");
-    if (slot != nullptr) table_.clear(*slot);  // else the key was written again
+    // Else the key was written again.
+    if (slot != nullptr) table_.clear(*slot, table_.bucket_of(next.hash));
   }
 }
 
@@ -394,7 +393,7 @@ bool ObjectStore::purge_step() {
   constexpr uint64_t kBucketsPerStep = 256;
   if (purging_.empty()) {
     for (const Tablet* tablet : tablets_.all()) {
-      if (tablet->state.load() == TabletState::kDropping) purging_.push_back(tablet);
+      if (tablet->state.load() == TabletState::kPurging) purging_.push_back(tablet);
     }
     purge_cursor_ = 0;
     if (purging_.empty()) return false;
@@ -408,9 +407,9 @@ bool ObjectStore::purge_step() {
   if (purge_cursor_ < table_.bucket_count()) return true;
   tablets_.remove(purging_);
   purging_.clear();
-  const auto left = tablets_.all();  // dropped meanwhile: another pass
+  const auto left = tablets_.all();  // more to purge meanwhile: another pass
   return std::any_of(left.begin(), left.end(),
-                     [](const Tablet* t) { return t->state.load() == TabletState::kDropping; });
+                     [](const Tablet* t) { return t->state.load() == TabletState::kPurging; });
 }
 
 bool ObjectStore::purge_bucket(uint64_t bucket) {
@@ -426,13 +425,14 @@ bool ObjectStore::purge_bucket(uint64_t bucket) {
         std::find(purging_.begin(), purging_.end(), tablet) == purging_.end()) {
       return true;
     }
-    all = purge_object(slot, found, *tablet) == StatusCode::kOk;
+    all = purge_object(bucket, slot, found, *tablet) == StatusCode::kOk;
     return all;
   });
   return all;
 }
 
-StatusCode ObjectStore::purge_object(HashTable::Slot& slot, const Found& found, Tablet& tablet) {
+StatusCode ObjectStore::purge_object(uint64_t bucket, HashTable::Slot& slot, const Found& found,
+                                     Tablet& tablet) {
   Slice key[3];  // 64 KiB at most: touches two seglets, three at worst
   const int pieces =
       found.object.entry.slices(found.object.key_offset, found.object.key_length, key);
@@ -442,18 +442,16 @@ StatusCode ObjectStore::purge_object(HashTable::Slot& slot, const Found& found, 
       append_tombstone(found, found.object.table_id, key, pieces, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(found.address);
-  tablet.objects.fetch_sub(1, std::memory_order_relaxed);
-  tablet.object_bytes.fetch_sub(found.object.entry.total_length(), std::memory_order_relaxed);
-  table_.clear(slot);  // nobody is served from it any more, so no reply can depend on it
+  tablet.count(-1, -int64_t{found.object.entry.total_length()});
+  table_.clear(slot, bucket);  // nobody is served from it any more, so no reply can depend on it
   return StatusCode::kOk;
 }
 
 std::vector<TabletCounts> ObjectStore::tablets() const {
   std::vector<TabletCounts> counts;
   for (const Tablet* t : tablets_.all()) {
-    counts.push_back({t->table_id, t->start_hash, t->end_hash, t->state.load(),
-                      static_cast<uint64_t>(t->objects.load()),
-                      static_cast<uint64_t>(t->object_bytes.load())});
+    counts.push_back({t->table_id, t->start_hash, t->end_hash, t->state.load(), t->objects(),
+                      t->object_bytes()});
   }
   return counts;
 }
@@ -462,7 +460,7 @@ uint64_t ObjectStore::object_count(uint64_t table_id) const {
   uint64_t count = 0;
   for (const Tablet* t : tablets_.all()) {
     if (t->table_id == table_id && t->state.load() == TabletState::kNormal) {
-      count += static_cast<uint64_t>(t->objects.load());
+      count += t->objects();
     }
   }
   return count;

@@ -6,9 +6,9 @@
 // leaves its slot pointing at the tombstone until that is durable, so that absence has a position
 // too; sweep() then clears the slot.
 //
-// Versions. A new version is above the old one and at least the safe version; the safe version is
-// above every version ever assigned here, and is logged with each head. So versions rise across
-// delete and re-create.
+// Versions. A new version is above the old one and at least the floor. The floor is at least every
+// version that was assigned here and above every one that was deleted, so versions rise across
+// delete and re-create. The safe version, logged with each head, is above the floor.
 //
 // Threads: all operations, and sweep(), may run in any thread at the same time; read() takes no
 // lock. take_tablet, drop_tablet, purge_step and take_retired belong to one thread.
@@ -141,10 +141,15 @@ class ObjectStore {
 
   /// Begins to serve a tablet (see Tablets::add). RETRY while an overlapping one is being purged.
   Status take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
-  /// Stops to serve the tablets of the table within the range at once; purge_step() then removes
-  /// their objects, appending tombstones, so that replay does not bring them back. NOT_FOUND: none.
+  /// Stops to serve the tablets of the table within the range at once. After a grace period
+  /// may_purge() says so; purge_step() then removes their objects, appending tombstones, so that
+  /// replay does not bring them back. NOT_FOUND: none.
   Status drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   Status drop_table(uint64_t table_id) { return drop_tablet(table_id, 0, ~uint64_t{0}); }
+  /// How many times tablets were dropped so far; and that a grace period has passed since then, so
+  /// that nobody is at work in them any more.
+  uint64_t drops() const { return tablets_.drops(); }
+  void may_purge(uint64_t drops) { tablets_.mark_purging(drops); }
   /// A slice of purging, about 256 buckets. True while something is left to purge (call again next
   /// turn); also when the log answered RETRY or OUT_OF_MEMORY.
   bool purge_step();
@@ -155,9 +160,10 @@ class ObjectStore {
   /// Over the served tablets of the table.
   uint64_t object_count(uint64_t table_id) const;
 
-  uint64_t safe_version() const { return safe_version_.load(std::memory_order_acquire); }
+  /// Above every version ever assigned here.
+  uint64_t safe_version() const { return version_floor_.load(std::memory_order_acquire) + 1; }
   /// New versions will be at least `version` (a new owner starts above the old one's ceiling).
-  void raise_safe_version(uint64_t version);
+  void raise_version_floor(uint64_t version);
 
   const HashTable& table() const { return table_; }
   log::Log& log() { return log_; }
@@ -205,14 +211,15 @@ class ObjectStore {
   bool reserve_pending_delete();
   void add_pending_delete(const PendingDelete& pending);
   bool purge_bucket(uint64_t bucket);
-  StatusCode purge_object(HashTable::Slot& slot, const Found& found, Tablet& tablet);
+  StatusCode purge_object(uint64_t bucket, HashTable::Slot& slot, const Found& found,
+                          Tablet& tablet);
 
   log::Log& log_;
   Clock& clock_;
   StoreOptions options_;
   HashTable table_;
   Tablets tablets_;
-  alignas(kCacheLineBytes) Atomic<uint64_t> safe_version_{1};  // each write changes it
+  alignas(kCacheLineBytes) Atomic<uint64_t> version_floor_{1};
 
   alignas(kCacheLineBytes) mutable SpinLock pending_lock_;
   std::unique_ptr<PendingDelete[]> pending_;  // a ring, by position

@@ -110,9 +110,28 @@ TEST(ObjectStore, VersionsRiseAfterTheTombstoneIsSwept) {
   EXPECT_EQ(t.store.table().entries(), 0u);
   ASSERT_EQ(t.write("k", "three"), StatusCode::kOk);
   EXPECT_GT(t.version, before);
-  t.store.raise_safe_version(1'000'000);
+  t.store.raise_version_floor(1'000'000);
   ASSERT_EQ(t.write("k", "four"), StatusCode::kOk);
   EXPECT_EQ(t.version, 1'000'000u);
+}
+
+TEST(ObjectStore, TheSafeVersionRisesWithOverwritesAndDeletesOnly) {
+  TestStore t(4);
+  const auto safe_after = [&](StatusCode status) {
+    EXPECT_EQ(status, StatusCode::kOk);
+    EXPECT_GT(t.store.safe_version(), t.version);
+    return t.store.safe_version();
+  };
+  const uint64_t safe = safe_after(t.write("a", "1"));
+  EXPECT_EQ(safe_after(t.write("b", "1")), safe);
+  EXPECT_EQ(safe_after(t.write("a", "2")), safe + 1);
+  const uint64_t overwritten = t.version;
+  EXPECT_EQ(safe_after(t.write("b", "2")), safe + 1) << "no higher than a's";
+  EXPECT_EQ(safe_after(t.remove("a")), safe + 2);
+  EXPECT_EQ(safe_after(t.remove("b")), safe + 2);
+  EXPECT_EQ(safe_after(t.write("a", "3")), safe + 2);
+  EXPECT_GT(t.version, overwritten);
+  EXPECT_THAT(Invariants(t.store).check(), IsEmpty());
 }
 
 TEST(ObjectStore, EveryOutcomeDependsOnWhatMadeIt) {
@@ -373,9 +392,13 @@ TEST(ObjectStore, ADroppedTableIsPurgedAndStaysGoneInReplay) {
   for (int i = 0; i < 3000; ++i) {
     ASSERT_EQ(t.write("k" + std::to_string(i), "v"), StatusCode::kOk);
   }
+  const uint64_t dropped_version = t.version;
   ASSERT_EQ(t.store.write(2, "kept", "v", kNoRules, t.version, t.depends_on), StatusCode::kOk);
   ASSERT_TRUE(t.store.drop_table(1).ok());
   EXPECT_EQ(t.read("k1"), StatusCode::kUnknownTablet);
+  EXPECT_EQ(t.store.take_tablet(1, 0, 5).code(), StatusCode::kRetry);
+  EXPECT_FALSE(t.store.purge_step()) << "somebody may still be at work in it";
+  t.store.may_purge(t.store.drops());
   EXPECT_EQ(t.store.take_tablet(1, 0, 5).code(), StatusCode::kRetry);
   int steps = 0;
   while (t.store.purge_step() && steps < 100) ++steps;
@@ -390,6 +413,8 @@ TEST(ObjectStore, ADroppedTableIsPurgedAndStaysGoneInReplay) {
   replay_into(t.parts.log, replay, images);
   ASSERT_EQ(replay.run().to_string(), "OK");
   EXPECT_EQ(replay.live_objects(), 1u);
+  ASSERT_EQ(t.write("k2999", "again"), StatusCode::kOk);
+  EXPECT_GT(t.version, dropped_version);
 }
 
 TEST(ObjectStore, ReadersWithoutLocksBesideWriters) {

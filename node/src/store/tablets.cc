@@ -63,7 +63,7 @@ Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
   std::vector<Tablet*> tablets = sorted();
   for (const Tablet* t : tablets) {
     if (t->table_id != table_id || t->end_hash < start_hash || t->start_hash > end_hash) continue;
-    if (t->state.load() == TabletState::kDropping) {
+    if (t->state.load() != TabletState::kNormal) {
       return {StatusCode::kRetry,
               range_text(table_id, t->start_hash, t->end_hash) + " is still being dropped"};
     }
@@ -81,15 +81,31 @@ Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
 
 uint32_t Tablets::mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
   SpinGuard guard(lock_);
+  ++drops_;
   uint32_t count = 0;
   for (Tablet* t : sorted()) {
     if (t->table_id == table_id && start_hash <= t->start_hash && t->end_hash <= end_hash &&
         t->state.load() == TabletState::kNormal) {
+      t->dropped_at = drops_;
       t->state.store(TabletState::kDropping, std::memory_order_release);
       ++count;
     }
   }
   return count;
+}
+
+uint64_t Tablets::drops() const {
+  SpinGuard guard(lock_);
+  return drops_;
+}
+
+void Tablets::mark_purging(uint64_t drops) {
+  SpinGuard guard(lock_);
+  for (Tablet* t : sorted()) {
+    if (t->state.load() == TabletState::kDropping && t->dropped_at <= drops) {
+      t->state.store(TabletState::kPurging, std::memory_order_release);
+    }
+  }
 }
 
 void Tablets::remove(const std::vector<const Tablet*>& tablets) {

@@ -2,6 +2,8 @@
 // for each. Looked up on every operation, changed rarely.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,26 +11,58 @@
 #include "base/atomic.h"
 #include "base/spin_lock.h"
 #include "base/status.h"
+#include "base/thread_number.h"
 
 namespace ramcloud::store {
 
 enum class TabletState : uint8_t {
   kNormal,    // served
-  kDropping,  // not served; its objects are being purged
+  kDropping,  // not served; somebody who found it before may still be at work in it
+  kPurging,   // not served, and nobody is; its objects are being purged
 };
 
-struct Tablet {
+class Tablet {
+ public:
   uint64_t table_id = 0;
   uint64_t start_hash = 0;
   uint64_t end_hash = 0;  // inclusive
   Atomic<TabletState> state{TabletState::kNormal};
-  // Each write changes these; what every operation looks up stands on another line.
-  alignas(kCacheLineBytes) Atomic<int64_t> objects{0};
-  Atomic<int64_t> object_bytes{0};  // of their entries in the log
+  uint64_t dropped_at = 0;  // the number of the drop
+
+  /// So many objects more (or fewer), and bytes of their entries in the log.
+  void count(int64_t objects, int64_t bytes) {
+    Share& share = shares_[thread_number() % kShares];
+    share.objects.fetch_add(objects, std::memory_order_relaxed);
+    share.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  /// Exact when nobody writes. Else an object may be seen to go and not to have come.
+  int64_t net_objects() const { return sum(&Share::objects); }
+  uint64_t objects() const { return at_least_none(net_objects()); }
+  uint64_t object_bytes() const { return at_least_none(sum(&Share::bytes)); }
 
   bool contains(uint64_t table, uint64_t hash) const {
     return table_id == table && start_hash <= hash && hash <= end_hash;
   }
+
+ private:
+  /// Each write changes one: a thread's own, and on another line than what every operation looks
+  /// up.
+  struct alignas(kCacheLineBytes) Share {
+    Atomic<int64_t> objects{0};
+    Atomic<int64_t> bytes{0};
+  };
+  static constexpr size_t kShares = 16;
+
+  int64_t sum(Atomic<int64_t> Share::* what) const {
+    int64_t total = 0;
+    for (const Share& share : shares_) total += (share.*what).load(std::memory_order_relaxed);
+    return total;
+  }
+  static uint64_t at_least_none(int64_t n) {
+    return static_cast<uint64_t>(std::max<int64_t>(n, 0));
+  }
+
+  std::array<Share, kShares> shares_;
 };
 
 /// find() is lock-free and may run in any thread beside the others, which take a lock. A change
@@ -55,6 +89,10 @@ class Tablets {
   Status add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   /// Stops serving the tablets of the table that lie in the range; returns how many.
   uint32_t mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  /// How many drops there were: give it to mark_purging() when a grace period has passed since.
+  uint64_t drops() const;
+  /// Nobody is at work any more in what was dropped by then.
+  void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
 
   /// By table, then start; in whatever state.
@@ -87,6 +125,7 @@ class Tablets {
   std::vector<std::unique_ptr<Tablet>> owned_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Tablet>> removed_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<const List>> lists_ RC_GUARDED_BY(lock_);  // the last is current
+  uint64_t drops_ RC_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace ramcloud::store
