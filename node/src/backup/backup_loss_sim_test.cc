@@ -4,6 +4,7 @@
 
 #include "backup/testing/replication_rig.h"
 #include "base/logging.h"
+#include "base/testing/sanitizer.h"
 
 namespace ramcloud {
 namespace {
@@ -12,18 +13,6 @@ using testing::kMaster;
 using testing::ReplicationRig;
 
 constexpr uint64_t kBackupBytes = 96u << 20;
-
-// All of it runs in one thread: the thread sanitizer makes it twenty times slower and finds in two
-// seeds what it finds in all.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define RAMCLOUD_FEW_SEEDS 1
-#endif
-#endif
-#ifndef RAMCLOUD_FEW_SEEDS
-#define RAMCLOUD_FEW_SEEDS 0
-#endif
-constexpr bool kFewSeeds = RAMCLOUD_FEW_SEEDS != 0;
 
 /// One master, four or five backups of which some are lost, and what the master acknowledged.
 class BackupLoss {
@@ -54,6 +43,25 @@ class BackupLoss {
     check("at the end", replicas_ > 1 && rig_.manager_->stats().under_replicated == 0);
     EXPECT_FALSE(rig_.condemned_);
     EXPECT_EQ(rig_.manager_->stats().epoch, rig_.fence_.epoch) << "seed " << seed_;
+  }
+
+  /// One backup after the other goes, and then the master: on the last one's disk is everything.
+  void run_out() {
+    backups_ = replicas_ = 2;
+    rig_.reactors_ = seed_ % 2 == 0 ? 3 : 1;
+    rig_.start(backups_, replicas_, kBackupBytes);
+    write_some(10);
+    for (const uint32_t victim : {0u, 1u}) {
+      EXPECT_TRUE(rig_.all_durable(120s)) << "seed " << seed_;
+      note_acknowledged();
+      lost_.insert(victim);
+      rig_.crash_backup(victim);
+      write_some(1);
+      rig_.scheduler_.run_for(5s);
+    }
+    EXPECT_LT(rig_.log_->durable(), rig_.log_->head()) << "nobody has it";
+    take_images();
+    rebuild("when no backup is left", 3, true);
   }
 
   uint64_t event_hash() const { return rig_.scheduler_.event_hash(); }
@@ -162,9 +170,7 @@ class BackupLoss {
     return whole;
   }
 
-  /// Rebuilds from all live folders, from all folders (those of lost backups are stale), and from
-  /// random choices; with `one_may_miss` every choice that lacks one live folder must succeed.
-  void check(const char* when, bool one_may_miss) {
+  void take_images() {
     images_.clear();
     for (uint32_t i = 0; i < backups_; ++i) {
       images_.push_back(rig_.nodes_[i]->disk().contents("/data/frames"));
@@ -174,6 +180,12 @@ class BackupLoss {
           (images_.back().size() - kSuperblockBytes + kFrameStride - 1) / kFrameStride;
       images_.back().resize(kSuperblockBytes + frames * kFrameStride);
     }
+  }
+
+  /// Rebuilds from all live folders, from all folders (those of lost backups are stale), and from
+  /// random choices; with `one_may_miss` every choice that lacks one live folder must succeed.
+  void check(const char* when, bool one_may_miss) {
+    take_images();
     uint32_t all = 0, live = 0;
     for (uint32_t i = 0; i < backups_; ++i) {
       all |= 1u << i;
@@ -242,7 +254,7 @@ class BackupLossSim : public ::testing::Test {
 
 TEST_F(BackupLossSim, WhatWasAcknowledgedIsInEveryRebuildThatSucceeds) {
   uint64_t refused = 0, fenced = 0, sent_by_others = 0;
-  uint64_t from = 1, count = kFewSeeds ? 2 : 16;
+  uint64_t from = 1, count = testing::seeds(16);
   if (const char* text = std::getenv("SIM_SEEDS")) {
     char* end = nullptr;
     from = std::strtoull(text, &end, 10);
@@ -263,6 +275,10 @@ TEST_F(BackupLossSim, WhatWasAcknowledgedIsInEveryRebuildThatSucceeds) {
   EXPECT_GT(sent_by_others, 100u);
 }
 
+TEST_F(BackupLossSim, WhenNoBackupIsLeftTheLastOnesDiskHasEverything) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) BackupLoss(seed).run_out();
+}
+
 TEST_F(BackupLossSim, SameSeedSameEvents) {
   const auto hash = [](uint64_t seed) {
     BackupLoss loss(seed);
@@ -271,7 +287,7 @@ TEST_F(BackupLossSim, SameSeedSameEvents) {
   };
   const uint64_t third = hash(3);
   EXPECT_EQ(hash(3), third);
-  if (kFewSeeds) return;
+  if (testing::kThreadSanitizer) return;
   const uint64_t fourth = hash(4);
   EXPECT_EQ(hash(4), fourth);
   EXPECT_NE(third, fourth);

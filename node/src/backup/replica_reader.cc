@@ -99,8 +99,12 @@ void identify(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump)
 log::KnownOfSegment known_of(const FrameSlot& slot) {
   log::KnownOfSegment known;
   if ((slot.flags & FrameSlot::kLengthKnown) == 0) return known;
-  if (slot.state == FrameState::kClosed) known.closed_length = slot.length;
-  known.durable_up_to = slot.length;
+  if (slot.state == FrameState::kClosed) {
+    known.closed_length = slot.length;
+    known.durable_up_to = slot.length;
+  } else {
+    known.held = slot.length;  // when its backup was shut down
+  }
   return known;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backup/replica_reader.h"
+#include "base/testing/sanitizer.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/testing/only_replies.h"
 
@@ -272,7 +273,7 @@ class PowerCut : public ReplicaServiceTest {
 
 TEST(ReplicaServicePowerCut, AnAcknowledgedEpochSurvives) {
   for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (uint64_t seed = 1; seed <= testing::seeds(20); ++seed) {
       EXPECT_EQ(PowerCut(seed, way).epoch_left(), 5u) << seed << ", " << static_cast<int>(way);
     }
   }
@@ -280,7 +281,7 @@ TEST(ReplicaServicePowerCut, AnAcknowledgedEpochSurvives) {
 
 TEST(ReplicaServicePowerCut, AnEpochIsNotAcknowledgedEarlierBecauseItCameTwice) {
   for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (uint64_t seed = 1; seed <= testing::seeds(20); ++seed) {
       EXPECT_EQ(PowerCut(seed, way).epoch_left(2), 5u) << seed << ", " << static_cast<int>(way);
     }
   }
@@ -289,7 +290,7 @@ TEST(ReplicaServicePowerCut, AnEpochIsNotAcknowledgedEarlierBecauseItCameTwice) 
 TEST(ReplicaServicePowerCut, AClosedReplicasLengthIsThereOnlyWithItsBytes) {
   int closed = 0, open = 0;
   for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
-    for (uint64_t seed = 1; seed <= 30; ++seed) {
+    for (uint64_t seed = 1; seed <= 30; seed += testing::kThreadSanitizer ? 10 : 1) {
       PowerCut cut(seed, way);
       std::string held;
       const ReplicaDump left = cut.closed_left(seed * 400us, held);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "backup/testing/replication_rig.h"
+#include "base/testing/sanitizer.h"
 
 namespace ramcloud {
 namespace {
@@ -21,6 +22,18 @@ class ReplicationSim : public ::testing::TestWithParam<uint32_t>,
                        protected testing::ReplicationRig {
  protected:
   ReplicationSim() : ReplicationRig(42) { reactors_ = GetParam(); }
+
+  /// In the end everything has all its replicas, and not there.
+  void expect_none_on(uint64_t broken) {
+    const auto is_so = [&] {
+      for (uint64_t id = 1; id <= log_->head().segment_id(); ++id) {
+        const auto holders = manager_->replica_servers(id);
+        if (std::ranges::find(holders, broken) != holders.end()) return false;
+      }
+      return manager_->stats().under_replicated == 0;
+    };
+    EXPECT_TRUE(scheduler_.run_until(is_so, 60s));
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Reactors, ReplicationSim, ::testing::Values(1u, 3u));
 
@@ -232,6 +245,78 @@ TEST_P(ReplicationSim, AFullBackupThatRefusesADegradedSegmentHoldsNothingUp) {
   EXPECT_GT(backups_[2]->service->counters().refused, refused + 2) << "it was not asked";
 }
 
+/// A backup that cannot go on with a replica may hold all there is of it on any disk.
+TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
+  start(2, 1);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto holder = static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1);
+  const uint32_t other = 1 - holder;
+  const auto acknowledged = model_;
+  nodes_[other]->disk().set_full(true);
+  nodes_[holder]->disk().fail_with({StatusCode::kNoSpace, "no space left on device"});
+  ASSERT_EQ(put("b", "2"), StatusCode::kOk);
+  EXPECT_FALSE(all_durable(10s));
+  EXPECT_EQ(backups_[holder]->service->counters().frees, 0u);
+
+  std::string image = nodes_[holder]->disk().contents("/data/frames");
+  image.resize(kSuperblockBytes + kFrameStride);
+  std::map<std::string, std::string> found;
+  const Status status = rebuild_images({{"holder", image}},
+                                       [&](const log::ReplayedObject& object) {
+                                         found[std::string(object.key)] = std::string(object.value);
+                                       },
+                                       nullptr, {{kMaster, fence_}});
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_TRUE(found == acknowledged);
+
+  nodes_[holder]->disk().fail_with({});
+  nodes_[other]->disk().set_full(false);
+  EXPECT_TRUE(all_durable());
+  EXPECT_TRUE(
+      scheduler_.run_until([&] { return backups_[holder]->service->counters().frees > 0; }, 30s));
+}
+
+/// What a device had before it failed is as little there as what it refuses.
+TEST_P(ReplicationSim, AllReplicasOnABrokenDeviceAreMadeAnew) {
+  start(4, 2);
+  const std::string value(100'000, 'v');
+  for (int i = 0; i < 150; ++i) must_put("k" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  const auto closed = manager_->replica_servers(1);
+  ASSERT_EQ(closed.size(), 2u);
+  const uint64_t broken = closed[0];
+  nodes_[broken - 1]->disk().fail_with({StatusCode::kIoError, "input/output error"});
+  for (int i = 0; i < 150; ++i) must_put("l" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  expect_none_on(broken);
+}
+
+TEST_P(ReplicationSim, AMasterThatWritesNothingHearsOfABrokenDevice) {
+  start(4, 1);
+  const std::string value(100'000, 'v');
+  for (int i = 0; i < 150; ++i) must_put("k" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  const auto& head = manager_->replica_servers(log_->head().segment_id());
+  uint64_t broken = 0;
+  for (uint64_t id = 1; id < log_->head().segment_id() && broken == 0; ++id) {
+    const uint64_t holder = manager_->replica_servers(id).at(0);
+    if (std::ranges::find(head, holder) == head.end()) broken = holder;
+  }
+  ASSERT_NE(broken, 0u) << "all closed segments are where the head is";
+  // What failed was another master's write.
+  nodes_[broken - 1]->disk().fail_with({StatusCode::kIoError, "input/output error"});
+  wire::ReplicaOpenRequest open{};
+  open.master_id = kMaster + 1;
+  open.segment_id = 1;
+  open.capacity = log::kSegmentBytes;
+  Slice bytes(bytes_of(open));
+  wire::MessageHeader header{};
+  header.opcode = static_cast<uint16_t>(wire::Opcode::kReplicaOpen);
+  backups_[broken - 1]->registry->on_request({}, header, bytes_of(open));
+  expect_none_on(broken);
+}
+
 /// A segment that went on without a replica gets it while it is written to. Recovery takes the new
 /// one for whole as soon as it is open, so it must never lack what is durable.
 TEST_P(ReplicationSim, AReplicaThatCountsHasWhatIsDurable) {
@@ -373,9 +458,13 @@ TEST_P(ReplicationSim, FlippedByteIsNamed) {
     EXPECT_TRUE(named) << "byte " << at;
     image[at] = static_cast<char>(image[at] ^ 0x20);
   };
-  for (uint64_t at = 0; at < kSuperblockBytes; at += 7) check(at);
-  for (uint64_t at = 0; at < kFrameMetadataBytes; at += 5) check(frame_metadata_offset(0) + at);
-  for (uint64_t at = 0; at < valid; ++at) check(frame_data_offset(0) + at);
+  // Each looks at eight megabytes.
+  const uint64_t step = testing::kThreadSanitizer ? 37 : testing::kAddressSanitizer ? 7 : 1;
+  for (uint64_t at = 0; at < kSuperblockBytes; at += 7 * step) check(at);
+  for (uint64_t at = 0; at < kFrameMetadataBytes; at += 5 * step) {
+    check(frame_metadata_offset(0) + at);
+  }
+  for (uint64_t at = 0; at < valid; at += step) check(frame_data_offset(0) + at);
 }
 
 /// What the offline tools do with real files and folders; a byte of each part that is damaged is

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/testing/sanitizer.h"
 #include "runtime/sim/sim_scheduler.h"
 
 namespace ramcloud {
@@ -237,7 +238,7 @@ class TailsPowerCut : public SyncedTailsTest {
 };
 
 TEST(SyncedTailsPowerCut, WhatWasCommittedIsThereAndNothingElseThanWhatWasSent) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= testing::seeds(50); ++seed) {
     SCOPED_TRACE(seed);
     TailsPowerCut(seed).run();
   }

@@ -262,6 +262,10 @@ bool Scanner::must_reach(uint32_t at, std::string& why) const {
     why = number(result_.durable_up_to) + " bytes were durable";
     return true;
   }
+  if (at < known_.held) {
+    why = "the replica held " + number(known_.held) + " bytes";
+    return true;
+  }
   return false;
 }
 

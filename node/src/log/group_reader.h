@@ -51,6 +51,7 @@ struct KnownOfSegment {
   std::optional<uint32_t>
       closed_length;           // the segment was closed with this many bytes, footer included
   uint32_t durable_up_to = 0;  // all bytes below were durable
+  uint32_t held = 0;           // so many bytes this replica held; others need not have had them
 };
 
 enum class ScanEnd : uint8_t {

@@ -74,6 +74,8 @@ bool ReplicaManager::control() {
     report_progress();
     worked = true;
   }
+  if (!given_up_.empty()) worked = free_given_up() || worked;
+  look_after();
   if (wake_ != kNever) timer_.start_at(wake_);
   return worked;
 }

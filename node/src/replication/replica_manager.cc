@@ -231,16 +231,75 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
     unplace(slot);
     slot.restore_waiver();
     progress_ = true;
+    if (status == StatusCode::kIoError) lose_all_on(server_id, status);
     return;
   }
   if (!gone) {
     replicas.banned.push_back(server_id);
-    const ListedServer* server = servers_.find(server_id);
-    if (server != nullptr && server->locator) {
-      scope_.spawn(free_replica(*server->locator, server_id, replicas.segment->id()));
-    }
+    given_up_.push_back({replicas.segment->id(), server_id});
   }
   lose(replicas, slot, status);
+  if (status == StatusCode::kIoError) lose_all_on(server_id, status);
+}
+
+/// Its device has failed for good: what it was given before is as little there as what it refuses.
+void ReplicaManager::lose_all_on(uint64_t server_id, const Status& why) {
+  for (auto& [id, replicas] : segments_) {
+    for (auto& slot : replicas.slots) {
+      if (slot->state() == ReplicaSlot::State::kUnplaced || slot->server_id() != server_id) {
+        continue;
+      }
+      RC_SOMETIMES("replication.all_replicas_of_a_broken_device_are_lost");
+      lose(replicas, *slot, why);
+    }
+  }
+}
+
+/// Asks each backup for one of the replicas that are closed there. A round begins one segment
+/// further than the last, so all have their turn.
+void ReplicaManager::look_after() {
+  const Time now = reactor_.now();
+  if (now >= look_after_at_ && !segments_.empty()) {
+    look_after_at_ = now + options_.look_after_interval;
+    auto first = segments_.upper_bound(looked_after_);
+    if (first == segments_.end()) first = segments_.begin();
+    looked_after_ = first->first;
+    std::vector<uint64_t> asked;
+    auto at = first;
+    do {
+      for (auto& slot : at->second.slots) ask_for(*slot, asked);
+      if (++at == segments_.end()) at = segments_.begin();
+    } while (at != first);
+  }
+  wake_at(look_after_at_);
+}
+
+void ReplicaManager::ask_for(ReplicaSlot& slot, std::vector<uint64_t>& asked) {
+  if (slot.state() != ReplicaSlot::State::kClosed) return;
+  if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
+      reactor_.now() >= slot.call()->deadline()) {
+    slot.drop_call();  // of the last round: whoever is silent is the coordinator's affair
+  }
+  if (slot.call() != nullptr || std::ranges::find(asked, slot.server_id()) != asked.end()) return;
+  if (send(slot)) asked.push_back(slot.server_id());
+}
+
+/// A replica that was given up may be all that is of its segment on any disk. So its backup is told
+/// to free it only when R others count, and the coordinator knows that it does not.
+bool ReplicaManager::free_given_up() {
+  if (!fence_holds_ || !fence_.holds()) return false;
+  const auto is_freed = [this](const GivenUp& replica) {
+    const SegmentReplicas& replicas = segments_.at(replica.segment_id);
+    if (!std::ranges::all_of(replicas.slots, [](const auto& slot) { return slot->counts(); })) {
+      return false;
+    }
+    const ListedServer* server = servers_.find(replica.server_id);
+    if (server != nullptr && server->locator) {
+      scope_.spawn(free_replica(*server->locator, replica.server_id, replica.segment_id));
+    }
+    return true;
+  };
+  return std::erase_if(given_up_, is_freed) > 0;
 }
 
 /// A replica that had (or may have) been opened is gone. If the segment is not closed everywhere,
@@ -311,6 +370,22 @@ void ReplicaManager::raise_epoch() {
   }
 }
 
+/// No replica of the segment is behind; and one counts, if recovery needs the segment: while none
+/// does, those that were lost are all there is of it, and must not be refused. It needs the head,
+/// and a segment that was opened ahead once the one `before` is closed.
+bool ReplicaManager::may_be_fenced(const SegmentReplicas& replicas,
+                                   const log::Segment* before) const {
+  if (std::ranges::any_of(replicas.slots, [](const auto& slot) { return slot->behind(); })) {
+    return false;
+  }
+  const bool needed = replicas.segment->opened_durable() && (before == nullptr || before->closed());
+  if (!needed) return true;
+  const bool counts =
+      std::ranges::any_of(replicas.slots, [](const auto& slot) { return slot->counts(); });
+  if (!counts) RC_SOMETIMES("replication.fence_waits_for_a_replica_that_counts");
+  return counts;
+}
+
 void ReplicaManager::drive_fence() {
   if (fence_.holds()) {
     if (std::exchange(roll_wanted_, false)) {
@@ -319,10 +394,10 @@ void ReplicaManager::drive_fence() {
     }
     return;
   }
+  const log::Segment* before = nullptr;
   for (const SegmentReplicas* replicas : unsettled_) {
-    for (const auto& slot : replicas->slots) {
-      if (slot->behind()) return;
-    }
+    if (!may_be_fenced(*replicas, before)) return;
+    before = replicas->segment;
   }
   if (!unsettled_.empty()) fence_.confirm(unsettled_.front()->segment->id());
 }

@@ -78,6 +78,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     /// up to the maximum.
     Duration refused_delay = std::chrono::seconds(1);
     Duration max_refused_delay = std::chrono::seconds(16);
+    /// How often each backup is asked whether it still has what it closed, one replica after the
+    /// other: else a master that writes nothing would not hear of a device that failed.
+    Duration look_after_interval = std::chrono::seconds(10);
     /// Segments whose lost replicas are re-created at the same time; open ones come on top.
     uint32_t concurrent_repairs = 4;
     /// The cluster has condemned this master: it must stop serving. Called once.
@@ -136,6 +139,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     uint32_t refusals = 0;  // in a row
     Time usable_from{};
   };
+  /// A backup that refused to go on with a replica that it may still hold.
+  struct GivenUp {
+    uint64_t segment_id = 0;
+    uint64_t server_id = 0;
+  };
 
   class Hold;
   void call_answered(ReplicaCall& call) override;
@@ -161,9 +169,14 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void back_off(ReplicaSlot& slot);
   void refuse(ReplicaSlot& slot, const Status& status);
   void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why);
+  void lose_all_on(uint64_t server_id, const Status& why);
+  bool free_given_up();
+  void look_after();
+  void ask_for(ReplicaSlot& slot, std::vector<uint64_t>& asked);
   void unplace(ReplicaSlot& slot);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot);
   bool drive_repairs();
+  bool may_be_fenced(const SegmentReplicas& replicas, const log::Segment* before) const;
   void drive_fence();
   void raise_epoch();
   void roll_head();
@@ -204,6 +217,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
       unsettled_;                         // not closed durable, by rising id; the last is the head
   std::deque<SegmentReplicas*> repairs_;  // closed durable once, and lost replicas since
   std::map<uint64_t, Backup> backups_;
+  std::vector<GivenUp> given_up_;  // their backups have not been told to free them
+  Time look_after_at_{};
+  uint64_t looked_after_ = 0;  // the segment with which the last round began
   bool progress_ = false;
   bool condemned_ = false;
   bool fence_holds_ = true;   // as fence_, which is the first reactor's

@@ -96,7 +96,11 @@ void ReplicaSlot::send_write(ReplicaCall& call, bool plain, Time now, Duration t
   const bool closed = segment_.closed();
   const uint32_t published = segment_.published();
   const uint32_t end = segment_.chunk_end(acked_, kMaxReplicaMessageBytes);
-  ReplicaCall::Content content{.to = end, .epoch = segment_.replication_epoch()};
+  // Of a closed one nothing is to be changed: that it is there is asked
+  // (ReplicaManager::look_after).
+  const bool asks = state_ == State::kClosed;
+  ReplicaCall::Content content{.to = end,
+                               .epoch = asks ? acked_epoch_ : segment_.replication_epoch()};
   content.closing = !plain && closed && end == published;
   content.completing = recreation_ && !complete_ && end >= published;
   content.plain = !content.closing && !content.completing && content.epoch == acked_epoch_;
@@ -106,7 +110,7 @@ void ReplicaSlot::send_write(ReplicaCall& call, bool plain, Time now, Duration t
   write.epoch = content.epoch;
   write.offset = acked_;
   write.length = end - acked_;
-  write.flags = (content.closing ? wire::ReplicaWriteRequest::kClose : 0u) |
+  write.flags = (content.closing && !asks ? wire::ReplicaWriteRequest::kClose : 0u) |
                 (content.completing ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
   if (content.completing) end_waiver();
   send_bytes(call, wire::Opcode::kReplicaWrite, bytes_of(write), acked_, content, now, timeout);
