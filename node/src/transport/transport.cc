@@ -116,14 +116,19 @@ void Session::fail_refused() {
   // A callback may do anything to the list: look from the start again after each.
   const auto find = [this] {
     ClientCall* call = first_;
-    while (call != nullptr && call->mark_ != kRefused) call = call->next_;
+    while (call != nullptr && call->mark_ != kTooLong && call->mark_ != kNoRoom) {
+      call = call->next_;
+    }
     return call;
   };
   while (ClientCall* call = find()) {
+    const bool too_long = call->mark_ == kTooLong;
     take_call(call->call_id_);
-    call->on_failure(
-        {StatusCode::kInvalidArgument, "request body: longer than the peer accepts, at most " +
-                                           std::to_string(wire::kMaxBodyBytes) + " bytes"});
+    call->on_failure(too_long ? Status(StatusCode::kInvalidArgument,
+                                       "request body: longer than the peer accepts, at most " +
+                                           std::to_string(wire::kMaxBodyBytes) + " bytes")
+                              : Status(StatusCode::kRetry,
+                                       "more waits already to be sent to the peer than it takes"));
   }
 }
 

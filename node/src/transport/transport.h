@@ -58,7 +58,7 @@ class Session {
   /// Sends a request. The slices' bytes may be reused when send() returns (what could not be sent
   /// at once is copied). Fills body_length, kind and call_id of the header. A broken session fails
   /// the call from a later turn, never from inside send(); so does a body above kMaxBodyBytes, with
-  /// INVALID_ARGUMENT.
+  /// INVALID_ARGUMENT, and one for which there is no room behind what waits to be sent, with RETRY.
   virtual void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) = 0;
   /// Once broken, always broken: connect again for a new session.
   virtual bool broken() const = 0;
@@ -76,11 +76,13 @@ class Session {
   void set_mark(ClientCall& call, uint64_t mark) { call.mark_ = mark; }
   void mark_all(uint64_t mark) {
     for (ClientCall* call = first_; call != nullptr; call = call->next_) {
-      if (call->mark_ != kRefused) call->mark_ = mark;
+      if (call->mark_ < kNoRoom) call->mark_ = mark;
     }
   }
-  /// The call was not sent because it can never be; fail_refused() tells it.
-  void refuse(ClientCall& call) { call.mark_ = kRefused; }
+  /// The call was not sent, because it can never be or because too much waits already;
+  /// fail_refused() tells it.
+  void refuse_too_long(ClientCall& call) { call.mark_ = kTooLong; }
+  void refuse_no_room(ClientCall& call) { call.mark_ = kNoRoom; }
   void fail_refused();
   /// Every call outstanding now is taken off, then told: `sent` if its mark is at most
   /// `sent_up_to`, else `unsent`. The caller keeps the session alive.
@@ -89,7 +91,8 @@ class Session {
  private:
   /// Finds calls by id: a small open-addressing table, so that replies in any order cost O(1).
   struct CallTable;
-  static constexpr uint64_t kRefused = ~uint64_t{0} - 1;
+  static constexpr uint64_t kTooLong = ~uint64_t{0} - 1;
+  static constexpr uint64_t kNoRoom = ~uint64_t{0} - 2;
   std::unique_ptr<CallTable> calls_;
   ClientCall* first_ = nullptr;
   ClientCall* last_ = nullptr;

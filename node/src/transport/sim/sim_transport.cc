@@ -226,7 +226,7 @@ void SimSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   header.call_id = add_call(call, state_ == State::kOpen ? kSent : kHeld);
   if (broken()) return fail_later();
   if (bytes.size() > wire::kMaxBodyBytes) {
-    refuse(call);
+    refuse_too_long(call);
     return fail_later();
   }
   if (state_ == State::kConnecting) {

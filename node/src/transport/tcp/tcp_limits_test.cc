@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "transport/tcp/tcp_stream.h"
 #include "transport/testing/tcp_fixture.h"
 
 namespace ramcloud {
@@ -66,6 +67,29 @@ TEST_F(TcpLimitsTest, AClientThatDoesNotReadIsCutOffBeforeItsOutputGrowsWithoutB
   }
   EXPECT_EQ(cut(), 1u);
 }
+
+TEST_F(TcpLimitsTest, ACallWithoutRoomBehindOthersIsRefusedAndTheOthersGoOn) {
+  TcpOptions small;
+  small.max_pending_bytes = 8u << 20;
+  restart(small);
+  const auto session = connect();
+  const std::string big(1u << 20, 'x');
+  std::vector<TestCall> calls(40);  // more than the sockets' buffers and the room behind them hold
+  for (TestCall& call : calls) send(*session, call, big);
+  ASSERT_TRUE(wait_for([&] { return std::ranges::all_of(calls, &TestCall::done); }));
+  const auto answered = std::ranges::count_if(calls, [](const TestCall& c) { return !c.failure; });
+  EXPECT_GE(answered, 7);
+  EXPECT_LT(answered, 40);
+  for (const TestCall& call : calls) {
+    if (call.failure) EXPECT_EQ(*call.failure, StatusCode::kRetry) << call.failure->to_string();
+  }
+  EXPECT_FALSE(session->broken());
+  TestCall again;
+  send(*session, again, big);
+  ASSERT_TRUE(wait_for(again));
+  EXPECT_EQ(again.status, StatusCode::kOk);
+}
+
 TEST_F(TcpLimitsTest, OfManyStrangersAFewAreServedInATurnAndWhoIsKnownComesWithThem) {
   wire::MessageHeader request{};
   request.kind = wire::Kind::kRequest;
@@ -91,6 +115,20 @@ TEST_F(TcpLimitsTest, OfManyStrangersAFewAreServedInATurnAndWhoIsKnownComesWithT
   }
   EXPECT_LE(accepted(), before + 3 * 8u);
   ASSERT_TRUE(wait_for([&] { return protocol_errors() == 100; }));
+}
+
+TEST_F(TcpLimitsTest, AStrangersFirstBytesAreNotTakenForALength) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const UniqueFd stranger(ends[1]);
+  Counter sends;
+  tcp::TcpStream stream(UniqueFd(ends[0]), 1u << 20, sends);
+  const std::string bytes(sizeof(wire::MessageHeader), '\xff');  // fewer than a hello has
+  ASSERT_EQ(::send(stranger.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+  ASSERT_EQ(stream.read(), tcp::TcpStream::Read::kSome);
+  ASSERT_EQ(::send(stranger.get(), "x", 1, 0), 1);
+  ASSERT_EQ(stream.read(), tcp::TcpStream::Read::kSome);
+  EXPECT_FALSE(stream.has_big_buffers());
 }
 
 TEST_F(TcpLimitsTest, OfTooManySilentConnectionsTheOldestIsClosed) {

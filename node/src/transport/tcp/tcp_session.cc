@@ -183,7 +183,12 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   header.call_id = add_call(call, kNeverSent);
   if (broken()) return fail_later();
   if (size > peer_max_body_) {
-    refuse(call);
+    refuse_too_long(call);
+    return fail_later();
+  }
+  // The connection is well: who has so many calls under way comes again with this one.
+  if (stream_.pending_bytes() + sizeof header + size > context_->options.max_pending_bytes) {
+    refuse_no_room(call);
     return fail_later();
   }
   header.body_length = static_cast<uint32_t>(size);
@@ -194,11 +199,6 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
                     : more_input_          ? TcpStream::Send::kGather
                                            : TcpStream::Send::kNow;
   if (!stream_.send(header, body, when)) {
-    if (stream_.overflowed()) {
-      context_->counters.slow_readers.add();
-      context_->log_closed("more output than a slow reader may leave", peer());
-      set_mark(call, kNeverSent);
-    }
     return break_with({StatusCode::kConnectionLost, "sending failed"});
   }
   if (stream_.blocked() && state_ == State::kOpen) watch_output(true);

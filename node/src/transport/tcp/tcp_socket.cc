@@ -86,8 +86,10 @@ Result<std::pair<UniqueFd, HostPort>> start_listen(const HostPort& address) {
 void set_options(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   // A peer that vanished without a word (its node died, its address went) is noticed within about
-  // ten seconds if bytes wait for it, and within a minute and a half if none do.
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+  // twenty seconds if bytes wait for it, and within a minute and a half if none do. Not sooner: a
+  // server whose replication waits until a dead backup is given up (ten seconds) does not read
+  // more requests meanwhile, and the kernel takes that for silence.
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);

@@ -66,9 +66,10 @@ void ByteBuffer::clear() {
 
 TcpStream::Read TcpStream::read(size_t at_most) {
   size_t wanted = 1;
-  if (in_.size() >= sizeof(wire::MessageHeader)) {
-    // The header was checked by front(): its length is within bounds. The whole of it comes into
-    // one piece of memory, so that handlers see a body as one view.
+  if (hello_taken_ && in_.size() >= sizeof(wire::MessageHeader)) {
+    // The header was checked by front(): its length is within bounds. (Before the hello it would be
+    // anybody's bytes.) The whole of it comes into one piece of memory, so that handlers see a body
+    // as one view.
     const auto header = load<wire::MessageHeader>(in_.unread().data());
     const size_t total = sizeof header + header.body_length;
     wanted = total > in_.size() ? total - in_.size() : 1;

@@ -94,7 +94,10 @@ class TcpStream {
   void pop(const wire::MessageHeader& header) { in_.consume(sizeof header + header.body_length); }
   /// The same for the hello at the begin.
   Parse front(wire::Hello& hello) const;
-  void pop_hello() { in_.consume(sizeof(wire::Hello)); }
+  void pop_hello() {
+    in_.consume(sizeof(wire::Hello));
+    hello_taken_ = true;
+  }
 
   enum class Send {
     kNow,     // with all that waits
@@ -138,6 +141,7 @@ class TcpStream {
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
   bool blocked_ = false;
+  bool hello_taken_ = false;  // what comes are messages
   size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while more comes than there is room for
   ByteBuffer in_;
   ByteBuffer out_;
