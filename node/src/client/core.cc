@@ -194,18 +194,24 @@ Task<void> ClientCore::run_refresh(uint64_t table_id, std::shared_ptr<Refresh> r
 }
 
 Task<Status> ClientCore::refresh(uint64_t table_id, Time until) {
-  auto& slot = refreshing_[table_id];
-  const bool first = slot == nullptr;
-  if (first) slot = std::make_shared<Refresh>();
-  const std::shared_ptr<Refresh> running = slot;
-  auto done = std::make_shared<Event>(reactor());
-  running->waiters.push_back(done);
-  if (first) background_.spawn(run_refresh(table_id, running, until));
+  for (;;) {
+    auto& slot = refreshing_[table_id];
+    const bool first = slot == nullptr;
+    if (first) slot = std::make_shared<Refresh>();
+    const std::shared_ptr<Refresh> running = slot;
+    auto done = std::make_shared<Event>(reactor());
+    running->waiters.push_back(done);
+    if (first) background_.spawn(run_refresh(table_id, running, until));
 
-  Timer alarm(reactor(), [&done] { done->set(); });
-  if (until != kNever) alarm.start_at(until);
-  co_await *done;
-  if (running->done) co_return running->result;
+    Timer alarm(reactor(), [&done] { done->set(); });
+    if (until != kNever) alarm.start_at(until);
+    co_await *done;
+    if (!running->done) break;
+    const bool answered = running->result.ok() || running->result == StatusCode::kNotFound;
+    if (answered || first || reactor().now() >= until) co_return running->result;
+    // Whoever asked for it had less time than there is here.
+    RC_SOMETIMES("client.asks_again_for_what_another_gave_up");
+  }
   co_return Status(StatusCode::kUnavailable,
                    fmt::format("no coordinator answered in time at {}", coordinator_.addresses()));
 }
@@ -238,6 +244,10 @@ Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t
 /// silent address would make it INDETERMINATE although nothing was ever sent.
 Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, int number,
                                    Time deadline) {
+  // While we slept, perhaps. What was not sent has not happened.
+  const auto too_late = [&] { return reactor().now() >= deadline; };
+  const RpcReply unsent{.status = {StatusCode::kRetry, "no time was left to send it"}, .body = {}};
+  if (too_late()) co_return unsent;
   const Time short_deadline = std::min(deadline, reactor().now() + attempt_timeout(number));
   if (call.repeat == Repeat::kSafe) {
     co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body,
@@ -253,6 +263,7 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
       co_return pong;
     }
   }
+  if (too_late()) co_return unsent;
   co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline);
 }
 

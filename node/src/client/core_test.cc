@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "client/core_test_support.h"
 #include "runtime/when_all.h"
 
@@ -101,6 +103,52 @@ TEST_F(CoreTest, ManyCallsShareOneQuestionForTheMap) {
     EXPECT_TRUE(written.has_value());
   EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);
   EXPECT_EQ(stores_[0].objects.size(), 64u);
+}
+
+TEST_F(CoreTest, WhoHasMoreTimeAsksAgain) {
+  auto core = make();
+  std::vector<FakeNode::Call> unanswered;
+  const Answer as_usual = coordinate_;
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (call.opcode != wire::Opcode::kGetTable) return as_usual(node, call);
+    unanswered.push_back(call);
+  };
+  const auto impatient = [&]() -> Task<Status> {
+    auto found = co_await core->read(3, "k", {}, {40ms});
+    coordinate_ = as_usual;
+    co_return found ? Status() : std::move(found.error());
+  };
+  const auto patient = [&]() -> Task<Status> {
+    auto written = co_await core->write(3, "k", "v");
+    co_return written ? Status() : std::move(written.error());
+  };
+  std::vector<Task<Status>> both;
+  both.push_back(impatient());
+  both.push_back(patient());
+  const auto outcomes = world_.run(when_all(std::move(both)));
+  EXPECT_EQ(outcomes[0], StatusCode::kUnavailable);
+  EXPECT_EQ(outcomes[1], StatusCode::kOk) << outcomes[1].to_string();
+}
+
+TEST_F(CoreTest, AWriteThatComesTooLateToBeSentHasNotHappened) {
+  auto core = make(100ms);
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v", {}, {20s})).has_value());
+  // The server wants it again in a moment, and until then the process does not run.
+  Timer stall(world_.reactor, [] { std::this_thread::sleep_for(150ms); });
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    node.error(call, StatusCode::kRetry, 20'000);
+    stall.start_after(1ms);
+  };
+  const auto written = world_.run(core->write(3, "k", "w"));
+  EXPECT_EQ(written.error().code(), StatusCode::kDeadlineExceeded) << written.error().to_string();
+}
+
+TEST_F(CoreTest, AConnectionThatWasClosedMeanwhileIsNotWrittenTo) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  first_.restart();  // nobody turns the reactor between the two calls
+  const auto written = world_.run(core->write(3, "k", "w"));
+  EXPECT_TRUE(written.has_value()) << written.error().to_string();
 }
 
 TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -192,11 +193,6 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
     const wire::MultiRequest header{static_cast<uint32_t>(end - next), kReplyBytes};
     body.replace(0, sizeof header, bytes_of(header));
     const uint64_t table_id = multi.operations[group.indices[next]].table_id;
-    if (reactor().now() >= multi.until) {
-      co_return multi.not_done(table_id, group.generation, number,
-                               Status(StatusCode::kRetry, "no time was left to send it"),
-                               group.where(table_id));
-    }
     const TabletCall call{.table_id = table_id,
                           .opcode = multi.opcode,
                           .repeat = multi.repeat,
@@ -224,8 +220,15 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
                                group.where(table_id), reply.status.to_string())));
       }
       multi.retry_after_us = std::max(multi.retry_after_us, reply.retry_after_us);
-      co_return multi.not_done(table_id, group.generation, number, std::move(reply.status),
-                               group.where(table_id));
+      // Whatever it says of the server, it says of all tables in the message.
+      std::set<uint64_t> tables;
+      for (const uint32_t i : batch) tables.insert(multi.operations[i].table_id);
+      for (const uint64_t table : tables) {
+        const uint64_t generation =
+            table == table_id ? group.generation : map_.generation_of(table);
+        multi.not_done(table, generation, number, reply.status, group.where(table));
+      }
+      co_return;
     }
     for (size_t k = 0; k < answers.size(); ++k) {
       const uint32_t i = batch[k];

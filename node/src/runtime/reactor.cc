@@ -87,8 +87,10 @@ bool Reactor::turn() {
   // Taken back before anything is looked at: what comes later nudges again.
   worked_ =
       nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
-  worked_ = run_posted() || worked_;
+  // Events first: a flow that is begun from outside, after the reactor did not turn for long, must
+  // not send over a connection whose end has been lying there.
   worked_ = events_.poll() || worked_;
+  worked_ = run_posted() || worked_;
   worked_ = fire_timers() || worked_;
   worked_ = run_hooks() || worked_;
   if (worked_) last_work_ = now_;

@@ -105,6 +105,32 @@ class Clients(unittest.TestCase):
 
         asyncio.run(run())
 
+    def test_a_scan_ends_with_its_client(self) -> None:
+        async def run() -> None:
+            client = ramcloud.AsyncClient(self.cluster.address)
+            await client.write(self.table, "scanned", "v")
+            scan = client.scan(self.table)
+            await anext(scan)
+            await client.close()
+            with self.assertRaisesRegex(ramcloud.InvalidArgumentError, "closed"):
+                async with asyncio.timeout(20):
+                    async for _ in scan:
+                        pass
+
+        asyncio.run(run())
+
+    def test_a_call_that_begins_while_the_client_closes_is_refused(self) -> None:
+        async def run() -> None:
+            client = ramcloud.AsyncClient(self.cluster.address)
+            closing = asyncio.create_task(client.close())
+            late = asyncio.create_task(client.list_tables())
+            await closing
+            with self.assertRaisesRegex(ramcloud.InvalidArgumentError, "closed"):
+                async with asyncio.timeout(20):
+                    await late
+
+        asyncio.run(run())
+
     def test_an_idle_client_does_not_spin(self) -> None:
         async def run() -> int:
             async with ramcloud.AsyncClient(self.cluster.address) as client:

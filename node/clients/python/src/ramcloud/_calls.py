@@ -121,6 +121,10 @@ def _page(call: Call[list[Object]]) -> list[Object]:
     return [Object(_copy(r.key, r.key_size), _copy(r.value, r.value_size), r.version) for r in found]
 
 
+def closed() -> RamcloudError:
+    return InvalidArgumentError(ErrorCode.INVALID_ARGUMENT, "the client is closed")
+
+
 class Native:
     """The library's client; every function starts a call."""
 
@@ -138,7 +142,7 @@ class Native:
 
     def _open(self) -> int:
         if not self.pointer:
-            raise InvalidArgumentError(ErrorCode.INVALID_ARGUMENT, "the client is closed")
+            raise closed()
         return int(self.pointer)
 
     def event_fd(self) -> int:
@@ -253,7 +257,7 @@ class Native:
         return int(start(self._open(), operations, len(items), timeout_ms(timeout)))
 
     def scan(self, table: Table | int, keys_only: bool) -> "NativeScan":
-        return NativeScan(lib.ramcloud_scan_begin(self._open(), _id_of(table), int(keys_only)))
+        return NativeScan(self, lib.ramcloud_scan_begin(self._open(), _id_of(table), int(keys_only)))
 
 
 def _versions(call: Call[list[int | RamcloudError]]) -> list[int | RamcloudError]:
@@ -263,10 +267,12 @@ def _versions(call: Call[list[int | RamcloudError]]) -> list[int | RamcloudError
 class NativeScan:
     """A scan of the library; an empty page is the end."""
 
-    def __init__(self, pointer: int) -> None:
+    def __init__(self, native: Native, pointer: int) -> None:
+        self._native = native
         self._pointer = pointer
 
     def next_page(self, timeout: float | None) -> Call[list[Object]]:
+        self._native._open()  # the scan itself outlives the client, but nobody would turn it
         return Call(lib.ramcloud_scan_next(self._pointer, timeout_ms(timeout)), _page)
 
     def end(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ._calls import Bytes, Call, Native
+from ._calls import Bytes, Call, Native, closed
 from .errors import RamcloudError
 from .types import Conditions, MultiKey, MultiObject, Object, Sum, Table
 
@@ -63,6 +63,9 @@ class AsyncClient:
         self._timer = self._loop.call_later(wait, self._turn)
 
     async def _run(self, call: Call[T]) -> T:
+        if self._fd < 0:  # close() has begun: nobody will turn this call
+            call.free()
+            raise closed()
         future: asyncio.Future[T] = self._loop.create_future()
         self._calls[future] = call
         future.add_done_callback(self._forget)
