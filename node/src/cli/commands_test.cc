@@ -11,6 +11,8 @@
 #include <fstream>
 #include <future>
 #include <sstream>
+#include <stdexcept>
+#include <streambuf>
 
 #include "cli/session.h"
 #include "client/fake_cluster.h"
@@ -51,11 +53,15 @@ class CommandsTest : public testing::Test {
     thread_.join();
   }
 
-  Outcome run(std::vector<const char*> arguments, const std::string& input = {}) {
-    arguments.insert(arguments.begin(), {"ramcloud", "--cluster", cluster_.c_str()});
+  Outcome run(const std::vector<const char*>& arguments, const std::string& input = {}) {
     std::istringstream in(input);
+    return run_on(in, arguments);
+  }
+  Outcome run_on(std::istream& in, std::vector<const char*> arguments, bool terminal = false) {
+    arguments.insert(arguments.begin(), {"ramcloud", "--cluster", cluster_.c_str()});
     std::ostringstream out, err;
     Session session(in, out, err);
+    session.in_is_terminal = terminal;
     const int code = run_cli(static_cast<int>(arguments.size()), arguments.data(), session);
     return {code, out.str(), err.str()};
   }
@@ -249,6 +255,19 @@ TEST_F(ResumeTest, GoesOnBehindWhatIsAcknowledged) {
   EXPECT_THAT(import().out, HasSubstr("imported 0 objects"));  // it is whole
 }
 
+TEST_F(ResumeTest, TheFileMayHaveAnotherPathByThen) {
+  write(file_, "{\"key\":\"a\",\"value\":\"1\"}\n[\"key\":\"b\",\"value\":\"1\"}\n");
+  EXPECT_EQ(import().code, kExitUsage);
+  const std::string first_path = file_;
+  file_ = folder_ + "/m\xf6ved.jsonl";  // not UTF-8 either, and the old path holds something else
+  write(file_, "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\",\"value\":\"1\"}\n");
+  write(first_path, "nothing like it");
+  const Outcome second = import();
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("imported 1 objects"));
+  EXPECT_THAT(import().out, HasSubstr("imported 0 objects"));
+}
+
 TEST_F(ResumeTest, OtherInputIsRefused) {
   write(file_, "{\"key\":\"a\",\"value\":\"1\"}\n");
   ASSERT_EQ(import().code, 0);
@@ -263,6 +282,49 @@ TEST_F(ResumeTest, OtherInputIsRefused) {
   EXPECT_EQ(unwritable.code, kExitFailed);
   EXPECT_THAT(unwritable.err, HasSubstr("cannot be made"));
   EXPECT_EQ(run({"get", "things", "b"}).code, kExitNotFound);
+}
+
+/// Gives some bytes, then fails as a disk or a folder does.
+class Unreadable final : public std::streambuf {
+ public:
+  explicit Unreadable(std::string first) : first_(std::move(first)) {
+    setg(first_.data(), first_.data(), first_.data() + first_.size());
+  }
+
+ private:
+  int_type underflow() override { throw std::runtime_error("input/output error"); }
+  std::string first_;
+};
+
+TEST_F(CommandsTest, NothingIsWrittenOfAnInputThatCannotBeRead) {
+  ASSERT_EQ(run({"put", "things", "k", "old"}).code, 0);
+  for (const std::vector<const char*>& command : std::vector<std::vector<const char*>>{
+           {"put", "things", "k", "-"}, {"mget", "things", "-"}, {"import", "things", "-"}}) {
+    Unreadable broken("k");
+    std::istream in(&broken);
+    const Outcome outcome = run_on(in, command);
+    EXPECT_EQ(outcome.code, kExitFailed) << command[0];
+    EXPECT_THAT(outcome.err, HasSubstr("cannot be read")) << command[0];
+    EXPECT_EQ(outcome.out, "") << command[0];
+  }
+  EXPECT_EQ(run({"get", "things", "k"}).out, "old\n");
+}
+
+TEST_F(CommandsTest, CommandsOfAScriptCannotReadTheScript) {
+  const Outcome outcome = run({"shell"}, "put things k -\nput things other 1\n");
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("from which the script is read"));
+  EXPECT_EQ(run({"get", "things", "k"}).code, kExitNotFound);
+  EXPECT_EQ(run({"shell", "--keep-going"}, "import things -\nmget things -\n").code, kExitUsage);
+}
+
+TEST_F(CommandsTest, AtATerminalTheEndOfOneValueIsNotTheEndOfTheNext) {
+  std::istringstream in("one");
+  ASSERT_EQ(run_on(in, {"put", "things", "a", "-"}, true).code, 0);
+  ASSERT_TRUE(in.eof());
+  in.str("two");  // typed after the Ctrl-D that ended the first
+  ASSERT_EQ(run_on(in, {"put", "things", "b", "-"}, true).code, 0);
+  EXPECT_EQ(run({"get", "things", "b"}).out, "two\n");
 }
 
 TEST_F(CommandsTest, AShellRunsItsCommandsOverOneConnection) {

@@ -159,7 +159,7 @@ uint64_t size_of(const std::string& path) {
 
 std::string format_name(const ImportArguments& arguments) {
   if (arguments.format == FileFormat::kJsonLines) return "jsonl";
-  return "csv " + format_csv_header(arguments.columns);
+  return "csv " + printable(format_csv_header(arguments.columns));  // JSON takes UTF-8 only
 }
 
 /// With --resume: what an earlier run left, or the begin.
@@ -179,6 +179,7 @@ Result<ImportState> begin_state(Session& session, const ImportArguments& argumen
   if (*earlier) {
     done = check_same_import(**earlier, state.identity);
     if (!done.ok()) return fail(std::move(done));
+    (*earlier)->identity.file = state.identity.file;  // the path may be another one today
     return std::move(**earlier);
   }
   // Known to be writable before anything is done.
@@ -250,8 +251,14 @@ int import_from(Session& session, const ImportArguments& arguments, std::istream
 
 int import_file(Session& session, const ImportArguments& arguments) {
   if (arguments.file == "-") {
-    if (arguments.resume.empty()) return import_from(session, arguments, session.in);
-    return session.usage_error("--resume: standard input cannot be read again; accepted is a file");
+    if (!arguments.resume.empty()) {
+      return session.usage_error(
+          "--resume: standard input cannot be read again; accepted is a file");
+    }
+    if (const Status bad = session.take_input(); !bad.ok()) {
+      return session.report_input(bad);
+    }
+    return import_from(session, arguments, session.in);
   }
   std::ifstream file(arguments.file, std::ios::binary);
   if (!file) {

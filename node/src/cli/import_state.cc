@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "cli/output.h"
 #include "runtime/unique_fd.h"
 
 namespace ramcloud::cli {
@@ -50,7 +51,7 @@ Status write_whole(int fd, std::string_view text) {
 ordered_json to_json(const ImportState& state) {
   const ImportIdentity& id = state.identity;
   return {{"ramcloud_import", kStateVersion},
-          {"file", id.file},
+          {"file", printable(id.file)},
           {"file_bytes", id.file_bytes},
           {"cluster", id.cluster},
           {"table", id.table},

@@ -39,10 +39,13 @@ Result<std::string> key_of(const ObjectArguments& arguments, const std::string& 
 }
 
 /// Standard input to its end, but never more than a value may have and one byte.
-std::string read_value(std::istream& in) {
+Result<std::string> read_value(Session& session) {
+  if (Status bad = session.take_input(); !bad.ok()) return fail(std::move(bad));
   std::string value(size_t{wire::kMaxValueBytes} + 1, '\0');
-  in.read(value.data(), static_cast<std::streamsize>(value.size()));
-  value.resize(static_cast<size_t>(in.gcount()));
+  session.in.read(value.data(), static_cast<std::streamsize>(value.size()));
+  // What came before an error is not the value.
+  if (Status bad = session.input_status(); !bad.ok()) return fail(std::move(bad));
+  value.resize(static_cast<size_t>(session.in.gcount()));
   return value;
 }
 
@@ -82,11 +85,13 @@ void print_version(Session& session, uint64_t version) {
 }
 
 int put(Session& session, const ObjectArguments& arguments) {
-  const std::string value = arguments.value == "-" ? read_value(session.in) : arguments.value;
-  if (const Status bad = check_value(value); !bad.ok()) return session.usage_error(bad.message());
+  const Result<std::string> value =
+      arguments.value == "-" ? read_value(session) : Result<std::string>(arguments.value);
+  if (!value) return session.report_input(value.error());
+  if (const Status bad = check_value(*value); !bad.ok()) return session.usage_error(bad.message());
   return with_object(session, arguments, [&](uint64_t table, const std::string& key) {
     auto version =
-        session.client().run(session.core().write(table, key, value, rules_of(arguments)));
+        session.client().run(session.core().write(table, key, *value, rules_of(arguments)));
     if (!version) return session.report(version.error(), name_of(arguments, key));
     print_version(session, *version);
     return int{kExitOk};
@@ -167,7 +172,7 @@ int incr(Session& session, const ObjectArguments& arguments) {
 }
 
 /// The keys of mget: as given, or the lines of standard input.
-Result<std::vector<std::string>> keys_of(std::istream& in, const ObjectArguments& arguments) {
+Result<std::vector<std::string>> keys_of(Session& session, const ObjectArguments& arguments) {
   std::vector<std::string> keys;
   const auto add = [&](const std::string& typed) {
     auto key = key_of(arguments, typed);
@@ -175,12 +180,14 @@ Result<std::vector<std::string>> keys_of(std::istream& in, const ObjectArguments
     return key ? Status() : std::move(key.error());
   };
   if (arguments.keys.size() == 1 && arguments.keys[0] == "-") {
-    for (std::string line; std::getline(in, line);) {
+    if (Status bad = session.take_input(); !bad.ok()) return fail(std::move(bad));
+    for (std::string line; std::getline(session.in, line);) {
       if (Status bad = add(line); !bad.ok()) {
         return fail(StatusCode::kInvalidArgument,
                     fmt::format("standard input, line {}: {}", keys.size() + 1, bad.message()));
       }
     }
+    if (Status bad = session.input_status(); !bad.ok()) return fail(std::move(bad));
     return keys;
   }
   for (const std::string& typed : arguments.keys) {
@@ -190,8 +197,8 @@ Result<std::vector<std::string>> keys_of(std::istream& in, const ObjectArguments
 }
 
 int mget(Session& session, const ObjectArguments& arguments) {
-  const auto keys = keys_of(session.in, arguments);
-  if (!keys) return session.usage_error(keys.error().message());
+  const auto keys = keys_of(session, arguments);
+  if (!keys) return session.report_input(keys.error());
   auto table = open_table(session, arguments.table);
   if (!table) return session.report(table.error());
   std::vector<MultiOperation> operations;

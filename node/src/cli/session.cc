@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include <CLI/CLI.hpp>
+#include <istream>
 #include <ostream>
 
 #include "base/text.h"
@@ -24,6 +25,26 @@ BlockingClient& Session::client() {
     });
   }
   return *client_;
+}
+
+Status Session::take_input() {
+  if (in_is_script) {
+    return {StatusCode::kInvalidArgument,
+            "'-' is standard input, from which the script is read; accepted here is a word or a "
+            "file"};
+  }
+  if (in_is_terminal) in.clear();
+  return input_status();
+}
+
+Status Session::input_status() const {
+  if (!in.bad()) return {};
+  return {StatusCode::kIoError, "standard input cannot be read"};
+}
+
+int Session::report_input(const Status& status) {
+  if (status == StatusCode::kInvalidArgument) return usage_error(status.message());
+  return report(status);
 }
 
 int Session::report(const Status& status, std::string_view context) {

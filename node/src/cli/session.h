@@ -29,6 +29,7 @@ struct Session {
   std::ostream& out;  // data only
   std::ostream& err;  // everything else
   bool in_is_terminal = false;
+  bool in_is_script = false;  // a shell reads its commands from it
   bool err_is_terminal = false;
 
   std::string cluster;          // --cluster or RAMCLOUD_CLUSTER
@@ -45,6 +46,13 @@ struct Session {
   /// the options were checked (main.cc does).
   BlockingClient& client();
   ClientCore& core() { return client().core(); }
+
+  /// Before a command reads `in` to its end. INVALID_ARGUMENT: a script is being read from it. At a
+  /// terminal the end that was typed last time is forgotten.
+  [[nodiscard]] Status take_input();
+  /// Behind it: what was read is all of it, or IO_ERROR.
+  [[nodiscard]] Status input_status() const;
+  int report_input(const Status& status);
 
   /// Says on err what went wrong, with the context in front, and gives the exit code for it.
   int report(const Status& status, std::string_view context = {});

@@ -16,6 +16,8 @@ namespace {
 
 /// How long names of tables are taken for current while somebody types.
 constexpr Duration kTablesFresh = 2s;
+/// How long somebody who pressed Tab waits for them.
+constexpr Duration kTabPatience = 500ms;
 
 class Shell {
  public:
@@ -28,6 +30,7 @@ class Shell {
   /// of the first that did.
   int run_script(bool keep_going) {
     int first = kExitOk;
+    session_.in_is_script = true;
     std::string line;
     for (uint64_t number = 1; !ended_ && std::getline(session_.in, line); ++number) {
       const int code = run_line(line);
@@ -36,7 +39,8 @@ class Shell {
       session_.err << fmt::format("ramcloud: line {} failed with exit code {}\n", number, code);
       if (!keep_going) break;
     }
-    return first;
+    const Status read = session_.input_status();
+    return read.ok() ? first : session_.report_input(read);
   }
 
   int run_typed() {
@@ -92,7 +96,7 @@ class Shell {
       asked_ = now;
       tables_.emplace();
       if (!parse_cluster(session_.cluster)) return {};
-      auto found = session_.client().run(session_.core().list_tables());
+      auto found = session_.client().run(session_.core().list_tables(kTabPatience));
       if (found) {
         for (const auto& table : *found) tables_->push_back(table.name);
       }
@@ -122,7 +126,9 @@ void add_shell_command(CLI::App& app, Session& session) {
       "kept\n"
       "in $XDG_STATE_HOME/ramcloud/history (~/.local/state/ramcloud/history). Else standard input "
       "is\n"
-      "a script: it ends at the first command that fails, with its exit code.\n\n"
+      "a script: it ends at the first command that fails, with its exit code; commands in it "
+      "cannot\n"
+      "read standard input.\n\n"
       "Examples:\n"
       "  ramcloud shell\n"
       "  ramcloud shell < commands.txt\n");
