@@ -71,7 +71,7 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	if _, err := network.For(cluster.Spec.Network); err != nil {
 		o.refused = err.Error()
 	}
-	o.picture = r.Watchers.Get(client.ObjectKeyFromObject(cluster), r.adminAddress(cluster))
+	o.picture = r.Watchers.Get(client.ObjectKeyFromObject(cluster), cluster.UID, r.adminAddress(cluster))
 	return o, nil
 }
 

@@ -119,7 +119,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	fake.Stop()
 	w.until("the coordinator's silence", func() string {
 		reconcile()
-		if watchers.Get(w.key, fake.Address()).Connected {
+		if watchers.Get(w.key, w.cluster().UID, fake.Address()).Connected {
 			return "it is connected"
 		}
 		return ""
