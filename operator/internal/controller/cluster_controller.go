@@ -163,9 +163,6 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if o.refused != "" {
-		input.Paused = true // nothing is made of a spec that cannot be followed
-	}
 	decision := plan.Decide(input)
 	actErr := r.act(ctx, o, decision, input.Paused)
 	reportErr := r.report(ctx, o, decision, input)
@@ -175,6 +172,9 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	case err != nil:
 		return ctrl.Result{}, err
+	}
+	if len(o.former) > 0 { // of the end of a Secret there is no event
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	again := decision.Again
 	if look := status.LookAgain(o.picture, input.Now); look > 0 && (again == 0 || look < again) {

@@ -23,7 +23,7 @@ import (
 func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, input plan.Observed) error {
 	var errs []error
 	in := status.Input{
-		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()), Refused: o.refused,
+		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()), Refused: o.refused, Former: o.former,
 	}
 	for _, m := range o.members(d) {
 		pod := o.pods[m.name]
