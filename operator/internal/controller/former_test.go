@@ -214,3 +214,23 @@ func TestKeptVolumesAreFoundAgain(t *testing.T) {
 		w.owned(name, &corev1.PersistentVolumeClaim{})
 	}
 }
+
+func TestTheOwnerOfAnothersVolumeIsNotChanged(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	yes := true
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "other"}}
+	check(t, w.client.Create(w.ctx, other))
+	var claim corev1.PersistentVolumeClaim
+	w.exists("data-demo-server-0", &claim)
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: other.Name, UID: other.UID, Controller: &yes}}
+	check(t, w.client.Update(w.ctx, &claim))
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.PVCRetention = ramcloudv1.RetentionDelete })
+	w.owned("data-demo-server-1", &corev1.PersistentVolumeClaim{})
+	w.quiet()
+	w.exists("data-demo-server-0", &claim)
+	if controllerOf(&claim) != other.UID {
+		t.Errorf("the owner is now %v", claim.OwnerReferences)
+	}
+}
