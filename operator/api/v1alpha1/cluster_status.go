@@ -197,6 +197,7 @@ const (
 	ReasonVolumeNotOurs           = "VolumeNotOurs"
 	ReasonAsExpected              = "AsExpected"
 	ReasonStarting                = "Starting"
+	ReasonFormerClusterNotGone    = "FormerClusterNotGone"
 	ReasonSettled                 = "Settled"
 	ReasonScaleInNotSupported     = "ScaleInNotSupported"
 	ReasonNotBlocked              = "NotBlocked"

@@ -30,6 +30,7 @@ func (f finding) print(w io.Writer) {
 var advice = map[string]string{
 	ramcloudv1.ReasonTabletsUnavailable:      "drop the tables and load them again, or rebuild the data from the volumes: docs/operating/troubleshooting.md, \"Getting data back\"",
 	ramcloudv1.ReasonServersNotUp:            "look at the pods below; kubectl ramcloud logs shows what they say",
+	ramcloudv1.ReasonFormerClusterNotGone:    "nothing while it ends; a pod that stays because its node is gone goes with kubectl delete pod --force, once the node is surely off",
 	ramcloudv1.ReasonCoordinatorNotAnswering: "look at the coordinator's pod: kubectl ramcloud logs --component coordinator; clients that run go on without it",
 	ramcloudv1.ReasonScaleInNotSupported:     "set spec.servers.replicas back to the number that is accepted",
 	ramcloudv1.ReasonUnderReplicated:         "see that R + 1 servers in different failure domains are up and have free frames: kubectl ramcloud servers",

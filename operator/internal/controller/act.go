@@ -95,7 +95,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 }
 
 // ensureVolume creates the pod's volume claim if that was decided, or only sees to its owner: the rest of a
-// claim is not changed once it exists.
+// claim is not changed once it exists, nor is the owner of one that another object controls.
 func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d plan.Decision, m member) error {
 	wanted := m.volumeClaim(o)
 	live := o.claims[wanted.Name]
@@ -116,7 +116,7 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 		return nil
 	}
 	owned := metav1.IsControlledBy(live, o.cluster)
-	if owned == (len(wanted.OwnerReferences) > 0) || live.DeletionTimestamp != nil {
+	if owned == (len(wanted.OwnerReferences) > 0) || live.DeletionTimestamp != nil || (!owned && metav1.GetControllerOf(live) != nil) {
 		return nil
 	}
 	changed := live.DeepCopy()

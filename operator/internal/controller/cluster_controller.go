@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -31,6 +32,9 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 	"ramcloud.dev/operator/internal/status"
 )
+
+// lookAgain is when to look again at what will have changed soon; mostly an event comes first.
+const lookAgain = time.Second
 
 // ClusterReconciler reconciles RAMCloudClusters.
 type ClusterReconciler struct {
@@ -159,14 +163,18 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if o.refused != "" {
-		input.Paused = true // nothing is made of a spec that cannot be followed
-	}
 	decision := plan.Decide(input)
 	actErr := r.act(ctx, o, decision, input.Paused)
 	reportErr := r.report(ctx, o, decision, input)
-	if err := errors.Join(actErr, reportErr); err != nil {
+	switch err := errors.Join(actErr, reportErr); {
+	case outdated(err):
+		log.FromContext(ctx).V(1).Info("something has changed since it was read", "error", err.Error())
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	case err != nil:
 		return ctrl.Result{}, err
+	}
+	if len(o.former) > 0 { // of the end of a Secret there is no event
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	again := decision.Again
 	if look := status.LookAgain(o.picture, input.Now); look > 0 && (again == 0 || look < again) {

@@ -114,12 +114,17 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 
-	cluster := &ramcloudv1.RAMCloudCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
+	w.create(spec)
+	return w
+}
+
+func (w *world) create(spec func(*ramcloudv1.RAMCloudClusterSpec)) {
+	w.t.Helper()
+	cluster := &ramcloudv1.RAMCloudCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name}}
 	if spec != nil {
 		spec(&cluster.Spec)
 	}
-	check(t, direct.Create(ctx, cluster))
-	return w
+	check(w.t, w.client.Create(w.ctx, cluster))
 }
 
 func check(t *testing.T, err error) {

@@ -35,6 +35,8 @@ type observed struct {
 	secret     *corev1.Secret
 	// refused says why the spec cannot be followed, empty when it can.
 	refused string
+	// former are the objects of a former cluster of the same name that are not gone yet. They are nowhere else here.
+	former []string
 }
 
 // observe reads from the cache, save for the Secret: caching Secrets would need the right to list them.
@@ -53,12 +55,12 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
-	o.pods = byName(pods.Items)
-	o.claims = byName(claims.Items)
-	o.services = byName(services.Items)
-	o.configMaps = byName(configMaps.Items)
-	o.budgets = byName(budgets.Items)
-	o.servers = byName(servers.Items)
+	o.pods = byName(o, "pod", pods.Items)
+	o.claims = byName(o, "volume claim", claims.Items)
+	o.services = byName(o, "Service", services.Items)
+	o.configMaps = byName(o, "ConfigMap", configMaps.Items)
+	o.budgets = byName(o, "PodDisruptionBudget", budgets.Items)
+	o.servers = byName(o, "RAMCloudServer", servers.Items)
 
 	var secret corev1.Secret
 	err := r.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: specs.ConnectionName(cluster.Name)}, &secret)
@@ -66,24 +68,38 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 		return nil, fmt.Errorf("reading the connection Secret: %w", err)
 	}
 	if err == nil {
-		o.secret = &secret
+		o.secret = byName(o, "Secret", []corev1.Secret{secret})[secret.Name]
 	}
 	if _, err := network.For(cluster.Spec.Network); err != nil {
 		o.refused = err.Error()
 	}
-	o.picture = r.Watchers.Get(client.ObjectKeyFromObject(cluster), r.adminAddress(cluster))
+	key := client.ObjectKeyFromObject(cluster)
+	if len(o.former) > 0 { // and whoever answers at the address may be of that cluster
+		r.Watchers.Forget(key)
+		o.picture = &coordinator.Picture{Problem: "the coordinator is not asked while a former cluster of this name may answer for it"}
+		return o, nil
+	}
+	o.picture = r.Watchers.Get(key, cluster.UID, r.adminAddress(cluster))
 	return o, nil
 }
 
+// byName are the objects by name, without those that a former cluster left: they are added to o.former.
 func byName[T any, P interface {
 	*T
 	client.Object
-}](items []T) map[string]P {
+}](o *observed, kind string, items []T) map[string]P {
 	out := make(map[string]P, len(items))
+	var former []string
 	for i := range items {
 		p := P(&items[i])
+		if specs.OfFormer(o.cluster, p) {
+			former = append(former, kind+" "+p.GetName())
+			continue
+		}
 		out[p.GetName()] = p
 	}
+	slices.Sort(former)
+	o.former = append(o.former, former...)
 	return out
 }
 
@@ -94,7 +110,10 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		Now: r.now(), Wanted: specs.WantedServers(c), ReplicationFactor: specs.ReplicationFactor(c),
 		Coordinators: specs.WantedCoordinators(c), EtcdMembers: specs.WantedEtcd(c),
 		CoordinatorVolume: specs.MetadataOnVolume(c), Formed: c.Status.Etcd.Formed,
-		Connected: o.picture.Connected, Paused: c.Spec.Pause, Request: c.Spec.Update.RestartRequest,
+		Connected: o.picture.Connected, Request: c.Spec.Update.RestartRequest,
+		// Nothing is made of a spec that cannot be followed, nor among what a former cluster left: its pods have
+		// our names and addresses.
+		Paused: c.Spec.Pause || o.refused != "" || len(o.former) > 0,
 	}
 	existing := o.existing()
 	var servers []int32
@@ -103,6 +122,9 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		if id.Kind == plan.Server {
 			servers = append(servers, id.Index)
 		}
+	}
+	if len(o.former) > 0 {
+		return out, nil // whose claims are in the way until they are gone
 	}
 	out.Foreign = map[plan.ID]string{}
 	for _, id := range plan.Wanted(out, plan.Servers(out.Wanted, out.ReplicationFactor, servers)) {
@@ -189,7 +211,7 @@ func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, pod 
 		return "", nil // ours, and going
 	}
 	ours := claim.Labels[specs.LabelCluster] == o.cluster.Name && claim.Labels[specs.LabelManagedBy] == specs.ManagedBy
-	// Nor is the claim of a former cluster of this name that is being collected.
+	// Nor is one that another object controls.
 	if !ours || (owner != nil && owner.UID != o.cluster.UID) {
 		return name, nil
 	}

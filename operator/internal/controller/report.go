@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,7 @@ import (
 func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, input plan.Observed) error {
 	var errs []error
 	in := status.Input{
-		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()), Refused: o.refused,
+		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()), Refused: o.refused, Former: o.former,
 	}
 	for _, m := range o.members(d) {
 		pod := o.pods[m.name]
@@ -63,8 +64,11 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		in.Servers = append(in.Servers, *record)
 	}
 	wanted := status.Cluster(in)
-	r.announce(o.cluster, wanted)
-	return errors.Join(append(errs, r.writeClusterStatus(ctx, o.cluster, wanted))...)
+	err := r.writeClusterStatus(ctx, o.cluster, wanted)
+	if err == nil { // what was computed from an object that has changed is no news
+		r.announce(o.cluster, wanted)
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // waits says why a pod that differs is not restarted now.
@@ -81,6 +85,8 @@ func waits(input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudClust
 	return "its turn comes"
 }
 
+// writeServerStatus applies a status to the record as it was read, and to no later version of it: parts of a
+// status are carried over from the one before, and an old one must not take back what was noted since.
 func (r *ClusterReconciler) writeServerStatus(ctx context.Context, record *ramcloudv1.RAMCloudServer, wanted ramcloudv1.RAMCloudServerStatus) error {
 	if equality.Semantic.DeepEqual(record.Status, wanted) {
 		return nil
@@ -90,13 +96,15 @@ func (r *ClusterReconciler) writeServerStatus(ctx context.Context, record *ramcl
 		return err
 	}
 	record.Status = wanted
-	err = r.Status().Apply(ctx, acv1.RAMCloudServer(record.Name, record.Namespace).WithStatus(fields), fieldOwner)
-	if err != nil {
+	written := acv1.RAMCloudServer(record.Name, record.Namespace).WithResourceVersion(record.ResourceVersion).WithStatus(fields)
+	if err := r.Status().Apply(ctx, written, fieldOwner); err != nil {
 		return fmt.Errorf("writing the status of %s: %w", record.Name, err)
 	}
+	record.ResourceVersion = *written.ResourceVersion
 	return nil
 }
 
+// writeClusterStatus does the same for a cluster, whose Status is left as it was read.
 func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) error {
 	if equality.Semantic.DeepEqual(cluster.Status, wanted) {
 		return nil
@@ -105,11 +113,18 @@ func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ram
 	if err != nil {
 		return err
 	}
-	err = r.Status().Apply(ctx, acv1.RAMCloudCluster(cluster.Name, cluster.Namespace).WithStatus(fields), fieldOwner)
-	if err != nil {
+	written := acv1.RAMCloudCluster(cluster.Name, cluster.Namespace).WithResourceVersion(cluster.ResourceVersion).WithStatus(fields)
+	if err := r.Status().Apply(ctx, written, fieldOwner); err != nil {
 		return fmt.Errorf("writing the status of %s: %w", cluster.Name, err)
 	}
+	cluster.ResourceVersion = *written.ResourceVersion
 	return nil
+}
+
+// outdated says whether something was not written because it has changed since it was read. (A conflict about
+// who owns a field is another thing, which does not go away by looking again.)
+func outdated(err error) bool {
+	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
 // recordFailure notes a member's failure (nil: forgets it) at once, before anything is done about it.

@@ -52,6 +52,7 @@ type Watchers struct {
 }
 
 type watcher struct {
+	uid     types.UID
 	address string
 	cancel  context.CancelFunc
 	picture *Picture // guarded by Watchers.mutex
@@ -64,22 +65,23 @@ func NewWatchers(log logr.Logger, tuning Tuning, notify func(context.Context, ty
 }
 
 // Get is the newest picture of the cluster whose admin API is at address (host:port, or several separated
-// by commas of which one leads). The first call, or one with another address, begins to watch and says that the coordinator is not connected yet.
-func (w *Watchers) Get(cluster types.NamespacedName, address string) *Picture {
+// by commas of which one leads). The first call, or one with another address, begins to watch and says that the
+// coordinator is not connected yet. So does one with another uid: of a former cluster of the same name nothing is kept.
+func (w *Watchers) Get(cluster types.NamespacedName, uid types.UID, address string) *Picture {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if w.closed {
 		return &Picture{Problem: "the operator is stopping"}
 	}
 	existing := w.watchers[cluster]
-	if existing != nil && existing.address == address {
+	if existing != nil && existing.uid == uid && existing.address == address {
 		return existing.picture
 	}
 	if existing != nil {
 		existing.cancel()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	created := &watcher{address: address, cancel: cancel,
+	created := &watcher{uid: uid, address: address, cancel: cancel,
 		picture: &Picture{Problem: fmt.Sprintf("connecting to the admin API at %s", address)}}
 	w.watchers[cluster] = created
 	w.running.Go(func() { w.run(ctx, cluster, created) })

@@ -21,11 +21,12 @@ type harness struct {
 	t        *testing.T
 	watchers *Watchers
 	notified chan types.NamespacedName
+	uid      types.UID
 	address  string
 }
 
 func start(t *testing.T, address string) *harness {
-	h := &harness{t: t, notified: make(chan types.NamespacedName, 1000), address: address}
+	h := &harness{t: t, notified: make(chan types.NamespacedName, 1000), uid: "first", address: address}
 	h.watchers = NewWatchers(logr.Discard(), Tuning{
 		FirstRetry: 5 * time.Millisecond, LastRetry: 50 * time.Millisecond,
 		Check: 50 * time.Millisecond, Answer: 2 * time.Second, Figures: 20 * time.Millisecond,
@@ -42,13 +43,13 @@ func (h *harness) until(what string, ok func(*Picture) bool) *Picture {
 	h.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
-		if p := h.watchers.Get(key, h.address); ok(p) {
+		if p := h.watchers.Get(key, h.uid, h.address); ok(p) {
 			return p
 		}
 		select {
 		case <-h.notified:
 		case <-deadline:
-			h.t.Fatalf("never saw %s; last: %+v", what, h.watchers.Get(key, h.address))
+			h.t.Fatalf("never saw %s; last: %+v", what, h.watchers.Get(key, h.uid, h.address))
 		}
 	}
 }
@@ -136,12 +137,34 @@ func TestForgetClosesTheStream(t *testing.T) {
 		t.Fatalf("%d streams, %d watchers", coordinator.Watches(), h.watchers.Len())
 	}
 	h.watchers.Forget(key)
+	h.streams(coordinator, 0)
+}
+
+// streams waits until n streams are open.
+func (h *harness) streams(coordinator *fakeadmin.Server, n int) {
+	h.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
-	for coordinator.Watches() != 0 {
+	for coordinator.Watches() != n {
 		if time.Now().After(deadline) {
-			t.Fatal("the stream of a cluster that is gone stays open")
+			h.t.Fatalf("%d streams are open, want %d", coordinator.Watches(), n)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// A cluster that was deleted and made again has the same name and address, and is another.
+func TestTheNextClusterOfANameBeginsAnew(t *testing.T) {
+	coordinator := fake(t)
+	h := start(t, coordinator.Address())
+	h.until("the snapshot", func(p *Picture) bool { return p.Connected })
+	h.uid = "second"
+	if p := h.watchers.Get(key, h.uid, h.address); p.Connected {
+		t.Errorf("it has the picture of the former cluster: %+v", p.Status)
+	}
+	h.until("a snapshot of its own", func(p *Picture) bool { return p.Connected })
+	h.streams(coordinator, 1)
+	if n := h.watchers.Len(); n != 1 {
+		t.Errorf("%d watchers for one name", n)
 	}
 }
 

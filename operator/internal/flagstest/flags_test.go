@@ -152,7 +152,7 @@ func TestPodsOfAClusterWithEtcd(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ended })
 	admin := strings.NewReplacer(s.replaced...).Replace(specs.AdminAddress(cluster))
 	picture := func() *coordinator.Picture {
-		return watchers.Get(types.NamespacedName{Namespace: "default", Name: "demo"}, admin)
+		return watchers.Get(types.NamespacedName{Namespace: "default", Name: "demo"}, cluster.UID, admin)
 	}
 	up := func() bool {
 		p, n := picture(), 0

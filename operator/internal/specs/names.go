@@ -153,12 +153,21 @@ func parseIndex(text string) (int32, bool) {
 	return int32(index), true
 }
 
+const clusterKind = "RAMCloudCluster"
+
 func ownerReference(cluster *ramcloudv1.RAMCloudCluster) metav1.OwnerReference {
 	yes := true
 	return metav1.OwnerReference{
-		APIVersion: ramcloudv1.GroupVersion.String(), Kind: "RAMCloudCluster",
+		APIVersion: ramcloudv1.GroupVersion.String(), Kind: clusterKind,
 		Name: cluster.Name, UID: cluster.UID, Controller: &yes, BlockOwnerDeletion: &yes,
 	}
+}
+
+// OfFormer says whether the object belongs to a former cluster of the same name: that was deleted, and Kubernetes
+// has not collected the object yet. A volume that was kept belongs to no cluster, and is not one of these.
+func OfFormer(cluster *ramcloudv1.RAMCloudCluster, object metav1.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(object)
+	return owner != nil && owner.Kind == clusterKind && owner.Name == cluster.Name && owner.UID != cluster.UID
 }
 
 func meta(cluster *ramcloudv1.RAMCloudCluster, name, component string) metav1.ObjectMeta {

@@ -34,6 +34,8 @@ type Input struct {
 	Pending []ramcloudv1.PendingRestart
 	// Refused says why the spec cannot be followed.
 	Refused string
+	// Former is what is left of a former cluster of the same name; nothing is made before it is gone.
+	Former []string
 	// PodProblems says of pods that do not run why, in Kubernetes' words.
 	PodProblems []string
 	Now         metav1.Time
@@ -177,6 +179,8 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 
 func readiness(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string, string) {
 	switch {
+	case len(in.Former) > 0:
+		return false, ramcloudv1.ReasonFormerClusterNotGone, former(in)
 	case !in.Picture.Connected:
 		return false, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
 	case out.Data.TabletsUnavailable > 0:
@@ -285,6 +289,9 @@ func LookAgain(p *coordinator.Picture, now time.Time) time.Duration {
 func wasReady(c *ramcloudv1.RAMCloudCluster) bool { return c.Status.Coordinator.ClusterUUID != "" }
 
 func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool, string, string) {
+	if len(in.Former) > 0 {
+		return true, ramcloudv1.ReasonFormerClusterNotGone, former(in)
+	}
 	if in.Decision.Rolling != "" {
 		return true, ramcloudv1.ReasonRollingRestart, in.Decision.Rolling
 	}
@@ -295,6 +302,10 @@ func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool
 		return true, ramcloudv1.ReasonStarting, strings.Join(append([]string{"waiting for the coordinator"}, in.PodProblems...), "; ")
 	}
 	return true, ramcloudv1.ReasonStarting, notUp(in, out)
+}
+
+func former(in Input) string {
+	return "waiting until nothing is left of a former cluster of this name; there still are " + shorten(in.Former)
 }
 
 func pending(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {

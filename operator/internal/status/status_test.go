@@ -58,6 +58,9 @@ func TestConditions(t *testing.T) {
 			"-CoordinatorNotAnswering", "-AsExpected", "+Starting", "nobody there"},
 		{"a coordinator that went away", func(in *Input) { in.Picture = lost; in.Cluster.Status.Coordinator.ClusterUUID = "u" },
 			"-CoordinatorNotAnswering", "+CoordinatorNotAnswering", "+Starting", "nobody there"},
+		{"a former cluster that ends", func(in *Input) {
+			in.Picture, in.Servers, in.Former = lost, nil, []string{"pod demo-server-0", "Service demo"}
+		}, "-FormerClusterNotGone", "-AsExpected", "+FormerClusterNotGone", "there still are pod demo-server-0, Service demo"},
 		{"a server that starts", func(in *Input) { in.Servers[1].Status.State = ramcloudv1.ServerNotEnlisted },
 			"-ServersNotUp", "-AsExpected", "+Starting", "1 of 2 servers are up, waiting for demo-server-1 (why)"},
 		{"a server that has no record yet", func(in *Input) { in.Decision.Servers = []int32{0, 1, 2} },
