@@ -34,6 +34,15 @@ class CoordinatorTest : public ::testing::Test {
   const ClusterState& state() { return cluster.coordinator->state(); }
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
   bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
+  /// Begins a call that may wait.
+  template <typename Reply, typename Message>
+  Task<Result<Reply>> begin(Opcode opcode, Message message, Duration timeout) {
+    const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+    auto call = cluster.client->call<Reply>(to, 0, opcode, std::move(message),
+                                            cluster.reactor.now() + timeout);
+    call.resume();
+    return call;
+  }
   FakeServer& server(size_t i) { return *cluster.servers.at(i); }
 
   FakeCluster cluster;
@@ -375,6 +384,31 @@ TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
   const auto table = create.take();
   ASSERT_TRUE(table.has_value()) << table.error().to_string();
   for (const auto& tablet : table->tablets) EXPECT_NE(tablet.server_id, 2u);
+}
+
+/// Nobody who could be waited for is left: the flow must not go round for ever.
+TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
+  start(2);
+  server(0).refuse_takes = 1'000'000;
+  auto create = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 1}, 60s);
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.contains(1); }));
+  ASSERT_EQ(state().tables.at(1).tablets[0].server_id, 1u);
+  bool cut = false;
+  cluster.store->set_probe([&](SimMetadata::Point point, const MetadataTransaction& transaction) {
+    const bool anew = transaction.puts[0].first == table_key(1);
+    if (point != SimMetadata::Point::kBefore || !anew || cut) return;
+    cut = true;
+    cluster.store->set_cut_off(true);
+  });
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return cut; }));
+  cluster.run_for(3s);  // longer than the lease
+  cluster.store->set_cut_off(false);
+  cluster.run_for(3s);
+  EXPECT_FALSE(cluster.coordinator->ready());
+  restart();
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.at(1).state == TableState::kNormal; }));
+  EXPECT_EQ(state().tables.at(1).tablets[0].server_id, 2u);
 }
 
 // ---- failure detection

@@ -169,7 +169,7 @@ bool Tables::creating(uint64_t id) const {
 
 Task<void> Tables::finish_create(uint64_t id) {
   while (creating(id)) {
-    co_await replace_crashed(id);
+    if (!co_await replace_crashed(id)) co_return;
     if (!creating(id)) break;
     if (!co_await tell_servers_to_take(id)) continue;
     const AsyncMutex::Lock lock = co_await ledger_.lock();
@@ -209,14 +209,15 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
 }
 
 /// Moves the tablets of a table being created away from servers that are gone; waits for a server
-/// if there is none.
-Task<void> Tables::replace_crashed(uint64_t id) {
+/// if there is none. False: that is for the next leader to do. (Nobody would have to be waited for,
+/// so that whoever went on would never let the reactor go.)
+Task<bool> Tables::replace_crashed(uint64_t id) {
   for (;;) {
     while (creating(id) && state_.servers_up() == 0) {
       co_await wait_until(reactor_, changed_, kNever);
     }
     const AsyncMutex::Lock lock = co_await ledger_.lock();
-    if (!creating(id)) co_return;
+    if (!creating(id)) co_return true;
     TableRecord record = state_.tables.at(id);
     // Servers without a tablet of this table come first.
     std::vector<uint64_t> candidates, others;
@@ -230,11 +231,11 @@ Task<void> Tables::replace_crashed(uint64_t id) {
       if (state_.up_server(tablet.server_id) != nullptr) continue;
       tablet.server_id = candidates[next++ % candidates.size()];
     }
-    if (next == 0) co_return;
+    if (next == 0) co_return true;
     RC_SOMETIMES("coordinator.places_a_new_table_anew");
-    if (!(co_await write(lock, record)).ok()) co_return;
+    if (!(co_await write(lock, record)).ok()) co_return false;
     changes_.table_changed(id);
-    co_return;
+    co_return true;
   }
 }
 

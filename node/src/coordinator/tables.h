@@ -43,7 +43,7 @@ class Tables {
   bool creating(uint64_t id) const;
   Task<void> finish_create(uint64_t id);
   Task<bool> tell_servers_to_take(uint64_t id);
-  Task<void> replace_crashed(uint64_t id);
+  Task<bool> replace_crashed(uint64_t id);
   Task<void> finish_drop(uint64_t id);
   void wake_waiting();
 
