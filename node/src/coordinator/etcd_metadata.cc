@@ -14,7 +14,6 @@ namespace ramcloud {
 namespace pb = etcdserverpb;
 namespace {
 
-constexpr int64_t kPage = 1000;  // records of one request
 constexpr Duration kRetry = 100ms;
 const char* const kLeaderKey = "/leader";
 
@@ -113,7 +112,7 @@ Task<Result<MetadataStore::Records>> EtcdMetadata::load(std::string prefix) {
   pb::RangeRequest request;
   request.set_key(impl_->key_of(prefix));
   request.set_range_end(end_of_prefix(impl_->key_of(prefix)));
-  request.set_limit(kPage);
+  request.set_limit(impl_->options.page);
   Records records;
   for (;;) {
     auto page = co_await impl_->client.range(request);
@@ -123,7 +122,8 @@ Task<Result<MetadataStore::Records>> EtcdMetadata::load(std::string prefix) {
       if (key != kLeaderKey) records.emplace(key, kv.value());
     }
     if (!page->more() || page->kvs().empty()) co_return records;
-    request.set_revision(page->header().revision());  // the next pages are of the same moment
+    // The next pages are of the same moment: the first one's. Each says at which the store is now.
+    if (request.revision() == 0) request.set_revision(page->header().revision());
     request.set_key(page->kvs().rbegin()->key() + '\0');
   }
 }
