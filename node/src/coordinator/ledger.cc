@@ -98,6 +98,18 @@ Result<ClusterRecord> read_cluster_record(const std::string& bytes,
   return cluster;
 }
 
+Result<ClusterState> read_cluster_state(const MetadataStore::Records& records) {
+  TermRecord term;
+  ClusterState state;
+  Status read = read_term(records.at(kTermKey), term);
+  if (read.ok()) read = read_cluster(records, "", state);
+  if (read.ok()) read = read_state(records, state);
+  if (!read.ok()) return fail(std::move(read));
+  state.term = term.term;
+  state.list_version = term.revision;
+  return state;
+}
+
 /// Waits while the store does not answer. CORRUPT: it never will; NOT_LEADER.
 Task<Result<MetadataStore::Records>> Ledger::load_patiently(std::string prefix) {
   for (;;) {

@@ -34,6 +34,9 @@ class Change {
 /// any); UNSUPPORTED: of another format; CORRUPT.
 Result<ClusterRecord> read_cluster_record(const std::string& bytes, const std::string& wanted_name);
 
+/// What the records of a cluster say, '/term' and '/cluster' among them. CORRUPT, UNSUPPORTED.
+Result<ClusterState> read_cluster_state(const MetadataStore::Records& records);
+
 class Ledger {
  public:
   Ledger(Reactor& reactor, MetadataStore& store)

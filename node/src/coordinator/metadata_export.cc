@@ -8,6 +8,7 @@
 
 #include "base/checksum.h"
 #include "base/text.h"
+#include "coordinator/invariants.h"
 #include "coordinator/ledger.h"
 
 namespace ramcloud {
@@ -87,23 +88,19 @@ Status check_head(const ordered_json& head, size_t& records) {
 }  // namespace
 
 Result<std::string> format_export(const Records& records) {
-  const auto found = records.find(kClusterKey);
-  const auto term_found = records.find(kTermKey);
-  if (found == records.end() || term_found == records.end()) {
+  if (!records.contains(kClusterKey) || !records.contains(kTermKey)) {
     return fail(StatusCode::kNotFound, "there is no cluster's metadata in this store");
   }
-  const auto cluster = read_cluster_record(found->second, "");
-  if (!cluster) return fail(cluster.error());
-  TermRecord term;
-  if (!wire::decode(term_found->second, term)) {
-    return fail(StatusCode::kCorrupt, "metadata record '/term' does not decode");
-  }
+  // What no coordinator would start from is no export, either.
+  const auto state = read_cluster_state(records);
+  if (!state) return fail(state.error());
+  if (Status sound = Invariants().check(*state); !sound.ok()) return fail(std::move(sound));
   std::string text = line_of({{"format", kFormatName},
                               {"version", kExportVersion},
-                              {"cluster", cluster->name},
-                              {"uuid", format_uuid(cluster->uuid)},
-                              {"term", term.term},
-                              {"revision", term.revision},
+                              {"cluster", state->name},
+                              {"uuid", format_uuid(state->uuid)},
+                              {"term", state->term},
+                              {"revision", state->list_version},
                               {"records", records.size()}});
   for (const auto& [key, value] : records) {
     text += line_of({{"key", key}, {"value", to_hex(value)}});

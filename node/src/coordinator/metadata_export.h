@@ -13,7 +13,7 @@ namespace ramcloud {
 inline constexpr int kExportVersion = 1;
 
 /// The records of a store as an export. NOT_FOUND: there is no cluster in them; CORRUPT,
-/// UNSUPPORTED: they are damaged or of another format.
+/// UNSUPPORTED: they are damaged or of another format; INTERNAL: they contradict each other.
 Result<std::string> format_export(const MetadataStore::Records& records);
 
 /// The records of an export. INVALID_ARGUMENT, UNSUPPORTED, CORRUPT: it is none, of another

@@ -18,8 +18,13 @@ Records some_records(size_t tables = 1) {
   Records records;
   records[kTermKey] = wire::encode(TermRecord{7, 19});
   records[kClusterKey] = wire::encode(ClusterRecord{kMetadataFormat, {1, 2, 3}, "exported"});
+  records[kIdsKey] = wire::encode(IdsRecord{1, tables});
+  ServerRecord server;
+  server.id = 1;
+  records[server_key(1)] = wire::encode(server);
   for (uint64_t id = 1; id <= tables; ++id) {
-    records[table_key(id)] = wire::encode(TableRecord{id, "t\n\"'", TableState::kNormal, 3, {}});
+    records[table_key(id)] = wire::encode(
+        TableRecord{id, fmt::format("t{}\n\"'", id), TableState::kNormal, 3, {{0, ~0ull, 1}}});
   }
   return records;
 }
@@ -29,9 +34,19 @@ TEST(MetadataExport, SaysWhatItHolds) {
   ASSERT_TRUE(text.has_value());
   EXPECT_EQ(text->substr(0, text->find('\n')),
             R"({"format":"ramcloud-metadata","version":1,"cluster":"exported",)"
-            R"("uuid":"01020300-0000-0000-0000-000000000000","term":7,"revision":19,"records":3})");
+            R"("uuid":"01020300-0000-0000-0000-000000000000","term":7,"revision":19,"records":5})");
   EXPECT_EQ(*parse_export(*text), some_records());
   EXPECT_EQ(format_export({}).error().code(), StatusCode::kNotFound);
+}
+
+/// As reads at different moments would be.
+TEST(MetadataExport, RefusesRecordsThatContradictEachOther) {
+  Records torn = some_records(2);
+  torn[kIdsKey] = wire::encode(IdsRecord{1, 1});
+  EXPECT_EQ(format_export(torn).error().to_string(), "INTERNAL: table 2 is above the last id, 1");
+  Records damaged = some_records();
+  damaged[table_key(1)] = "x";
+  EXPECT_EQ(format_export(damaged).error().code(), StatusCode::kCorrupt);
 }
 
 TEST(MetadataExport, NoDamageGoesUnnoticed) {
