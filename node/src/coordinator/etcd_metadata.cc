@@ -136,8 +136,8 @@ pb::TxnRequest EtcdMetadata::Impl::request_of(const MetadataTransaction& transac
     compare->set_key(std::move(key));
     compare->set_create_revision(revision);
   };
-  if (transaction.leadership != 0) {
-    created(leader_key(), static_cast<int64_t>(transaction.leadership));
+  if (transaction.leadership) {
+    created(leader_key(), static_cast<int64_t>(*transaction.leadership));
   }
   for (const auto& condition : transaction.conditions) {
     if (!condition.value) {
@@ -161,6 +161,8 @@ pb::TxnRequest EtcdMetadata::Impl::request_of(const MetadataTransaction& transac
 }
 
 Task<CommitResult> EtcdMetadata::commit(MetadataTransaction transaction) {
+  // To etcd this would mean that there is no leader key.
+  if (transaction.leadership == 0) co_return CommitResult{CommitOutcome::kConditionFailed, {}};
   const AsyncMutex::Lock lock = co_await impl_->order.lock();
   auto response = co_await impl_->client.txn(impl_->request_of(transaction));
   if (!response) co_return CommitResult{CommitOutcome::kUnknown, response.error().message()};

@@ -113,6 +113,66 @@ TEST_F(MetadataImportTest, AnImportThatBrokeOffIsNoticedAndCanBeRepeated) {
   EXPECT_EQ(state_.records, some_records());
 }
 
+/// After so many transactions of the import its lease has run out, and a coordinator leads.
+class LapsingStore final : public MetadataStore {
+ public:
+  LapsingStore(SimMetadata& inner, SimMetadataState& state, int steps, bool lapses = true)
+      : inner_(inner), state_(state), steps_(steps), lapses_(lapses) {}
+  Task<Result<Records>> load(std::string prefix) override {
+    auto loaded = co_await inner_.load(std::move(prefix));
+    if (steps_ == 0) lapse();
+    co_return loaded;
+  }
+  Task<CommitResult> commit(MetadataTransaction transaction) override {
+    CommitResult result = co_await inner_.commit(std::move(transaction));
+    if (--steps_ == 0) lapse();
+    co_return result;
+  }
+  Task<Result<Leadership>> campaign(std::string record) override {
+    return inner_.campaign(std::move(record));
+  }
+  uint64_t leading() const override { return lapsed_ ? 0 : inner_.leading(); }
+  Task<void> wait_for_change(uint64_t number) override { return inner_.wait_for_change(number); }
+  Task<void> resign() override { return inner_.resign(); }
+
+ private:
+  void lapse() {
+    state_.records[kTermKey] = "of the coordinator";
+    if (!lapses_) return;
+    lapsed_ = true;
+    state_.leader = {++state_.last_leadership, "coordinator"};
+    state_.leader_owner = ++state_.last_owner;
+    state_.lease_end = kNever;
+  }
+  SimMetadata& inner_;
+  SimMetadataState& state_;
+  int steps_;
+  bool lapses_;  // or the coordinator has been and gone
+  bool lapsed_ = false;
+};
+
+TEST_F(MetadataImportTest, StopsWhenAnotherLeads) {
+  for (const int steps : {0, 1, 2}) {
+    SCOPED_TRACE(steps);
+    state_.records.clear();
+    state_.leader_owner = 0;
+    LapsingStore store(store_, state_, steps);
+    const Status done =
+        run_task(reactor_, import_records(reactor_, store, some_records(250), clock_.now() + 30s));
+    EXPECT_EQ(done.code(), StatusCode::kUnavailable) << done.to_string();
+    EXPECT_EQ(state_.records[kTermKey], "of the coordinator");
+    EXPECT_LT(state_.records.size(), static_cast<size_t>(100 * steps + 2));
+  }
+}
+
+TEST_F(MetadataImportTest, WritesNothingOverAClusterThatWasMadeMeanwhile) {
+  LapsingStore store(store_, state_, 0, false);
+  const Status done =
+      run_task(reactor_, import_records(reactor_, store, some_records(), clock_.now() + 30s));
+  EXPECT_EQ(done.code(), StatusCode::kUnavailable) << done.to_string();
+  EXPECT_EQ(state_.records, (Records{{kTermKey, "of the coordinator"}}));
+}
+
 TEST_F(MetadataImportTest, RefusesAStoreThatACoordinatorUses) {
   SimMetadata other(reactor_, state_);
   const std::string record = wire::encode(LeaderRecord{"tcp:host=a,port=1", "", "", ""});

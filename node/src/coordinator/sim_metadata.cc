@@ -82,8 +82,8 @@ Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
 /// True if it took effect.
 bool SimMetadata::arrive(const MetadataTransaction& transaction) {
   expire();
-  const uint64_t leadership = state_.leader_owner == 0 ? 0 : state_.leader.number;
-  if (transaction.leadership != 0 && transaction.leadership != leadership) {
+  const uint64_t present = state_.leader_owner == 0 ? 0 : state_.leader.number;
+  if (transaction.leadership && (present == 0 || *transaction.leadership != present)) {
     ++state_.refused;
     return false;
   }
