@@ -59,7 +59,7 @@ struct EtcdMetadata::Impl {
   AsyncMutex order;   // of transactions
   int64_t lease = 0;  // ours, or of a campaign whose outcome is not known; 0: none
   uint64_t leading = 0;
-  Time leading_until{};  // by our own clock, not later than etcd's
+  Time leading_until{};  // by our own lease_now(), not later than by etcd's
   Timer lease_timer;
   TaskScope scope;  // renewals
 
@@ -80,8 +80,10 @@ struct EtcdMetadata::Impl {
   /// Short of the lease by a tenth: clocks do not run at quite the same rate.
   void hold_until(Time asked_at, int64_t seconds) {
     leading_until = asked_at + Duration(std::chrono::seconds(seconds)) * 9 / 10;
-    lease_timer.start_at(leading_until);
+    lease_timer.start_after(leading_until - lease_now());
   }
+  Time lease_now() const { return reactor.clock().lease_now(); }
+  bool holds() const { return lease_now() < leading_until; }
 
   struct Seen {
     Leadership leader;
@@ -173,7 +175,7 @@ Task<CommitResult> EtcdMetadata::commit(MetadataTransaction transaction) {
 // ---- leading ------------------------------------------------------------------------------------
 
 uint64_t EtcdMetadata::leading() const {
-  return impl_->reactor.clock().now() < impl_->leading_until ? impl_->leading : 0;
+  return impl_->holds() ? impl_->leading : 0;
 }
 
 Task<Result<EtcdMetadata::Impl::Seen>> EtcdMetadata::Impl::read_leader() {
@@ -222,7 +224,7 @@ Task<Result<Leadership>> EtcdMetadata::campaign(std::string record) {
   auto seen = co_await me.read_leader();
   if (!seen) co_return fail(std::move(seen.error()));
   if (seen->leader.number != 0) co_return std::move(seen->leader);
-  const Time asked_at = me.reactor.clock().now();
+  const Time asked_at = me.lease_now();
   const auto granted = co_await me.client.grant(me.lease_seconds());
   if (!granted) co_return fail(granted.error());
   me.lease = granted->id();
@@ -239,9 +241,10 @@ Task<void> EtcdMetadata::renew_for_ever(uint64_t number) {
   Impl& me = *impl_;
   const Duration interval = Duration(std::chrono::seconds(me.lease_seconds())) / 3;
   while (me.leading == number) {
-    const Time asked_at = me.reactor.clock().now();
+    const Time asked_at = me.lease_now();
     const auto left = co_await me.client.keep_alive(me.lease);
     if (me.leading != number) break;
+    if (!me.holds()) co_return lose();  // the machine slept, and the timer with it
     if (!left) {
       log_warn("the leader's lease is not renewed", {{"error", left.error()}});
       co_await me.reactor.sleep(kRetry);

@@ -204,6 +204,31 @@ TEST_F(EtcdMetadataTest, WhatIsLoadedWhileItChangesIsAsOfOneMoment) {
   }
 }
 
+/// Goes on with leases while it stands still for everything else, as when the machine sleeps.
+class SleepingClock final : public Clock {
+ public:
+  Time now() const override { return clock_.now(); }
+  Time lease_now() const override { return clock_.lease_now() + slept; }
+  uint64_t unix_ms() const override { return clock_.unix_ms(); }
+  Duration slept{};
+
+ private:
+  SystemClock clock_;
+};
+
+TEST_F(EtcdMetadataTest, ALeaseRunsOutWhileTheMachineSleeps) {
+  SleepingClock clock;
+  Reactor reactor(clock, source_, 2, {});
+  EtcdOptions options = fresh_options();
+  options.lease = 60s;
+  auto opened = EtcdMetadata::open(reactor, options);
+  ASSERT_TRUE(opened.has_value());
+  EtcdMetadata& store = **opened;
+  while (store.leading() == 0) (void)run_task(reactor, store.campaign("me"));
+  clock.slept = 61s;
+  EXPECT_EQ(store.leading(), 0u);
+}
+
 TEST_F(EtcdMetadataTest, TriesTheNextEndpoint) {
   EtcdOptions options = fresh_options();
   options.endpoints.insert(options.endpoints.begin(), HostPort{"127.0.0.1", 1});  // nobody
