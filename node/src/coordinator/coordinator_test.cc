@@ -411,6 +411,53 @@ TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
   EXPECT_EQ(state().tables.at(1).tablets[0].server_id, 2u);
 }
 
+// ---- a store that takes no changes
+// ------------------------------------------------------------------------------
+
+/// A verdict that waits: its own change is being tried, or waits behind another.
+TEST_F(CoordinatorTest, WhoAnswersBeforeTheVerdictIsWrittenIsLetOff) {
+  start(4);
+  for (const bool behind : {false, true}) {
+    SCOPED_TRACE(behind);
+    cluster.run_for(10s);
+    cluster.store->set_full(true);
+    Task<Result<wire::TableInfo>> create;
+    if (behind) {
+      create = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 4}, 600s);
+    }
+    cluster.network.silent = {12'001};
+    cluster.run_for(20s);
+    EXPECT_TRUE(state().servers.at(2).suspected);
+    cluster.network.silent.clear();
+    cluster.run_for(5s);
+    cluster.store->set_full(false);
+    cluster.run_for(5s);
+    ASSERT_TRUE(cluster.coordinator->ready());
+    EXPECT_EQ(state().servers_up(), 4u);
+    if (behind) EXPECT_TRUE(create.done() && create.take().has_value());
+  }
+  cluster.kill_server(server(1));
+  EXPECT_TRUE(cluster.run_until([&] { return crashed(2); }));
+}
+
+TEST_F(CoordinatorTest, WhoIsSilentOrSilentAgainWhenTheVerdictIsWrittenIsNot) {
+  start(4);
+  cluster.run_for(1s);
+  cluster.store->set_full(true);
+  cluster.network.silent = {12'001, 12'002};
+  cluster.run_for(30s);
+  cluster.network.silent.erase(12'002);
+  cluster.run_for(5s);
+  cluster.network.silent.insert(12'002);
+  cluster.run_for(30s);
+  EXPECT_EQ(state().servers_up(), 4u);
+  cluster.store->set_full(false);
+  cluster.run_for(5s);
+  EXPECT_TRUE(crashed(2));
+  EXPECT_TRUE(crashed(3));
+  EXPECT_THAT(cluster.metrics.text(), HasSubstr("ramcloud_coordinator_condemned_total 2"));
+}
+
 // ---- failure detection
 // ------------------------------------------------------------------------------
 

@@ -77,21 +77,53 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
     if (state_.up_server(server_id) == nullptr) break;
     if (outcome.kind == Kind::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
       suspicion.clear(epoch_, reactor_.now());
+      acquit(server_id);
     } else {
       ++suspicion.failed;
       suspicion.refused = outcome.kind == Kind::kRefused ? suspicion.refused + 1 : 0;
       suspicion.error = std::move(outcome.error);
     }
     set_suspected(server_id, suspicion.failed > 1);
-    if (const std::string reason = verdict(server_id, suspicion);
-        !reason.empty() && may_condemn()) {
-      condemned_.add();
-      (void)co_await membership_.mark_crashed(server_id, reason);  // fails only if we are replaced
-      break;
+    if (std::string reason = verdict(server_id, suspicion); !reason.empty()) {
+      condemn(server_id, std::move(reason));
     }
     co_await reactor_.sleep(options_.interval);
   }
   state_.servers.at(server_id).probing = false;
+}
+
+/// The verdict counts when it is written, which may take long. Until then the server is probed on.
+void FailureDetector::condemn(uint64_t server_id, std::string reason) {
+  const auto pending = verdicts_.find(server_id);
+  if (pending != verdicts_.end() && pending->second) return;
+  if (!may_condemn()) return;
+  if (pending != verdicts_.end()) {
+    pending->second = true;
+    return;
+  }
+  verdicts_[server_id] = true;
+  scope_.spawn(record_crash(server_id, std::move(reason)));
+}
+
+void FailureDetector::acquit(uint64_t server_id) {
+  const auto pending = verdicts_.find(server_id);
+  if (pending != verdicts_.end()) pending->second = false;
+}
+
+Status FailureDetector::objection(uint64_t server_id) const {
+  if (verdicts_.at(server_id)) return {};
+  return {StatusCode::kCancelled, "the server is not given up any more"};
+}
+
+Task<void> FailureDetector::record_crash(uint64_t server_id, std::string reason) {
+  while (verdicts_.at(server_id)) {
+    const Status done = co_await membership_.mark_crashed(
+        server_id, reason, [this, server_id] { return objection(server_id); });
+    if (done.ok()) condemned_.add();
+    if (done != StatusCode::kCancelled) break;  // or we are replaced
+    log_warn("a server that was given up answers again", {{"server", server_id}});
+  }
+  verdicts_.erase(server_id);
 }
 
 /// Several at once, one answer is enough: on a network that loses messages three single probes in a

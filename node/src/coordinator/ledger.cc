@@ -185,36 +185,58 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
   co_return StatusCode::kOk;
 }
 
-Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Change change) {
-  assert(held.held());
-  const std::string before = wire::encode(current_);
-  const TermRecord next{current_.term, current_.revision + 1};
-  const std::string after = wire::encode(next);
+/// What one transaction of a commit() writes.
+struct Ledger::Attempt {
+  TermRecord record;
+  std::string after;  // the record '/term' when it was made
+  MetadataTransaction transaction;
+};
+
+Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions) const {
+  const TermRecord next{current_.term, current_.revision + revisions};
   change.put(kTermKey, next);
   change.transaction_.leadership = leadership_;
-  change.transaction_.conditions.push_back({kTermKey, before});
+  change.transaction_.conditions.push_back({kTermKey, wire::encode(current_)});
+  return {next, wire::encode(next), std::move(change.transaction_)};
+}
 
-  bool unknown = false;  // a try may have taken effect
+/// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
+/// from it by a change of nothing in its place: only one of the two can be the next.
+Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Change change,
+                            Objection objection) {
+  assert(held.held());
+  const std::string before = wire::encode(current_);
+  const Attempt wanted = attempt(std::move(change), 1);
+  const Attempt nothing = attempt(Change(), 2);  // its revision tells them apart
+  Status objected;
+  bool unknown = false;  // a try may have taken effect, or may yet
   while (!fenced()) {
-    const CommitResult result = co_await store_.commit(change.transaction_);
+    if (objection && objected.ok()) objected = objection();
+    if (!objected.ok() && !unknown) co_return objected;
+    const Attempt& next = objected.ok() ? wanted : nothing;
+    const CommitResult result = co_await store_.commit(next.transaction);
     if (result.outcome == CommitOutcome::kCommitted) {
-      current_ = next;
-      co_return StatusCode::kOk;
+      current_ = next.record;
+      co_return objected;
     }
     const bool refused = result.outcome == CommitOutcome::kConditionFailed;
     if (!refused) {
       RC_SOMETIMES("coordinator.outcome_of_a_change_is_unknown");
       unknown = true;
       log_warn("outcome of a metadata change is unknown, reading again",
-               {{"revision", next.revision}, {"error", result.message}});
+               {{"revision", next.record.revision}, {"error", result.message}});
     }
     const auto records = co_await load_patiently(kTermKey);
     if (!records) break;
     const std::string now = records->contains(kTermKey) ? records->at(kTermKey) : "";
-    if (now == after) {
+    if (now == wanted.after) {
       RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_made");
-      current_ = next;
+      current_ = wanted.record;
       co_return StatusCode::kOk;
+    }
+    if (now == nothing.after) {
+      current_ = nothing.record;
+      co_return objected;
     }
     // Refused although the record is as we know it: it is the leadership that does not hold, so no
     // earlier try can take effect any more.

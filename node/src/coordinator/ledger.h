@@ -53,10 +53,14 @@ class Ledger {
   auto lock() { return mutex_.lock(); }
   /// The revision that the next commit gives; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
+  /// OK while a change is wanted; then why it is not any more.
+  using Objection = std::function<Status()>;
+
   /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER: we no
   /// longer lead; nothing was changed, now or ever after. INDETERMINATE: we no longer lead, and it
-  /// may have been changed.
-  Task<Status> commit(const AsyncMutex::Lock& held, Change change);
+  /// may have been changed. `objection` is asked before each try; what it says: nothing was
+  /// changed, now or ever after.
+  Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
 
   /// `fn` is called when a change was refused because we no longer lead.
   void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
@@ -67,6 +71,8 @@ class Ledger {
   Task<Result<MetadataStore::Records>> load_patiently(std::string prefix);
   Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
   Status replaced(bool unknown);
+  struct Attempt;
+  Attempt attempt(Change change, uint64_t revisions) const;
   Reactor& reactor_;
   MetadataStore& store_;
   AsyncMutex mutex_;

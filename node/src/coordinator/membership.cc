@@ -117,7 +117,8 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) 
   co_return reply_for(record.id);
 }
 
-Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason) {
+Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason,
+                                      Ledger::Objection objection) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   const ServerEntry* server = state_.up_server(server_id);
   if (server == nullptr) co_return StatusCode::kOk;
@@ -127,7 +128,7 @@ Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason) {
   const uint64_t revision = ledger_.next_revision();
   Change change;
   change.put(server_key(server_id), crashed);
-  Status done = co_await ledger_.commit(lock, std::move(change));
+  Status done = co_await ledger_.commit(lock, std::move(change), std::move(objection));
   if (!done.ok()) co_return done;
   state_.list_version = revision;
   apply_crash(crashed);

@@ -65,6 +65,10 @@ Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
     while (cut_off_) co_await reactor_.sleep(kLookAgain);
     co_return CommitResult{CommitOutcome::kUnknown, "the simulated store was out of reach"};
   }
+  if (full_) {
+    co_await reactor_.sleep(latency());
+    co_return CommitResult{CommitOutcome::kUnknown, "the simulated store is full"};
+  }
   const bool told = !reactor_.random().chance(options_.unknown);
   CommitResult result{CommitOutcome::kUnknown, "the simulated answer was lost"};
   if (told || reactor_.random().chance(0.5)) {
