@@ -414,6 +414,60 @@ TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
 // ---- a store that takes no changes
 // ------------------------------------------------------------------------------
 
+TEST_F(CoordinatorTest, ADropThatWasGivenUpIsNotMadeLater) {
+  start(2);
+  ASSERT_TRUE(cluster.create("kept", 1).has_value());
+  ASSERT_TRUE(cluster.create("also_kept", 1).has_value());
+  cluster.store->set_full(true);
+  auto first = begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{"kept"}, 1s);
+  auto behind = begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{"also_kept"}, 1s);
+  auto enlisting = begin<wire::EnlistReply>(
+      Opcode::kEnlist,
+      [&] {
+        wire::EnlistRequest request = server(0).request;
+        request.nonce += 2;
+        return request;
+      }(),
+      1s);
+  cluster.run_for(10s);
+  EXPECT_EQ(first.take().error().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(behind.take().error().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(enlisting.take().error().code(), StatusCode::kDeadlineExceeded);
+  cluster.store->set_full(false);
+  ASSERT_TRUE(cluster.create("new", 1).has_value());
+  EXPECT_NE(state().find_table("kept"), nullptr);
+  EXPECT_NE(state().find_table("also_kept"), nullptr);
+  EXPECT_EQ(state().servers.size(), 2u);
+}
+
+TEST_F(CoordinatorTest, CallsThatNobodyWaitsForMakePlaceForOthers) {
+  cluster.options.calls_at_once = 2;
+  start(1);
+  cluster.store->set_full(true);
+  const auto drop = [&](Duration timeout) {
+    return begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{"t"}, timeout);
+  };
+  auto writes = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 1}, 5s);
+  cluster.run_for(100ms);
+  auto waits = drop(5s);
+  cluster.run_for(100ms);
+  auto third = drop(5s);
+  cluster.run_for(1s);
+  ASSERT_TRUE(third.done());
+  EXPECT_EQ(third.take().error().code(), StatusCode::kRetry);
+  // What does not wait has no part in this.
+  EXPECT_TRUE(cluster.call<wire::ClusterInfo>(Opcode::kGetClusterInfo, wire::Empty()).has_value());
+  EXPECT_TRUE(cluster.call<wire::ListTablesReply>(Opcode::kListTables, wire::Empty()).has_value());
+  cluster.run_for(5s);
+  auto fourth = drop(60s);
+  cluster.run_for(1s);
+  EXPECT_FALSE(fourth.done());
+  cluster.store->set_full(false);
+  ASSERT_TRUE(cluster.run_until([&] { return fourth.done(); }));
+  EXPECT_EQ(fourth.take().error().code(), StatusCode::kNotFound)
+      << "the table was not made, either";
+}
+
 /// A verdict that waits: its own change is being tried, or waits behind another.
 TEST_F(CoordinatorTest, WhoAnswersBeforeTheVerdictIsWrittenIsLetOff) {
   start(4);

@@ -253,6 +253,15 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
   co_return replaced(unknown);
 }
 
+Status Ledger::too_late() {
+  return {StatusCode::kDeadlineExceeded,
+          "the metadata store did not take the change in time; it was not made"};
+}
+
+Ledger::Objection Ledger::until(Time deadline) {
+  return [this, deadline] { return reactor_.now() < deadline ? Status() : too_late(); };
+}
+
 Status Ledger::replaced(bool unknown) {
   RC_SOMETIMES("coordinator.is_replaced_during_a_change");
   log_error("the metadata is no longer this coordinator's",

@@ -117,5 +117,25 @@ TEST_F(LedgerTest, WhatIsNotWantedIsNotTried) {
   EXPECT_TRUE(store.on_their_way.empty());
 }
 
+TEST_F(LedgerTest, ALockIsNotWaitedForBeyondTheDeadline) {
+  std::vector<int> got;
+  const auto wait = [](Ledger& l, Time deadline, int number,
+                       std::vector<int>& order) -> Task<void> {
+    const AsyncMutex::Lock lock = co_await l.lock(deadline);
+    order.push_back(lock.held() ? number : -number);
+  };
+  TaskScope scope(cluster.reactor);
+  {
+    const AsyncMutex::Lock held = cluster.wait_for(
+        [](Ledger& l) -> Task<AsyncMutex::Lock> { co_return co_await l.lock(); }(ledger));
+    scope.spawn(wait(ledger, cluster.reactor.now() + 1s, 1, got));
+    scope.spawn(wait(ledger, kNever, 2, got));
+    cluster.run_for(2s);
+    EXPECT_EQ(got, std::vector<int>({-1}));
+  }
+  cluster.run_for(1s);
+  EXPECT_EQ(got, std::vector<int>({-1, 2}));
+}
+
 }  // namespace
 }  // namespace ramcloud
