@@ -42,7 +42,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                   }),
       replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, notifier_, changes_),
-      detector_(rpc, state_, membership_, notifier_, changes_, metrics, options_.detector),
+      detector_(rpc, state_, ledger_, membership_, notifier_, changes_, metrics, options_.detector),
       gauges_(std::make_shared<Gauges>()),
       scope_(reactor_) {
   changes_.add(this);

@@ -594,6 +594,19 @@ TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
 }
 
+TEST_F(CoordinatorTest, WhoIsToldOfALaterLeaderStepsDown) {
+  start(2);
+  bool told = false;
+  cluster.coordinator->on_fenced([&] { told = true; });
+  server(0).heard_term = state().term;
+  cluster.run_for(2s);
+  EXPECT_TRUE(cluster.coordinator->ready());
+  server(0).heard_term = state().term + 1;
+  EXPECT_TRUE(cluster.run_until([&] { return told; }));
+  EXPECT_FALSE(cluster.coordinator->ready());
+  EXPECT_EQ(cluster.create("t", 1).error().code(), StatusCode::kNotLeader);
+}
+
 // ---- what is shown
 // ----------------------------------------------------------------------------------
 

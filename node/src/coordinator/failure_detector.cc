@@ -21,12 +21,13 @@ struct FailureDetector::Suspicion {
   void clear(uint64_t now_epoch, Time now) { *this = {now_epoch, now, 0, 0, {}}; }
 };
 
-FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Membership& membership,
-                                 Notifier& notifier, Changes& changes, MetricsRegistry& metrics,
-                                 Options options)
+FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger,
+                                 Membership& membership, Notifier& notifier, Changes& changes,
+                                 MetricsRegistry& metrics, Options options)
     : reactor_(rpc.reactor()),
       rpc_(rpc),
       state_(state),
+      ledger_(ledger),
       membership_(membership),
       notifier_(notifier),
       changes_(changes),
@@ -158,6 +159,8 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
                              code == StatusCode::kDeadlineExceeded ||
                              code == StatusCode::kConnectionLost ||
                              code == StatusCode::kWrongServer || code == StatusCode::kWrongCluster;
+  // That there is a higher term is all that can make it refuse.
+  if (code == StatusCode::kStaleTerm) ledger_.step_down(stats.error());
   if (!never_reached) {
     log_warn("server refuses to be probed", {{"server", server_id}, {"error", stats.error()}});
     co_return Outcome();  // it lives

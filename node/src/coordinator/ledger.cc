@@ -161,7 +161,9 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     }
 
     // Unknown, or overtaken by another: look again. Raising it twice does no harm.
-    if (!(co_await raise_term(before, leadership + offset.offset, std::move(change))).ok()) {
+    Status raised = co_await raise_term(before, leadership + offset.offset, std::move(change));
+    if (raised == StatusCode::kNotLeader) co_return fail(std::move(raised));
+    if (!raised.ok()) {
       co_await reactor_.sleep(kStoreRetry);
       continue;
     }
@@ -177,12 +179,19 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
   change.transaction_.leadership = leadership_;
   change.transaction_.conditions.push_back({kTermKey, before});
   const CommitResult result = co_await store_.commit(std::move(change.transaction_));
-  if (result.outcome != CommitOutcome::kCommitted) {
-    log_warn("the term could not be raised, reading again", {{"error", result.message}});
-    co_return StatusCode::kRetry;
+  if (result.outcome == CommitOutcome::kCommitted) {
+    current_ = next;
+    co_return StatusCode::kOk;
   }
-  current_ = next;
-  co_return StatusCode::kOk;
+  log_warn("the term could not be raised, reading again", {{"error", result.message}});
+  if (result.outcome == CommitOutcome::kUnknown) co_return StatusCode::kRetry;
+  // Refused although the record is as we know it: our leadership is gone, though its lease may
+  // live.
+  const auto records = co_await load_patiently(kTermKey);
+  if (!records) co_return records.error();
+  const auto now = records->find(kTermKey);
+  const bool same = now == records->end() ? !before : before == now->second;
+  co_return same ? replaced(false) : Status(StatusCode::kRetry);
 }
 
 /// What one transaction of a commit() writes.
@@ -248,9 +257,19 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_not_made");
     co_await reactor_.sleep(kStoreRetry);
   }
+  fence();
+  co_return replaced(unknown);
+}
+
+void Ledger::fence() {
   fenced_ = true;
   if (on_fenced_) on_fenced_();
-  co_return replaced(unknown);
+}
+
+void Ledger::step_down(const Status& why) {
+  if (fenced_) return;
+  log_error("there is a leader after this coordinator", {{"term", current_.term}, {"error", why}});
+  fence();
 }
 
 Status Ledger::too_late() {

@@ -100,7 +100,9 @@ class Ledger {
   /// changed, now or ever after.
   Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
 
-  /// `fn` is called when a change was refused because we no longer lead.
+  /// Somebody has heard of a leader after us.
+  void step_down(const Status& why);
+  /// `fn` is called when we know that we no longer lead.
   void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
   /// True once the leadership is lost; never taken back.
   bool fenced() const { return fenced_ || store_.leading() != leadership_; }
@@ -109,6 +111,7 @@ class Ledger {
   Task<Result<MetadataStore::Records>> load_patiently(std::string prefix);
   Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
   Status replaced(bool unknown);
+  void fence();
   struct Attempt;
   Attempt attempt(Change change, uint64_t revisions) const;
   Reactor& reactor_;

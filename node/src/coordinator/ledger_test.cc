@@ -117,6 +117,16 @@ TEST_F(LedgerTest, WhatIsNotWantedIsNotTried) {
   EXPECT_TRUE(store.on_their_way.empty());
 }
 
+/// The key of the leader is deleted, its lease lives: its own clock says that it leads.
+TEST_F(LedgerTest, ALeadershipThatWasTakenAwayIsNotClaimedForEver) {
+  lead();
+  cluster.metadata.leader_owner = 0;
+  const auto opened = cluster.wait_for(ledger.open("test", store.leading()));
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code(), StatusCode::kNotLeader);
+  EXPECT_TRUE(cluster.metadata.records.empty());
+}
+
 TEST_F(LedgerTest, ALockIsNotWaitedForBeyondTheDeadline) {
   std::vector<int> got;
   const auto wait = [](Ledger& l, Time deadline, int number,
