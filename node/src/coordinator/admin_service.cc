@@ -46,8 +46,10 @@ const grpc::Status kStopping(grpc::StatusCode::UNAVAILABLE, "the coordinator is 
 class PendingCall {
  public:
   PendingCall(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor)
-      : context_(context), reactor_(reactor) {}
+      : context_(context), reactor_(reactor), deadline_(context->deadline()) {}
 
+  /// How long the caller still waits.
+  Duration time_left() const { return deadline_ - std::chrono::system_clock::now(); }
   /// `fill` writes the response; only run if the call is still there to receive it.
   void finish(const grpc::Status& status, const std::function<void()>& fill = nullptr) {
     const std::lock_guard guard(mutex_);
@@ -61,8 +63,9 @@ class PendingCall {
 
  private:
   std::mutex mutex_;
-  grpc::CallbackServerContext* context_;  // valid until finished
-  grpc::ServerUnaryReactor* reactor_;     // guarded by mutex_; null when finished
+  grpc::CallbackServerContext* context_;                  // valid until finished
+  grpc::ServerUnaryReactor* reactor_;                     // guarded by mutex_; null when finished
+  const std::chrono::system_clock::time_point deadline_;  // by gRPC's clock
 };
 
 /// One watcher. Events are queued by the reactor and written by gRPC; both hold the mutex. Shared,
@@ -216,10 +219,10 @@ class Front : public ChangeListener {
 
   void create_table(std::shared_ptr<PendingCall> call, std::string name, uint32_t span,
                     pb::Table* response) {
-    scope_.spawn(create(std::move(call), std::move(name), span, response));
+    if (may_wait(*call)) scope_.spawn(create(std::move(call), std::move(name), span, response));
   }
   void drop_table(std::shared_ptr<PendingCall> call, std::string name) {
-    scope_.spawn(drop(std::move(call), std::move(name)));
+    if (may_wait(*call)) scope_.spawn(drop(std::move(call), std::move(name)));
   }
 
   void watch(const std::shared_ptr<WatchStream>& stream) {
@@ -234,12 +237,20 @@ class Front : public ChangeListener {
   }
 
  private:
+  bool may_wait(PendingCall& call) const {
+    const Status may = coordinator_.may_wait();
+    if (!may.ok()) call.finish(to_grpc(may));
+    return may.ok();
+  }
+  Time deadline_of(const PendingCall& call) const {
+    return coordinator_.reactor().now() + std::min(options_.longest_wait, call.time_left());
+  }
   Task<void> create(std::shared_ptr<PendingCall> call, std::string name, uint32_t span,
                     pb::Table* response) {
+    const Coordinator::Waits waits(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
-    const Time deadline = coordinator_.reactor().now() + options_.longest_wait;
     const auto table = co_await coordinator_.create_table(std::move(name), span == 0 ? 1 : span,
-                                                          Side::kInside, deadline);
+                                                          Side::kInside, deadline_of(*call));
     waiting_.erase(waiting);
     if (table) {
       call->finish(grpc::Status::OK, [&] { *response = to_proto(*table); });
@@ -248,9 +259,9 @@ class Front : public ChangeListener {
     }
   }
   Task<void> drop(std::shared_ptr<PendingCall> call, std::string name) {
+    const Coordinator::Waits waits(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, false});
-    const Time deadline = coordinator_.reactor().now() + options_.longest_wait;
-    const Status dropped = co_await coordinator_.drop_table(std::move(name), deadline);
+    const Status dropped = co_await coordinator_.drop_table(std::move(name), deadline_of(*call));
     waiting_.erase(waiting);
     call->finish(to_grpc(dropped));
   }

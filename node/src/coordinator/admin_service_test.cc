@@ -207,6 +207,44 @@ TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
   EXPECT_TRUE(stub_->DropTable(context().get(), drop, &dropped).ok());
 }
 
+TEST_F(AdminServiceTest, ACallThatWasGivenUpIsNotMadeLaterAndCountsUntilItEnds) {
+  coordinator_options_.calls_at_once = 1;
+  begin(1);
+  pb::Table table;
+  ASSERT_TRUE(create("t", 1, &table).ok());
+  std::atomic<bool> tried{false};
+  Time tried_at{};
+  on_reactor([&] {
+    store_.set_full(true);
+    store_.set_probe([&](SimMetadata::Point, const MetadataTransaction&) {
+      if (!tried) tried_at = reactor_.now();
+      tried = true;
+    });
+  });
+  const auto wait = std::chrono::milliseconds(500);
+  grpc::Status status;
+  Thread caller("caller", [&] {
+    pb::DropTableRequest drop;
+    pb::DropTableResponse dropped;
+    drop.set_name("t");
+    const auto hurried = context();
+    hurried->set_deadline(std::chrono::system_clock::now() + wait);
+    status = stub_->DropTable(hurried.get(), drop, &dropped);
+  });
+  while (!tried) std::this_thread::yield();
+  const grpc::Status refused = create("other", 1, &table);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.error_message(), "too many calls are waiting at the coordinator");
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  for (bool late = false; !late;) on_reactor([&] { late = reactor_.now() >= tried_at + wait; });
+  on_reactor([this] { store_.set_full(false); });
+  while (!create("other", 1, &table).ok()) std::this_thread::yield();
+  AdminClient client(address_, 30s);
+  EXPECT_EQ(client.tables()->size(), 2u);
+  on_reactor([this] { store_.set_probe(nullptr); });
+}
+
 TEST_F(AdminServiceTest, NobodyThereIsSaidSo) {
   begin(0);
   {

@@ -42,7 +42,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                   }),
       replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, notifier_, changes_),
-      detector_(rpc, state_, membership_, notifier_, changes_, metrics, options_.detector),
+      detector_(rpc, state_, ledger_, membership_, notifier_, changes_, metrics, options_.detector),
       gauges_(std::make_shared<Gauges>()),
       scope_(reactor_) {
   changes_.add(this);
@@ -137,17 +137,26 @@ bool Coordinator::accept(const Request& request, Message& message) {
                              request.header.opcode, request.body.size())});
     return false;
   }
-  if (scope_.running() >= options_.calls_at_once) {
-    reply_error(transport, request.reply,
-                {StatusCode::kRetry, "too many calls are waiting at the coordinator"},
-                kRetryAfterUs);
-    return false;
-  }
   return true;
+}
+
+/// The same for calls that do not get their answer at once.
+template <typename Message>
+bool Coordinator::accept_to_wait(const Request& request, Message& message) {
+  if (!accept(request, message)) return false;
+  const Status may = may_wait();
+  if (!may.ok()) reply_error(registry_.transport(), request.reply, may, kRetryAfterUs);
+  return may.ok();
+}
+
+Status Coordinator::may_wait() const {
+  if (calls_ < options_.calls_at_once) return {};
+  return {StatusCode::kRetry, "too many calls are waiting at the coordinator"};
 }
 
 template <typename Reply>
 Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
+  const Waits waits(*this);
   const auto waiting = waiting_.insert(waiting_.end(), {handle, true});
   const Result<Reply> result = co_await std::move(flow);
   waiting_.erase(waiting);
@@ -198,18 +207,19 @@ void Coordinator::on_get_cluster_info(const Request& request) {
 
 void Coordinator::on_create_table(const Request& request) {
   wire::CreateTableRequest message;
-  if (!accept(request, message)) return;
+  if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, create_table(std::move(message.name), message.span,
                                                   request.reply.side, deadline_of(request))));
 }
 
 void Coordinator::on_drop_table(const Request& request) {
   wire::DropTableRequest message;
-  if (!accept(request, message)) return;
+  if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer_drop(request.reply, std::move(message.name), deadline_of(request)));
 }
 
 Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time deadline) {
+  const Waits waits(*this);
   const auto waiting = waiting_.insert(waiting_.end(), {handle, false});
   const Status dropped = co_await drop_table(std::move(name), deadline);
   waiting_.erase(waiting);
@@ -249,8 +259,8 @@ void Coordinator::on_get_table(const Request& request) {
 
 void Coordinator::on_enlist(const Request& request) {
   wire::EnlistRequest message;
-  if (!accept(request, message)) return;
-  scope_.spawn(answer(request.reply, membership_.enlist(std::move(message))));
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer(request.reply, membership_.enlist(std::move(message), deadline_of(request))));
 }
 
 void Coordinator::on_get_server_list(const Request& request) {
@@ -261,8 +271,8 @@ void Coordinator::on_get_server_list(const Request& request) {
 
 void Coordinator::on_raise_replication_epoch(const Request& request) {
   wire::RaiseReplicationEpochRequest message;
-  if (!accept(request, message)) return;
-  scope_.spawn(answer(request.reply, replication_epochs_.raise(message)));
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer(request.reply, replication_epochs_.raise(message, deadline_of(request))));
 }
 
 // ---- metrics

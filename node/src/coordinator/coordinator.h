@@ -26,7 +26,7 @@ class Coordinator final : private ChangeListener {
     FailureDetector::Options detector;
     Notifier::Options notifier;
     Duration longest_wait = 60s;  // of a call whose sender sets no deadline
-    size_t calls_at_once = 1024;  // calls that wait; more are told to RETRY
+    size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
   };
 
   /// Everything runs on the reactor of `rpc`; what is passed outlives the coordinator.
@@ -55,6 +55,19 @@ class Coordinator final : private ChangeListener {
   Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span, Side side,
                                              Time deadline);
   Task<Status> drop_table(std::string name, Time deadline);
+  /// A call that waits, for as long as this lives.
+  class Waits {
+   public:
+    explicit Waits(Coordinator& coordinator) : calls_(coordinator.calls_) { ++calls_; }
+    ~Waits() { --calls_; }
+    Waits(const Waits&) = delete;
+    Waits& operator=(const Waits&) = delete;
+
+   private:
+    size_t& calls_;
+  };
+  /// RETRY when as many calls wait as may.
+  Status may_wait() const;
   const ClusterState& state() const { return state_; }
   /// As of now, with the revision of the latest change.
   ClusterStatus status() const;
@@ -75,6 +88,8 @@ class Coordinator final : private ChangeListener {
   void on_raise_replication_epoch(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);
+  template <typename Message>
+  bool accept_to_wait(const Request& request, Message& message);
   /// Runs a flow that may safely be asked for again, and answers with its result.
   template <typename Reply>
   Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
@@ -108,6 +123,7 @@ class Coordinator final : private ChangeListener {
     bool repeatable;
   };
   std::list<Waiting> waiting_;  // calls whose flows run
+  size_t calls_ = 0;            // these and the admin API's
   TaskScope scope_;             // last: calls end before what they use
 };
 

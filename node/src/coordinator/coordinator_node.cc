@@ -59,10 +59,11 @@ Task<void> CoordinatorNode::run() {
     Status known = co_await learn_cluster();
     if (known.ok()) {
       auto leader = co_await store_.campaign(wire::encode(self_));
+      const uint64_t leadership = store_.leading();  // once: a moment later it may have lapsed
       if (!leader) {
         known = std::move(leader.error());
-      } else if (store_.leading() != 0) {
-        known = co_await lead(store_.leading());
+      } else if (leadership != 0) {
+        known = co_await lead(leadership);
       } else {
         co_await stand_by(std::move(*leader));
       }

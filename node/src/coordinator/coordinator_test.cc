@@ -34,6 +34,15 @@ class CoordinatorTest : public ::testing::Test {
   const ClusterState& state() { return cluster.coordinator->state(); }
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
   bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
+  /// Begins a call that may wait.
+  template <typename Reply, typename Message>
+  Task<Result<Reply>> begin(Opcode opcode, Message message, Duration timeout) {
+    const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+    auto call = cluster.client->call<Reply>(to, 0, opcode, std::move(message),
+                                            cluster.reactor.now() + timeout);
+    call.resume();
+    return call;
+  }
   FakeServer& server(size_t i) { return *cluster.servers.at(i); }
 
   FakeCluster cluster;
@@ -377,6 +386,132 @@ TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
   for (const auto& tablet : table->tablets) EXPECT_NE(tablet.server_id, 2u);
 }
 
+/// Nobody who could be waited for is left: the flow must not go round for ever.
+TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
+  start(2);
+  server(0).refuse_takes = 1'000'000;
+  auto create = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 1}, 60s);
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.contains(1); }));
+  ASSERT_EQ(state().tables.at(1).tablets[0].server_id, 1u);
+  bool cut = false;
+  cluster.store->set_probe([&](SimMetadata::Point point, const MetadataTransaction& transaction) {
+    const bool anew = transaction.puts[0].first == table_key(1);
+    if (point != SimMetadata::Point::kBefore || !anew || cut) return;
+    cut = true;
+    cluster.store->set_cut_off(true);
+  });
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return cut; }));
+  cluster.run_for(3s);  // longer than the lease
+  cluster.store->set_cut_off(false);
+  cluster.run_for(3s);
+  EXPECT_FALSE(cluster.coordinator->ready());
+  restart();
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.at(1).state == TableState::kNormal; }));
+  EXPECT_EQ(state().tables.at(1).tablets[0].server_id, 2u);
+}
+
+// ---- a store that takes no changes
+// ------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, ADropThatWasGivenUpIsNotMadeLater) {
+  start(2);
+  ASSERT_TRUE(cluster.create("kept", 1).has_value());
+  ASSERT_TRUE(cluster.create("also_kept", 1).has_value());
+  cluster.store->set_full(true);
+  auto first = begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{"kept"}, 1s);
+  auto behind = begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{"also_kept"}, 1s);
+  auto enlisting = begin<wire::EnlistReply>(
+      Opcode::kEnlist,
+      [&] {
+        wire::EnlistRequest request = server(0).request;
+        request.nonce += 2;
+        return request;
+      }(),
+      1s);
+  cluster.run_for(10s);
+  EXPECT_EQ(first.take().error().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(behind.take().error().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(enlisting.take().error().code(), StatusCode::kDeadlineExceeded);
+  cluster.store->set_full(false);
+  ASSERT_TRUE(cluster.create("new", 1).has_value());
+  EXPECT_NE(state().find_table("kept"), nullptr);
+  EXPECT_NE(state().find_table("also_kept"), nullptr);
+  EXPECT_EQ(state().servers.size(), 2u);
+}
+
+TEST_F(CoordinatorTest, CallsThatNobodyWaitsForMakePlaceForOthers) {
+  cluster.options.calls_at_once = 2;
+  start(1);
+  cluster.store->set_full(true);
+  const auto drop = [&](Duration timeout) {
+    return begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{"t"}, timeout);
+  };
+  auto writes = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 1}, 5s);
+  cluster.run_for(100ms);
+  auto waits = drop(5s);
+  cluster.run_for(100ms);
+  auto third = drop(5s);
+  cluster.run_for(1s);
+  ASSERT_TRUE(third.done());
+  EXPECT_EQ(third.take().error().code(), StatusCode::kRetry);
+  // What does not wait has no part in this.
+  EXPECT_TRUE(cluster.call<wire::ClusterInfo>(Opcode::kGetClusterInfo, wire::Empty()).has_value());
+  EXPECT_TRUE(cluster.call<wire::ListTablesReply>(Opcode::kListTables, wire::Empty()).has_value());
+  cluster.run_for(5s);
+  auto fourth = drop(60s);
+  cluster.run_for(1s);
+  EXPECT_FALSE(fourth.done());
+  cluster.store->set_full(false);
+  ASSERT_TRUE(cluster.run_until([&] { return fourth.done(); }));
+  EXPECT_EQ(fourth.take().error().code(), StatusCode::kNotFound)
+      << "the table was not made, either";
+}
+
+/// A verdict that waits: its own change is being tried, or waits behind another.
+TEST_F(CoordinatorTest, WhoAnswersBeforeTheVerdictIsWrittenIsLetOff) {
+  start(4);
+  for (const bool behind : {false, true}) {
+    SCOPED_TRACE(behind);
+    cluster.run_for(10s);
+    cluster.store->set_full(true);
+    Task<Result<wire::TableInfo>> create;
+    if (behind) {
+      create = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 4}, 600s);
+    }
+    cluster.network.silent = {12'001};
+    cluster.run_for(20s);
+    EXPECT_TRUE(state().servers.at(2).suspected);
+    cluster.network.silent.clear();
+    cluster.run_for(5s);
+    cluster.store->set_full(false);
+    cluster.run_for(5s);
+    ASSERT_TRUE(cluster.coordinator->ready());
+    EXPECT_EQ(state().servers_up(), 4u);
+    if (behind) EXPECT_TRUE(create.done() && create.take().has_value());
+  }
+  cluster.kill_server(server(1));
+  EXPECT_TRUE(cluster.run_until([&] { return crashed(2); }));
+}
+
+TEST_F(CoordinatorTest, WhoIsSilentOrSilentAgainWhenTheVerdictIsWrittenIsNot) {
+  start(4);
+  cluster.run_for(1s);
+  cluster.store->set_full(true);
+  cluster.network.silent = {12'001, 12'002};
+  cluster.run_for(30s);
+  cluster.network.silent.erase(12'002);
+  cluster.run_for(5s);
+  cluster.network.silent.insert(12'002);
+  cluster.run_for(30s);
+  EXPECT_EQ(state().servers_up(), 4u);
+  cluster.store->set_full(false);
+  cluster.run_for(5s);
+  EXPECT_TRUE(crashed(2));
+  EXPECT_TRUE(crashed(3));
+  EXPECT_THAT(cluster.metrics.text(), HasSubstr("ramcloud_coordinator_condemned_total 2"));
+}
+
 // ---- failure detection
 // ------------------------------------------------------------------------------
 
@@ -457,6 +592,19 @@ TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
   cluster.run_for(2s);
   EXPECT_FALSE(crashed(2)) << "silence is counted anew after our own";
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
+}
+
+TEST_F(CoordinatorTest, WhoIsToldOfALaterLeaderStepsDown) {
+  start(2);
+  bool told = false;
+  cluster.coordinator->on_fenced([&] { told = true; });
+  server(0).heard_term = state().term;
+  cluster.run_for(2s);
+  EXPECT_TRUE(cluster.coordinator->ready());
+  server(0).heard_term = state().term + 1;
+  EXPECT_TRUE(cluster.run_until([&] { return told; }));
+  EXPECT_FALSE(cluster.coordinator->ready());
+  EXPECT_EQ(cluster.create("t", 1).error().code(), StatusCode::kNotLeader);
 }
 
 // ---- what is shown

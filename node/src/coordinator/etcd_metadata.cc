@@ -14,7 +14,6 @@ namespace ramcloud {
 namespace pb = etcdserverpb;
 namespace {
 
-constexpr int64_t kPage = 1000;  // records of one request
 constexpr Duration kRetry = 100ms;
 const char* const kLeaderKey = "/leader";
 
@@ -60,7 +59,7 @@ struct EtcdMetadata::Impl {
   AsyncMutex order;   // of transactions
   int64_t lease = 0;  // ours, or of a campaign whose outcome is not known; 0: none
   uint64_t leading = 0;
-  Time leading_until{};  // by our own clock, not later than etcd's
+  Time leading_until{};  // by our own lease_now(), not later than by etcd's
   Timer lease_timer;
   TaskScope scope;  // renewals
 
@@ -81,8 +80,10 @@ struct EtcdMetadata::Impl {
   /// Short of the lease by a tenth: clocks do not run at quite the same rate.
   void hold_until(Time asked_at, int64_t seconds) {
     leading_until = asked_at + Duration(std::chrono::seconds(seconds)) * 9 / 10;
-    lease_timer.start_at(leading_until);
+    lease_timer.start_after(leading_until - lease_now());
   }
+  Time lease_now() const { return reactor.clock().lease_now(); }
+  bool holds() const { return lease_now() < leading_until; }
 
   struct Seen {
     Leadership leader;
@@ -113,7 +114,7 @@ Task<Result<MetadataStore::Records>> EtcdMetadata::load(std::string prefix) {
   pb::RangeRequest request;
   request.set_key(impl_->key_of(prefix));
   request.set_range_end(end_of_prefix(impl_->key_of(prefix)));
-  request.set_limit(kPage);
+  request.set_limit(impl_->options.page);
   Records records;
   for (;;) {
     auto page = co_await impl_->client.range(request);
@@ -123,7 +124,8 @@ Task<Result<MetadataStore::Records>> EtcdMetadata::load(std::string prefix) {
       if (key != kLeaderKey) records.emplace(key, kv.value());
     }
     if (!page->more() || page->kvs().empty()) co_return records;
-    request.set_revision(page->header().revision());  // the next pages are of the same moment
+    // The next pages are of the same moment: the first one's. Each says at which the store is now.
+    if (request.revision() == 0) request.set_revision(page->header().revision());
     request.set_key(page->kvs().rbegin()->key() + '\0');
   }
 }
@@ -136,8 +138,8 @@ pb::TxnRequest EtcdMetadata::Impl::request_of(const MetadataTransaction& transac
     compare->set_key(std::move(key));
     compare->set_create_revision(revision);
   };
-  if (transaction.leadership != 0) {
-    created(leader_key(), static_cast<int64_t>(transaction.leadership));
+  if (transaction.leadership) {
+    created(leader_key(), static_cast<int64_t>(*transaction.leadership));
   }
   for (const auto& condition : transaction.conditions) {
     if (!condition.value) {
@@ -161,6 +163,8 @@ pb::TxnRequest EtcdMetadata::Impl::request_of(const MetadataTransaction& transac
 }
 
 Task<CommitResult> EtcdMetadata::commit(MetadataTransaction transaction) {
+  // To etcd this would mean that there is no leader key.
+  if (transaction.leadership == 0) co_return CommitResult{CommitOutcome::kConditionFailed, {}};
   const AsyncMutex::Lock lock = co_await impl_->order.lock();
   auto response = co_await impl_->client.txn(impl_->request_of(transaction));
   if (!response) co_return CommitResult{CommitOutcome::kUnknown, response.error().message()};
@@ -171,7 +175,7 @@ Task<CommitResult> EtcdMetadata::commit(MetadataTransaction transaction) {
 // ---- leading ------------------------------------------------------------------------------------
 
 uint64_t EtcdMetadata::leading() const {
-  return impl_->reactor.clock().now() < impl_->leading_until ? impl_->leading : 0;
+  return impl_->holds() ? impl_->leading : 0;
 }
 
 Task<Result<EtcdMetadata::Impl::Seen>> EtcdMetadata::Impl::read_leader() {
@@ -220,7 +224,7 @@ Task<Result<Leadership>> EtcdMetadata::campaign(std::string record) {
   auto seen = co_await me.read_leader();
   if (!seen) co_return fail(std::move(seen.error()));
   if (seen->leader.number != 0) co_return std::move(seen->leader);
-  const Time asked_at = me.reactor.clock().now();
+  const Time asked_at = me.lease_now();
   const auto granted = co_await me.client.grant(me.lease_seconds());
   if (!granted) co_return fail(granted.error());
   me.lease = granted->id();
@@ -237,9 +241,10 @@ Task<void> EtcdMetadata::renew_for_ever(uint64_t number) {
   Impl& me = *impl_;
   const Duration interval = Duration(std::chrono::seconds(me.lease_seconds())) / 3;
   while (me.leading == number) {
-    const Time asked_at = me.reactor.clock().now();
+    const Time asked_at = me.lease_now();
     const auto left = co_await me.client.keep_alive(me.lease);
     if (me.leading != number) break;
+    if (!me.holds()) co_return lose();  // the machine slept, and the timer with it
     if (!left) {
       log_warn("the leader's lease is not renewed", {{"error", left.error()}});
       co_await me.reactor.sleep(kRetry);

@@ -181,6 +181,54 @@ TEST_F(EtcdMetadataTest, LoadsManyRecordsAsOfOneMoment) {
   EXPECT_EQ(loaded->size(), static_cast<size_t>(kTransactions * kEach));
 }
 
+/// Also with changes between the pages, of which there are more than two here.
+TEST_F(EtcdMetadataTest, WhatIsLoadedWhileItChangesIsAsOfOneMoment) {
+  EtcdOptions options = fresh_options();
+  options.page = 1;
+  const auto store = open(options);
+  const auto change = [](MetadataStore& s, int number) -> Task<CommitResult> {
+    MetadataTransaction t;
+    for (int k = 0; k < 30; ++k)
+      t.puts.emplace_back(fmt::format("/k/{}", k), fmt::format("{}", number));
+    return s.commit(std::move(t));
+  };
+  ASSERT_EQ(run_task(reactor_, change(*store, 0)).outcome, CommitOutcome::kCommitted);
+  for (int number = 0, round = 0; round < 5; ++round) {
+    auto load = store->load("/k/");
+    load.resume();
+    while (!load.done()) (void)run_task(reactor_, change(*store, ++number));
+    const auto loaded = load.take();
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_EQ(loaded->size(), 30u);
+    for (const auto& [key, value] : *loaded) EXPECT_EQ(value, loaded->begin()->second) << key;
+  }
+}
+
+/// Goes on with leases while it stands still for everything else, as when the machine sleeps.
+class SleepingClock final : public Clock {
+ public:
+  Time now() const override { return clock_.now(); }
+  Time lease_now() const override { return clock_.lease_now() + slept; }
+  uint64_t unix_ms() const override { return clock_.unix_ms(); }
+  Duration slept{};
+
+ private:
+  SystemClock clock_;
+};
+
+TEST_F(EtcdMetadataTest, ALeaseRunsOutWhileTheMachineSleeps) {
+  SleepingClock clock;
+  Reactor reactor(clock, source_, 2, {});
+  EtcdOptions options = fresh_options();
+  options.lease = 60s;
+  auto opened = EtcdMetadata::open(reactor, options);
+  ASSERT_TRUE(opened.has_value());
+  EtcdMetadata& store = **opened;
+  while (store.leading() == 0) (void)run_task(reactor, store.campaign("me"));
+  clock.slept = 61s;
+  EXPECT_EQ(store.leading(), 0u);
+}
+
 TEST_F(EtcdMetadataTest, TriesTheNextEndpoint) {
   EtcdOptions options = fresh_options();
   options.endpoints.insert(options.endpoints.begin(), HostPort{"127.0.0.1", 1});  // nobody

@@ -19,6 +19,7 @@ struct EtcdOptions {
   std::string ca, cert, key;
   Duration lease = 5s;         // rounded up to seconds; etcd may grant more
   Duration call_timeout = 2s;  // of one try
+  int64_t page = 1000;         // records of one answer
   bool tls() const { return !ca.empty() || !cert.empty(); }
 };
 

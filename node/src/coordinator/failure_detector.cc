@@ -21,12 +21,13 @@ struct FailureDetector::Suspicion {
   void clear(uint64_t now_epoch, Time now) { *this = {now_epoch, now, 0, 0, {}}; }
 };
 
-FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Membership& membership,
-                                 Notifier& notifier, Changes& changes, MetricsRegistry& metrics,
-                                 Options options)
+FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger,
+                                 Membership& membership, Notifier& notifier, Changes& changes,
+                                 MetricsRegistry& metrics, Options options)
     : reactor_(rpc.reactor()),
       rpc_(rpc),
       state_(state),
+      ledger_(ledger),
       membership_(membership),
       notifier_(notifier),
       changes_(changes),
@@ -77,21 +78,53 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
     if (state_.up_server(server_id) == nullptr) break;
     if (outcome.kind == Kind::kAnswered || suspicion.epoch != epoch_ || observer_late()) {
       suspicion.clear(epoch_, reactor_.now());
+      acquit(server_id);
     } else {
       ++suspicion.failed;
       suspicion.refused = outcome.kind == Kind::kRefused ? suspicion.refused + 1 : 0;
       suspicion.error = std::move(outcome.error);
     }
     set_suspected(server_id, suspicion.failed > 1);
-    if (const std::string reason = verdict(server_id, suspicion);
-        !reason.empty() && may_condemn()) {
-      condemned_.add();
-      (void)co_await membership_.mark_crashed(server_id, reason);  // fails only if we are replaced
-      break;
+    if (std::string reason = verdict(server_id, suspicion); !reason.empty()) {
+      condemn(server_id, std::move(reason));
     }
     co_await reactor_.sleep(options_.interval);
   }
   state_.servers.at(server_id).probing = false;
+}
+
+/// The verdict counts when it is written, which may take long. Until then the server is probed on.
+void FailureDetector::condemn(uint64_t server_id, std::string reason) {
+  const auto pending = verdicts_.find(server_id);
+  if (pending != verdicts_.end() && pending->second) return;
+  if (!may_condemn()) return;
+  if (pending != verdicts_.end()) {
+    pending->second = true;
+    return;
+  }
+  verdicts_[server_id] = true;
+  scope_.spawn(record_crash(server_id, std::move(reason)));
+}
+
+void FailureDetector::acquit(uint64_t server_id) {
+  const auto pending = verdicts_.find(server_id);
+  if (pending != verdicts_.end()) pending->second = false;
+}
+
+Status FailureDetector::objection(uint64_t server_id) const {
+  if (verdicts_.at(server_id)) return {};
+  return {StatusCode::kCancelled, "the server is not given up any more"};
+}
+
+Task<void> FailureDetector::record_crash(uint64_t server_id, std::string reason) {
+  while (verdicts_.at(server_id)) {
+    const Status done = co_await membership_.mark_crashed(
+        server_id, reason, [this, server_id] { return objection(server_id); });
+    if (done.ok()) condemned_.add();
+    if (done != StatusCode::kCancelled) break;  // or we are replaced
+    log_warn("a server that was given up answers again", {{"server", server_id}});
+  }
+  verdicts_.erase(server_id);
 }
 
 /// Several at once, one answer is enough: on a network that loses messages three single probes in a
@@ -126,6 +159,8 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
                              code == StatusCode::kDeadlineExceeded ||
                              code == StatusCode::kConnectionLost ||
                              code == StatusCode::kWrongServer || code == StatusCode::kWrongCluster;
+  // That there is a higher term is all that can make it refuse.
+  if (code == StatusCode::kStaleTerm) ledger_.step_down(stats.error());
   if (!never_reached) {
     log_warn("server refuses to be probed", {{"server", server_id}, {"error", stats.error()}});
     co_return Outcome();  // it lives

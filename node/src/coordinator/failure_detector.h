@@ -5,7 +5,7 @@
 #pragma once
 
 #include <deque>
-#include <functional>
+#include <map>
 
 #include "base/metrics.h"
 #include "coordinator/changes.h"
@@ -33,8 +33,8 @@ class FailureDetector {
     Duration lateness = 200ms;     // of our own timers: verdicts are discarded
     Duration condemn_window = 5s;  // at most max(1, 10 %) of the servers in this time
   };
-  FailureDetector(RpcClient& rpc, ClusterState& state, Membership& membership, Notifier& notifier,
-                  Changes& changes, MetricsRegistry& metrics, Options options);
+  FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger, Membership& membership,
+                  Notifier& notifier, Changes& changes, MetricsRegistry& metrics, Options options);
 
   /// Starts probing every server that is UP and is not probed yet.
   void watch_all();
@@ -52,6 +52,10 @@ class FailureDetector {
   void note_stats(uint64_t server_id, const wire::ServerStats& stats);
   void set_suspected(uint64_t server_id, bool suspected);
   std::string verdict(uint64_t server_id, const Suspicion& suspicion) const;
+  void condemn(uint64_t server_id, std::string reason);
+  void acquit(uint64_t server_id);
+  Status objection(uint64_t server_id) const;
+  Task<void> record_crash(uint64_t server_id, std::string reason);
   bool observer_late() const { return reactor_.now() - heartbeat_due_ > options_.lateness; }
   void heartbeat();
   bool may_condemn();
@@ -59,6 +63,7 @@ class FailureDetector {
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
+  Ledger& ledger_;
   Membership& membership_;
   Notifier& notifier_;
   Changes& changes_;
@@ -68,8 +73,9 @@ class FailureDetector {
   Counter& condemned_;
   Counter& discarded_;
   Counter& limited_;
-  std::deque<Time> condemnations_;  // of the last condemn_window
-  uint64_t epoch_ = 0;              // rises whenever we were late: older measurements do not count
+  std::map<uint64_t, bool> verdicts_;  // that a flow is writing, by server: does it stand?
+  std::deque<Time> condemnations_;     // of the last condemn_window
+  uint64_t epoch_ = 0;  // rises whenever we were late: older measurements do not count
   Time heartbeat_due_;
   Timer heartbeat_timer_;
   TaskScope scope_;

@@ -98,6 +98,18 @@ Result<ClusterRecord> read_cluster_record(const std::string& bytes,
   return cluster;
 }
 
+Result<ClusterState> read_cluster_state(const MetadataStore::Records& records) {
+  TermRecord term;
+  ClusterState state;
+  Status read = read_term(records.at(kTermKey), term);
+  if (read.ok()) read = read_cluster(records, "", state);
+  if (read.ok()) read = read_state(records, state);
+  if (!read.ok()) return fail(std::move(read));
+  state.term = term.term;
+  state.list_version = term.revision;
+  return state;
+}
+
 /// Waits while the store does not answer. CORRUPT: it never will; NOT_LEADER.
 Task<Result<MetadataStore::Records>> Ledger::load_patiently(std::string prefix) {
   for (;;) {
@@ -149,7 +161,9 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     }
 
     // Unknown, or overtaken by another: look again. Raising it twice does no harm.
-    if (!(co_await raise_term(before, leadership + offset.offset, std::move(change))).ok()) {
+    Status raised = co_await raise_term(before, leadership + offset.offset, std::move(change));
+    if (raised == StatusCode::kNotLeader) co_return fail(std::move(raised));
+    if (!raised.ok()) {
       co_await reactor_.sleep(kStoreRetry);
       continue;
     }
@@ -165,44 +179,73 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
   change.transaction_.leadership = leadership_;
   change.transaction_.conditions.push_back({kTermKey, before});
   const CommitResult result = co_await store_.commit(std::move(change.transaction_));
-  if (result.outcome != CommitOutcome::kCommitted) {
-    log_warn("the term could not be raised, reading again", {{"error", result.message}});
-    co_return StatusCode::kRetry;
+  if (result.outcome == CommitOutcome::kCommitted) {
+    current_ = next;
+    co_return StatusCode::kOk;
   }
-  current_ = next;
-  co_return StatusCode::kOk;
+  log_warn("the term could not be raised, reading again", {{"error", result.message}});
+  if (result.outcome == CommitOutcome::kUnknown) co_return StatusCode::kRetry;
+  // Refused although the record is as we know it: our leadership is gone, though its lease may
+  // live.
+  const auto records = co_await load_patiently(kTermKey);
+  if (!records) co_return records.error();
+  const auto now = records->find(kTermKey);
+  const bool same = now == records->end() ? !before : before == now->second;
+  co_return same ? replaced(false) : Status(StatusCode::kRetry);
 }
 
-Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Change change) {
-  assert(held.held());
-  const std::string before = wire::encode(current_);
-  const TermRecord next{current_.term, current_.revision + 1};
-  const std::string after = wire::encode(next);
+/// What one transaction of a commit() writes.
+struct Ledger::Attempt {
+  TermRecord record;
+  std::string after;  // the record '/term' when it was made
+  MetadataTransaction transaction;
+};
+
+Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions) const {
+  const TermRecord next{current_.term, current_.revision + revisions};
   change.put(kTermKey, next);
   change.transaction_.leadership = leadership_;
-  change.transaction_.conditions.push_back({kTermKey, before});
+  change.transaction_.conditions.push_back({kTermKey, wire::encode(current_)});
+  return {next, wire::encode(next), std::move(change.transaction_)};
+}
 
-  bool unknown = false;  // a try may have taken effect
+/// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
+/// from it by a change of nothing in its place: only one of the two can be the next.
+Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Change change,
+                            Objection objection) {
+  assert(held.held());
+  const std::string before = wire::encode(current_);
+  const Attempt wanted = attempt(std::move(change), 1);
+  const Attempt nothing = attempt(Change(), 2);  // its revision tells them apart
+  Status objected;
+  bool unknown = false;  // a try may have taken effect, or may yet
   while (!fenced()) {
-    const CommitResult result = co_await store_.commit(change.transaction_);
+    if (objection && objected.ok()) objected = objection();
+    if (!objected.ok() && !unknown) co_return objected;
+    const Attempt& next = objected.ok() ? wanted : nothing;
+    const CommitResult result = co_await store_.commit(next.transaction);
     if (result.outcome == CommitOutcome::kCommitted) {
-      current_ = next;
-      co_return StatusCode::kOk;
+      current_ = next.record;
+      co_return objected;
     }
     const bool refused = result.outcome == CommitOutcome::kConditionFailed;
     if (!refused) {
       RC_SOMETIMES("coordinator.outcome_of_a_change_is_unknown");
       unknown = true;
       log_warn("outcome of a metadata change is unknown, reading again",
-               {{"revision", next.revision}, {"error", result.message}});
+               {{"revision", next.record.revision}, {"error", result.message}});
     }
     const auto records = co_await load_patiently(kTermKey);
     if (!records) break;
     const std::string now = records->contains(kTermKey) ? records->at(kTermKey) : "";
-    if (now == after) {
+    if (now == wanted.after) {
       RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_made");
-      current_ = next;
+      current_ = wanted.record;
       co_return StatusCode::kOk;
+    }
+    if (now == nothing.after) {
+      current_ = nothing.record;
+      co_return objected;
     }
     // Refused although the record is as we know it: it is the leadership that does not hold, so no
     // earlier try can take effect any more.
@@ -214,9 +257,28 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_not_made");
     co_await reactor_.sleep(kStoreRetry);
   }
+  fence();
+  co_return replaced(unknown);
+}
+
+void Ledger::fence() {
   fenced_ = true;
   if (on_fenced_) on_fenced_();
-  co_return replaced(unknown);
+}
+
+void Ledger::step_down(const Status& why) {
+  if (fenced_) return;
+  log_error("there is a leader after this coordinator", {{"term", current_.term}, {"error", why}});
+  fence();
+}
+
+Status Ledger::too_late() {
+  return {StatusCode::kDeadlineExceeded,
+          "the metadata store did not take the change in time; it was not made"};
+}
+
+Ledger::Objection Ledger::until(Time deadline) {
+  return [this, deadline] { return reactor_.now() < deadline ? Status() : too_late(); };
 }
 
 Status Ledger::replaced(bool unknown) {

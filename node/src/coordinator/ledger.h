@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "coordinator/cluster_state.h"
 #include "coordinator/metadata_store.h"
@@ -34,6 +36,39 @@ class Change {
 /// any); UNSUPPORTED: of another format; CORRUPT.
 Result<ClusterRecord> read_cluster_record(const std::string& bytes, const std::string& wanted_name);
 
+/// What the records of a cluster say, '/term' and '/cluster' among them. CORRUPT, UNSUPPORTED.
+Result<ClusterState> read_cluster_state(const MetadataStore::Records& records);
+
+/// `co_await` it: a lock, not held if the deadline passed first.
+class LockUntil {
+ public:
+  LockUntil(Reactor& reactor, AsyncMutex& mutex, Time deadline)
+      : waiter_(new Waiter(mutex.lock())),
+        deadline_(deadline),
+        timer_(reactor, [this] { on_deadline(); }) {}
+  bool await_ready() { return waiter_->await_ready(); }
+  void await_suspend(std::coroutine_handle<> handle) {
+    waiting_ = handle;
+    waiter_->await_suspend(handle);
+    timer_.start_at(deadline_);
+  }
+  AsyncMutex::Lock await_resume() {
+    timer_.stop();
+    return waiter_ ? waiter_->await_resume() : AsyncMutex::Lock();
+  }
+
+ private:
+  using Waiter = decltype(std::declval<AsyncMutex&>().lock());
+  void on_deadline() {
+    waiter_.reset();  // gives up its place
+    waiting_.resume();
+  }
+  std::unique_ptr<Waiter> waiter_;
+  Time deadline_;
+  Timer timer_;
+  std::coroutine_handle<> waiting_{};
+};
+
 class Ledger {
  public:
   Ledger(Reactor& reactor, MetadataStore& store)
@@ -48,14 +83,26 @@ class Ledger {
 
   /// Held from looking at the state until the change is applied to it.
   auto lock() { return mutex_.lock(); }
+  /// Not held, if the deadline passed first: then too_late() is the answer.
+  LockUntil lock(Time deadline) { return {reactor_, mutex_, deadline}; }
+  /// DEADLINE_EXCEEDED: nothing was changed, nor will be.
+  static Status too_late();
   /// The revision that the next commit gives; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
+  /// OK while a change is wanted; then why it is not any more.
+  using Objection = std::function<Status()>;
+  /// Objects with too_late().
+  Objection until(Time deadline);
+
   /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER: we no
   /// longer lead; nothing was changed, now or ever after. INDETERMINATE: we no longer lead, and it
-  /// may have been changed.
-  Task<Status> commit(const AsyncMutex::Lock& held, Change change);
+  /// may have been changed. `objection` is asked before each try; what it says: nothing was
+  /// changed, now or ever after.
+  Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
 
-  /// `fn` is called when a change was refused because we no longer lead.
+  /// Somebody has heard of a leader after us.
+  void step_down(const Status& why);
+  /// `fn` is called when we know that we no longer lead.
   void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
   /// True once the leadership is lost; never taken back.
   bool fenced() const { return fenced_ || store_.leading() != leadership_; }
@@ -64,6 +111,9 @@ class Ledger {
   Task<Result<MetadataStore::Records>> load_patiently(std::string prefix);
   Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
   Status replaced(bool unknown);
+  void fence();
+  struct Attempt;
+  Attempt attempt(Change change, uint64_t revisions) const;
   Reactor& reactor_;
   MetadataStore& store_;
   AsyncMutex mutex_;

@@ -71,8 +71,9 @@ wire::EnlistReply Membership::reply_for(uint64_t server_id) const {
   return {server_id, state_.uuid, state_.server_list()};
 }
 
-Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) {
-  const AsyncMutex::Lock lock = co_await ledger_.lock();
+Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, Time deadline) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
+  if (!lock.held()) co_return fail(Ledger::too_late());
   if (Status checked = check(request); !checked.ok()) co_return fail(std::move(checked));
   for (const auto& [id, server] : state_.servers) {
     if (server.up() && server.record.nonce == request.nonce &&
@@ -98,9 +99,8 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) 
     change.put(server_key(former.id), former);
   }
   const uint64_t revision = ledger_.next_revision();
-  if (Status done = co_await ledger_.commit(lock, std::move(change)); !done.ok()) {
-    co_return fail(std::move(done));
-  }
+  Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
 
   state_.ids = ids;
   state_.list_version = revision;
@@ -117,7 +117,8 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request) 
   co_return reply_for(record.id);
 }
 
-Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason) {
+Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason,
+                                      Ledger::Objection objection) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   const ServerEntry* server = state_.up_server(server_id);
   if (server == nullptr) co_return StatusCode::kOk;
@@ -127,7 +128,7 @@ Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason) {
   const uint64_t revision = ledger_.next_revision();
   Change change;
   change.put(server_key(server_id), crashed);
-  Status done = co_await ledger_.commit(lock, std::move(change));
+  Status done = co_await ledger_.commit(lock, std::move(change), std::move(objection));
   if (!done.ok()) co_return done;
   state_.list_version = revision;
   apply_crash(crashed);

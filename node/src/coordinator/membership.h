@@ -22,11 +22,13 @@ class Membership {
 
   /// Gives the server an id that was never given before; asked again with the nonce of one start
   /// (and the same locator), the same id. The server that the volume belonged to becomes CRASHED.
-  /// WRONG_CLUSTER names both clusters; INVALID_ARGUMENT names field, value and what is accepted.
-  Task<Result<wire::EnlistReply>> enlist(wire::EnlistRequest request);
+  /// WRONG_CLUSTER names both clusters; INVALID_ARGUMENT names field, value and what is accepted;
+  /// DEADLINE_EXCEEDED.
+  Task<Result<wire::EnlistReply>> enlist(wire::EnlistRequest request, Time deadline);
 
-  /// A verdict about servers; those not UP are left as they are. `reason` is shown to people.
-  Task<Status> mark_crashed(uint64_t server_id, std::string reason);
+  /// A verdict about servers; those not UP are left as they are. `reason` is shown to people. As
+  /// long as it is not written `objection` can take it back, and is then the result.
+  Task<Status> mark_crashed(uint64_t server_id, std::string reason, Ledger::Objection objection);
 
  private:
   Status check(const wire::EnlistRequest& request) const;

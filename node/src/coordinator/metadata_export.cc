@@ -8,6 +8,7 @@
 
 #include "base/checksum.h"
 #include "base/text.h"
+#include "coordinator/invariants.h"
 #include "coordinator/ledger.h"
 
 namespace ramcloud {
@@ -87,23 +88,19 @@ Status check_head(const ordered_json& head, size_t& records) {
 }  // namespace
 
 Result<std::string> format_export(const Records& records) {
-  const auto found = records.find(kClusterKey);
-  const auto term_found = records.find(kTermKey);
-  if (found == records.end() || term_found == records.end()) {
+  if (!records.contains(kClusterKey) || !records.contains(kTermKey)) {
     return fail(StatusCode::kNotFound, "there is no cluster's metadata in this store");
   }
-  const auto cluster = read_cluster_record(found->second, "");
-  if (!cluster) return fail(cluster.error());
-  TermRecord term;
-  if (!wire::decode(term_found->second, term)) {
-    return fail(StatusCode::kCorrupt, "metadata record '/term' does not decode");
-  }
+  // What no coordinator would start from is no export, either.
+  const auto state = read_cluster_state(records);
+  if (!state) return fail(state.error());
+  if (Status sound = Invariants().check(*state); !sound.ok()) return fail(std::move(sound));
   std::string text = line_of({{"format", kFormatName},
                               {"version", kExportVersion},
-                              {"cluster", cluster->name},
-                              {"uuid", format_uuid(cluster->uuid)},
-                              {"term", term.term},
-                              {"revision", term.revision},
+                              {"cluster", state->name},
+                              {"uuid", format_uuid(state->uuid)},
+                              {"term", state->term},
+                              {"revision", state->list_version},
                               {"records", records.size()}});
   for (const auto& [key, value] : records) {
     text += line_of({{"key", key}, {"value", to_hex(value)}});
@@ -160,20 +157,22 @@ Task<Result<Records>> read_all(Reactor& reactor, MetadataStore& store, Time dead
 
 namespace {
 
-/// UNAVAILABLE if another leads or nothing answers.
-Task<Status> lead_for_import(Reactor& reactor, MetadataStore& store, Time deadline) {
+/// The number of our leadership. UNAVAILABLE if another leads or nothing answers.
+Task<Result<uint64_t>> lead_for_import(Reactor& reactor, MetadataStore& store, Time deadline) {
   for (;;) {
     const auto leader = co_await store.campaign(wire::encode(LeaderRecord{"import", "", "", ""}));
-    if (leader && store.leading() != 0) co_return StatusCode::kOk;
+    if (const uint64_t leadership = store.leading(); leader && leadership != 0) {
+      co_return leadership;
+    }
     LeaderRecord record;
     if (leader && wire::decode(leader->record, record)) {
-      co_return Status(StatusCode::kUnavailable,
-                       fmt::format("a coordinator uses this store ({}); stop all of them first",
-                                   record.locator));
+      co_return fail(StatusCode::kUnavailable,
+                     fmt::format("a coordinator uses this store ({}); stop all of them first",
+                                 record.locator));
     }
     if (reactor.now() >= deadline) {
-      co_return leader ? Status(StatusCode::kUnavailable, "another uses this store")
-                       : leader.error();
+      co_return leader ? fail(StatusCode::kUnavailable, "another uses this store")
+                       : fail(leader.error());
     }
     co_await reactor.sleep(kRetry);
   }
@@ -182,7 +181,6 @@ Task<Status> lead_for_import(Reactor& reactor, MetadataStore& store, Time deadli
 /// Repeated until it is known to be done: to do it twice changes nothing.
 Task<Status> commit_surely(Reactor& reactor, MetadataStore& store, MetadataTransaction transaction,
                            Time deadline) {
-  transaction.leadership = store.leading();
   for (;;) {
     const CommitResult result = co_await store.commit(transaction);
     if (result.outcome == CommitOutcome::kCommitted) co_return StatusCode::kOk;
@@ -195,7 +193,9 @@ Task<Status> commit_surely(Reactor& reactor, MetadataStore& store, MetadataTrans
   }
 }
 
-Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records records, Time deadline) {
+/// All of it under one leadership: an import that stood still may wake under a coordinator.
+Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records records,
+                           uint64_t leadership, Time deadline) {
   const auto present = co_await read_all(reactor, store, deadline);
   if (!present) co_return present.error();
   if (!present->empty() && !present->contains(kImportKey)) {
@@ -204,6 +204,7 @@ Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records recor
                                  present->size()));
   }
   std::vector<MetadataTransaction> steps(1);
+  steps[0].conditions.push_back({kTermKey, std::nullopt});  // nobody has made a cluster meanwhile
   steps[0].puts.emplace_back(kImportKey, "");
   const auto add = [&steps](auto&& change) {
     if (steps.back().puts.size() + steps.back().deletes.size() >= kOperations) steps.emplace_back();
@@ -220,6 +221,7 @@ Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records recor
   // The last step makes it a cluster's metadata.
   steps.push_back({{}, {{kTermKey, records.at(kTermKey)}}, {kImportKey}});
   for (auto& step : steps) {
+    step.leadership = leadership;
     Status done = co_await commit_surely(reactor, store, std::move(step), deadline);
     if (!done.ok()) co_return done;
   }
@@ -231,8 +233,10 @@ Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records recor
 Task<Status> import_records(Reactor& reactor, MetadataStore& store, Records records,
                             Time deadline) {
   if (auto sound = format_export(records); !sound) co_return std::move(sound.error());
-  Status done = co_await lead_for_import(reactor, store, deadline);
-  if (done.ok()) done = co_await write_records(reactor, store, std::move(records), deadline);
+  const auto leadership = co_await lead_for_import(reactor, store, deadline);
+  Status done =
+      leadership ? co_await write_records(reactor, store, std::move(records), *leadership, deadline)
+                 : leadership.error();
   co_await store.resign();
   co_return done;
 }

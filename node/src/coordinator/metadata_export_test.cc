@@ -18,8 +18,13 @@ Records some_records(size_t tables = 1) {
   Records records;
   records[kTermKey] = wire::encode(TermRecord{7, 19});
   records[kClusterKey] = wire::encode(ClusterRecord{kMetadataFormat, {1, 2, 3}, "exported"});
+  records[kIdsKey] = wire::encode(IdsRecord{1, tables});
+  ServerRecord server;
+  server.id = 1;
+  records[server_key(1)] = wire::encode(server);
   for (uint64_t id = 1; id <= tables; ++id) {
-    records[table_key(id)] = wire::encode(TableRecord{id, "t\n\"'", TableState::kNormal, 3, {}});
+    records[table_key(id)] = wire::encode(
+        TableRecord{id, fmt::format("t{}\n\"'", id), TableState::kNormal, 3, {{0, ~0ull, 1}}});
   }
   return records;
 }
@@ -29,9 +34,19 @@ TEST(MetadataExport, SaysWhatItHolds) {
   ASSERT_TRUE(text.has_value());
   EXPECT_EQ(text->substr(0, text->find('\n')),
             R"({"format":"ramcloud-metadata","version":1,"cluster":"exported",)"
-            R"("uuid":"01020300-0000-0000-0000-000000000000","term":7,"revision":19,"records":3})");
+            R"("uuid":"01020300-0000-0000-0000-000000000000","term":7,"revision":19,"records":5})");
   EXPECT_EQ(*parse_export(*text), some_records());
   EXPECT_EQ(format_export({}).error().code(), StatusCode::kNotFound);
+}
+
+/// As reads at different moments would be.
+TEST(MetadataExport, RefusesRecordsThatContradictEachOther) {
+  Records torn = some_records(2);
+  torn[kIdsKey] = wire::encode(IdsRecord{1, 1});
+  EXPECT_EQ(format_export(torn).error().to_string(), "INTERNAL: table 2 is above the last id, 1");
+  Records damaged = some_records();
+  damaged[table_key(1)] = "x";
+  EXPECT_EQ(format_export(damaged).error().code(), StatusCode::kCorrupt);
 }
 
 TEST(MetadataExport, NoDamageGoesUnnoticed) {
@@ -96,6 +111,66 @@ TEST_F(MetadataImportTest, AnImportThatBrokeOffIsNoticedAndCanBeRepeated) {
   run_task(reactor_, store_.resign());
   ASSERT_TRUE(import(some_records()).ok());
   EXPECT_EQ(state_.records, some_records());
+}
+
+/// After so many transactions of the import its lease has run out, and a coordinator leads.
+class LapsingStore final : public MetadataStore {
+ public:
+  LapsingStore(SimMetadata& inner, SimMetadataState& state, int steps, bool lapses = true)
+      : inner_(inner), state_(state), steps_(steps), lapses_(lapses) {}
+  Task<Result<Records>> load(std::string prefix) override {
+    auto loaded = co_await inner_.load(std::move(prefix));
+    if (steps_ == 0) lapse();
+    co_return loaded;
+  }
+  Task<CommitResult> commit(MetadataTransaction transaction) override {
+    CommitResult result = co_await inner_.commit(std::move(transaction));
+    if (--steps_ == 0) lapse();
+    co_return result;
+  }
+  Task<Result<Leadership>> campaign(std::string record) override {
+    return inner_.campaign(std::move(record));
+  }
+  uint64_t leading() const override { return lapsed_ ? 0 : inner_.leading(); }
+  Task<void> wait_for_change(uint64_t number) override { return inner_.wait_for_change(number); }
+  Task<void> resign() override { return inner_.resign(); }
+
+ private:
+  void lapse() {
+    state_.records[kTermKey] = "of the coordinator";
+    if (!lapses_) return;
+    lapsed_ = true;
+    state_.leader = {++state_.last_leadership, "coordinator"};
+    state_.leader_owner = ++state_.last_owner;
+    state_.lease_end = kNever;
+  }
+  SimMetadata& inner_;
+  SimMetadataState& state_;
+  int steps_;
+  bool lapses_;  // or the coordinator has been and gone
+  bool lapsed_ = false;
+};
+
+TEST_F(MetadataImportTest, StopsWhenAnotherLeads) {
+  for (const int steps : {0, 1, 2}) {
+    SCOPED_TRACE(steps);
+    state_.records.clear();
+    state_.leader_owner = 0;
+    LapsingStore store(store_, state_, steps);
+    const Status done =
+        run_task(reactor_, import_records(reactor_, store, some_records(250), clock_.now() + 30s));
+    EXPECT_EQ(done.code(), StatusCode::kUnavailable) << done.to_string();
+    EXPECT_EQ(state_.records[kTermKey], "of the coordinator");
+    EXPECT_LT(state_.records.size(), static_cast<size_t>(100 * steps + 2));
+  }
+}
+
+TEST_F(MetadataImportTest, WritesNothingOverAClusterThatWasMadeMeanwhile) {
+  LapsingStore store(store_, state_, 0, false);
+  const Status done =
+      run_task(reactor_, import_records(reactor_, store, some_records(), clock_.now() + 30s));
+  EXPECT_EQ(done.code(), StatusCode::kUnavailable) << done.to_string();
+  EXPECT_EQ(state_.records, (Records{{kTermKey, "of the coordinator"}}));
 }
 
 TEST_F(MetadataImportTest, RefusesAStoreThatACoordinatorUses) {

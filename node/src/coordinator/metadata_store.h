@@ -26,7 +26,9 @@ struct MetadataTransaction {
   std::vector<MetadataCondition> conditions;
   std::vector<std::pair<std::string, std::string>> puts;
   std::vector<std::string> deletes;  // of keys that may be absent
-  uint64_t leadership = 0;           // must be the present one; 0: whoever leads
+  /// Must be the present one: 0, what leading() says of a lapsed lease, never is. None: whoever
+  /// leads.
+  std::optional<uint64_t> leadership = {};
 };
 
 enum class CommitOutcome : uint8_t {

@@ -23,16 +23,17 @@ Status ReplicationEpochs::check(const wire::RaiseReplicationEpochRequest& reques
                       record.lowest_open_segment, record.epoch)};
 }
 
-Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRequest request) {
-  const AsyncMutex::Lock lock = co_await ledger_.lock();
+Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRequest request,
+                                                   Time deadline) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
+  if (!lock.held()) co_return fail(Ledger::too_late());
   if (Status checked = check(request); !checked.ok()) co_return fail(std::move(checked));
   const ReplicationEpochRecord record{request.server_id, request.lowest_open_segment,
                                       request.epoch};
   Change change;
   change.put(replication_epoch_key(record.server_id), record);
-  if (Status done = co_await ledger_.commit(lock, std::move(change)); !done.ok()) {
-    co_return fail(std::move(done));
-  }
+  Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
   state_.replication_epochs[record.server_id] = record;
   log_info("replication epoch raised", {{"server", record.server_id},
                                         {"lowest_open_segment", record.lowest_open_segment},

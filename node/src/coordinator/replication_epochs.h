@@ -12,8 +12,8 @@ class ReplicationEpochs {
   ReplicationEpochs(ClusterState& state, Ledger& ledger) : state_(state), ledger_(ledger) {}
 
   /// Durable when OK. CRASHED: the server is not UP, and recovery goes by what is there now;
-  /// STALE_TERM: the segment or the epoch is lower than before; NOT_LEADER.
-  Task<Result<wire::Empty>> raise(wire::RaiseReplicationEpochRequest request);
+  /// STALE_TERM: the segment or the epoch is lower than before; NOT_LEADER; DEADLINE_EXCEEDED.
+  Task<Result<wire::Empty>> raise(wire::RaiseReplicationEpochRequest request, Time deadline);
 
  private:
   Status check(const wire::RaiseReplicationEpochRequest& request) const;

@@ -65,6 +65,10 @@ Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
     while (cut_off_) co_await reactor_.sleep(kLookAgain);
     co_return CommitResult{CommitOutcome::kUnknown, "the simulated store was out of reach"};
   }
+  if (full_) {
+    co_await reactor_.sleep(latency());
+    co_return CommitResult{CommitOutcome::kUnknown, "the simulated store is full"};
+  }
   const bool told = !reactor_.random().chance(options_.unknown);
   CommitResult result{CommitOutcome::kUnknown, "the simulated answer was lost"};
   if (told || reactor_.random().chance(0.5)) {
@@ -82,8 +86,8 @@ Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
 /// True if it took effect.
 bool SimMetadata::arrive(const MetadataTransaction& transaction) {
   expire();
-  const uint64_t leadership = state_.leader_owner == 0 ? 0 : state_.leader.number;
-  if (transaction.leadership != 0 && transaction.leadership != leadership) {
+  const uint64_t present = state_.leader_owner == 0 ? 0 : state_.leader.number;
+  if (transaction.leadership && (present == 0 || *transaction.leadership != present)) {
     ++state_.refused;
     return false;
   }

@@ -46,6 +46,9 @@ class SimMetadata final : public MetadataStore {
   /// Cut off, nothing reaches the store and no answer comes: calls wait until it is healed.
   /// Transactions that were sent meanwhile arrive then, whether their sender still waits or not.
   void set_cut_off(bool cut);
+  /// Full, it changes nothing and can be read, and leases are renewed: as an etcd whose quota is
+  /// used up, or SQLite on a full disk. What its users hear is "unknown", as of those.
+  void set_full(bool full) { full_ = full; }
   /// Called when a transaction is on its way to the store, and when its answer is on the way back.
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
@@ -63,6 +66,7 @@ class SimMetadata final : public MetadataStore {
   Probe probe_;
   uint64_t owner_;
   bool cut_off_ = false;
+  bool full_ = false;
   std::vector<MetadataTransaction> stuck_;
   Time latest_{};  // when the transaction before takes effect
   uint64_t leading_ = 0;

@@ -160,10 +160,10 @@ class SqliteMetadata::Database {
 
   /// True: all conditions hold, everything is written (not yet committed).
   Result<bool> apply(const MetadataTransaction& transaction) {
-    if (transaction.leadership != 0) {
+    if (transaction.leadership) {
       const auto present = leadership();
       if (!present) return fail(present.error());
-      if (*present != transaction.leadership) return false;
+      if (*transaction.leadership == 0 || *present != *transaction.leadership) return false;
     }
     for (const auto& condition : transaction.conditions) {
       Statement select(db_, "SELECT value FROM metadata WHERE key = ?1");

@@ -36,7 +36,7 @@ Task<Result<uint64_t>> Tables::create(std::string name, uint32_t span, Time dead
   if (Status checked = check_printable("name", name, 1, wire::kMaxTableNameBytes); !checked.ok()) {
     co_return fail(std::move(checked));
   }
-  const auto id = co_await begin_create(name, span);
+  const auto id = co_await begin_create(name, span, deadline);
   if (!id) co_return id;
   while (creating(*id)) {
     if (co_await wait_until(reactor_, changed_, deadline)) continue;
@@ -54,7 +54,7 @@ Task<Result<uint64_t>> Tables::create(std::string name, uint32_t span, Time dead
 }
 
 Task<Status> Tables::drop(std::string name, Time deadline) {
-  const auto id = co_await begin_drop(name);
+  const auto id = co_await begin_drop(name, deadline);
   if (!id) co_return id.error();
   while (state_.tables.contains(*id)) {
     if (co_await wait_until(reactor_, changed_, deadline)) continue;
@@ -80,8 +80,9 @@ void Tables::resume() {
 
 // ---- beginning: one durable record --------------------------------------------------------------
 
-Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span) {
-  const AsyncMutex::Lock lock = co_await ledger_.lock();
+Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span, Time deadline) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
+  if (!lock.held()) co_return fail(Ledger::too_late());
   if (const TableRecord* existing = state_.find_table(name)) {
     if (existing->tablets.size() == span) co_return existing->id;
     co_return fail(StatusCode::kExists, fmt::format("table {} exists with span {}, not {}",
@@ -93,9 +94,8 @@ Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span) {
   ids.last_table_id = record.id;
   Change change;
   change.put(kIdsKey, ids).put(table_key(record.id), record);
-  if (Status done = co_await ledger_.commit(lock, std::move(change)); !done.ok()) {
-    co_return fail(std::move(done));
-  }
+  Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
   state_.ids = ids;
   state_.tables[record.id] = record;
   changes_.table_changed(record.id);
@@ -129,8 +129,9 @@ TableRecord Tables::plan(std::string name, uint32_t span) const {
   return record;
 }
 
-Task<Result<uint64_t>> Tables::begin_drop(const std::string& name) {
-  const AsyncMutex::Lock lock = co_await ledger_.lock();
+Task<Result<uint64_t>> Tables::begin_drop(const std::string& name, Time deadline) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
+  if (!lock.held()) co_return fail(Ledger::too_late());
   const TableRecord* table = state_.find_table(name);
   if (table == nullptr) {
     // Asked again while the first is under way: the same answer.
@@ -141,18 +142,20 @@ Task<Result<uint64_t>> Tables::begin_drop(const std::string& name) {
   }
   TableRecord record = *table;
   record.state = TableState::kDropping;
-  if (Status done = co_await write(lock, record); !done.ok()) co_return fail(std::move(done));
+  Status done = co_await write(lock, record, ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
   changes_.table_dropped(record.name);
   scope_.spawn(finish_drop(record.id));
   co_return record.id;
 }
 
 /// Commits the record with a new revision and applies it.
-Task<Status> Tables::write(const AsyncMutex::Lock& lock, TableRecord record) {
+Task<Status> Tables::write(const AsyncMutex::Lock& lock, TableRecord record,
+                           Ledger::Objection objection) {
   record.revision = ledger_.next_revision();
   Change change;
   change.put(table_key(record.id), record);
-  Status done = co_await ledger_.commit(lock, std::move(change));
+  Status done = co_await ledger_.commit(lock, std::move(change), std::move(objection));
   if (done.ok()) {
     state_.tables[record.id] = std::move(record);
     wake_waiting();
@@ -169,7 +172,7 @@ bool Tables::creating(uint64_t id) const {
 
 Task<void> Tables::finish_create(uint64_t id) {
   while (creating(id)) {
-    co_await replace_crashed(id);
+    if (!co_await replace_crashed(id)) co_return;
     if (!creating(id)) break;
     if (!co_await tell_servers_to_take(id)) continue;
     const AsyncMutex::Lock lock = co_await ledger_.lock();
@@ -209,14 +212,15 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
 }
 
 /// Moves the tablets of a table being created away from servers that are gone; waits for a server
-/// if there is none.
-Task<void> Tables::replace_crashed(uint64_t id) {
+/// if there is none. False: that is for the next leader to do. (Nobody would have to be waited for,
+/// so that whoever went on would never let the reactor go.)
+Task<bool> Tables::replace_crashed(uint64_t id) {
   for (;;) {
     while (creating(id) && state_.servers_up() == 0) {
       co_await wait_until(reactor_, changed_, kNever);
     }
     const AsyncMutex::Lock lock = co_await ledger_.lock();
-    if (!creating(id)) co_return;
+    if (!creating(id)) co_return true;
     TableRecord record = state_.tables.at(id);
     // Servers without a tablet of this table come first.
     std::vector<uint64_t> candidates, others;
@@ -230,11 +234,11 @@ Task<void> Tables::replace_crashed(uint64_t id) {
       if (state_.up_server(tablet.server_id) != nullptr) continue;
       tablet.server_id = candidates[next++ % candidates.size()];
     }
-    if (next == 0) co_return;
+    if (next == 0) co_return true;
     RC_SOMETIMES("coordinator.places_a_new_table_anew");
-    if (!(co_await write(lock, record)).ok()) co_return;
+    if (!(co_await write(lock, record)).ok()) co_return false;
     changes_.table_changed(id);
-    co_return;
+    co_return true;
   }
 }
 

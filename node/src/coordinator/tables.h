@@ -29,21 +29,24 @@ class Tables {
   void membership_changed() { wake_waiting(); }
 
   /// The id of the table once all its servers have taken their tablets. EXISTS with another span;
-  /// INVALID_ARGUMENT; DEADLINE_EXCEEDED (it goes on being created); UNAVAILABLE (no server).
+  /// INVALID_ARGUMENT; DEADLINE_EXCEEDED (it goes on being created, or was not begun); UNAVAILABLE
+  /// (no server).
   Task<Result<uint64_t>> create(std::string name, uint32_t span, Time deadline);
-  /// OK once no server that is UP has the table. NOT_FOUND; DEADLINE_EXCEEDED (it goes on).
+  /// OK once no server that is UP has the table. NOT_FOUND; DEADLINE_EXCEEDED (it goes on, or was
+  /// not begun).
   Task<Status> drop(std::string name, Time deadline);
 
  private:
   Status check_span(uint32_t span) const;
   TableRecord plan(std::string name, uint32_t span) const;
-  Task<Result<uint64_t>> begin_create(std::string name, uint32_t span);
-  Task<Result<uint64_t>> begin_drop(const std::string& name);
-  Task<Status> write(const AsyncMutex::Lock& lock, TableRecord record);
+  Task<Result<uint64_t>> begin_create(std::string name, uint32_t span, Time deadline);
+  Task<Result<uint64_t>> begin_drop(const std::string& name, Time deadline);
+  Task<Status> write(const AsyncMutex::Lock& lock, TableRecord record,
+                     Ledger::Objection objection = nullptr);
   bool creating(uint64_t id) const;
   Task<void> finish_create(uint64_t id);
   Task<bool> tell_servers_to_take(uint64_t id);
-  Task<void> replace_crashed(uint64_t id);
+  Task<bool> replace_crashed(uint64_t id);
   Task<void> finish_drop(uint64_t id);
   void wake_waiting();
 

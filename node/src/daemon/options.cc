@@ -380,6 +380,17 @@ void check_server(ServerOptions& o) {
   if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;
 }
 
+/// The last port is that of the last server's --http-listen; 0 takes any.
+void check_dev_ports(const DevOptions& o) {
+  const uint32_t more = 10 * o.servers + 2;
+  const uint32_t highest = 65'535 - more;
+  if (o.listen.port <= highest) return;
+  throw CLI::ValidationError(
+      "--listen", fmt::format("value '{}': the ports of {} servers follow, up to {} more; accepted "
+                              "are ports from 1 to {}, or 0 for any",
+                              o.listen.to_string(), o.servers, more, highest));
+}
+
 void check_dev(DevOptions& o, std::optional<uint32_t> replicas) {
   o.replicas = replicas.value_or(std::min(3u, o.servers - 1));
   if (o.replicas >= o.servers) {
@@ -389,6 +400,7 @@ void check_dev(DevOptions& o, std::optional<uint32_t> replicas) {
                     "{} servers, and --servers is {}; accepted are 0 to {}",
                     o.replicas, o.replicas, o.replicas + 1, o.servers, o.servers - 1));
   }
+  check_dev_ports(o);
 }
 
 CLI::App* add_metadata_command(CLI::App& group, MetadataOptions& o, const char* name,

@@ -132,6 +132,19 @@ TEST(Options, DevChecksTheArithmeticOfReplicas) {
                              testing::HasSubstr("accepted are 0 to 2")));
 }
 
+TEST(Options, DevChecksThatThePortsThatFollowAreThere) {
+  const auto dev = [](const char* listen) {
+    return parse({"dev", "--servers", "20", "--dir", "/tmp/x", "--listen", listen});
+  };
+  EXPECT_EQ(dev("127.0.0.1:65333").command.kind, Command::Kind::kDev);
+  EXPECT_EQ(dev("127.0.0.1:0").command.kind, Command::Kind::kDev);
+  const auto bad = dev("127.0.0.1:65334");
+  EXPECT_EQ(bad.command.exit_code, 2);
+  EXPECT_THAT(bad.err, testing::HasSubstr("--listen: value '127.0.0.1:65334': the ports of 20 "
+                                          "servers follow, up to 202 more; accepted are ports "
+                                          "from 1 to 65333, or 0 for any"));
+}
+
 TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
   const struct {
     std::vector<const char*> arguments;

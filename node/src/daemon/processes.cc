@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
 #include <future>
 
 #include "base/logging.h"
@@ -38,6 +39,7 @@ struct ServerProcess::Impl {
   std::unique_ptr<PosixDisk> disk;
   HttpServer http;
   std::unique_ptr<ServerNode> node;
+  std::atomic<ServerNode*> seen_node{nullptr};  // the same for threads of `http`, which come before
   HostPort address, http_address;
   bool running = false;
 
@@ -49,7 +51,9 @@ struct ServerProcess::Impl {
             machinery.metrics(), [this] { return machinery.trace_json(); },
             [this] { return machinery.check_turns(); },
             [this] {
-              return node && node->ready() ? std::string() : "not enlisted with the coordinator";
+              const ServerNode* seen = seen_node;
+              return seen != nullptr && seen->ready() ? std::string()
+                                                      : "not enlisted with the coordinator";
             },
             options.limits.http) {}
 
@@ -122,6 +126,7 @@ struct ServerProcess::Impl {
     node = std::make_unique<ServerNode>(
         machinery.reactor(), machinery.transport(), *disk, machinery.metrics(), node_options(),
         [this](Status why) { signals.request_stop(std::move(why)); }, more);
+    seen_node = node.get();
     forward.target = &node->registry();
     for (size_t i = 1; i < machinery.reactors(); ++i) {
       machinery.lane(i).transport.serve_handed_over(node->registry(i));

@@ -11,6 +11,7 @@ constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 1s;
 /// A session that lived this long was good: its successor is made at once.
 constexpr Duration kGoodLife = 2s;
+constexpr Duration kUnused = 1min;
 
 /// Stands for a server that cannot be connected to at all (its locator is of another transport).
 class DeadSession final : public Session, public std::enable_shared_from_this<DeadSession> {
@@ -104,9 +105,21 @@ void RpcClient::set_cluster_uuid(const std::array<uint8_t, 16>& uuid) {
   cluster_uuid_ = uuid;
 }
 
+void RpcClient::forget_unused() {
+  const Time now = reactor_.now();
+  if (now - looked_through_ < kUnused) return;
+  looked_through_ = now;
+  std::erase_if(peers_, [now](const auto& entry) {
+    const Peer& peer = entry.second;
+    return now - peer.used >= kUnused && peer.session->broken();
+  });
+}
+
 RpcClient::Peer& RpcClient::peer(const Locator& locator, uint64_t server_id) {
+  forget_unused();
   Peer& peer = peers_[{locator.to_string(), server_id}];
   const Time now = reactor_.now();
+  peer.used = now;
   if (peer.session != nullptr) {
     if (!peer.session->broken() || now < peer.made + peer.pause) return peer;
     peer.pause =

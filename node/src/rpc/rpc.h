@@ -30,7 +30,8 @@ struct RpcReply {
 /// when broken: the first time at once, then 20 ms after the one before was made, doubling up to a
 /// second while they keep breaking. In between, calls fail with UNAVAILABLE after a pause of up to
 /// 20 ms, so that a loop that retries at once does not spin, and one that has other servers to ask
-/// goes on.
+/// goes on. A broken one that nobody asks for is forgotten after a minute or two: servers come
+/// under new ids, and from new addresses, for as long as a process runs.
 class RpcClient {
  public:
   RpcClient(Reactor& reactor, Transport& transport);
@@ -71,12 +72,15 @@ class RpcClient {
     std::shared_ptr<Session> session;
     Time made{};
     Duration pause{};  // from then until it may be replaced
+    Time used{};
   };
   Peer& peer(const Locator& locator, uint64_t server_id);
+  void forget_unused();
   Reactor& reactor_;
   Transport& transport_;
   std::array<uint8_t, 16> cluster_uuid_{};
   std::map<std::pair<std::string, uint64_t>, Peer> peers_;
+  Time looked_through_{};
 };
 
 /// Reads an error reply's body (wire::ErrorBody); tolerant of anything.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/epoll_source.h"
+#include "runtime/manual_source.h"
 #include "transport/tcp/tcp_socket.h"
 #include "transport/tcp/tcp_transport.h"
 #include "wire/control_messages.h"
@@ -165,6 +166,56 @@ TEST_F(RpcTest, AnotherServerIdIsRefusedAndALocatorOfAnotherTransportNamed) {
   EXPECT_TRUE(call(Opcode::kPing, "", 20s, 7).ok());
   locator.transport = "carrier-pigeon";
   EXPECT_EQ(call(Opcode::kPing, "").status.code(), StatusCode::kInvalidArgument);
+}
+
+/// Sessions that break when they are told to.
+class BreakingTransport final : public Transport {
+ public:
+  struct Broken final : Session {
+    void send(ClientCall&, wire::MessageHeader, std::span<const Slice>) override {}
+    bool broken() const override { return is_broken; }
+    uint64_t peer_server_id() const override { return 0; }
+    bool is_broken = false;
+  };
+  Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
+    auto session = std::make_shared<Broken>();
+    made.push_back(session);
+    return session;
+  }
+  Result<HostPort> listen(const HostPort& a, Side, RequestHandler&) override { return a; }
+  void set_identity(const PeerIdentity&) override {}
+  void reply(const ReplyHandle&, StatusCode, std::span<const Slice>) override {}
+  std::vector<std::weak_ptr<Broken>> made;
+};
+
+TEST(RpcSessions, BrokenOnesThatNobodyAsksForAreForgotten) {
+  VirtualClock clock;
+  ManualSource source;
+  Reactor reactor(clock, source, 1, {});
+  BreakingTransport transport;
+  RpcClient rpc(reactor, transport);
+  const Locator to{"tcp", {"10.0.0.1", 1}};
+  const auto pass = [&](Duration d) {
+    clock.advance(d);
+    reactor.turn();
+  };
+  const auto held = rpc.session(to, 1);
+  for (uint64_t id = 2; id <= 4; ++id) (void)rpc.session(to, id);
+  for (const size_t i : {0, 1, 3}) transport.made[i].lock()->is_broken = true;
+  for (int second = 0; second < 120; ++second) {
+    pass(1s);
+    const auto asked_for = rpc.session(to, 4);
+    transport.made.back().lock()->is_broken = true;
+  }
+  (void)rpc.session(to, 9);
+  EXPECT_TRUE(transport.made[1].expired());
+  EXPECT_FALSE(transport.made[2].expired()) << "it is not broken";
+  EXPECT_FALSE(transport.made[0].expired()) << "somebody holds it";
+  EXPECT_TRUE(held->broken());
+  // The pause before the next of the one that is asked for was kept.
+  const size_t before = transport.made.size();
+  (void)rpc.session(to, 4);
+  EXPECT_EQ(transport.made.size(), before);
 }
 
 TEST_F(RpcTest, ErrorRepliesOfAnyBytesDecode) {

@@ -161,6 +161,12 @@ void FakeServer::on_drop(const Request& r) {
 }
 
 void FakeServer::on_stats(const Request& r) {
+  wire::GetServerStatsRequest got;
+  if (!wire::decode(r.body, got)) violation = "a probe that does not decode";
+  if (got.term < heard_term) {
+    reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "there is a later coordinator"});
+    return;
+  }
   stats.list_version = list.version;
   reply_message(transport_, r.reply, stats);
 }

@@ -68,8 +68,9 @@ class FakeServer {
   wire::ServerList list;
   std::map<uint64_t, std::set<uint64_t>> tablets;  // table -> start hashes
   wire::ServerStats stats;
-  int refuse_takes = 0;   // so many of the next are answered with an error
-  std::string violation;  // what the coordinator did that it must not
+  int refuse_takes = 0;     // so many of the next are answered with an error
+  uint64_t heard_term = 0;  // probes of a lower one are refused
+  std::string violation;    // what the coordinator did that it must not
 
  private:
   void on_list(const Request& r);

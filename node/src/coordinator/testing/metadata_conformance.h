@@ -254,11 +254,13 @@ TEST_P(MetadataStoreTest, OnlyTheLeadersTransactionsTakeEffect) {
   const uint64_t former = win(*store_, "me");
   EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}}, {}, former}));
   EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, former + 1}));
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, 0}));
   const uint64_t present = win(*store_, "me again");
   EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, former}));
   EXPECT_FALSE(commit_surely({{{"/a", "1"}}, {{"/a", "x"}}, {}, former}));
   EXPECT_TRUE(commit_surely({{{"/a", "1"}}, {{"/a", "2"}}, {}, present}));
   run_task(reactor_, store_->resign());
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, 0})) << "a lapsed lease is no leadership";
   EXPECT_EQ(load(), (Records{{"/a", "2"}}));
 }
 
