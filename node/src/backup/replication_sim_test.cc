@@ -256,6 +256,8 @@ TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
   nodes_[other]->disk().set_full(true);
   nodes_[holder]->disk().fail_with({StatusCode::kNoSpace, "no space left on device"});
   ASSERT_EQ(put("b", "2"), StatusCode::kOk);
+  ASSERT_TRUE(scheduler_.run_until([&] { return manager_->stats().replicas_lost > 0; }, 10s));
+  nodes_[holder]->disk().fail_with({});
   EXPECT_FALSE(all_durable(10s));
   EXPECT_EQ(backups_[holder]->service->counters().frees, 0u);
 
@@ -270,7 +272,6 @@ TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
   EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_TRUE(found == acknowledged);
 
-  nodes_[holder]->disk().fail_with({});
   nodes_[other]->disk().set_full(false);
   EXPECT_TRUE(all_durable());
   EXPECT_TRUE(

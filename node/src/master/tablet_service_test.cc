@@ -99,6 +99,7 @@ TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {
   uint64_t version = 0;
   log::LogPosition position;
   ASSERT_EQ(store_.write(2, "k", "v", {}, version, position), StatusCode::kOk);
+  parts_.replicator.finish_all();  // what the answer to a drop waits for
   ASSERT_EQ(drop(1, 2, 1), StatusCode::kOk);
   // Another reactor is at work, with what it found before table 2 was dropped.
   Epochs::Participant other(epochs_);
