@@ -11,8 +11,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -22,12 +20,6 @@ import (
 
 // DefaultTimeout is how long a call takes at most when its context has no deadline.
 const DefaultTimeout = 30 * time.Second
-
-// Waits between attempts; doubled each time.
-const (
-	firstWait = 2 * time.Millisecond
-	lastWait  = 250 * time.Millisecond
-)
 
 // Conditions under which an operation shall fail instead of taking effect.
 type Conditions = wire.RejectRules
@@ -152,89 +144,6 @@ func (p *pending) finished(serverID uint64) bool {
 type encoder interface{ Encode([]byte) []byte }
 type decoder interface{ Decode([]byte) error }
 
-// How long one attempt of a call to a coordinator waits that may be sent again.
-const (
-	firstPatience = time.Second
-	lastPatience  = 8 * time.Second
-)
-
-// control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
-// whose reply was lost may be sent again.
-func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	body := request.Encode(nil)
-	var last error
-	patience := firstPatience
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		asked := c.coordinator()
-		attempt, end := ctx, context.CancelFunc(func() {})
-		if repeatable {
-			// One that says nothing must not take the time of those who would answer.
-			attempt, end = context.WithTimeout(ctx, patience)
-			patience = min(2*patience, lastPatience)
-		}
-		last = c.once(attempt, asked, 0, op, body, answer)
-		end()
-		// The attempt's deadline, which the coordinator may see pass before we do, is not the call's.
-		early := repeatable && CodeOf(last) == DeadlineExceeded && ctx.Err() == nil
-		if again, err := retry(last, repeatable); !again && !early {
-			return err
-		}
-		c.askAnother(asked, last)
-		if err := pause(ctx, wait, last); err != nil {
-			return err
-		}
-	}
-}
-
-// coordinator is the address to ask.
-func (c *Client) coordinator() string {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.redirected != "" {
-		return c.redirected
-	}
-	return c.coordinators[c.leader]
-}
-
-// askAnother is called when an address gave no answer: the leader that a coordinator on standby has
-// named is next, else the next of our list. It has no effect when another call has been quicker.
-func (c *Client) askAnother(asked string, err error) {
-	if CodeOf(err) == Retry {
-		return
-	}
-	var e *Error
-	named := ""
-	if errors.As(err, &e) && e.Code == NotLeader {
-		named = leaderIn(e.Message)
-	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	switch {
-	case c.redirected != "" && asked != c.redirected, c.redirected == "" && asked != c.coordinators[c.leader]:
-		return
-	case named != "" && named != asked:
-		c.redirected = named
-		if known := slices.Index(c.coordinators, named); known >= 0 {
-			c.redirected, c.leader = "", known
-		}
-	default:
-		c.redirected = ""
-		c.leader = (c.leader + 1) % len(c.coordinators)
-	}
-}
-
-// leaderIn finds the leader's address in the message of a NotLeader error: a word that is a locator.
-func leaderIn(message string) string {
-	for word := range strings.FieldsSeq(message) {
-		if address, err := parseLocator(strings.TrimRight(word, ".,;'")); err == nil {
-			return address
-		}
-	}
-	return ""
-}
-
 func (c *Client) once(ctx context.Context, address string, serverID uint64, op wire.Opcode, body []byte, answer decoder) error {
 	s, err := c.session(ctx, address, serverID)
 	if err != nil {
@@ -249,69 +158,6 @@ func (c *Client) once(ctx context.Context, address string, serverID uint64, op w
 		return failure(ProtocolError, "%v", err)
 	}
 	return nil
-}
-
-// retry decides, after an attempt, whether to try again, or what to return.
-func retry(err error, repeatable bool) (again bool, result error) {
-	if err == nil {
-		return false, nil
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		return false, err
-	}
-	switch e.Code {
-	case UnknownTablet, WrongServer, Retry, NotLeader, Unavailable:
-		return true, err
-	case ConnectionLost:
-		if e.notSent || repeatable {
-			return true, err
-		}
-		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
-	case ProtocolError:
-		if e.notSent || repeatable {
-			return false, err
-		}
-		return false, &Error{Code: Indeterminate, Message: "the reply does not decode: " + e.Message}
-	case DeadlineExceeded, Cancelled:
-		if e.notSent || repeatable {
-			return false, err
-		}
-		return false, &Error{Code: Indeterminate, Message: e.Message}
-	}
-	return false, err
-}
-
-// pause waits before the next attempt; at the deadline it returns what the last attempt met.
-func pause(ctx context.Context, wait time.Duration, last error) error {
-	var e *Error
-	if errors.As(last, &e) && e.Code == Retry && e.retryAfterUS > 0 {
-		wait = min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second)
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return failure(Cancelled, "last attempt: %v", last)
-		}
-		switch {
-		case e == nil || e.Code == Retry || e.Code == UnknownTablet:
-			return failure(DeadlineExceeded, "last attempt: %v", last)
-		case e.Code == ConnectionLost || e.Code == WrongServer || e.Code == NotLeader:
-			return failure(Unavailable, "last attempt: %v", last)
-		}
-		return last
-	}
-}
-
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
 // Info asks the coordinator for the cluster's identity and the address of its admin API.
@@ -361,65 +207,6 @@ func (c *Client) ListTables(ctx context.Context) ([]Table, error) {
 		return nil, err
 	}
 	return answer.Tables, nil
-}
-
-func (c *Client) remember(table *Table) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.tables[table.ID] = table
-}
-
-// tablet finds where a hash of a table lies. refresh asks the coordinator even if it is known.
-func (c *Client) tablet(ctx context.Context, tableID, hash uint64, refresh bool) (*wire.Tablet, string, error) {
-	c.mutex.Lock()
-	table := c.tables[tableID]
-	c.mutex.Unlock()
-	if table == nil || refresh {
-		answer := &Table{}
-		if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: tableID}, answer, true); err != nil {
-			return nil, "", err
-		}
-		c.remember(answer)
-		table = answer
-	}
-	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
-	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
-		return nil, "", failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", tableID, hash)
-	}
-	tablet := &table.Tablets[i]
-	if tablet.State == wire.TabletUnavailable {
-		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d: its server %d is dead",
-			table.Name, tablet.StartHash, tablet.EndHash, tablet.ServerID)
-	}
-	if tablet.State == wire.TabletCreating || tablet.Locator == "" {
-		return nil, "", failure(Retry, "table '%s', tablet %d to %d is not ready", table.Name, tablet.StartHash, tablet.EndHash)
-	}
-	address, err := parseLocator(tablet.Locator)
-	return tablet, address, err
-}
-
-// data calls the server that owns a hash, until the deadline.
-func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	body := request.Encode(nil)
-	refresh := false
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		tablet, address, err := c.tablet(ctx, tableID, hash, refresh)
-		if err == nil {
-			err = c.once(ctx, address, tablet.ServerID, op, body, answer)
-		} else if code := CodeOf(err); code == DeadlineExceeded || code == Cancelled {
-			return err // asking where to send it is not the operation
-		}
-		again, result := retry(err, repeatable)
-		if !again {
-			return result
-		}
-		if err := pause(ctx, wait, err); err != nil {
-			return err
-		}
-		refresh = CodeOf(err) != Retry || tablet == nil
-	}
 }
 
 func checkName(name string) error {

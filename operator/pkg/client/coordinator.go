@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+// control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
+// whose reply was lost may be sent again.
+func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	body := request.Encode(nil)
+	var last error
+	patience := firstPatience
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		asked := c.coordinator()
+		attempt, end := ctx, context.CancelFunc(func() {})
+		if repeatable {
+			// One that says nothing must not take the time of those who would answer.
+			attempt, end = context.WithTimeout(ctx, patience)
+			patience = min(2*patience, lastPatience)
+		}
+		last = c.once(attempt, asked, 0, op, body, answer)
+		end()
+		// The attempt's deadline, which the coordinator may see pass before we do, is not the call's.
+		early := repeatable && CodeOf(last) == DeadlineExceeded && ctx.Err() == nil
+		if again, err := retry(last, repeatable); !again && !early {
+			return err
+		}
+		c.askAnother(asked, last)
+		if err := pause(ctx, wait, last); err != nil {
+			return err
+		}
+	}
+}
+
+// coordinator is the address to ask.
+func (c *Client) coordinator() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.redirected != "" {
+		return c.redirected
+	}
+	return c.coordinators[c.leader]
+}
+
+// askAnother is called when an address gave no answer: the leader that a coordinator on standby has
+// named is next, else the next of our list. It has no effect when another call has been quicker.
+func (c *Client) askAnother(asked string, err error) {
+	if CodeOf(err) == Retry {
+		return
+	}
+	var e *Error
+	named := ""
+	if errors.As(err, &e) && e.Code == NotLeader {
+		named = leaderIn(e.Message)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	switch {
+	case c.redirected != "" && asked != c.redirected, c.redirected == "" && asked != c.coordinators[c.leader]:
+		return
+	case named != "" && named != asked:
+		c.redirected = named
+		if known := slices.Index(c.coordinators, named); known >= 0 {
+			c.redirected, c.leader = "", known
+		}
+	default:
+		c.redirected = ""
+		c.leader = (c.leader + 1) % len(c.coordinators)
+	}
+}
+
+// leaderIn finds the leader's address in the message of a NotLeader error: a word that is a locator.
+func leaderIn(message string) string {
+	for word := range strings.FieldsSeq(message) {
+		if address, err := parseLocator(strings.TrimRight(word, ".,;'")); err == nil {
+			return address
+		}
+	}
+	return ""
+}
