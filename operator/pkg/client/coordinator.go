@@ -27,16 +27,24 @@ func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, a
 		}
 		last = c.once(attempt, asked, 0, op, body, answer)
 		end()
-		// The attempt's deadline, which the coordinator may see pass before we do, is not the call's.
-		early := repeatable && CodeOf(last) == DeadlineExceeded && ctx.Err() == nil
-		if again, err := retry(last, repeatable); !again && !early {
+		if again, err := retry(last, repeatable); !again {
 			return err
 		}
 		c.askAnother(asked, last)
-		if err := pause(ctx, wait, last); err != nil {
-			return err
+		if !pause(ctx, wait, last) {
+			return c.nobodyLed(ctx, last)
 		}
 	}
+}
+
+// nobodyLed is outOfTime for the coordinator: even one that says RETRY has not been able to lead.
+func (c *Client) nobodyLed(ctx context.Context, last error) error {
+	code := Unavailable
+	if errors.Is(ctx.Err(), context.Canceled) {
+		code = Cancelled
+	}
+	return failure(code, "no leading coordinator answered in time at %s; the last said: %v",
+		strings.Join(c.coordinators, ", "), last)
 }
 
 // coordinator is the address to ask.

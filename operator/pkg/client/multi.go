@@ -103,10 +103,11 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 		if len(left) < before {
 			wait = firstWait // it goes on
 		}
-		if err := pause(ctx, wait, last); err != nil {
+		if !pause(ctx, wait, last) {
 			for _, i := range left {
-				m.finish(i, err)
+				m.finish(i, outOfTime(ctx, last, "multi-operation"))
 			}
+			break
 		}
 	}
 	return m.results
@@ -173,7 +174,7 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int, stale
 func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices []int) (last error) {
 	for len(indices) > 0 {
 		if ctx.Err() != nil {
-			return failure(contextCode(ctx), "no time was left to send it")
+			return failure(Retry, "no time was left to send it")
 		}
 		count := m.batch(indices)
 		batch := indices[:count]
@@ -213,10 +214,11 @@ func (m *multiCall) take(i int, result wire.MultiResult) error {
 		return nil
 	}
 	err := &Error{Code: Code(result.Status)}
-	if again, _ := retry(err, true); again {
+	again, final := retry(err, m.repeatable)
+	if again {
 		return err
 	}
-	m.finish(i, err)
+	m.finish(i, final)
 	return nil
 }
 

@@ -12,7 +12,8 @@ const (
 	lastWait  = 250 * time.Millisecond
 )
 
-// How long one attempt of a call to a coordinator waits that may be sent again.
+// How long one attempt waits of a call that may be sent again: a lost message costs this, not the whole
+// deadline. Doubled each time, so that an overloaded server is not asked ever more.
 const (
 	firstPatience = time.Second
 	lastPatience  = 8 * time.Second
@@ -28,11 +29,11 @@ func retry(err error, repeatable bool) (again bool, result error) {
 		return false, err
 	}
 	switch e.Code {
-	case UnknownTablet, WrongServer, Retry, NotLeader, Unavailable:
-		return true, err
-	case ConnectionLost:
+	case UnknownTablet, WrongServer, Retry, NotLeader, Unavailable, StaleTerm, Crashed:
+		return true, err // certainly not executed
+	case ConnectionLost, DeadlineExceeded:
 		if e.notSent || repeatable {
-			return true, err
+			return true, err // it is the attempt's deadline, or pause sees that it is the call's
 		}
 		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
 	case ProtocolError:
@@ -40,7 +41,7 @@ func retry(err error, repeatable bool) (again bool, result error) {
 			return false, err
 		}
 		return false, &Error{Code: Indeterminate, Message: "the reply does not decode: " + e.Message}
-	case DeadlineExceeded, Cancelled:
+	case Cancelled:
 		if e.notSent || repeatable {
 			return false, err
 		}
@@ -49,29 +50,34 @@ func retry(err error, repeatable bool) (again bool, result error) {
 	return false, err
 }
 
-// pause waits before the next attempt; at the deadline it returns what the last attempt met.
-func pause(ctx context.Context, wait time.Duration, last error) error {
+// pause waits before the next attempt, as long as the server asked at least; false: there is no time for one.
+func pause(ctx context.Context, wait time.Duration, last error) bool {
 	var e *Error
-	if errors.As(last, &e) && e.Code == Retry && e.retryAfterUS > 0 {
-		wait = min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second)
+	if errors.As(last, &e) && e.Code == Retry {
+		wait = max(wait, min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second))
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return false // what was said last says more than another attempt that is cut short
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return failure(Cancelled, "last attempt: %v", last)
-		}
-		switch {
-		case e == nil || e.Code == Retry || e.Code == UnknownTablet:
-			return failure(DeadlineExceeded, "last attempt: %v", last)
-		case e.Code == ConnectionLost || e.Code == WrongServer || e.Code == NotLeader:
-			return failure(Unavailable, "last attempt: %v", last)
-		}
-		return last
 	}
+	return ctx.Err() == nil
+}
+
+// outOfTime is what the caller gets whose context ended before an answer came.
+func outOfTime(ctx context.Context, last error, where string) error {
+	code := Unavailable
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		code = Cancelled
+	case CodeOf(last) == Retry:
+		code = DeadlineExceeded // somebody is there, and not ready
+	}
+	return failure(code, "%s: no answer in time; the last attempt said: %v", where, last)
 }
 
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"sort"
 
 	"ramcloud.dev/operator/internal/wire"
@@ -31,12 +32,13 @@ func (c *Client) tablet(ctx context.Context, tableID, hash uint64, refresh bool)
 		return nil, "", failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", tableID, hash)
 	}
 	tablet := &table.Tablets[i]
-	if tablet.State == wire.TabletUnavailable {
+	if tablet.State == wire.TabletCreating {
+		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d is being created",
+			table.Name, tablet.StartHash, tablet.EndHash)
+	}
+	if tablet.State != wire.TabletNormal || tablet.Locator == "" {
 		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d: its server %d is dead",
 			table.Name, tablet.StartHash, tablet.EndHash, tablet.ServerID)
-	}
-	if tablet.State == wire.TabletCreating || tablet.Locator == "" {
-		return nil, "", failure(Retry, "table '%s', tablet %d to %d is not ready", table.Name, tablet.StartHash, tablet.EndHash)
 	}
 	address, err := parseLocator(tablet.Locator)
 	return tablet, address, err
@@ -59,9 +61,9 @@ func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode,
 		if !again {
 			return result
 		}
-		if err := pause(ctx, wait, err); err != nil {
-			return err
+		if !pause(ctx, wait, err) {
+			return outOfTime(ctx, err, fmt.Sprintf("table %d", tableID))
 		}
-		refresh = CodeOf(err) != Retry || tablet == nil
+		refresh = CodeOf(err) != Retry
 	}
 }
