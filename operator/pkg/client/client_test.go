@@ -377,3 +377,28 @@ func TestLeaderInAMessage(t *testing.T) {
 		}
 	}
 }
+
+// TestALookupThatFailsIsNotTheOperation: nothing was sent to a server, so a write is not Indeterminate.
+func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	for name, answer := range map[string][]byte{
+		"nonsense":                      []byte("xyz"),
+		"a table without tablets":       (&wire.Table{ID: table, Name: "t"}).Encode(nil),
+		"a map without the key's place": (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: 1, EndHash: 2}}}).Encode(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {
+				if h.Opcode == wire.OpGetTable {
+					conn.reply(h, OK, answer)
+				}
+				return h.Opcode == wire.OpGetTable
+			})
+			c.tables = map[uint64]*Table{}
+			_, err := c.Write(ctx, table, []byte("k"), nil)
+			want(t, err, ProtocolError)
+		})
+	}
+	if n := f.count(wire.OpWrite); n != 0 {
+		t.Errorf("%d writes were sent", n)
+	}
+}

@@ -8,61 +8,90 @@ import (
 	"ramcloud.dev/operator/internal/wire"
 )
 
+// place is a server where it can be called.
+type place struct {
+	address  string
+	serverID uint64
+}
+
 func (c *Client) remember(table *Table) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.tables[table.ID] = table
 }
 
-// tablet finds where a hash of a table lies. refresh asks the coordinator even if it is known.
-func (c *Client) tablet(ctx context.Context, tableID, hash uint64, refresh bool) (*wire.Tablet, string, error) {
+// table gives a table's tablets. refresh asks the coordinator even if they are known.
+func (c *Client) table(ctx context.Context, id uint64, refresh bool) (*Table, error) {
 	c.mutex.Lock()
-	table := c.tables[tableID]
+	known := c.tables[id]
 	c.mutex.Unlock()
-	if table == nil || refresh {
-		answer := &Table{}
-		if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: tableID}, answer, true); err != nil {
-			return nil, "", err
-		}
-		c.remember(answer)
-		table = answer
+	if known != nil && !refresh {
+		return known, nil
 	}
-	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
-	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
-		return nil, "", failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", tableID, hash)
+	answer := &Table{}
+	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true); err != nil {
+		return nil, err
 	}
-	tablet := &table.Tablets[i]
-	if tablet.State == wire.TabletCreating {
-		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d is being created",
-			table.Name, tablet.StartHash, tablet.EndHash)
-	}
-	if tablet.State != wire.TabletNormal || tablet.Locator == "" {
-		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d: its server %d is dead",
-			table.Name, tablet.StartHash, tablet.EndHash, tablet.ServerID)
-	}
-	address, err := parseLocator(tablet.Locator)
-	return tablet, address, err
+	c.remember(answer)
+	return answer, nil
 }
 
-// data calls the server that owns a hash, until the deadline.
+// tabletOf finds the tablet in which a hash lies.
+func tabletOf(table *Table, hash uint64) (*wire.Tablet, error) {
+	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
+	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
+		return nil, failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", table.ID, hash)
+	}
+	return &table.Tablets[i], nil
+}
+
+// reach says where a tablet's server can be called, or why it cannot be now.
+func reach(tablet *wire.Tablet) (place, error) {
+	if tablet.State == wire.TabletCreating {
+		return place{}, failure(Unavailable, "the tablet is being created")
+	}
+	if tablet.State != wire.TabletNormal || tablet.Locator == "" {
+		return place{}, failure(Unavailable, "the tablet's server %d is dead", tablet.ServerID)
+	}
+	address, err := parseLocator(tablet.Locator)
+	if err != nil {
+		return place{}, failure(Unavailable, "the tablet's server %d cannot be called: %v", tablet.ServerID, err)
+	}
+	return place{address, tablet.ServerID}, nil
+}
+
+// where names a tablet in an error.
+func where(table *Table, tablet *wire.Tablet) string {
+	return fmt.Sprintf("table '%s' (id %d), tablet %016x-%016x of server %d",
+		table.Name, table.ID, tablet.StartHash, tablet.EndHash, tablet.ServerID)
+}
+
+// data calls the server that owns a hash, until the deadline. What fails in asking which one that is says
+// nothing about the call itself.
 func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body := request.Encode(nil)
 	refresh := false
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		tablet, address, err := c.tablet(ctx, tableID, hash, refresh)
+		table, err := c.table(ctx, tableID, refresh)
+		if err != nil {
+			return err
+		}
+		tablet, err := tabletOf(table, hash)
+		if err != nil {
+			return err
+		}
+		at, err := reach(tablet)
 		if err == nil {
-			err = c.once(ctx, address, tablet.ServerID, op, body, answer)
-		} else if code := CodeOf(err); code == DeadlineExceeded || code == Cancelled {
-			return err // asking where to send it is not the operation
+			err = c.once(ctx, at.address, at.serverID, op, body, answer)
 		}
 		again, result := retry(err, repeatable)
 		if !again {
 			return result
 		}
 		if !pause(ctx, wait, err) {
-			return outOfTime(ctx, err, fmt.Sprintf("table %d", tableID))
+			return outOfTime(ctx, err, where(table, tablet))
 		}
 		refresh = CodeOf(err) != Retry
 	}
