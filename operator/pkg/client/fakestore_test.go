@@ -87,6 +87,7 @@ func (f *fakeStore) accept(l net.Listener, index int) {
 		if err != nil {
 			return
 		}
+		_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10) // a sender whose requests are not read soon notices
 		f.mutex.Lock()
 		f.accepted++
 		f.conns[conn] = true

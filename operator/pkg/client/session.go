@@ -20,10 +20,12 @@ const connectTimeout = 3 * time.Second
 
 // session is one connection with any number of calls outstanding.
 type session struct {
-	conn  net.Conn
-	hello wire.Hello // the server's
-	out   chan []byte
-	done  chan struct{} // closed when the connection is over
+	conn    net.Conn
+	hello   wire.Hello // the server's
+	out     chan *outgoing
+	done    chan struct{} // closed when the connection is over
+	written chan struct{} // closed after that, when it is known what was sent
+	sent    uint64        // bytes that the socket took; write's until written is closed
 
 	mutex sync.Mutex
 	err   error // why it is over
@@ -31,9 +33,20 @@ type session struct {
 	calls map[uint64]chan reply
 }
 
+// outgoing is a request on its way to the socket.
+type outgoing struct {
+	message []byte
+	end     uint64 // where it ends in the stream, 0 if it never came that far; write's until written is closed
+}
+
 type reply struct {
 	status uint16
 	body   []byte
+}
+
+func newSession(conn net.Conn) *session {
+	return &session{conn: conn, out: make(chan *outgoing, 64), done: make(chan struct{}), written: make(chan struct{}),
+		calls: map[uint64]chan reply{}}
 }
 
 // open connects and exchanges hellos. serverID 0 accepts any server.
@@ -44,7 +57,7 @@ func open(ctx context.Context, address string, serverID uint64) (*session, error
 	if err != nil {
 		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), notSent: true}
 	}
-	s := &session{conn: conn, out: make(chan []byte, 64), done: make(chan struct{}), calls: map[uint64]chan reply{}}
+	s := newSession(conn)
 	if err := s.greet(ctx, serverID); err != nil {
 		_ = conn.Close()
 		var e *Error
@@ -84,32 +97,26 @@ func (s *session) greet(ctx context.Context, serverID uint64) error {
 	return nil
 }
 
-// call sends a request and waits for its reply.
+// call sends a request and waits for its reply. Unavailable says that it was not sent, or not as a whole, so
+// that it was not executed; ConnectionLost that it may have been.
 func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte, error) {
-	answer := make(chan reply, 1)
-	s.mutex.Lock()
-	if s.err != nil {
-		defer s.mutex.Unlock()
-		return nil, &Error{Code: ConnectionLost, Message: s.err.Error(), notSent: true}
+	if ctx.Err() != nil {
+		return nil, notSentInTime(ctx)
 	}
-	s.next++
-	id := s.next
-	s.calls[id] = answer
-	s.mutex.Unlock()
-	defer func() {
-		s.mutex.Lock()
-		delete(s.calls, id)
-		s.mutex.Unlock()
-	}()
-	message := wire.Message(make([]byte, 0, wire.HeaderBytes+len(body)), wire.Header{
+	id, answer := s.register()
+	if answer == nil {
+		return nil, s.unsent()
+	}
+	defer s.forget(id)
+	o := &outgoing{message: wire.Message(make([]byte, 0, wire.HeaderBytes+len(body)), wire.Header{
 		Kind: wire.KindRequest, Opcode: op, TimeoutMS: timeoutMS(ctx), CallID: id,
-	}, body)
+	}, body)}
 	select {
-	case s.out <- message:
+	case s.out <- o:
 	case <-ctx.Done():
-		return nil, &Error{Code: contextCode(ctx), Message: "the request was not sent", notSent: true}
+		return nil, notSentInTime(ctx)
 	case <-s.done:
-		return nil, &Error{Code: ConnectionLost, Message: s.reason(), notSent: true}
+		return nil, s.unsent()
 	}
 	select {
 	case r := <-answer:
@@ -117,13 +124,44 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 	case <-ctx.Done():
 		return nil, failure(contextCode(ctx), "no answer from %s", s.conn.RemoteAddr())
 	case <-s.done:
-		select { // the reply may have come just before the end
-		case r := <-answer:
-			return s.take(r)
-		default:
-			return nil, failure(ConnectionLost, "%s", s.reason())
-		}
 	}
+	<-s.written
+	select { // the reply may have come just before the end
+	case r := <-answer:
+		return s.take(r)
+	default:
+	}
+	if o.end == 0 || o.end > s.sent {
+		return nil, s.unsent()
+	}
+	return nil, failure(ConnectionLost, "%s", s.reason())
+}
+
+// register makes the id of a call and the channel of its reply; nil when the connection is over.
+func (s *session) register() (uint64, chan reply) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.err != nil {
+		return 0, nil
+	}
+	s.next++
+	answer := make(chan reply, 1)
+	s.calls[s.next] = answer
+	return s.next, answer
+}
+
+func (s *session) forget(id uint64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.calls, id)
+}
+
+func (s *session) unsent() error {
+	return &Error{Code: Unavailable, Message: s.reason() + " (before this call was sent)", notSent: true}
+}
+
+func notSentInTime(ctx context.Context) error {
+	return &Error{Code: contextCode(ctx), Message: "the request was not sent", notSent: true}
 }
 
 func (s *session) take(r reply) ([]byte, error) {
@@ -153,12 +191,27 @@ func contextCode(ctx context.Context) Code {
 	return DeadlineExceeded
 }
 
+// socket is a session's connection, which notes what passes.
+type socket struct{ of *session }
+
+func (s socket) Write(p []byte) (int, error) {
+	n, err := s.of.conn.Write(p)
+	s.of.sent += uint64(n)
+	return n, err
+}
+
+// write sends what is queued, together what came together.
 func (s *session) write() {
-	buffered := bufio.NewWriterSize(s.conn, 64<<10)
+	defer close(s.written)
+	buffered := bufio.NewWriterSize(socket{s}, 64<<10)
+	queued := uint64(0)
 	for {
 		select {
-		case message := <-s.out:
-			_, err := buffered.Write(message)
+		case o := <-s.out:
+			queued += uint64(len(o.message))
+			o.end = queued
+			_, err := buffered.Write(o.message)
+			o.message = nil // its call waits on, it need not
 			if err == nil && len(s.out) == 0 {
 				err = buffered.Flush()
 			}
