@@ -53,7 +53,7 @@ func newSession(conn net.Conn) *session {
 func open(ctx context.Context, address string, serverID uint64) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), notSent: true}
 	}
