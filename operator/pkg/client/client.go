@@ -144,12 +144,26 @@ func (p *pending) finished(serverID uint64) bool {
 type encoder interface{ Encode([]byte) []byte }
 type decoder interface{ Decode([]byte) error }
 
-func (c *Client) once(ctx context.Context, address string, serverID uint64, op wire.Opcode, body []byte, answer decoder) error {
-	s, err := c.session(ctx, address, serverID)
+// request is what is sent, and whether it may be sent again when its reply was lost.
+type request struct {
+	op         wire.Opcode
+	body       []byte
+	repeatable bool
+}
+
+// attempt sends a request once. One that may be repeated waits for a time of its own: a server that says nothing
+// must not take the time of those who would answer.
+func (c *Client) attempt(ctx context.Context, number int, at place, r request, answer decoder) error {
+	if r.repeatable {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience(number))
+		defer cancel()
+	}
+	s, err := c.session(ctx, at.address, at.serverID)
 	if err != nil {
 		return err
 	}
-	reply, err := s.call(ctx, op, body)
+	reply, err := s.call(ctx, r.op, r.body)
 	if err != nil {
 		return err
 	}

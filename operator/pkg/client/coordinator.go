@@ -11,22 +11,13 @@ import (
 
 // control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
 // whose reply was lost may be sent again.
-func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
+func (c *Client) control(ctx context.Context, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	body := request.Encode(nil)
-	var last error
-	patience := firstPatience
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	r := request{op: op, body: body.Encode(nil), repeatable: repeatable}
+	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
 		asked := c.coordinator()
-		attempt, end := ctx, context.CancelFunc(func() {})
-		if repeatable {
-			// One that says nothing must not take the time of those who would answer.
-			attempt, end = context.WithTimeout(ctx, patience)
-			patience = min(2*patience, lastPatience)
-		}
-		last = c.once(attempt, asked, 0, op, body, answer)
-		end()
+		last := c.attempt(ctx, number, place{address: asked}, r, answer)
 		if again, err := retry(last, repeatable); !again {
 			return err
 		}

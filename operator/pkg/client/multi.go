@@ -69,6 +69,7 @@ type multiCall struct {
 	operations []wire.Write // of reads and deletes without a value
 	results    []Result
 	done       []bool
+	round      int
 	stale      map[uint64]bool // tables whose map did not serve
 }
 
@@ -89,7 +90,7 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 		}
 	}
 	left := m.left()
-	for wait := firstWait; len(left) > 0; wait = min(2*wait, lastWait) {
+	for wait := firstWait; len(left) > 0; m.round, wait = m.round+1, min(2*wait, lastWait) {
 		last := c.multiRound(ctx, m, left)
 		before := len(left)
 		if left = m.left(); len(left) == 0 {
@@ -128,19 +129,21 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error
 	var running sync.WaitGroup
 	for at, indices := range groups {
 		running.Go(func() {
-			if err := c.multiGroup(ctx, m, at, indices); err != nil {
-				mutex.Lock()
-				defer mutex.Unlock()
-				last = err
+			err := c.multiGroup(ctx, m, at, indices)
+			if err == nil {
+				return
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			last = err
+			if wantsNewMap(err, m.round) {
+				for _, i := range indices {
+					m.stale[m.operations[i].TableID] = true
+				}
 			}
 		})
 	}
 	running.Wait()
-	if last != nil && CodeOf(last) != Retry {
-		for _, i := range left {
-			m.stale[m.operations[i].TableID] = true
-		}
-	}
 	return last
 }
 
@@ -190,7 +193,7 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 		count := m.batch(indices)
 		batch := indices[:count]
 		var answer wire.MultiReply
-		err := c.once(ctx, at.address, at.serverID, m.op, m.encode(batch), &answer)
+		err := c.attempt(ctx, m.round, at, request{m.op, m.encode(batch), m.repeatable}, &answer)
 		if err == nil && (len(answer.Results) == 0 || len(answer.Results) > count) {
 			err = failure(ProtocolError, "%d results for %d operations", len(answer.Results), count)
 		}

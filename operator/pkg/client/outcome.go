@@ -12,12 +12,12 @@ const (
 	lastWait  = 250 * time.Millisecond
 )
 
-// How long one attempt waits of a call that may be sent again: a lost message costs this, not the whole
-// deadline. Doubled each time, so that an overloaded server is not asked ever more.
-const (
-	firstPatience = time.Second
-	lastPatience  = 8 * time.Second
-)
+// How long the first attempt waits of a call that may be sent again.
+const firstPatience = time.Second
+
+// patience is how long an attempt waits, counted from 0, of a call that may be sent again: a lost message
+// costs this, not the whole deadline. It rises, so that an overloaded server is not asked ever more.
+func patience(number int) time.Duration { return firstPatience << min(number, 3) }
 
 // retry decides, after an attempt, whether to try again, or what to return.
 func retry(err error, repeatable bool) (again bool, result error) {
@@ -48,6 +48,18 @@ func retry(err error, repeatable bool) (again bool, result error) {
 		return false, &Error{Code: Indeterminate, Message: e.Message}
 	}
 	return false, err
+}
+
+// wantsNewMap says whether a new tablet map may cure a failure. The first lost connection is just made anew:
+// most often the server is still there.
+func wantsNewMap(err error, number int) bool {
+	switch CodeOf(err) {
+	case OK, Retry:
+		return false
+	case ConnectionLost, DeadlineExceeded:
+		return number > 0
+	}
+	return true
 }
 
 // pause waits before the next attempt, as long as the server asked at least; false: there is no time for one.

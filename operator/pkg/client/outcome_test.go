@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"ramcloud.dev/operator/internal/wire"
 )
@@ -101,5 +103,50 @@ func TestAZombiesRefusalIsNotTheEnd(t *testing.T) {
 		})
 		_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
 		want(t, err, OK)
+	}
+}
+
+// TestASilentServerIsLeftForTheOneThatHasTheTablet: attempts have a time of their own, and after the second one the
+// coordinator is asked.
+func TestASilentServerIsLeftForTheOneThatHasTheTablet(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	_, err := c.Write(ctx, table, []byte("key0"), []byte("v"))
+	want(t, err, OK)
+	f.set(func(server int, _ wire.Header, _ []byte, _ *fakeConn) bool { return server == 0 })
+	f.mutex.Lock()
+	f.tables[0].Tablets[0].ServerID, f.tables[0].Tablets[0].Locator = 2, f.locator(1)
+	f.mutex.Unlock()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if _, _, err := c.Read(ctx, table, []byte("key0")); err != nil {
+			t.Error(err)
+		}
+	})
+	running.Go(func() {
+		if r := c.MultiRead(ctx, multiKeys(table, 1)); r[0].Err != nil {
+			t.Error(r[0].Err)
+		}
+	})
+	running.Wait()
+}
+
+func TestWhenANewMapMayHelp(t *testing.T) {
+	for code, from := range map[Code]int{ConnectionLost: 1, DeadlineExceeded: 1, UnknownTablet: 0, WrongServer: 0, Unavailable: 0, Crashed: 0} {
+		for number := range 4 {
+			if got := wantsNewMap(failure(code, "x"), number); got != (number >= from) {
+				t.Errorf("%s at attempt %d: %t", code, number, got)
+			}
+		}
+	}
+	if wantsNewMap(nil, 3) || wantsNewMap(failure(Retry, "x"), 3) {
+		t.Error("a new map is wanted without reason")
+	}
+}
+
+func TestPatienceRisesToABound(t *testing.T) {
+	for number, wanted := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
+		if got := patience(number); got != wanted {
+			t.Errorf("attempt %d waits %s, want %s", number, got, wanted)
+		}
 	}
 }

@@ -68,12 +68,12 @@ func where(table *Table, tablet *wire.Tablet) string {
 
 // data calls the server that owns a hash, until the deadline. What fails in asking which one that is says
 // nothing about the call itself.
-func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
+func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	body := request.Encode(nil)
+	r := request{op: op, body: body.Encode(nil), repeatable: repeatable}
 	refresh := false
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
 		table, err := c.table(ctx, tableID, refresh)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode,
 		}
 		at, err := reach(tablet)
 		if err == nil {
-			err = c.once(ctx, at.address, at.serverID, op, body, answer)
+			err = c.attempt(ctx, number, at, r, answer)
 		}
 		again, result := retry(err, repeatable)
 		if !again {
@@ -93,6 +93,6 @@ func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode,
 		if !pause(ctx, wait, err) {
 			return outOfTime(ctx, err, where(table, tablet))
 		}
-		refresh = CodeOf(err) != Retry
+		refresh = wantsNewMap(err, number)
 	}
 }
