@@ -402,3 +402,43 @@ func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
 		t.Errorf("%d writes were sent", n)
 	}
 }
+
+// TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway: first it is silent, then it is gone, and a server's connection
+// breaks twice each time.
+func TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	_, err := c.Write(ctx, table, []byte("key0"), []byte("v"))
+	want(t, err, OK)
+	var losses atomic.Int32
+	f.set(func(server int, _ wire.Header, _ []byte, conn *fakeConn) bool {
+		if server >= 0 && losses.Add(1) <= 2 {
+			_ = conn.Close()
+			return true
+		}
+		return server < 0
+	})
+	_, _, err = c.Read(ctx, table, []byte("key0"))
+	want(t, err, OK)
+	_ = f.coordinator.Close()
+	f.hangUp()
+	losses.Store(0)
+	want(t, c.MultiRead(ctx, multiKeys(table, 1))[0].Err, OK)
+	if losses.Load() < 3 {
+		t.Error("no connection broke")
+	}
+}
+
+// TestATableThatIsGoneIsForgotten: what the coordinator says counts more than what is known.
+func TestATableThatIsGoneIsForgotten(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	f.mutex.Lock()
+	f.tables = nil
+	f.mutex.Unlock()
+	for range 2 {
+		_, _, err := c.Read(ctx, table, []byte("k"))
+		want(t, err, NotFound)
+	}
+	if n := f.count(wire.OpRead); n != 1 {
+		t.Errorf("a server was asked %d times", n)
+	}
+}

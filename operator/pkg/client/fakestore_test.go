@@ -376,6 +376,15 @@ func (f *fakeStore) set(intercept func(server int, h wire.Header, body []byte, c
 	f.intercept = intercept
 }
 
+// hangUp closes every connection.
+func (f *fakeStore) hangUp() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for c := range f.conns {
+		_ = c.Close()
+	}
+}
+
 func (f *fakeStore) count(op wire.Opcode) int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -20,20 +20,38 @@ func (c *Client) remember(table *Table) {
 	c.tables[table.ID] = table
 }
 
-// table gives a table's tablets. refresh asks the coordinator even if they are known.
+func (c *Client) forget(tableID uint64) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	delete(c.tables, tableID)
+}
+
+// table gives a table's tablets. refresh asks the coordinator even if they are known; while it cannot be asked,
+// what is known still serves.
 func (c *Client) table(ctx context.Context, id uint64, refresh bool) (*Table, error) {
 	c.mutex.Lock()
 	known := c.tables[id]
 	c.mutex.Unlock()
-	if known != nil && !refresh {
-		return known, nil
+	if known != nil {
+		if !refresh {
+			return known, nil
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, firstPatience)
+		defer cancel()
 	}
 	answer := &Table{}
-	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true); err != nil {
-		return nil, err
+	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true)
+	switch {
+	case err == nil:
+		c.remember(answer)
+		return answer, nil
+	case CodeOf(err) == NotFound:
+		c.forget(id)
+	case known != nil:
+		return known, nil
 	}
-	c.remember(answer)
-	return answer, nil
+	return nil, err
 }
 
 // tabletOf finds the tablet in which a hash lies.
