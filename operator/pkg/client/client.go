@@ -49,7 +49,7 @@ type Client struct {
 	closed     bool
 	leader     int    // index into coordinators that answered last
 	redirected string // the leader as a coordinator on standby named it, when it is not in our list
-	sessions   map[string]*pending
+	sessions   map[place]*pending
 	tables     map[uint64]*Table
 }
 
@@ -63,7 +63,7 @@ type pending struct {
 // Connect makes a client of the cluster whose coordinator's data address is given, host:port[,host:port…].
 // It connects when something is asked.
 func Connect(addresses string) (*Client, error) {
-	c := &Client{sessions: map[string]*pending{}, tables: map[uint64]*Table{}}
+	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}}
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)
 		host, port, ok := cutLast(address, ":")
@@ -88,7 +88,7 @@ func (c *Client) Close() {
 	c.mutex.Lock()
 	c.closed = true
 	sessions := c.sessions
-	c.sessions = map[string]*pending{}
+	c.sessions = map[place]*pending{}
 	c.mutex.Unlock()
 	for _, p := range sessions {
 		go func() {
@@ -101,19 +101,19 @@ func (c *Client) Close() {
 }
 
 // session gives the one connection to a server, making it where there is none.
-func (c *Client) session(ctx context.Context, address string, serverID uint64) (*session, error) {
+func (c *Client) session(ctx context.Context, at place) (*session, error) {
 	c.mutex.Lock()
 	if c.closed {
 		c.mutex.Unlock()
 		return nil, &Error{Code: Cancelled, Message: "the client is closed", notSent: true}
 	}
-	p := c.sessions[address]
-	if p == nil || p.finished(serverID) {
+	p := c.sessions[at]
+	if p == nil || p.finished() {
 		p = &pending{ready: make(chan struct{})}
-		c.sessions[address] = p
+		c.sessions[at] = p
 		go func() {
 			// Not the caller's context: others may be waiting for the same session.
-			p.session, p.err = open(context.Background(), address, serverID)
+			p.session, p.err = open(context.Background(), at)
 			close(p.ready)
 		}()
 	}
@@ -126,19 +126,18 @@ func (c *Client) session(ctx context.Context, address string, serverID uint64) (
 		if code == DeadlineExceeded {
 			code = Unavailable // it was never sent: nobody is there
 		}
-		return nil, &Error{Code: code, Message: "not connected to " + address + " in time", notSent: true}
+		return nil, &Error{Code: code, Message: "not connected to " + at.address + " in time", notSent: true}
 	}
 }
 
-// finished: it failed, its connection is over, or it is to another server than wanted.
-func (p *pending) finished(serverID uint64) bool {
+// finished: it failed, or its connection is over.
+func (p *pending) finished() bool {
 	select {
 	case <-p.ready:
+		return p.err != nil || p.session.over()
 	default:
 		return false
 	}
-	return p.err != nil || p.session.over() ||
-		(serverID != 0 && p.session.hello.ServerID != 0 && p.session.hello.ServerID != serverID)
 }
 
 type encoder interface{ Encode([]byte) []byte }
@@ -159,7 +158,7 @@ func (c *Client) attempt(ctx context.Context, number int, at place, r request, a
 		ctx, cancel = context.WithTimeout(ctx, patience(number))
 		defer cancel()
 	}
-	s, err := c.session(ctx, at.address, at.serverID)
+	s, err := c.session(ctx, at)
 	if err != nil {
 		return err
 	}

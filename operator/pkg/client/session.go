@@ -49,20 +49,20 @@ func newSession(conn net.Conn) *session {
 		calls: map[uint64]chan reply{}}
 }
 
-// open connects and exchanges hellos. serverID 0 accepts any server.
-func open(ctx context.Context, address string, serverID uint64) (*session, error) {
+// open connects and exchanges hellos. Without an id any server will do.
+func open(ctx context.Context, at place) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", at.address)
 	if err != nil {
-		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), notSent: true}
+		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", at.address, err), notSent: true}
 	}
 	s := newSession(conn)
-	if err := s.greet(ctx, serverID); err != nil {
+	if err := s.greet(ctx, at.serverID); err != nil {
 		_ = conn.Close()
 		var e *Error
 		if !errors.As(err, &e) {
-			e = failure(Unavailable, "%s did not answer the hello: %v", address, err)
+			e = failure(Unavailable, "%s did not answer the hello: %v", at.address, err)
 		}
 		e.notSent = true
 		return nil, e
@@ -93,6 +93,9 @@ func (s *session) greet(ctx context.Context, serverID uint64) error {
 	if s.hello.VersionMin > wire.Version || s.hello.VersionMax < wire.Version {
 		return failure(Unsupported, "%s speaks protocol versions %d to %d; accepted: %d",
 			s.conn.RemoteAddr(), s.hello.VersionMin, s.hello.VersionMax, wire.Version)
+	}
+	if serverID != 0 && s.hello.ServerID != serverID {
+		return failure(WrongServer, "%s is server %d, not %d", s.conn.RemoteAddr(), s.hello.ServerID, serverID)
 	}
 	return nil
 }

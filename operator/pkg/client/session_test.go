@@ -96,6 +96,26 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 	}
 }
 
+// TestServersAtOneAddressDoNotShareAConnection: who still believes in a former server there disturbs nobody.
+func TestServersAtOneAddressDoNotShareAConnection(t *testing.T) {
+	f, c, _, ctx := setUp(t, 1, 1)
+	address := f.servers[0].Addr().String()
+	first, err := c.session(ctx, place{address, 1})
+	want(t, err, OK)
+	_, err = c.session(ctx, place{address, 9})
+	want(t, err, WrongServer)
+	again, err := c.session(ctx, place{address, 1})
+	want(t, err, OK)
+	if again != first {
+		t.Error("the server's connection was made anew")
+	}
+	f.mutex.Lock()
+	f.believing = true
+	f.mutex.Unlock()
+	_, err = c.session(ctx, place{address, 7})
+	want(t, err, WrongServer)
+}
+
 // outstanding counts the calls of all sessions that stand.
 func outstanding(c *Client) (calls int) {
 	c.mutex.Lock()
