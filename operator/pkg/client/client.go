@@ -9,7 +9,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strings"
 	"sync"
@@ -44,9 +43,10 @@ type ClusterInfo = wire.ClusterInfo
 // Client is a connection to a cluster.
 type Client struct {
 	coordinators []string
+	alive        context.Context // until Close; every connection ends with it
+	close        context.CancelFunc
 
 	mutex      sync.Mutex
-	closed     bool
 	leader     int    // index into coordinators that answered last
 	redirected string // the leader as a coordinator on standby named it, when it is not in our list
 	sessions   map[place]*pending
@@ -64,6 +64,7 @@ type pending struct {
 // It connects when something is asked.
 func Connect(addresses string) (*Client, error) {
 	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}}
+	c.alive, c.close = context.WithCancel(context.Background())
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)
 		host, port, ok := cutLast(address, ":")
@@ -84,36 +85,21 @@ func cutLast(s, sep string) (string, string, bool) {
 }
 
 // Close ends all connections; outstanding calls fail.
-func (c *Client) Close() {
-	c.mutex.Lock()
-	c.closed = true
-	sessions := c.sessions
-	c.sessions = map[place]*pending{}
-	c.mutex.Unlock()
-	for _, p := range sessions {
-		go func() {
-			<-p.ready
-			if p.session != nil {
-				p.session.end(errors.New("the client was closed"))
-			}
-		}()
-	}
-}
+func (c *Client) Close() { c.close() }
 
 // session gives the one connection to a server, making it where there is none.
 func (c *Client) session(ctx context.Context, at place) (*session, error) {
-	c.mutex.Lock()
-	if c.closed {
-		c.mutex.Unlock()
+	if c.alive.Err() != nil {
 		return nil, &Error{Code: Cancelled, Message: "the client is closed", notSent: true}
 	}
+	c.mutex.Lock()
 	p := c.sessions[at]
 	if p == nil || p.finished() {
 		p = &pending{ready: make(chan struct{})}
 		c.sessions[at] = p
 		go func() {
 			// Not the caller's context: others may be waiting for the same session.
-			p.session, p.err = open(context.Background(), at)
+			p.session, p.err = open(c.alive, at)
 			close(p.ready)
 		}()
 	}
@@ -130,11 +116,11 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 	}
 }
 
-// finished: it failed, or its connection is over.
+// finished: it failed, or its connection is over or to be replaced.
 func (p *pending) finished() bool {
 	select {
 	case <-p.ready:
-		return p.err != nil || p.session.over()
+		return p.err != nil || !p.session.usable()
 	default:
 		return false
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ import (
 
 const connectTimeout = 3 * time.Second
 
+// A server that was asked and has not said a byte for so long makes those who give up suspect it.
+const silence = firstPatience / 2
+
 // session is one connection with any number of calls outstanding.
 type session struct {
 	conn    net.Conn
@@ -27,10 +31,12 @@ type session struct {
 	written chan struct{} // closed after that, when it is known what was sent
 	sent    uint64        // bytes that the socket took; write's until written is closed
 
-	mutex sync.Mutex
-	err   error // why it is over
-	next  uint64
-	calls map[uint64]chan reply
+	mutex   sync.Mutex
+	err     error     // why it is over
+	retired error     // why nobody is to begin a call
+	quiet   time.Time // since when it was asked and has not said a byte; zero: nothing was asked since it did
+	next    uint64
+	calls   map[uint64]chan reply
 }
 
 // outgoing is a request on its way to the socket.
@@ -49,9 +55,9 @@ func newSession(conn net.Conn) *session {
 		calls: map[uint64]chan reply{}}
 }
 
-// open connects and exchanges hellos. Without an id any server will do.
-func open(ctx context.Context, at place) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+// open connects and exchanges hellos. Without an id any server will do. The session ends with alive.
+func open(alive context.Context, at place) (*session, error) {
+	ctx, cancel := context.WithTimeout(alive, connectTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", at.address)
 	if err != nil {
@@ -67,8 +73,12 @@ func open(ctx context.Context, at place) (*session, error) {
 		e.notSent = true
 		return nil, e
 	}
+	forget := context.AfterFunc(alive, func() { s.end(errors.New("the client was closed")) })
 	go s.write()
-	go s.read()
+	go func() {
+		defer forget()
+		s.read()
+	}()
 	return s, nil
 }
 
@@ -117,6 +127,7 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 	select {
 	case s.out <- o:
 	case <-ctx.Done():
+		s.suspect()
 		return nil, notSentInTime(ctx)
 	case <-s.done:
 		return nil, s.unsent()
@@ -125,6 +136,7 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 	case r := <-answer:
 		return s.take(r)
 	case <-ctx.Done():
+		s.suspect()
 		return nil, failure(contextCode(ctx), "no answer from %s", s.conn.RemoteAddr())
 	case <-s.done:
 	}
@@ -140,12 +152,15 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 	return nil, failure(ConnectionLost, "%s", s.reason())
 }
 
-// register makes the id of a call and the channel of its reply; nil when the connection is over.
+// register makes the id of a call and the channel of its reply; nil when the connection is not usable.
 func (s *session) register() (uint64, chan reply) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.err != nil {
+	if s.err != nil || s.retired != nil {
 		return 0, nil
+	}
+	if s.quiet.IsZero() {
+		s.quiet = time.Now()
 	}
 	s.next++
 	answer := make(chan reply, 1)
@@ -153,10 +168,32 @@ func (s *session) register() (uint64, chan reply) {
 	return s.next, answer
 }
 
+// forget takes a call off; with its last one a retired session ends.
 func (s *session) forget(id uint64) {
 	s.mutex.Lock()
-	defer s.mutex.Unlock()
 	delete(s.calls, id)
+	retired, left := s.retired, len(s.calls)
+	s.mutex.Unlock()
+	if retired != nil && left == 0 {
+		s.end(retired)
+	}
+}
+
+// suspect is called by who gives up: if the server was silent all the time, the next call makes another
+// connection. What stands between here and there may keep up one that leads nowhere. Calls that wait here
+// still do: the server may only be slow, and a write that is cut off has an unknown outcome.
+func (s *session) suspect() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.retired == nil && !s.quiet.IsZero() && time.Since(s.quiet) >= silence {
+		s.retired = fmt.Errorf("the server was silent for %s", time.Since(s.quiet).Round(time.Millisecond))
+	}
+}
+
+func (s *session) heard() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.quiet = time.Time{}
 }
 
 func (s *session) unsent() error {
@@ -203,6 +240,15 @@ func (s socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Any byte says that the server is there, not only a whole reply.
+func (s socket) Read(p []byte) (int, error) {
+	n, err := s.of.conn.Read(p)
+	if n > 0 {
+		s.of.heard()
+	}
+	return n, err
+}
+
 // write sends what is queued, together what came together.
 func (s *session) write() {
 	defer close(s.written)
@@ -229,7 +275,7 @@ func (s *session) write() {
 }
 
 func (s *session) read() {
-	buffered := bufio.NewReaderSize(s.conn, 64<<10)
+	buffered := bufio.NewReaderSize(socket{s}, 64<<10)
 	head := make([]byte, wire.HeaderBytes)
 	for {
 		var h wire.Header
@@ -270,24 +316,21 @@ func (s *session) end(err error) {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the server closed the connection")
 	}
-	s.err = fmt.Errorf("connection to %s: %w", s.conn.RemoteAddr(), err)
+	s.err = err
 	_ = s.conn.Close()
 	close(s.done)
 }
 
-func (s *session) over() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
+func (s *session) usable() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.err == nil && s.retired == nil
 }
 
 func (s *session) reason() string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.err.Error()
+	return fmt.Sprintf("connection to %s: %v", s.conn.RemoteAddr(), cmp.Or(s.err, s.retired))
 }
 
 // parseLocator gives host:port of "tcp:host=H,port=P".

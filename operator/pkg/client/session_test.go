@@ -27,6 +27,15 @@ func (s *session) outstanding() int {
 	return len(s.calls)
 }
 
+func (s *session) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // TestWhatTheSocketDidNotTakeWasNotSent: of three calls the peer reads one, and a part of the next.
 func TestWhatTheSocketDidNotTakeWasNotSent(t *testing.T) {
 	near, far := net.Pipe()
@@ -114,6 +123,95 @@ func TestServersAtOneAddressDoNotShareAConnection(t *testing.T) {
 	f.mutex.Unlock()
 	_, err = c.session(ctx, place{address, 7})
 	want(t, err, WrongServer)
+}
+
+// TestASilentConnectionIsReplaced while calls that wait there can still be answered.
+func TestASilentConnectionIsReplaced(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	_, err := c.Write(ctx, table, []byte("key0"), []byte("v"))
+	want(t, err, OK)
+	type held struct {
+		h    wire.Header
+		body []byte
+		conn *fakeConn
+	}
+	writes := make(chan held, 2)
+	var silent atomic.Pointer[fakeConn]
+	f.set(func(server int, h wire.Header, body []byte, conn *fakeConn) bool {
+		if server < 0 {
+			return false
+		}
+		silent.CompareAndSwap(nil, conn)
+		if conn != silent.Load() {
+			return false
+		}
+		if h.Opcode == wire.OpWrite {
+			writes <- held{h, body, conn}
+		}
+		return true
+	})
+	results := [2]chan error{make(chan error, 1), make(chan error, 1)}
+	for i := range results {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			_, err := c.Write(ctx, table, []byte("key"+itoa(i+1)), nil)
+			results[i] <- err
+		}()
+	}
+	first, second := <-writes, <-writes
+	value, _, err := c.Read(ctx, table, []byte("key0"))
+	if err != nil || string(value) != "v" {
+		t.Fatalf("%q, %v", value, err)
+	}
+	if silent.Load() != first.conn || silent.Load() != second.conn {
+		t.Fatal("the writes went over different connections")
+	}
+	f.handle(0, first.h, first.body, first.conn)
+	other := results[1]
+	select { // whichever was first
+	case err = <-results[0]:
+	case err = <-results[1]:
+		other = results[0]
+	case <-ctx.Done():
+		t.Fatal("an answer over the former connection did not come")
+	}
+	want(t, err, OK)
+	c.Close()
+	select {
+	case err = <-other:
+	case <-ctx.Done():
+		t.Fatal("a call on the former connection outlived its client")
+	}
+	want(t, err, Indeterminate)
+}
+
+// TestARetiredConnectionEndsWithItsLastCall, and begins no other.
+func TestARetiredConnectionEndsWithItsLastCall(t *testing.T) {
+	near, far := net.Pipe()
+	s := newSession(near)
+	go s.write()
+	go s.read()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.call(ctx, wire.OpRead, nil)
+		result <- err
+	}()
+	eventually(t, "the call", func() bool { return s.outstanding() == 1 })
+	s.mutex.Lock()
+	s.quiet = s.quiet.Add(-silence)
+	s.mutex.Unlock()
+	s.suspect()
+	_, err := s.call(ctx, wire.OpRead, nil)
+	want(t, err, Unavailable)
+	if s.over() {
+		t.Error("it ended before its call")
+	}
+	cancel()
+	want(t, <-result, Cancelled)
+	eventually(t, "the end of the connection", s.over)
 }
 
 // outstanding counts the calls of all sessions that stand.
