@@ -2,13 +2,18 @@
 // them at once, and enumeration over TCP. A Client is safe for concurrent use; calls of many goroutines
 // share one connection to each server.
 //
-// Every call ends at its context's deadline (DefaultTimeout where it has none) or when that is cancelled.
+// Every call ends by its context's deadline (DefaultTimeout where it has none) or when that is cancelled.
 // A write, delete or increment whose reply was lost returns Indeterminate: it may have happened.
-// Everything else that can be tried again safely is, until the deadline.
+// Everything else that can be tried again safely is, until the deadline. A server that says only Retry until then
+// makes it DeadlineExceeded, every other reason Unavailable; both say that nothing was changed.
+//
+// A Client stays with the cluster that it first met: when another one answers at its addresses later, calls
+// end with WrongCluster, and a new Client is needed.
 package client
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"sync"
@@ -47,6 +52,7 @@ type Client struct {
 	close        context.CancelFunc
 
 	mutex      sync.Mutex
+	cluster    uuid   // which this is; zero: not asked yet
 	leader     int    // index into coordinators that answered last
 	redirected string // the leader as a coordinator on standby named it, when it is not in our list
 	sessions   map[place]*pending
@@ -94,12 +100,13 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 	}
 	c.mutex.Lock()
 	p := c.sessions[at]
-	if p == nil || p.finished() {
+	if p == nil || p.finished(c.cluster) {
 		p = &pending{ready: make(chan struct{})}
 		c.sessions[at] = p
+		cluster := c.cluster
 		go func() {
 			// Not the caller's context: others may be waiting for the same session.
-			p.session, p.err = open(c.alive, at)
+			p.session, p.err = open(c.alive, at, cluster)
 			close(p.ready)
 		}()
 	}
@@ -117,13 +124,20 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 }
 
 // finished: it failed, or its connection is over or to be replaced.
-func (p *pending) finished() bool {
+func (p *pending) finished(cluster uuid) bool {
 	select {
 	case <-p.ready:
-		return p.err != nil || !p.session.usable()
 	default:
 		return false
 	}
+	if p.err != nil {
+		return true
+	}
+	if cluster != (uuid{}) && p.session.hello.ClusterUUID != cluster {
+		// It was made before we knew the cluster, to a coordinator that did not know it or is of another.
+		p.session.retire(errors.New("it was not made to the cluster " + formatUUID(cluster)))
+	}
+	return !p.session.usable()
 }
 
 type encoder interface{ Encode([]byte) []byte }
@@ -162,7 +176,7 @@ func (c *Client) attempt(ctx context.Context, number int, at place, r request, a
 // Info asks the coordinator for the cluster's identity and the address of its admin API.
 func (c *Client) Info(ctx context.Context) (*ClusterInfo, error) {
 	answer := &ClusterInfo{}
-	return answer, c.control(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, true)
+	return answer, c.ask(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, true)
 }
 
 // CreateTable creates a table over span servers; one that exists with this span is returned as it is.

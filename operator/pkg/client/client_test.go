@@ -442,3 +442,59 @@ func TestATableThatIsGoneIsForgotten(t *testing.T) {
 		t.Errorf("a server was asked %d times", n)
 	}
 }
+
+// TestAnotherClusterIsNotTouched: it was made anew at the same addresses, and has a table of the same id.
+func TestAnotherClusterIsNotTouched(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
+	want(t, err, OK)
+	if n := f.count(wire.OpGetClusterInfo); n != 1 {
+		t.Errorf("asked %d times which cluster it is", n)
+	}
+	for _, believing := range []bool{false, true} {
+		f.mutex.Lock()
+		f.cluster, f.believing = uuid{8}, believing
+		f.mutex.Unlock()
+		f.hangUp()
+		eventually(t, "the end of the connections", func() bool { return len(sessionsOf(c)) == 0 })
+		_, err = c.Write(ctx, table, []byte("k"), []byte("w"))
+		want(t, err, WrongCluster)
+		_, _, err = c.Read(ctx, table, []byte("k"))
+		want(t, err, WrongCluster)
+		want(t, c.MultiWrite(ctx, multiObjects(table, 1, "w"))[0].Err, WrongCluster)
+		_, err = c.CreateTable(ctx, "u", 1)
+		want(t, err, WrongCluster)
+	}
+	f.mutex.Lock()
+	if len(f.tables) != 1 || f.version != 1 {
+		t.Errorf("the other cluster has %d tables and version %d", len(f.tables), f.version)
+	}
+	f.mutex.Unlock()
+	_, err = connect(t, f.coordinator.Addr().String()).Write(ctx, table, []byte("k"), []byte("w"))
+	want(t, err, OK)
+}
+
+// TestACoordinatorThatDidNotKnowItsCluster is asked again who it is, over another connection.
+func TestACoordinatorThatDidNotKnowItsCluster(t *testing.T) {
+	f := startFake(t, 1)
+	c := connect(t, f.coordinator.Addr().String())
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	f.mutex.Lock()
+	f.loading = true
+	f.mutex.Unlock()
+	_, err := c.Info(ctx)
+	want(t, err, OK)
+	former := sessionsOf(c)[0]
+	f.mutex.Lock()
+	f.loading = false
+	f.mutex.Unlock()
+	_, err = c.CreateTable(ctx, "t", 1)
+	want(t, err, OK)
+	eventually(t, "the end of the former connection", former.over)
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.accepted != 2 {
+		t.Errorf("%d connections", f.accepted)
+	}
+}

@@ -9,9 +9,40 @@ import (
 	"ramcloud.dev/operator/internal/wire"
 )
 
-// control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
-// whose reply was lost may be sent again.
+// control calls the coordinator of the cluster that this client is of.
 func (c *Client) control(ctx context.Context, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := c.introduce(ctx); err != nil {
+		return err
+	}
+	return c.ask(ctx, op, body, answer, repeatable)
+}
+
+// introduce learns, once, which cluster this is: whoever is of another one, made anew at the same addresses
+// perhaps, is refused from then on. What we know of tables would be wrong there, and their ids are used again.
+func (c *Client) introduce(ctx context.Context) error {
+	c.mutex.Lock()
+	known := c.cluster != (uuid{})
+	c.mutex.Unlock()
+	if known {
+		return nil
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.cluster == (uuid{}) { // the first of several answers counts
+		c.cluster = info.ClusterUUID
+	}
+	return nil
+}
+
+// ask calls the coordinator, trying each address, until the deadline. repeatable says whether a call whose reply
+// was lost may be sent again.
+func (c *Client) ask(ctx context.Context, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	r := request{op: op, body: body.Encode(nil), repeatable: repeatable}

@@ -26,6 +26,8 @@ type fakeStore struct {
 	closed    bool
 	conns     map[net.Conn]bool
 	accepted  int
+	cluster   uuid
+	loading   bool // the cluster is not known yet
 	believing bool // accepts hellos that are for others
 	version   uint64
 	tables    []wire.Table
@@ -52,7 +54,7 @@ func (c *fakeConn) fail(h wire.Header, code Code, message string) {
 const coordinatorIndex = -1
 
 func startFake(t *testing.T, servers int) *fakeStore {
-	f := &fakeStore{t: t, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
+	f := &fakeStore{t: t, cluster: uuid{7}, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
 	listen := func(index int) net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -109,13 +111,7 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 	if _, err := io.ReadFull(c, hello); err != nil || asked.Decode(hello) != nil {
 		return
 	}
-	id := uint64(index + 1)
-	answer := wire.Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: wire.MaxBodyBytes, ServerID: id}
-	f.mutex.Lock()
-	if asked.ServerID != 0 && asked.ServerID != id && !f.believing {
-		answer.Status = uint16(WrongServer)
-	}
-	f.mutex.Unlock()
+	answer := f.hello(&asked, uint64(index+1))
 	_, _ = c.Write(answer.Encode(nil))
 	head := make([]byte, wire.HeaderBytes)
 	for {
@@ -136,6 +132,26 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 		}
 		f.handle(index, h, body, c)
 	}
+}
+
+// hello is what node/src/wire/hello.cc answers.
+func (f *fakeStore) hello(asked *wire.Hello, id uint64) *wire.Hello {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	answer := &wire.Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: wire.MaxBodyBytes, ClusterUUID: f.cluster, ServerID: id}
+	if f.loading {
+		answer.ClusterUUID = uuid{}
+	}
+	switch {
+	case f.believing:
+	case f.loading && asked.ClusterUUID != (uuid{}):
+		answer.Status = uint16(Unavailable)
+	case asked.ClusterUUID != (uuid{}) && asked.ClusterUUID != f.cluster:
+		answer.Status = uint16(WrongCluster)
+	case asked.ServerID != 0 && asked.ServerID != id:
+		answer.Status = uint16(WrongServer)
+	}
+	return answer
 }
 
 func (f *fakeStore) locator(server int) string {
@@ -325,7 +341,7 @@ func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn
 func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
 	switch h.Opcode {
 	case wire.OpGetClusterInfo:
-		c.reply(h, OK, (&wire.ClusterInfo{ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1}).Encode(nil))
+		c.reply(h, OK, (&wire.ClusterInfo{ClusterUUID: f.cluster, ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1}).Encode(nil))
 	case wire.OpCreateTable:
 		var r wire.CreateTable
 		f.decode(r.Decode(body))

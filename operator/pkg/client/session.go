@@ -50,13 +50,20 @@ type reply struct {
 	body   []byte
 }
 
+type uuid = [16]byte
+
+func formatUUID(u uuid) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
 func newSession(conn net.Conn) *session {
 	return &session{conn: conn, out: make(chan *outgoing, 64), done: make(chan struct{}), written: make(chan struct{}),
 		calls: map[uint64]chan reply{}}
 }
 
-// open connects and exchanges hellos. Without an id any server will do. The session ends with alive.
-func open(alive context.Context, at place) (*session, error) {
+// open connects and exchanges hellos. Without an id any server will do, and without a cluster one of any. The
+// session ends with alive.
+func open(alive context.Context, at place, cluster uuid) (*session, error) {
 	ctx, cancel := context.WithTimeout(alive, connectTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", at.address)
@@ -64,7 +71,7 @@ func open(alive context.Context, at place) (*session, error) {
 		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", at.address, err), notSent: true}
 	}
 	s := newSession(conn)
-	if err := s.greet(ctx, at.serverID); err != nil {
+	if err := s.greet(ctx, at.serverID, cluster); err != nil {
 		_ = conn.Close()
 		var e *Error
 		if !errors.As(err, &e) {
@@ -73,20 +80,21 @@ func open(alive context.Context, at place) (*session, error) {
 		e.notSent = true
 		return nil, e
 	}
-	forget := context.AfterFunc(alive, func() { s.end(errors.New("the client was closed")) })
+	detach := context.AfterFunc(alive, func() { s.end(errors.New("the client was closed")) })
 	go s.write()
 	go func() {
-		defer forget()
+		defer detach()
 		s.read()
 	}()
 	return s, nil
 }
 
-func (s *session) greet(ctx context.Context, serverID uint64) error {
+func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) error {
 	deadline, _ := ctx.Deadline()
 	_ = s.conn.SetDeadline(deadline)
 	defer func() { _ = s.conn.SetDeadline(time.Time{}) }()
-	mine := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, MaxBodyBytes: wire.MaxBodyBytes, ServerID: serverID}
+	mine := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, MaxBodyBytes: wire.MaxBodyBytes,
+		ClusterUUID: cluster, ServerID: serverID}
 	if _, err := s.conn.Write(mine.Encode(nil)); err != nil {
 		return err
 	}
@@ -97,7 +105,12 @@ func (s *session) greet(ctx context.Context, serverID uint64) error {
 	if err := s.hello.Decode(buffer); err != nil {
 		return failure(ProtocolError, "%v", err)
 	}
-	if code := Code(s.hello.Status); code != OK {
+	code := Code(s.hello.Status)
+	if code == WrongCluster || (code == OK && cluster != (uuid{}) && s.hello.ClusterUUID != cluster) {
+		return failure(WrongCluster, "%s belongs to cluster %s, not %s", s.conn.RemoteAddr(),
+			formatUUID(s.hello.ClusterUUID), formatUUID(cluster))
+	}
+	if code != OK {
 		return failure(code, "%s refused the connection", s.conn.RemoteAddr())
 	}
 	if s.hello.VersionMin > wire.Version || s.hello.VersionMax < wire.Version {
@@ -184,9 +197,21 @@ func (s *session) forget(id uint64) {
 // still do: the server may only be slow, and a write that is cut off has an unknown outcome.
 func (s *session) suspect() {
 	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.retired == nil && !s.quiet.IsZero() && time.Since(s.quiet) >= silence {
-		s.retired = fmt.Errorf("the server was silent for %s", time.Since(s.quiet).Round(time.Millisecond))
+	quiet := s.quiet
+	s.mutex.Unlock()
+	if !quiet.IsZero() && time.Since(quiet) >= silence {
+		s.retire(fmt.Errorf("the server was silent for %s", time.Since(quiet).Round(time.Millisecond)))
+	}
+}
+
+// retire lets calls end that wait, and none begin.
+func (s *session) retire(why error) {
+	s.mutex.Lock()
+	s.retired = cmp.Or(s.retired, why)
+	left := len(s.calls)
+	s.mutex.Unlock()
+	if left == 0 {
+		s.end(why)
 	}
 }
 

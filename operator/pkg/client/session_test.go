@@ -88,7 +88,13 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 			results <- err
 		}()
 	}
-	eventually(t, "all calls", func() bool { return outstanding(c) == n })
+	eventually(t, "all calls", func() bool {
+		calls := 0
+		for _, s := range sessionsOf(c) {
+			calls += s.outstanding()
+		}
+		return calls == n
+	})
 	close(release)
 	done := uint64(0)
 	for range n {
@@ -119,7 +125,7 @@ func TestServersAtOneAddressDoNotShareAConnection(t *testing.T) {
 		t.Error("the server's connection was made anew")
 	}
 	f.mutex.Lock()
-	f.believing = true
+	f.believing = true // as a server that does not look
 	f.mutex.Unlock()
 	_, err = c.session(ctx, place{address, 7})
 	want(t, err, WrongServer)
@@ -214,18 +220,18 @@ func TestARetiredConnectionEndsWithItsLastCall(t *testing.T) {
 	eventually(t, "the end of the connection", s.over)
 }
 
-// outstanding counts the calls of all sessions that stand.
-func outstanding(c *Client) (calls int) {
+// sessionsOf are those that stand.
+func sessionsOf(c *Client) (sessions []*session) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for _, p := range c.sessions {
 		select {
 		case <-p.ready:
-			if p.err == nil {
-				calls += p.session.outstanding()
+			if p.err == nil && p.session.usable() {
+				sessions = append(sessions, p.session)
 			}
 		default:
 		}
 	}
-	return calls
+	return sessions
 }

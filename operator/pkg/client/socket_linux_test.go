@@ -11,7 +11,7 @@ import (
 // TestAVanishedPeerIsNoticed: what the kernel does then cannot be tried here, only that it was told to.
 func TestAVanishedPeerIsNoticed(t *testing.T) {
 	f, _, _, ctx := setUp(t, 1, 1)
-	s, err := open(ctx, place{f.servers[0].Addr().String(), 1})
+	s, err := open(ctx, place{f.servers[0].Addr().String(), 1}, uuid{})
 	want(t, err, OK)
 	t.Cleanup(func() { s.end(net.ErrClosed) })
 	raw, err := s.conn.(*net.TCPConn).SyscallConn()
