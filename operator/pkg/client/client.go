@@ -318,31 +318,46 @@ func merge(conditions []Conditions) Conditions {
 }
 
 // Enumerate calls visit for every object of a table, tablet by tablet, until visit returns an error,
-// which it gives back. Each page has the time that ctx leaves, or DefaultTimeout.
+// which it gives back. Each page has the time that ctx leaves, or DefaultTimeout. Unavailable when a tablet
+// moved meanwhile: what was visited is no part of a whole then, and only starting again gives all.
 func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Object) error) error {
-	const pageBytes = 1 << 20
 	for start := uint64(0); ; {
-		var page wire.Page
-		for cursor := uint64(0); ; cursor = page.NextCursor {
-			request := &wire.Enumerate{TableID: tableID, StartHash: start, Cursor: cursor, MaxBytes: pageBytes}
-			if err := c.data(ctx, tableID, start, wire.OpEnumerate, request, &page, true); err != nil {
-				return err
-			}
-			for _, object := range page.Objects {
-				if err := visit(object); err != nil {
-					return err
-				}
-			}
-			if page.Done {
-				break
-			}
-		}
-		if page.TabletEnd == ^uint64(0) {
+		end, err := c.enumerateTablet(ctx, tableID, start, visit)
+		switch {
+		case err != nil:
+			return err
+		case end == ^uint64(0):
 			return nil
+		case end < start:
+			return failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, start, end)
 		}
-		if page.TabletEnd < start {
-			return failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, start, page.TabletEnd)
+		start = end + 1
+	}
+}
+
+// enumerateTablet gives the last hash of the tablet that begins at start. All pages come from one server: a
+// cursor means nothing to another.
+func (c *Client) enumerateTablet(ctx context.Context, tableID, start uint64, visit func(Object) error) (end uint64, err error) {
+	const pageBytes = 1 << 20
+	call := tabletCall{request: request{op: wire.OpEnumerate, repeatable: true}, tableID: tableID, hash: start}
+	for cursor := uint64(0); ; {
+		body := &wire.Enumerate{TableID: tableID, StartHash: start, Cursor: cursor, MaxBytes: pageBytes}
+		call.body = body.Encode(nil)
+		var page wire.Page
+		if call.only, err = c.callTablet(ctx, call, &page); err != nil {
+			return 0, err
 		}
-		start = page.TabletEnd + 1
+		for _, object := range page.Objects {
+			if err := visit(object); err != nil {
+				return 0, err
+			}
+		}
+		if page.Done {
+			return page.TabletEnd, nil
+		}
+		if page.NextCursor == cursor && len(page.Objects) == 0 {
+			return 0, failure(ProtocolError, "enumeration of table %d does not move on", tableID)
+		}
+		cursor = page.NextCursor
 	}
 }

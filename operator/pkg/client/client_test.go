@@ -498,3 +498,37 @@ func TestACoordinatorThatDidNotKnowItsCluster(t *testing.T) {
 		t.Errorf("%d connections", f.accepted)
 	}
 }
+
+// TestAScanStaysWithTheServerOfItsCursor: one that moves to another server between two pages is to be started again.
+func TestAScanStaysWithTheServerOfItsCursor(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	for i := range 5 {
+		_, err := c.Write(ctx, table, []byte("key"+itoa(i)), nil)
+		want(t, err, OK)
+	}
+	want(t, c.Enumerate(ctx, table, func(Object) error {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		f.tables[0].Tablets[0].ServerID, f.tables[0].Tablets[0].Locator = 2, f.locator(1)
+		return nil
+	}), Unavailable)
+	if n := f.count(wire.OpEnumerate); n != 2 {
+		t.Errorf("%d pages were asked for", n)
+	}
+	seen := 0
+	want(t, c.Enumerate(ctx, table, func(Object) error { seen++; return nil }), OK)
+	if seen != 5 {
+		t.Errorf("started again it gave %d of 5", seen)
+	}
+}
+
+func TestAScanThatDoesNotMoveOn(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	f.set(func(_ int, h wire.Header, _ []byte, conn *fakeConn) bool {
+		if h.Opcode == wire.OpEnumerate {
+			conn.reply(h, OK, (&wire.Page{}).Encode(nil))
+		}
+		return h.Opcode == wire.OpEnumerate
+	})
+	want(t, c.Enumerate(ctx, table, func(Object) error { return nil }), ProtocolError)
+}

@@ -84,32 +84,46 @@ func where(table *Table, tablet *wire.Tablet) string {
 		table.Name, table.ID, tablet.StartHash, tablet.EndHash, tablet.ServerID)
 }
 
-// data calls the server that owns a hash, until the deadline. What fails in asking which one that is says
-// nothing about the call itself.
+// tabletCall is a call to whichever server has the tablet of a hash.
+type tabletCall struct {
+	request
+	tableID, hash uint64
+	only          uint64 // not 0: Unavailable when another server has the tablet
+}
+
+// data calls the server that owns a hash, until the deadline.
 func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
+	_, err := c.callTablet(ctx, tabletCall{request{op, body.Encode(nil), repeatable}, tableID, hash, 0}, answer)
+	return err
+}
+
+// callTablet makes a call, until the deadline, and gives the id of the server that answered. What fails in
+// asking which one to call says nothing about the call itself.
+func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	r := request{op: op, body: body.Encode(nil), repeatable: repeatable}
 	refresh := false
 	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
-		table, err := c.table(ctx, tableID, refresh)
+		table, err := c.table(ctx, call.tableID, refresh)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		tablet, err := tabletOf(table, hash)
+		tablet, err := tabletOf(table, call.hash)
 		if err != nil {
-			return err
+			return 0, err
+		}
+		if call.only != 0 && tablet.ServerID != call.only {
+			return 0, failure(Unavailable, "%s: the tablet moved during the scan; start the scan again", where(table, tablet))
 		}
 		at, err := reach(tablet)
 		if err == nil {
-			err = c.attempt(ctx, number, at, r, answer)
+			err = c.attempt(ctx, number, at, call.request, answer)
 		}
-		again, result := retry(err, repeatable)
-		if !again {
-			return result
+		if again, result := retry(err, call.repeatable); !again {
+			return at.serverID, result
 		}
 		if !pause(ctx, wait, err) {
-			return outOfTime(ctx, err, where(table, tablet))
+			return 0, outOfTime(ctx, err, where(table, tablet))
 		}
 		refresh = wantsNewMap(err, number)
 	}
