@@ -2,17 +2,19 @@
 // them at once, and enumeration over TCP. A Client is safe for concurrent use; calls of many goroutines
 // share one connection to each server.
 //
-// Every call ends at its context's deadline (DefaultTimeout where it has none) or when that is cancelled.
+// Every call ends by its context's deadline (DefaultTimeout where it has none) or when that is cancelled.
 // A write, delete or increment whose reply was lost returns Indeterminate: it may have happened.
-// Everything else that can be tried again safely is, until the deadline.
+// Everything else that can be tried again safely is, until the deadline. A server that says only Retry until then
+// makes it DeadlineExceeded, every other reason Unavailable; both say that nothing was changed.
+//
+// A Client stays with the cluster that it first met: when another one answers at its addresses later, calls
+// end with WrongCluster, and a new Client is needed.
 package client
 
 import (
 	"context"
 	"errors"
 	"math"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -22,12 +24,6 @@ import (
 
 // DefaultTimeout is how long a call takes at most when its context has no deadline.
 const DefaultTimeout = 30 * time.Second
-
-// Waits between attempts; doubled each time.
-const (
-	firstWait = 2 * time.Millisecond
-	lastWait  = 250 * time.Millisecond
-)
 
 // Conditions under which an operation shall fail instead of taking effect.
 type Conditions = wire.RejectRules
@@ -52,12 +48,14 @@ type ClusterInfo = wire.ClusterInfo
 // Client is a connection to a cluster.
 type Client struct {
 	coordinators []string
+	alive        context.Context // until Close; every connection ends with it
+	close        context.CancelFunc
 
 	mutex      sync.Mutex
-	closed     bool
+	cluster    uuid   // which this is; zero: not asked yet
 	leader     int    // index into coordinators that answered last
 	redirected string // the leader as a coordinator on standby named it, when it is not in our list
-	sessions   map[string]*pending
+	sessions   map[place]*pending
 	tables     map[uint64]*Table
 }
 
@@ -71,7 +69,8 @@ type pending struct {
 // Connect makes a client of the cluster whose coordinator's data address is given, host:port[,host:port…].
 // It connects when something is asked.
 func Connect(addresses string) (*Client, error) {
-	c := &Client{sessions: map[string]*pending{}, tables: map[uint64]*Table{}}
+	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}}
+	c.alive, c.close = context.WithCancel(context.Background())
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)
 		host, port, ok := cutLast(address, ":")
@@ -92,36 +91,22 @@ func cutLast(s, sep string) (string, string, bool) {
 }
 
 // Close ends all connections; outstanding calls fail.
-func (c *Client) Close() {
-	c.mutex.Lock()
-	c.closed = true
-	sessions := c.sessions
-	c.sessions = map[string]*pending{}
-	c.mutex.Unlock()
-	for _, p := range sessions {
-		go func() {
-			<-p.ready
-			if p.session != nil {
-				p.session.end(errors.New("the client was closed"))
-			}
-		}()
-	}
-}
+func (c *Client) Close() { c.close() }
 
 // session gives the one connection to a server, making it where there is none.
-func (c *Client) session(ctx context.Context, address string, serverID uint64) (*session, error) {
-	c.mutex.Lock()
-	if c.closed {
-		c.mutex.Unlock()
+func (c *Client) session(ctx context.Context, at place) (*session, error) {
+	if c.alive.Err() != nil {
 		return nil, &Error{Code: Cancelled, Message: "the client is closed", notSent: true}
 	}
-	p := c.sessions[address]
-	if p == nil || p.finished(serverID) {
+	c.mutex.Lock()
+	p := c.sessions[at]
+	if p == nil || p.finished(c.cluster) {
 		p = &pending{ready: make(chan struct{})}
-		c.sessions[address] = p
+		c.sessions[at] = p
+		cluster := c.cluster
 		go func() {
 			// Not the caller's context: others may be waiting for the same session.
-			p.session, p.err = open(context.Background(), address, serverID)
+			p.session, p.err = open(c.alive, at, cluster)
 			close(p.ready)
 		}()
 	}
@@ -134,113 +119,50 @@ func (c *Client) session(ctx context.Context, address string, serverID uint64) (
 		if code == DeadlineExceeded {
 			code = Unavailable // it was never sent: nobody is there
 		}
-		return nil, &Error{Code: code, Message: "not connected to " + address + " in time", notSent: true}
+		return nil, &Error{Code: code, Message: "not connected to " + at.address + " in time", notSent: true}
 	}
 }
 
-// finished: it failed, its connection is over, or it is to another server than wanted.
-func (p *pending) finished(serverID uint64) bool {
+// finished: it failed, or its connection is over or to be replaced.
+func (p *pending) finished(cluster uuid) bool {
 	select {
 	case <-p.ready:
 	default:
 		return false
 	}
-	return p.err != nil || p.session.over() ||
-		(serverID != 0 && p.session.hello.ServerID != 0 && p.session.hello.ServerID != serverID)
+	if p.err != nil {
+		return true
+	}
+	if cluster != (uuid{}) && p.session.hello.ClusterUUID != cluster {
+		// It was made before we knew the cluster, to a coordinator that did not know it or is of another.
+		p.session.retire(errors.New("it was not made to the cluster " + formatUUID(cluster)))
+	}
+	return !p.session.usable()
 }
 
 type encoder interface{ Encode([]byte) []byte }
 type decoder interface{ Decode([]byte) error }
 
-// How long one attempt of a call to a coordinator waits that may be sent again.
-const (
-	firstPatience = time.Second
-	lastPatience  = 8 * time.Second
-)
-
-// control calls the coordinator, trying each address, until the deadline. repeatable says whether a call
-// whose reply was lost may be sent again.
-func (c *Client) control(ctx context.Context, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	body := request.Encode(nil)
-	var last error
-	patience := firstPatience
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		asked := c.coordinator()
-		attempt, end := ctx, context.CancelFunc(func() {})
-		if repeatable {
-			// One that says nothing must not take the time of those who would answer.
-			attempt, end = context.WithTimeout(ctx, patience)
-			patience = min(2*patience, lastPatience)
-		}
-		last = c.once(attempt, asked, 0, op, body, answer)
-		end()
-		// The attempt's deadline, which the coordinator may see pass before we do, is not the call's.
-		early := repeatable && CodeOf(last) == DeadlineExceeded && ctx.Err() == nil
-		if again, err := retry(last, repeatable); !again && !early {
-			return err
-		}
-		c.askAnother(asked, last)
-		if err := pause(ctx, wait, last); err != nil {
-			return err
-		}
-	}
+// request is what is sent, and whether it may be sent again when its reply was lost.
+type request struct {
+	op         wire.Opcode
+	body       []byte
+	repeatable bool
 }
 
-// coordinator is the address to ask.
-func (c *Client) coordinator() string {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.redirected != "" {
-		return c.redirected
+// attempt sends a request once. One that may be repeated waits for a time of its own: a server that says nothing
+// must not take the time of those who would answer.
+func (c *Client) attempt(ctx context.Context, number int, at place, r request, answer decoder) error {
+	if r.repeatable {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience(number))
+		defer cancel()
 	}
-	return c.coordinators[c.leader]
-}
-
-// askAnother is called when an address gave no answer: the leader that a coordinator on standby has
-// named is next, else the next of our list. It has no effect when another call has been quicker.
-func (c *Client) askAnother(asked string, err error) {
-	if CodeOf(err) == Retry {
-		return
-	}
-	var e *Error
-	named := ""
-	if errors.As(err, &e) && e.Code == NotLeader {
-		named = leaderIn(e.Message)
-	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	switch {
-	case c.redirected != "" && asked != c.redirected, c.redirected == "" && asked != c.coordinators[c.leader]:
-		return
-	case named != "" && named != asked:
-		c.redirected = named
-		if known := slices.Index(c.coordinators, named); known >= 0 {
-			c.redirected, c.leader = "", known
-		}
-	default:
-		c.redirected = ""
-		c.leader = (c.leader + 1) % len(c.coordinators)
-	}
-}
-
-// leaderIn finds the leader's address in the message of a NotLeader error: a word that is a locator.
-func leaderIn(message string) string {
-	for word := range strings.FieldsSeq(message) {
-		if address, err := parseLocator(strings.TrimRight(word, ".,;'")); err == nil {
-			return address
-		}
-	}
-	return ""
-}
-
-func (c *Client) once(ctx context.Context, address string, serverID uint64, op wire.Opcode, body []byte, answer decoder) error {
-	s, err := c.session(ctx, address, serverID)
+	s, err := c.session(ctx, at)
 	if err != nil {
 		return err
 	}
-	reply, err := s.call(ctx, op, body)
+	reply, err := s.call(ctx, r.op, r.body)
 	if err != nil {
 		return err
 	}
@@ -251,73 +173,10 @@ func (c *Client) once(ctx context.Context, address string, serverID uint64, op w
 	return nil
 }
 
-// retry decides, after an attempt, whether to try again, or what to return.
-func retry(err error, repeatable bool) (again bool, result error) {
-	if err == nil {
-		return false, nil
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		return false, err
-	}
-	switch e.Code {
-	case UnknownTablet, WrongServer, Retry, NotLeader, Unavailable:
-		return true, err
-	case ConnectionLost:
-		if e.notSent || repeatable {
-			return true, err
-		}
-		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
-	case ProtocolError:
-		if e.notSent || repeatable {
-			return false, err
-		}
-		return false, &Error{Code: Indeterminate, Message: "the reply does not decode: " + e.Message}
-	case DeadlineExceeded, Cancelled:
-		if e.notSent || repeatable {
-			return false, err
-		}
-		return false, &Error{Code: Indeterminate, Message: e.Message}
-	}
-	return false, err
-}
-
-// pause waits before the next attempt; at the deadline it returns what the last attempt met.
-func pause(ctx context.Context, wait time.Duration, last error) error {
-	var e *Error
-	if errors.As(last, &e) && e.Code == Retry && e.retryAfterUS > 0 {
-		wait = min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second)
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return failure(Cancelled, "last attempt: %v", last)
-		}
-		switch {
-		case e == nil || e.Code == Retry || e.Code == UnknownTablet:
-			return failure(DeadlineExceeded, "last attempt: %v", last)
-		case e.Code == ConnectionLost || e.Code == WrongServer || e.Code == NotLeader:
-			return failure(Unavailable, "last attempt: %v", last)
-		}
-		return last
-	}
-}
-
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, DefaultTimeout)
-}
-
 // Info asks the coordinator for the cluster's identity and the address of its admin API.
 func (c *Client) Info(ctx context.Context) (*ClusterInfo, error) {
 	answer := &ClusterInfo{}
-	return answer, c.control(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, true)
+	return answer, c.ask(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, true)
 }
 
 // CreateTable creates a table over span servers; one that exists with this span is returned as it is.
@@ -361,65 +220,6 @@ func (c *Client) ListTables(ctx context.Context) ([]Table, error) {
 		return nil, err
 	}
 	return answer.Tables, nil
-}
-
-func (c *Client) remember(table *Table) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.tables[table.ID] = table
-}
-
-// tablet finds where a hash of a table lies. refresh asks the coordinator even if it is known.
-func (c *Client) tablet(ctx context.Context, tableID, hash uint64, refresh bool) (*wire.Tablet, string, error) {
-	c.mutex.Lock()
-	table := c.tables[tableID]
-	c.mutex.Unlock()
-	if table == nil || refresh {
-		answer := &Table{}
-		if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: tableID}, answer, true); err != nil {
-			return nil, "", err
-		}
-		c.remember(answer)
-		table = answer
-	}
-	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
-	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
-		return nil, "", failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", tableID, hash)
-	}
-	tablet := &table.Tablets[i]
-	if tablet.State == wire.TabletUnavailable {
-		return nil, "", failure(Unavailable, "table '%s', tablet %d to %d: its server %d is dead",
-			table.Name, tablet.StartHash, tablet.EndHash, tablet.ServerID)
-	}
-	if tablet.State == wire.TabletCreating || tablet.Locator == "" {
-		return nil, "", failure(Retry, "table '%s', tablet %d to %d is not ready", table.Name, tablet.StartHash, tablet.EndHash)
-	}
-	address, err := parseLocator(tablet.Locator)
-	return tablet, address, err
-}
-
-// data calls the server that owns a hash, until the deadline.
-func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, request encoder, answer decoder, repeatable bool) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	body := request.Encode(nil)
-	refresh := false
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		tablet, address, err := c.tablet(ctx, tableID, hash, refresh)
-		if err == nil {
-			err = c.once(ctx, address, tablet.ServerID, op, body, answer)
-		} else if code := CodeOf(err); code == DeadlineExceeded || code == Cancelled {
-			return err // asking where to send it is not the operation
-		}
-		again, result := retry(err, repeatable)
-		if !again {
-			return result
-		}
-		if err := pause(ctx, wait, err); err != nil {
-			return err
-		}
-		refresh = CodeOf(err) != Retry || tablet == nil
-	}
 }
 
 func checkName(name string) error {
@@ -518,31 +318,46 @@ func merge(conditions []Conditions) Conditions {
 }
 
 // Enumerate calls visit for every object of a table, tablet by tablet, until visit returns an error,
-// which it gives back. Each page has the time that ctx leaves, or DefaultTimeout.
+// which it gives back. Each page has the time that ctx leaves, or DefaultTimeout. Unavailable when a tablet
+// moved meanwhile: what was visited is no part of a whole then, and only starting again gives all.
 func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Object) error) error {
-	const pageBytes = 1 << 20
 	for start := uint64(0); ; {
-		var page wire.Page
-		for cursor := uint64(0); ; cursor = page.NextCursor {
-			request := &wire.Enumerate{TableID: tableID, StartHash: start, Cursor: cursor, MaxBytes: pageBytes}
-			if err := c.data(ctx, tableID, start, wire.OpEnumerate, request, &page, true); err != nil {
-				return err
-			}
-			for _, object := range page.Objects {
-				if err := visit(object); err != nil {
-					return err
-				}
-			}
-			if page.Done {
-				break
-			}
-		}
-		if page.TabletEnd == ^uint64(0) {
+		end, err := c.enumerateTablet(ctx, tableID, start, visit)
+		switch {
+		case err != nil:
+			return err
+		case end == ^uint64(0):
 			return nil
+		case end < start:
+			return failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, start, end)
 		}
-		if page.TabletEnd < start {
-			return failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, start, page.TabletEnd)
+		start = end + 1
+	}
+}
+
+// enumerateTablet gives the last hash of the tablet that begins at start. All pages come from one server: a
+// cursor means nothing to another.
+func (c *Client) enumerateTablet(ctx context.Context, tableID, start uint64, visit func(Object) error) (end uint64, err error) {
+	const pageBytes = 1 << 20
+	call := tabletCall{request: request{op: wire.OpEnumerate, repeatable: true}, tableID: tableID, hash: start}
+	for cursor := uint64(0); ; {
+		body := &wire.Enumerate{TableID: tableID, StartHash: start, Cursor: cursor, MaxBytes: pageBytes}
+		call.body = body.Encode(nil)
+		var page wire.Page
+		if call.only, err = c.callTablet(ctx, call, &page); err != nil {
+			return 0, err
 		}
-		start = page.TabletEnd + 1
+		for _, object := range page.Objects {
+			if err := visit(object); err != nil {
+				return 0, err
+			}
+		}
+		if page.Done {
+			return page.TabletEnd, nil
+		}
+		if page.NextCursor == cursor && len(page.Objects) == 0 {
+			return 0, failure(ProtocolError, "enumeration of table %d does not move on", tableID)
+		}
+		cursor = page.NextCursor
 	}
 }

@@ -263,7 +263,7 @@ func TestDeadlines(t *testing.T) {
 	f, c, table, _ := setUp(t, 1, 1)
 	f.set(func(server int, _ wire.Header, _ []byte, _ *fakeConn) bool { return server >= 0 }) // silence
 	_, _, err := c.Read(soon(t), table, []byte("k"))
-	want(t, err, DeadlineExceeded)
+	want(t, err, Unavailable)
 	_, err = c.Write(soon(t), table, []byte("k"), nil)
 	want(t, err, Indeterminate)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -376,4 +376,159 @@ func TestLeaderInAMessage(t *testing.T) {
 			t.Errorf("%q: %q, want %q", message, got, address)
 		}
 	}
+}
+
+// TestALookupThatFailsIsNotTheOperation: nothing was sent to a server, so a write is not Indeterminate.
+func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	for name, answer := range map[string][]byte{
+		"nonsense":                      []byte("xyz"),
+		"a table without tablets":       (&wire.Table{ID: table, Name: "t"}).Encode(nil),
+		"a map without the key's place": (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: 1, EndHash: 2}}}).Encode(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {
+				if h.Opcode == wire.OpGetTable {
+					conn.reply(h, OK, answer)
+				}
+				return h.Opcode == wire.OpGetTable
+			})
+			c.tables = map[uint64]*Table{}
+			_, err := c.Write(ctx, table, []byte("k"), nil)
+			want(t, err, ProtocolError)
+		})
+	}
+	if n := f.count(wire.OpWrite); n != 0 {
+		t.Errorf("%d writes were sent", n)
+	}
+}
+
+// TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway: first it is silent, then it is gone, and a server's connection
+// breaks twice each time.
+func TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	_, err := c.Write(ctx, table, []byte("key0"), []byte("v"))
+	want(t, err, OK)
+	var losses atomic.Int32
+	f.set(func(server int, _ wire.Header, _ []byte, conn *fakeConn) bool {
+		if server >= 0 && losses.Add(1) <= 2 {
+			_ = conn.Close()
+			return true
+		}
+		return server < 0
+	})
+	_, _, err = c.Read(ctx, table, []byte("key0"))
+	want(t, err, OK)
+	_ = f.coordinator.Close()
+	f.hangUp()
+	losses.Store(0)
+	want(t, c.MultiRead(ctx, multiKeys(table, 1))[0].Err, OK)
+	if losses.Load() < 3 {
+		t.Error("no connection broke")
+	}
+}
+
+// TestATableThatIsGoneIsForgotten: what the coordinator says counts more than what is known.
+func TestATableThatIsGoneIsForgotten(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	f.mutex.Lock()
+	f.tables = nil
+	f.mutex.Unlock()
+	for range 2 {
+		_, _, err := c.Read(ctx, table, []byte("k"))
+		want(t, err, NotFound)
+	}
+	if n := f.count(wire.OpRead); n != 1 {
+		t.Errorf("a server was asked %d times", n)
+	}
+}
+
+// TestAnotherClusterIsNotTouched: it was made anew at the same addresses, and has a table of the same id.
+func TestAnotherClusterIsNotTouched(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
+	want(t, err, OK)
+	if n := f.count(wire.OpGetClusterInfo); n != 1 {
+		t.Errorf("asked %d times which cluster it is", n)
+	}
+	for _, believing := range []bool{false, true} {
+		f.mutex.Lock()
+		f.cluster, f.believing = uuid{8}, believing
+		f.mutex.Unlock()
+		f.hangUp()
+		eventually(t, "the end of the connections", func() bool { return len(sessionsOf(c)) == 0 })
+		_, err = c.Write(ctx, table, []byte("k"), []byte("w"))
+		want(t, err, WrongCluster)
+		_, _, err = c.Read(ctx, table, []byte("k"))
+		want(t, err, WrongCluster)
+		want(t, c.MultiWrite(ctx, multiObjects(table, 1, "w"))[0].Err, WrongCluster)
+		_, err = c.CreateTable(ctx, "u", 1)
+		want(t, err, WrongCluster)
+	}
+	f.mutex.Lock()
+	if len(f.tables) != 1 || f.version != 1 {
+		t.Errorf("the other cluster has %d tables and version %d", len(f.tables), f.version)
+	}
+	f.mutex.Unlock()
+	_, err = connect(t, f.coordinator.Addr().String()).Write(ctx, table, []byte("k"), []byte("w"))
+	want(t, err, OK)
+}
+
+// TestACoordinatorThatDidNotKnowItsCluster is asked again who it is, over another connection.
+func TestACoordinatorThatDidNotKnowItsCluster(t *testing.T) {
+	f := startFake(t, 1)
+	c := connect(t, f.coordinator.Addr().String())
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	f.mutex.Lock()
+	f.loading = true
+	f.mutex.Unlock()
+	_, err := c.Info(ctx)
+	want(t, err, OK)
+	former := sessionsOf(c)[0]
+	f.mutex.Lock()
+	f.loading = false
+	f.mutex.Unlock()
+	_, err = c.CreateTable(ctx, "t", 1)
+	want(t, err, OK)
+	eventually(t, "the end of the former connection", former.over)
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.accepted != 2 {
+		t.Errorf("%d connections", f.accepted)
+	}
+}
+
+// TestAScanStaysWithTheServerOfItsCursor: one that moves to another server between two pages is to be started again.
+func TestAScanStaysWithTheServerOfItsCursor(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	for i := range 5 {
+		_, err := c.Write(ctx, table, []byte("key"+itoa(i)), nil)
+		want(t, err, OK)
+	}
+	want(t, c.Enumerate(ctx, table, func(Object) error {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		f.tables[0].Tablets[0].ServerID, f.tables[0].Tablets[0].Locator = 2, f.locator(1)
+		return nil
+	}), Unavailable)
+	if n := f.count(wire.OpEnumerate); n != 2 {
+		t.Errorf("%d pages were asked for", n)
+	}
+	seen := 0
+	want(t, c.Enumerate(ctx, table, func(Object) error { seen++; return nil }), OK)
+	if seen != 5 {
+		t.Errorf("started again it gave %d of 5", seen)
+	}
+}
+
+func TestAScanThatDoesNotMoveOn(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	f.set(func(_ int, h wire.Header, _ []byte, conn *fakeConn) bool {
+		if h.Opcode == wire.OpEnumerate {
+			conn.reply(h, OK, (&wire.Page{}).Encode(nil))
+		}
+		return h.Opcode == wire.OpEnumerate
+	})
+	want(t, c.Enumerate(ctx, table, func(Object) error { return nil }), ProtocolError)
 }

@@ -26,6 +26,9 @@ type fakeStore struct {
 	closed    bool
 	conns     map[net.Conn]bool
 	accepted  int
+	cluster   uuid
+	loading   bool // the cluster is not known yet
+	believing bool // accepts hellos that are for others
 	version   uint64
 	tables    []wire.Table
 	objects   map[string]wire.ReadReply // by table id and key
@@ -51,7 +54,7 @@ func (c *fakeConn) fail(h wire.Header, code Code, message string) {
 const coordinatorIndex = -1
 
 func startFake(t *testing.T, servers int) *fakeStore {
-	f := &fakeStore{t: t, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
+	f := &fakeStore{t: t, cluster: uuid{7}, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
 	listen := func(index int) net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -87,6 +90,7 @@ func (f *fakeStore) accept(l net.Listener, index int) {
 		if err != nil {
 			return
 		}
+		_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10) // a sender whose requests are not read soon notices
 		f.mutex.Lock()
 		f.accepted++
 		f.conns[conn] = true
@@ -107,11 +111,7 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 	if _, err := io.ReadFull(c, hello); err != nil || asked.Decode(hello) != nil {
 		return
 	}
-	id := uint64(index + 1)
-	answer := wire.Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: wire.MaxBodyBytes, ServerID: id}
-	if asked.ServerID != 0 && asked.ServerID != id {
-		answer.Status = uint16(WrongServer)
-	}
+	answer := f.hello(&asked, uint64(index+1))
 	_, _ = c.Write(answer.Encode(nil))
 	head := make([]byte, wire.HeaderBytes)
 	for {
@@ -132,6 +132,26 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 		}
 		f.handle(index, h, body, c)
 	}
+}
+
+// hello is what node/src/wire/hello.cc answers.
+func (f *fakeStore) hello(asked *wire.Hello, id uint64) *wire.Hello {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	answer := &wire.Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: wire.MaxBodyBytes, ClusterUUID: f.cluster, ServerID: id}
+	if f.loading {
+		answer.ClusterUUID = uuid{}
+	}
+	switch {
+	case f.believing:
+	case f.loading && asked.ClusterUUID != (uuid{}):
+		answer.Status = uint16(Unavailable)
+	case asked.ClusterUUID != (uuid{}) && asked.ClusterUUID != f.cluster:
+		answer.Status = uint16(WrongCluster)
+	case asked.ServerID != 0 && asked.ServerID != id:
+		answer.Status = uint16(WrongServer)
+	}
+	return answer
 }
 
 func (f *fakeStore) locator(server int) string {
@@ -321,7 +341,7 @@ func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn
 func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
 	switch h.Opcode {
 	case wire.OpGetClusterInfo:
-		c.reply(h, OK, (&wire.ClusterInfo{ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1}).Encode(nil))
+		c.reply(h, OK, (&wire.ClusterInfo{ClusterUUID: f.cluster, ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1}).Encode(nil))
 	case wire.OpCreateTable:
 		var r wire.CreateTable
 		f.decode(r.Decode(body))
@@ -373,6 +393,15 @@ func (f *fakeStore) set(intercept func(server int, h wire.Header, body []byte, c
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.intercept = intercept
+}
+
+// hangUp closes every connection.
+func (f *fakeStore) hangUp() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for c := range f.conns {
+		_ = c.Close()
+	}
 }
 
 func (f *fakeStore) count(op wire.Opcode) int {

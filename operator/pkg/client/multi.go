@@ -69,11 +69,8 @@ type multiCall struct {
 	operations []wire.Write // of reads and deletes without a value
 	results    []Result
 	done       []bool
-}
-
-type place struct {
-	address  string
-	serverID uint64
+	round      int
+	stale      map[uint64]bool // tables whose map did not serve
 }
 
 // multi goes in rounds: what is left is grouped by server, the groups go side by side, a group's messages
@@ -82,7 +79,7 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	m := &multiCall{op: op, repeatable: op == wire.OpMultiRead, operations: operations,
-		results: make([]Result, len(operations)), done: make([]bool, len(operations))}
+		results: make([]Result, len(operations)), done: make([]bool, len(operations)), stale: map[uint64]bool{}}
 	for i, o := range operations {
 		err := checkKey(o.Key)
 		if err == nil {
@@ -92,10 +89,9 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 			m.finish(i, err)
 		}
 	}
-	stale := map[uint64]bool{} // tables whose map did not serve
 	left := m.left()
-	for wait := firstWait; len(left) > 0; wait = min(2*wait, lastWait) {
-		last := c.multiRound(ctx, m, left, stale)
+	for wait := firstWait; len(left) > 0; m.round, wait = m.round+1, min(2*wait, lastWait) {
+		last := c.multiRound(ctx, m, left)
 		before := len(left)
 		if left = m.left(); len(left) == 0 {
 			break
@@ -103,10 +99,11 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 		if len(left) < before {
 			wait = firstWait // it goes on
 		}
-		if err := pause(ctx, wait, last); err != nil {
+		if !pause(ctx, wait, last) {
 			for _, i := range left {
-				m.finish(i, err)
+				m.finish(i, outOfTime(ctx, last, "multi-operation"))
 			}
+			break
 		}
 	}
 	return m.results
@@ -126,59 +123,77 @@ func (m *multiCall) finish(i int, err error) {
 }
 
 // multiRound sends what is left once and returns why something is left still.
-func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int, stale map[uint64]bool) error {
-	groups := map[place][]int{}
-	tables := map[uint64]bool{}
-	var last error
-	for _, i := range left {
-		o := &m.operations[i]
-		tables[o.TableID] = true
-		refresh := stale[o.TableID]
-		delete(stale, o.TableID) // once a round
-		tablet, address, err := c.tablet(ctx, o.TableID, wire.KeyHash(o.TableID, o.Key), refresh)
-		if err == nil {
-			at := place{address, tablet.ServerID}
-			groups[at] = append(groups[at], i)
-			continue
-		}
-		again, _ := retry(err, true)
-		if code := CodeOf(err); !again || code == DeadlineExceeded || code == Cancelled {
-			m.finish(i, err)
-			continue
-		}
-		last = err
-		defer func() { stale[o.TableID] = true }() // the coordinator may know more next time
-	}
+func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error {
+	groups, last := c.multiGroups(ctx, m, left)
 	var mutex sync.Mutex
 	var running sync.WaitGroup
 	for at, indices := range groups {
 		running.Go(func() {
-			if err := c.multiGroup(ctx, m, at, indices); err != nil {
-				mutex.Lock()
-				defer mutex.Unlock()
-				last = err
+			err := c.multiGroup(ctx, m, at, indices)
+			if err == nil {
+				return
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			last = err
+			if wantsNewMap(err, m.round) {
+				for _, i := range indices {
+					m.stale[m.operations[i].TableID] = true
+				}
 			}
 		})
 	}
 	running.Wait()
-	if code := CodeOf(last); last != nil && code != Retry {
-		for table := range tables {
-			stale[table] = true
-		}
-	}
 	return last
+}
+
+// multiGroups finds the servers of what is left. What has no table is finished; what no server can be called
+// for now is left for the next round, and why is returned.
+func (c *Client) multiGroups(ctx context.Context, m *multiCall, left []int) (groups map[place][]int, last error) {
+	type lookup struct {
+		table *Table
+		err   error
+	}
+	tables := map[uint64]lookup{} // each is looked up once
+	groups = map[place][]int{}
+	for _, i := range left {
+		o := &m.operations[i]
+		found, known := tables[o.TableID]
+		if !known {
+			found.table, found.err = c.table(ctx, o.TableID, m.stale[o.TableID])
+			tables[o.TableID] = found
+			delete(m.stale, o.TableID)
+		}
+		if found.err != nil {
+			m.finish(i, found.err)
+			continue
+		}
+		tablet, err := tabletOf(found.table, wire.KeyHash(o.TableID, o.Key))
+		if err != nil {
+			m.finish(i, err)
+			continue
+		}
+		at, err := reach(tablet)
+		if err != nil {
+			last = failure(Unavailable, "%s: %v", where(found.table, tablet), err)
+			m.stale[o.TableID] = true // the coordinator may know more next time
+			continue
+		}
+		groups[at] = append(groups[at], i)
+	}
+	return groups, last
 }
 
 // multiGroup sends one server's operations, message by message, and returns why some were not done.
 func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices []int) (last error) {
 	for len(indices) > 0 {
 		if ctx.Err() != nil {
-			return failure(contextCode(ctx), "no time was left to send it")
+			return failure(Retry, "no time was left to send it")
 		}
 		count := m.batch(indices)
 		batch := indices[:count]
 		var answer wire.MultiReply
-		err := c.once(ctx, at.address, at.serverID, m.op, m.encode(batch), &answer)
+		err := c.attempt(ctx, m.round, at, request{m.op, m.encode(batch), m.repeatable}, &answer)
 		if err == nil && (len(answer.Results) == 0 || len(answer.Results) > count) {
 			err = failure(ProtocolError, "%d results for %d operations", len(answer.Results), count)
 		}
@@ -213,10 +228,11 @@ func (m *multiCall) take(i int, result wire.MultiResult) error {
 		return nil
 	}
 	err := &Error{Code: Code(result.Status)}
-	if again, _ := retry(err, true); again {
+	again, final := retry(err, m.repeatable)
+	if again {
 		return err
 	}
-	m.finish(i, err)
+	m.finish(i, final)
 	return nil
 }
 

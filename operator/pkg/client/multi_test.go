@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,10 +128,11 @@ func TestMultiOperationsFollowATablet(t *testing.T) {
 
 func TestLostRepliesOfMultiOperations(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
-	lose := true
+	var lose atomic.Bool // connections follow each other, in goroutines of their own
+	lose.Store(true)
 	f.set(func(_ int, h wire.Header, _ []byte, c *fakeConn) bool {
-		if (h.Opcode == wire.OpMultiWrite || h.Opcode == wire.OpMultiRead) && lose {
-			lose = h.Opcode == wire.OpMultiWrite // a read's is lost once
+		if (h.Opcode == wire.OpMultiWrite || h.Opcode == wire.OpMultiRead) && lose.Load() {
+			lose.Store(h.Opcode == wire.OpMultiWrite) // a read's is lost once
 			_ = c.Close()
 			return true
 		}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,17 +19,30 @@ import (
 
 const connectTimeout = 3 * time.Second
 
+// A server that was asked and has not said a byte for so long makes those who give up suspect it.
+const silence = firstPatience / 2
+
 // session is one connection with any number of calls outstanding.
 type session struct {
-	conn  net.Conn
-	hello wire.Hello // the server's
-	out   chan []byte
-	done  chan struct{} // closed when the connection is over
+	conn    net.Conn
+	hello   wire.Hello // the server's
+	out     chan *outgoing
+	done    chan struct{} // closed when the connection is over
+	written chan struct{} // closed after that, when it is known what was sent
+	sent    uint64        // bytes that the socket took; write's until written is closed
 
-	mutex sync.Mutex
-	err   error // why it is over
-	next  uint64
-	calls map[uint64]chan reply
+	mutex   sync.Mutex
+	err     error     // why it is over
+	retired error     // why nobody is to begin a call
+	quiet   time.Time // since when it was asked and has not said a byte; zero: nothing was asked since it did
+	next    uint64
+	calls   map[uint64]chan reply
+}
+
+// outgoing is a request on its way to the socket.
+type outgoing struct {
+	message []byte
+	end     uint64 // where it ends in the stream, 0 if it never came that far; write's until written is closed
 }
 
 type reply struct {
@@ -36,34 +50,51 @@ type reply struct {
 	body   []byte
 }
 
-// open connects and exchanges hellos. serverID 0 accepts any server.
-func open(ctx context.Context, address string, serverID uint64) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+type uuid = [16]byte
+
+func formatUUID(u uuid) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+func newSession(conn net.Conn) *session {
+	return &session{conn: conn, out: make(chan *outgoing, 64), done: make(chan struct{}), written: make(chan struct{}),
+		calls: map[uint64]chan reply{}}
+}
+
+// open connects and exchanges hellos. Without an id any server will do, and without a cluster one of any. The
+// session ends with alive.
+func open(alive context.Context, at place, cluster uuid) (*session, error) {
+	ctx, cancel := context.WithTimeout(alive, connectTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", at.address)
 	if err != nil {
-		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), notSent: true}
+		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", at.address, err), notSent: true}
 	}
-	s := &session{conn: conn, out: make(chan []byte, 64), done: make(chan struct{}), calls: map[uint64]chan reply{}}
-	if err := s.greet(ctx, serverID); err != nil {
+	s := newSession(conn)
+	if err := s.greet(ctx, at.serverID, cluster); err != nil {
 		_ = conn.Close()
 		var e *Error
 		if !errors.As(err, &e) {
-			e = failure(Unavailable, "%s did not answer the hello: %v", address, err)
+			e = failure(Unavailable, "%s did not answer the hello: %v", at.address, err)
 		}
 		e.notSent = true
 		return nil, e
 	}
+	detach := context.AfterFunc(alive, func() { s.end(errors.New("the client was closed")) })
 	go s.write()
-	go s.read()
+	go func() {
+		defer detach()
+		s.read()
+	}()
 	return s, nil
 }
 
-func (s *session) greet(ctx context.Context, serverID uint64) error {
+func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) error {
 	deadline, _ := ctx.Deadline()
 	_ = s.conn.SetDeadline(deadline)
 	defer func() { _ = s.conn.SetDeadline(time.Time{}) }()
-	mine := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, MaxBodyBytes: wire.MaxBodyBytes, ServerID: serverID}
+	mine := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, MaxBodyBytes: wire.MaxBodyBytes,
+		ClusterUUID: cluster, ServerID: serverID}
 	if _, err := s.conn.Write(mine.Encode(nil)); err != nil {
 		return err
 	}
@@ -74,56 +105,128 @@ func (s *session) greet(ctx context.Context, serverID uint64) error {
 	if err := s.hello.Decode(buffer); err != nil {
 		return failure(ProtocolError, "%v", err)
 	}
-	if code := Code(s.hello.Status); code != OK {
+	code := Code(s.hello.Status)
+	if code == WrongCluster || (code == OK && cluster != (uuid{}) && s.hello.ClusterUUID != cluster) {
+		return failure(WrongCluster, "%s belongs to cluster %s, not %s", s.conn.RemoteAddr(),
+			formatUUID(s.hello.ClusterUUID), formatUUID(cluster))
+	}
+	if code != OK {
 		return failure(code, "%s refused the connection", s.conn.RemoteAddr())
 	}
 	if s.hello.VersionMin > wire.Version || s.hello.VersionMax < wire.Version {
 		return failure(Unsupported, "%s speaks protocol versions %d to %d; accepted: %d",
 			s.conn.RemoteAddr(), s.hello.VersionMin, s.hello.VersionMax, wire.Version)
 	}
+	if serverID != 0 && s.hello.ServerID != serverID {
+		return failure(WrongServer, "%s is server %d, not %d", s.conn.RemoteAddr(), s.hello.ServerID, serverID)
+	}
 	return nil
 }
 
-// call sends a request and waits for its reply.
+// call sends a request and waits for its reply. Unavailable says that it was not sent, or not as a whole, so
+// that it was not executed; ConnectionLost that it may have been.
 func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte, error) {
-	answer := make(chan reply, 1)
-	s.mutex.Lock()
-	if s.err != nil {
-		defer s.mutex.Unlock()
-		return nil, &Error{Code: ConnectionLost, Message: s.err.Error(), notSent: true}
+	if ctx.Err() != nil {
+		return nil, notSentInTime(ctx)
 	}
-	s.next++
-	id := s.next
-	s.calls[id] = answer
-	s.mutex.Unlock()
-	defer func() {
-		s.mutex.Lock()
-		delete(s.calls, id)
-		s.mutex.Unlock()
-	}()
-	message := wire.Message(make([]byte, 0, wire.HeaderBytes+len(body)), wire.Header{
+	id, answer := s.register()
+	if answer == nil {
+		return nil, s.unsent()
+	}
+	defer s.forget(id)
+	o := &outgoing{message: wire.Message(make([]byte, 0, wire.HeaderBytes+len(body)), wire.Header{
 		Kind: wire.KindRequest, Opcode: op, TimeoutMS: timeoutMS(ctx), CallID: id,
-	}, body)
+	}, body)}
 	select {
-	case s.out <- message:
+	case s.out <- o:
 	case <-ctx.Done():
-		return nil, &Error{Code: contextCode(ctx), Message: "the request was not sent", notSent: true}
+		s.suspect()
+		return nil, notSentInTime(ctx)
 	case <-s.done:
-		return nil, &Error{Code: ConnectionLost, Message: s.reason(), notSent: true}
+		return nil, s.unsent()
 	}
 	select {
 	case r := <-answer:
 		return s.take(r)
 	case <-ctx.Done():
+		s.suspect()
 		return nil, failure(contextCode(ctx), "no answer from %s", s.conn.RemoteAddr())
 	case <-s.done:
-		select { // the reply may have come just before the end
-		case r := <-answer:
-			return s.take(r)
-		default:
-			return nil, failure(ConnectionLost, "%s", s.reason())
-		}
 	}
+	<-s.written
+	select { // the reply may have come just before the end
+	case r := <-answer:
+		return s.take(r)
+	default:
+	}
+	if o.end == 0 || o.end > s.sent {
+		return nil, s.unsent()
+	}
+	return nil, failure(ConnectionLost, "%s", s.reason())
+}
+
+// register makes the id of a call and the channel of its reply; nil when the connection is not usable.
+func (s *session) register() (uint64, chan reply) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.err != nil || s.retired != nil {
+		return 0, nil
+	}
+	if s.quiet.IsZero() {
+		s.quiet = time.Now()
+	}
+	s.next++
+	answer := make(chan reply, 1)
+	s.calls[s.next] = answer
+	return s.next, answer
+}
+
+// forget takes a call off; with its last one a retired session ends.
+func (s *session) forget(id uint64) {
+	s.mutex.Lock()
+	delete(s.calls, id)
+	retired, left := s.retired, len(s.calls)
+	s.mutex.Unlock()
+	if retired != nil && left == 0 {
+		s.end(retired)
+	}
+}
+
+// suspect is called by who gives up: if the server was silent all the time, the next call makes another
+// connection. What stands between here and there may keep up one that leads nowhere. Calls that wait here
+// still do: the server may only be slow, and a write that is cut off has an unknown outcome.
+func (s *session) suspect() {
+	s.mutex.Lock()
+	quiet := s.quiet
+	s.mutex.Unlock()
+	if !quiet.IsZero() && time.Since(quiet) >= silence {
+		s.retire(fmt.Errorf("the server was silent for %s", time.Since(quiet).Round(time.Millisecond)))
+	}
+}
+
+// retire lets calls end that wait, and none begin.
+func (s *session) retire(why error) {
+	s.mutex.Lock()
+	s.retired = cmp.Or(s.retired, why)
+	left := len(s.calls)
+	s.mutex.Unlock()
+	if left == 0 {
+		s.end(why)
+	}
+}
+
+func (s *session) heard() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.quiet = time.Time{}
+}
+
+func (s *session) unsent() error {
+	return &Error{Code: Unavailable, Message: s.reason() + " (before this call was sent)", notSent: true}
+}
+
+func notSentInTime(ctx context.Context) error {
+	return &Error{Code: contextCode(ctx), Message: "the request was not sent", notSent: true}
 }
 
 func (s *session) take(r reply) ([]byte, error) {
@@ -153,12 +256,36 @@ func contextCode(ctx context.Context) Code {
 	return DeadlineExceeded
 }
 
+// socket is a session's connection, which notes what passes.
+type socket struct{ of *session }
+
+func (s socket) Write(p []byte) (int, error) {
+	n, err := s.of.conn.Write(p)
+	s.of.sent += uint64(n)
+	return n, err
+}
+
+// Any byte says that the server is there, not only a whole reply.
+func (s socket) Read(p []byte) (int, error) {
+	n, err := s.of.conn.Read(p)
+	if n > 0 {
+		s.of.heard()
+	}
+	return n, err
+}
+
+// write sends what is queued, together what came together.
 func (s *session) write() {
-	buffered := bufio.NewWriterSize(s.conn, 64<<10)
+	defer close(s.written)
+	buffered := bufio.NewWriterSize(socket{s}, 64<<10)
+	queued := uint64(0)
 	for {
 		select {
-		case message := <-s.out:
-			_, err := buffered.Write(message)
+		case o := <-s.out:
+			queued += uint64(len(o.message))
+			o.end = queued
+			_, err := buffered.Write(o.message)
+			o.message = nil // its call waits on, it need not
 			if err == nil && len(s.out) == 0 {
 				err = buffered.Flush()
 			}
@@ -173,7 +300,7 @@ func (s *session) write() {
 }
 
 func (s *session) read() {
-	buffered := bufio.NewReaderSize(s.conn, 64<<10)
+	buffered := bufio.NewReaderSize(socket{s}, 64<<10)
 	head := make([]byte, wire.HeaderBytes)
 	for {
 		var h wire.Header
@@ -214,24 +341,21 @@ func (s *session) end(err error) {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the server closed the connection")
 	}
-	s.err = fmt.Errorf("connection to %s: %w", s.conn.RemoteAddr(), err)
+	s.err = err
 	_ = s.conn.Close()
 	close(s.done)
 }
 
-func (s *session) over() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
+func (s *session) usable() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.err == nil && s.retired == nil
 }
 
 func (s *session) reason() string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.err.Error()
+	return fmt.Sprintf("connection to %s: %v", s.conn.RemoteAddr(), cmp.Or(s.err, s.retired))
 }
 
 // parseLocator gives host:port of "tcp:host=H,port=P".

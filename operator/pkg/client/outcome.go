@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Waits between attempts; doubled each time.
+const (
+	firstWait = 2 * time.Millisecond
+	lastWait  = 250 * time.Millisecond
+)
+
+// How long the first attempt waits of a call that may be sent again.
+const firstPatience = time.Second
+
+// patience is how long an attempt waits, counted from 0, of a call that may be sent again: a lost message
+// costs this, not the whole deadline. It rises, so that an overloaded server is not asked ever more.
+func patience(number int) time.Duration { return firstPatience << min(number, 3) }
+
+// retry decides, after an attempt, whether to try again, or what to return.
+func retry(err error, repeatable bool) (again bool, result error) {
+	if err == nil {
+		return false, nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		return false, err
+	}
+	switch e.Code {
+	case UnknownTablet, WrongServer, Retry, NotLeader, Unavailable, StaleTerm, Crashed:
+		return true, err // certainly not executed
+	case ConnectionLost, DeadlineExceeded:
+		if e.notSent || repeatable {
+			return true, err // it is the attempt's deadline, or pause sees that it is the call's
+		}
+		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
+	case ProtocolError:
+		if e.notSent || repeatable {
+			return false, err
+		}
+		return false, &Error{Code: Indeterminate, Message: "the reply does not decode: " + e.Message}
+	case Cancelled:
+		if e.notSent || repeatable {
+			return false, err
+		}
+		return false, &Error{Code: Indeterminate, Message: e.Message}
+	}
+	return false, err
+}
+
+// wantsNewMap says whether a new tablet map may cure a failure. The first lost connection is just made anew:
+// most often the server is still there.
+func wantsNewMap(err error, number int) bool {
+	switch CodeOf(err) {
+	case OK, Retry:
+		return false
+	case ConnectionLost, DeadlineExceeded:
+		return number > 0
+	}
+	return true
+}
+
+// pause waits before the next attempt, as long as the server asked at least; false: there is no time for one.
+func pause(ctx context.Context, wait time.Duration, last error) bool {
+	var e *Error
+	if errors.As(last, &e) && e.Code == Retry {
+		wait = max(wait, min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second))
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return false // what was said last says more than another attempt that is cut short
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// outOfTime is what the caller gets whose context ended before an answer came.
+func outOfTime(ctx context.Context, last error, where string) error {
+	code := Unavailable
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		code = Cancelled
+	case CodeOf(last) == Retry:
+		code = DeadlineExceeded // somebody is there, and not ready
+	}
+	return failure(code, "%s: no answer in time; the last attempt said: %v", where, last)
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, DefaultTimeout)
+}

@@ -1,0 +1,28 @@
+package client
+
+import (
+	"net"
+	"syscall"
+	"testing"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+// TestAVanishedPeerIsNoticed: what the kernel does then cannot be tried here, only that it was told to.
+func TestAVanishedPeerIsNoticed(t *testing.T) {
+	f, _, _, ctx := setUp(t, 1, 1)
+	s, err := open(ctx, place{f.servers[0].Addr().String(), 1}, uuid{})
+	want(t, err, OK)
+	t.Cleanup(func() { s.end(net.ErrClosed) })
+	raw, err := s.conn.(*net.TCPConn).SyscallConn()
+	want(t, err, OK)
+	ms := 0
+	want(t, raw.Control(func(fd uintptr) {
+		ms, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+	}), OK)
+	if err != nil || ms != 10_000 {
+		t.Errorf("TCP_USER_TIMEOUT is %d ms, %v", ms, err)
+	}
+	_, err = s.call(ctx, wire.OpPing, nil)
+	want(t, err, Unsupported) // the fake has none, but it answers
+}

@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"ramcloud.dev/operator/internal/wire"
+)
+
+// place is a server where it can be called.
+type place struct {
+	address  string
+	serverID uint64
+}
+
+func (c *Client) remember(table *Table) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.tables[table.ID] = table
+}
+
+func (c *Client) forget(tableID uint64) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	delete(c.tables, tableID)
+}
+
+// table gives a table's tablets. refresh asks the coordinator even if they are known; while it cannot be asked,
+// what is known still serves.
+func (c *Client) table(ctx context.Context, id uint64, refresh bool) (*Table, error) {
+	c.mutex.Lock()
+	known := c.tables[id]
+	c.mutex.Unlock()
+	if known != nil {
+		if !refresh {
+			return known, nil
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, firstPatience)
+		defer cancel()
+	}
+	answer := &Table{}
+	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true)
+	switch {
+	case err == nil:
+		c.remember(answer)
+		return answer, nil
+	case CodeOf(err) == NotFound:
+		c.forget(id)
+	case known != nil:
+		return known, nil
+	}
+	return nil, err
+}
+
+// tabletOf finds the tablet in which a hash lies.
+func tabletOf(table *Table, hash uint64) (*wire.Tablet, error) {
+	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
+	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
+		return nil, failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", table.ID, hash)
+	}
+	return &table.Tablets[i], nil
+}
+
+// reach says where a tablet's server can be called, or why it cannot be now.
+func reach(tablet *wire.Tablet) (place, error) {
+	if tablet.State == wire.TabletCreating {
+		return place{}, failure(Unavailable, "the tablet is being created")
+	}
+	if tablet.State != wire.TabletNormal || tablet.Locator == "" {
+		return place{}, failure(Unavailable, "the tablet's server %d is dead", tablet.ServerID)
+	}
+	address, err := parseLocator(tablet.Locator)
+	if err != nil {
+		return place{}, failure(Unavailable, "the tablet's server %d cannot be called: %v", tablet.ServerID, err)
+	}
+	return place{address, tablet.ServerID}, nil
+}
+
+// where names a tablet in an error.
+func where(table *Table, tablet *wire.Tablet) string {
+	return fmt.Sprintf("table '%s' (id %d), tablet %016x-%016x of server %d",
+		table.Name, table.ID, tablet.StartHash, tablet.EndHash, tablet.ServerID)
+}
+
+// tabletCall is a call to whichever server has the tablet of a hash.
+type tabletCall struct {
+	request
+	tableID, hash uint64
+	only          uint64 // not 0: Unavailable when another server has the tablet
+}
+
+// data calls the server that owns a hash, until the deadline.
+func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
+	_, err := c.callTablet(ctx, tabletCall{request{op, body.Encode(nil), repeatable}, tableID, hash, 0}, answer)
+	return err
+}
+
+// callTablet makes a call, until the deadline, and gives the id of the server that answered. What fails in
+// asking which one to call says nothing about the call itself.
+func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder) (uint64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	refresh := false
+	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
+		table, err := c.table(ctx, call.tableID, refresh)
+		if err != nil {
+			return 0, err
+		}
+		tablet, err := tabletOf(table, call.hash)
+		if err != nil {
+			return 0, err
+		}
+		if call.only != 0 && tablet.ServerID != call.only {
+			return 0, failure(Unavailable, "%s: the tablet moved during the scan; start the scan again", where(table, tablet))
+		}
+		at, err := reach(tablet)
+		if err == nil {
+			err = c.attempt(ctx, number, at, call.request, answer)
+		}
+		if again, result := retry(err, call.repeatable); !again {
+			return at.serverID, result
+		}
+		if !pause(ctx, wait, err) {
+			return 0, outOfTime(ctx, err, where(table, tablet))
+		}
+		refresh = wantsNewMap(err, number)
+	}
+}
