@@ -20,7 +20,7 @@ func TestAVanishedPeerIsNoticed(t *testing.T) {
 	want(t, raw.Control(func(fd uintptr) {
 		ms, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
 	}), OK)
-	if err != nil || ms != 10_000 {
+	if err != nil || ms != 20_000 {
 		t.Errorf("TCP_USER_TIMEOUT is %d ms, %v", ms, err)
 	}
 	_, err = s.call(ctx, wire.OpPing, nil)
