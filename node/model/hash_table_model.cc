@@ -56,7 +56,7 @@ class Table {
       HashTable::Slot* slot = table_.find(hash_of(key), is(key));
       if (slot == nullptr) return;
       event.value = item(HashTable::address_in(*slot)).value;
-      table_.clear(*slot);
+      table_.clear(*slot, table_.bucket_of(hash_of(key)));
     });
   }
   std::string check(uint64_t keys) {
