@@ -188,7 +188,9 @@ func (c *Client) CreateTable(ctx context.Context, name string, span uint32) (*Ta
 	if err := c.control(ctx, wire.OpCreateTable, &wire.CreateTable{Name: name, Span: span}, answer, true); err != nil {
 		return nil, err
 	}
-	c.remember(answer)
+	if err := c.remember(answer); err != nil {
+		return nil, err
+	}
 	return answer, nil
 }
 
@@ -209,7 +211,9 @@ func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
 	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{Name: name}, answer, true); err != nil {
 		return nil, err
 	}
-	c.remember(answer)
+	if err := c.remember(answer); err != nil {
+		return nil, err
+	}
 	return answer, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -378,6 +379,12 @@ func TestLeaderInAMessage(t *testing.T) {
 	}
 }
 
+// mapOf encodes a table of two tablets.
+func mapOf(table, firstStart, firstEnd, secondStart, secondEnd uint64) []byte {
+	return (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: firstStart, EndHash: firstEnd, ServerID: 1},
+		{StartHash: secondStart, EndHash: secondEnd, ServerID: 1}}}).Encode(nil)
+}
+
 // TestALookupThatFailsIsNotTheOperation: nothing was sent to a server, so a write is not Indeterminate.
 func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
@@ -385,6 +392,10 @@ func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
 		"nonsense":                      []byte("xyz"),
 		"a table without tablets":       (&wire.Table{ID: table, Name: "t"}).Encode(nil),
 		"a map without the key's place": (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: 1, EndHash: 2}}}).Encode(nil),
+		"a map with a gap":              mapOf(table, 0, 5, 7, math.MaxUint64),
+		"a map of tablets that overlap": mapOf(table, 0, 5, 5, math.MaxUint64),
+		"a map that ends early":         mapOf(table, 0, 5, 6, math.MaxUint64-1),
+		"a map that begins again":       mapOf(table, 0, math.MaxUint64, 0, math.MaxUint64),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {

@@ -27,8 +27,9 @@ type fakeStore struct {
 	conns     map[net.Conn]bool
 	accepted  int
 	cluster   uuid
-	loading   bool // the cluster is not known yet
-	believing bool // accepts hellos that are for others
+	loading   bool     // the cluster is not known yet
+	believing bool     // accepts hellos that are for others
+	nonsense  [][]byte // so many first hellos are answered with these
 	version   uint64
 	tables    []wire.Table
 	objects   map[string]wire.ReadReply // by table id and key
@@ -111,8 +112,11 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 	if _, err := io.ReadFull(c, hello); err != nil || asked.Decode(hello) != nil {
 		return
 	}
-	answer := f.hello(&asked, uint64(index+1))
-	_, _ = c.Write(answer.Encode(nil))
+	if answer := f.nextNonsense(); answer != nil {
+		_, _ = c.Write(answer)
+		return
+	}
+	_, _ = c.Write(f.hello(&asked, uint64(index+1)).Encode(nil))
 	head := make([]byte, wire.HeaderBytes)
 	for {
 		var h wire.Header
@@ -132,6 +136,17 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 		}
 		f.handle(index, h, body, c)
 	}
+}
+
+func (f *fakeStore) nextNonsense() []byte {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if len(f.nonsense) == 0 {
+		return nil
+	}
+	answer := f.nonsense[0]
+	f.nonsense = f.nonsense[1:]
+	return answer
 }
 
 // hello is what node/src/wire/hello.cc answers.

@@ -168,11 +168,7 @@ func (c *Client) multiGroups(ctx context.Context, m *multiCall, left []int) (gro
 			m.finish(i, found.err)
 			continue
 		}
-		tablet, err := tabletOf(found.table, wire.KeyHash(o.TableID, o.Key))
-		if err != nil {
-			m.finish(i, err)
-			continue
-		}
+		tablet := tabletOf(found.table, wire.KeyHash(o.TableID, o.Key))
 		at, err := reach(tablet)
 		if err != nil {
 			last = failure(Unavailable, "%s: %v", where(found.table, tablet), err)

@@ -102,16 +102,22 @@ func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) erro
 	if _, err := io.ReadFull(s.conn, buffer); err != nil {
 		return err
 	}
+	// What speaks another protocol may be somebody else at the address of a server that is gone: asked again, as
+	// whatever cannot be reached.
 	if err := s.hello.Decode(buffer); err != nil {
-		return failure(ProtocolError, "%v", err)
+		return failure(Unavailable, "%s: %v", s.conn.RemoteAddr(), err)
 	}
 	code := Code(s.hello.Status)
 	if code == WrongCluster || (code == OK && cluster != (uuid{}) && s.hello.ClusterUUID != cluster) {
 		return failure(WrongCluster, "%s belongs to cluster %s, not %s", s.conn.RemoteAddr(),
 			formatUUID(s.hello.ClusterUUID), formatUUID(cluster))
 	}
-	if code != OK {
+	switch code {
+	case OK:
+	case Unsupported, Unavailable, WrongServer:
 		return failure(code, "%s refused the connection", s.conn.RemoteAddr())
+	default:
+		return failure(Unavailable, "%s refused the hello with %d", s.conn.RemoteAddr(), s.hello.Status)
 	}
 	if s.hello.VersionMin > wire.Version || s.hello.VersionMax < wire.Version {
 		return failure(Unsupported, "%s speaks protocol versions %d to %d; accepted: %d",

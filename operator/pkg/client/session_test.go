@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -234,4 +235,19 @@ func sessionsOf(c *Client) (sessions []*session) {
 		}
 	}
 	return sessions
+}
+
+// TestAsksAgainWhatDoesNotSpeakTheProtocol: it may be another program at the address of a server that is gone.
+func TestAsksAgainWhatDoesNotSpeakTheProtocol(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	odd := f.hello(&wire.Hello{}, 1)
+	odd.Status = 999
+	f.mutex.Lock()
+	f.nonsense = [][]byte{bytes.Repeat([]byte("HTTP/1.1"), wire.HelloBytes/8), odd.Encode(nil)}
+	f.mutex.Unlock()
+	_, err := c.Write(ctx, table, []byte("k"), nil)
+	want(t, err, OK)
+	if f.nextNonsense() != nil {
+		t.Error("the hellos were not asked for")
+	}
 }

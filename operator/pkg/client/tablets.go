@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 
 	"ramcloud.dev/operator/internal/wire"
@@ -14,10 +15,30 @@ type place struct {
 	serverID uint64
 }
 
-func (c *Client) remember(table *Table) {
+// remember keeps a table's tablets, if they have every hash once.
+func (c *Client) remember(table *Table) error {
+	if err := checkMap(table); err != nil {
+		return err
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.tables[table.ID] = table
+	return nil
+}
+
+// checkMap says whether tablets, in the order they came, have every hash once.
+func checkMap(table *Table) error {
+	covered, next := false, uint64(0) // covered: up to the last hash
+	for _, tablet := range table.Tablets {
+		if covered || tablet.StartHash != next || tablet.EndHash < tablet.StartHash {
+			return failure(ProtocolError, "table %d: the coordinator's tablets overlap or leave a gap at hash %016x", table.ID, next)
+		}
+		covered, next = tablet.EndHash == math.MaxUint64, tablet.EndHash+1
+	}
+	if !covered {
+		return failure(ProtocolError, "table %d: the coordinator's tablets do not reach the last hash", table.ID)
+	}
+	return nil
 }
 
 func (c *Client) forget(tableID uint64) {
@@ -44,7 +65,9 @@ func (c *Client) table(ctx context.Context, id uint64, refresh bool) (*Table, er
 	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true)
 	switch {
 	case err == nil:
-		c.remember(answer)
+		if err := c.remember(answer); err != nil {
+			return nil, err
+		}
 		return answer, nil
 	case CodeOf(err) == NotFound:
 		c.forget(id)
@@ -54,13 +77,9 @@ func (c *Client) table(ctx context.Context, id uint64, refresh bool) (*Table, er
 	return nil, err
 }
 
-// tabletOf finds the tablet in which a hash lies.
-func tabletOf(table *Table, hash uint64) (*wire.Tablet, error) {
-	i := sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })
-	if i == len(table.Tablets) || table.Tablets[i].StartHash > hash {
-		return nil, failure(ProtocolError, "the coordinator gave no tablet of table %d for hash %d", table.ID, hash)
-	}
-	return &table.Tablets[i], nil
+// tabletOf finds the tablet in which a hash lies; checkMap saw that there is one.
+func tabletOf(table *Table, hash uint64) *wire.Tablet {
+	return &table.Tablets[sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })]
 }
 
 // reach says where a tablet's server can be called, or why it cannot be now.
@@ -108,10 +127,7 @@ func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder
 		if err != nil {
 			return 0, err
 		}
-		tablet, err := tabletOf(table, call.hash)
-		if err != nil {
-			return 0, err
-		}
+		tablet := tabletOf(table, call.hash)
 		if call.only != 0 && tablet.ServerID != call.only {
 			return 0, failure(Unavailable, "%s: the tablet moved during the scan; start the scan again", where(table, tablet))
 		}
