@@ -203,6 +203,7 @@ class Log {
       RC_REQUIRES(lock_);
   void place_padding(Segment& segment, uint32_t length) RC_REQUIRES(lock_);
   static void copy(Segment& segment, const Group& group);
+  static void fetch_room(Segment& segment, uint32_t from);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
   bool raise_durable(LogPosition position);
   void tell_progress() const {
