@@ -196,7 +196,6 @@ struct ServerNode::Impl final : TurnHook {
     registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
     list_changes = servers.subscribe([this] { check_condemned(); });
     register_gauges();
-    reactor.add_hook(this);
   }
   ~Impl() override { reactor.remove_hook(this); }
 
@@ -359,6 +358,7 @@ struct ServerNode::Impl final : TurnHook {
         members.front()->replica_messages, lanes(),
         members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
     attach_all();
+    reactor.add_hook(this);  // behind that of the replica manager, which moves the durable position
     tablets.attach(master->store);
     enlisted = true;
     heard = reactor.now();

@@ -24,10 +24,15 @@ void DataPlane::attach(store::ObjectStore& store, ReplicaLane* lane) {
   data_.attach(store);
   multi_.attach(store);
   parked_.attach(*log_);
+  if (lane_ == nullptr) {
+    // Behind the hook of the replica manager, which is there now.
+    reactor_.remove_hook(this);
+    reactor_.add_hook(this);
+  }
 }
 
 bool DataPlane::on_turn() {
-  if (lane_ == nullptr) return false;
+  if (lane_ == nullptr) return replies_.on_turn();  // of what became durable in this turn
   // What this thread appended in this turn is published by now; a reply waits for it, or a message
   // of many operations that is not done yet. Without either it was others who appended, and they
   // drive it themselves, so that the answers of backups come to where replies wait for them. (With

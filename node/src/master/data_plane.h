@@ -39,7 +39,8 @@ class DataPlane final : public TurnHook {
   void on_log_progress() {
     if (replies_.waiting() || parked_.waiting()) reactor_.nudge();
   }
-  /// At the end of a turn: what was appended in it goes to the backups.
+  /// At the end of a turn: what was appended in it goes to the backups, and what became durable in
+  /// it is answered.
   bool on_turn() override;
 
  private:
