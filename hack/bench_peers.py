@@ -273,6 +273,15 @@ def measure(servers, wanted, pairs):
     return results
 
 
+def relay_cpu_us(rounds):
+    """CPU time of a process that takes a message, asks REPLICAS others and answers, and stores nothing; the messages
+    are as large as those of a multi-write of BATCH (what it appends is larger than what was asked: tombstones)."""
+    command = [bench.PINGPONG, "--replicas", str(REPLICAS), "--poll-us", "0", "--bytes", "13016", "--copy-bytes", "20512",
+               "--answer-bytes", "56", "--count", "10000", "--json"]
+    return [json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["server_cpu_us"]
+            for _ in range(rounds)]
+
+
 def version_of(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.split("\n")[0].strip()
 
@@ -317,6 +326,8 @@ def plot(results):
 
 
 def write_docs(results, swept, pairs, sweep_pairs):
+    relays = relay_cpu_us(pairs)
+    relay = statistics.median(relays)
     text = f"""# Beside Redis and memcached
 
 {bench.made_by("bench_peers.py")}; {version_of("redis-server", "--version").split(" sha")[0]}, {version_of("memcached", "--version")}.
@@ -333,6 +344,11 @@ for the answers that came together. A multi-write is one request of ours, and as
 Where R is not named, nothing is replicated. With R = {REPLICAS} a multi-write is answered when {REPLICAS} other servers have it;
 Redis' pipelined `SET`s are followed by a `WAIT {REPLICAS} 0`, its server has {REPLICAS} replicas, and neither side waits for a disk.
 
+A relay on the same reactor and transport, which stores nothing, takes {relay:.0f} µs of CPU ({min(relays):.0f} to {max(relays):.0f}) to be
+asked with a message of that size, to ask {REPLICAS} others and to answer: {BATCH / relay * 1e3:.0f} k objects a CPU-second if they cost
+nothing more. That is what bounds the row with one such message at a time: there the kernel has most of the time, on
+both sides, for sleeping and being woken.
+
 ## Throughput with 1 to 64 at a time
 
 The same, {sweep_pairs} rounds; the peers' requests are pipelined, ours are calls under way at a time.
@@ -341,7 +357,7 @@ The same, {sweep_pairs} rounds; the peers' requests are pipelined, ours are call
 
 ![Reads per CPU-second](peers.svg)
 """
-    bench.write_page("peers", text, {"rows": results, "sweep": swept}, plot(swept))
+    bench.write_page("peers", text, {"rows": results, "sweep": swept, "relay_cpu_us": relays}, plot(swept))
 
 
 def accept(results):
