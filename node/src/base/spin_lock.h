@@ -1,5 +1,5 @@
-// A lock for short critical sections that never block. Yields the core after about a microsecond,
-// so that more threads than cores do no harm.
+// A lock for short critical sections that never block. Yields the core after some microseconds, so
+// that more threads than cores do no harm.
 #pragma once
 
 #include <atomic>

@@ -3,11 +3,8 @@
 #include "base/hash.h"
 
 namespace ramcloud::log {
-namespace {
 
-/// Offset of the value in an object's body: behind the primary key and the extra keys. Nothing if a
-/// length does not fit.
-std::optional<uint32_t> value_offset(const EntryView& entry, const ObjectBody& body) {
+std::optional<uint32_t> offset_behind_keys(const EntryView& entry, const ObjectBody& body) {
   uint64_t at = sizeof(ObjectBody) + uint64_t{body.key_length};
   for (int i = 0; i < body.extra_keys; ++i) {
     if (at + sizeof(uint16_t) > entry.body_length()) return std::nullopt;
@@ -15,24 +12,6 @@ std::optional<uint32_t> value_offset(const EntryView& entry, const ObjectBody& b
   }
   if (at > entry.body_length()) return std::nullopt;
   return static_cast<uint32_t>(at);
-}
-
-}  // namespace
-
-std::optional<ObjectView> parse_object(const EntryView& entry) {
-  if (entry.type() != EntryType::kObject || entry.body_length() < sizeof(ObjectBody)) {
-    return std::nullopt;
-  }
-  const auto body = entry.load_at<ObjectBody>(0);
-  const auto value = value_offset(entry, body);
-  if (!value) return std::nullopt;
-  return ObjectView{.entry = entry,
-                    .table_id = body.table_id,
-                    .version = body.version,
-                    .timestamp_s = body.timestamp_s,
-                    .key_length = body.key_length,
-                    .value_offset = *value,
-                    .value_length = entry.body_length() - *value};
 }
 
 std::optional<TombstoneView> parse_tombstone(const EntryView& entry) {

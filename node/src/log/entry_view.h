@@ -100,9 +100,28 @@ struct TombstoneView {
   }
 };
 
+/// Offset of the value in an object's body: behind the primary key and the extra keys. Nothing if a
+/// length does not fit.
+std::optional<uint32_t> offset_behind_keys(const EntryView& entry, const ObjectBody& body);
+
 /// Nothing if the entry is of another type or its lengths do not fit its body. Does not verify the
-/// checksum.
-std::optional<ObjectView> parse_object(const EntryView& entry);
+/// checksum. Inline, because every read makes a view: outside, it would go through memory.
+inline std::optional<ObjectView> parse_object(const EntryView& entry) {
+  if (entry.type() != EntryType::kObject || entry.body_length() < sizeof(ObjectBody)) {
+    return std::nullopt;
+  }
+  const auto body = entry.load_at<ObjectBody>(0);
+  const auto value = offset_behind_keys(entry, body);
+  if (!value) return std::nullopt;
+  return ObjectView{.entry = entry,
+                    .table_id = body.table_id,
+                    .version = body.version,
+                    .timestamp_s = body.timestamp_s,
+                    .key_length = body.key_length,
+                    .value_offset = *value,
+                    .value_length = entry.body_length() - *value};
+}
+/// As parse_object().
 std::optional<TombstoneView> parse_tombstone(const EntryView& entry);
 
 /// XXH3 of the key of an object or tombstone, as key_hash(); copies the key if it is not

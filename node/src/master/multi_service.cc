@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/sometimes.h"
@@ -24,8 +25,14 @@ Counter& operations(MetricsRegistry& metrics, const char* name) {
 
 void append_result(StatusCode status, uint64_t version, uint32_t value_length,
                    std::string& results) {
-  results.append(bytes_of(wire::MultiResult{static_cast<uint16_t>(status), 0, value_length,
-                                            status == StatusCode::kOk ? version : 0}));
+  const wire::MultiResult result{static_cast<uint16_t>(status), 0, value_length,
+                                 status == StatusCode::kOk ? version : 0};
+  const size_t at = results.size();
+  // Straight into its place: a copy of a structure whose fields were just stored waits for them.
+  results.resize_and_overwrite(at + sizeof result, [&](char* to, size_t) {
+    std::memcpy(to + at, &result, sizeof result);
+    return at + sizeof result;
+  });
 }
 
 template <typename T>
