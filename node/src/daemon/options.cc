@@ -194,7 +194,8 @@ constexpr const char* kReactorsHelp =
 
 void add_common(CLI::App& app, CommonOptions& o) {
   add_parsed(app, "--poll-us", o.poll_for, parse_poll,
-             "microseconds to look for work before sleeping; -1 spins for ever (pinned cores)",
+             "microseconds to look for work before sleeping, four times that while work comes so "
+             "soon; 0 sleeps at once, -1 spins for ever (pinned cores)",
              "50");
   add_parsed(app, "--log-format", o.log_format, parse_log_format, "text or json", "text");
   add_parsed(app, "--log-level", o.log_level, parse_log_level, "debug, info, warn or error",

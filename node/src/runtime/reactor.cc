@@ -39,6 +39,7 @@ Reactor::Reactor(Clock& clock, EventSource& events, uint64_t seed, Options optio
       events_(events),
       random_(seed),
       options_(options),
+      poll_for_(options.poll_for),
       now_(clock.now()),
       last_work_(now_) {}
 
@@ -133,7 +134,7 @@ Time Reactor::next_deadline() const {
 }
 
 void Reactor::wait_or_yield() {
-  if (options_.poll_for < Duration::zero() || now_ - last_work_ < options_.poll_for) {
+  if (poll_for_ < Duration::zero() || now_ - last_work_ < poll_for_) {
     sched_yield();
   } else {
     wait_for_work();
@@ -162,9 +163,21 @@ void Reactor::wait_for_work() {
     constexpr Duration kLongest = std::chrono::hours(1);
     const Time deadline = next_deadline();
     const Duration wait = deadline == kNever ? kLongest : std::min(kLongest, deadline - now_);
-    if (wait > Duration::zero()) events_.wait(wait);
+    if (wait > Duration::zero()) {
+      events_.wait(wait);
+      if (poll_for_ > Duration::zero()) adapt_polling();
+    }
   }
   wake_up();
+}
+
+/// After a sleep. Where being woken takes longer than we look for work (on virtual machines, some
+/// 50 to 100 us), one disturbed exchange would leave all who take part in it asleep for good: each
+/// waits for others that have to be woken first. So if the work came soon enough for a longer look
+/// to have met it, the next look is longer; if not, looking longer would only burn the core.
+void Reactor::adapt_polling() {
+  const Duration most = options_.poll_for * kMostPolling;
+  poll_for_ = clock_.now() - last_work_ < most ? most : options_.poll_for;
 }
 
 bool Reactor::run_posted() {

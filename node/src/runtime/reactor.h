@@ -71,7 +71,8 @@ class Reactor {
  public:
   struct Options {
     /// How long to look for work before sleeping, giving the core away in every empty turn. 0
-    /// sleeps at once, negative spins for ever (pinned production cores).
+    /// sleeps at once, negative spins for ever (pinned production cores). While work comes
+    /// within kMostPolling times this, so much longer: see adapt_polling().
     Duration poll_for = std::chrono::microseconds(50);
   };
   Reactor(Clock& clock, EventSource& events, uint64_t seed, Options options);
@@ -144,6 +145,7 @@ class Reactor {
   bool run_hooks();
   void wait_or_yield();
   void wait_for_work();
+  void adapt_polling();
   void go_to_sleep();
   void wake_up();
   bool may_sleep() const;
@@ -151,7 +153,9 @@ class Reactor {
   Clock& clock_;
   EventSource& events_;
   Random random_;
+  static constexpr int kMostPolling = 4;
   Options options_;
+  Duration poll_for_;  // options_.poll_for, or kMostPolling times that
   TimeTrace* trace_ = nullptr;
   Epochs::Participant* epochs_ = nullptr;
   Time now_;

@@ -1,8 +1,11 @@
 #include "runtime/reactor.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "runtime/manual_source.h"
 
@@ -209,6 +212,46 @@ TEST(ReactorPolling, LooksForWorkForAWhileThenSleepsUntilTheNextTimer) {
     EXPECT_EQ(source.waits.size(), waits);
     EXPECT_GE(reactor.turns(), least_turns);
     EXPECT_LE(reactor.turns(), least_turns + 5);
+  }
+}
+
+/// Work comes again so long after the last; a turn takes a microsecond.
+struct PeriodicSource final : EventSource {
+  PeriodicSource(VirtualClock& c, Duration e) : clock(c), every(e), next(c.now() + e) {}
+  bool poll() override {
+    clock.advance(1us);
+    if (clock.now() < next) return false;
+    next = clock.now() + every;
+    ++works;
+    return true;
+  }
+  void wait(Duration max_wait) override {
+    ++sleeps;
+    clock.advance(std::min(max_wait, next - clock.now()));
+  }
+  void wake() override {}
+  VirtualClock& clock;
+  const Duration every;
+  Time next;
+  int works = 0, sleeps = 0;
+};
+
+TEST(ReactorPolling, LooksLongerWhileThatMeetsTheNextWork) {
+  constexpr int kWorks = 20;
+  // Sleeps, and turns without work before each of them, once the reactor knows how work comes.
+  for (const auto& [poll_for, every, sleeps, looks] :
+       {std::tuple{Duration(50us), Duration(40us), 0, 40},
+        {50us, 100us, 1, 100},
+        {50us, 190us, 1, 190},
+        {50us, 300us, kWorks, 50},
+        {0us, 100us, kWorks, 1}}) {
+    SCOPED_TRACE(fmt::format("polls {} ns, work every {} ns", poll_for.count(), every.count()));
+    VirtualClock clock;
+    PeriodicSource source(clock, every);
+    Reactor reactor(clock, source, 1, {.poll_for = poll_for});
+    reactor.run_until([&] { return source.works == kWorks; });
+    EXPECT_EQ(source.sleeps, sleeps);
+    EXPECT_NEAR(static_cast<double>(reactor.turns()) / kWorks, looks, 10);
   }
 }
 
