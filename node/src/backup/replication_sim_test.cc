@@ -283,9 +283,9 @@ TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
 
 /// What a device had before it failed is as little there as what it refuses.
 TEST_P(ReplicationSim, AllReplicasOnABrokenDeviceAreMadeAnew) {
-  start(4, 2);
+  start(3, 2, 128 << 20);
   const std::string value(100'000, 'v');
-  for (int i = 0; i < 400; ++i) must_put("k" + std::to_string(i), value);
+  for (int i = 0; i < 350; ++i) must_put("k" + std::to_string(i), value);
   ASSERT_TRUE(all_durable());
   std::map<uint64_t, int> closed_on;
   for (uint64_t id = 1; id < log_->head().segment_id(); ++id) {
@@ -295,7 +295,7 @@ TEST_P(ReplicationSim, AllReplicasOnABrokenDeviceAreMadeAnew) {
       closed_on, {}, [](const auto& server_and_count) { return server_and_count.second; });
   ASSERT_GE(closed, 3);
   nodes_[broken - 1]->disk().fail_with({StatusCode::kIoError, "input/output error"});
-  for (int i = 0; i < 150; ++i) must_put("l" + std::to_string(i), value);
+  for (int i = 0; i < 20; ++i) must_put("l" + std::to_string(i), value);
   ASSERT_TRUE(all_durable());
   expect_none_on(broken);
 }
