@@ -240,16 +240,14 @@ class PowerCut : public ReplicaServiceTest {
       held += more;
     }
     scheduler_.run_for(after);
-    node_.disk().power_loss();
-    image_ = node_.disk().contents("/d/frames");
-    image_.resize(frame_metadata_offset(2));
-    ReplicaDump found;
-    EXPECT_TRUE(dump_image(image_, [&](const ReplicaDump& replica) {
-                  if (replica.frame == 0) found = replica;
-                }).has_value());
-    return found;
+    return cut();
   }
   std::string bytes_left(size_t size) const { return image_.substr(frame_data_offset(0), size); }
+  /// What is left of the first frame after an open was acknowledged, and nothing else was asked.
+  ReplicaDump opened_left(const std::string& bytes) {
+    EXPECT_EQ(open(1, bytes), StatusCode::kOk);
+    return cut();
+  }
   /// The epoch that is left of one that was acknowledged as 5; `sent` times, as by a master that
   /// gets no answer in time.
   uint32_t epoch_left(int sent = 1) {
@@ -268,8 +266,33 @@ class PowerCut : public ReplicaServiceTest {
   }
 
  private:
+  ReplicaDump cut() {
+    node_.disk().power_loss();
+    image_ = node_.disk().contents("/d/frames");
+    image_.resize(frame_metadata_offset(2));
+    ReplicaDump found;
+    EXPECT_TRUE(dump_image(image_, [&](const ReplicaDump& replica) {
+                  if (replica.frame == 0) found = replica;
+                }).has_value());
+    return found;
+  }
   std::string image_;
 };
+
+TEST(ReplicaServicePowerCut, AnAcknowledgedOpenSurvives) {
+  const std::string header(1500, 'h');
+  for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
+    for (uint64_t seed = 1; seed <= testing::seeds(20); ++seed) {
+      PowerCut cut(seed, way);
+      const ReplicaDump left = cut.opened_left(header);
+      SCOPED_TRACE(std::to_string(seed) + ", " + std::to_string(static_cast<int>(way)));
+      ASSERT_TRUE(left.metadata_valid);
+      EXPECT_EQ(left.state, FrameState::kOpen);
+      EXPECT_EQ(left.identity.master_id, kMaster);
+      EXPECT_EQ(cut.bytes_left(header.size()), header);
+    }
+  }
+}
 
 TEST(ReplicaServicePowerCut, AnAcknowledgedEpochSurvives) {
   for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
