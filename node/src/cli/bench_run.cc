@@ -66,7 +66,8 @@ Task<void> BenchRun::client() {
     if (arguments_.rate > 0) {
       begin = next_arrival_;
       next_arrival_ += Duration(1'000'000'000 / static_cast<int64_t>(arguments_.rate));
-      // A sleep counts from the reactor's time, which may be behind the clock: not from the clock's.
+      // A sleep counts from the reactor's time, which may be behind the clock: not from the
+      // clock's.
       if (const Duration early = begin - core_.reactor().now(); early > Duration::zero()) {
         co_await core_.reactor().sleep(early);
       }

@@ -141,7 +141,7 @@ class TcpStream {
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
   bool blocked_ = false;
-  bool hello_taken_ = false;  // what comes are messages
+  bool hello_taken_ = false;                    // what comes are messages
   size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while more comes than there is room for
   ByteBuffer in_;
   ByteBuffer out_;
