@@ -289,6 +289,7 @@ TEST(ReplicaServicePowerCut, AnAcknowledgedOpenSurvives) {
       ASSERT_TRUE(left.metadata_valid);
       EXPECT_EQ(left.state, FrameState::kOpen);
       EXPECT_EQ(left.identity.master_id, kMaster);
+      EXPECT_EQ(left.identity.segment_id, 1u);
       EXPECT_EQ(cut.bytes_left(header.size()), header);
     }
   }
@@ -548,26 +549,6 @@ TEST_F(ReplicaServiceTest, AFailedDeviceRefusesEverything) {
   node_.disk().fail_with({});
   EXPECT_EQ(write(1, 4, "x"), StatusCode::kIoError) << "what was lost meanwhile is not known";
   EXPECT_FALSE(service_->device_status().ok());
-}
-
-TEST_F(ReplicaServiceTest, WhatAnOpenAnsweredSurvivesAPowerCut) {
-  ASSERT_EQ(open(1, "the header's bytes"), StatusCode::kOk);
-  ASSERT_EQ(write(1, 18, std::string(2000, 'u')), StatusCode::kOk);  // not synced yet
-  scheduler_.power_off(node_);
-  service_.reset();
-  frames_.reset();
-  scheduler_.restart(node_);
-  auto file = node_.disk().open("/d/frames", 0);
-  ASSERT_TRUE(file.has_value());
-  std::string image((*file)->size(), '\0');
-  ASSERT_TRUE((*file)->read(0, image.data(), image.size()).ok());
-  EXPECT_EQ(image.substr(frame_data_offset(0), 18), "the header's bytes");
-  FrameSlot slot;
-  ASSERT_EQ(parse_slot(ByteView(image).substr(frame_metadata_offset(0), kSlotBytes), slot),
-            SlotVerdict::kValid);
-  EXPECT_EQ(slot.state, FrameState::kOpen);
-  EXPECT_EQ(slot.master_id, kMaster);
-  EXPECT_EQ(slot.segment_id, 1u);
 }
 
 }  // namespace

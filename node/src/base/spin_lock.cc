@@ -9,7 +9,7 @@ namespace ramcloud {
 
 /// Looks ever more seldom: a lock that another core asks for at each release takes its line, and
 /// what it guards, from core to core with each section. Who is inside does some more of them first,
-/// and both together get three times as far (docs/benchmarks/append.md).
+/// and both together get further (docs/design/log.md says how much).
 void SpinLock::lock_slow() {
   constexpr int kFirstWait = 8, kLongestWait = 64;  // in `pause`s, of 20 to 60 ns
   constexpr int kPausesBeforeYield = 120;
