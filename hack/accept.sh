@@ -19,7 +19,7 @@ hostile() {
   report=$(mktemp)
   # shellcheck disable=SC2064 # the file's name is known now
   trap "rm -f '$report'" RETURN
-  (cd e2e && RAMCLOUD_HOSTILE_REPORT=$report go test -count=1 -run '^TestTenThousandHostileConnections$' ./local) \
+  (cd e2e && RAMCLOUD_HOSTILE_REPORT=$report RAMCLOUD_HOSTILE_ROUNDS=5 go test -count=1 -run '^TestTenThousandHostileConnections$' ./local) \
     >"$report.log" 2>&1 || status=$?
   if [ "$status" != 0 ] || [ ! -s "$report" ]; then
     echo "hostile connections: the test did not pass; see $report.log"

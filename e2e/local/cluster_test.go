@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,7 +138,10 @@ func startCluster(t *testing.T, servers int, flags ...string) *cluster {
 	base := freePorts(t, servers)
 	c := &cluster{t: t, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", base)}
 	arguments := append([]string{"dev", "--servers", fmt.Sprint(servers), "--dir", c.dir,
-		"--listen", c.address, "--processes", "--log-memory", "64MiB"}, flags...)
+		"--listen", c.address, "--processes"}, flags...)
+	if !slices.Contains(flags, "--log-memory") {
+		arguments = append(arguments, "--log-memory", "64MiB")
+	}
 	ready := make(chan struct{})
 	c.dev = start(t, program(t, "ramcloudd"), arguments, func(line string) {
 		if strings.HasPrefix(line, "ready: ") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,24 +59,25 @@ func (c *cluster) bench(table, duration string) measured {
 	return m
 }
 
-// hostileConnections is 10,000, or what RAMCLOUD_HOSTILE_CONNECTIONS asks for.
-func hostileConnections(t *testing.T) int {
-	text := os.Getenv("RAMCLOUD_HOSTILE_CONNECTIONS")
+// numberFrom is what an environment variable says, `otherwise` if it says nothing.
+func numberFrom(t *testing.T, variable string, least, otherwise int) int {
+	text := os.Getenv(variable)
 	if text == "" {
-		return 10_000
+		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < waveSize {
-		t.Fatalf("RAMCLOUD_HOSTILE_CONNECTIONS is %q; accepted is a number of %d or more", text, waveSize)
+	if err != nil || n < least {
+		t.Fatalf("%s is %q; accepted is a number of %d or more", variable, text, least)
 	}
 	return n
 }
 
 // Thousands of strangers who send garbage, halves of messages, one byte now and then, or nothing, on every port:
 // no daemon dies or grows, and nobody who behaves notices. How much slower those are is printed; `make accept`
-// shows it beside what is wanted.
+// shows it beside what is wanted, of several rounds, because the 99th percentile of one is as much the machine's.
 func TestTenThousandHostileConnections(t *testing.T) {
-	total := hostileConnections(t)
+	total := numberFrom(t, "RAMCLOUD_HOSTILE_CONNECTIONS", waveSize, 10_000)
+	rounds := numberFrom(t, "RAMCLOUD_HOSTILE_ROUNDS", 1, 1)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
@@ -83,25 +85,59 @@ func TestTenThousandHostileConnections(t *testing.T) {
 	if files.Cur < waveSize+500 {
 		t.Skipf("SKIP: %d file descriptors, and the attackers need %d; raise the hard limit (ulimit -Hn)", files.Cur, waveSize+500)
 	}
-	c := startCluster(t, 2, "--replicas", "1", "--max-buffered", "32MiB")
+	c := startCluster(t, 2, "--replicas", "1", "--max-buffered", "32MiB",
+		"--log-memory", fmt.Sprintf("%dMiB", 64*(1+rounds))) // nothing is cleaned yet
 	of := c.client()
 	table := c.table(of, "steady", 2)
 	l := startLoad(t, of, c.table(of, "load", 2))
 	l.more(500)
 	probed := c.probe()
-	quiet := c.bench(table.Name, "10s")
 
-	before := map[*daemon]int64{}
+	before := map[*daemon]int64{} // the first round: what stays is grown, too
 	for _, d := range c.daemons {
 		before[d] = rss(t, d.PID)
 	}
+	var quiet, attacked, grown []float64 // microseconds, microseconds, MiB
+	for range rounds {
+		r := c.round(table.Name, before, assault{Targets: c.ports(), Greeting: hello(t)[:64] /* the first request is behind it */, Total: total})
+		quiet, attacked, grown = append(quiet, r.quiet), append(attacked, r.attacked), append(grown, r.grown)
+	}
+
+	t.Logf("%d rounds of probes; the load: %d operations acknowledged, %d without an answer within their two seconds",
+		probed(), l.acked.Load(), l.lost.Load())
+	l.finish()
+	l.verify()
+	c.eventually("HEALTHY", func() bool { return c.status().Health == "HEALTHY" })
+	if path := os.Getenv("RAMCLOUD_HOSTILE_REPORT"); path != "" {
+		report := fmt.Sprintf(`{"connections":%d,"rounds":%d,"quiet_p99_us":%.1f,"attacked_p99_us":%.1f,"grown_mib":%.1f}`+"\n",
+			total*rounds, rounds, median(quiet), median(attacked), slices.Max(grown))
+		if err := os.WriteFile(path, []byte(report), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// median of a list that is not empty.
+func median(of []float64) float64 {
+	sorted := slices.Sorted(slices.Values(of))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// round is what one attack did: the steady client's p99 before and meanwhile, in microseconds, and what the daemon that
+// grew most has more than before the first, in MiB.
+type round struct{ quiet, attacked, grown float64 }
+
+// round measures the steady client, once alone and once during the attack.
+func (c *cluster) round(table string, before map[*daemon]int64, of assault) round {
+	t := c.t
+	quiet := c.bench(table, "10s")
 	began := time.Now()
-	over, made := assault{Targets: c.ports(), Greeting: hello(t)[:64] /* the first request is behind it */, Total: total}.begin(t)
+	over, made := of.begin(t)
 	under := make(chan measured, 1)
 	var meanwhile int64
 	go func() {
 		defer close(under) // also when bench gives up
-		m := c.bench(table.Name, "10s")
+		m := c.bench(table, "10s")
 		meanwhile = made.Load()
 		under <- m
 	}()
@@ -112,32 +148,19 @@ func TestTenThousandHostileConnections(t *testing.T) {
 	grown := c.growth(before, over)
 	took := time.Since(began)
 	attacked := <-under
-	rounds := probed()
-
-	t.Logf("the load: %d operations acknowledged, %d without an answer within their two seconds", l.acked.Load(), l.lost.Load())
-	l.finish()
-	l.verify()
+	if meanwhile == 0 {
+		t.Error("no hostile connection was made while the steady client was measured")
+	}
 	worst := int64(0)
 	for _, d := range c.daemons {
-		t.Logf("%s: %.1f MiB more than before", d.Name, float64(grown[d])/(1<<20))
 		worst = max(worst, grown[d])
 		if grown[d] >= mayGrow {
 			t.Errorf("%s grew by %d MiB, accepted is less than %d", d.Name, grown[d]>>20, mayGrow>>20)
 		}
 	}
-	c.eventually("HEALTHY", func() bool { return c.status().Health == "HEALTHY" })
-	if meanwhile == 0 {
-		t.Error("no hostile connection was made while the steady client was measured")
-	}
-	t.Logf("%d hostile connections in %s (%d while the client was measured), %d rounds of probes; the steady client's p99: quiet %.0f us, under attack %.0f us",
-		total, took.Round(100*time.Millisecond), meanwhile, rounds, quiet.Latency.P99/1e3, attacked.Latency.P99/1e3)
-	if path := os.Getenv("RAMCLOUD_HOSTILE_REPORT"); path != "" {
-		report := fmt.Sprintf(`{"connections":%d,"connections_meanwhile":%d,"quiet_p99_us":%.1f,"attacked_p99_us":%.1f,"grown_mib":%.1f}`+"\n",
-			total, meanwhile, quiet.Latency.P99/1e3, attacked.Latency.P99/1e3, float64(worst)/(1<<20))
-		if err := os.WriteFile(path, []byte(report), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	t.Logf("%d hostile connections in %s (%d while the client was measured), a daemon grew by %.1f MiB at most; the steady client's p99: quiet %.0f us, under attack %.0f us",
+		of.Total, took.Round(100*time.Millisecond), meanwhile, float64(worst)/(1<<20), quiet.Latency.P99/1e3, attacked.Latency.P99/1e3)
+	return round{quiet.Latency.P99 / 1e3, attacked.Latency.P99 / 1e3, float64(worst) / (1 << 20)}
 }
 
 // ports are all that the cluster listens on.
