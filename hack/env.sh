@@ -12,6 +12,8 @@ export RAMCLOUD_CACHE=${RAMCLOUD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/nonexistent}/
 export CCACHE_DIR=${CCACHE_DIR:-$RAMCLOUD_CACHE/ccache}
 # Objects of one clone serve the next: paths are stored relative to the checkout.
 export CCACHE_BASEDIR=$RAMCLOUD_TOP CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G}
+# Of a precompiled header the cache looks at what it was made of: node/precompiled/precompiled.cmake.
+export CCACHE_PCH_EXTSUM=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # How many programs a build or a test run starts at once.
 export RAMCLOUD_JOBS=${RAMCLOUD_JOBS:-$(nproc)}

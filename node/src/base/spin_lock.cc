@@ -7,6 +7,17 @@
 #ifndef RAMCLOUD_MODEL
 namespace ramcloud {
 
+namespace {
+/// Tells the core that it spins.
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");  // `yield` does nothing on most cores
+#endif
+}
+}  // namespace
+
 /// Looks ever more seldom: a lock that another core asks for at each release takes its line, and
 /// what it guards, from core to core with each section. Who is inside does some more of them first,
 /// and both together get further (docs/design/log.md says how much).
@@ -15,7 +26,7 @@ void SpinLock::lock_slow() {
   constexpr int kPausesBeforeYield = 120;
   int paused = 0;
   for (int wait = kFirstWait;; wait = std::min(2 * wait, kLongestWait)) {
-    for (int i = 0; i < wait; ++i) __builtin_ia32_pause();
+    for (int i = 0; i < wait; ++i) cpu_relax();
     if (try_lock()) return;
     paused += wait;
     if (paused >= kPausesBeforeYield) {

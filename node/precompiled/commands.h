@@ -1,0 +1,5 @@
+// library.h, for the command line.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "library.h"

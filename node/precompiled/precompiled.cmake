@@ -1,0 +1,51 @@
+# Precompiled headers for builds that compile everything anew, in continuous integration: a third of such a build is
+# the parsing of the standard library, fmt and GoogleTest. CMake's own way (target_precompile_headers) does not go with
+# a compiler cache that several clones share: the compiled header names its clone's paths, so no object of one clone would
+# serve the next. Here the cache is told what the header says (.pch.sum, see CCACHE_PCH_EXTSUM) instead of its bytes.
+
+# ramcloud_precompiled_header(KIND FLAGS…): KIND.h of this folder, compiled as targets of this directory are, and FLAGS.
+function(ramcloud_precompiled_header kind)
+  if(NOT RAMCLOUD_PRECOMPILE)
+    return()
+  endif()
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+  get_directory_property(options COMPILE_OPTIONS)
+  get_directory_property(definitions COMPILE_DEFINITIONS)
+  foreach(library fmt::fmt GTest::gtest)
+    if(TARGET ${library})
+      get_target_property(its ${library} INTERFACE_COMPILE_DEFINITIONS)
+      if(its)
+        list(APPEND definitions ${its})
+      endif()
+      get_target_property(its ${library} INTERFACE_COMPILE_OPTIONS)
+      if(its)
+        list(APPEND options ${its})
+      endif()
+    endif()
+  endforeach()
+  list(TRANSFORM definitions PREPEND -D)
+  set(header ${PROJECT_SOURCE_DIR}/precompiled/${kind}.h)
+  set(out ${CMAKE_BINARY_DIR}/precompiled/${kind}.pch)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled)
+  set(compile ${CMAKE_CXX_COMPILER} ${flags} ${CMAKE_CXX23_STANDARD_COMPILE_OPTION} ${options} ${definitions} ${ARGN} -x c++-header ${header})
+  add_custom_command(
+    OUTPUT ${out} ${out}.sum
+    COMMAND ${compile} -E -P -dD -o ${out}.text
+    COMMAND ${CMAKE_COMMAND} -E sha256sum ${kind}.pch.text > ${out}.sum
+    COMMAND ${CMAKE_COMMAND} -E rm ${out}.text
+    COMMAND ${compile} -Xclang -fno-pch-timestamp -fpch-instantiate-templates -MD -MT ${out} -MF ${out}.d -o ${out}
+    DEPFILE ${out}.d
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled
+    COMMENT "Precompiling ${kind}.h"
+    VERBATIM)
+  add_custom_target(ramcloud_precompiled_${kind} DEPENDS ${out} ${out}.sum)
+endfunction()
+
+# ramcloud_use_precompiled(TARGET KIND): every C++ file of the target is compiled behind that header.
+function(ramcloud_use_precompiled target kind)
+  if(RAMCLOUD_PRECOMPILE)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch ${CMAKE_BINARY_DIR}/precompiled/${kind}.pch>")
+    add_dependencies(${target} ramcloud_precompiled_${kind})
+  endif()
+endfunction()

@@ -1,0 +1,5 @@
+// library.h, for tests.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "library.h"
