@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs each for FUZZ_SECONDS (20) seconds from the seeds in node/fuzz/corpus; what
+# Builds the fuzzers and runs each for FUZZ_SECONDS (20) seconds from the seeds in node/fuzz/corpus, one a core; what
 # it finds on the way stays in build/fuzz/corpus, so that later runs begin there.
 #   fuzz.sh            all of them
 #   fuzz.sh NAME…      these
@@ -16,21 +16,38 @@ names=("$@")
 if [ $# = 0 ]; then
   for fuzzer in build/fuzz/fuzzers/*; do names+=("${fuzzer##*/}"); done
 fi
-mkdir -p build/fuzz/crashes
-passed=0 failed=0
 for name in "${names[@]}"; do
-  fuzzer=build/fuzz/fuzzers/$name
-  [ -x "$fuzzer" ] || die "fuzz.sh: there is no fuzzer \"$name\"; there are: $(ls build/fuzz/fuzzers)"
+  [ -x "build/fuzz/fuzzers/$name" ] || die "fuzz.sh: there is no fuzzer \"$name\"; there are: $(ls build/fuzz/fuzzers)"
   mkdir -p "build/fuzz/corpus/$name"
-  echo "-- $name, $seconds s"
-  if nice -n 5 "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
-    -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/crashes/$name-" \
-    "build/fuzz/corpus/$name" "node/fuzz/corpus/$name"; then
-    passed=$((passed + 1))
-  else
-    echo "FAIL $name"
-    failed=$((failed + 1))
-  fi
+done
+mkdir -p build/fuzz/crashes build/fuzz/logs
+
+# fuzz NAME: run one; its log is in build/fuzz/logs.
+fuzz() {
+  nice -n 5 "build/fuzz/fuzzers/$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
+    -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/crashes/$1-" \
+    "build/fuzz/corpus/$1" "node/fuzz/corpus/$1" >"build/fuzz/logs/$1.log" 2>&1
+}
+
+passed=0 failed=0
+for ((first = 0; first < ${#names[@]}; first += RAMCLOUD_JOBS)); do
+  running=() pids=()
+  for name in "${names[@]:first:RAMCLOUD_JOBS}"; do
+    fuzz "$name" &
+    running+=("$name") pids+=($!)
+  done
+  for i in "${!running[@]}"; do
+    status=0
+    wait "${pids[i]}" || status=$?
+    echo "-- ${running[i]}, $seconds s"
+    cat "build/fuzz/logs/${running[i]}.log"
+    if [ $status = 0 ]; then
+      passed=$((passed + 1))
+    else
+      echo "FAIL ${running[i]}"
+      failed=$((failed + 1))
+    fi
+  done
 done
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

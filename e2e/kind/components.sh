@@ -8,7 +8,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-export GOFLAGS="-mod=mod -buildvcs=false -p=2" CGO_ENABLED=0 GOWORK=off
+export GOFLAGS="-mod=mod -buildvcs=false -p=2 $RAMCLOUD_GO_COMPILE" CGO_ENABLED=0 GOWORK=off
 SCRATCH=$RAMCLOUD_CACHE/components/src
 mkdir -p "$COMPONENTS" "$KUBE_BIN" "$SCRATCH"
 
@@ -21,33 +21,39 @@ have() { [ -x "$COMPONENTS/$1-$2" ] && place "$1" "$COMPONENTS/$1-$2"; }
 # compile NAME VERSION PACKAGE [LDFLAGS]: build in the module of the current folder.
 compile() {
   local name=$1 version=$2 package=$3 ldflags=${4:-} began=$SECONDS out=$COMPONENTS/$1-$2
-  nice -n 5 go build -trimpath -ldflags "-s -w $ldflags" -o "$out.tmp" "$package" ||
+  nice -n 5 go build -ldflags "-s -w $ldflags" -o "$out.tmp" "$package" ||
     die "building $name $version from $package failed"
   mv "$out.tmp" "$out"
   place "$name" "$out"
   step "built $name $version in $((SECONDS - began)) s" >&2
 }
 
-# A module that only imports MODULE@VERSION, so that its own requirements decide all versions.
-scratch_module() { # NAME MODULE@VERSION
+# scratch_folder NAME: an empty folder, and go there.
+scratch_folder() {
   rm -rf "${SCRATCH:?}/$1"
   mkdir -p "$SCRATCH/$1"
   cd "$SCRATCH/$1"
+}
+
+# require MODULE@VERSION: of the scratch module that the current folder is.
+require() { go get "$1" 2>get.log || { cat get.log >&2; die "go get $1 failed"; }; }
+
+# A module that only imports MODULE@VERSION, so that its own requirements decide all versions.
+scratch_module() { # NAME MODULE@VERSION
+  scratch_folder "$1"
   printf 'module scratch/%s\n\ngo %s\n' "$1" "$(required_go)" >go.mod
-  go get "$2" 2>get.log || { cat get.log >&2; die "go get $2 failed"; }
+  require "$2"
 }
 
 # Kubernetes' own go.mod names its staging modules by folders of its source tree; as a module they are
 # published under v0.MINOR.PATCH, so those folders are replaced by these versions and nothing else moves.
-kubernetes_module() {
+kubernetes_module() { # NAME
   local v=$KUBERNETES_VERSION staging dir module
   staging=v0.${v#v1.}
   dir=$(cd / && GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@$v" | sed -n 's/^\t*"Dir": "\(.*\)",*$/\1/p')
   [ -n "$dir" ] || die "the Go module k8s.io/kubernetes@$v could not be downloaded"
-  rm -rf "$SCRATCH/kubernetes"
-  mkdir -p "$SCRATCH/kubernetes"
-  cd "$SCRATCH/kubernetes"
-  sed '/^replace (/,/^)/d; s#^module .*#module scratch/kubernetes#' "$dir/go.mod" >go.mod
+  scratch_folder "$1"
+  sed "/^replace (/,/^)/d; s#^module .*#module scratch/$1#" "$dir/go.mod" >go.mod
   cp "$dir/go.sum" go.sum
   chmod u+w go.mod go.sum
   {
@@ -62,7 +68,7 @@ kubernetes() { # NAME…
   local name missing=() ldflags='' package minor
   for name in "$@"; do have "$name" "$KUBERNETES_VERSION" || missing+=("$name"); done
   [ ${#missing[@]} = 0 ] && return 0
-  kubernetes_module
+  kubernetes_module kubernetes
   minor=$(cut -d. -f2 <<<"$KUBERNETES_VERSION")
   for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
     ldflags+=" -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=1 -X $package.gitMinor=$minor"
@@ -90,9 +96,11 @@ containerd() {
   done
 }
 
+# With the cluster's own libraries: those that it names are another copy of them, which takes minutes to compile.
 local_path_provisioner() {
   have local-path-provisioner "$LOCAL_PATH_PROVISIONER_VERSION" && return
-  scratch_module local-path-provisioner "github.com/rancher/local-path-provisioner@$LOCAL_PATH_PROVISIONER_VERSION"
+  kubernetes_module local-path-provisioner
+  require "github.com/rancher/local-path-provisioner@$LOCAL_PATH_PROVISIONER_VERSION"
   compile local-path-provisioner "$LOCAL_PATH_PROVISIONER_VERSION" github.com/rancher/local-path-provisioner
 }
 
@@ -102,9 +110,13 @@ kind() {
   compile kind "$KIND_VERSION" sigs.k8s.io/kind
 }
 
+# With the libraries that the operator's tests render the charts with, for the same reason.
 helm() {
   have helm "$HELM_VERSION" && return
-  scratch_module helm "helm.sh/helm/v3/cmd/helm@$HELM_VERSION"
+  scratch_folder helm
+  sed 's#^module .*#module scratch/helm#' "$RAMCLOUD_TOP/operator/go.mod" >go.mod
+  cp "$RAMCLOUD_TOP/operator/go.sum" go.sum
+  require "helm.sh/helm/v3/cmd/helm@$HELM_VERSION"
   compile helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm "-X helm.sh/helm/v3/internal/version.version=$HELM_VERSION"
 }
 
@@ -114,7 +126,7 @@ own() { # NAME FOLDER PACKAGE
   version=$(cd "$KIND_DIR/$2" && find . -name '*.go' -o -name 'go.*' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-12)
   have "$1" "$version" && return
   cd "$KIND_DIR/$2"
-  GOFLAGS="-mod=readonly -buildvcs=false -p=2" compile "$1" "$version" "$3"
+  GOFLAGS="-mod=readonly -buildvcs=false -p=2 $RAMCLOUD_GO_COMPILE" compile "$1" "$version" "$3"
 }
 coredns() { own coredns coredns .; }
 podnet() { own podnet nodetools ./podnet; }
