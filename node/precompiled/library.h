@@ -1,6 +1,6 @@
 // What most files of the engine include of others' headers: parsed once per build where
 // RAMCLOUD_PRECOMPILE is on (precompiled.cmake). Every file still includes what it uses, as the
-// presets without this see.
+// preset without this sees.
 #include <algorithm>
 #include <array>
 #include <atomic>
