@@ -1,6 +1,6 @@
 // What most files of the engine include of others' headers: parsed once per build where
 // RAMCLOUD_PRECOMPILE is on (precompiled.cmake). Every file still includes what it uses, as the
-// preset without this sees.
+// presets without this see.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,13 +1,23 @@
-# Precompiled headers for builds that compile everything anew, in continuous integration: a third of such a build is
+# Precompiled headers for builds that compile everything anew, as continuous integration does: a third of such a build is
 # the parsing of the standard library, fmt and GoogleTest. CMake's own way (target_precompile_headers) does not go with
 # a compiler cache that several clones share: the compiled header names its clone's paths, so no object of one clone would
 # serve the next. Here the cache is told what the header says (.pch.sum, see CCACHE_PCH_EXTSUM) instead of its bytes.
+#
+# RAMCLOUD_PRECOMPILE is ON, OFF, or the one KIND for which it is on.
+macro(ramcloud_precompiles kind result)
+  if("${RAMCLOUD_PRECOMPILE}" STREQUAL "ON" OR "${RAMCLOUD_PRECOMPILE}" STREQUAL "${kind}")
+    set(${result} TRUE)
+  else()
+    set(${result} FALSE)
+  endif()
+endmacro()
 
 # ramcloud_precompiled_header(KIND [CODE] FLAGS…): KIND.h of this folder, compiled as targets of this directory are, and
 # FLAGS. CODE: its inline functions, too, into a library, so that the files behind it need not each have their own.
 function(ramcloud_precompiled_header kind)
   cmake_parse_arguments(A "CODE" "" "" ${ARGN})
-  if(NOT RAMCLOUD_PRECOMPILE)
+  ramcloud_precompiles(${kind} wanted)
+  if(NOT wanted)
     return()
   endif()
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
@@ -67,7 +77,8 @@ endfunction()
 
 # ramcloud_use_precompiled(TARGET KIND): every C++ file of the target is compiled behind that header.
 function(ramcloud_use_precompiled target kind)
-  if(RAMCLOUD_PRECOMPILE)
+  ramcloud_precompiles(${kind} wanted)
+  if(wanted)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch ${CMAKE_BINARY_DIR}/precompiled/${kind}.pch>")
     add_dependencies(${target} ramcloud_precompiled_${kind})
     if(TARGET ramcloud_precompiled_${kind}_code)

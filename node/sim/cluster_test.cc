@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/logging.h"
+#include "base/testing/sanitizer.h"
 #include "sim/cluster.h"
 #include "sim/expected.h"
 #include "sim/workload.h"
@@ -179,8 +180,9 @@ Outcome run_seed(uint64_t seed, Trouble trouble, uint32_t steps_between_looks = 
   return outcome;
 }
 
-/// SIM_SEEDS=FROM:COUNT runs others than the fixed set.
+/// Those from `from` on, `count` of them without a sanitizer; SIM_SEEDS=FROM:COUNT chooses others.
 std::pair<uint64_t, uint64_t> seeds(uint64_t from, uint64_t count) {
+  count = testing::seeds(count);
   if (const char* text = std::getenv("SIM_SEEDS")) {
     char* end = nullptr;
     from = std::strtoull(text, &end, 10);
@@ -189,7 +191,7 @@ std::pair<uint64_t, uint64_t> seeds(uint64_t from, uint64_t count) {
   return {from, count};
 }
 
-class ClusterSim : public testing::Test {
+class ClusterSim : public ::testing::Test {
  protected:
   ClusterSim() { set_log_level(std::getenv("SIM_LOG") ? LogLevel::kDebug : LogLevel::kError); }
 };

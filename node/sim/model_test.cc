@@ -6,22 +6,12 @@
 #include <cstdlib>
 
 #include "base/logging.h"
+#include "base/testing/sanitizer.h"
 #include "client/blocking_client.h"
 #include "daemon/testing/dev_cluster.h"
 #include "runtime/when_all.h"
 #include "sim/cluster.h"
 #include "sim/workload.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RAMCLOUD_UNDER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define RAMCLOUD_UNDER_SANITIZER 1
-#endif
-#endif
-#ifndef RAMCLOUD_UNDER_SANITIZER
-#define RAMCLOUD_UNDER_SANITIZER 0
-#endif
 
 namespace ramcloud::sim {
 namespace {
@@ -33,7 +23,7 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
 
 /// Sanitizers make everything several times slower and look at the same code: fewer will do.
 uint64_t operations_in(uint64_t normally) {
-  return number_from("MODEL_OPERATIONS", RAMCLOUD_UNDER_SANITIZER ? normally / 20 : normally);
+  return number_from("MODEL_OPERATIONS", testing::kSanitized ? normally / 20 : normally);
 }
 
 /// A table's workers and what they found, compared with a scan at the end.
@@ -100,7 +90,7 @@ void print(const char* where, uint32_t replicas, uint64_t seed, const Worker::Co
       static_cast<unsigned long long>(c.indeterminate));
 }
 
-class ModelTest : public testing::TestWithParam<uint32_t> {
+class ModelTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   ModelTest() { set_log_level(LogLevel::kError); }
   const uint32_t replicas_ = GetParam();
@@ -154,7 +144,7 @@ TEST_P(ModelTest, LoopbackConnections) {
 
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Replicas, ModelTest, testing::Range(0u, 4u));
+INSTANTIATE_TEST_SUITE_P(Replicas, ModelTest, ::testing::Range(0u, 4u));
 
 }  // namespace
 }  // namespace ramcloud::sim

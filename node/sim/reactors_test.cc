@@ -14,6 +14,7 @@
 
 #include "backup/replica_reader.h"
 #include "base/logging.h"
+#include "base/testing/sanitizer.h"
 #include "client/blocking_client.h"
 #include "coordinator/coordinator_node.h"
 #include "coordinator/sim_metadata.h"
@@ -31,11 +32,7 @@ using daemon::Machinery;
 constexpr uint32_t kReactors = 4;
 constexpr Duration kPoll = 0us;  // there are many more threads than cores
 
-#if defined(__has_feature) && (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-constexpr uint32_t kFewer = 10;
-#else
-constexpr uint32_t kFewer = 1;
-#endif
+constexpr uint32_t kFewer = testing::kSanitized ? 10 : 1;
 
 /// A coordinator on a thread of its own; its metadata is in memory.
 class Leader {
@@ -141,7 +138,7 @@ class Server {
   std::unique_ptr<daemon::ServerNode> node_;
 };
 
-class ReactorsTest : public testing::TestWithParam<uint32_t> {
+class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   ReactorsTest() {
     set_log_level(LogLevel::kError);
@@ -420,7 +417,7 @@ TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Replicas, ReactorsTest, testing::Values(0u, 1u));
+INSTANTIATE_TEST_SUITE_P(Replicas, ReactorsTest, ::testing::Values(0u, 1u));
 
 }  // namespace
 }  // namespace ramcloud::sim

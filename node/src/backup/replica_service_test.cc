@@ -314,7 +314,7 @@ TEST(ReplicaServicePowerCut, AnEpochIsNotAcknowledgedEarlierBecauseItCameTwice) 
 TEST(ReplicaServicePowerCut, AClosedReplicasLengthIsThereOnlyWithItsBytes) {
   int closed = 0, open = 0;
   for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
-    for (uint64_t seed = 1; seed <= 30; seed += testing::kThreadSanitizer ? 10 : 1) {
+    for (uint64_t seed = 1; seed <= 30; seed += testing::kSanitized ? 4 : 1) {
       PowerCut cut(seed, way);
       std::string held;
       const ReplicaDump left = cut.closed_left(seed * 400us, held);

@@ -467,7 +467,7 @@ TEST_P(ReplicationSim, FlippedByteIsNamed) {
     image[at] = static_cast<char>(image[at] ^ 0x20);
   };
   // Each looks at eight megabytes.
-  const uint64_t step = testing::kThreadSanitizer ? 37 : testing::kAddressSanitizer ? 7 : 1;
+  const uint64_t step = testing::kSanitized ? 7 : 1;
   for (uint64_t at = 0; at < kSuperblockBytes; at += 7 * step) check(at);
   for (uint64_t at = 0; at < kFrameMetadataBytes; at += 5 * step) {
     check(frame_metadata_offset(0) + at);

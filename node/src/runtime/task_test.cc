@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/testing/sanitizer.h"
 #include "runtime/manual_source.h"
 #include "runtime/reactor.h"
 #include "runtime/when_all.h"
@@ -82,11 +83,9 @@ TEST_F(TaskTest, ALongChainOfSynchronousTasksDoesNotGrowTheStack) {
       co_return sum;
     }
   };
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "sanitizers turn off the tail calls that symmetric transfer needs";
-#endif
-#endif
+  if (testing::kSanitized) {
+    GTEST_SKIP() << "sanitizers turn off the tail calls that symmetric transfer needs";
+  }
   Task<uint64_t> task = Flow::run();
   task.resume();
   ASSERT_TRUE(task.done());
