@@ -54,7 +54,8 @@ use_go() {
 }
 use_go || true
 # All Go code is compiled in one way, programs, tests and the cluster's parts: what they share (most of
-# Kubernetes' libraries) is then compiled once. What only a debugger reads is a ninth of that.
+# Kubernetes' libraries) is then compiled once; and without what only a debugger reads (DWARF), which is a ninth of
+# the compiling.
 export RAMCLOUD_GO_COMPILE="-trimpath -gcflags=all=-dwarf=false"
 export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:+$GOFLAGS }$RAMCLOUD_GO_COMPILE"
 

@@ -33,13 +33,13 @@ passed=0 failed=0
 for ((first = 0; first < ${#names[@]}; first += RAMCLOUD_JOBS)); do
   running=() pids=()
   for name in "${names[@]:first:RAMCLOUD_JOBS}"; do
+    echo "-- $name, $seconds s (build/fuzz/logs/$name.log)"
     fuzz "$name" &
     running+=("$name") pids+=($!)
   done
   for i in "${!running[@]}"; do
     status=0
     wait "${pids[i]}" || status=$?
-    echo "-- ${running[i]}, $seconds s"
     cat "build/fuzz/logs/${running[i]}.log"
     if [ $status = 0 ]; then
       passed=$((passed + 1))

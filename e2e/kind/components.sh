@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what the cluster is made of (Kubernetes, etcd, CoreDNS, containerd, kind, helm …) from Go
-# modules, each once per version: about 8 minutes of CPU with cold Go caches, a second when all is there.
+# modules, each once per version: ten minutes and more on two slow cores with cold Go caches, a second when all is there.
 #
 #   components.sh            everything the air-gapped cluster needs
 #   components.sh envtest    only kube-apiserver, etcd and kubectl; prints the folder for KUBEBUILDER_ASSETS
@@ -35,8 +35,8 @@ scratch_folder() {
   cd "$SCRATCH/$1"
 }
 
-# require MODULE@VERSION: of the scratch module that the current folder is.
-require() { go get "$1" 2>get.log || { cat get.log >&2; die "go get $1 failed"; }; }
+# require MODULE@VERSION…: of the scratch module that the current folder is.
+require() { go get "$@" 2>get.log || { cat get.log >&2; die "go get $* failed"; }; }
 
 # A module that only imports MODULE@VERSION, so that its own requirements decide all versions.
 scratch_module() { # NAME MODULE@VERSION
@@ -46,9 +46,10 @@ scratch_module() { # NAME MODULE@VERSION
 }
 
 # Kubernetes' own go.mod names its staging modules by folders of its source tree; as a module they are
-# published under v0.MINOR.PATCH, so those folders are replaced by these versions and nothing else moves.
+# published under v0.MINOR.PATCH, so those folders are replaced by these versions. What CoreDNS needs newer of the
+# libraries below client-go is raised to that: else client-go is compiled twice.
 kubernetes_module() { # NAME
-  local v=$KUBERNETES_VERSION staging dir module
+  local v=$KUBERNETES_VERSION staging dir module raised
   staging=v0.${v#v1.}
   dir=$(cd / && GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@$v" | sed -n 's/^\t*"Dir": "\(.*\)",*$/\1/p')
   [ -n "$dir" ] || die "the Go module k8s.io/kubernetes@$v could not be downloaded"
@@ -62,6 +63,13 @@ kubernetes_module() { # NAME
       while read -r module; do echo "replace $module => $module $staging"; done
   } >>go.mod
   sed -i "s#\(k8s.io/[a-z-]*\) v0\.0\.0\$#\1 $staging#" go.mod
+  mapfile -t raised < <(shared_with_coredns)
+  require "${raised[@]}"
+}
+
+# MODULE@VERSION of each library that CoreDNS and client-go have below them, and that moves.
+shared_with_coredns() {
+  sed -n 's#^\t\(golang.org/x/[a-z0-9]*\|google.golang.org/g[^ ]*\|go.yaml.in/yaml/v2\) \(v[^ ]*\).*#\1@\2#p' "$KIND_DIR/coredns/go.mod"
 }
 
 kubernetes() { # NAME…
