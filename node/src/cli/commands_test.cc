@@ -34,7 +34,7 @@ class CommandsTest : public testing::Test {
   void SetUp() override {
     std::promise<std::pair<std::string, Reactor*>> started;
     auto future = started.get_future();
-    thread_ = Thread("fake-cluster", [&started] {
+    thread_ = Thread("fake-cluster", [this, &started] {
       FakeWorld world;
       FakeStore store;
       FakeNode server(
@@ -45,11 +45,13 @@ class CommandsTest : public testing::Test {
       });
       started.set_value({coordinator.locator().address.to_string(), &world.reactor});
       world.reactor.run();
+      stopped_.get_future().wait();  // run() may return while stop() still wakes the reactor
     });
     std::tie(cluster_, reactor_) = future.get();
   }
   void TearDown() override {
     reactor_->stop();
+    stopped_.set_value();
     thread_.join();
   }
 
@@ -68,6 +70,7 @@ class CommandsTest : public testing::Test {
 
   std::string cluster_;
   Reactor* reactor_ = nullptr;
+  std::promise<void> stopped_;
   Thread thread_;
 };
 

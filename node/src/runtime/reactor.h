@@ -105,7 +105,7 @@ class Reactor {
   /// program may wait for the event source's descriptor before it calls again; work posted by other
   /// threads makes that readable.
   Duration run_ready();
-  void stop();  // any thread
+  void stop();  // any thread; the reactor has to outlive it: run() may return earlier
   /// When the earliest timer is due; kNever if none.
   Time next_deadline() const;
   /// True if the next turn has posted or deferred work. Reactor's thread.
