@@ -47,9 +47,9 @@ scratch_module() { # NAME MODULE@VERSION
 
 # Kubernetes' own go.mod names its staging modules by folders of its source tree; as a module they are
 # published under v0.MINOR.PATCH, so those folders are replaced by these versions. What CoreDNS needs newer of the
-# libraries below client-go is raised to that: else client-go is compiled twice.
+# libraries below client-go is raised to that (Go takes the newest that is required): else client-go is compiled twice.
 kubernetes_module() { # NAME
-  local v=$KUBERNETES_VERSION staging dir module raised
+  local v=$KUBERNETES_VERSION staging dir module
   staging=v0.${v#v1.}
   dir=$(cd / && GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@$v" | sed -n 's/^\t*"Dir": "\(.*\)",*$/\1/p')
   [ -n "$dir" ] || die "the Go module k8s.io/kubernetes@$v could not be downloaded"
@@ -61,15 +61,15 @@ kubernetes_module() { # NAME
     echo "require k8s.io/kubernetes $v"
     sed -n '/^replace (/,/^)/s#^[[:space:]]*\(k8s.io/[a-z-]*\) =>.*#\1#p' "$dir/go.mod" |
       while read -r module; do echo "replace $module => $module $staging"; done
+    required_by_coredns
   } >>go.mod
   sed -i "s#\(k8s.io/[a-z-]*\) v0\.0\.0\$#\1 $staging#" go.mod
-  mapfile -t raised < <(shared_with_coredns)
-  require "${raised[@]}"
 }
 
-# MODULE@VERSION of each library that CoreDNS and client-go have below them, and that moves.
-shared_with_coredns() {
-  sed -n 's#^\t\(golang.org/x/[a-z0-9]*\|google.golang.org/g[^ ]*\|go.yaml.in/yaml/v2\) \(v[^ ]*\).*#\1@\2#p' "$KIND_DIR/coredns/go.mod"
+# "require MODULE VERSION" of each library that CoreDNS and client-go have below them, and that moves.
+required_by_coredns() {
+  sed -n 's#^\t\(golang.org/x/[a-z0-9]*\|google.golang.org/g[^ ]*\|go.yaml.in/yaml/v2\) \(v[^ ]*\).*#require \1 \2#p' \
+    "$KIND_DIR/coredns/go.mod"
 }
 
 kubernetes() { # NAME…
