@@ -3,42 +3,42 @@
 # turn red: a bug that survives is a hole in the tests.
 #   mutants.sh           all of them, then a table (bug, caught by, seconds); exit code 1 if one survives
 #   mutants.sh NAME…     these
-#   mutants.sh --check   only: is every patch complete, and does it apply? Builds nothing
-# A patch begins with lines "Bug: …", "Program: …" (the test program, a CMake target), "Tests: …" (as for
-# --gtest_filter), and, if it is not dev, "Preset: …". The tests must be green without the bug.
+#   mutants.sh --check   only: is each complete, and can it be planted? Builds nothing
+# What a planted bug looks like is said in hack/mutant.py. The tests must be green without the bug.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 limit_s=300 # of one run; a bug that makes a test hang is caught, too
 
-# field PATCH NAME: a line of its header.
-field() { sed -n "/^--- /q; s/^$2: //p" "$1"; }
+# field BUG NAME: a line of its header.
+field() { sed -nE "/^(--- |File: )/q; s/^$2: //p" "$1"; }
 
-# complete PATCH: has it a header, and does it fit this tree?
-complete() {
-  local name
-  for name in Bug Program Tests; do
-    [ -n "$(field "$1" $name)" ] || {
-      echo "FAIL $1: no line \"$name: …\" before the change"
-      return 1
-    }
+# known: the names of all bugs, one a line.
+known() { find test/mutants -name '*.mutant' -o -name '*.patch' | sed -E 's#.*/##; s#\.(mutant|patch)$##' | sort; }
+
+# file_of NAME: its file; false when there is none.
+file_of() {
+  local kind
+  for kind in mutant patch; do
+    if [ -f "test/mutants/$1.$kind" ]; then
+      echo "test/mutants/$1.$kind"
+      return
+    fi
   done
-  git apply --check "$1" || {
-    echo "FAIL $1 does not apply: what it changes has changed; make it anew"
-    return 1
-  }
+  return 1
 }
 
-patches=() passed=0 failed=0 check_only=false
+bugs=() passed=0 failed=0 check_only=false
 [ "${1:-}" != --check ] || { check_only=true && shift; }
+[ $# -gt 0 ] || { mapfile -t all < <(known) && set -- "${all[@]}"; }
 for name in "$@"; do
-  [ -f "test/mutants/$name.patch" ] || die "mutants.sh: \"$name\" is not one; there are: $(cd test/mutants && echo ./*.patch | sed 's/\.\///g; s/\.patch//g')"
-  patches+=("test/mutants/$name.patch")
+  bugs+=("$(file_of "$name")") || die "mutants.sh: \"$name\" is not one; there are: $(known | xargs)"
 done
-[ $# -gt 0 ] || patches=(test/mutants/*.patch)
-for patch in "${patches[@]}"; do
-  if complete "$patch"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+for bug in "${bugs[@]}"; do
+  if hack/mutant.py check "$bug"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
+doubled=$(known | uniq -d)
+[ -z "$doubled" ] || { echo "FAIL two bugs have one name: $doubled" && failed=$((failed + 1)); }
 if $check_only; then
   echo "$passed passed, $failed failed"
   [ $failed = 0 ]
@@ -94,10 +94,10 @@ restore "${files[@]}"
 
 # Without any bug: what is named is there, and green.
 declare -A programs filters
-for patch in "${patches[@]}"; do
-  preset=$(field "$patch" Preset) program=$(field "$patch" Program)
+for bug in "${bugs[@]}"; do
+  preset=$(field "$bug" Preset) program=$(field "$bug" Program)
   programs[${preset:-dev}]+=" $program"
-  filters[${preset:-dev} $program]+=":$(field "$patch" Tests)"
+  filters[${preset:-dev} $program]+=":$(field "$bug" Tests)"
 done
 for preset in "${!programs[@]}"; do
   # shellcheck disable=SC2086 # names of programs
@@ -115,13 +115,12 @@ for both in "${!filters[@]}"; do
 done
 
 rows=() passed=0
-for patch in "${patches[@]}"; do
-  name=$(basename "$patch" .patch) began=$SECONDS verdict=""
-  program=$(field "$patch" Program) tests=$(field "$patch" Tests) preset=$(field "$patch" Preset)
+for bug in "${bugs[@]}"; do
+  name=$(basename "${bug%.*}") began=$SECONDS verdict=""
+  program=$(field "$bug" Program) tests=$(field "$bug" Tests) preset=$(field "$bug" Preset)
   preset=${preset:-dev} log=$logs/$name.log status=0
-  mapfile -t changed < <(sed -n 's/^+++ b\///p' "$patch")
-  if ! GIT_CEILING_DIRECTORIES=$RAMCLOUD_TOP/build git -C "$copy" apply "$RAMCLOUD_TOP/$patch" 2>"$log"; then
-    verdict="FAIL: does not apply"
+  if ! changed=$(hack/mutant.py plant "$bug" "$copy" 2>&1); then
+    verdict="FAIL: cannot be planted: $changed" changed=""
   elif ! build "$preset" "$program" >"$log" 2>&1; then
     verdict="FAIL: does not build with the bug"
   else
@@ -131,7 +130,8 @@ for patch in "${patches[@]}"; do
       grep -q '^\[  PASSED  \] [1-9]' "$log" || verdict="FAIL: there is no test $tests in $program"
     fi
   fi
-  restore "${changed[@]}"
+  mapfile -t planted <<<"$changed"
+  [ -z "$changed" ] || restore "${planted[@]}"
   if [ -z "$verdict" ]; then
     passed=$((passed + 1))
     verdict=$(caught_by $status "$log")
