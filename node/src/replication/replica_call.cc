@@ -24,12 +24,13 @@ void ReplicaCall::retract() {
 
 void ReplicaCall::give_up(Status why) {
   if (outstanding()) cancel();
-  note(std::move(why), 0);
+  note(std::move(why));
 }
 
-void ReplicaCall::note(Status status, uint32_t retry_after_us) {
+void ReplicaCall::note(Status status, uint32_t retry_after_us, wire::ErrorDetails details) {
   status_ = std::move(status);
   retry_after_us_ = retry_after_us;
+  details_ = std::move(details);
   state_.store(State::kAnswered, std::memory_order_release);
   owner_.call_answered(*this);
 }
@@ -37,22 +38,21 @@ void ReplicaCall::note(Status status, uint32_t retry_after_us) {
 void ReplicaCall::on_reply(const wire::MessageHeader& header, ByteView body) {
   if (header.status != static_cast<uint16_t>(StatusCode::kOk)) {
     RpcReply reply = decode_reply(header, body);
-    return note(std::move(reply.status), reply.retry_after_us);
+    return note(std::move(reply.status), reply.retry_after_us, std::move(reply.details));
   }
   if (body.size() != sizeof(wire::ReplicaReply)) {
-    return note({StatusCode::kProtocolError, fmt::format("reply has {} bytes", body.size())}, 0);
+    return note({StatusCode::kProtocolError, fmt::format("reply has {} bytes", body.size())});
   }
   const auto reply = load<wire::ReplicaReply>(body.data());
   if (reply.held < content_.to) {
     return note({StatusCode::kProtocolError,
-                 fmt::format("backup holds {} bytes after {} were sent", reply.held, content_.to)},
-                0);
+                 fmt::format("backup holds {} bytes after {} were sent", reply.held, content_.to)});
   }
-  note({}, 0);
+  note({});
 }
 
 void ReplicaCall::on_failure(const Status& status) {
-  note(status, 0);
+  note(status);
 }
 
 }  // namespace ramcloud

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "transport/transport.h"
+#include "wire/data_messages.h"
 #include "wire/message_header.h"
 
 namespace ramcloud {
@@ -72,6 +73,8 @@ class ReplicaCall final : public ClientCall {
   /// Answered: OK, the peer's answer, or the transport's report.
   const Status& status() const { return status_; }
   uint32_t retry_after_us() const { return retry_after_us_; }
+  /// Of the peer's answer, if that is an error.
+  const wire::ErrorDetails& details() const { return details_; }
   const Content& content() const { return content_; }
   /// The answer was taken: idle.
   void finish() {
@@ -85,15 +88,16 @@ class ReplicaCall final : public ClientCall {
   State state() const { return state_.load(std::memory_order_acquire); }
   void on_reply(const wire::MessageHeader& header, ByteView body) override;
   void on_failure(const Status& status) override;
-  void note(Status status, uint32_t retry_after_us);
+  void note(Status status, uint32_t retry_after_us = 0, wire::ErrorDetails details = {});
 
   Owner& owner_;
   std::shared_ptr<Session> session_;
   Time deadline_ = kNever;
   ReplicaSlot* slot_ = nullptr;  // under the lock
   Content content_;
-  Status status_;  // this and the next are its reactor's while under way, else the lock's
+  Status status_;  // this and the next two are its reactor's while in flight, else the lock's
   uint32_t retry_after_us_ = 0;
+  wire::ErrorDetails details_;
   std::atomic<State> state_{State::kIdle};
 };
 

@@ -158,6 +158,23 @@ Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode
 // ---- replies
 // --------------------------------------------------------------------------------------
 
+namespace {
+
+/// `in` is what stands behind an error's text.
+wire::ErrorDetails decode_details(ByteView in) {
+  wire::ErrorDetails details;
+  if (in.size() < sizeof(uint32_t)) return details;
+  const auto length = load<uint32_t>(in.data());
+  in.remove_prefix(sizeof length);
+  if (length > in.size()) return details;
+  // It is no error that fields are missing, or that more follow: other versions have others.
+  wire::Decoder decoder(in.substr(0, length));
+  details.fields(decoder);
+  return details;
+}
+
+}  // namespace
+
 RpcReply decode_reply(const wire::MessageHeader& header, ByteView body) {
   RpcReply reply;
   if (header.status == 0) {
@@ -169,18 +186,25 @@ RpcReply decode_reply(const wire::MessageHeader& header, ByteView body) {
     const auto error = load<wire::ErrorBody>(body.data());
     reply.retry_after_us = error.retry_after_us;
     text = body.substr(sizeof error, error.message_length);
+    reply.details = decode_details(body.substr(sizeof error + text.size()));
   }
   reply.status = Status(static_cast<StatusCode>(header.status), std::move(text));
   return reply;
 }
 
 void reply_error(Transport& transport, const ReplyHandle& handle, const Status& status,
-                 uint32_t retry_after_us) {
+                 uint32_t retry_after_us, const wire::ErrorDetails& details) {
   constexpr size_t kMaxText = 1024;  // for people; the rest would not be read
   const ByteView text = ByteView(status.message()).substr(0, kMaxText);
   const wire::ErrorBody error{.retry_after_us = retry_after_us,
                               .message_length = static_cast<uint16_t>(text.size())};
-  const std::array<Slice, 2> body{Slice(bytes_of(error)), Slice(text)};
+  std::string behind;
+  if (details != wire::ErrorDetails{}) {
+    const std::string encoded = wire::encode(details);
+    const auto length = static_cast<uint32_t>(encoded.size());
+    behind.append(bytes_of(length)).append(encoded);
+  }
+  const std::array<Slice, 3> body{Slice(bytes_of(error)), Slice(text), Slice(behind)};
   // An error that says OK is a bug here, and must not look like an answer there.
   transport.reply(handle, status.ok() ? StatusCode::kInternal : status.code(), body);
 }

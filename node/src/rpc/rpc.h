@@ -23,6 +23,7 @@ struct RpcReply {
   Status status;
   std::string body;             // of an OK reply
   uint32_t retry_after_us = 0;  // with RETRY
+  wire::ErrorDetails details;   // of an error; all defaults where the peer sent none
   bool ok() const { return status.ok(); }
 };
 
@@ -83,12 +84,13 @@ class RpcClient {
   Time looked_through_{};
 };
 
-/// Reads an error reply's body (wire::ErrorBody); tolerant of anything.
+/// Reads an error reply's body (wire::ErrorBody, wire::ErrorDetails); tolerant of anything. Details
+/// that do not fit into the body are left out; of shorter ones the fields that are there count.
 RpcReply decode_reply(const wire::MessageHeader& header, ByteView body);
 
-/// Answers with an error and its text.
+/// Answers with an error and its text, and the details if they say anything.
 void reply_error(Transport& transport, const ReplyHandle& handle, const Status& status,
-                 uint32_t retry_after_us = 0);
+                 uint32_t retry_after_us = 0, const wire::ErrorDetails& details = {});
 /// Answers OK with a control message.
 template <typename Reply>
 void reply_message(Transport& transport, const ReplyHandle& handle, const Reply& reply) {

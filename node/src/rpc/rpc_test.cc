@@ -36,7 +36,7 @@ class RpcTest : public ::testing::Test {
     server->reply(request.reply, StatusCode::kOk, {&body, 1});
   }
   void refuse(const Request& request) {
-    reply_error(*server, request.reply, {StatusCode::kRetry, "not now"}, 1500);
+    reply_error(forward, request.reply, {StatusCode::kRetry, "not now"}, 1500, details);
   }
   void keep(const Request& request) {
     timeout_ms = request.header.timeout_ms;
@@ -65,9 +65,12 @@ class RpcTest : public ::testing::Test {
     }
     void set_identity(const PeerIdentity& s) override { to->set_identity(s); }
     void reply(const ReplyHandle& h, StatusCode s, std::span<const Slice> b) override {
+      last_bytes = 0;
+      for (const Slice& slice : b) last_bytes += slice.size;
       to->reply(h, s, b);
     }
     Transport* to = nullptr;
+    size_t last_bytes = 0;  // of the body that was sent last
   };
 
   SystemClock clock;
@@ -81,6 +84,7 @@ class RpcTest : public ::testing::Test {
   Locator locator;
   std::vector<ReplyHandle> kept;
   uint32_t timeout_ms = 0;
+  wire::ErrorDetails details;  // of refusals
 };
 
 TEST_F(RpcTest, ACallGetsItsReplyAndSessionsAreShared) {
@@ -225,6 +229,56 @@ TEST_F(RpcTest, ErrorRepliesOfAnyBytesDecode) {
   EXPECT_EQ(decode_reply(header, "abc").status.message(), "");
   EXPECT_EQ(decode_reply(header, std::string("\x01\0\0\0\xff\xffshort", 11)).status.message(),
             "short");
+}
+
+wire::ErrorDetails some_details() {
+  wire::ErrorDetails details;
+  details.flags = wire::ErrorDetails::kNothingWritten;
+  details.leader = "tcp:host=a,port=1";
+  details.leader_outside = "tcp:host=b,port=2";
+  details.term = 7;
+  details.retry_after_us = 2500;
+  return details;
+}
+
+/// An error's body with these bytes as the encoded details.
+std::string error_body(ByteView details) {
+  const wire::ErrorBody error{.retry_after_us = 5, .message_length = 7};
+  const auto length = static_cast<uint32_t>(details.size());
+  return std::string(bytes_of(error)) + "not now" + std::string(bytes_of(length)) +
+         std::string(details);
+}
+
+TEST_F(RpcTest, ErrorsCarryDetails) {
+  details = some_details();
+  const RpcReply reply = call(Opcode::kRead, "");
+  EXPECT_EQ(reply.status.message(), "not now");
+  EXPECT_EQ(reply.details, details);
+}
+
+TEST_F(RpcTest, ErrorsWithoutDetailsHaveTheBytesOfFormerVersions) {
+  const RpcReply reply = call(Opcode::kRead, "");
+  EXPECT_EQ(reply.details, wire::ErrorDetails{});
+  EXPECT_EQ(forward.last_bytes, sizeof(wire::ErrorBody) + 7);
+}
+
+TEST_F(RpcTest, DetailsOfOtherVersionsDecode) {
+  wire::MessageHeader header{};
+  header.status = static_cast<uint16_t>(StatusCode::kRetry);
+  const std::string encoded = wire::encode(some_details());
+  const std::string whole = error_body(encoded);
+  EXPECT_EQ(decode_reply(header, whole).details, some_details());
+  for (size_t n = sizeof(wire::ErrorBody) + 7; n < whole.size(); ++n) {
+    const RpcReply cut = decode_reply(header, whole.substr(0, n));
+    EXPECT_EQ(cut.status.message(), "not now");
+    EXPECT_EQ(cut.retry_after_us, 5u);
+    EXPECT_EQ(cut.details, wire::ErrorDetails{}) << n << " bytes";
+  }
+  EXPECT_EQ(decode_reply(header, error_body(encoded + "later")).details, some_details());
+  const RpcReply former = decode_reply(header, error_body(encoded.substr(0, sizeof(uint64_t))));
+  EXPECT_EQ(former.details.flags, wire::ErrorDetails::kNothingWritten);
+  EXPECT_EQ(former.details.leader, "");
+  EXPECT_EQ(former.details.term, 0u);
 }
 
 }  // namespace

@@ -3,15 +3,40 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace ramcloud::wire {
 
-/// Body of a reply whose status is not OK; followed by message_length bytes of UTF-8 text.
+/// Body of a reply whose status is not OK; followed by message_length bytes of UTF-8 text, and
+/// then, optionally, by the ErrorDetails: the length of their encoding (u32) and the encoding.
 struct __attribute__((packed)) ErrorBody {
   uint32_t retry_after_us;  // with RETRY: how long to wait; otherwise 0
   uint16_t message_length;
 };
 static_assert(sizeof(ErrorBody) == 6);
+
+/// What a program does about an error, where the text is for people. Encoded as codec.h says.
+/// A later version appends fields: a decoder ignores bytes behind the fields that it knows, and
+/// fields that are missing keep their defaults. A former version sends no details at all.
+struct ErrorDetails {
+  enum Flag : uint64_t {
+    /// The request changed nothing that outlives it: no byte was handed to the device, and none
+    /// will be. The sender may act as if it had never been sent.
+    kNothingWritten = 1,
+  };
+  uint64_t flags = 0;
+  // Of the leading coordinator, where another one answers: inside the cluster, and from outside.
+  std::string leader;
+  std::string leader_outside;
+  uint64_t term = 0;            // of the leadership that the error speaks of; 0: of none
+  uint32_t retry_after_us = 0;  // when to ask again, whatever the status; 0: nothing is said
+
+  template <class V>
+  void fields(V& v) {
+    v(flags, leader, leader_outside, term, retry_after_us);
+  }
+  bool operator==(const ErrorDetails&) const = default;
+};
 
 /// When a data operation shall fail instead of taking effect (paper §3.1, conditional operations).
 struct __attribute__((packed)) RejectRules {

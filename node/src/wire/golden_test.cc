@@ -211,6 +211,20 @@ void check_error(Vector& v) {
                         static_cast<uint16_t>(message.size())};
   check_bytes(std::string(bytes_of(error)) + message, v);
 }
+void check_error_details(Vector& v) {
+  const std::string message = v.text("message");
+  const ErrorBody error{v.number<uint32_t>("retry_after_us"),
+                        static_cast<uint16_t>(message.size())};
+  ErrorDetails details;
+  details.flags = v.number<uint64_t>("flags");
+  details.leader = v.text("leader");
+  details.leader_outside = v.text("leader_outside");
+  details.term = v.number<uint64_t>("term");
+  details.retry_after_us = v.number<uint32_t>("details_retry_after_us");
+  const std::string encoded = encode(details);
+  const auto length = static_cast<uint32_t>(encoded.size());
+  check_bytes(std::string(bytes_of(error)) + message + std::string(bytes_of(length)) + encoded, v);
+}
 
 TableInfo table_of(Vector& v, const std::string& prefix, bool with_tablets) {
   TableInfo table;
@@ -293,6 +307,7 @@ const std::map<std::string, Check> kChecks = {
     {"EnumerateRequest", check_enumerate_request},
     {"EnumerateReply", check_enumerate_reply},
     {"ErrorBody", check_error},
+    {"ErrorDetails", check_error_details},
     {"ClusterInfo", check_cluster_info},
     {"CreateTableRequest", check_create_table},
     {"DropTableRequest", check_drop_table},

@@ -198,24 +198,59 @@ func (p *Page) Decode(from []byte) error {
 	return r.Done()
 }
 
-// ErrorBody is the body of a reply that is not OK.
+// ErrorBody is the body of a reply that is not OK. Details follow the message if they say anything.
 type ErrorBody struct {
 	RetryAfterUS uint32
 	Message      string
+	Details      ErrorDetails
 }
+
+// ErrorDetails is what a program does about an error. Later versions append fields.
+type ErrorDetails struct {
+	Flags         uint64
+	Leader        string // locator of the leading coordinator, inside the cluster
+	LeaderOutside string // the same, from outside
+	Term          uint64
+	RetryAfterUS  uint32
+}
+
+// NothingWritten is a flag of ErrorDetails: the request changed nothing that outlives it.
+const NothingWritten = 1
 
 // Encode appends the body.
 func (e *ErrorBody) Encode(to []byte) []byte {
 	to = order.AppendUint16(order.AppendUint32(to, e.RetryAfterUS), uint16(len(e.Message)))
-	return append(to, e.Message...)
+	to = append(to, e.Message...)
+	if e.Details == (ErrorDetails{}) {
+		return to
+	}
+	return appendText(to, string(e.Details.encode(nil)))
 }
 
-// Decode reads the body.
+func (d *ErrorDetails) encode(to []byte) []byte {
+	to = appendText(appendText(order.AppendUint64(to, d.Flags), d.Leader), d.LeaderOutside)
+	return order.AppendUint32(order.AppendUint64(to, d.Term), d.RetryAfterUS)
+}
+
+// Decode reads the body. What follows the message never fails: other versions have other details, and
+// what is not there, or does not fit, is zero.
 func (e *ErrorBody) Decode(from []byte) error {
 	r := NewReader(from)
 	e.RetryAfterUS = r.U32()
 	e.Message = string(r.Bytes(int(r.U16())))
-	return r.Done()
+	e.Details = ErrorDetails{}
+	if r.bad {
+		return r.Done()
+	}
+	if encoded := r.Bytes(int(r.U32())); !r.bad {
+		e.Details.decode(NewReader(encoded))
+	}
+	return nil
+}
+
+func (d *ErrorDetails) decode(r *Reader) {
+	d.Flags, d.Leader, d.LeaderOutside = r.U64(), r.Text(), r.Text()
+	d.Term, d.RetryAfterUS = r.U64(), r.U32()
 }
 
 // ClusterInfo is what a coordinator says of itself.
