@@ -155,8 +155,12 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 	case r := <-answer:
 		return s.take(r)
 	case <-ctx.Done():
-		s.suspect()
-		return nil, failure(contextCode(ctx), "no answer from %s", s.conn.RemoteAddr())
+		if s.forget(id) {
+			s.suspect()
+			return nil, failure(contextCode(ctx), "no answer from %s", s.conn.RemoteAddr())
+		}
+		// The reply came at the same moment: what is known is not to be called unknown.
+		return s.take(<-answer)
 	case <-s.done:
 	}
 	<-s.written
@@ -187,15 +191,18 @@ func (s *session) register() (uint64, chan reply) {
 	return s.next, answer
 }
 
-// forget takes a call off; with its last one a retired session ends.
-func (s *session) forget(id uint64) {
+// forget takes a call off; with its last one a retired session ends. False: its reply has come, and is in its channel
+// or about to be.
+func (s *session) forget(id uint64) bool {
 	s.mutex.Lock()
+	_, waited := s.calls[id]
 	delete(s.calls, id)
 	retired, left := s.retired, len(s.calls)
 	s.mutex.Unlock()
 	if retired != nil && left == 0 {
 		s.end(retired)
 	}
+	return waited
 }
 
 // suspect is called by who gives up: if the server was silent all the time, the next call makes another

@@ -251,3 +251,35 @@ func TestAsksAgainWhatDoesNotSpeakTheProtocol(t *testing.T) {
 		t.Error("the hellos were not asked for")
 	}
 }
+
+// TestAReplyThatRacesTheDeadlineIsTheAnswer: when both are there, the call is not called unknown.
+func TestAReplyThatRacesTheDeadlineIsTheAnswer(t *testing.T) {
+	near, far := net.Pipe()
+	s := newSession(near)
+	go s.write()
+	defer s.end(io.EOF)
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(context.Background())
+		result := make(chan error, 1)
+		go func() {
+			_, err := s.call(ctx, wire.OpWrite, nil)
+			result <- err
+		}()
+		eventually(t, "the call", func() bool { return s.outstanding() == 1 })
+		// As read does: first the call is taken off, then its reply goes into the channel.
+		s.mutex.Lock()
+		id := s.next
+		answer := s.calls[id]
+		delete(s.calls, id)
+		if i%2 == 0 {
+			cancel() // it wakes between the two
+			answer <- reply{}
+		} else {
+			answer <- reply{}
+			cancel()
+		}
+		s.mutex.Unlock()
+		want(t, <-result, OK)
+	}
+}
