@@ -7,17 +7,21 @@
 // Everything else that can be tried again safely is, until the deadline. A server that says only Retry until then
 // makes it DeadlineExceeded, every other reason Unavailable; both say that nothing was changed.
 //
-// A Client stays with the cluster that it first met: when another one answers at its addresses later, calls
-// end with WrongCluster, and a new Client is needed.
+// A Client stays with the cluster that it first met: when coordinators of another one answer at its addresses later,
+// calls end with WrongCluster, and a new Client is needed.
 package client
 
 import (
 	"context"
 	"errors"
 	"math"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"ramcloud.dev/operator/internal/wire"
 )
@@ -52,11 +56,13 @@ type Client struct {
 	close        context.CancelFunc
 
 	mutex      sync.Mutex
-	cluster    uuid   // which this is; zero: not asked yet
-	leader     int    // index into coordinators that answered last
-	redirected string // the leader as a coordinator on standby named it, when it is not in our list
-	sessions   map[place]*pending
+	cluster    uuid               // which this is; zero: not asked yet
+	leader     int                // index into coordinators that answered last
+	redirected string             // the leader as a coordinator on standby named it, when it is not in our list
+	sessions   map[place]*pending // those that are over are taken off
 	tables     map[uint64]*Table
+
+	refreshing singleflight.Group // questions for a table's tablets, by its id
 }
 
 // pending is a session that exists or is being made, once for all who want it.
@@ -73,21 +79,13 @@ func Connect(addresses string) (*Client, error) {
 	c.alive, c.close = context.WithCancel(context.Background())
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)
-		host, port, ok := cutLast(address, ":")
-		if !ok || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" {
 			return nil, failure(InvalidArgument, "cluster address is '%s'; accepted: host:port[,host:port…]", addresses)
 		}
 		c.coordinators = append(c.coordinators, address)
 	}
 	return c, nil
-}
-
-func cutLast(s, sep string) (string, string, bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // Close ends all connections; outstanding calls fail.
@@ -108,6 +106,10 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 			// Not the caller's context: others may be waiting for the same session.
 			p.session, p.err = open(c.alive, at, cluster)
 			close(p.ready)
+			if p.err == nil {
+				<-p.session.done
+			}
+			c.takeOff(at, p)
 		}()
 	}
 	c.mutex.Unlock()
@@ -120,6 +122,16 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 			code = Unavailable // it was never sent: nobody is there
 		}
 		return nil, &Error{Code: code, Message: "not connected to " + at.address + " in time", notSent: true}
+	}
+}
+
+// takeOff forgets a session that is over, unless another has its place already: servers come under new ids and from
+// new addresses for as long as a process runs.
+func (c *Client) takeOff(at place, over *pending) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.sessions[at] == over {
+		delete(c.sessions, at)
 	}
 }
 
@@ -254,37 +266,40 @@ func checkKey(key []byte) error {
 
 // Read gives an object's value and version; NotFound if there is none.
 func (c *Client) Read(ctx context.Context, tableID uint64, key []byte, conditions ...Conditions) (value []byte, version uint64, err error) {
-	if err := checkKey(key); err != nil {
+	rules, err := checked(key, conditions)
+	if err != nil {
 		return nil, 0, err
 	}
 	var answer wire.ReadReply
-	request := &wire.Keyed{TableID: tableID, Reject: merge(conditions), Key: key}
+	request := &wire.Keyed{TableID: tableID, Reject: rules, Key: key}
 	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpRead, request, &answer, true)
 	return answer.Value, answer.Version, err
 }
 
 // Write stores an object and returns its new version. With conditions that do not hold, nothing changes.
 func (c *Client) Write(ctx context.Context, tableID uint64, key, value []byte, conditions ...Conditions) (uint64, error) {
-	if err := checkKey(key); err != nil {
+	rules, err := checked(key, conditions)
+	if err != nil {
 		return 0, err
 	}
 	if err := checkValue(value); err != nil {
 		return 0, err
 	}
-	request := &wire.Write{TableID: tableID, Reject: merge(conditions), Key: key, Value: value}
+	request := &wire.Write{TableID: tableID, Reject: rules, Key: key, Value: value}
 	var answer wire.VersionReply
-	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpWrite, request, &answer, false)
+	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpWrite, request, &answer, false)
 	return answer.Version, err
 }
 
 // Delete removes an object and returns the version it had, 0 when there was none.
 func (c *Client) Delete(ctx context.Context, tableID uint64, key []byte, conditions ...Conditions) (uint64, error) {
-	if err := checkKey(key); err != nil {
+	rules, err := checked(key, conditions)
+	if err != nil {
 		return 0, err
 	}
-	request := &wire.Keyed{TableID: tableID, Reject: merge(conditions), Key: key}
+	request := &wire.Keyed{TableID: tableID, Reject: rules, Key: key}
 	var answer wire.VersionReply
-	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpDelete, request, &answer, false)
+	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpDelete, request, &answer, false)
 	return answer.Version, err
 }
 
@@ -303,22 +318,38 @@ func (c *Client) IncrementDouble(ctx context.Context, tableID uint64, key []byte
 }
 
 func (c *Client) increment(ctx context.Context, tableID uint64, key []byte, as wire.NumberType, delta uint64, conditions []Conditions) (uint64, uint64, error) {
-	if err := checkKey(key); err != nil {
+	rules, err := checked(key, conditions)
+	if err != nil {
 		return 0, 0, err
 	}
-	request := &wire.Increment{TableID: tableID, Reject: merge(conditions), Delta: delta, Type: as, Key: key}
+	request := &wire.Increment{TableID: tableID, Reject: rules, Delta: delta, Type: as, Key: key}
 	var answer wire.IncrementReply
-	err := c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpIncrement, request, &answer, false)
+	err = c.data(ctx, tableID, wire.KeyHash(tableID, key), wire.OpIncrement, request, &answer, false)
 	return answer.Value, answer.Version, err
 }
 
-func merge(conditions []Conditions) Conditions {
+// checked looks at what every operation on an object is given, and merges its conditions.
+func checked(key []byte, conditions []Conditions) (Conditions, error) {
+	if err := checkKey(key); err != nil {
+		return Conditions{}, err
+	}
+	return merge(conditions)
+}
+
+// merge makes one of several conditions, of which one may name a version: a request has room for one.
+func merge(conditions []Conditions) (Conditions, error) {
+	const onVersion = IfVersionNotEqual | IfVersionAtMost
 	var out Conditions
 	for _, c := range conditions {
+		if c.Flags&onVersion != 0 {
+			if out.Flags&onVersion != 0 {
+				return Conditions{}, failure(InvalidArgument, "conditions name two versions, %d and %d; accepted is one", out.Version, c.Version)
+			}
+			out.Version = c.Version
+		}
 		out.Flags |= c.Flags
-		out.Version = max(out.Version, c.Version)
 	}
-	return out
+	return out, nil
 }
 
 // Enumerate calls visit for every object of a table, tablet by tablet, until visit returns an error,

@@ -128,7 +128,27 @@ func TestArgumentsAreChecked(t *testing.T) {
 	want(t, err, OK)
 	_, err = c.CreateTable(ctx, strings.Repeat("x", 256), 1)
 	want(t, err, InvalidArgument)
-	for _, address := range []string{"", "host", ":1", "a:1,,b:2"} {
+	for _, conditions := range [][]Conditions{
+		{{Flags: IfVersionNotEqual, Version: 3}, {Flags: IfVersionAtMost, Version: 5}},
+		{{Flags: IfVersionNotEqual, Version: 3}, {Flags: IfVersionNotEqual, Version: 3}},
+	} {
+		_, err = c.Write(ctx, table, []byte("k"), nil, conditions...)
+		want(t, err, InvalidArgument)
+		_, _, err = c.Read(ctx, table, []byte("k"), conditions...)
+		want(t, err, InvalidArgument)
+		_, err = c.Delete(ctx, table, []byte("k"), conditions...)
+		want(t, err, InvalidArgument)
+		_, _, err = c.Increment(ctx, table, []byte("k"), 1, conditions...)
+		want(t, err, InvalidArgument)
+	}
+	_, err = c.Write(ctx, table, []byte("k"), nil, Conditions{Flags: IfAbsent}, Conditions{Flags: IfVersionNotEqual, Version: 0})
+	want(t, err, OK)
+	for _, address := range []string{"[::1]:11100", "a:1, b:2"} {
+		if _, err := Connect(address); err != nil {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	for _, address := range []string{"", "host", ":1", "a:1,,b:2", "a:b", "a:0", "a:65536", "::1:11100"} {
 		if _, err := Connect(address); CodeOf(err) != InvalidArgument {
 			t.Errorf("%q: %v", address, err)
 		}

@@ -46,9 +46,16 @@ func (c *Client) ask(ctx context.Context, op wire.Opcode, body encoder, answer d
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	r := request{op: op, body: body.Encode(nil), repeatable: repeatable}
+	strangers := map[string]bool{} // addresses at which another cluster answered
 	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
 		asked := c.coordinator()
 		last := c.attempt(ctx, number, place{address: asked}, r, answer)
+		if CodeOf(last) == WrongCluster {
+			// One address may have been given away; all of them belong to another cluster only if it is another one.
+			if strangers[asked] = true; slices.ContainsFunc(c.coordinators, func(a string) bool { return !strangers[a] }) {
+				last = notThere(last)
+			}
+		}
 		if again, err := retry(last, repeatable); !again {
 			return err
 		}

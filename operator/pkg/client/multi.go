@@ -70,7 +70,8 @@ type multiCall struct {
 	results    []Result
 	done       []bool
 	round      int
-	stale      map[uint64]bool // tables whose map did not serve
+	stale      map[uint64]*Table // maps that did not serve, by table
+	used       map[uint64]*Table // in this round
 }
 
 // multi goes in rounds: what is left is grouped by server, the groups go side by side, a group's messages
@@ -79,7 +80,7 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	m := &multiCall{op: op, repeatable: op == wire.OpMultiRead, operations: operations,
-		results: make([]Result, len(operations)), done: make([]bool, len(operations)), stale: map[uint64]bool{}}
+		results: make([]Result, len(operations)), done: make([]bool, len(operations)), stale: map[uint64]*Table{}}
 	for i, o := range operations {
 		err := checkKey(o.Key)
 		if err == nil {
@@ -138,7 +139,7 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error
 			last = err
 			if wantsNewMap(err, m.round) {
 				for _, i := range indices {
-					m.stale[m.operations[i].TableID] = true
+					m.unserved(m.operations[i].TableID)
 				}
 			}
 		})
@@ -146,6 +147,9 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error
 	running.Wait()
 	return last
 }
+
+// unserved: the map of this round did not serve.
+func (m *multiCall) unserved(tableID uint64) { m.stale[tableID] = m.used[tableID] }
 
 // multiGroups finds the servers of what is left. What has no table is finished; what no server can be called
 // for now is left for the next round, and why is returned.
@@ -155,13 +159,14 @@ func (c *Client) multiGroups(ctx context.Context, m *multiCall, left []int) (gro
 		err   error
 	}
 	tables := map[uint64]lookup{} // each is looked up once
+	m.used = map[uint64]*Table{}
 	groups = map[place][]int{}
 	for _, i := range left {
 		o := &m.operations[i]
 		found, known := tables[o.TableID]
 		if !known {
 			found.table, found.err = c.table(ctx, o.TableID, m.stale[o.TableID])
-			tables[o.TableID] = found
+			tables[o.TableID], m.used[o.TableID] = found, found.table
 			delete(m.stale, o.TableID)
 		}
 		if found.err != nil {
@@ -172,7 +177,7 @@ func (c *Client) multiGroups(ctx context.Context, m *multiCall, left []int) (gro
 		at, err := reach(tablet)
 		if err != nil {
 			last = failure(Unavailable, "%s: %v", where(found.table, tablet), err)
-			m.stale[o.TableID] = true // the coordinator may know more next time
+			m.unserved(o.TableID) // the coordinator may know more next time
 			continue
 		}
 		groups[at] = append(groups[at], i)
@@ -189,7 +194,7 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 		count := m.batch(indices)
 		batch := indices[:count]
 		var answer wire.MultiReply
-		err := c.attempt(ctx, m.round, at, request{m.op, m.encode(batch), m.repeatable}, &answer)
+		err := notThere(c.attempt(ctx, m.round, at, request{m.op, m.encode(batch), m.repeatable}, &answer))
 		if err == nil && (len(answer.Results) == 0 || len(answer.Results) > count) {
 			err = failure(ProtocolError, "%d results for %d operations", len(answer.Results), count)
 		}

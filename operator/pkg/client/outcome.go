@@ -3,10 +3,11 @@ package client
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
-// Waits between attempts; doubled each time.
+// Waits between attempts; doubled each time, and each shortened by chance (jittered).
 const (
 	firstWait = 2 * time.Millisecond
 	lastWait  = 250 * time.Millisecond
@@ -18,6 +19,19 @@ const firstPatience = time.Second
 // patience is how long an attempt waits, counted from 0, of a call that may be sent again: a lost message
 // costs this, not the whole deadline. It rises, so that an overloaded server is not asked ever more.
 func patience(number int) time.Duration { return firstPatience << min(number, 3) }
+
+// jittered is between half of a wait and the whole: many clients that met the same failure do not come back together.
+func jittered(wait time.Duration) time.Duration { return wait/2 + rand.N(wait/2+1) }
+
+// notThere: a server of another cluster that has taken the address of one of ours says no more than that ours is not
+// there. Whether the cluster is another one is for its coordinators to say.
+func notThere(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != WrongCluster {
+		return err
+	}
+	return &Error{Code: Unavailable, Message: e.Message, notSent: true}
+}
 
 // retry decides, after an attempt, whether to try again, or what to return.
 func retry(err error, repeatable bool) (again bool, result error) {
@@ -64,6 +78,7 @@ func wantsNewMap(err error, number int) bool {
 
 // pause waits before the next attempt, as long as the server asked at least; false: there is no time for one.
 func pause(ctx context.Context, wait time.Duration, last error) bool {
+	wait = jittered(wait)
 	var e *Error
 	if errors.As(last, &e) && e.Code == Retry {
 		wait = max(wait, min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second))

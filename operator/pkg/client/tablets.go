@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strconv"
 
 	"ramcloud.dev/operator/internal/wire"
 )
@@ -47,34 +48,80 @@ func (c *Client) forget(tableID uint64) {
 	delete(c.tables, tableID)
 }
 
-// table gives a table's tablets. refresh asks the coordinator even if they are known; while it cannot be asked,
-// what is known still serves.
-func (c *Client) table(ctx context.Context, id uint64, refresh bool) (*Table, error) {
+// table gives a table's tablets. stale is the map that did not serve, nil if none was tried: the coordinator is asked
+// only while that is still the one that is known. While the coordinator cannot be asked, what is known still serves.
+// That the table does not exist, or that the coordinators are of another cluster, is the end of the call.
+func (c *Client) table(ctx context.Context, id uint64, stale *Table) (*Table, error) {
 	c.mutex.Lock()
 	known := c.tables[id]
 	c.mutex.Unlock()
 	if known != nil {
-		if !refresh {
+		if known != stale {
 			return known, nil
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, firstPatience)
 		defer cancel()
 	}
-	answer := &Table{}
-	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true)
-	switch {
+	table, err := c.refresh(ctx, id)
+	switch code := CodeOf(err); {
 	case err == nil:
-		if err := c.remember(answer); err != nil {
-			return nil, err
-		}
-		return answer, nil
-	case CodeOf(err) == NotFound:
-		c.forget(id)
+		return table, nil
+	case code == NotFound, code == WrongCluster:
+		return nil, err
 	case known != nil:
 		return known, nil
 	}
 	return nil, err
+}
+
+// refresh asks the coordinator for a table's tablets: once for all who want to know meanwhile. The question has the
+// time of the call that began it; a call that has more time asks again.
+func (c *Client) refresh(ctx context.Context, id uint64) (*Table, error) {
+	for {
+		mine := false
+		flight := c.refreshing.DoChan(strconv.FormatUint(id, 10), func() (any, error) {
+			mine = true
+			ctx, cancel := sameDeadline(c.alive, ctx)
+			defer cancel()
+			return c.askForTable(ctx, id)
+		})
+		select {
+		case <-ctx.Done():
+			return nil, c.nobodyLed(ctx, failure(Unavailable, "nothing yet"))
+		case result := <-flight:
+			err := result.Err
+			if err == nil {
+				return result.Val.(*Table), nil
+			}
+			if code := CodeOf(err); mine || (code != Unavailable && code != Cancelled) || ctx.Err() != nil || c.alive.Err() != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (c *Client) askForTable(ctx context.Context, id uint64) (*Table, error) {
+	answer := &Table{}
+	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true)
+	if CodeOf(err) == NotFound {
+		c.forget(id)
+	}
+	if err == nil {
+		err = c.remember(answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// sameDeadline is a child of parent that ends by the deadline of another context, and not when that is cancelled.
+func sameDeadline(parent, other context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := other.Deadline(); ok {
+		return context.WithDeadline(parent, deadline)
+	}
+	return context.WithCancel(parent)
 }
 
 // tabletOf finds the tablet in which a hash lies; checkMap saw that there is one.
@@ -121,9 +168,9 @@ func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode,
 func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	refresh := false
+	var stale *Table
 	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
-		table, err := c.table(ctx, call.tableID, refresh)
+		table, err := c.table(ctx, call.tableID, stale)
 		if err != nil {
 			return 0, err
 		}
@@ -133,7 +180,7 @@ func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder
 		}
 		at, err := reach(tablet)
 		if err == nil {
-			err = c.attempt(ctx, number, at, call.request, answer)
+			err = notThere(c.attempt(ctx, number, at, call.request, answer))
 		}
 		if again, result := retry(err, call.repeatable); !again {
 			return at.serverID, result
@@ -141,6 +188,9 @@ func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder
 		if !pause(ctx, wait, err) {
 			return 0, outOfTime(ctx, err, where(table, tablet))
 		}
-		refresh = wantsNewMap(err, number)
+		stale = nil
+		if wantsNewMap(err, number) {
+			stale = table
+		}
 	}
 }
