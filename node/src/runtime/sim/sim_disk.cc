@@ -83,6 +83,7 @@ class SimFile final : public File {
     RC_RETURN_IF_ERROR(check(offset, bytes.size()));
     RC_RETURN_IF_ERROR(disk_.failure_);
     RC_RETURN_IF_ERROR(check_apart(offset, bytes.size()));
+    if (disk_.frozen_) return {};
     for_sectors(offset, bytes.size(), [&](uint64_t sector, uint64_t at, uint64_t n, uint64_t done) {
       std::string& data = content_->cache[sector];
       data.resize(kSector);
@@ -120,6 +121,7 @@ class SimFile final : public File {
   void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void> keep,
                     std::function<void(Status)> done) override {
     if (!direct_) return File::write_direct(writes, std::move(keep), std::move(done));
+    if (disk_.frozen_) return;
     auto& flight = content_->flights.emplace_back();
     flight.number = ++content_->writes;
     flight.keep = std::move(keep);
@@ -147,11 +149,14 @@ class SimFile final : public File {
   /// as the engines of real disks do.
   enum class Turn : uint8_t { kInLine, kBeside };
   void later(std::function<void()> work, Turn turn = Turn::kInLine) {
+    if (disk_.frozen_) return;
     Job& job = jobs_.emplace_back();
     job.work = std::move(work);
     job.timer = std::make_unique<Timer>(reactor_, [this, &job] { finish(job); });
     const auto half = static_cast<uint64_t>(disk_.sync_time_.count()) / 2;
-    const Duration time(static_cast<int64_t>(half + disk_.random_.below(2 * half + 1)));
+    const Duration time =
+        Duration(static_cast<int64_t>(half + disk_.random_.below(2 * half + 1))) + disk_.slow_;
+    if (disk_.slow_ > Duration{}) disk_.note(Fault::kDiskSlow);
     if (turn == Turn::kBeside) return job.timer->start_after(time);
     free_at_ = std::max(free_at_, reactor_.now()) + time;
     job.timer->start_at(free_at_);
@@ -177,23 +182,60 @@ class SimFile final : public File {
   /// All writes up to this one are on the device now.
   Status settle(uint64_t writes) {
     RC_RETURN_IF_ERROR(disk_.failure_);
+    bool any = false;
+    const bool failing = disk_.take(disk_.failing_syncs_);
     std::erase_if(content_->dirty, [&](const auto& entry) {
       if (entry.second > writes) return false;
-      copy_sector(content_->cache, content_->durable, entry.first);
+      any = true;
+      if (!failing) reach_device(entry.first, content_->cache.at(entry.first));
       return true;
     });
-    return {};
+    if (!failing) return {};
+    if (any) disk_.note(Fault::kSyncFailed);
+    return {StatusCode::kIoError, "the simulated sync failed"};
+  }
+
+  /// A sector's bytes get to the device, unless the device errs without telling. Of the cache only
+  /// the place that the bytes went to by mistake changes.
+  void reach_device(uint64_t sector, const std::string& data) {
+    if (disk_.take(disk_.losing_)) return disk_.note(Fault::kWriteLost);
+    if (!content_->durable.empty() && disk_.take(disk_.misdirecting_)) {
+      auto other = content_->durable.lower_bound(disk_.random_.below(content_->size / kSector));
+      if (other == content_->durable.end()) other = content_->durable.begin();
+      other->second = data;
+      return disk_.note(Fault::kWriteMisdirected);
+    }
+    content_->durable[sector] = data;
   }
 
   /// The direct write is done: all of it is on the device, or, of a broken one, who knows what.
   Status land(uint64_t number) {
     const auto flight =
         std::ranges::find(content_->flights, number, &SimDisk::Content::Flight::number);
+    const bool failing = !flight->sectors.empty() && disk_.take(disk_.failing_syncs_);
+    if (failing) disk_.note(Fault::kSyncFailed);
+    const bool lost = !failing && !flight->sectors.empty() && disk_.take(disk_.losing_);
+    if (lost) disk_.note(Fault::kWriteLost);
+    uint64_t shift = 0;
+    if (!failing && !lost && !flight->sectors.empty() && disk_.take(disk_.misdirecting_)) {
+      // As a whole, to a place behind it: each sector keeps its neighbours.
+      disk_.note(Fault::kWriteMisdirected);
+      const uint64_t blocks = content_->size / SimDisk::kDirectBlock;
+      const uint64_t room =
+          blocks - (flight->sectors.rbegin()->first + 1) * kSector / SimDisk::kDirectBlock;
+      if (room > 0)
+        shift = (1 + disk_.random_.below(std::min<uint64_t>(room, 16))) * SimDisk::kDirectBlock /
+                kSector;
+    }
     for (const auto& [sector, data] : flight->sectors) {
-      if (disk_.failure_.ok() || disk_.random_.chance(0.5)) content_->land(sector, data);
+      if (lost) break;
+      if ((disk_.failure_.ok() && !failing) || disk_.random_.chance(0.5)) {
+        content_->land(sector + shift, data);
+      }
     }
     const bool unchanged = flight->unchanged();
     content_->flights.erase(flight);
+    if (failing) return {StatusCode::kIoError, "the simulated direct write failed"};
     if (!unchanged) return {StatusCode::kIoError, "bytes changed while they were written"};
     return disk_.failure_;
   }
@@ -271,7 +313,30 @@ void SimDisk::land_some(Content& content) {
   content.flights.clear();
 }
 
+uint32_t SimDisk::damage(uint32_t sectors) {
+  std::vector<std::pair<Content*, uint64_t>> used;
+  for (auto& [path, content] : files_) {
+    for (const auto& [sector, data] : content->cache) {
+      if (data.find_first_not_of('\0') != std::string::npos)
+        used.emplace_back(content.get(), sector);
+    }
+  }
+  uint32_t damaged = 0;
+  for (; damaged < sectors && !used.empty(); ++damaged) {
+    const size_t chosen = random_.below(used.size());
+    const auto [content, sector] = used[chosen];
+    used.erase(used.begin() + static_cast<std::ptrdiff_t>(chosen));
+    std::string& data = content->cache[sector];
+    data[random_.below(kSectorBytes)] ^= static_cast<char>(1u << random_.below(8));
+    content->durable[sector] = data;
+    content->dirty.erase(sector);
+    note(Fault::kDiskDamaged);
+  }
+  return damaged;
+}
+
 void SimDisk::crash() {
+  frozen_ = false;
   // Files of the dead process that are destroyed later must not touch what the next one opens.
   for (auto& [path, content] : files_) {
     content = std::make_shared<Content>(*content);
@@ -282,13 +347,19 @@ void SimDisk::crash() {
 
 void SimDisk::power_loss() {
   crash();
+  bool dropped = false;
   for (auto& [path, content] : files_) {
     for (const auto& [sector, write] : content->dirty) {
-      if (random_.chance(0.5)) copy_sector(content->cache, content->durable, sector);
+      if (random_.chance(0.5)) {
+        copy_sector(content->cache, content->durable, sector);
+      } else {
+        dropped = true;
+      }
     }
     content->dirty.clear();
     content->cache = content->durable;
   }
+  if (dropped) note(Fault::kHostRebooted);
 }
 
 }  // namespace ramcloud

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "runtime/disk.h"
 #include "runtime/reactor.h"
+#include "runtime/sim/sim_faults.h"
 
 namespace ramcloud {
 
@@ -50,17 +51,46 @@ class SimDisk final : public Disk {
   std::string contents(const std::string& path) const;
   /// How long a sync or an allocation takes: uniform from half of this to one and a half.
   void set_sync_time(Duration time) { sync_time_ = time; }
+  /// Each sync and direct write takes so much longer, until it is 0 again. Reads and writes of the
+  /// cache do not.
+  void set_slow(Duration more) { slow_ = more; }
+  /// So many syncs and direct writes from now on fail with IO_ERROR. What a failed sync should have
+  /// written counts as clean from then on: readers see it until the power goes, and later syncs
+  /// succeed without it (as Linux does).
+  void fail_syncs(uint32_t count) { failing_syncs_ = count; }
+  /// So many direct writes, or sectors of a sync, from now on are told as done and are not on the
+  /// device.
+  void lose_writes(uint32_t count) { losing_ = count; }
+  /// The same, and the bytes are at another place of the file, which some earlier write was for.
+  void misdirect_writes(uint32_t count) { misdirecting_ = count; }
+  /// Flips one bit in each of so many sectors that hold something, chosen by chance. Returns how
+  /// many were damaged.
+  uint32_t damage(uint32_t sectors);
+  /// From now on nothing changes, and nothing is answered, until crash(): the process is dying.
+  void freeze() { frozen_ = true; }
+  /// Called for each fault that changed something.
+  void set_observer(std::function<void(Fault)> fn) { observer_ = std::move(fn); }
 
   struct Content;  // of one file
 
  private:
   friend class SimFile;
   void land_some(Content& content);
+  void note(Fault fault) const {
+    if (observer_) observer_(fault);
+  }
+  bool take(uint32_t& left) { return left > 0 && left-- > 0; }
   Random random_;
   Reactor* reactor_ = nullptr;
   Status failure_;
   bool full_ = false;
   bool direct_ = true;
+  bool frozen_ = false;
+  uint32_t failing_syncs_ = 0;
+  uint32_t losing_ = 0;
+  uint32_t misdirecting_ = 0;
+  Duration slow_{};
+  std::function<void(Fault)> observer_;
   Duration sync_time_ = 1ms;
   uint64_t read_speed_ = 0;
   std::map<std::string, std::shared_ptr<Content>> files_;

@@ -214,5 +214,70 @@ TEST_F(SimDiskTest, WithoutDirectWritesTheyAreRefused) {
   EXPECT_EQ(done->code(), StatusCode::kUnsupported);
 }
 
+TEST_F(SimDiskTest, AfterAFailedSyncTheBytesAreCleanAndNotOnTheDevice) {
+  auto file = open();
+  ASSERT_TRUE(file->write(0, "lost").ok());
+  node.disk().fail_syncs(1);
+  std::optional<Status> done;
+  file->sync([&](Status s) { done = std::move(s); });
+  ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+  EXPECT_EQ(done->code(), StatusCode::kIoError);
+  sync(*file);  // has nothing to write, and succeeds
+  EXPECT_EQ(read(*file, 0, 4), "lost") << "the cache has it";
+  sim.power_off(node);
+  file.reset();
+  sim.restart(node);
+  EXPECT_EQ(read(*open(), 0, 4), std::string(4, '\0'));
+  EXPECT_EQ(sim.faults().of(Fault::kSyncFailed), 1u);
+}
+
+TEST_F(SimDiskTest, LostAndMisdirectedWritesAreToldAsDone) {
+  auto file = open();
+  ASSERT_TRUE(file->write(0, "first").ok());
+  sync(*file);
+  node.disk().lose_writes(1);
+  ASSERT_TRUE(file->write(4096, "second").ok());
+  sync(*file);
+  node.disk().misdirect_writes(1);
+  ASSERT_TRUE(file->write(8192, "third").ok());
+  sync(*file);
+  sim.power_off(node);
+  file.reset();
+  sim.restart(node);
+  file = open();
+  EXPECT_EQ(read(*file, 0, 5), "third") << "the only sector there was";
+  EXPECT_EQ(read(*file, 4096, 6), std::string(6, '\0'));
+  EXPECT_EQ(read(*file, 8192, 5), std::string(5, '\0'));
+  EXPECT_EQ(sim.faults().of(Fault::kWriteLost), 1u);
+  EXPECT_EQ(sim.faults().of(Fault::kWriteMisdirected), 1u);
+}
+
+TEST_F(SimDiskTest, DamageFlipsOneBitOfWhatIsThere) {
+  const auto file = open();
+  ASSERT_TRUE(file->write(0, std::string(512, 'x')).ok());
+  EXPECT_EQ(node.disk().damage(3), 1u) << "there is one sector";
+  const std::string damaged = read(*file, 0, 512);
+  size_t differing = 0;
+  for (const char c : damaged)
+    differing += static_cast<size_t>(__builtin_popcount(static_cast<unsigned char>(c ^ 'x')));
+  EXPECT_EQ(differing, 1u);
+  EXPECT_EQ(sim.faults().of(Fault::kDiskDamaged), 1u);
+}
+
+TEST_F(SimDiskTest, FrozenNothingChanges) {
+  auto file = open();
+  ASSERT_TRUE(file->write(0, "kept").ok());
+  node.disk().freeze();
+  ASSERT_TRUE(file->write(0, "gone").ok());
+  bool done = false;
+  file->sync([&](const Status&) { done = true; });
+  sim.run_for(1s);
+  EXPECT_FALSE(done);
+  sim.kill(node);
+  file.reset();
+  sim.restart(node);
+  EXPECT_EQ(read(*open(), 0, 4), "kept");
+}
+
 }  // namespace
 }  // namespace ramcloud

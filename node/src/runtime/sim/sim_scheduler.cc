@@ -8,6 +8,32 @@ namespace {
 constexpr Duration kTurnTime = 1us;
 }  // namespace
 
+// ---- SimNodeClock
+// ---------------------------------------------------------------------------------
+
+Time SimNodeClock::now() const {
+  if (millionths_ == 0 && own_anchor_ == real_anchor_) return real_.now();
+  const Duration passed = real_.now() - real_anchor_;
+  return own_anchor_ + passed + passed / 1'000'000 * millionths_;
+}
+
+uint64_t SimNodeClock::unix_ms() const {
+  return real_.unix_ms() + static_cast<uint64_t>(wall_offset_ms_);
+}
+
+void SimNodeClock::set_rate_error(int32_t millionths) {
+  own_anchor_ = now();
+  real_anchor_ = real_.now();
+  millionths_ = millionths;
+}
+
+Time SimNodeClock::real_time(Time own) const {
+  if (own == kNever || (millionths_ == 0 && own_anchor_ == real_anchor_)) return own;
+  const Duration passed = own - own_anchor_;
+  // Rounded up: a turn before the timer is due would find nothing to do.
+  return real_anchor_ + passed - passed / (1'000'000 + millionths_) * millionths_ + 1us;
+}
+
 // ---- SimNode
 // --------------------------------------------------------------------------------------
 
@@ -16,15 +42,18 @@ SimNode::SimNode(SimScheduler& scheduler, std::string name, uint32_t index, uint
       name_(std::move(name)),
       index_(index),
       random_(seed),
-      disk_(random_.next()) {
+      disk_(random_.next()),
+      clock_(scheduler.clock()) {
+  disk_.set_observer([this](Fault fault) { scheduler_.note(fault); });
   start();
 }
 
 void SimNode::start() {
-  reactor_ =
-      std::make_unique<Reactor>(scheduler_.clock(), *this, random_.next(), Reactor::Options{});
+  reactor_ = std::make_unique<Reactor>(clock_, *this, random_.next(), Reactor::Options{});
   disk_.attach(*reactor_);
   alive_ = true;
+  doomed_ = false;
+  paused_until_ = {};
   ready_at_ = scheduler_.now();
 }
 
@@ -68,6 +97,7 @@ void SimScheduler::deliver(SimNode& node, Time when, std::function<void()> fn) {
 }
 
 void SimScheduler::kill(SimNode& node) {
+  if (node.alive_) note(Fault::kProcessKilled);
   node.alive_ = false;
   ++node.incarnation_;
   node.inbox_.clear();
@@ -80,6 +110,17 @@ void SimScheduler::power_off(SimNode& node) {
   node.disk_.power_loss();
 }
 
+void SimScheduler::doom(SimNode& node) {
+  node.doomed_ = true;
+  node.disk_.freeze();
+}
+
+void SimScheduler::pause(SimNode& node, Time until) {
+  if (!node.alive_ || until <= now()) return;
+  node.paused_until_ = std::max(node.paused_until_, until);
+  note(Fault::kProcessPaused);
+}
+
 void SimScheduler::restart(SimNode& node) {
   if (node.alive_) kill(node);
   node.start();
@@ -87,10 +128,12 @@ void SimScheduler::restart(SimNode& node) {
 
 Time SimScheduler::turn_time(const SimNode& node) const {
   if (!node.alive_) return kNever;
-  const Time wanted = node.reactor_->has_pending()
-                          ? now()
-                          : std::min(node.ready_at_, node.reactor_->next_deadline());
-  return wanted == kNever ? kNever : std::max({wanted, node.busy_until_, now()});
+  const Time wanted =
+      node.reactor_->has_pending()
+          ? now()
+          : std::min(node.ready_at_, node.clock_.real_time(node.reactor_->next_deadline()));
+  return wanted == kNever ? kNever
+                          : std::max({wanted, node.busy_until_, node.paused_until_, now()});
 }
 
 SimNode* SimScheduler::next_node(Time& when) const {
@@ -140,7 +183,9 @@ void SimScheduler::run_turn(SimNode& node) {
   hash_.add(static_cast<uint64_t>(now().time_since_epoch().count()));
   node.ready_at_ = kNever;
   const uint64_t life = node.incarnation_;
+  turning_ = &node;
   const bool worked = node.reactor_->turn();
+  turning_ = nullptr;
   // Work of a turn may leave more (hooks): look again until a turn finds nothing.
   if (node.incarnation_ == life && worked) node.ready_at_ = std::min(node.ready_at_, now());
   node.busy_until_ = now() + kTurnTime;

@@ -14,10 +14,32 @@
 #include "base/random.h"
 #include "runtime/reactor.h"
 #include "runtime/sim/sim_disk.h"
+#include "runtime/sim/sim_faults.h"
 
 namespace ramcloud {
 
 class SimScheduler;
+
+/// A node's own clock: the scheduler's, but fast or slow by some millionths, and with a wall clock
+/// that can be set.
+class SimNodeClock final : public Clock {
+ public:
+  explicit SimNodeClock(const VirtualClock& real) : real_(real) {}
+  Time now() const override;
+  uint64_t unix_ms() const override;
+  /// From now on; positive is fast.
+  void set_rate_error(int32_t millionths);
+  int32_t rate_error() const { return millionths_; }
+  void jump_wall(int64_t milliseconds) { wall_offset_ms_ += milliseconds; }
+  /// When this clock will show `own`, by the scheduler's.
+  Time real_time(Time own) const;
+
+ private:
+  const VirtualClock& real_;
+  int32_t millionths_ = 0;
+  Time real_anchor_{}, own_anchor_{};
+  int64_t wall_offset_ms_ = 0;
+};
 
 /// One simulated process: a reactor and a disk. Killing drops what was under way to it; its role
 /// objects are destroyed by the test, before restart().
@@ -27,7 +49,12 @@ class SimNode final : public EventSource {
   uint32_t index() const { return index_; }
   Reactor& reactor() { return *reactor_; }  // another one after restart()
   SimDisk& disk() { return disk_; }
+  SimNodeClock& clock() { return clock_; }
   bool alive() const { return alive_; }
+  /// It dies as soon as its turn is over, and what it does until then has no effect.
+  bool doomed() const { return doomed_; }
+  /// No turn begins before, and what the present one sends leaves then.
+  Time paused_until() const { return paused_until_; }
   /// Counts kills: what was meant for an earlier life is dropped.
   uint64_t incarnation() const { return incarnation_; }
 
@@ -46,11 +73,14 @@ class SimNode final : public EventSource {
   uint32_t index_;
   Random random_;
   SimDisk disk_;
+  SimNodeClock clock_;
   std::unique_ptr<Reactor> reactor_;
   std::deque<std::function<void()>> inbox_;
   Time ready_at_ = kNever;  // when its next turn is, apart from timers and posted work
   Time busy_until_{};       // its last turn's end
+  Time paused_until_{};
   bool alive_ = true;
+  bool doomed_ = false;
   uint64_t incarnation_ = 0;
 };
 
@@ -77,6 +107,16 @@ class SimScheduler {
   void kill(SimNode& node);
   /// The machine lost its power: as kill(), and the disk loses what was not synced, in part.
   void power_off(SimNode& node);
+  /// For the node whose turn it is: what it still does has no effect on others nor on its disk. The
+  /// caller kills it before its next turn.
+  void doom(SimNode& node);
+  /// As SIGSTOP and, at that time, SIGCONT. A pause within a turn ends the turn as far as others
+  /// can tell: what it sends later leaves when the pause is over.
+  void pause(SimNode& node, Time until);
+  void resume(SimNode& node) { node.paused_until_ = {}; }
+  /// The node whose turn it is; null between turns.
+  SimNode* turning() const { return turning_; }
+
   /// A fresh reactor. The test has destroyed everything that used the old one.
   void restart(SimNode& node);
 
@@ -94,6 +134,9 @@ class SimScheduler {
   uint64_t event_hash() const { return hash_.value(); }
   uint64_t events() const { return events_; }
   void mix_into_hash(uint64_t value) { hash_.add(value); }
+  /// What faults have changed so far.
+  const FaultCounts& faults() const { return faults_; }
+  void note(Fault fault) { faults_.add(fault, now()); }
 
  private:
   struct Event {
@@ -116,6 +159,8 @@ class SimScheduler {
   HashMixer hash_;
   uint64_t events_ = 0;
   uint64_t sequence_ = 0;
+  FaultCounts faults_;
+  SimNode* turning_ = nullptr;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<Event> queue_;  // heap
   std::function<void(SimNode*)> observer_;

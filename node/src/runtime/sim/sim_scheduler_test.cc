@@ -88,5 +88,51 @@ TEST(SimScheduler, RunUntilGivesUpAtItsLimit) {
   EXPECT_FALSE(sim.run_until([] { return false; }, 1s));
 }
 
+TEST(SimScheduler, APausedNodeTakesNoTurns) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("a");
+  Time fired{};
+  Timer timer(node.reactor(), [&] { fired = sim.now(); });
+  timer.start_after(2ms);
+  const Time until = sim.now() + 50ms;
+  sim.pause(node, until);
+  EXPECT_TRUE(sim.run_until([&] { return fired != Time{}; }, 1s));
+  EXPECT_GE(fired, until);
+  EXPECT_EQ(sim.faults().of(Fault::kProcessPaused), 1u);
+}
+
+TEST(SimScheduler, AFastClockFiresTimersEarly) {
+  SimScheduler sim(1);
+  SimNode& fast = sim.add_node("fast");
+  SimNode& slow = sim.add_node("slow");
+  fast.clock().set_rate_error(1000);
+  slow.clock().set_rate_error(-1000);
+  const Time begin = sim.now();
+  Duration fast_took{}, slow_took{};
+  Timer a(fast.reactor(), [&] { fast_took = sim.now() - begin; });
+  Timer b(slow.reactor(), [&] { slow_took = sim.now() - begin; });
+  a.start_after(10s);
+  b.start_after(10s);
+  EXPECT_TRUE(
+      sim.run_until([&] { return fast_took != Duration{} && slow_took != Duration{}; }, 30s));
+  EXPECT_NEAR(static_cast<double>(fast_took / 1us), 9.99e6, 2e2);
+  EXPECT_NEAR(static_cast<double>(slow_took / 1us), 10.01e6, 2e2);
+  const uint64_t before = fast.clock().unix_ms();
+  fast.clock().jump_wall(-3'600'000);
+  EXPECT_EQ(fast.clock().unix_ms(), before - 3'600'000);
+}
+
+TEST(SimScheduler, FaultsThatMeetAreCountedAsPairs) {
+  SimScheduler sim(1);
+  sim.note(Fault::kMessageLost);
+  sim.run_for(100ms);
+  sim.note(Fault::kDiskSlow);
+  sim.run_for(5s);
+  sim.note(Fault::kSyncFailed);  // alone
+  EXPECT_EQ(sim.faults().by_pair(),
+            (std::map<std::string, uint64_t>{{"message_lost+disk_slow", 1}}));
+  EXPECT_EQ(sim.faults().by_kind().size(), 3u);
+}
+
 }  // namespace
 }  // namespace ramcloud

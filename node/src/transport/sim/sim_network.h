@@ -2,12 +2,15 @@
 // delays, losses, reordering and partitions that follow from the seed.
 //
 // Sessions are message streams, so what a real network does to packets shows as a late, lost or
-// reordered message, or as a broken session; the same message never arrives twice.
+// reordered message, or as a broken session; the same message never arrives twice on one session.
+// What its sender may send again over another session (an idempotent request) can arrive so long
+// after.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -28,6 +31,11 @@ struct SimNetworkOptions {
   double loss = 0;
   /// Messages of one session may overtake each other.
   bool reorder = false;
+  /// Of each idempotent request: it arrives once more, over a session of its own, up to
+  /// `repeat_after` later. Its answer goes nowhere. As what waited in the receiver's kernel when
+  /// the sender took another connection.
+  double repeat = 0;
+  Duration repeat_after = 3s;
   /// Until a peer's death is noticed by those connected to it.
   Duration break_delay = 100us;
 };
@@ -47,8 +55,14 @@ class SimNetwork {
 
   /// Nothing goes through between these two until heal(); sessions stay, messages are lost.
   void partition(const SimNode& a, const SimNode& b);
+  /// The same for what `from` sends to `to`; the other direction works.
+  void partition_one_way(const SimNode& from, const SimNode& to);
   void heal(const SimNode& a, const SimNode& b);
   void heal_all() { cut_.clear(); }
+  /// What these two send each other takes so much longer; 0 ends it.
+  void set_slow(const SimNode& a, const SimNode& b, Duration more);
+  /// All connections that this node accepted break, although everybody lives. Returns how many.
+  size_t break_sessions_to(const SimNode& node);
 
   uint64_t delivered() const { return delivered_; }
   uint64_t lost() const { return lost_; }
@@ -56,10 +70,18 @@ class SimNetwork {
  private:
   friend class SimTransport;
   friend class SimSession;
-  static std::pair<uint32_t, uint32_t> pair_of(const SimNode& a, const SimNode& b) {
-    return std::minmax(a.index(), b.index());
+  using Direction = std::pair<uint32_t, uint32_t>;  // from, to
+  static Direction direction(const SimNode& from, const SimNode& to) {
+    return {from.index(), to.index()};
   }
-  bool is_cut(const SimNode& a, const SimNode& b) const { return cut_.contains(pair_of(a, b)); }
+  bool is_cut(const SimNode& from, const SimNode& to) const {
+    return cut_.contains(direction(from, to));
+  }
+  bool is_cut_somehow(const SimNode& a, const SimNode& b) const {
+    return is_cut(a, b) || is_cut(b, a);
+  }
+  /// Whether a request arrives once more, and when.
+  std::optional<Duration> repeat_of(const wire::MessageHeader& header);
   Duration delay();
   SimTransport* listener(const HostPort& address) const;
   /// Runs `fn` at the node `to`, unless it is lost; `reliable` ones (connecting, closing) are lost
@@ -70,7 +92,10 @@ class SimNetwork {
   Tap tap_;
   SimNetworkOptions options_;
   Random random_;
-  std::set<std::pair<uint32_t, uint32_t>> cut_;
+  Random repeats_;  // apart, so that the fate of other messages does not depend on repeats
+  std::set<Direction> cut_;
+  std::map<Direction, Duration> slow_;
+  std::vector<SimTransport*> transports_;
   std::map<HostPort, SimTransport*, decltype([](const HostPort& a, const HostPort& b) {
              return std::tie(a.host, a.port) < std::tie(b.host, b.port);
            })>

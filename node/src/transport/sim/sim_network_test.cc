@@ -198,5 +198,75 @@ TEST(SimNetwork, AnotherClusterOrServerIsRefused) {
   EXPECT_TRUE(world.sim.run_until([&] { return strict->broken(); }, 1s));
 }
 
+TEST(SimNetwork, OneDirectionCanBeCut) {
+  World world(1);
+  const auto session = world.connect();
+  SimCall first;
+  world.send(*session, first, "a");
+  ASSERT_TRUE(world.wait(first));
+  world.network.partition_one_way(world.server_node, world.client_node);
+  SimCall call;
+  world.send(*session, call, "b");
+  EXPECT_FALSE(world.wait(call)) << "the answer is lost";
+  EXPECT_EQ(world.server->seen, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(world.sim.faults().of(Fault::kMessageCutOneWay), 1u);
+  EXPECT_EQ(world.sim.faults().of(Fault::kMessageCut), 0u);
+}
+
+TEST(SimNetwork, ASlowLinkDelays) {
+  World world(1);
+  const auto session = world.connect();
+  SimCall first;
+  world.send(*session, first, "a");
+  ASSERT_TRUE(world.wait(first));
+  world.network.set_slow(world.client_node, world.server_node, 20ms);
+  const Time begin = world.sim.now();
+  SimCall call;
+  world.send(*session, call, "b");
+  ASSERT_TRUE(world.wait(call));
+  EXPECT_GE(world.sim.now() - begin, 40ms);
+}
+
+TEST(SimNetwork, AnIdempotentCallMayComeAgainOverAnotherSession) {
+  World world(1, {.repeat = 1});
+  const auto session = world.connect();
+  for (const auto& [opcode, times] :
+       {std::pair{wire::Opcode::kReplicaWrite, size_t{2}}, {wire::Opcode::kWrite, size_t{1}}}) {
+    world.server->seen.clear();
+    SimCall call;
+    wire::MessageHeader header{};
+    header.opcode = static_cast<uint16_t>(opcode);
+    const Slice slice(ByteView("x"));
+    session->send(call, header, {&slice, 1});
+    ASSERT_TRUE(world.wait(call));
+    world.sim.run_for(10s);
+    EXPECT_EQ(world.server->seen.size(), times);
+  }
+  EXPECT_EQ(world.sim.faults().of(Fault::kCallRepeated), 1u);
+}
+
+TEST(SimNetwork, SessionsBreakAlthoughBothEndsLive) {
+  World world(1);
+  const auto session = world.connect();
+  SimCall call;
+  world.send(*session, call, "a");
+  ASSERT_TRUE(world.wait(call));
+  EXPECT_EQ(world.network.break_sessions_to(world.server_node), 1u);
+  EXPECT_TRUE(world.sim.run_until([&] { return session->broken(); }, 1s));
+}
+
+TEST(SimNetwork, ADoomedNodeSendsNothing) {
+  World world(1);
+  const auto session = world.connect();
+  SimCall first;
+  world.send(*session, first, "a");
+  ASSERT_TRUE(world.wait(first));
+  world.sim.doom(world.client_node);
+  SimCall call;
+  world.send(*session, call, "b");
+  world.sim.run_for(1s);
+  EXPECT_EQ(world.server->seen.size(), 1u);
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -23,9 +23,12 @@ std::string gather(std::span<const Slice> body) {
 // ---- SimTransport
 // ---------------------------------------------------------------------------------
 
-SimTransport::SimTransport(SimNetwork& network, SimNode& node) : network_(network), node_(node) {}
+SimTransport::SimTransport(SimNetwork& network, SimNode& node) : network_(network), node_(node) {
+  network_.transports_.push_back(this);
+}
 
 SimTransport::~SimTransport() {
+  std::erase(network_.transports_, this);
   for (const Listener& listener : listeners_) network_.listeners_.erase(listener.address);
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) close(slot);
   const Status why(StatusCode::kConnectionLost, "shutting down");
@@ -129,6 +132,16 @@ void SimTransport::closed_by_client(const SimConnection& connection) {
   if (slots_[connection.slot].generation == connection.generation) close(connection.slot);
 }
 
+size_t SimTransport::close_all() {
+  size_t closed = 0;
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].connection == nullptr) continue;
+    close(slot);
+    ++closed;
+  }
+  return closed;
+}
+
 void SimTransport::close(uint32_t index) {
   Slot& slot = slots_[index];
   if (slot.connection == nullptr) return;
@@ -137,7 +150,8 @@ void SimTransport::close(uint32_t index) {
   free_slots_.push_back(index);
   // The client's kernel is told by ours, even when our process was killed.
   Time when = network_.scheduler_.now() + network_.options_.break_delay;
-  if (network_.is_cut(node_, *connection->client_node)) when += 10s;  // it notices by itself
+  if (network_.is_cut_somehow(node_, *connection->client_node))
+    when += 10s;  // it notices by itself
   network_.scheduler_.deliver(
       *connection->client_node, std::max(when, connection->to_client),
       [session = connection->session] {
@@ -191,7 +205,7 @@ void SimSession::start() {
       });
       return;
     }
-    if (network.is_cut(client, server->node())) return;
+    if (network.is_cut_somehow(client, server->node())) return;
     connection->server_node = &server->node();
     network.scheduler_.deliver(server->node(), network.scheduler_.now(),
                                [alive = std::weak_ptr(server->alive_), address, connection, hello] {
@@ -236,8 +250,29 @@ void SimSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   }
 }
 
+/// A connection of its own brings the request to the same process, if it lives then and takes the
+/// greeting; nobody waits for the answer.
+void SimSession::repeat(const wire::MessageHeader& header, const std::string& body,
+                        Duration after) {
+  auto ghost = std::make_shared<SimConnection>();
+  ghost->client_node = &node_;
+  ghost->server_node = connection_->server_node;
+  network_.scheduler_.deliver(
+      *ghost->server_node, network_.scheduler_.now() + after,
+      [&network = network_, address = address_, hello = hello_, ghost, header, body] {
+        SimTransport* server = network.listener(address);
+        if (server == nullptr) return;
+        server->accept(address, ghost, hello);
+        if (ghost->server.expired()) return;  // the greeting was refused
+        network.scheduler_.note(Fault::kCallRepeated);
+        server->receive(*ghost, header, body);
+        server->closed_by_client(*ghost);
+      });
+}
+
 void SimSession::transmit(const wire::MessageHeader& header, std::string body) {
   if (network_.tap_) network_.tap_(node_, header);
+  if (const auto after = network_.repeat_of(header)) repeat(header, body, *after);
   network_.send(node_, *connection_->server_node, connection_->to_server, false,
                 [connection = connection_, header, body = std::move(body)] {
                   if (const auto server = connection->server.lock()) {

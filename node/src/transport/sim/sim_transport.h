@@ -54,8 +54,10 @@ class SimTransport final : public Transport {
   void accept(const HostPort& address, const std::shared_ptr<SimConnection>& connection,
               const wire::Hello& asked);
   void receive(const SimConnection& connection, const wire::MessageHeader& header, ByteView body);
+  friend class SimNetwork;
   void closed_by_client(const SimConnection& connection);
   void close(uint32_t slot);
+  size_t close_all();  // its accepted connections; how many there were
 
   SimNetwork& network_;
   SimNode& node_;
@@ -89,6 +91,7 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   void on_answer(const wire::Hello& answer);
   void on_reply(const wire::MessageHeader& header, ByteView body);
   void transmit(const wire::MessageHeader& header, std::string body);
+  void repeat(const wire::MessageHeader& header, const std::string& body, Duration after);
   void break_with(Status why);
   void fail_later();
 
