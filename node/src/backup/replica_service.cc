@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 
@@ -160,6 +161,7 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
                      full_ = !frame && frame.error() == StatusCode::kNoSpace;
                      if (full_) RC_SOMETIMES("backup.has_no_frame");
                      if (!frame) return refuse(reply, frame.error());
+                     RC_FAILPOINT("backup.open.frame_taken");
                      // What held when it was asked for may hold no longer.
                      uint32_t retry_after_us = 0;
                      Status status =
@@ -222,6 +224,7 @@ void ReplicaService::on_write(const Request& request) {
                   {StatusCode::kStaleTerm,
                    fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)});
   }
+  RC_FAILPOINT("backup.write.before_append");
   status = append(replica, write.offset, segment_bytes);
   if (status.ok()) status = raise_epoch(replica, write.epoch);
   if (!status.ok()) return refuse(request.reply, status);
@@ -327,6 +330,7 @@ void ReplicaService::on_free(const Request& request) {
   const Status status = check_master(free.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
   const auto found = replicas_.find({free.master_id, free.segment_id});
+  RC_FAILPOINT("backup.free.before_drop");
   if (found != replicas_.end()) {
     ++counters_.frees;
     drop(found);
@@ -366,8 +370,10 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
   const bool here = it != replicas_.end();
   const uint32_t held = here ? it->second.held : 0;  // more may come meanwhile
   const uint64_t promised = here ? it->second.promised : 0;
+  RC_FAILPOINT("backup.open.before_sync");
   when_all_synced([this, alive = alive_, handle = reply, key, held, promised](Status status) {
     if (!*alive) return;
+    RC_FAILPOINT("backup.open.before_answer");
     if (status.ok() && keep(key, promised)) return answer(handle, held);
     if (status.ok())
       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
@@ -402,6 +408,7 @@ void ReplicaService::make_visible(Replica& replica, const Request& request) {
       return reply_error(transport_, handle, status);
     }
     RC_SOMETIMES("backup.recreation_is_made_visible");
+    RC_FAILPOINT("backup.copy.before_visible");
     found->second.incomplete = false;
     found->second.length_written = whole;
     if (tails_ && whole) tails_->forget(found->second.frame);
@@ -411,6 +418,7 @@ void ReplicaService::make_visible(Replica& replica, const Request& request) {
     frames_.sync(
         [this, alive, handle, held, key, promised = found->second.promised](Status synced) {
           if (!*alive) return;
+          RC_FAILPOINT("backup.copy.visible");
           if (synced.ok()) (void)keep(key, promised);
           if (synced.ok()) return answer(handle, held);
           device_failed(synced);
@@ -427,6 +435,7 @@ void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
 
 /// Of a write: now, or when the next sync is done.
 void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
+  RC_FAILPOINT("backup.write.before_answer");
   if (!options_.synced) return answer(handle, held);
   waiting_.push_back({handle, held});
   dirty_ = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "base/text.h"
@@ -223,7 +224,9 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     if (objection && objected.ok()) objected = objection();
     if (!objected.ok() && !unknown) co_return objected;
     const Attempt& next = objected.ok() ? wanted : nothing;
+    RC_FAILPOINT("coordinator.commit.before");
     const CommitResult result = co_await store_.commit(next.transaction);
+    RC_FAILPOINT("coordinator.commit.after");
     if (result.outcome == CommitOutcome::kCommitted) {
       current_ = next.record;
       co_return objected;

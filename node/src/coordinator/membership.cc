@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "base/text.h"
@@ -102,6 +103,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));
 
+  RC_FAILPOINT("coordinator.enlist.recorded");
   state_.ids = ids;
   state_.list_version = revision;
   ServerEntry& entry = state_.servers[record.id];
@@ -130,6 +132,7 @@ Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason,
   change.put(server_key(server_id), crashed);
   Status done = co_await ledger_.commit(lock, std::move(change), std::move(objection));
   if (!done.ok()) co_return done;
+  RC_FAILPOINT("coordinator.crash.recorded");
   state_.list_version = revision;
   apply_crash(crashed);
   on_list_changed_();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 
 namespace ramcloud {
@@ -28,6 +29,7 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
     ServerEntry* server = state_.up_server(server_id);
     if (server == nullptr || server->list_version_acked >= state_.list_version) break;
     const uint64_t version = state_.list_version;
+    RC_FAILPOINT("coordinator.list.before_push");
     const Status sent = co_await send(server_id, wire::Opcode::kUpdateServerList, encoded_list());
     server = state_.up_server(server_id);
     if (server != nullptr && sent.ok()) {

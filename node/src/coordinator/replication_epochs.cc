@@ -1,5 +1,6 @@
 #include "coordinator/replication_epochs.h"
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 
 namespace ramcloud {
@@ -35,6 +36,7 @@ Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRe
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));
   state_.replication_epochs[record.server_id] = record;
+  RC_FAILPOINT("coordinator.epoch.recorded");
   log_info("replication epoch raised", {{"server", record.server_id},
                                         {"lowest_open_segment", record.lowest_open_segment},
                                         {"epoch", record.epoch}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/failpoint.h"
 #include "base/hash.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
@@ -99,6 +100,7 @@ Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span, Tim
   state_.ids = ids;
   state_.tables[record.id] = record;
   changes_.table_changed(record.id);
+  RC_FAILPOINT("coordinator.table.create_recorded");
   scope_.spawn(finish_create(record.id));
   co_return record.id;
 }
@@ -145,6 +147,7 @@ Task<Result<uint64_t>> Tables::begin_drop(const std::string& name, Time deadline
   Status done = co_await write(lock, record, ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));
   changes_.table_dropped(record.name);
+  RC_FAILPOINT("coordinator.table.drop_recorded");
   scope_.spawn(finish_drop(record.id));
   co_return record.id;
 }
@@ -175,6 +178,7 @@ Task<void> Tables::finish_create(uint64_t id) {
     if (!co_await replace_crashed(id)) co_return;
     if (!creating(id)) break;
     if (!co_await tell_servers_to_take(id)) continue;
+    RC_FAILPOINT("coordinator.table.taken");
     const AsyncMutex::Lock lock = co_await ledger_.lock();
     if (!creating(id)) break;
     TableRecord record = state_.tables.at(id);
@@ -184,6 +188,7 @@ Task<void> Tables::finish_create(uint64_t id) {
     if (!all_up) continue;  // nothing is in it yet: place it anew instead of losing a part
     record.state = TableState::kNormal;
     if (!(co_await write(lock, record)).ok()) co_return;
+    RC_FAILPOINT("coordinator.table.created");
     log_info("table created",
              {{"table", id}, {"name", quoted(record.name)}, {"span", record.tablets.size()}});
     changes_.table_changed(id);
@@ -257,6 +262,7 @@ Task<void> Tables::finish_drop(uint64_t id) {
   change.remove(table_key(id));
   if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return;
   state_.tables.erase(id);
+  RC_FAILPOINT("coordinator.table.dropped");
   log_info("table dropped", {{"table", id}, {"name", quoted(record.name)}});
   wake_waiting();
 }

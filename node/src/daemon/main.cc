@@ -2,7 +2,12 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "daemon/dev.h"
 #include "daemon/metadata_commands.h"
@@ -27,11 +32,35 @@ void raise_file_limit(const ramcloud::daemon::LimitOptions& limits) {
                                               {"wanted", wanted}});
 }
 
+#ifdef RAMCLOUD_COUNT_SOMETIMES
+/// In builds with tests: lists the failpoints, or arms those that the environment names. An exit
+/// code if that was all.
+std::optional<int> begin_test_build(int argc, char** argv) {
+  using namespace ramcloud;
+  if (argc == 2 && std::string_view(argv[1]) == "failpoints") {
+    for (const Failpoint& point : kFailpoints) std::printf("%-36s %s\n", point.name, point.where);
+    return 0;
+  }
+  const char* text = std::getenv("RAMCLOUD_FAILPOINTS");
+  if (text == nullptr) return std::nullopt;
+  const auto orders = parse_failpoints(text);
+  if (!orders) {
+    std::fprintf(stderr, "ramcloudd: %s\n", orders.error().message().c_str());
+    return 2;
+  }
+  arm_failpoints(*orders);
+  return std::nullopt;
+}
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace ramcloud;
   using namespace ramcloud::daemon;
+#ifdef RAMCLOUD_COUNT_SOMETIMES
+  if (const auto exit_code = begin_test_build(argc, argv)) return *exit_code;
+#endif
   Command command = parse_command_line(argc, argv);
   if (command.kind == Command::Kind::kExit) return command.exit_code;
   StopSignals signals;  // before any thread, so that all inherit the mask

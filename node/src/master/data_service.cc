@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/failpoint.h"
 #include "base/sometimes.h"
 #include "wire/data_messages.h"
 
@@ -176,6 +177,7 @@ void DataService::write(const Request& request) {
                                           uint32_t{fixed.value_length}, wire::kMaxValueBytes)));
   }
   if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
+  RC_FAILPOINT("master.write.before_append");
   wire::WriteReply written;
   log::LogPosition depends_on;
   uint64_t version = 0;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/failpoint.h"
 #include "base/sometimes.h"
 #include "wire/message_header.h"
 
@@ -103,6 +104,7 @@ void HeldReplies::transmit(const Reply& reply, Time arrived) {
         reply.entry.slices(reply.entry_offset, reply.entry_size, slices.data() + count));
   }
   if (!reply.owned.empty()) slices[count++] = Slice(ByteView(reply.owned));
+  RC_FAILPOINT("master.reply.before_send");
   transport_.reply(reply.handle, reply.status, {slices.data(), count});
   time_of(reply.handle.opcode)
       .record_alone(static_cast<uint64_t>((reactor_.clock().now() - arrived).count()));

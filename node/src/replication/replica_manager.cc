@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 
@@ -167,6 +168,7 @@ void ReplicaManager::call_dropped(ReplicaCall& call) {
 }
 
 void ReplicaManager::settle(ReplicaSlot& slot) {
+  RC_FAILPOINT("replication.message.answered");
   uint32_t retry_after_us = 0;
   const Status status = slot.take_answer(retry_after_us);
   if (!status.ok()) return replica_failed(slot, status, retry_after_us);
@@ -363,6 +365,7 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
 void ReplicaManager::raise_epoch() {
   if (!fence_.holds()) RC_SOMETIMES("replication.another_replica_is_lost_behind_the_fence");
   if (!log_->takes_data()) RC_SOMETIMES("replication.fence_is_raised_while_the_head_rolls");
+  RC_FAILPOINT("replication.epoch.before_raise");
   fence_.raise();
   fence_holds_ = false;
   for (SegmentReplicas* replicas : unsettled_) {
@@ -411,6 +414,7 @@ void ReplicaManager::fence_answered(const Status& status) {
 
 void ReplicaManager::take_fence_answer() {
   if (!fence_answer_) return;
+  RC_FAILPOINT("replication.epoch.confirmed");
   const Status status = *std::exchange(fence_answer_, std::nullopt);
   if (!status.ok()) return condemned(status);
   fence_holds_ = fence_.holds();
@@ -422,6 +426,7 @@ void ReplicaManager::take_fence_answer() {
 /// A new head, unless that would take the last memory: then this one stays, and gets its replica
 /// back as it is.
 void ReplicaManager::roll_head() {
+  RC_FAILPOINT("replication.head.before_roll");
   const log::Segment& last = *unsettled_.back()->segment;
   const bool ahead = last.id() > log_->head().segment_id() && !last.from_reserve();
   const auto memory = log_->statistics();

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 
@@ -138,6 +139,7 @@ void ReplicaSlot::send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView he
   header.opcode = static_cast<uint16_t>(opcode);
   header.timeout_ms = to_ms(timeout);
   call_ = &call;
+  RC_FAILPOINT("replication.message.before_send");
   call.begin(*this, content, header, {slices.data(), static_cast<size_t>(count) + 1},
              now + timeout);
 }

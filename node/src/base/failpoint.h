@@ -1,0 +1,111 @@
+// Named places where a test kills, stops or delays a process, so that "killed between the sync and
+// the answer of an open" is a name and not a matter of luck.
+//
+//   RC_FAILPOINT("backup.open.before_answer");
+//
+// A name that is not in kFailpoints does not compile. In a test build the place costs one relaxed
+// load; in builds without tests (preset `release`) nothing of this exists. RAMCLOUD_FAILPOINTS arms
+// places of a process (docs/design/simulation.md#failpoints); a simulation installs a handler
+// instead, which does the same to a simulated node.
+#pragma once
+
+#ifdef RAMCLOUD_COUNT_SOMETIMES  // defined in builds with tests
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ramcloud {
+
+struct Failpoint {
+  const char* name;
+  const char* where;
+};
+
+inline constexpr Failpoint kFailpoints[] = {
+    {"backup.copy.before_visible",
+     "all bytes of a copied replica are synced; it does not count yet"},
+    {"backup.copy.visible", "a copied replica counts; its master does not know"},
+    {"backup.free.before_drop", "a master frees a replica; the frame is still taken"},
+    {"backup.open.before_answer", "an opened replica is synced; its master does not know"},
+    {"backup.open.before_sync", "an opened replica is written and not synced"},
+    {"backup.open.frame_taken", "a frame was allocated for a replica and describes none"},
+    {"backup.write.before_answer", "bytes of a replica are written; their master does not know"},
+    {"backup.write.before_append", "bytes of a replica have arrived"},
+    {"coordinator.commit.after", "a metadata transaction was committed; nothing else knows"},
+    {"coordinator.commit.before", "a metadata transaction is about to be sent to the store"},
+    {"coordinator.crash.recorded", "a server is recorded as CRASHED; the list is not pushed yet"},
+    {"coordinator.enlist.recorded", "a server is recorded; it does not know its id"},
+    {"coordinator.epoch.recorded", "a replication epoch is recorded; its master does not know"},
+    {"coordinator.list.before_push", "the server list is about to be sent to one server"},
+    {"coordinator.table.create_recorded", "a table is recorded as CREATING; no server knows"},
+    {"coordinator.table.created", "a table is recorded as NORMAL; its creator does not know"},
+    {"coordinator.table.drop_recorded", "a table is recorded as DROPPING; no server knows"},
+    {"coordinator.table.dropped", "a table's record is removed; who dropped it does not know"},
+    {"coordinator.table.taken", "all servers have taken a new table's tablets; it is CREATING"},
+    {"master.reply.before_send", "a reply whose dependencies are durable is about to be sent"},
+    {"master.write.before_append", "a write has arrived and is not in the log"},
+    {"replication.epoch.before_raise",
+     "a replica is lost and the epoch that excludes it not raised"},
+    {"replication.epoch.confirmed",
+     "the coordinator has answered a raise of the replication epoch"},
+    {"replication.head.before_roll", "a head that lost a replica is about to be closed"},
+    {"replication.message.answered", "a backup's answer has arrived and is not counted"},
+    {"replication.message.before_send", "bytes of a segment are about to be sent to a backup"},
+};
+inline constexpr size_t kFailpointCount = std::size(kFailpoints);
+
+/// The place's index in kFailpoints.
+consteval size_t failpoint_number(std::string_view name) {
+  for (size_t i = 0; i < kFailpointCount; ++i) {
+    if (name == kFailpoints[i].name) return i;
+  }
+  throw "not in kFailpoints";  // a compile-time error
+}
+
+enum class FailpointAction : uint8_t { kKill, kStop, kDelay };
+
+/// One item of RAMCLOUD_FAILPOINTS.
+struct FailpointOrder {
+  size_t number = 0;
+  uint32_t nth =
+      0;  // acts at this pass only, counted from 1; 0: kill and stop at the first, delay at each
+  FailpointAction action = FailpointAction::kKill;
+  Duration delay{};
+};
+
+/// Parses "NAME[:nth]=kill|stop|delay[:ms],…"; nothing for an empty text. INVALID_ARGUMENT names
+/// the item and what is accepted.
+Result<std::vector<FailpointOrder>> parse_failpoints(std::string_view text);
+/// From now on this process does so (SIGKILL or SIGSTOP to itself, or a sleep of the thread). Once,
+/// before any thread.
+void arm_failpoints(const std::vector<FailpointOrder>& orders);
+/// Every pass of every place calls `handler` from now on; an empty one ends that. Simulation only:
+/// one thread. Returns the handler before.
+using FailpointHandler = std::function<void(size_t number)>;
+FailpointHandler set_failpoint_handler(FailpointHandler handler);
+
+namespace failpoint {
+extern std::atomic<bool> watched[kFailpointCount];
+void reached(size_t number);
+}  // namespace failpoint
+
+}  // namespace ramcloud
+
+#define RC_FAILPOINT(name)                                                           \
+  do {                                                                               \
+    constexpr size_t rc_number = ::ramcloud::failpoint_number(name);                 \
+    if (::ramcloud::failpoint::watched[rc_number].load(std::memory_order_relaxed)) { \
+      ::ramcloud::failpoint::reached(rc_number);                                     \
+    }                                                                                \
+  } while (false)
+#else
+#define RC_FAILPOINT(name) \
+  do {                     \
+  } while (false)
+#endif
