@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"sync"
 
 	"ramcloud.dev/operator/internal/wire"
@@ -208,17 +210,31 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 			}
 			return last
 		}
+		var refused map[string]bool // keys with an operation that is left for the next round
 		for k, result := range answer.Results {
 			if err := m.take(batch[k], result); err != nil {
 				last = err
+				if refused == nil {
+					refused = map[string]bool{}
+				}
+				refused[m.name(batch[k])] = true
 			}
 		}
 		indices = indices[len(answer.Results):]
+		if refused != nil {
+			// What follows on the same keys waits, too: of several on one key the last takes effect last.
+			indices = slices.DeleteFunc(slices.Clone(indices), func(i int) bool { return refused[m.name(i)] })
+		}
 		if answer.RetryAfterUS > 0 && len(indices) > 0 {
 			return &Error{Code: Retry, Message: "the server was not ready", retryAfterUS: answer.RetryAfterUS}
 		}
 	}
 	return last
+}
+
+// name is the same for operations on the same object.
+func (m *multiCall) name(i int) string {
+	return strconv.FormatUint(m.operations[i].TableID, 16) + "/" + string(m.operations[i].Key)
 }
 
 // take keeps one result; what is to be tried again is returned.

@@ -188,3 +188,33 @@ func TestNonsenseInMultiReplies(t *testing.T) {
 		want(t, c.MultiWrite(ctx, multiObjects(table, 1, "v"))[0].Err, Indeterminate)
 	}
 }
+
+// TestTheLastOfOneKeyTakesEffectLast although the first is refused and the second, in a later message, would not be.
+func TestTheLastOfOneKeyTakesEffectLast(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	var refuse atomic.Bool
+	refuse.Store(true)
+	f.set(func(_ int, h wire.Header, body []byte, conn *fakeConn) bool {
+		if h.Opcode != wire.OpMultiWrite || !refuse.Swap(false) {
+			return false
+		}
+		var m wire.MultiWrite
+		f.decode(m.Decode(body))
+		var answer wire.MultiReply
+		for range m.Operations {
+			answer.Results = append(answer.Results, wire.MultiResult{Status: uint16(UnknownTablet)})
+		}
+		conn.reply(h, OK, answer.Encode(nil))
+		return true
+	})
+	big := bytes.Repeat([]byte("1"), wire.MaxValueBytes) // the second is in a message of its own
+	for _, r := range c.MultiWrite(ctx, []MultiObject{{TableID: table, Key: []byte("k"), Value: big},
+		{TableID: table, Key: []byte("k"), Value: []byte("2")}, {TableID: table, Key: []byte("other"), Value: []byte("3")}}) {
+		want(t, r.Err, OK)
+	}
+	value, _, err := c.Read(ctx, table, []byte("k"))
+	want(t, err, OK)
+	if string(value) != "2" {
+		t.Errorf("of two writes the first took effect last: %d bytes", len(value))
+	}
+}
