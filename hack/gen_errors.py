@@ -36,7 +36,7 @@ The last column is the exit code of `ramcloud` when a command ends with the erro
 """
 
 TAIL = """
-Four of them deserve a sentence more:
+Five of them deserve a sentence more:
 
 - `UNAVAILABLE`: the server that holds the tablet is dead, and there is no crash recovery yet: the tablet
   does not come back. The library waits for it until the deadline nevertheless, because it cannot know
@@ -45,6 +45,8 @@ Four of them deserve a sentence more:
   deletes go on. A delete does not give memory back; dropping a table does not either.
 - `INDETERMINATE`: read the object and compare its version with the one you knew before: versions of a key
   rise with every change, also across delete and re-creation.
+- `WRONG_CLUSTER`: final when a coordinator says it. From a server it means only that another cluster's server has taken
+  the address of ours: the client library asks the coordinator again where the tablet is.
 - `DEADLINE_EXCEEDED`: no final answer came in time, and nothing was changed (or the call was one that
   changes nothing).
 """

@@ -20,6 +20,11 @@ std::string body_of(const Request& request, ByteView key, ByteView value = {}) {
   return body;
 }
 
+/// What the coordinators said of a table leaves no use for the map that is known.
+bool ends_the_call(const Status& status) {
+  return status == StatusCode::kNotFound || status == StatusCode::kWrongCluster;
+}
+
 }  // namespace
 
 Status check_key(ByteView key) {
@@ -207,8 +212,10 @@ Task<Status> ClientCore::refresh(uint64_t table_id, Time until) {
     if (until != kNever) alarm.start_at(until);
     co_await *done;
     if (!running->done) break;
-    const bool answered = running->result.ok() || running->result == StatusCode::kNotFound;
-    if (answered || first || reactor().now() >= until) co_return running->result;
+    if (running->result.ok() || ends_the_call(running->result) || first ||
+        reactor().now() >= until) {
+      co_return running->result;
+    }
     // Whoever asked for it had less time than there is here.
     RC_SOMETIMES("client.asks_again_for_what_another_gave_up");
   }
@@ -230,6 +237,7 @@ Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t
     if (status == StatusCode::kNotFound) {
       co_return fail(StatusCode::kNotFound, fmt::format("table {} does not exist", table_id));
     }
+    if (ends_the_call(status)) co_return fail(std::move(status));
     if (table == nullptr) {
       if (status.ok()) status = Status(StatusCode::kUnavailable, "the table was dropped meanwhile");
       co_return fail(std::move(status));
@@ -256,7 +264,7 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
   if (rpc_.session(place.locator, place.server_id)->peer_server_id() == 0) {
     RpcReply pong =
         co_await rpc_.call(place.locator, place.server_id, wire::Opcode::kPing, {}, short_deadline);
-    const Outcome outcome = pong.ok() ? Outcome::kFinal : outcome_of(pong.status.code());
+    const Outcome outcome = pong.ok() ? Outcome::kFinal : outcome_at_server(pong.status.code());
     if (outcome != Outcome::kFinal) {
       pong.status = Status(StatusCode::kUnavailable,
                            "no connection to the server: " + pong.status.to_string());
@@ -289,7 +297,7 @@ Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call) {
     if (place.reachable()) {
       reply = co_await attempt(place, call, number, until);
       if (reply.ok()) co_return TabletReply{std::move(reply.body), place.server_id};
-      const Outcome outcome = outcome_of(reply.status.code());
+      const Outcome outcome = outcome_at_server(reply.status.code());
       if (outcome == Outcome::kFinal) co_return fail(std::move(reply.status));
       if (outcome == Outcome::kMaybeDone && call.repeat == Repeat::kUnsafe) {
         RC_SOMETIMES("client.outcome_of_a_change_is_unknown");

@@ -221,6 +221,47 @@ TEST_F(CoreTest, AnotherServerAtTheAddressIsNotWrittenTo) {
   EXPECT_EQ(first_.count(wire::Opcode::kWrite), 0);
 }
 
+TEST_F(CoreTest, AServerOfAnotherClusterAtTheAddressIsNotTheEnd) {
+  FakeNode foreign(world_, 1, answers_[1], 8);
+  table_ = table_over({{1, foreign.locator()}});
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (node.count(wire::Opcode::kGetTable) == 3) table_ = table_over({{1, first_.locator()}});
+    answer_as_coordinator(node, call, table_);
+  };
+  auto core = make();
+  const auto written = world_.run(core->write(3, "k", "v"));
+  EXPECT_TRUE(written.has_value()) << written.error().to_string();
+  const auto found = world_.run(core->read(3, "k"));
+  EXPECT_TRUE(found.has_value()) << found.error().to_string();
+  EXPECT_EQ(foreign.count(wire::Opcode::kWrite), 0);
+
+  // A scan and a multi-operation with a map that is wrong once more.
+  table_ = table_over({{1, foreign.locator()}});
+  auto other = make();
+  ASSERT_TRUE(world_.run(other->open_table("things")).has_value());
+  table_ = table_over({{1, first_.locator()}});
+  for (const auto& result :
+       world_.run(other->multi_write({{3, "a", "v", {}}, {3, "b", "v", {}}}))) {
+    EXPECT_TRUE(result.has_value()) << result.error().to_string();
+  }
+  EXPECT_EQ(stores_[0].objects.size(), 3u);
+}
+
+TEST_F(CoreTest, AnotherClusterIsForItsCoordinatorsToSay) {
+  auto core = make(1h);
+  ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+  for (FakeNode* node : {&first_, &second_, &coordinator_}) {
+    node->cluster = 8;
+    node->restart();
+  }
+  EXPECT_EQ(world_.run(core->write(3, "k", "w")).error().code(), StatusCode::kWrongCluster);
+  EXPECT_EQ(world_.run(core->read(3, "k")).error().code(), StatusCode::kWrongCluster);
+  EXPECT_EQ(world_.run(core->multi_write({{3, "k", "w", {}}}))[0].error().code(),
+            StatusCode::kWrongCluster);
+  EXPECT_EQ(first_.count(wire::Opcode::kWrite), 1);
+  EXPECT_EQ(first_.count(wire::Opcode::kMultiWrite), 0);
+}
+
 TEST_F(CoreTest, ADeadTabletIsNamedAtTheDeadline) {
   table_.tablets[0].state = wire::TabletState::kUnavailable;
   table_.tablets[0].locator.clear();

@@ -47,10 +47,13 @@ class FakeNode final : public RequestHandler {
     wire::Opcode opcode;
     std::string body;
   };
-  FakeNode(FakeWorld& world, uint64_t server_id, std::function<void(FakeNode&, const Call&)> answer)
-      : world_(world), server_id_(server_id), answer_(std::move(answer)) {
+  FakeNode(FakeWorld& world, uint64_t server_id, std::function<void(FakeNode&, const Call&)> answer,
+           uint8_t cluster = 7)
+      : cluster(cluster), world_(world), server_id_(server_id), answer_(std::move(answer)) {
     start({"127.0.0.1", 0});
   }
+
+  uint8_t cluster;  // that it says it belongs to, from the next start on
 
   Locator locator() const { return {"tcp", address_}; }
   int count(wire::Opcode opcode) { return counts_[opcode]; }
@@ -86,7 +89,7 @@ class FakeNode final : public RequestHandler {
  private:
   void start(const HostPort& address) {
     transport_ = std::make_unique<TcpTransport>(world_.reactor, world_.events);
-    transport_->set_identity({.cluster_uuid = {7}, .server_id = server_id_});
+    transport_->set_identity({.cluster_uuid = {cluster}, .server_id = server_id_});
     address_ = transport_->listen(address, Side::kInside, *this).value();
   }
 

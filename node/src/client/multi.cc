@@ -150,8 +150,7 @@ Task<void> ClientCore::multi_round(Multi& multi, int number) {
   for (const uint32_t i : multi.left) {
     const MultiOperation& operation = multi.operations[i];
     const TabletMap::Table* table = map_.find(operation.table_id);
-    if (table == nullptr) {
-      Status status = tables[operation.table_id];
+    if (Status status = tables[operation.table_id]; table == nullptr || !status.ok()) {
       if (status.ok()) status = Status(StatusCode::kUnavailable, "the table was dropped meanwhile");
       multi.results[i] = fail(std::move(status));
       continue;
@@ -210,7 +209,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
       if (multi.repeat == Repeat::kSafe) co_return finish(reply.status);
     }
     if (!reply.ok()) {
-      const Outcome outcome = outcome_of(reply.status.code());
+      const Outcome outcome = outcome_at_server(reply.status.code());
       if (outcome == Outcome::kFinal) co_return finish(reply.status);
       if (outcome == Outcome::kMaybeDone && multi.repeat == Repeat::kUnsafe) {
         RC_SOMETIMES("client.outcome_of_a_multi_operation_is_unknown");

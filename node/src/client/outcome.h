@@ -38,6 +38,12 @@ constexpr Outcome outcome_of(StatusCode code) {
   }
 }
 
+/// The same of a call to a server. One of another cluster that has taken the address of ours says
+/// that ours is not there; that the cluster is another one is for its coordinators to say.
+constexpr Outcome outcome_at_server(StatusCode code) {
+  return code == StatusCode::kWrongCluster ? Outcome::kNotDone : outcome_of(code);
+}
+
 /// How long one attempt of a call that is safe to repeat waits before the next one: a lost message
 /// costs this, not the whole deadline. Rises, so that an overloaded server is not asked ever more.
 constexpr Duration attempt_timeout(int attempt) {
