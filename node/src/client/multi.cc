@@ -1,7 +1,7 @@
 // Multi-operations of the client (paper §3.1). Rounds: what is left is grouped by the server of its
 // tablet; the groups go side by side, a group's messages one after the other, so that operations on
 // one key stay in order. What a server did not do (its log is not ready, the tablet is elsewhere)
-// is left for the next round, until the deadline.
+// is left for the next round, until the deadline, and with it what follows on the same keys.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -60,6 +60,9 @@ bool parse_multi_reply(ByteView body, size_t asked, wire::MultiReply& header,
   return body.empty();
 }
 
+/// Operations on the same object have the same one.
+using Target = std::pair<uint64_t, ByteView>;
+
 /// One multi-operation under way.
 struct ClientCore::Multi {
   wire::Opcode opcode = wire::Opcode::kInvalid;
@@ -72,6 +75,8 @@ struct ClientCore::Multi {
   std::map<uint64_t, uint64_t> newer_than;  // by table: the map of this generation did not serve
   Status last;                              // why something was not done in the last round
   std::string where;                        // it was not
+
+  Target target(uint32_t i) const { return {operations[i].table_id, operations[i].key}; }
 
   void not_done(uint64_t table_id, uint64_t generation, int number, Status status, std::string at) {
     if (wants_new_map(status.code(), number)) newer_than[table_id] = generation;
@@ -229,6 +234,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
       }
       co_return;
     }
+    std::set<Target> refused;
     for (size_t k = 0; k < answers.size(); ++k) {
       const uint32_t i = batch[k];
       const MultiAnswer& answer = answers[k];
@@ -239,9 +245,15 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
       } else {
         const uint64_t table = multi.operations[i].table_id;
         multi.not_done(table, map_.generation_of(table), number, answer.status, group.where(table));
+        refused.insert(multi.target(i));
       }
     }
     next += answers.size();
+    if (!refused.empty()) {
+      const auto waits = [&](uint32_t i) { return refused.contains(multi.target(i)); };
+      const auto rest = group.indices.begin() + static_cast<ptrdiff_t>(next);
+      group.indices.erase(std::remove_if(rest, group.indices.end(), waits), group.indices.end());
+    }
     if (answered.retry_after_us > 0) {
       multi.retry_after_us = std::max(multi.retry_after_us, answered.retry_after_us);
       co_return multi.not_done(table_id, group.generation, number, StatusCode::kRetry,

@@ -108,6 +108,26 @@ TEST_F(MultiTest, FollowsATabletThatMoved) {
   EXPECT_EQ(stores_[1].objects["key0"].first, "new");
 }
 
+TEST_F(MultiTest, TheLastOfOneKeyTakesEffectLast) {
+  auto core = make();
+  bool refused = false;
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (std::exchange(refused, true)) return stores_[0].answer(node, call);
+    const auto header = load<wire::MultiRequest>(call.body.data());
+    std::string body(bytes_of(wire::MultiReply{header.count, 0}));
+    const wire::MultiResult elsewhere{static_cast<uint16_t>(StatusCode::kUnknownTablet), 0, 0, 0};
+    for (uint32_t i = 0; i < header.count; ++i) body.append(bytes_of(elsewhere));
+    node.ok(call, body);
+  };
+  // The second write of "k" is in a message of its own: the server has the tablet again by then.
+  const auto written = world_.run(core->multi_write({{3, "k", std::string(1'048'576, '1'), {}},
+                                                     {3, "k", "second", {}},
+                                                     {3, "other", "third", {}}}));
+  for (const auto& one : written) EXPECT_TRUE(one.has_value()) << one.error().to_string();
+  EXPECT_EQ(stores_[0].objects["k"].first, "second");
+  EXPECT_LT(*written[0], *written[1]);
+}
+
 TEST_F(MultiTest, LostRepliesOfWritesAreIndeterminateOthersGoOn) {
   two_servers();
   auto core = make();

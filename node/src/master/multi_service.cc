@@ -223,16 +223,21 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   const bool writes = job.opcode == wire::Opcode::kMultiWrite;
   log::LogPosition depends_on;
   uint64_t version = 0;
+  // Its tablet may have come since: a change that was refused is sent again, and must not take
+  // effect after one that follows it.
+  const bool overtakes = !job.refused.empty() && job.refused.contains(operation.hash);
   const StatusCode code =
-      writes ? store_->write(operation.table_id, operation.key, operation.hash, operation.value,
-                             operation.reject, version, depends_on)
-             : store_->remove(operation.table_id, operation.key, operation.hash, operation.reject,
-                              version, depends_on);
+      overtakes ? StatusCode::kUnknownTablet
+      : writes  ? store_->write(operation.table_id, operation.key, operation.hash, operation.value,
+                                operation.reject, version, depends_on)
+               : store_->remove(operation.table_id, operation.key, operation.hash, operation.reject,
+                                version, depends_on);
   if (code == StatusCode::kRetry) {
     // What comes behind it waits, too: two writes of one key keep their order.
     job.retry_after_us = kRetryAfterUs;
     return Step::kStop;
   }
+  if (code == StatusCode::kUnknownTablet) job.refused.insert(operation.hash);
   job.depends_on = std::max(job.depends_on, depends_on);
   append_result(code, version, 0, job.results);
   (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add_alone();

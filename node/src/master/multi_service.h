@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <string>
+#include <unordered_set>
 
 #include "base/metrics.h"
 #include "master/held_replies.h"
@@ -58,6 +59,8 @@ class MultiService final : public TurnHook {
     size_t offset = 0;    // into body
     std::string results;  // {MultiResult, value} of those that are done
     log::LogPosition depends_on;
+    /// Hashes of the keys whose change was refused as UNKNOWN_TABLET.
+    std::unordered_set<uint64_t> refused;
   };
   enum class Step : uint8_t { kDone, kStop };
 

@@ -179,6 +179,26 @@ TEST_F(MultiServiceTest, LargeMessagesAreDoneInSlices) {
   EXPECT_EQ(store_.object_count(1), 100u);
 }
 
+TEST_F(MultiServiceTest, AChangeDoesNotOvertakeOneThatWasRefused) {
+  // The tablet comes between two slices of the message.
+  std::vector<std::string> operations{written(2, "k", "first")};
+  for (uint32_t i = 1; i < MultiService::kSliceChanges; ++i) {
+    operations.push_back(written(1, "k" + std::to_string(i), "v"));
+  }
+  operations.push_back(written(2, "k", "second"));
+  operations.push_back(written(2, "other", "third"));
+  const uint64_t id = send(kWrite, message(operations));
+  ASSERT_EQ(service_.waiting(), 1u);
+  ASSERT_TRUE(store_.take_tablet(2, 0, ~uint64_t{0}).ok());
+  finish();
+  const auto all = parse(transport_.by_call[id]);
+  ASSERT_EQ(all.size(), operations.size());
+  EXPECT_EQ(all.front().status, StatusCode::kUnknownTablet);
+  EXPECT_EQ(all[all.size() - 2].status, StatusCode::kUnknownTablet);
+  EXPECT_EQ(all.back().status, StatusCode::kOk);
+  EXPECT_EQ(call(kRead, message({keyed(2, "k")}))[0].status, StatusCode::kNotFound);
+}
+
 TEST_F(MultiServiceTest, RepliesAreCapped) {
   const std::string value(300'000, 'v');
   for (const char* key : {"a", "b", "c", "d", "e"}) call(kWrite, message({written(1, key, value)}));
