@@ -69,8 +69,20 @@ void ParkedRequests::release() {
   bytes_ = 0;
   waiting_.store(false, std::memory_order_relaxed);
   releasing_ = true;
-  for (const Parked& one : std::exchange(parked_, {})) {
-    delay_.record(static_cast<uint64_t>((reactor_.now() - one.since).count()));
+  for (Parked& one : std::exchange(parked_, {})) {
+    const Duration waited = reactor_.now() - one.since;
+    delay_.record(static_cast<uint64_t>(waited.count()));
+    if (one.header.timeout_ms != 0) {
+      const auto left = std::chrono::milliseconds(one.header.timeout_ms) - waited;
+      if (left <= Duration::zero()) {
+        // Whoever asked has stopped waiting, and must not find it changed later than that.
+        reply_error(registry_.transport(), one.handle,
+                    {StatusCode::kRetry, "it waited longer than its caller"});
+        continue;
+      }
+      one.header.timeout_ms =
+          static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+    }
     registry_.on_request(one.handle, one.header, one.body);
   }
   releasing_ = false;

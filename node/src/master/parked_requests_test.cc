@@ -32,17 +32,18 @@ class ParkedRequestsTest : public ::testing::Test {
     data_.attach(store_);
     parked_.attach(parts_.log);
   }
-  uint64_t write(const std::string& key, const std::string& value) {
+  uint64_t write(const std::string& key, const std::string& value, uint32_t timeout_ms = 0) {
     const wire::WriteRequest fixed{
         1, {}, static_cast<uint32_t>(value.size()), static_cast<uint16_t>(key.size()), 0};
-    return send(wire::Opcode::kWrite, std::string(bytes_of(fixed)) + key + value);
+    return send(wire::Opcode::kWrite, std::string(bytes_of(fixed)) + key + value, timeout_ms);
   }
   uint64_t read(const std::string& key) {
     const wire::ReadRequest fixed{1, {}, static_cast<uint16_t>(key.size()), {}};
     return send(wire::Opcode::kRead, std::string(bytes_of(fixed)) + key);
   }
-  uint64_t send(wire::Opcode opcode, const std::string& body) {
+  uint64_t send(wire::Opcode opcode, const std::string& body, uint32_t timeout_ms = 0) {
     wire::MessageHeader header{};
+    header.timeout_ms = timeout_ms;
     header.opcode = static_cast<uint16_t>(opcode);
     ReplyHandle handle;
     handle.call_id = ++last_call_;
@@ -128,6 +129,24 @@ TEST_F(ParkedRequestsTest, WhatWaitsTooLongIsToldToComeAgain) {
   ASSERT_TRUE(answered(call));
   EXPECT_EQ(transport_.by_call[call], StatusCode::kRetry);
   EXPECT_EQ(parked_.size(), 0u);
+}
+
+TEST_F(ParkedRequestsTest, WhatOutlivesItsCallerIsNotDone) {
+  open_head();
+  begin_switch();
+  const uint64_t late = write("key", "late", 1);
+  const uint64_t in_time = write("other", "in time", 10);
+  sim_.clock().advance(1ms);
+  parts_.replicator.finish_all();
+  ASSERT_TRUE(parts_.log.takes_data());
+  turn();
+  parts_.replicator.finish_all();
+  turn();
+  ASSERT_TRUE(answered(late) && answered(in_time));
+  EXPECT_EQ(transport_.by_call[late], StatusCode::kRetry);
+  EXPECT_EQ(transport_.by_call[in_time], StatusCode::kOk);
+  store::ReadResult result;
+  EXPECT_EQ(store_.read(1, "key", {}, result), StatusCode::kNotFound);
 }
 
 TEST_F(ParkedRequestsTest, NoMoreThanTheLimitIsKept) {
