@@ -111,7 +111,9 @@ void ReplicaService::on_open(const Request& request) {
   uint32_t retry_after_us = 0;
   Status status = check_master(open.master_id, open.list_version, retry_after_us);
   if (status.ok()) status = check_open(open, segment_bytes);
-  if (!status.ok()) return refuse(request.reply, status, retry_after_us);
+  if (!status.ok()) {
+    return refuse_open(request.reply, {open.master_id, open.segment_id}, status, retry_after_us);
+  }
 
   const auto found = replicas_.find({open.master_id, open.segment_id});
   if (found == replicas_.end()) return take_frame(open, segment_bytes, request.reply);
@@ -160,7 +162,7 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
                      if (wanted) opening_.erase(waiting);
                      full_ = !frame && frame.error() == StatusCode::kNoSpace;
                      if (full_) RC_SOMETIMES("backup.has_no_frame");
-                     if (!frame) return refuse(reply, frame.error());
+                     if (!frame) return refuse_open(reply, key, frame.error());
                      RC_FAILPOINT("backup.open.frame_taken");
                      // What held when it was asked for may hold no longer.
                      uint32_t retry_after_us = 0;
@@ -169,18 +171,20 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
                      if (status.ok() && !wanted) {
                        status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
                      }
-                     if (status.ok()) {
-                       status = begin(open, bytes, *frame);
-                     } else if (const Status freed = frames_.release(*frame); !freed.ok()) {
-                       device_failed(freed);
+                     if (!status.ok()) {
+                       const Status freed = frames_.release(*frame);
+                       if (!freed.ok()) device_failed(freed);
+                       return refuse_open(reply, key, status, retry_after_us);
                      }
-                     if (!status.ok()) return refuse(reply, status, retry_after_us);
+                     status = begin(open, bytes, *frame);
+                     if (!status.ok()) return refuse(reply, status);
                      ++counters_.opens;
                      answer_when_synced(reply, key);
                    });
 }
 
-/// Fills a frame that was just taken. A refused open holds no frame.
+/// Fills a frame that was just taken. A refused open holds no frame. But what was written of it may
+/// be on the device all the same, and whether the removal is, is not known either.
 Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
                              uint32_t frame) {
   Replica fresh;
@@ -442,11 +446,21 @@ void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
   flush();
 }
 
-void ReplicaService::refuse(const ReplyHandle& reply, const Status& status,
-                            uint32_t retry_after_us) {
+void ReplicaService::refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us,
+                            const wire::ErrorDetails& details) {
   ++counters_.refused;
   if (status.code() == StatusCode::kRetry && retry_after_us == 0) retry_after_us = kRetryAfterUs;
-  reply_error(transport_, reply, status, retry_after_us);
+  reply_error(transport_, reply, status, retry_after_us, details);
+}
+
+/// Refuses an open before a frame's metadata named the replica. Unless another open of it came
+/// before, whoever reads this device will find nothing of the replica, and the master is told so.
+void ReplicaService::refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
+                                 uint32_t retry_after_us) {
+  wire::ErrorDetails details;
+  const bool here = replicas_.contains(key) || opening_.contains(key);
+  if (!here) details.flags = wire::ErrorDetails::kNothingWritten;
+  refuse(reply, status, retry_after_us, details);
 }
 
 void ReplicaService::device_failed(const Status& status) {

@@ -123,7 +123,10 @@ class ReplicaService {
   void flushed(const Status& status, const std::vector<Key>& closed);
   void make_visible(Replica& replica, const Request& request);
   void answer(const ReplyHandle& handle, uint32_t held);
-  void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0);
+  void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0,
+              const wire::ErrorDetails& details = {});
+  void refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
+                   uint32_t retry_after_us = 0);
   void device_failed(const Status& status);
   void mark_dirty();
   void metadata_changed();

@@ -34,6 +34,13 @@ class Replies final : public ramcloud::testing::OnlyReplies {
     return bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
                                                       : ~uint32_t{0};
   }
+  /// Whether the last answer, an error, says that nothing was written.
+  bool nothing_written() const {
+    wire::MessageHeader header{};
+    header.status = static_cast<uint16_t>(status);
+    const RpcReply reply = decode_reply(header, bytes);
+    return (reply.details.flags & wire::ErrorDetails::kNothingWritten) != 0;
+  }
   int count = 0;
   StatusCode status = StatusCode::kOk;
   std::string bytes;
@@ -493,6 +500,49 @@ TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
   ASSERT_EQ(open(1, "a"), StatusCode::kOk);
   ASSERT_EQ(open(2, "b"), StatusCode::kOk);
   EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace);
+}
+
+/// The master takes every other failure for a replica that may be here.
+TEST_F(ReplicaServiceTest, ARefusedOpenSaysThatNothingWasWritten) {
+  EXPECT_EQ(open(1, "a", 1, kCrashed), StatusCode::kCrashed);
+  EXPECT_TRUE(replies_.nothing_written());
+  EXPECT_EQ(open(1, "a", 1, kMaster + 5, 9), StatusCode::kRetry) << "it has no such list yet";
+  EXPECT_TRUE(replies_.nothing_written());
+  EXPECT_EQ(open(1, "a", 1, kMaster, 1, 0), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(replies_.nothing_written());
+  node_.disk().set_full(true);
+  EXPECT_EQ(open(1, "a"), StatusCode::kNoSpace) << "the file system is full";
+  EXPECT_TRUE(replies_.nothing_written());
+  node_.disk().set_full(false);
+  ASSERT_EQ(open(1, "a"), StatusCode::kOk);
+  ASSERT_EQ(open(2, "b"), StatusCode::kOk);
+  EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace) << "all frames are taken";
+  EXPECT_TRUE(replies_.nothing_written());
+  // Of an open that was answered, or is in progress, something is here.
+  EXPECT_EQ(open(1, "a", 0), StatusCode::kStaleTerm);
+  EXPECT_FALSE(replies_.nothing_written());
+  EXPECT_EQ(open(1, "a", 1, kMaster, 1, 0), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(replies_.nothing_written());
+}
+
+TEST_F(ReplicaServiceTest, AnOpenThatComesTwiceIsNotRefusedAsUnwritten) {
+  post_open(1, "head");
+  post_open(1, "head");
+  ASSERT_EQ(replies_.count, 1);
+  EXPECT_EQ(replies_.status, StatusCode::kRetry);
+  EXPECT_FALSE(replies_.nothing_written());
+}
+
+TEST_F(ReplicaServiceTest, AnOpenThatFailsAtItsSyncMayHaveBeenWritten) {
+  post_open(1, "head");
+  ASSERT_TRUE(scheduler_.run_until([&] { return service_->replicas() == 1; }, 10s));
+  ASSERT_EQ(replies_.count, 0);
+  node_.disk().fail_with({StatusCode::kIoError, "bad sector"});
+  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == 1; }, 10s));
+  EXPECT_EQ(replies_.status, StatusCode::kIoError);
+  EXPECT_FALSE(replies_.nothing_written());
+  EXPECT_EQ(open(2, "head"), StatusCode::kIoError) << "the device failed before this one came";
+  EXPECT_TRUE(replies_.nothing_written());
 }
 
 TEST_F(ReplicaServiceTest, AnOpenWaitsForItsFrameAndIsNotDoneTwice) {

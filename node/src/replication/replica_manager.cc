@@ -223,10 +223,9 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
   const Duration delay = options_.refused_delay * (1 << std::min(backup.refusals++, 10u));
   backup.usable_from = reactor_.now() + std::min(delay, options_.max_refused_delay);
   const bool gone = status.code() == StatusCode::kWrongServer;
-  const bool was_opened = slot.opened();
-  if (!was_opened && !gone && slot.failures() == 0) {
-    // A refused open holds no frame: simply another backup. (After failures an earlier open may
-    // have arrived; then it is as if the replica had been lost.)
+  if (!gone && !slot.may_be_there()) {
+    // The backup wrote nothing, and says so: choose another one. Any other failed open may leave
+    // the replica there: after a failed sync its removal cannot be trusted either.
     RC_SOMETIMES("replication.backup_refuses_an_open");
     log_debug("replication.refused",
               {{"server", server_id}, {"segment", replicas.segment->id()}, {"why", status}});
@@ -311,6 +310,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   log_warn("replication.replica_lost",
            {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
   ++lost_;
+  const bool was_opened = slot.opened();
   unplace(slot);
   const log::Segment& segment = *replicas.segment;
   if (segment.closed_durable()) {
@@ -318,8 +318,10 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
     return add_repair(replicas);
   }
   raise_epoch();
-  // What comes next goes into a head with all its replicas; this one is closed and copied.
-  if (!segment.closed() && log_->head().segment_id() == segment.id()) roll_wanted_ = true;
+  // What comes next goes into a head with all its replicas; this one is closed and copied. (A head
+  // that never had the replica gets it as it is: a backup that fails each open must not roll it.)
+  const bool is_head = !segment.closed() && log_->head().segment_id() == segment.id();
+  if (was_opened && is_head) roll_wanted_ = true;
 }
 
 void ReplicaManager::add_repair(SegmentReplicas& replicas) {

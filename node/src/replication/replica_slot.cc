@@ -29,7 +29,7 @@ void ReplicaSlot::place(uint64_t server_id, Locator locator, std::string failure
   server_id_ = server_id;
   locator_ = std::move(locator);
   failure_domain_ = std::move(failure_domain);
-  recreation_ = complete_ = false;
+  recreation_ = complete_ = may_be_there_ = false;
   was_waived_ = waived_;
   acked_ = acked_epoch_ = 0;
   failures_ = 0;
@@ -147,6 +147,7 @@ void ReplicaSlot::send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView he
 void ReplicaSlot::drop_call() {
   ReplicaCall* call = std::exchange(call_, nullptr);
   if (call == nullptr) return;
+  may_be_there_ = true;
   call->let_go();
   call->owner().call_dropped(*call);
 }
@@ -163,6 +164,9 @@ Status ReplicaSlot::take_answer(uint32_t& retry_after_us) {
     if (content.completing && !complete_) RC_SOMETIMES("replication.recreation_becomes_visible");
     complete_ = complete_ || content.completing;
     state_ = content.closing ? State::kClosed : State::kOpen;
+  }
+  if (status.ok() || (call.details().flags & wire::ErrorDetails::kNothingWritten) == 0) {
+    may_be_there_ = true;
   }
   call.finish();
   return status;

@@ -58,6 +58,9 @@ class ReplicaSlot {
   /// it lacks is on its way.
   bool waived() const { return waived_; }
   void waive() { waived_ = true; }
+  /// An open was sent, and no answer says that it wrote nothing: whatever comes after, the backup
+  /// may have the replica.
+  bool may_be_there() const { return may_be_there_; }
   /// The backup refused to open a replica, so it has nothing of the segment: waived as before that.
   void restore_waiver() { waived_ = was_waived_; }
 
@@ -111,6 +114,7 @@ class ReplicaSlot {
   bool waived_ = false;
   bool was_waived_ = false;  // when it was placed
   bool turned_away_ = false;
+  bool may_be_there_ = false;
   uint64_t server_id_ = 0;
   Locator locator_;
   std::string failure_domain_;

@@ -20,8 +20,8 @@ static_assert(sizeof(ErrorBody) == 6);
 /// fields that are missing keep their defaults. A former version sends no details at all.
 struct ErrorDetails {
   enum Flag : uint64_t {
-    /// The request changed nothing that outlives it: no byte was handed to the device, and none
-    /// will be. The sender may act as if it had never been sent.
+    /// The request left nothing behind, and will not: neither in memory nor on a device is there
+    /// anything by which it could be taken for done. The sender may act as if it had not sent it.
     kNothingWritten = 1,
   };
   uint64_t flags = 0;
