@@ -17,9 +17,9 @@ for program in ramcloudd ramcloud; do
   cp "$built" build/bin/.$program.new
   mv build/bin/.$program.new build/bin/$program
 done
-cp build/release/lib/libramcloud.so.1.0 build/lib/.libramcloud.new
-mv build/lib/.libramcloud.new build/lib/libramcloud.so.1
-ln -sf libramcloud.so.1 build/lib/libramcloud.so
+cp build/release/lib/libramcloud.so.2.0 build/lib/.libramcloud.new
+mv build/lib/.libramcloud.new build/lib/libramcloud.so.2
+ln -sf libramcloud.so.2 build/lib/libramcloud.so
 (cd operator && go build -buildvcs=false -ldflags "-s -w -X main.version=$version" -o ../build/bin/ \
   -p "$RAMCLOUD_JOBS" ./cmd/...)
 # The command of a Go program is the name of its folder.

@@ -80,6 +80,25 @@ def cases(text, function):
     return found, default
 
 
+# What the client library handles by itself and never gives to its caller.
+HANDLED = {"UNKNOWN_TABLET", "RETRY", "NOT_LEADER", "STALE_TERM", "WRONG_SERVER", "CONNECTION_LOST", "CRASHED"}
+# Where the public codes are, and what each looks like there: {name} is the code's, {camel} in its capitals.
+PUBLIC = {("include", "ramcloud", "ramcloud.h"): r"^  k{camel} = {number},",
+          ("include", "ramcloud", "ramcloud_c.h"): r"^  RAMCLOUD_{name} = {number}\b",
+          ("clients", "python", "src", "ramcloud", "errors.py"): r"^    {name} = {number}$",
+          ("..", "operator", "pkg", "client", "errors.go"): r"^\t\w+ +Code = {number}$"}
+
+
+def check_public(codes):
+    """Every code that a caller may get has a name in every client."""
+    for path, pattern in PUBLIC.items():
+        with open(os.path.join(ROOT, "node", *path), encoding="utf-8") as file:
+            text = file.read()
+        for name, camel, number in codes:
+            if name not in HANDLED and not re.search(pattern.format(name=name, camel=camel, number=number), text, re.M):
+                sys.exit(f"gen_errors.py: {'/'.join(path)} has no {name} = {number}")
+
+
 def exit_numbers(header):
     return dict(re.findall(r"(kExit\w+) = (\d+)", header))
 
@@ -92,6 +111,7 @@ def page():
     numbers = exit_numbers(read("cli", "exit_codes.h"))
     if len(meanings) < 20 or set(names) != {code for code, _, _ in meanings}:
         sys.exit("gen_errors.py: base/status.h and status.cc do not look as expected")
+    check_public([(names[code].strip('"'), code[1:], number) for code, number, _ in meanings if code != "kOk"])
     rows = []
     for code, number, meaning in meanings:
         if code == "kOk":

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the Python client's wheel from build/lib/libramcloud.so.1, installs it into a virtual environment of its own,
+# Builds the Python client's wheel from build/lib/libramcloud.so.2, installs it into a virtual environment of its own,
 # checks its types and runs its tests against build/bin/ramcloudd. The last line says how many passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
-if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.1 ]; then hack/build.sh; fi
+if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.2 ]; then hack/build.sh; fi
 
 python=$RAMCLOUD_TOP/build/python
 rm -rf "$python/wheel"

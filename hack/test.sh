@@ -130,7 +130,7 @@ processes() {
 
 docs() {
   # The guides' programs are linked with the libraries, too.
-  if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.1 ]; then hack/build.sh; fi
+  if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.2 ]; then hack/build.sh; fi
   hack/docs_test.py
 }
 

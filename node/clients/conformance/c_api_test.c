@@ -23,6 +23,19 @@ static int write_all(ramcloud_client* client, uint64_t table, char* where, size_
     calls[i] = ramcloud_write(client, table, key, (size_t)size, "value", 5, NULL, 0);
     CHECK(!ramcloud_done(calls[i]));
   }
+  CHECK(ramcloud_next_done(client) == NULL);
+  for (int i = 0; i < kCalls; ++i) ramcloud_wait(calls[i]);
+  ramcloud_free(calls[0]); /* what is freed is not given */
+  calls[0] = ramcloud_write(client, table, "key0", 4, "value", 5, NULL, 0);
+  for (int i = 1; i < kCalls; ++i) {
+    ramcloud_call* done = ramcloud_next_done(client);
+    CHECK(done != NULL && done != calls[0] && ramcloud_done(done));
+  }
+  CHECK(ramcloud_next_done(client) == NULL); /* each is given once */
+  ramcloud_cancel(calls[0]);
+  CHECK(ramcloud_next_done(client) == calls[0] && ramcloud_next_done(client) == NULL);
+  ramcloud_free(calls[0]);
+  calls[0] = ramcloud_write(client, table, "key0", 4, "value", 5, NULL, 0);
   for (int i = kCalls - 1; i >= 0; --i) {
     const ramcloud_result* written = ramcloud_wait(calls[i]);
     CHECK(written->status == RAMCLOUD_OK && written->version > 0);
@@ -53,17 +66,45 @@ static int scan_all(ramcloud_client* client, uint64_t table, char* where, size_t
   return 0;
 }
 
+/* Options of a program that was built with another header. */
+static int check_sizes(const char* cluster, char* where, size_t where_size) {
+  struct {
+    ramcloud_options known;
+    int64_t later;
+  } options = {RAMCLOUD_OPTIONS_INIT, 0};
+  char message[200];
+  options.known.size = sizeof options; /* a later header, whose field is not set */
+  ramcloud_client* client = ramcloud_connect(cluster, &options.known, message, sizeof message);
+  CHECK(client != NULL);
+  ramcloud_close(client);
+  options.later = 1;
+  CHECK(ramcloud_connect(cluster, &options.known, message, sizeof message) == NULL);
+  CHECK(strstr(message, "options: byte") != NULL);
+  const size_t wrong[] = {0, sizeof(size_t), sizeof(ramcloud_options) - 1, 1025, (size_t)-1};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    options.known.size = wrong[i];
+    CHECK(ramcloud_connect(cluster, &options.known, message, sizeof message) == NULL);
+    CHECK(strstr(message, "options.size is") != NULL);
+  }
+  return 0;
+}
+
 /* 0: all is well; else `where` says where not. */
 int c_api_test(const char* cluster, char* where, size_t where_size) {
   char message[200];
   CHECK(ramcloud_abi_version() == RAMCLOUD_ABI_VERSION);
   CHECK(strcmp(ramcloud_status_name(RAMCLOUD_NOT_FOUND), "NOT_FOUND") == 0);
+  CHECK(strcmp(ramcloud_status_name(RAMCLOUD_CORRUPT), "CORRUPT") == 0);
   CHECK(strcmp(ramcloud_status_name(-1), "UNKNOWN") == 0);
   CHECK(ramcloud_connect("nowhere", NULL, message, sizeof message) == NULL);
   CHECK(strstr(message, "nowhere") != NULL);
   CHECK(ramcloud_connect("nowhere", NULL, NULL, 0) == NULL);
 
-  const ramcloud_options options = {.timeout_ms = 60000, .poll_us = 50};
+  if (check_sizes(cluster, where, where_size) != 0) return 1;
+
+  ramcloud_options options = RAMCLOUD_OPTIONS_INIT;
+  CHECK(options.size == sizeof options && options.timeout_ms == 30000 && options.poll_us == 50);
+  options.timeout_ms = 60000;
   ramcloud_client* client = ramcloud_connect(cluster, &options, message, sizeof message);
   CHECK(client != NULL && ramcloud_event_fd(client) >= 0);
   ramcloud_call* call = ramcloud_create_table(client, "c", 1, 2, 0);

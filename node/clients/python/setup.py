@@ -19,7 +19,7 @@ SYSTEM = ("linux-vdso", "libc.so", "libm.so", "libstdc++", "libgcc_s", "ld-linux
 
 
 def library() -> pathlib.Path:
-    path = pathlib.Path(os.environ.get("RAMCLOUD_LIBRARY", TOP / "build/lib/libramcloud.so.1"))
+    path = pathlib.Path(os.environ.get("RAMCLOUD_LIBRARY", TOP / "build/lib/libramcloud.so.2"))
     if not path.exists():
         raise SystemExit(f"there is no {path}; run `make build` in the checkout, or set RAMCLOUD_LIBRARY")
     return path
@@ -37,7 +37,7 @@ class BuildWithLibrary(build_py):
         target = pathlib.Path(self.build_lib) / "ramcloud" / "_lib"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        shutil.copy(library(), target / "libramcloud.so.1")
+        shutil.copy(library(), target / "libramcloud.so.2")
         for path in needed_by(library()):
             shutil.copy(path, target / path.name)
 

@@ -47,6 +47,7 @@ enum class ErrorCode : uint16_t {
   kWrongCluster = 14,     // there is another cluster at this address
   kUnsupported = 16,      // the other side does not know this operation or protocol version
   kProtocolError = 17,    // malformed bytes came from the other side
+  kCorrupt = 18,          // a checksum of stored bytes does not hold
   kNoSpace = 19,
   kIoError = 20,
   kInternal = 22,

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Rises when something that was there changes; what is added does not change it. */
-#define RAMCLOUD_ABI_VERSION 1
+#define RAMCLOUD_ABI_VERSION 2
 uint32_t ramcloud_abi_version(void);
 
 /* Why an operation failed; the values are those of the protocol. */
@@ -42,6 +42,7 @@ enum ramcloud_status {
   RAMCLOUD_WRONG_CLUSTER = 14,
   RAMCLOUD_UNSUPPORTED = 16,
   RAMCLOUD_PROTOCOL_ERROR = 17,
+  RAMCLOUD_CORRUPT = 18,
   RAMCLOUD_NO_SPACE = 19,
   RAMCLOUD_IO_ERROR = 20,
   RAMCLOUD_INTERNAL = 22
@@ -53,10 +54,18 @@ typedef struct ramcloud_client ramcloud_client;
 typedef struct ramcloud_call ramcloud_call;
 typedef struct ramcloud_scan ramcloud_scan;
 
+/* Begin with RAMCLOUD_OPTIONS_INIT, then set what shall differ:
+ *   ramcloud_options options = RAMCLOUD_OPTIONS_INIT;
+ *   options.timeout_ms = 5000;
+ * Fields are only added, at the end, and 0 in them is what was before them: a program that was
+ * built with fewer fields runs with a newer library, and one with more runs with an older library
+ * as long as it leaves those 0. */
 typedef struct ramcloud_options {
+  size_t size;        /* sizeof(ramcloud_options) where the program was built */
   int64_t timeout_ms; /* of each call, retries together; 0: 30 s; negative: for ever */
   int64_t poll_us;    /* how long to look for answers before sleeping; 0 sleeps at once */
 } ramcloud_options;
+#define RAMCLOUD_OPTIONS_INIT {sizeof(ramcloud_options), 30000, 50}
 
 /* When an operation shall fail instead of taking effect; flags may be combined. */
 enum ramcloud_fail {
@@ -84,8 +93,8 @@ typedef struct ramcloud_result {
   uint64_t table_id;
 } ramcloud_result;
 
-/* `cluster` is "host:port[,host:port...]", `options` may be NULL. Nothing is sent yet. NULL: it is
- * malformed, and `message` (if not NULL) says how. */
+/* `cluster` is "host:port[,host:port...]"; `options` may be NULL: RAMCLOUD_OPTIONS_INIT. Nothing is
+ * sent yet. NULL: one of them is malformed, and `message` (if not NULL) says how. */
 ramcloud_client* ramcloud_connect(const char* cluster, const ramcloud_options* options,
                                   char* message, size_t message_size);
 /* Calls that are left stay valid and can be waited for. */
@@ -100,6 +109,10 @@ int64_t ramcloud_poll(ramcloud_client* client);
 /* Calls. Of most, there is one result. timeout_ms in all that follows: 0 is the client's, negative
  * is for ever. conditions may be NULL. */
 int ramcloud_done(const ramcloud_call* call); /* 1: ramcloud_wait does not wait */
+/* Of the client's calls that are done and not freed, one that this function has not given yet, in
+ * the order in which they ended; NULL: none. With many calls outstanding, what to do after
+ * ramcloud_poll instead of asking each. */
+ramcloud_call* ramcloud_next_done(ramcloud_client* client);
 const ramcloud_result* ramcloud_wait(
     ramcloud_call* call);                         /* the first result, or why there is none */
 size_t ramcloud_count(const ramcloud_call* call); /* of results, of a call that is done */

@@ -1,8 +1,11 @@
 // The C interface (include/ramcloud/ramcloud_c.h) over the core: every operation is a task of the
 // client's reactor that leaves its results in a call.
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <optional>
 #include <utility>
 
@@ -13,7 +16,14 @@ using namespace ramcloud;
 
 namespace {
 
-using SharedClient = std::shared_ptr<BlockingClient>;
+struct Work;
+
+/// A client and its calls that are done and were not given by ramcloud_next_done().
+struct NativeClient : BlockingClient {
+  using BlockingClient::BlockingClient;
+  std::list<Work*> done;
+};
+using SharedClient = std::shared_ptr<NativeClient>;
 
 ramcloud_result empty_result() {
   ramcloud_result result{};
@@ -24,6 +34,19 @@ ramcloud_result empty_result() {
 /// What a call works on; kept by the call, and by nobody else for long.
 struct Work {
   explicit Work(SharedClient c) : client(std::move(c)), scope(client->reactor()) {}
+  ~Work() { given(); }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  void finish() {
+    done = true;
+    place = client->done.insert(client->done.end(), this);
+  }
+  /// Is not to be given by ramcloud_next_done(), any more.
+  void given() {
+    if (place) client->done.erase(*place);
+    place.reset();
+  }
 
   /// Keeps bytes for as long as the call lives.
   const std::string& keep(std::string bytes) { return kept.emplace_back(std::move(bytes)); }
@@ -60,6 +83,8 @@ struct Work {
 
   SharedClient client;
   bool done = false;
+  std::optional<std::list<Work*>::iterator> place;  // among the client's that are done
+  ramcloud_call* call = nullptr;                    // whose work it is
   std::deque<std::string> kept;
   std::vector<ramcloud_result> results;
   Task<void> unstarted;
@@ -69,6 +94,29 @@ struct Work {
 Timeout timeout_of(int64_t timeout_ms) {
   if (timeout_ms == 0) return {};
   return timeout_ms < 0 ? Duration::zero() : Duration(std::chrono::milliseconds(timeout_ms));
+}
+
+/// INVALID_ARGUMENT if these are not options that this library knows how to follow. Fields that a
+/// later header has are followed only when they are 0, which means the same as without them.
+Status check_options(const ramcloud_options* options) {
+  constexpr size_t kFirst = sizeof(size_t) + 2 * sizeof(int64_t);  // of ABI version 2
+  constexpr size_t kMost = 1024;  // above, it is not a size: nothing must be read behind it
+  static_assert(sizeof(ramcloud_options) >= kFirst && sizeof(ramcloud_options) <= kMost);
+  if (options == nullptr) return {};
+  if (options->size < kFirst || options->size > kMost) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("options.size is {}; accepted are {} to {} (RAMCLOUD_OPTIONS_INIT sets it)",
+                        options->size, kFirst, kMost)};
+  }
+  const auto* bytes = reinterpret_cast<const char*>(options);
+  for (size_t i = sizeof *options; i < options->size; ++i) {
+    if (bytes[i] == 0) continue;
+    return {StatusCode::kInvalidArgument,
+            fmt::format("options: byte {} of {} is set; this library knows {}, accepted is 0 in "
+                        "those behind them",
+                        i, options->size, sizeof *options)};
+  }
+  return {};
 }
 
 wire::RejectRules rules_of(const ramcloud_conditions* conditions) {
@@ -84,12 +132,12 @@ ByteView view(const void* data, size_t size) {
 
 Task<void> finish_version(Work& work, Task<Result<uint64_t>> task) {
   work.add_version(co_await std::move(task));
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_read(Work& work, Task<Result<ReadResult>> task) {
   work.add_object(co_await std::move(task));
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_sum(Work& work, bool is_double, Task<Result<Incremented>> task) {
@@ -102,19 +150,19 @@ Task<void> finish_sum(Work& work, bool is_double, Task<Result<Incremented>> task
     if (is_double) result.number = std::bit_cast<double>(sum->bits);
     if (!is_double) result.integer = static_cast<int64_t>(sum->bits);
   }
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_table(Work& work, Task<Result<wire::TableInfo>> task) {
   work.add_table(co_await std::move(task));
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_drop(Work& work, Task<Status> task) {
   const Status status = co_await std::move(task);
   if (status.ok()) work.add();
   if (!status.ok()) work.add_error(status);
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_list(Work& work, Task<Result<std::vector<wire::TableInfo>>> task) {
@@ -124,19 +172,19 @@ Task<void> finish_list(Work& work, Task<Result<std::vector<wire::TableInfo>>> ta
   } else {
     for (const wire::TableInfo& table : *tables) work.add_table(table);
   }
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_reads(Work& work, Task<ClientCore::Reads> task) {
   auto reads = co_await std::move(task);
   for (auto& found : reads) work.add_object(std::move(found));
-  work.done = true;
+  work.finish();
 }
 
 Task<void> finish_versions(Work& work, Task<ClientCore::Versions> task) {
   const auto versions = co_await std::move(task);
   for (const auto& version : versions) work.add_version(version);
-  work.done = true;
+  work.finish();
 }
 
 void add_page(Work& work, ScanPage page, bool keys_only) {
@@ -184,7 +232,9 @@ ramcloud_call* start(const SharedClient& client, Make&& make) {
     const auto alive = weak.lock();
     if (alive && alive->unstarted.valid()) alive->scope.spawn(std::move(alive->unstarted));
   });
-  return new ramcloud_call{.work = std::move(work)};
+  auto* call = new ramcloud_call{.work = std::move(work)};
+  call->work->call = call;
+  return call;
 }
 
 std::vector<MultiOperation> operations_of(const ramcloud_operation* operations, size_t count) {
@@ -209,7 +259,7 @@ Task<void> next_page(Work& work, ClientCore& core, uint64_t table_id, bool keys_
       add_page(work, std::move(*page), keys_only);
     }
   }
-  work.done = true;
+  work.finish();
 }
 
 ramcloud_call* increment(ramcloud_client* client, uint64_t table_id, ByteView key, bool is_double,
@@ -244,9 +294,10 @@ const char* ramcloud_status_name(int status) {
 ramcloud_client* ramcloud_connect(const char* cluster, const ramcloud_options* options,
                                   char* message, size_t message_size) {
   auto coordinators = parse_cluster(cluster);
-  if (!coordinators) {
+  const Status status = coordinators ? check_options(options) : coordinators.error();
+  if (!status.ok()) {
     if (message != nullptr && message_size > 0) {
-      const std::string& text = coordinators.error().message();
+      const std::string& text = status.message();
       const size_t size = std::min(message_size - 1, text.size());
       std::memcpy(message, text.data(), size);
       message[size] = '\0';
@@ -258,7 +309,7 @@ ramcloud_client* ramcloud_connect(const char* cluster, const ramcloud_options* o
     chosen.timeout = timeout_of(options->timeout_ms).value_or(chosen.timeout);
     chosen.poll_for = std::chrono::microseconds(options->poll_us);
   }
-  return new ramcloud_client{std::make_shared<BlockingClient>(std::move(chosen))};
+  return new ramcloud_client{std::make_shared<NativeClient>(std::move(chosen))};
 }
 
 void ramcloud_close(ramcloud_client* client) {
@@ -276,6 +327,13 @@ int64_t ramcloud_poll(ramcloud_client* client) {
 
 int ramcloud_done(const ramcloud_call* call) {
   return call->work->done ? 1 : 0;
+}
+
+ramcloud_call* ramcloud_next_done(ramcloud_client* client) {
+  if (client->client->done.empty()) return nullptr;
+  Work& work = *client->client->done.front();
+  work.given();
+  return work.call;
 }
 
 const ramcloud_result* ramcloud_wait(ramcloud_call* call) {
@@ -299,7 +357,7 @@ void ramcloud_cancel(ramcloud_call* call) {
   work.unstarted = {};
   work.results.clear();
   work.add_error({StatusCode::kCancelled, "cancelled by the caller"});
-  work.done = true;
+  work.finish();
 }
 
 void ramcloud_free(ramcloud_call* call) {

@@ -26,6 +26,7 @@ static_assert(same(ErrorCode::kCancelled, StatusCode::kCancelled));
 static_assert(same(ErrorCode::kWrongCluster, StatusCode::kWrongCluster));
 static_assert(same(ErrorCode::kUnsupported, StatusCode::kUnsupported));
 static_assert(same(ErrorCode::kProtocolError, StatusCode::kProtocolError));
+static_assert(same(ErrorCode::kCorrupt, StatusCode::kCorrupt));
 static_assert(same(ErrorCode::kNoSpace, StatusCode::kNoSpace));
 static_assert(same(ErrorCode::kIoError, StatusCode::kIoError));
 static_assert(same(ErrorCode::kInternal, StatusCode::kInternal));

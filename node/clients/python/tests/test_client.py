@@ -24,7 +24,7 @@ class Clients(unittest.TestCase):
 
     def test_the_library_is_the_wheels_own(self) -> None:
         folder = pathlib.Path(ramcloud.__file__).parent
-        self.assertTrue((folder / "_lib" / "libramcloud.so.1").exists())
+        self.assertTrue((folder / "_lib" / "libramcloud.so.2").exists())
         self.assertTrue((folder / "py.typed").exists())
 
     def test_text_and_bytes_are_taken(self) -> None:

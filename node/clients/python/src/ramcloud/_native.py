@@ -5,11 +5,14 @@ import os
 import pathlib
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 
 class Options(Structure):
-    _fields_ = [("timeout_ms", c_int64), ("poll_us", c_int64)]
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("poll_us", c_int64)]
+
+    def __init__(self, timeout_ms: int, poll_us: int) -> None:
+        super().__init__(ctypes.sizeof(Options), timeout_ms, poll_us)
 
 
 class NativeConditions(Structure):
@@ -43,7 +46,7 @@ class Operation(Structure):
 
 
 def _load() -> ctypes.CDLL:
-    beside = pathlib.Path(__file__).parent / "_lib" / "libramcloud.so.1"
+    beside = pathlib.Path(__file__).parent / "_lib" / f"libramcloud.so.{ABI_VERSION}"
     path = os.environ.get("RAMCLOUD_LIBRARY", str(beside))
     library = ctypes.CDLL(path)
     client, call, scan, text, size = c_void_p, c_void_p, c_void_p, c_char_p, c_size_t
@@ -56,6 +59,7 @@ def _load() -> ctypes.CDLL:
         "event_fd": (c_int, [client]),
         "poll": (c_int64, [client]),
         "done": (c_int, [call]),
+        "next_done": (c_void_p, [client]),
         "wait": (POINTER(Result), [call]),
         "count": (c_size_t, [call]),
         "at": (POINTER(Result), [call, size]),

@@ -16,6 +16,7 @@ class ErrorCode(enum.IntEnum):
     WRONG_CLUSTER = 14
     UNSUPPORTED = 16
     PROTOCOL_ERROR = 17
+    CORRUPT = 18
     NO_SPACE = 19
     IO_ERROR = 20
     INTERNAL = 22
