@@ -6,9 +6,12 @@ import pathlib
 import socket
 import threading
 import unittest
+import unittest.mock
+from typing import Any
 
 import ramcloud
 from cluster import DevCluster
+from ramcloud import _calls, _native
 
 
 class Clients(unittest.TestCase):
@@ -99,11 +102,80 @@ class Clients(unittest.TestCase):
                 left = asyncio.create_task(client.list_tables())
                 await asyncio.sleep(0)
                 await client.close()
-                with self.assertRaises(asyncio.CancelledError):
+                with self.assertRaises(ramcloud.CancelledError):
                     await left
                 await client.close()
 
         asyncio.run(run())
+
+    def test_a_turn_costs_what_is_done_and_not_what_is_outstanding(self) -> None:
+        async def run() -> int:
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                client = ramcloud.AsyncClient(f"127.0.0.1:{silent.getsockname()[1]}", timeout=math.inf)
+                tasks = [asyncio.create_task(client.list_tables()) for _ in range(200)]
+                await asyncio.sleep(0)
+                looked_at = 0
+                original = _calls.Call.done
+
+                def counted(call: Any) -> bool:
+                    nonlocal looked_at
+                    looked_at += 1
+                    return original(call)
+
+                with unittest.mock.patch.object(_calls.Call, "done", counted):
+                    for _ in range(50):
+                        client._turn()
+                await client.close()
+                for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                    self.assertIsInstance(outcome, ramcloud.CancelledError)
+                return looked_at
+
+        self.assertLess(asyncio.run(run()), 200)
+
+    def test_a_result_that_cannot_be_taken_does_not_hold_up_others(self) -> None:
+        async def run() -> None:
+            async with ramcloud.AsyncClient(self.cluster.address) as client:
+                await client.write(self.table, "strange", "v")
+
+                def broken(_: Any) -> None:
+                    raise StopIteration("strange")
+
+                calls = [client.read(self.table, "strange") for _ in range(10)]
+                native = client._native.read
+
+                def read(*arguments: Any) -> Any:
+                    client._native.read = native  # type: ignore[method-assign]
+                    call = native(*arguments)
+                    call._decode = broken  # type: ignore[assignment]
+                    return call
+
+                client._native.read = read  # type: ignore[method-assign]
+                async with asyncio.timeout(20):
+                    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+                self.assertIsInstance(outcomes[0], ramcloud.RamcloudError)
+                self.assertRegex(str(outcomes[0]), "INTERNAL: .*StopIteration")
+                for outcome in outcomes[1:]:
+                    self.assertEqual(outcome.value, b"v")  # type: ignore[union-attr]
+
+        asyncio.run(run())
+
+    def test_a_scan_begins_inside_the_lock(self) -> None:
+        with ramcloud.Client(self.cluster.address) as client:
+            begun: list[bool] = []
+            scan = client._native.scan
+
+            def watched(*arguments: Any) -> Any:
+                begun.append(client._lock.locked())
+                return scan(*arguments)
+
+            client._native.scan = watched  # type: ignore[method-assign]
+            list(client.scan(self.table))
+            self.assertEqual(begun, [True])
+
+    def test_every_code_has_its_name(self) -> None:
+        names = {int(code): code.name for code in ramcloud.ErrorCode}
+        self.assertEqual({n: _native.lib.ramcloud_status_name(n).decode() for n in names}, names)
+        self.assertEqual(names[18], "CORRUPT")
 
     def test_a_scan_ends_with_its_client(self) -> None:
         async def run() -> None:

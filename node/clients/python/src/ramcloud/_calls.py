@@ -152,6 +152,11 @@ class Native:
         """Does what is ready; gives after how many seconds it must be called again."""
         return int(lib.ramcloud_poll(self._open())) / 1e6
 
+    def next_done(self) -> int | None:
+        """The pointer of a call that is done, each once; None: there is no other."""
+        pointer: int | None = lib.ramcloud_next_done(self._open())
+        return pointer
+
     def create_table(self, name: str, span: int, timeout: float | None) -> Call[Table]:
         text = name.encode()
         return Call(lib.ramcloud_create_table(self._open(), text, len(text), span, timeout_ms(timeout)), _table)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ._calls import Bytes, Call, Native, closed
-from .errors import RamcloudError
+from .errors import CancelledError, ErrorCode, RamcloudError
 from .types import Conditions, MultiKey, MultiObject, Object, Sum, Table
 
 T = TypeVar("T")
@@ -18,23 +18,25 @@ class AsyncClient:
     def __init__(self, cluster: str, timeout: float = 30.0) -> None:
         self._native = Native(cluster, timeout, poll=0)
         self._loop = asyncio.get_running_loop()
-        self._calls: dict[asyncio.Future[Any], Call[Any]] = {}
+        self._calls: dict[int, tuple[Call[Any], asyncio.Future[Any]]] = {}  # by the library's pointer
         self._timer: asyncio.TimerHandle | None = None
         self._soon = False
         self._fd = self._native.event_fd()
         self._loop.add_reader(self._fd, self._turn)
 
     async def close(self) -> None:
-        """Ends all connections; calls that are left are cancelled. Calling it again does nothing."""
+        """Ends all connections; calls that are left end with CancelledError. Calling it again does nothing."""
         if self._fd < 0:
             return
         self._loop.remove_reader(self._fd)
         self._fd = -1
         if self._timer is not None:
             self._timer.cancel()
-        for future in list(self._calls):
-            future.cancel()
-        await asyncio.sleep(0)  # their callbacks free the calls
+        for call, future in self._calls.values():
+            if not future.done():
+                future.set_exception(CancelledError(ErrorCode.CANCELLED, "the client was closed"))
+            call.free()  # which cancels
+        self._calls.clear()
         self._native.close()
 
     async def __aenter__(self) -> "AsyncClient":
@@ -50,32 +52,49 @@ class AsyncClient:
         self._soon = False
         if self._fd < 0:
             return
-        wait = self._native.poll()
-        for future, call in list(self._calls.items()):
-            if future.done() or not call.done():
-                continue
-            try:
-                future.set_result(call.take())
-            except RamcloudError as error:
+        wait = 0.0
+        try:
+            wait = self._native.poll()
+            while (pointer := self._native.next_done()) is not None:
+                self._end(*self._calls.pop(pointer))
+        finally:  # whatever was raised, the others go on
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(wait, self._turn)
+
+    def _end(self, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+        """Gives the outcome of a call that is done to whoever waits for it."""
+        try:
+            result = call.take()
+        except RamcloudError as error:
+            if not future.done():
                 future.set_exception(error)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(wait, self._turn)
+        except Exception as error:
+            if not future.done():
+                failure = RamcloudError(ErrorCode.INTERNAL, f"the result cannot be taken: {error!r}")
+                failure.__cause__ = error
+                future.set_exception(failure)
+        else:
+            if not future.done():
+                future.set_result(result)
+        finally:
+            call.free()
 
     async def _run(self, call: Call[T]) -> T:
         if self._fd < 0:  # close() has begun: nobody will turn this call
             call.free()
             raise closed()
         future: asyncio.Future[T] = self._loop.create_future()
-        self._calls[future] = call
-        future.add_done_callback(self._forget)
+        self._calls[call.pointer] = (call, future)
         if not self._soon:  # one turn for all that start now
             self._soon = True
             self._loop.call_soon(self._turn)
-        return await future
-
-    def _forget(self, future: "asyncio.Future[Any]") -> None:
-        self._calls.pop(future).free()  # which cancels, if need be
+        try:
+            return await future
+        except asyncio.CancelledError:  # the task, not the call
+            if self._calls.pop(call.pointer, None) is not None:
+                call.free()  # which cancels
+            raise
 
     async def create_table(self, name: str, span: int = 1, *, timeout: float | None = None) -> Table:
         return await self._run(self._native.create_table(name, span, timeout))

@@ -138,7 +138,8 @@ class Client:
         self, table: Table | int, *, keys_only: bool = False, timeout: float | None = None
     ) -> Iterator[Object]:
         """All objects, in no useful order. What is there during the whole scan comes exactly once."""
-        scan = self._native.scan(table, keys_only)
+        with self._lock:  # the client may be closed by another thread
+            scan = self._native.scan(table, keys_only)
         try:
             while page := self._run(lambda: scan.next_page(timeout)):
                 yield from page
