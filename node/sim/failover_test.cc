@@ -39,7 +39,7 @@ std::optional<Step> step_of(const MetadataTransaction& transaction) {
       step = ids ? Step::kEnlist : Step::kCrash;
     } else if (key.starts_with(kReplicationEpochPrefix)) {
       step = Step::kRaiseEpoch;
-    } else if (key.starts_with(kTablePrefix) && wire::decode(value, table)) {
+    } else if (key.starts_with(kTablePrefix) && decode_record(value, table)) {
       step = ids                                    ? Step::kBeginCreate
              : table.state == TableState::kNormal   ? Step::kEndCreate
              : table.state == TableState::kDropping ? std::optional(Step::kBeginDrop)

@@ -107,7 +107,10 @@ void ReplicaService::on_open(const Request& request) {
   wire::ReplicaOpenRequest open;
   const char* bytes = split(request.body, open);
   if (bytes == nullptr) return refuse(request.reply, bad("open: request is too short"));
-  const ByteView segment_bytes(bytes, request.body.size() - sizeof open);
+  ByteView segment_bytes(bytes, request.body.size() - sizeof open), extension;
+  if (!wire::take_extension(open.flags, segment_bytes, extension)) {
+    return refuse(request.reply, bad("open: the extension is longer than the request"));
+  }
   uint32_t retry_after_us = 0;
   Status status = check_master(open.master_id, open.list_version, retry_after_us);
   if (status.ok()) status = check_open(open, segment_bytes);
@@ -206,7 +209,10 @@ void ReplicaService::on_write(const Request& request) {
   wire::ReplicaWriteRequest write;
   const char* bytes = split(request.body, write);
   if (bytes == nullptr) return refuse(request.reply, bad("write: request is too short"));
-  const ByteView segment_bytes(bytes, request.body.size() - sizeof write);
+  ByteView segment_bytes(bytes, request.body.size() - sizeof write), extension;
+  if (!wire::take_extension(write.flags, segment_bytes, extension)) {
+    return refuse(request.reply, bad("write: the extension is longer than the request"));
+  }
   uint32_t retry_after_us = 0;
   Status status = check_master(write.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);

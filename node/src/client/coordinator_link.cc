@@ -53,8 +53,8 @@ void CoordinatorLink::follow_redirect(const std::string& message) {
   current_ = static_cast<size_t>(known - coordinators_.begin());
 }
 
-Task<Result<std::string>> CoordinatorLink::call(wire::Opcode opcode, std::string body,
-                                                Repeat repeat, Time deadline) {
+Task<RpcReply> CoordinatorLink::call_leader(wire::Opcode opcode, RpcClient::BodyFor body,
+                                            Repeat repeat, Time deadline) {
   BackOff back_off;
   Status last(StatusCode::kUnavailable, "not asked yet");
   for (int attempt = 0;; ++attempt) {
@@ -62,21 +62,22 @@ Task<Result<std::string>> CoordinatorLink::call(wire::Opcode opcode, std::string
     const Time until = repeat == Repeat::kSafe
                            ? std::min(deadline, rpc_.reactor().now() + attempt_timeout(attempt))
                            : deadline;
-    RpcReply reply = co_await rpc_.call(asked, 0, opcode, body, until);
-    if (reply.ok()) co_return std::move(reply.body);
+    RpcReply reply = co_await rpc_.call_with(asked, 0, opcode, body, until);
+    if (reply.ok()) co_return reply;
 
     const StatusCode code = reply.status.code();
     Duration wait{};
     switch (outcome_of(code)) {
       case Outcome::kFinal:
-        co_return fail(std::move(reply.status));
+        co_return reply;
       case Outcome::kMaybeDone:
         if (repeat == Repeat::kUnsafe) {
           RC_SOMETIMES("client.outcome_of_a_table_change_is_unknown");
-          co_return fail(StatusCode::kIndeterminate,
-                         fmt::format("coordinator {}: the reply was lost ({}); it may or may not "
-                                     "have happened",
-                                     asked.address.to_string(), reply.status.to_string()));
+          reply.status = {StatusCode::kIndeterminate,
+                          fmt::format("coordinator {}: the reply was lost ({}); it may or may not "
+                                      "have happened",
+                                      asked.address.to_string(), reply.status.to_string())};
+          co_return reply;
         }
         if (target() == asked) try_another();
         break;
@@ -96,9 +97,11 @@ Task<Result<std::string>> CoordinatorLink::call(wire::Opcode opcode, std::string
     if (deadline - rpc_.reactor().now() <= wait) break;
     co_await rpc_.reactor().sleep(wait);
   }
-  co_return fail(StatusCode::kUnavailable,
-                 fmt::format("no leading coordinator answered in time at {}; the last said: {}",
-                             addresses(), last.to_string()));
+  RpcReply failed;
+  failed.status = {StatusCode::kUnavailable,
+                   fmt::format("no leading coordinator answered in time at {}; the last said: {}",
+                               addresses(), last.to_string())};
+  co_return failed;
 }
 
 }  // namespace ramcloud

@@ -24,24 +24,19 @@ class CoordinatorLink {
   /// Calls the leader, trying again until the deadline. Errors: what the leader answered;
   /// UNAVAILABLE naming the addresses when none led in time; INDETERMINATE when the reply of a call
   /// that must not be repeated was lost.
-  Task<Result<std::string>> call(wire::Opcode opcode, std::string body, Repeat repeat,
-                                 Time deadline);
-
   template <typename Reply, typename Request>
   Task<Result<Reply>> call(wire::Opcode opcode, Request request, Repeat repeat, Time deadline) {
-    auto body = co_await call(opcode, wire::encode(request), repeat, deadline);
-    if (!body) co_return fail(std::move(body.error()));
-    Reply reply;
-    if (!wire::decode(*body, reply)) {
-      co_return fail(StatusCode::kProtocolError, "the coordinator's reply does not decode");
-    }
-    co_return reply;
+    RpcReply reply = co_await call_leader(opcode, RpcClient::body_of(request), repeat, deadline);
+    if (!reply.ok()) co_return fail(std::move(reply.status));
+    co_return decode_message<Reply>(reply);
   }
 
   /// "a:1, b:2".
   std::string addresses() const;
 
  private:
+  Task<RpcReply> call_leader(wire::Opcode opcode, RpcClient::BodyFor body, Repeat repeat,
+                             Time deadline);
   const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }
   void follow_redirect(const std::string& message);
   void try_another();

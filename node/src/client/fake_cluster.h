@@ -108,15 +108,15 @@ inline void answer_as_coordinator(FakeNode& node, const FakeNode::Call& call,
     case wire::Opcode::kGetClusterInfo: {
       wire::ClusterInfo info;
       info.cluster_uuid = {7};
-      return node.ok(call, wire::encode(info));
+      return node.ok(call, wire::encode(info, call.handle.version));
     }
     case wire::Opcode::kCreateTable:
     case wire::Opcode::kGetTable:
-      return node.ok(call, wire::encode(table));
+      return node.ok(call, wire::encode(table, call.handle.version));
     case wire::Opcode::kDropTable:
-      return node.ok(call, {});
+      return node.ok(call, wire::encode(wire::Empty{}, call.handle.version));
     case wire::Opcode::kListTables:
-      return node.ok(call, wire::encode(wire::ListTablesReply{{table}}));
+      return node.ok(call, wire::encode(wire::ListTablesReply{{table}}, call.handle.version));
     default:
       return node.error(call, StatusCode::kUnsupported);
   }

@@ -186,7 +186,7 @@ TEST_F(MultiTest, ATableThatIsNotThereIsNotFound) {
   coordinate_ = [this](FakeNode& node, const FakeNode::Call& call) {
     if (call.opcode == wire::Opcode::kGetTable) {
       wire::GetTableRequest request;
-      ASSERT_TRUE(wire::decode(call.body, request));
+      ASSERT_TRUE(wire::decode(call.body, call.handle.version, request));
       if (request.table_id != 3) return node.error(call, StatusCode::kNotFound);
     }
     answer_as_coordinator(node, call, table_);

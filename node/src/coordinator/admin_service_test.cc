@@ -110,7 +110,8 @@ TEST_F(AdminServiceTest, AStandbyNamesTheLeaderAndTheClientFollows) {
   metadata.leader_owner = 99;
   metadata.lease_end = kNever;
   metadata.leader.record =
-      wire::encode(LeaderRecord{"tcp:host=10.0.0.1,port=11100", "", address_.to_string(), "out:1"});
+      encode_record(LeaderRecord{"tcp:host=10.0.0.1,port=11100", "", address_.to_string(), "out:1"},
+                    kMetadataFormatMin);
   SimMetadata store(reactor, metadata);
   MetricsRegistry metrics;
   CoordinatorNode standby(rpc, transport, store, metrics, {}, [](const Status&) { FAIL(); });

@@ -26,6 +26,7 @@ struct ServerEntry {
 struct ClusterState {
   wire::Uuid uuid{};
   std::string name;
+  uint16_t format = kMetadataFormatMax;  // of the records that are written
   uint64_t term = 0;
   uint64_t list_version = 0;  // revision of the last change of the server list
   IdsRecord ids;

@@ -130,7 +130,7 @@ bool Coordinator::accept(const Request& request, Message& message) {
                 {StatusCode::kNotLeader, "another coordinator has taken over"});
     return false;
   }
-  if (!wire::decode(request.body, message)) {
+  if (!request.decode(message)) {
     reply_error(transport, request.reply,
                 {StatusCode::kInvalidArgument,
                  fmt::format("body of operation {} ({} bytes) does not decode",

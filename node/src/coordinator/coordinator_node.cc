@@ -58,7 +58,7 @@ Task<void> CoordinatorNode::run() {
   for (;;) {
     Status known = co_await learn_cluster();
     if (known.ok()) {
-      auto leader = co_await store_.campaign(wire::encode(self_));
+      auto leader = co_await store_.campaign(encode_record(self_, format_));
       const uint64_t leadership = store_.leading();  // once: a moment later it may have lapsed
       if (!leader) {
         known = std::move(leader.error());
@@ -89,6 +89,7 @@ Task<Status> CoordinatorNode::learn_cluster() {
   const auto cluster = read_cluster_record(found->second, options_.cluster_name);
   if (!cluster) co_return cluster.error();
   transport_.set_identity({cluster->uuid, 0});
+  format_ = cluster->format;
   knows_cluster_ = true;
   co_return StatusCode::kOk;
 }
@@ -96,7 +97,7 @@ Task<Status> CoordinatorNode::learn_cluster() {
 /// Returns when the leader may have changed.
 Task<void> CoordinatorNode::stand_by(Leadership leader) {
   LeaderRecord record;
-  const bool decoded = wire::decode(leader.record, record);
+  const bool decoded = decode_record(leader.record, record);
   if (decoded && (!leader_ || leader_->locator != record.locator)) {
     log_info("standing by", {{"leader", record.locator}, {"leadership", leader.number}});
   }

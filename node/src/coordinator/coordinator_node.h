@@ -76,6 +76,7 @@ class CoordinatorNode final : public RequestHandler {
   LeaderRecord self_;
   std::optional<LeaderRecord> leader_;  // as known while standing by
   bool knows_cluster_ = false;
+  uint16_t format_ = kMetadataFormatMin;  // of the record of a leader
   Counter& elected_;
   Counter& lost_;
   Counter& redirected_;

@@ -84,7 +84,7 @@ TEST_F(CoordinatorTest, RefusesMetadataOfAnotherClusterOrDamaged) {
   EXPECT_EQ(cluster.start_coordinator().to_string(),
             "CORRUPT: metadata record '/servers/00000000000000000007' (7 bytes) does not decode");
   cluster.stop_coordinator();
-  cluster.metadata.records[kTermKey] = wire::encode(TermRecord{~uint64_t{0}, 1});
+  cluster.metadata.records[kTermKey] = encode_record(TermRecord{~uint64_t{0}, 1}, kMetadataFormatMax);
   EXPECT_THAT(cluster.start_coordinator().to_string(),
               StartsWith("CORRUPT: metadata record '/term' has 18446744073709551615, which is too "
                          "large"));

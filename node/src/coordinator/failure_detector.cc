@@ -177,7 +177,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
 
 void FailureDetector::note_stats(uint64_t server_id, const wire::ServerStats& stats) {
   ServerEntry& server = state_.servers.at(server_id);
-  const bool changed = !server.answered || wire::encode(stats) != wire::encode(server.stats);
+  const bool changed = !server.answered || wire::encode(stats, wire::kVersionMax) != wire::encode(server.stats, wire::kVersionMax);
   server.answered = true;
   server.stats = stats;
   notifier_.server_has_list(server_id, stats.list_version);

@@ -26,7 +26,7 @@ wire::Uuid random_uuid(Random& random) {
 
 template <typename Record>
 Status read_record(const std::string& key, const std::string& bytes, Record& record) {
-  if (wire::decode(bytes, record)) return {};
+  if (decode_record(bytes, record)) return {};
   return {StatusCode::kCorrupt,
           fmt::format("metadata record '{}' ({} bytes) does not decode", key, bytes.size())};
 }
@@ -53,6 +53,7 @@ Status read_cluster(const MetadataStore::Records& records, const std::string& wa
   if (!cluster) return std::move(cluster.error());
   state.uuid = cluster->uuid;
   state.name = cluster->name;
+  state.format = cluster->format;
   return {};
 }
 
@@ -86,9 +87,10 @@ Result<ClusterRecord> read_cluster_record(const std::string& bytes,
   if (Status read = read_record(kClusterKey, bytes, cluster); !read.ok()) {
     return fail(std::move(read));
   }
-  if (cluster.format != kMetadataFormat) {
-    return fail(StatusCode::kUnsupported, fmt::format("metadata has format {}; this build reads {}",
-                                                      cluster.format, kMetadataFormat));
+  if (cluster.format < kMetadataFormatMin || cluster.format > kMetadataFormatMax) {
+    return fail(StatusCode::kUnsupported,
+                fmt::format("metadata has format {}; this build reads {} to {}", cluster.format,
+                            kMetadataFormatMin, kMetadataFormatMax));
   }
   if (!wanted_name.empty() && wanted_name != cluster.name) {
     return fail(StatusCode::kInvalidArgument,
@@ -143,9 +145,10 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     } else {
       state.uuid = random_uuid(reactor_.random());
       state.name = name.empty() ? "ramcloud" : name;
-      change.put(kClusterKey, ClusterRecord{kMetadataFormat, state.uuid, state.name});
+      change.put(kClusterKey, ClusterRecord{state.format, state.uuid, state.name});
       current_ = TermRecord();
     }
+    format_ = state.format;
     TermOffsetRecord offset;
     if (const auto found = records.find(kTermOffsetKey); read.ok() && found != records.end()) {
       read = read_record(kTermOffsetKey, found->second, offset);
@@ -175,13 +178,16 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
 }
 
 Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term, Change change) {
-  const TermRecord next{term, current_.revision + 1};
+  TermRecord next = current_;
+  next.term = term;
+  ++next.revision;
   change.put(kTermKey, next);
   change.transaction_.leadership = leadership_;
   change.transaction_.conditions.push_back({kTermKey, before});
-  const CommitResult result = co_await store_.commit(std::move(change.transaction_));
+  const CommitResult result = co_await store_.commit(change.in_format(format_));
   if (result.outcome == CommitOutcome::kCommitted) {
     current_ = next;
+    current_bytes_ = encode_record(next, format_);
     co_return StatusCode::kOk;
   }
   log_warn("the term could not be raised, reading again", {{"error", result.message}});
@@ -203,11 +209,27 @@ struct Ledger::Attempt {
 };
 
 Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions) const {
-  const TermRecord next{current_.term, current_.revision + revisions};
+  TermRecord next = current_;
+  next.revision += revisions;
   change.put(kTermKey, next);
   change.transaction_.leadership = leadership_;
-  change.transaction_.conditions.push_back({kTermKey, wire::encode(current_)});
-  return {next, wire::encode(next), std::move(change.transaction_)};
+  change.transaction_.conditions.push_back({kTermKey, current_bytes_});
+  return {next, encode_record(next, format_), change.in_format(format_)};
+}
+
+void Ledger::adopt(const Attempt& made) {
+  current_ = made.record;
+  current_bytes_ = made.after;
+}
+
+Task<Status> Ledger::raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
+                                  Objection objection) {
+  const uint16_t format = cluster.format;
+  Change change;
+  change.put(kClusterKey, cluster);
+  Status done = co_await commit(held, std::move(change), std::move(objection));
+  if (done.ok()) format_ = format;
+  co_return done;
 }
 
 /// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
@@ -215,7 +237,7 @@ Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions) const {
 Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Change change,
                             Objection objection) {
   assert(held.held());
-  const std::string before = wire::encode(current_);
+  const std::string before = current_bytes_;
   const Attempt wanted = attempt(std::move(change), 1);
   const Attempt nothing = attempt(Change(), 2);  // its revision tells them apart
   Status objected;
@@ -228,7 +250,7 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     const CommitResult result = co_await store_.commit(next.transaction);
     RC_FAILPOINT("coordinator.commit.after");
     if (result.outcome == CommitOutcome::kCommitted) {
-      current_ = next.record;
+      adopt(next);
       co_return objected;
     }
     const bool refused = result.outcome == CommitOutcome::kConditionFailed;
@@ -243,11 +265,11 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
     const std::string now = records->contains(kTermKey) ? records->at(kTermKey) : "";
     if (now == wanted.after) {
       RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_made");
-      current_ = wanted.record;
+      adopt(wanted);
       co_return StatusCode::kOk;
     }
     if (now == nothing.after) {
-      current_ = nothing.record;
+      adopt(nothing);
       co_return objected;
     }
     // Refused although the record is as we know it: it is the leadership that does not hold, so no

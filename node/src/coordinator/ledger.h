@@ -14,12 +14,14 @@
 
 namespace ramcloud {
 
-/// What one transaction writes.
+/// What one transaction writes. Records are encoded when the ledger makes the transaction: it knows
+/// their format.
 class Change {
  public:
   template <typename Record>
   Change& put(std::string key, const Record& record) {
-    transaction_.puts.emplace_back(std::move(key), wire::encode(record));
+    puts_.emplace_back(std::move(key),
+                       [record](uint16_t format) { return encode_record(record, format); });
     return *this;
   }
   Change& remove(std::string key) {
@@ -29,7 +31,13 @@ class Change {
 
  private:
   friend class Ledger;
-  MetadataTransaction transaction_;
+  MetadataTransaction in_format(uint16_t format) const {
+    MetadataTransaction transaction = transaction_;
+    for (const auto& [key, encode] : puts_) transaction.puts.emplace_back(key, encode(format));
+    return transaction;
+  }
+  std::vector<std::pair<std::string, std::function<std::string(uint16_t format)>>> puts_;
+  MetadataTransaction transaction_;  // without these
 };
 
 /// The record '/cluster'. INVALID_ARGUMENT: it is of a cluster of another name (an empty one takes
@@ -100,6 +108,11 @@ class Ledger {
   /// changed, now or ever after.
   Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
 
+  /// The format of the records that are written from now on; `cluster` says it, and is durable when
+  /// this is OK. What commit() says.
+  Task<Status> raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
+                            Objection objection = nullptr);
+
   /// Somebody has heard of a leader after us.
   void step_down(const Status& why);
   /// `fn` is called when we know that we no longer lead.
@@ -113,12 +126,15 @@ class Ledger {
   Status replaced(bool unknown);
   void fence();
   struct Attempt;
+  void adopt(const Attempt& made);
   Attempt attempt(Change change, uint64_t revisions) const;
   Reactor& reactor_;
   MetadataStore& store_;
   AsyncMutex mutex_;
   uint64_t leadership_ = 0;
+  uint16_t format_ = kMetadataFormatMin;
   TermRecord current_;
+  std::string current_bytes_;  // as the store has them
   bool fenced_ = false;
   std::function<void()> on_fenced_;
 };

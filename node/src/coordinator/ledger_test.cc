@@ -58,7 +58,7 @@ class LedgerTest : public ::testing::Test {
   IdsRecord stored() {
     IdsRecord ids;
     const auto found = cluster.metadata.records.find(kIdsKey);
-    if (found != cluster.metadata.records.end()) EXPECT_TRUE(wire::decode(found->second, ids));
+    if (found != cluster.metadata.records.end()) EXPECT_TRUE(decode_record(found->second, ids));
     return ids;
   }
   /// A change of which a try is on its way, and that is not wanted any more.

@@ -160,12 +160,12 @@ namespace {
 /// The number of our leadership. UNAVAILABLE if another leads or nothing answers.
 Task<Result<uint64_t>> lead_for_import(Reactor& reactor, MetadataStore& store, Time deadline) {
   for (;;) {
-    const auto leader = co_await store.campaign(wire::encode(LeaderRecord{"import", "", "", ""}));
+    const auto leader = co_await store.campaign(encode_record(LeaderRecord{"import", "", "", ""}, kMetadataFormatMin));
     if (const uint64_t leadership = store.leading(); leader && leadership != 0) {
       co_return leadership;
     }
     LeaderRecord record;
-    if (leader && wire::decode(leader->record, record)) {
+    if (leader && decode_record(leader->record, record)) {
       co_return fail(StatusCode::kUnavailable,
                      fmt::format("a coordinator uses this store ({}); stop all of them first",
                                  record.locator));

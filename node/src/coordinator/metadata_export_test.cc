@@ -14,16 +14,21 @@ namespace {
 using ::testing::HasSubstr;
 using Records = MetadataStore::Records;
 
+template <typename Record>
+std::string encode(const Record& record) {
+  return encode_record(record, kMetadataFormatMax);
+}
+
 Records some_records(size_t tables = 1) {
   Records records;
-  records[kTermKey] = wire::encode(TermRecord{7, 19});
-  records[kClusterKey] = wire::encode(ClusterRecord{kMetadataFormat, {1, 2, 3}, "exported"});
-  records[kIdsKey] = wire::encode(IdsRecord{1, tables});
+  records[kTermKey] = encode(TermRecord{7, 19});
+  records[kClusterKey] = encode(ClusterRecord{kMetadataFormatMax, {1, 2, 3}, "exported"});
+  records[kIdsKey] = encode(IdsRecord{1, tables});
   ServerRecord server;
   server.id = 1;
-  records[server_key(1)] = wire::encode(server);
+  records[server_key(1)] = encode(server);
   for (uint64_t id = 1; id <= tables; ++id) {
-    records[table_key(id)] = wire::encode(
+    records[table_key(id)] = encode(
         TableRecord{id, fmt::format("t{}\n\"'", id), TableState::kNormal, 3, {{0, ~0ull, 1}}});
   }
   return records;
@@ -42,7 +47,7 @@ TEST(MetadataExport, SaysWhatItHolds) {
 /// As reads at different moments would be.
 TEST(MetadataExport, RefusesRecordsThatContradictEachOther) {
   Records torn = some_records(2);
-  torn[kIdsKey] = wire::encode(IdsRecord{1, 1});
+  torn[kIdsKey] = encode(IdsRecord{1, 1});
   EXPECT_EQ(format_export(torn).error().to_string(), "INTERNAL: table 2 is above the last id, 1");
   Records damaged = some_records();
   damaged[table_key(1)] = "x";
@@ -175,7 +180,7 @@ TEST_F(MetadataImportTest, WritesNothingOverAClusterThatWasMadeMeanwhile) {
 
 TEST_F(MetadataImportTest, RefusesAStoreThatACoordinatorUses) {
   SimMetadata other(reactor_, state_);
-  const std::string record = wire::encode(LeaderRecord{"tcp:host=a,port=1", "", "", ""});
+  const std::string record = encode(LeaderRecord{"tcp:host=a,port=1", "", "", ""});
   while (other.leading() == 0) (void)run_task(reactor_, other.campaign(record));
   EXPECT_EQ(import(some_records()).to_string(),
             "UNAVAILABLE: a coordinator uses this store (tcp:host=a,port=1); stop all of them "

@@ -30,7 +30,9 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
     if (server == nullptr || server->list_version_acked >= state_.list_version) break;
     const uint64_t version = state_.list_version;
     RC_FAILPOINT("coordinator.list.before_push");
-    const Status sent = co_await send(server_id, wire::Opcode::kUpdateServerList, encoded_list());
+    const Status sent =
+        co_await send(server_id, wire::Opcode::kUpdateServerList,
+                      [this](uint16_t wire_version) { return encoded_list(wire_version); });
     server = state_.up_server(server_id);
     if (server != nullptr && sent.ok()) {
       server->list_version_acked = std::max(server->list_version_acked, version);
@@ -56,7 +58,7 @@ template <typename Message>
 Task<Status> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message message) {
   Duration delay = options_.retry_min;
   while (state_.up_server(server_id) != nullptr) {
-    Status sent = co_await send(server_id, opcode, wire::encode(message));
+    Status sent = co_await send(server_id, opcode, RpcClient::body_of(message));
     if (sent.ok() || sent == StatusCode::kStaleTerm) co_return sent;
     log_debug("notification not acknowledged, retrying",
               {{"server", server_id}, {"opcode", static_cast<int>(opcode)}, {"error", sent}});
@@ -66,20 +68,23 @@ Task<Status> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message m
   co_return Status(StatusCode::kUnavailable, fmt::format("server {} is not UP", server_id));
 }
 
-Task<Status> Notifier::send(uint64_t server_id, wire::Opcode opcode, std::string body) {
+Task<Status> Notifier::send(uint64_t server_id, wire::Opcode opcode,
+                            RpcClient::BodyFor body) {
   const auto locator = parse_locator(state_.servers.at(server_id).record.locator);
   if (!locator) co_return locator.error();  // checked when it enlisted
-  RpcReply reply = co_await rpc_.call(*locator, server_id, opcode, std::move(body),
-                                      reactor_.now() + options_.timeout);
+  RpcReply reply = co_await rpc_.call_with(*locator, server_id, opcode, std::move(body),
+                                           reactor_.now() + options_.timeout);
   co_return std::move(reply.status);
 }
 
-const std::string& Notifier::encoded_list() {
+const std::string& Notifier::encoded_list(uint16_t wire_version) {
   if (encoded_version_ != state_.list_version) {
-    encoded_list_ = wire::encode(state_.server_list());
+    encoded_lists_.clear();
     encoded_version_ = state_.list_version;
   }
-  return encoded_list_;
+  std::string& list = encoded_lists_[wire_version];
+  if (list.empty()) list = wire::encode(state_.server_list(), wire_version);
+  return list;
 }
 
 Duration Notifier::next_delay(Duration delay) {

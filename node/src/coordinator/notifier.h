@@ -33,15 +33,16 @@ class Notifier {
   template <typename Message>
   Task<Status> notify(uint64_t server_id, wire::Opcode opcode, Message message);
   Task<void> push_list_to(uint64_t server_id);
-  Task<Status> send(uint64_t server_id, wire::Opcode opcode, std::string body);
-  const std::string& encoded_list();
+  Task<Status> send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body);
+  const std::string& encoded_list(uint16_t wire_version);
   Duration next_delay(Duration delay);
 
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
   Options options_;
-  std::string encoded_list_;  // of encoded_version_: encoded once for all servers
+  /// Of encoded_version_, by version of the protocol: encoded once for all servers.
+  std::map<uint16_t, std::string> encoded_lists_;
   uint64_t encoded_version_ = 0;
   TaskScope scope_;
 };

@@ -1,5 +1,10 @@
 // The records of the metadata store, in codec.h's encoding, and their keys. See docs/formats.md
 // ("Metadata").
+//
+// There are two formats of records. In format 1 they are in version 1 of the encoding. In format 2
+// they are extensible: a mark, then version 2 of the encoding. Every reader takes both, record by
+// record; which one a leader writes is said by the record '/cluster' (docs/design/coordinator.md).
+// What a newer coordinator added to a record is in `unknown`, and is written back with it.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "wire/codec.h"
@@ -20,6 +26,7 @@ inline constexpr const char* kTermOffsetKey = "/term_offset";
 inline constexpr const char* kImportKey = "/import";
 inline constexpr const char* kClusterKey = "/cluster";
 inline constexpr const char* kIdsKey = "/ids";
+inline constexpr const char* kRevisionsKey = "/revisions";
 inline constexpr const char* kServerPrefix = "/servers/";
 inline constexpr const char* kTablePrefix = "/tables/";
 inline constexpr const char* kReplicationEpochPrefix = "/replication-epochs/";
@@ -36,14 +43,42 @@ inline std::string replication_epoch_key(uint64_t server_id) {
   return fmt::format("{}{:020}", kReplicationEpochPrefix, server_id);
 }
 
+/// Formats of records that this build reads and writes.
+inline constexpr uint16_t kMetadataFormatMin = 1;
+inline constexpr uint16_t kMetadataFormatMax = 2;
+
+/// Before each record of format 2. None of format 1 begins so: those begin with an id or a term,
+/// which are below 2^63, with the length of a text that is shorter, or, '/cluster', with 1 or 2.
+inline constexpr std::string_view kRecordMark("\xffRCMETA\xff", 8);
+
+/// A record's bytes in this format. '/cluster' looks the same in all of them, so that every build
+/// can tell whether it reads the rest.
+template <typename Record>
+std::string encode_record(const Record& record, uint16_t format) {
+  if (format < 2 || requires { Record::kSameInAllFormats; }) return wire::encode(record, 1);
+  std::string bytes(kRecordMark);
+  wire::encode(record, 2, bytes);
+  return bytes;
+}
+
+/// False if these are no bytes of such a record, in whatever format.
+template <typename Record>
+[[nodiscard]] bool decode_record(std::string_view bytes, Record& record) {
+  if (!bytes.starts_with(kRecordMark)) return wire::decode(bytes, 1, record);
+  if (requires { Record::kSameInAllFormats; }) return false;
+  return wire::decode(bytes.substr(kRecordMark.size()), 2, record);
+}
+
 /// Who leads, and the number of the last transaction. Every transaction expects the value that it
 /// knows and writes the next, so that an old leader changes nothing and none is applied twice.
 struct TermRecord {
   uint64_t term = 0;
   uint64_t revision = 0;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(term, revision);
+    v.unknown(unknown);
   }
 };
 
@@ -51,9 +86,11 @@ struct TermRecord {
 /// another store, where numbers were higher.
 struct TermOffsetRecord {
   uint64_t offset = 0;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(offset);
+    v.unknown(unknown);
   }
 };
 
@@ -64,16 +101,17 @@ struct LeaderRecord {
   std::string locator_outside;
   std::string admin_address;
   std::string admin_address_outside;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(locator, locator_outside, admin_address, admin_address_outside);
+    v.unknown(unknown);
   }
 };
 
-inline constexpr uint16_t kMetadataFormat = 1;
-
 struct ClusterRecord {
-  uint16_t format = kMetadataFormat;
+  static constexpr bool kSameInAllFormats = true;
+  uint16_t format = kMetadataFormatMax;  // of the other records that leaders write
   wire::Uuid uuid{};
   std::string name;
   template <class V>
@@ -82,13 +120,26 @@ struct ClusterRecord {
   }
 };
 
+/// From where the next leader counts the revisions of the admin API: above all that were used.
+struct RevisionsRecord {
+  uint64_t next = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(next);
+    v.unknown(unknown);
+  }
+};
+
 /// The last ids given out: they are never used again.
 struct IdsRecord {
   uint64_t last_server_id = 0;
   uint64_t last_table_id = 0;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(last_server_id, last_table_id);
+    v.unknown(unknown);
   }
 };
 
@@ -108,10 +159,12 @@ struct ServerRecord {
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
   uint32_t replicas = 0;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
       http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
+    v.unknown(unknown);
   }
 };
 
@@ -121,9 +174,11 @@ struct ReplicationEpochRecord {
   uint64_t server_id = 0;
   uint64_t lowest_open_segment = 0;
   uint32_t epoch = 0;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(server_id, lowest_open_segment, epoch);
+    v.unknown(unknown);
   }
 };
 
@@ -137,9 +192,11 @@ struct TabletRecord {
   uint64_t start_hash = 0;  // inclusive
   uint64_t end_hash = 0;    // inclusive
   uint64_t server_id = 0;
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(start_hash, end_hash, server_id);
+    v.unknown(unknown);
   }
 };
 
@@ -149,9 +206,11 @@ struct TableRecord {
   TableState state = TableState::kCreating;
   uint64_t revision = 0;  // of the transaction that wrote this; goes with every notification of it
   std::vector<TabletRecord> tablets;  // in hash order, covering the whole range
+  std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(id, name, state, revision, tablets);
+    v.unknown(unknown);
   }
   bool has_tablet_on(uint64_t server_id) const {
     return std::ranges::any_of(

@@ -29,8 +29,14 @@ Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRe
   const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
   if (!lock.held()) co_return fail(Ledger::too_late());
   if (Status checked = check(request); !checked.ok()) co_return fail(std::move(checked));
-  const ReplicationEpochRecord record{request.server_id, request.lowest_open_segment,
-                                      request.epoch};
+  ReplicationEpochRecord record;
+  if (const auto held = state_.replication_epochs.find(request.server_id);
+      held != state_.replication_epochs.end()) {
+    record = held->second;
+  }
+  record.server_id = request.server_id;
+  record.lowest_open_segment = request.lowest_open_segment;
+  record.epoch = request.epoch;
   Change change;
   change.put(replication_epoch_key(record.server_id), record);
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));

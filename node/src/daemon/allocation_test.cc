@@ -387,6 +387,7 @@ class WillingBackup final : public ramcloud::testing::OnlyReplies {
     }
     bool broken() const override { return false; }
     uint64_t peer_server_id() const override { return 9; }
+    uint16_t version() const override { return wire::kVersionMax; }
     void deliver() {
       if (ClientCall* call = take_call(last))
         call->on_reply(wire::MessageHeader{}, bytes_of(reply));

@@ -430,7 +430,7 @@ struct ServerNode::Impl final : TurnHook {
 
   void update_list(const Request& request) {
     wire::ServerList list;
-    if (!wire::decode(request.body, list)) {
+    if (!request.decode(list)) {
       return reply_error(transport, request.reply,
                          Status(StatusCode::kInvalidArgument, "server list does not decode"));
     }
@@ -447,7 +447,7 @@ struct ServerNode::Impl final : TurnHook {
 
   void get_stats(const Request& request) {
     wire::GetServerStatsRequest asked;
-    if (!wire::decode(request.body, asked)) {
+    if (!request.decode(asked)) {
       return reply_error(transport, request.reply,
                          Status(StatusCode::kInvalidArgument, "stats request does not decode"));
     }

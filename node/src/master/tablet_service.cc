@@ -68,7 +68,7 @@ Task<void> TabletService::settle(ReplyHandle handle, bool dropped) {
 
 void TabletService::take(const Request& request) {
   wire::TakeTabletRequest command;
-  if (!wire::decode(request.body, command) || command.start_hash > command.end_hash) {
+  if (!request.decode(command) || command.start_hash > command.end_hash) {
     return reply_error(registry_.transport(), request.reply,
                        Status(StatusCode::kInvalidArgument, "take tablet: body does not decode"));
   }
@@ -85,7 +85,7 @@ void TabletService::take(const Request& request) {
 
 void TabletService::drop(const Request& request) {
   wire::DropTabletRequest command;
-  if (!wire::decode(request.body, command)) {
+  if (!request.decode(command)) {
     return reply_error(registry_.transport(), request.reply,
                        Status(StatusCode::kInvalidArgument, "drop tablet: body does not decode"));
   }

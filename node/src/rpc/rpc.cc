@@ -23,6 +23,7 @@ class DeadSession final : public Session, public std::enable_shared_from_this<De
   }
   bool broken() const override { return true; }
   uint64_t peer_server_id() const override { return 0; }
+  uint16_t version() const override { return wire::kVersionMin; }  // whatever is sent fails
 
  private:
   Reactor& reactor_;
@@ -44,11 +45,13 @@ RpcReply failed(Status status) {
 /// One call as something to wait for. Lives in the waiting frame; destroying it cancels.
 class CallAwaiter final : public ClientCall {
  public:
+  /// `body` and `body_for` outlive it. With `body_for` the body is made when the session stands.
   CallAwaiter(Reactor& reactor, std::shared_ptr<Session> session, wire::Opcode opcode,
-              ByteView body, Time deadline)
+              std::string& body, const RpcClient::BodyFor* body_for, Time deadline)
       : held_(std::move(session)),
         opcode_(opcode),
         body_(body),
+        body_for_(body_for),
         deadline_(deadline),
         reactor_(reactor),
         timer_(reactor, [this] { on_deadline(); }) {}
@@ -58,19 +61,28 @@ class CallAwaiter final : public ClientCall {
   void await_suspend(std::coroutine_handle<> handle) {
     waiting_ = handle;
     if (deadline_ != kNever) timer_.start_at(deadline_);
-    wire::MessageHeader header{};
-    header.opcode = static_cast<uint16_t>(opcode_);
-    header.timeout_ms = timeout_ms(reactor_.now(), deadline_);
-    held_->send(*this, header, {&body_, 1});
+    if (body_for_ == nullptr || held_->version() != 0) return send();
+    held_->when_open(*this);
   }
   RpcReply await_resume() { return std::move(reply_); }
 
+  void on_open() override { send(); }
   void on_reply(const wire::MessageHeader& header, ByteView body) override {
-    finish(decode_reply(header, body));
+    RpcReply reply = decode_reply(header, body);
+    reply.version = held_->version();
+    finish(std::move(reply));
   }
   void on_failure(const Status& status) override { finish(failed(status)); }
 
  private:
+  void send() {
+    if (body_for_ != nullptr) body_ = (*body_for_)(held_->version());
+    wire::MessageHeader header{};
+    header.opcode = static_cast<uint16_t>(opcode_);
+    header.timeout_ms = timeout_ms(reactor_.now(), deadline_);
+    const Slice slice(body_);
+    held_->send(*this, header, {&slice, 1});
+  }
   void on_deadline() {
     cancel();
     finish(failed({StatusCode::kDeadlineExceeded, "no answer in time"}));
@@ -83,7 +95,8 @@ class CallAwaiter final : public ClientCall {
 
   std::shared_ptr<Session> held_;
   wire::Opcode opcode_;
-  Slice body_;
+  std::string& body_;
+  const RpcClient::BodyFor* body_for_;
   Time deadline_;
   Reactor& reactor_;
   Timer timer_;
@@ -141,6 +154,16 @@ std::shared_ptr<Session> RpcClient::session(const Locator& locator, uint64_t ser
 
 Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode opcode,
                                std::string body, Time deadline) {
+  return make_call(std::move(locator), server_id, opcode, std::move(body), nullptr, deadline);
+}
+
+Task<RpcReply> RpcClient::call_with(Locator locator, uint64_t server_id, wire::Opcode opcode,
+                                    BodyFor body, Time deadline) {
+  return make_call(std::move(locator), server_id, opcode, {}, std::move(body), deadline);
+}
+
+Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::Opcode opcode,
+                                    std::string body, BodyFor body_for, Time deadline) {
   if (deadline <= reactor_.now()) {
     co_return failed({StatusCode::kDeadlineExceeded, "the deadline had passed already"});
   }
@@ -152,7 +175,8 @@ Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode
     co_await reactor_.sleep(std::max(pause, Duration(1us)));
   }
   // A broken one fails the call and says why it broke.
-  co_return co_await CallAwaiter(reactor_, std::move(session), opcode, body, deadline);
+  co_return co_await CallAwaiter(reactor_, std::move(session), opcode, body,
+                                 body_for ? &body_for : nullptr, deadline);
 }
 
 // ---- replies
@@ -160,16 +184,11 @@ Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode
 
 namespace {
 
-/// `in` is what stands behind an error's text.
+/// `in` is what stands behind an error's text. It is no error that fields are missing, or that more
+/// follow.
 wire::ErrorDetails decode_details(ByteView in) {
   wire::ErrorDetails details;
-  if (in.size() < sizeof(uint32_t)) return details;
-  const auto length = load<uint32_t>(in.data());
-  in.remove_prefix(sizeof length);
-  if (length > in.size()) return details;
-  // It is no error that fields are missing, or that more follow: other versions have others.
-  wire::Decoder decoder(in.substr(0, length));
-  details.fields(decoder);
+  wire::Decoder(in, wire::kExtensible).get(details);
   return details;
 }
 
@@ -198,11 +217,10 @@ void reply_error(Transport& transport, const ReplyHandle& handle, const Status& 
   const ByteView text = ByteView(status.message()).substr(0, kMaxText);
   const wire::ErrorBody error{.retry_after_us = retry_after_us,
                               .message_length = static_cast<uint16_t>(text.size())};
+  // Go clients of before version 2 would not read the text of an error with details.
   std::string behind;
-  if (details != wire::ErrorDetails{}) {
-    const std::string encoded = wire::encode(details);
-    const auto length = static_cast<uint32_t>(encoded.size());
-    behind.append(bytes_of(length)).append(encoded);
+  if (details != wire::ErrorDetails{} && handle.version >= wire::kExtensible) {
+    wire::encode(details, wire::kExtensible, behind);
   }
   const std::array<Slice, 3> body{Slice(bytes_of(error)), Slice(text), Slice(behind)};
   // An error that says OK is a bug here, and must not look like an answer there.

@@ -5,6 +5,7 @@
 #include <array>
 #include <coroutine>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -24,8 +25,17 @@ struct RpcReply {
   std::string body;             // of an OK reply
   uint32_t retry_after_us = 0;  // with RETRY
   wire::ErrorDetails details;   // of an error; all defaults where the peer sent none
+  uint16_t version = wire::kVersionMin;  // of the protocol: the body's encoding
   bool ok() const { return status.ok(); }
 };
+
+/// The message in an OK reply's body; PROTOCOL_ERROR if it does not decode.
+template <typename Message>
+Result<Message> decode_message(const RpcReply& reply) {
+  Message message;
+  if (wire::decode(reply.body, reply.version, message)) return message;
+  return fail(StatusCode::kProtocolError, "reply does not decode");
+}
 
 /// Makes calls. One a reactor. Sessions are shared by (locator, expected server id) and replaced
 /// when broken: the first time at once, then 20 ms after the one before was made, doubling up to a
@@ -53,19 +63,26 @@ class RpcClient {
   Task<RpcReply> call(Locator locator, uint64_t server_id, wire::Opcode opcode, std::string body,
                       Time deadline);
 
+  /// Makes a body for a connection of this version; called once, when the version is known.
+  using BodyFor = std::function<std::string(uint16_t version)>;
+  /// A body that encodes `message`, which outlives it.
+  template <typename Message>
+  static BodyFor body_of(const Message& message) {
+    return [&message](uint16_t version) { return wire::encode(message, version); };
+  }
+  /// The same, with a body that depends on the version of the protocol.
+  Task<RpcReply> call_with(Locator locator, uint64_t server_id, wire::Opcode opcode, BodyFor body,
+                           Time deadline);
+
   /// The same with encoded messages (wire/control_messages.h); a reply that does not decode is
   /// PROTOCOL_ERROR.
   template <typename Reply, typename Request>
   Task<Result<Reply>> call(Locator locator, uint64_t server_id, wire::Opcode opcode,
                            Request request, Time deadline) {
     RpcReply reply =
-        co_await call(std::move(locator), server_id, opcode, wire::encode(request), deadline);
+        co_await call_with(std::move(locator), server_id, opcode, body_of(request), deadline);
     if (!reply.ok()) co_return fail(std::move(reply.status));
-    Reply decoded;
-    if (!wire::decode(reply.body, decoded)) {
-      co_return fail(StatusCode::kProtocolError, "reply does not decode");
-    }
-    co_return decoded;
+    co_return decode_message<Reply>(reply);
   }
 
  private:
@@ -76,6 +93,8 @@ class RpcClient {
     Time used{};
   };
   Peer& peer(const Locator& locator, uint64_t server_id);
+  Task<RpcReply> make_call(Locator locator, uint64_t server_id, wire::Opcode opcode,
+                           std::string body, BodyFor body_for, Time deadline);
   void forget_unused();
   Reactor& reactor_;
   Transport& transport_;
@@ -94,7 +113,7 @@ void reply_error(Transport& transport, const ReplyHandle& handle, const Status& 
 /// Answers OK with a control message.
 template <typename Reply>
 void reply_message(Transport& transport, const ReplyHandle& handle, const Reply& reply) {
-  const std::string body = wire::encode(reply);
+  const std::string body = wire::encode(reply, handle.version);
   const Slice slice(body);
   transport.reply(handle, StatusCode::kOk, {&slice, 1});
 }
@@ -104,6 +123,11 @@ struct Request {
   ReplyHandle reply;
   const wire::MessageHeader& header;
   ByteView body;
+  /// False if the body is no such message.
+  template <typename Message>
+  [[nodiscard]] bool decode(Message& message) const {
+    return wire::decode(body, reply.version, message);
+  }
 };
 
 /// The table of handlers of one process: opcode -> function. Unknown opcodes are answered

@@ -22,8 +22,10 @@ class RpcTest : public ::testing::Test {
     registry.add(Opcode::kGetTable, &call_member<&RpcTest::get_table, RpcTest>, this);
     start_server();
   }
-  void start_server(uint16_t port = 0) {
-    server = std::make_unique<TcpTransport>(reactor, source);
+  void start_server(uint16_t port = 0, uint16_t highest_version = wire::kVersionMax) {
+    server.reset();
+    server = std::make_unique<TcpTransport>(reactor, source,
+                                            TcpOptions{.highest_version = highest_version});
     forward.to = server.get();
     const auto bound = server->listen({"127.0.0.1", port}, Side::kInside, registry);
     ASSERT_TRUE(bound.has_value()) << bound.error().to_string();
@@ -44,7 +46,8 @@ class RpcTest : public ::testing::Test {
   }
   void get_table(const Request& request) {
     wire::GetTableRequest asked;
-    ASSERT_TRUE(wire::decode(request.body, asked));
+    ASSERT_TRUE(request.decode(asked));
+    asked_in.emplace_back(request.reply.version, request.body.size());
     wire::TableInfo table;
     table.name = asked.name;
     table.table_id = 3;
@@ -85,6 +88,7 @@ class RpcTest : public ::testing::Test {
   std::vector<ReplyHandle> kept;
   uint32_t timeout_ms = 0;
   wire::ErrorDetails details;  // of refusals
+  std::vector<std::pair<uint16_t, size_t>> asked_in;  // version, bytes of the body
 };
 
 TEST_F(RpcTest, ACallGetsItsReplyAndSessionsAreShared) {
@@ -101,6 +105,43 @@ TEST_F(RpcTest, ErrorsCarryCodeTextAndRetryTime) {
   EXPECT_EQ(reply.status.message(), "not now");
   EXPECT_EQ(reply.retry_after_us, 1500u);
   EXPECT_EQ(call(Opcode::kEnlist, "").status.code(), StatusCode::kUnsupported);
+}
+
+/// Also the first call of a connection, which is made before its version is known.
+TEST_F(RpcTest, MessagesAreInTheVersionThatBothSidesSpeak) {
+  const wire::GetTableRequest asked{"t", 0};
+  for (const uint16_t theirs : {1, 2}) {
+    for (const uint16_t ours : {1, 2}) {
+      start_server(0, theirs);
+      TcpTransport transport(reactor, source, {.highest_version = ours});
+      RpcClient from(reactor, transport);
+      asked_in.clear();
+      for (int i = 0; i < 2; ++i) {
+        const auto table = run_task(reactor, from.call<wire::TableInfo>(locator, 0, Opcode::kGetTable,
+                                                                        asked, reactor.now() + 20s));
+        ASSERT_TRUE(table.has_value()) << table.error().to_string();
+        EXPECT_EQ(table->name, "t");
+      }
+      const uint16_t common = std::min(ours, theirs);
+      EXPECT_EQ(from.session(locator, 0)->version(), common);
+      const std::pair<uint16_t, size_t> expected{common, wire::encode(asked, common).size()};
+      EXPECT_EQ(asked_in, (std::vector{expected, expected})) << ours << " to " << theirs;
+    }
+  }
+}
+
+TEST_F(RpcTest, ACallThatWaitsForTheHelloFailsAsOneThatWasNotSent) {
+  const auto get = [&](uint64_t id, Duration timeout) {
+    return run_task(reactor, rpc.call<wire::TableInfo>(locator, id, Opcode::kGetTable,
+                                                       wire::GetTableRequest{"t", 0},
+                                                       reactor.now() + timeout))
+        .error()
+        .code();
+  };
+  EXPECT_EQ(get(8, 20s), StatusCode::kWrongServer);
+  EXPECT_TRUE(asked_in.empty());
+  server.reset();
+  EXPECT_EQ(get(9, 20s), StatusCode::kUnavailable);
 }
 
 TEST_F(RpcTest, ControlMessagesAreEncodedAndDecoded) {
@@ -179,6 +220,7 @@ class BreakingTransport final : public Transport {
     void send(ClientCall&, wire::MessageHeader, std::span<const Slice>) override {}
     bool broken() const override { return is_broken; }
     uint64_t peer_server_id() const override { return 0; }
+    uint16_t version() const override { return wire::kVersionMax; }
     bool is_broken = false;
   };
   Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {
@@ -265,7 +307,8 @@ TEST_F(RpcTest, ErrorsWithoutDetailsHaveTheBytesOfFormerVersions) {
 TEST_F(RpcTest, DetailsOfOtherVersionsDecode) {
   wire::MessageHeader header{};
   header.status = static_cast<uint16_t>(StatusCode::kRetry);
-  const std::string encoded = wire::encode(some_details());
+  std::string encoded = wire::encode(some_details(), 2);
+  encoded.erase(0, sizeof(uint32_t));
   const std::string whole = error_body(encoded);
   EXPECT_EQ(decode_reply(header, whole).details, some_details());
   for (size_t n = sizeof(wire::ErrorBody) + 7; n < whole.size(); ++n) {

@@ -102,6 +102,23 @@ ClientCall* Session::take_call(uint64_t call_id) {
   return call;
 }
 
+void Session::when_open(ClientCall& call) {
+  add_call(call, kWaitsForOpen);
+}
+
+void Session::tell_open() {
+  // A callback may do anything to the list: look from the start again after each.
+  const auto find = [this] {
+    ClientCall* call = first_;
+    while (call != nullptr && call->mark_ != kWaitsForOpen) call = call->next_;
+    return call;
+  };
+  while (ClientCall* call = find()) {
+    take_call(call->call_id_);
+    call->on_open();
+  }
+}
+
 void Session::fail_calls(uint64_t sent_up_to, const Status& sent, const Status& unsent) {
   const uint64_t last = last_call_id_;
   while (first_ != nullptr && first_->call_id_ <= last) {

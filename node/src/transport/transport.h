@@ -29,6 +29,8 @@ class ClientCall {
   /// CONNECTION_LOST: it may have been executed; WRONG_CLUSTER, WRONG_SERVER, UNSUPPORTED: the
   /// hello was refused, so it was not executed.
   virtual void on_failure(const Status& status) = 0;
+  /// The session that it was put to with Session::when_open() stands: now it can be sent.
+  virtual void on_open() {}
 
   bool outstanding() const { return session_ != nullptr; }
   void cancel();
@@ -64,6 +66,12 @@ class Session {
   virtual bool broken() const = 0;
   /// The server id that the peer gave in its hello; 0 before that, or if it has none.
   virtual uint64_t peer_server_id() const = 0;
+  /// Of the protocol, as the hello settled it; 0 before that.
+  virtual uint16_t version() const = 0;
+  /// For calls whose body depends on the version: on_open() is called when the hello is answered,
+  /// and on_failure() if that never happens, as for a call that was not sent. Only while version()
+  /// is 0.
+  virtual void when_open(ClientCall& call);
 
  protected:
   friend class ClientCall;
@@ -76,9 +84,11 @@ class Session {
   void set_mark(ClientCall& call, uint64_t mark) { call.mark_ = mark; }
   void mark_all(uint64_t mark) {
     for (ClientCall* call = first_; call != nullptr; call = call->next_) {
-      if (call->mark_ < kNoRoom) call->mark_ = mark;
+      if (call->mark_ < kWaitsForOpen) call->mark_ = mark;
     }
   }
+  /// The hello was answered: tells the calls that waited for it. The caller keeps the session alive.
+  void tell_open();
   /// The call was not sent, because it can never be or because too much waits already;
   /// fail_refused() tells it.
   void refuse_too_long(ClientCall& call) { call.mark_ = kTooLong; }
@@ -93,6 +103,7 @@ class Session {
   struct CallTable;
   static constexpr uint64_t kTooLong = ~uint64_t{0} - 1;
   static constexpr uint64_t kNoRoom = ~uint64_t{0} - 2;
+  static constexpr uint64_t kWaitsForOpen = ~uint64_t{0} - 3;
   std::unique_ptr<CallTable> calls_;
   ClientCall* first_ = nullptr;
   ClientCall* last_ = nullptr;
@@ -117,6 +128,7 @@ struct ReplyHandle {
   uint16_t opcode = 0;
   Side side = Side::kInside;
   uint8_t reactor = 0;  // of a server with several: whose connection it is; see RoutedReplies
+  uint16_t version = wire::kVersionMin;  // of the protocol, on this connection
 };
 static_assert(sizeof(ReplyHandle) == 24);
 

@@ -3,6 +3,16 @@
 // lists its fields once, in `template <class V> void fields(V& v) { v(a, b, c); }`, and both
 // directions follow.
 //
+// Two versions (docs/design/wire.md, "Extensible structs"). Version 1 is the fields and nothing
+// else. Version 2 puts the length of each struct (the message, a nested one, an element of a list)
+// in front of it, as 32 bits. A field that was added later stands behind the others:
+//
+//   v(a, b);            // of version 1: must be there
+//   v.since(2, c, d);   // added later: left out in version 1; an older peer may not send it, then
+//                       // it keeps its default
+//   v.unknown(rest);    // optional, last: keeps what a newer writer added, for who writes the
+//                       // struct again; without it such bytes are skipped
+//
 // Decoding never trusts a length: what does not fit into the bytes that are there fails, and a
 // list's count is bounded by the bytes left (every element takes at least one).
 #pragma once
@@ -23,12 +33,32 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "formats are little-end
 template <typename T>
 concept Scalar = std::integral<T> || std::is_enum_v<T>;
 
+/// The first version of the encoding whose structs have a length.
+inline constexpr uint16_t kExtensible = 2;
+
 class Encoder {
  public:
-  explicit Encoder(std::string& out) : out_(out) {}
+  Encoder(std::string& out, uint16_t version) : out_(out), version_(version) {}
   template <typename... Ts>
   void operator()(Ts&... values) {
     (put(values), ...);
+  }
+  template <typename... Ts>
+  void since(uint16_t version, Ts&... values) {
+    if (version_ >= version) (put(values), ...);
+  }
+  void unknown(const std::string& rest) {
+    if (version_ >= kExtensible) out_.append(rest);
+  }
+  template <typename T>
+    requires requires(T& t, Encoder& e) { t.fields(e); }
+  void put(T& message) {
+    if (version_ < kExtensible) return message.fields(*this);
+    const size_t at = out_.size();
+    out_.append(sizeof(uint32_t), '\0');
+    message.fields(*this);
+    const auto length = static_cast<uint32_t>(out_.size() - at - sizeof(uint32_t));
+    std::memcpy(out_.data() + at, &length, sizeof length);
   }
 
  private:
@@ -50,20 +80,37 @@ class Encoder {
     put(count);
     for (auto& element : list) put(element);
   }
-  template <typename T>
-    requires requires(T& t, Encoder& e) { t.fields(e); }
-  void put(T& message) {
-    message.fields(*this);
-  }
   std::string& out_;
+  uint16_t version_;
 };
 
 class Decoder {
  public:
-  explicit Decoder(std::string_view in) : in_(in) {}
+  Decoder(std::string_view in, uint16_t version) : in_(in), version_(version) {}
   template <typename... Ts>
   void operator()(Ts&... values) {
     (get(values), ...);
+  }
+  template <typename... Ts>
+  void since(uint16_t version, Ts&... values) {
+    if (version_ >= version) (get_if_there(values), ...);
+  }
+  void unknown(std::string& rest) {
+    if (version_ < kExtensible || !ok_) return;
+    rest.assign(in_);
+    in_ = {};
+  }
+  template <typename T>
+    requires requires(T& t, Decoder& d) { t.fields(d); }
+  void get(T& message) {
+    if (version_ < kExtensible) return message.fields(*this);
+    uint32_t length = 0;
+    get(length);
+    if (!has(length)) return;
+    const std::string_view behind = in_.substr(length);
+    in_ = in_.substr(0, length);
+    message.fields(*this);
+    in_ = behind;
   }
   /// False once any field did not fit; what was decoded since is unspecified.
   bool ok() const { return ok_; }
@@ -100,38 +147,40 @@ class Decoder {
     list.clear();
     for (uint32_t i = 0; i < count && ok_; ++i) get(list.emplace_back());
   }
+  /// Every field takes at least one byte, so an absent one is seen by there being none.
   template <typename T>
-    requires requires(T& t, Decoder& d) { t.fields(d); }
-  void get(T& message) {
-    message.fields(*this);
+  void get_if_there(T& value) {
+    if (!in_.empty()) get(value);
   }
   bool has(size_t bytes) {
     ok_ = ok_ && bytes <= in_.size();
     return ok_;
   }
   std::string_view in_;
+  uint16_t version_;
   bool ok_ = true;
 };
 
-/// Appends the message's bytes to `out`.
+/// Appends the message's bytes to `out`. `version`: of the encoding; that of the connection is what
+/// its hello settled (Session::version(), ReplyHandle::version).
 template <typename T>
-void encode(const T& message, std::string& out) {
-  Encoder encoder(out);
-  const_cast<T&>(message).fields(encoder);  // fields() serves both directions; encoding only reads
+void encode(const T& message, uint16_t version, std::string& out) {
+  Encoder encoder(out, version);
+  encoder.put(const_cast<T&>(message));  // fields() serves both directions; encoding only reads
 }
 
 template <typename T>
-std::string encode(const T& message) {
+std::string encode(const T& message, uint16_t version) {
   std::string out;
-  encode(message, out);
+  encode(message, version, out);
   return out;
 }
 
 /// True when `in` is exactly one message: every field fits and no byte is left over.
 template <typename T>
-[[nodiscard]] bool decode(std::string_view in, T& message) {
-  Decoder decoder(in);
-  message.fields(decoder);
+[[nodiscard]] bool decode(std::string_view in, uint16_t version, T& message) {
+  Decoder decoder(in, version);
+  decoder.get(message);
   return decoder.ok() && decoder.at_end();
 }
 

@@ -8,16 +8,15 @@
 namespace ramcloud::wire {
 
 /// Body of a reply whose status is not OK; followed by message_length bytes of UTF-8 text, and
-/// then, optionally, by the ErrorDetails: the length of their encoding (u32) and the encoding.
+/// then, optionally and to peers that speak version 2, by the ErrorDetails as an extensible struct.
 struct __attribute__((packed)) ErrorBody {
   uint32_t retry_after_us;  // with RETRY: how long to wait; otherwise 0
   uint16_t message_length;
 };
 static_assert(sizeof(ErrorBody) == 6);
 
-/// What a program does about an error, where the text is for people. Encoded as codec.h says.
-/// A later version appends fields: a decoder ignores bytes behind the fields that it knows, and
-/// fields that are missing keep their defaults. A former version sends no details at all.
+/// What a program does about an error, where the text is for people. In version 2 of
+/// codec.h's encoding; former versions send no details at all.
 struct ErrorDetails {
   enum Flag : uint64_t {
     /// The request left nothing behind, and will not: neither in memory nor on a device is there
@@ -33,7 +32,7 @@ struct ErrorDetails {
 
   template <class V>
   void fields(V& v) {
-    v(flags, leader, leader_outside, term, retry_after_us);
+    v.since(2, flags, leader, leader_outside, term, retry_after_us);
   }
   bool operator==(const ErrorDetails&) const = default;
 };

@@ -73,10 +73,10 @@ class Vector {
 /// Checks a control message whose fields were filled from the vector.
 template <typename T>
 void check_message(const T& expected, const Vector& v) {
-  EXPECT_EQ(to_hex(encode(expected)), to_hex(v.bytes));
+  EXPECT_EQ(to_hex(encode(expected, 1)), to_hex(v.bytes));
   T decoded;
-  ASSERT_TRUE(decode(v.bytes, decoded));
-  EXPECT_EQ(to_hex(encode(decoded)), to_hex(v.bytes));
+  ASSERT_TRUE(decode(v.bytes, 1, decoded));
+  EXPECT_EQ(to_hex(encode(decoded, 1)), to_hex(v.bytes));
 }
 void check_bytes(const std::string& expected, const Vector& v) {
   EXPECT_EQ(to_hex(expected), to_hex(v.bytes));
@@ -221,9 +221,7 @@ void check_error_details(Vector& v) {
   details.leader_outside = v.text("leader_outside");
   details.term = v.number<uint64_t>("term");
   details.retry_after_us = v.number<uint32_t>("details_retry_after_us");
-  const std::string encoded = encode(details);
-  const auto length = static_cast<uint32_t>(encoded.size());
-  check_bytes(std::string(bytes_of(error)) + message + std::string(bytes_of(length)) + encoded, v);
+  check_bytes(std::string(bytes_of(error)) + message + encode(details, 2), v);
 }
 
 TableInfo table_of(Vector& v, const std::string& prefix, bool with_tablets) {
@@ -277,7 +275,7 @@ void check_list_tables(Vector& v) {
   // The vector names only how many tables there are, their ids and names; the tablets, which
   // another vector has, are taken from the bytes.
   ListTablesReply decoded;
-  ASSERT_TRUE(decode(v.bytes, decoded));
+  ASSERT_TRUE(decode(v.bytes, 1, decoded));
   ListTablesReply reply;
   reply.tables.resize(v.number<size_t>("tables"));
   ASSERT_EQ(decoded.tables.size(), reply.tables.size());

@@ -6,9 +6,10 @@
 
 namespace ramcloud::wire {
 
-/// Protocol versions this build speaks. A hello whose range does not meet ours is refused.
+/// Protocol versions this build speaks. A hello whose range does not meet ours is refused. From
+/// version 2 on control messages can be extended (codec.h).
 inline constexpr uint16_t kVersionMin = 1;
-inline constexpr uint16_t kVersionMax = 1;
+inline constexpr uint16_t kVersionMax = 2;
 
 /// Limits of the data model (engine.md §4): exact, checked at every door.
 inline constexpr uint32_t kMaxKeyBytes = 65'535;

@@ -4,8 +4,29 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 namespace ramcloud::wire {
+
+/// In `flags` of a request, from protocol version 2 on: behind the struct, and before what else
+/// follows it, stand a 32-bit length and so many bytes, an extensible struct (codec.h).
+inline constexpr uint32_t kExtended = uint32_t{1} << 31;
+
+/// Takes the extension off the front of what follows a struct with these flags. False if there is
+/// less than the extension says. Nothing sends one yet: readers skip it.
+[[nodiscard]] inline bool take_extension(uint32_t flags, std::string_view& rest,
+                                         std::string_view& extension) {
+  extension = {};
+  if ((flags & kExtended) == 0) return true;
+  uint32_t length = 0;
+  if (rest.size() < sizeof length) return false;
+  std::memcpy(&length, rest.data(), sizeof length);
+  if (length > rest.size() - sizeof length) return false;
+  extension = rest.substr(0, sizeof length + length);  // with its length, as codec.h reads it
+  rest.remove_prefix(sizeof length + length);
+  return true;
+}
 
 /// kReplicaOpen: takes a frame for a segment and stores its first bytes (segment header, digest).
 /// The answer comes when these are synced to the device. Idempotent for the same master, segment,

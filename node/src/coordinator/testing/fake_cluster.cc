@@ -16,6 +16,7 @@ class FakeSession final : public Session, public std::enable_shared_from_this<Fa
   }
   bool broken() const override { return broken_; }
   uint64_t peer_server_id() const override { return 0; }
+  uint16_t version() const override { return wire::kVersionMax; }
   void answer(wire::MessageHeader header, ByteView body) {
     if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
   }
@@ -40,6 +41,7 @@ class FakeSession final : public Session, public std::enable_shared_from_this<Fa
     handle.call_id = ++peer.last_asked_;
     handle.opcode = header.opcode;
     handle.side = peer.sides_.at(self->port_);
+    handle.version = self->version();
     peer.asked_[handle.call_id] = {self, header.call_id};
     peer.handler_->on_request(handle, header, body);
   }
@@ -129,7 +131,7 @@ Task<Result<wire::EnlistReply>> FakeServer::enlist(Duration timeout) {
 
 void FakeServer::on_list(const Request& r) {
   wire::ServerList got;
-  if (!wire::decode(r.body, got)) violation = "a list that does not decode";
+  if (!r.decode(got)) violation = "a list that does not decode";
   const auto order = [](const wire::ServerList& l) { return std::pair(l.term, l.version); };
   if (order(got) >= order(list)) list = got;
   reply_message(transport_, r.reply, wire::Empty());
@@ -137,7 +139,7 @@ void FakeServer::on_list(const Request& r) {
 
 void FakeServer::on_take(const Request& r) {
   wire::TakeTabletRequest got;
-  if (!wire::decode(r.body, got)) violation = "a take that does not decode";
+  if (!r.decode(got)) violation = "a take that does not decode";
   if (refuse_takes > 0) {
     --refuse_takes;
     reply_error(transport_, r.reply, {StatusCode::kRetry, "busy"});
@@ -154,7 +156,7 @@ void FakeServer::on_take(const Request& r) {
 
 void FakeServer::on_drop(const Request& r) {
   wire::DropTabletRequest got;
-  if (!wire::decode(r.body, got)) violation = "a drop that does not decode";
+  if (!r.decode(got)) violation = "a drop that does not decode";
   revisions_[got.table_id] = std::max(revisions_[got.table_id], got.revision);
   tablets.erase(got.table_id);
   reply_message(transport_, r.reply, wire::Empty());
@@ -162,7 +164,7 @@ void FakeServer::on_drop(const Request& r) {
 
 void FakeServer::on_stats(const Request& r) {
   wire::GetServerStatsRequest got;
-  if (!wire::decode(r.body, got)) violation = "a probe that does not decode";
+  if (!r.decode(got)) violation = "a probe that does not decode";
   if (got.term < heard_term) {
     reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "there is a later coordinator"});
     return;

@@ -329,7 +329,7 @@ TEST_P(MetadataStoreTest, TheLedgerSettlesEveryOutcome) {
     reopen();
   }
   IdsRecord ids;
-  ASSERT_TRUE(wire::decode(load(kIdsKey).at(kIdsKey), ids));
+  ASSERT_TRUE(decode_record(load(kIdsKey).at(kIdsKey), ids));
   EXPECT_EQ(ids.last_table_id, 2 * kChanges);
 }
 

@@ -61,9 +61,10 @@ Result<HostPort> SimTransport::listen(const HostPort& address, Side side, Reques
 }
 
 void SimTransport::accept(const HostPort& address, const std::shared_ptr<SimConnection>& connection,
-                          const wire::Hello& asked) {
+                          wire::Hello asked) {
   const auto listener = std::ranges::find(listeners_, address, &Listener::address);
   if (listener == listeners_.end()) return;
+  asked.version_max = std::min(asked.version_max, highest_version_);
   const wire::Hello answer = wire::answer_hello(asked, self_.cluster_uuid, self_.server_id);
   if (answer.status == 0) {
     if (free_slots_.empty()) {
@@ -78,6 +79,7 @@ void SimTransport::accept(const HostPort& address, const std::shared_ptr<SimConn
     connection->generation = slot.generation;
     connection->server = alive_;
     connection->side = listener->side;
+    connection->version = answer.version_max;
     connection->expected_server_id = asked.server_id;
   }
   network_.send(node_, *connection->client_node, connection->to_client, true,
@@ -90,9 +92,10 @@ void SimTransport::receive(const SimConnection& connection, const wire::MessageH
                            ByteView body) {
   Slot& slot = slots_[connection.slot];
   if (slot.generation != connection.generation || slot.connection == nullptr) return;
-  slot.handler->on_request(
-      {connection.slot, connection.generation, header.call_id, header.opcode, connection.side},
-      header, body);
+  ReplyHandle handle{connection.slot, connection.generation, header.call_id, header.opcode,
+                     connection.side};
+  handle.version = connection.version;
+  slot.handler->on_request(handle, header, body);
 }
 
 void SimTransport::reply(const ReplyHandle& handle, StatusCode status,
@@ -175,7 +178,9 @@ SimSession::SimSession(SimTransport& transport, const HostPort& address,
       connect_timer_(reactor_, [this] {
         const auto self = shared_from_this();
         break_with({StatusCode::kUnavailable, "connecting took too long"});
-      }) {}
+      }) {
+  hello_.version_max = transport.highest_version();
+}
 
 SimSession::~SimSession() {
   if (!was_open_ || broken()) return;
@@ -224,8 +229,16 @@ void SimSession::on_answer(const wire::Hello& answer) {
   state_ = State::kOpen;
   was_open_ = true;
   peer_server_id_ = answer.server_id;
+  version_ = answer.version_max;
   mark_all(kSent);
   for (auto& held : std::exchange(held_, {})) transmit(held.header, std::move(held.body));
+  const auto self = shared_from_this();
+  tell_open();
+}
+
+void SimSession::when_open(ClientCall& call) {
+  Session::when_open(call);
+  if (broken()) fail_later();
 }
 
 void SimSession::on_reply(const wire::MessageHeader& header, ByteView body) {

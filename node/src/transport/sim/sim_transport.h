@@ -22,6 +22,7 @@ struct SimConnection {
   uint32_t generation = 0;
   uint64_t expected_server_id = 0;
   Side side = Side::kInside;
+  uint16_t version = 0;
   Time to_server{}, to_client{};  // lanes
 };
 
@@ -32,6 +33,9 @@ class SimTransport final : public Transport {
   ~SimTransport() override;
   SimNode& node() { return node_; }
   SimNetwork& network() { return network_; }
+  /// Speaks like a former build from now on: no version of the protocol above this one.
+  void set_highest_version(uint16_t version) { highest_version_ = version; }
+  uint16_t highest_version() const { return highest_version_; }
 
   Result<std::shared_ptr<Session>> connect(const Locator& locator,
                                            const PeerIdentity& expected) override;
@@ -52,7 +56,7 @@ class SimTransport final : public Transport {
     uint32_t generation = 0;
   };
   void accept(const HostPort& address, const std::shared_ptr<SimConnection>& connection,
-              const wire::Hello& asked);
+              wire::Hello asked);
   void receive(const SimConnection& connection, const wire::MessageHeader& header, ByteView body);
   friend class SimNetwork;
   void closed_by_client(const SimConnection& connection);
@@ -67,6 +71,7 @@ class SimTransport final : public Transport {
   std::vector<uint32_t> free_slots_;
   std::vector<std::weak_ptr<SimSession>> sessions_;
   uint16_t next_port_ = 40'000;
+  uint16_t highest_version_ = wire::kVersionMax;
   std::shared_ptr<SimTransport*> alive_ = std::make_shared<SimTransport*>(this);
 };
 
@@ -80,6 +85,8 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override;
   bool broken() const override { return state_ == State::kBroken; }
   uint64_t peer_server_id() const override { return peer_server_id_; }
+  uint16_t version() const override { return version_; }
+  void when_open(ClientCall& call) override;
 
  private:
   friend class SimTransport;
@@ -106,6 +113,7 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   bool was_open_ = false;
   bool failing_scheduled_ = false;
   uint64_t peer_server_id_ = 0;
+  uint16_t version_ = 0;
   std::vector<Held> held_;  // until the connection stands
   Status why_;
   Timer connect_timer_;

@@ -36,6 +36,7 @@ TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, 
       side_(from.side),
       state_(State::kOpen),
       peer_max_body_(from.peer_max_body),
+      version_(from.version),
       expected_server_id_(from.expected_server_id),
       placed_(true),
       counted_(std::move(from.counted)),
@@ -102,6 +103,7 @@ bool TcpConnection::take_hello() {
       break;
   }
   stream_.pop_hello();
+  asked.version_max = std::min(asked.version_max, server_.context_.options.highest_version);
   const wire::Hello answer =
       wire::answer_hello(asked, server_.self_.cluster_uuid, server_.self_.server_id);
   const bool sent = stream_.send_hello(answer);
@@ -111,6 +113,7 @@ bool TcpConnection::take_hello() {
     return false;
   }
   peer_max_body_ = std::min(asked.max_body_bytes, wire::kMaxBodyBytes);
+  version_ = answer.version_max;
   expected_server_id_ = asked.server_id;
   state_ = State::kOpen;
   --server_.silent_;
@@ -140,7 +143,9 @@ bool TcpConnection::take_request() {
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
   // Whoever sent several requests together gets their answers together: one system call for all.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
-  handler_.on_request({slot_, generation_, header.call_id, header.opcode, side_}, header, body);
+  ReplyHandle handle{slot_, generation_, header.call_id, header.opcode, side_};
+  handle.version = version_;
+  handler_.on_request(handle, header, body);
   stream_.pop(header);
   return true;
 }

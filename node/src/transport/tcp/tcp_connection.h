@@ -19,6 +19,7 @@ struct HandedOver {
   Side side;
   std::string peer;
   uint32_t peer_max_body;
+  uint16_t version;
   uint64_t expected_server_id;
   std::shared_ptr<void> counted;  // while it lives, the listening server counts it
 };
@@ -88,6 +89,7 @@ class TcpConnection final : public FdHandler {
   bool more_input_ = false;            // behind the request that is being handled
   bool gathering_ = false;             // it is on the server's list
   uint32_t peer_max_body_ = 0;
+  uint16_t version_ = 0;             // of the protocol
   uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
   bool placed_ = false;              // it stays on this reactor
   std::shared_ptr<void> counted_;

@@ -213,9 +213,9 @@ bool TcpServer::hand_over(TcpConnection& connection, uint16_t opcode) {
           if (!alive.expired()) server->release_peer(address);
         });
       });
-  auto moved = std::make_shared<HandedOver>(std::move(connection.stream_), connection.side_,
-                                            connection.peer_, connection.peer_max_body_,
-                                            connection.expected_server_id_, std::move(counted));
+  auto moved = std::make_shared<HandedOver>(
+      std::move(connection.stream_), connection.side_, connection.peer_, connection.peer_max_body_,
+      connection.version_, connection.expected_server_id_, std::move(counted));
   forget(connection);
   context_.counters.handed_over.add();
   to->context_.reactor.post([to, alive = std::weak_ptr(to->alive_), moved = std::move(moved)] {

@@ -24,6 +24,7 @@ TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& addr
                                    not_found_.empty() ? "connecting took too long" : not_found_});
                      }),
       look_up_timer_(context_->reactor, [this] { look_up(); }) {
+  hello_.version_max = context_->options.highest_version;
   context_->sessions.push_back(this);
 }
 
@@ -142,12 +143,14 @@ bool TcpSession::take_hello() {
   }
   stream_.pop_hello();
   peer_server_id_ = answer.server_id;
+  version_ = answer.version_max;
   peer_max_body_ = std::min(answer.max_body_bytes, wire::kMaxBodyBytes);
   connect_timer_.stop();
   state_ = State::kOpen;
   was_open_ = true;
   context_->counters.connected.add();
   flush();
+  tell_open();  // if sending failed, what it sends fails
   return state_ == State::kOpen;
 }
 
@@ -174,6 +177,11 @@ bool TcpSession::take_reply() {
   if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
   stream_.pop(header);
   return true;
+}
+
+void TcpSession::when_open(ClientCall& call) {
+  Session::when_open(call);
+  if (broken()) fail_later();
 }
 
 void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) {

@@ -22,6 +22,8 @@ class TcpSession final : public Session,
   void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override;
   bool broken() const override { return state_ == State::kBroken; }
   uint64_t peer_server_id() const override { return peer_server_id_; }
+  uint16_t version() const override { return version_; }
+  void when_open(ClientCall& call) override;
 
   /// Breaks the session: calls fail in a later turn.
   void shut_down(const Status& why) { break_with(why); }
@@ -54,6 +56,7 @@ class TcpSession final : public Session,
   bool more_input_ = false;  // behind the reply that is being handled
   bool failing_scheduled_ = false;
   uint64_t peer_server_id_ = 0;
+  uint16_t version_ = 0;
   uint32_t peer_max_body_ = wire::kMaxBodyBytes;
   std::vector<SocketAddress> addresses_;  // still to be tried
   Status why_;                            // broken

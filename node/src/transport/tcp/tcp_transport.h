@@ -43,6 +43,8 @@ struct TcpOptions {
   Duration message_timeout = 30s;
   /// How long connecting may take: looking the name up, the connection, and the hello.
   Duration connect_timeout = 5s;
+  /// Of the protocol; lower ones stand for former builds, in tests.
+  uint16_t highest_version = wire::kVersionMax;
 };
 
 class TcpTransport final : public Transport {

@@ -1,0 +1,76 @@
+// The bytes of every control message in every version of the protocol. A byte of version 1 that
+// changes shuts out the builds from before version 2. The file is written anew with
+// RAMCLOUD_UPDATE_GOLDEN=1, for messages and fields that were added.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "wire/codec.h"
+#include "wire/control_messages.h"
+#include "wire/message_header.h"
+#include "wire/testing/filler.h"
+
+namespace ramcloud::wire {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kPath = RAMCLOUD_GOLDEN_DIR "/control.json";
+
+template <typename T>
+void add(ordered_json& all, const char* name) {
+  const T message = testing::filled<T>();
+  ordered_json entry;
+  for (uint16_t version = kVersionMin; version <= kVersionMax; ++version) {
+    const std::string bytes = encode(message, version);
+    T same;
+    EXPECT_TRUE(decode(bytes, version, same)) << name;
+    EXPECT_EQ(encode(same, version), bytes) << name;
+    entry[std::to_string(version)] = testing::to_hex(bytes);
+  }
+  all[name] = entry;
+}
+
+ordered_json all_messages() {
+  ordered_json all;
+#define RC_ADD(Message) add<Message>(all, #Message)
+  RC_ADD(Empty);
+  RC_ADD(ClusterInfo);
+  RC_ADD(TableInfo);
+  RC_ADD(CreateTableRequest);
+  RC_ADD(DropTableRequest);
+  RC_ADD(GetTableRequest);
+  RC_ADD(ListTablesReply);
+  RC_ADD(ServerList);
+  RC_ADD(EnlistRequest);
+  RC_ADD(EnlistReply);
+  RC_ADD(RaiseReplicationEpochRequest);
+  RC_ADD(TakeTabletRequest);
+  RC_ADD(DropTabletRequest);
+  RC_ADD(GetServerStatsRequest);
+  RC_ADD(ServerStats);
+#undef RC_ADD
+  return all;
+}
+
+TEST(ControlGolden, EachMessageHasTheBytesOfEachVersion) {
+  const ordered_json now = all_messages();
+  std::ifstream in(kPath);
+  const auto golden = ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (std::getenv("RAMCLOUD_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(kPath) << now.dump(1) << "\n";
+    return;
+  }
+  ASSERT_TRUE(golden.is_object());
+  for (const auto& [name, versions] : golden.items()) {
+    ASSERT_TRUE(now.contains(name)) << name;
+    for (const auto& [version, hex] : versions.items()) {
+      EXPECT_EQ(now[name][version], hex) << name << " in version " << version;
+    }
+  }
+  EXPECT_EQ(golden.size(), now.size()) << "write the file anew, see above";
+}
+
+}  // namespace
+}  // namespace ramcloud::wire
