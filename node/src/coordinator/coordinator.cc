@@ -92,6 +92,20 @@ Task<Status> Coordinator::drop_table(std::string name, Time deadline) {
   return tables_.drop(std::move(name), deadline);
 }
 
+Task<Result<uint16_t>> Coordinator::upgrade_metadata(Time deadline) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
+  if (!lock.held()) co_return fail(Ledger::too_late());
+  const uint16_t before = state_.format;
+  if (before == kMetadataFormatMax) co_return before;
+  Status done = co_await ledger_.raise_format(lock, {kMetadataFormatMax, state_.uuid, state_.name},
+                                              ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
+  state_.format = kMetadataFormatMax;
+  log_warn("metadata upgraded: coordinators of former builds can no longer take over",
+           {{"from_format", before}, {"to_format", state_.format}, {"term", state_.term}});
+  co_return state_.format;
+}
+
 ClusterStatus Coordinator::status() const {
   ClusterStatus status = cluster_status(state_, options_.version);
   status.revision = changes_.revision();

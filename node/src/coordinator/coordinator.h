@@ -55,6 +55,9 @@ class Coordinator final : private ChangeListener {
   Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span, Side side,
                                              Time deadline);
   Task<Status> drop_table(std::string name, Time deadline);
+  /// From now on leaders write records of the newest format, which builds that know only older ones
+  /// refuse to start from: there is no way back. The format that holds. What Ledger::commit() says.
+  Task<Result<uint16_t>> upgrade_metadata(Time deadline);
   /// A call that waits, for as long as this lives.
   class Waits {
    public:

@@ -160,7 +160,8 @@ namespace {
 /// The number of our leadership. UNAVAILABLE if another leads or nothing answers.
 Task<Result<uint64_t>> lead_for_import(Reactor& reactor, MetadataStore& store, Time deadline) {
   for (;;) {
-    const auto leader = co_await store.campaign(encode_record(LeaderRecord{"import", "", "", ""}, kMetadataFormatMin));
+    const auto leader = co_await store.campaign(
+        encode_record(LeaderRecord{"import", "", "", ""}, kMetadataFormatMin));
     if (const uint64_t leadership = store.leading(); leader && leadership != 0) {
       co_return leadership;
     }

@@ -107,7 +107,8 @@ TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {
   wire::MessageHeader header{};
   header.kind = wire::Kind::kRequest;
   header.opcode = static_cast<uint16_t>(wire::Opcode::kDropTablet);
-  registry_.on_request({}, header, wire::encode(wire::DropTabletRequest{1, 2, 2}, wire::kVersionMin));
+  registry_.on_request({}, header,
+                       wire::encode(wire::DropTabletRequest{1, 2, 2}, wire::kVersionMin));
   sim_.run_for(1s);  // the purge of table 1 goes through the whole hash table meanwhile
   EXPECT_EQ(store_.table().entries(), 1u);
   other.go_offline();

@@ -87,7 +87,7 @@ class RpcTest : public ::testing::Test {
   Locator locator;
   std::vector<ReplyHandle> kept;
   uint32_t timeout_ms = 0;
-  wire::ErrorDetails details;  // of refusals
+  wire::ErrorDetails details;                         // of refusals
   std::vector<std::pair<uint16_t, size_t>> asked_in;  // version, bytes of the body
 };
 
@@ -117,8 +117,9 @@ TEST_F(RpcTest, MessagesAreInTheVersionThatBothSidesSpeak) {
       RpcClient from(reactor, transport);
       asked_in.clear();
       for (int i = 0; i < 2; ++i) {
-        const auto table = run_task(reactor, from.call<wire::TableInfo>(locator, 0, Opcode::kGetTable,
-                                                                        asked, reactor.now() + 20s));
+        const auto table = run_task(
+            reactor,
+            from.call<wire::TableInfo>(locator, 0, Opcode::kGetTable, asked, reactor.now() + 20s));
         ASSERT_TRUE(table.has_value()) << table.error().to_string();
         EXPECT_EQ(table->name, "t");
       }
