@@ -10,20 +10,6 @@
 
 namespace ramcloud {
 
-std::optional<Locator> leader_in(std::string_view message, std::string_view transport) {
-  while (!message.empty()) {
-    const size_t end = std::min(message.find_first_of(" \t\n'\""), message.size());
-    std::string_view word = message.substr(0, end);
-    message.remove_prefix(std::min(end + 1, message.size()));
-    while (!word.empty() && (word.back() == ',' || word.back() == '.' || word.back() == ';')) {
-      word.remove_suffix(1);
-    }
-    if (auto locator = parse_locator(word)) return *locator;
-    if (auto address = parse_host_port(word)) return Locator{std::string(transport), *address};
-  }
-  return std::nullopt;
-}
-
 CoordinatorLink::CoordinatorLink(RpcClient& rpc, std::vector<Locator> coordinators)
     : rpc_(rpc), coordinators_(std::move(coordinators)) {}
 
@@ -41,8 +27,8 @@ void CoordinatorLink::try_another() {
   current_ = (current_ + 1) % coordinators_.size();
 }
 
-void CoordinatorLink::follow_redirect(const std::string& message) {
-  auto leader = leader_in(message, coordinators_.front().transport);
+void CoordinatorLink::follow_redirect(const RpcReply& reply) {
+  auto leader = leader_of(reply, coordinators_.front().transport);
   if (!leader || *leader == target()) return try_another();
   const auto known = std::find(coordinators_.begin(), coordinators_.end(), *leader);
   if (known == coordinators_.end()) {
@@ -84,7 +70,7 @@ Task<RpcReply> CoordinatorLink::call_leader(wire::Opcode opcode, RpcClient::Body
       case Outcome::kNotDone:
         if (code == StatusCode::kNotLeader) {
           RC_SOMETIMES("client.is_sent_to_the_leader");
-          if (target() == asked) follow_redirect(reply.status.message());
+          if (target() == asked) follow_redirect(reply);
         } else if (code == StatusCode::kRetry) {
           wait = std::chrono::microseconds(reply.retry_after_us);
         } else if (target() == asked) {

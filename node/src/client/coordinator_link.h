@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "rpc/leader_hint.h"
 #include "rpc/rpc.h"
 #include "runtime/task.h"
 
@@ -38,7 +39,7 @@ class CoordinatorLink {
   Task<RpcReply> call_leader(wire::Opcode opcode, RpcClient::BodyFor body, Repeat repeat,
                              Time deadline);
   const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }
-  void follow_redirect(const std::string& message);
+  void follow_redirect(const RpcReply& reply);
   void try_another();
 
   RpcClient& rpc_;
@@ -46,8 +47,5 @@ class CoordinatorLink {
   size_t current_ = 0;
   std::optional<Locator> redirected_;  // named by a standby, not in our list
 };
-
-/// Finds the leader in the text of a NOT_LEADER error: a word that is a locator or host:port.
-std::optional<Locator> leader_in(std::string_view message, std::string_view transport);
 
 }  // namespace ramcloud

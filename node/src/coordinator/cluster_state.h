@@ -16,6 +16,7 @@ struct ServerEntry {
   wire::ServerStats stats;          // as of the last probe that was answered
   bool answered = false;            // a probe of this id was answered since we started
   bool suspected = false;           // probes go unanswered, no verdict yet
+  bool refuses_term = false;        // it knows a higher term, and takes no orders of ours
   uint64_t list_version_acked = 0;  // it has this version of the list
   bool pushing = false;             // a flow is bringing it the list
   bool probing = false;             // a flow is probing it

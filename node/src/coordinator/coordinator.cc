@@ -33,7 +33,8 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
       options_(std::move(options)),
       changes_(reactor_),
       ledger_(reactor_, store),
-      notifier_(rpc, state_, options_.notifier),
+      term_claims_(reactor_, state_, ledger_, changes_),
+      notifier_(rpc, state_, term_claims_, options_.notifier),
       membership_(reactor_, state_, ledger_, changes_,
                   [this] {
                     notifier_.push_list();
@@ -42,7 +43,8 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                   }),
       replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, notifier_, changes_),
-      detector_(rpc, state_, ledger_, membership_, notifier_, changes_, metrics, options_.detector),
+      detector_(rpc, state_, term_claims_, membership_, notifier_, changes_, metrics,
+                options_.detector),
       gauges_(std::make_shared<Gauges>()),
       scope_(reactor_) {
   changes_.add(this);
@@ -216,6 +218,7 @@ void Coordinator::on_get_cluster_info(const Request& request) {
   info.version = options_.version;
   info.admin_address = outside ? options_.admin_address_outside : options_.admin_address;
   info.term = state_.term;
+  info.metadata_revision = ledger_.revision();
   reply_message(registry_.transport(), request.reply, info);
 }
 

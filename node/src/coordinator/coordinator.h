@@ -13,6 +13,7 @@
 #include "coordinator/membership.h"
 #include "coordinator/replication_epochs.h"
 #include "coordinator/tables.h"
+#include "coordinator/term_claims.h"
 
 namespace ramcloud {
 
@@ -114,6 +115,7 @@ class Coordinator final : private ChangeListener {
   ClusterState state_;
   Changes changes_;
   Ledger ledger_;
+  TermClaims term_claims_;
   Notifier notifier_;
   Membership membership_;
   ReplicationEpochs replication_epochs_;

@@ -21,13 +21,13 @@ struct FailureDetector::Suspicion {
   void clear(uint64_t now_epoch, Time now) { *this = {now_epoch, now, 0, 0, {}}; }
 };
 
-FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger,
+FailureDetector::FailureDetector(RpcClient& rpc, ClusterState& state, TermClaims& term_claims,
                                  Membership& membership, Notifier& notifier, Changes& changes,
                                  MetricsRegistry& metrics, Options options)
     : reactor_(rpc.reactor()),
       rpc_(rpc),
       state_(state),
-      ledger_(ledger),
+      term_claims_(term_claims),
       membership_(membership),
       notifier_(notifier),
       changes_(changes),
@@ -84,7 +84,7 @@ Task<void> FailureDetector::watch(uint64_t server_id) {
       suspicion.refused = outcome.kind == Kind::kRefused ? suspicion.refused + 1 : 0;
       suspicion.error = std::move(outcome.error);
     }
-    set_suspected(server_id, suspicion.failed > 1);
+    set_suspected(server_id, suspicion.failed > 1 || state_.servers.at(server_id).refuses_term);
     if (std::string reason = verdict(server_id, suspicion); !reason.empty()) {
       condemn(server_id, std::move(reason));
     }
@@ -148,8 +148,10 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
   probes_.add();
   const Time begun = reactor_.now();
   wire::GetServerStatsRequest request{state_.term, state_.list_version};
-  auto stats = co_await rpc_.call<wire::ServerStats>(
-      *locator, server_id, wire::Opcode::kGetServerStats, request, begun + options_.timeout);
+  const RpcReply reply =
+      co_await rpc_.call_with(*locator, server_id, wire::Opcode::kGetServerStats,
+                              RpcClient::body_of(request), begun + options_.timeout);
+  auto stats = reply.ok() ? decode_message<wire::ServerStats>(reply) : fail(reply.status);
   if (stats) {
     note_stats(server_id, *stats);
     co_return Outcome();
@@ -159,8 +161,7 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
                              code == StatusCode::kDeadlineExceeded ||
                              code == StatusCode::kConnectionLost ||
                              code == StatusCode::kWrongServer || code == StatusCode::kWrongCluster;
-  // That there is a higher term is all that can make it refuse.
-  if (code == StatusCode::kStaleTerm) ledger_.step_down(stats.error());
+  term_claims_.refused(server_id, request.term, reply);
   if (!never_reached) {
     log_warn("server refuses to be probed", {{"server", server_id}, {"error", stats.error()}});
     co_return Outcome();  // it lives
@@ -177,8 +178,10 @@ Task<FailureDetector::Outcome> FailureDetector::probe(uint64_t server_id) {
 
 void FailureDetector::note_stats(uint64_t server_id, const wire::ServerStats& stats) {
   ServerEntry& server = state_.servers.at(server_id);
-  const bool changed = !server.answered || wire::encode(stats, wire::kVersionMax) != wire::encode(server.stats, wire::kVersionMax);
+  const bool changed = !server.answered || wire::encode(stats, wire::kVersionMax) !=
+                                               wire::encode(server.stats, wire::kVersionMax);
   server.answered = true;
+  server.refuses_term = false;
   server.stats = stats;
   notifier_.server_has_list(server_id, stats.list_version);
   if (changed) changes_.server_changed(server_id);

@@ -33,8 +33,9 @@ class FailureDetector {
     Duration lateness = 200ms;     // of our own timers: verdicts are discarded
     Duration condemn_window = 5s;  // at most max(1, 10 %) of the servers in this time
   };
-  FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger, Membership& membership,
-                  Notifier& notifier, Changes& changes, MetricsRegistry& metrics, Options options);
+  FailureDetector(RpcClient& rpc, ClusterState& state, TermClaims& term_claims,
+                  Membership& membership, Notifier& notifier, Changes& changes,
+                  MetricsRegistry& metrics, Options options);
 
   /// Starts probing every server that is UP and is not probed yet.
   void watch_all();
@@ -63,7 +64,7 @@ class FailureDetector {
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
-  Ledger& ledger_;
+  TermClaims& term_claims_;
   Membership& membership_;
   Notifier& notifier_;
   Changes& changes_;

@@ -12,8 +12,7 @@ namespace ramcloud {
 namespace {
 
 constexpr Duration kStoreRetry = 100ms;
-/// Terms and revisions count leaderships and changes; both must still be able to rise.
-constexpr uint64_t kMaxTerm = uint64_t{1} << 62;
+using wire::kMaxTerm;
 
 wire::Uuid random_uuid(Random& random) {
   const uint64_t words[2] = {random.next(), random.next()};
@@ -167,6 +166,7 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     // Unknown, or overtaken by another: look again. Raising it twice does no harm.
     Status raised = co_await raise_term(before, leadership + offset.offset, std::move(change));
     if (raised == StatusCode::kNotLeader) co_return fail(std::move(raised));
+    offset_ = offset;
     if (!raised.ok()) {
       co_await reactor_.sleep(kStoreRetry);
       continue;
@@ -208,8 +208,9 @@ struct Ledger::Attempt {
   MetadataTransaction transaction;
 };
 
-Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions) const {
+Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions, uint64_t term) const {
   TermRecord next = current_;
+  next.term = term;
   next.revision += revisions;
   change.put(kTermKey, next);
   change.transaction_.leadership = leadership_;
@@ -234,12 +235,28 @@ Task<Status> Ledger::raise_format(const AsyncMutex::Lock& held, ClusterRecord cl
 
 /// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
 /// from it by a change of nothing in its place: only one of the two can be the next.
-Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Change change,
-                            Objection objection) {
+Task<Status> Ledger::commit(const AsyncMutex::Lock& held, Change change, Objection objection) {
+  return commit_at(current_.term, held, std::move(change), std::move(objection));
+}
+
+/// The offset goes with it: the next leader's term is the number of its leadership and the offset.
+Task<Status> Ledger::rise_to(const AsyncMutex::Lock& held, uint64_t term) {
+  assert(term > current_.term && term >= leadership_);
+  TermOffsetRecord offset = offset_;
+  offset.offset = term - leadership_;
+  Change change;
+  change.put(kTermOffsetKey, offset);
+  Status done = co_await commit_at(term, held, std::move(change), nullptr);
+  if (done.ok()) offset_ = offset;
+  co_return done;
+}
+
+Task<Status> Ledger::commit_at(uint64_t term, [[maybe_unused]] const AsyncMutex::Lock& held,
+                               Change change, Objection objection) {
   assert(held.held());
   const std::string before = current_bytes_;
-  const Attempt wanted = attempt(std::move(change), 1);
-  const Attempt nothing = attempt(Change(), 2);  // its revision tells them apart
+  const Attempt wanted = attempt(std::move(change), 1, term);
+  const Attempt nothing = attempt(Change(), 2, current_.term);  // its revision tells them apart
   Status objected;
   bool unknown = false;  // a try may have taken effect, or may yet
   while (!fenced()) {
@@ -289,12 +306,6 @@ Task<Status> Ledger::commit([[maybe_unused]] const AsyncMutex::Lock& held, Chang
 void Ledger::fence() {
   fenced_ = true;
   if (on_fenced_) on_fenced_();
-}
-
-void Ledger::step_down(const Status& why) {
-  if (fenced_) return;
-  log_error("there is a leader after this coordinator", {{"term", current_.term}, {"error", why}});
-  fence();
 }
 
 Status Ledger::too_late() {

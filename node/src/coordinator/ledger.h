@@ -97,6 +97,9 @@ class Ledger {
   static Status too_late();
   /// The revision that the next commit gives; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
+  /// Of the last change.
+  uint64_t revision() const { return current_.revision; }
+  uint64_t term() const { return current_.term; }
   /// OK while a change is wanted; then why it is not any more.
   using Objection = std::function<Status()>;
   /// Objects with too_late().
@@ -108,13 +111,13 @@ class Ledger {
   /// changed, now or ever after.
   Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
 
+  /// Proves that we lead, and makes `term`, which is higher, ours. What commit() says.
+  Task<Status> rise_to(const AsyncMutex::Lock& held, uint64_t term);
   /// The format of the records that are written from now on; `cluster` says it, and is durable when
   /// this is OK. What commit() says.
   Task<Status> raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
                             Objection objection = nullptr);
 
-  /// Somebody has heard of a leader after us.
-  void step_down(const Status& why);
   /// `fn` is called when we know that we no longer lead.
   void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
   /// True once the leadership is lost; never taken back.
@@ -127,12 +130,15 @@ class Ledger {
   void fence();
   struct Attempt;
   void adopt(const Attempt& made);
-  Attempt attempt(Change change, uint64_t revisions) const;
+  Attempt attempt(Change change, uint64_t revisions, uint64_t term) const;
+  Task<Status> commit_at(uint64_t term, const AsyncMutex::Lock& held, Change change,
+                         Objection objection);
   Reactor& reactor_;
   MetadataStore& store_;
   AsyncMutex mutex_;
   uint64_t leadership_ = 0;
   uint16_t format_ = kMetadataFormatMin;
+  TermOffsetRecord offset_;
   TermRecord current_;
   std::string current_bytes_;  // as the store has them
   bool fenced_ = false;

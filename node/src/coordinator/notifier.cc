@@ -29,8 +29,9 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
     ServerEntry* server = state_.up_server(server_id);
     if (server == nullptr || server->list_version_acked >= state_.list_version) break;
     const uint64_t version = state_.list_version;
+    const uint64_t term = state_.term;
     RC_FAILPOINT("coordinator.list.before_push");
-    const Status sent =
+    const RpcReply sent =
         co_await send(server_id, wire::Opcode::kUpdateServerList,
                       [this](uint16_t wire_version) { return encoded_list(wire_version); });
     server = state_.up_server(server_id);
@@ -38,7 +39,9 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
       server->list_version_acked = std::max(server->list_version_acked, version);
       delay = options_.retry_min;
     } else if (server != nullptr) {
-      log_debug("server list not acknowledged, retrying", {{"server", server_id}, {"error", sent}});
+      log_debug("server list not acknowledged, retrying",
+                {{"server", server_id}, {"error", sent.status}});
+      term_claims_.refused(server_id, term, sent);
       co_await reactor_.sleep(delay);
       delay = next_delay(delay);
     }
@@ -58,30 +61,35 @@ template <typename Message>
 Task<Status> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message message) {
   Duration delay = options_.retry_min;
   while (state_.up_server(server_id) != nullptr) {
-    Status sent = co_await send(server_id, opcode, RpcClient::body_of(message));
-    if (sent.ok() || sent == StatusCode::kStaleTerm) co_return sent;
-    log_debug("notification not acknowledged, retrying",
-              {{"server", server_id}, {"opcode", static_cast<int>(opcode)}, {"error", sent}});
+    message.term = state_.term;  // which rises while a server refuses it
+    RpcReply sent = co_await send(server_id, opcode, RpcClient::body_of(message));
+    const bool of_the_term = term_claims_.refused(server_id, message.term, sent);
+    if (sent.ok() || (sent.status == StatusCode::kStaleTerm && !of_the_term)) {
+      co_return std::move(sent.status);
+    }
+    log_debug(
+        "notification not acknowledged, retrying",
+        {{"server", server_id}, {"opcode", static_cast<int>(opcode)}, {"error", sent.status}});
     co_await reactor_.sleep(delay);
     delay = next_delay(delay);
   }
   co_return Status(StatusCode::kUnavailable, fmt::format("server {} is not UP", server_id));
 }
 
-Task<Status> Notifier::send(uint64_t server_id, wire::Opcode opcode,
-                            RpcClient::BodyFor body) {
+Task<RpcReply> Notifier::send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body) {
   const auto locator = parse_locator(state_.servers.at(server_id).record.locator);
-  if (!locator) co_return locator.error();  // checked when it enlisted
-  RpcReply reply = co_await rpc_.call_with(*locator, server_id, opcode, std::move(body),
-                                           reactor_.now() + options_.timeout);
-  co_return std::move(reply.status);
+  if (!locator) {  // checked when it enlisted
+    RpcReply failed;
+    failed.status = locator.error();
+    co_return failed;
+  }
+  co_return co_await rpc_.call_with(*locator, server_id, opcode, std::move(body),
+                                    reactor_.now() + options_.timeout);
 }
 
 const std::string& Notifier::encoded_list(uint16_t wire_version) {
-  if (encoded_version_ != state_.list_version) {
-    encoded_lists_.clear();
-    encoded_version_ = state_.list_version;
-  }
+  const std::pair now{state_.term, state_.list_version};
+  if (std::exchange(encoded_version_, now) != now) encoded_lists_.clear();
   std::string& list = encoded_lists_[wire_version];
   if (list.empty()) list = wire::encode(state_.server_list(), wire_version);
   return list;

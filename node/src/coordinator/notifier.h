@@ -5,6 +5,7 @@
 #pragma once
 
 #include "coordinator/cluster_state.h"
+#include "coordinator/term_claims.h"
 #include "rpc/rpc.h"
 
 namespace ramcloud {
@@ -16,8 +17,13 @@ class Notifier {
     Duration retry_min = 50ms;  // between tries, doubled up to the next
     Duration retry_max = 500ms;
   };
-  Notifier(RpcClient& rpc, ClusterState& state, Options options)
-      : reactor_(rpc.reactor()), rpc_(rpc), state_(state), options_(options), scope_(reactor_) {}
+  Notifier(RpcClient& rpc, ClusterState& state, TermClaims& term_claims, Options options)
+      : reactor_(rpc.reactor()),
+        rpc_(rpc),
+        state_(state),
+        term_claims_(term_claims),
+        options_(options),
+        scope_(reactor_) {}
 
   /// Brings the current list to every server that is UP and has an older one.
   void push_list();
@@ -33,17 +39,18 @@ class Notifier {
   template <typename Message>
   Task<Status> notify(uint64_t server_id, wire::Opcode opcode, Message message);
   Task<void> push_list_to(uint64_t server_id);
-  Task<Status> send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body);
+  Task<RpcReply> send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body);
   const std::string& encoded_list(uint16_t wire_version);
   Duration next_delay(Duration delay);
 
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
+  TermClaims& term_claims_;
   Options options_;
   /// Of encoded_version_, by version of the protocol: encoded once for all servers.
   std::map<uint16_t, std::string> encoded_lists_;
-  uint64_t encoded_version_ = 0;
+  std::pair<uint64_t, uint64_t> encoded_version_;  // term, version
   TaskScope scope_;
 };
 

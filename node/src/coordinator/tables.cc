@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/failpoint.h"
 #include "base/hash.h"
@@ -15,17 +16,18 @@ namespace {
 
 constexpr Duration kRefusedRetry = 500ms;
 
-/// Servers that are UP, those with the fewest tablets first.
+/// Servers that are UP, those with the fewest tablets first; last those that take no orders.
 std::vector<uint64_t> servers_by_load(const ClusterState& state) {
   const auto load = state.tablets_by_server();
-  std::vector<std::pair<uint32_t, uint64_t>> order;
+  std::vector<std::tuple<bool, uint32_t, uint64_t>> order;
   for (const auto& [id, server] : state.servers) {
     const auto found = load.find(id);
-    if (server.up()) order.emplace_back(found == load.end() ? 0 : found->second, id);
+    if (!server.up()) continue;
+    order.emplace_back(server.refuses_term, found == load.end() ? 0 : found->second, id);
   }
   std::ranges::sort(order);
   std::vector<uint64_t> ids;
-  for (const auto& [tablets, id] : order) ids.push_back(id);
+  for (const auto& [refuses, tablets, id] : order) ids.push_back(id);
   return ids;
 }
 

@@ -16,6 +16,7 @@
 #include "master/data_plane.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
+#include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "runtime/turn_round.h"
 #include "store/invariants.h"
@@ -159,6 +160,7 @@ struct ServerNode::Impl final : TurnHook {
   ServiceRegistry& registry;
   ServerList servers;
   ServerList::Subscription list_changes;
+  TermGate term_gate;
   master::TabletService tablets;
   TurnRound all_reactors;
   std::unique_ptr<FrameStore> frames;
@@ -187,6 +189,7 @@ struct ServerNode::Impl final : TurnHook {
         members(make_members(r, m, more)),
         rpc(members.front()->rpc),
         registry(members.front()->plane.registry()),
+        term_gate(registry, rpc, servers, options.coordinators),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
         all_reactors(r, others(more)),
         stats_timer(r, [this] { publish_stats(); }),
@@ -435,7 +438,7 @@ struct ServerNode::Impl final : TurnHook {
                          Status(StatusCode::kInvalidArgument, "server list does not decode"));
     }
     const Status status = servers.apply(list);
-    if (!status.ok()) return reply_error(transport, request.reply, status);
+    if (!status.ok()) return refuse(request.reply, status);
     heard = reactor.now();
     if (enlisted) {
       if (Status noted = frames->note_list(list.term, list.version); !noted.ok()) {
@@ -445,6 +448,10 @@ struct ServerNode::Impl final : TurnHook {
     reply_message(transport, request.reply, wire::Empty{});
   }
 
+  void refuse(const ReplyHandle& handle, const Status& status) {
+    reply_error(transport, handle, status, 0, servers.refusal());
+  }
+
   void get_stats(const Request& request) {
     wire::GetServerStatsRequest asked;
     if (!request.decode(asked)) {
@@ -452,7 +459,7 @@ struct ServerNode::Impl final : TurnHook {
                          Status(StatusCode::kInvalidArgument, "stats request does not decode"));
     }
     if (Status term = servers.check_term(asked.term); !term.ok()) {
-      return reply_error(transport, request.reply, term);
+      return refuse(request.reply, term);
     }
     heard = reactor.now();
     // The coordinator's probe, which is a ping, too.

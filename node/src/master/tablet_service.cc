@@ -51,6 +51,10 @@ Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t tab
   return {};
 }
 
+void TabletService::refuse(const ReplyHandle& handle, const Status& status) {
+  reply_error(registry_.transport(), handle, status, 1000, servers_.refusal());
+}
+
 /// Answers a change of tablets when all reactors have seen it and the log is durable that far.
 Task<void> TabletService::settle(ReplyHandle handle, bool dropped) {
   const uint64_t drops = store_->drops();
@@ -76,7 +80,7 @@ void TabletService::take(const Request& request) {
   if (status.ok()) {
     status = store_->take_tablet(command.table_id, command.start_hash, command.end_hash);
   }
-  if (!status.ok()) return reply_error(registry_.transport(), request.reply, status, 1000);
+  if (!status.ok()) return refuse(request.reply, status);
   log_info("tablet taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
@@ -94,7 +98,7 @@ void TabletService::drop(const Request& request) {
     status = store_->drop_table(command.table_id);
     if (status == StatusCode::kNotFound) status = {};  // a repeated command: dropped already
   }
-  if (!status.ok()) return reply_error(registry_.transport(), request.reply, status, 1000);
+  if (!status.ok()) return refuse(request.reply, status);
   log_info("table dropped", {{"table_id", command.table_id}});
   tasks_.spawn(settle(request.reply, true));
 }

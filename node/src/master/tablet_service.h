@@ -31,6 +31,7 @@ class TabletService {
   void drop(const Request& request);
   /// OK if the command is not older than what was seen.
   Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
+  void refuse(const ReplyHandle& handle, const Status& status);
   void purge();
   Task<void> settle(ReplyHandle handle, bool dropped);
   Task<void> free_retired();

@@ -248,6 +248,10 @@ void ServiceRegistry::on_request(const ReplyHandle& handle, const wire::MessageH
                               "opcode " + std::to_string(header.opcode) + " is not served here"));
   }
   const Request request{handle, header, body};
+  if (header.opcode >= guarded_first_ && header.opcode <= guarded_last_ &&
+      guard_(guard_object_, request)) {
+    return;
+  }
   if (gate_ != nullptr && gate_(gate_object_, request)) return;
   entry.handler(entry.object, request);
 }

@@ -22,9 +22,9 @@ namespace ramcloud {
 /// The answer to a call: the status that the peer or the transport gave, and the body.
 struct RpcReply {
   Status status;
-  std::string body;             // of an OK reply
-  uint32_t retry_after_us = 0;  // with RETRY
-  wire::ErrorDetails details;   // of an error; all defaults where the peer sent none
+  std::string body;                      // of an OK reply
+  uint32_t retry_after_us = 0;           // with RETRY
+  wire::ErrorDetails details;            // of an error; all defaults where the peer sent none
   uint16_t version = wire::kVersionMin;  // of the protocol: the body's encoding
   bool ok() const { return status.ok(); }
 };
@@ -148,6 +148,13 @@ class ServiceRegistry final : public RequestHandler {
     gate_ = gate;
     gate_object_ = object;
   }
+  /// Sees requests of these opcodes before the gate and their handler, as the gate does.
+  void set_guard(wire::Opcode first, wire::Opcode last, Gate guard, void* object) {
+    guarded_first_ = static_cast<uint16_t>(first);
+    guarded_last_ = static_cast<uint16_t>(last);
+    guard_ = guard;
+    guard_object_ = object;
+  }
   /// Is shown requests that came together, before they are handled (RequestHandler::on_ahead).
   using AheadHandler = void (*)(void* object, std::span<const Ahead> requests);
   void set_ahead(AheadHandler handler, void* object) {
@@ -170,6 +177,9 @@ class ServiceRegistry final : public RequestHandler {
   Entry rest_;
   Gate gate_ = nullptr;
   void* gate_object_ = nullptr;
+  uint16_t guarded_first_ = 1, guarded_last_ = 0;  // none
+  Gate guard_ = nullptr;
+  void* guard_object_ = nullptr;
   AheadHandler ahead_ = nullptr;
   void* ahead_object_ = nullptr;
 };

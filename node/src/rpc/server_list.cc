@@ -37,6 +37,10 @@ Status ServerList::check_term(uint64_t term) {
             fmt::format("term {} is of a former coordinator; the present one is {}", term,
                         highest_term_)};
   }
+  if (term > wire::kMaxTerm) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("term {}: accepted are at most {}", term, wire::kMaxTerm)};
+  }
   highest_term_ = term;
   return {};
 }

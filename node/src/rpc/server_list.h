@@ -2,6 +2,7 @@
 // crashed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -13,6 +14,8 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "wire/control_messages.h"
+#include "wire/data_messages.h"
+#include "wire/message_header.h"
 
 namespace ramcloud {
 
@@ -50,9 +53,21 @@ class ServerList {
   /// reused.
   Status apply(const wire::ServerList& list);
 
-  /// For every message of a coordinator: STALE_TERM if its term is lower than one that was seen
-  /// before, in whatever message.
+  /// For every message of a coordinator that has passed the TermGate: STALE_TERM if its term is
+  /// lower than one that was seen before, in whatever message; INVALID_ARGUMENT above kMaxTerm.
   Status check_term(uint64_t term);
+
+  /// Heard from a configured coordinator, in answer to a question of ours.
+  void note_term(uint64_t term) { highest_term_ = std::max(highest_term_, term); }
+  /// Seen in any message, or noted.
+  uint64_t highest_term() const { return highest_term_; }
+
+  /// What a refusal of a coordinator's message tells it: it may have to rise above our term.
+  wire::ErrorDetails refusal() const {
+    wire::ErrorDetails details;
+    details.term = highest_term_;
+    return details;
+  }
 
   /// Of the list.
   uint64_t term() const { return term_; }

@@ -28,9 +28,11 @@ struct ClusterInfo {
   std::string version;
   std::string admin_address;  // host:port of the admin API, for the side the caller came in by
   uint64_t term = 0;
+  uint64_t metadata_revision = 0;  // of the last change: no table has a higher one; 0: not told
   template <class V>
   void fields(V& v) {
     v(cluster_uuid, cluster_name, version, admin_address, term);
+    v.since(2, metadata_revision);
   }
 };
 

@@ -11,6 +11,9 @@ namespace ramcloud::wire {
 inline constexpr uint16_t kVersionMin = 1;
 inline constexpr uint16_t kVersionMax = 2;
 
+/// Terms and revisions above this are refused everywhere: both must still be able to rise.
+inline constexpr uint64_t kMaxTerm = uint64_t{1} << 62;
+
 /// Limits of the data model (engine.md §4): exact, checked at every door.
 inline constexpr uint32_t kMaxKeyBytes = 65'535;
 inline constexpr uint32_t kMaxValueBytes = 1'048'576;
@@ -55,6 +58,11 @@ enum class Opcode : uint16_t {
   kReplicaWrite = 129,
   kReplicaFree = 130,
 };
+
+/// Every message of a coordinator to a server, of whatever version, begins with the coordinator's
+/// term, which the server has confirmed before it believes it (rpc/term_gate.h).
+inline constexpr Opcode kFirstOfCoordinator = Opcode{96};
+inline constexpr Opcode kLastOfCoordinator = Opcode{127};
 
 /// First bytes each side sends on a new connection; the server's answer is its reply. 64 bytes.
 struct Hello {

@@ -145,8 +145,11 @@ void FakeServer::on_take(const Request& r) {
     reply_error(transport_, r.reply, {StatusCode::kRetry, "busy"});
     return;
   }
+  if (got.term < heard_term) return refuse_term(r, got.term);
   if (got.revision < revisions_[got.table_id]) {
-    reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "old revision"});
+    wire::ErrorDetails details;
+    details.term = heard_term;
+    reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "old revision"}, 0, details);
     return;
   }
   revisions_[got.table_id] = got.revision;
@@ -157,17 +160,28 @@ void FakeServer::on_take(const Request& r) {
 void FakeServer::on_drop(const Request& r) {
   wire::DropTabletRequest got;
   if (!r.decode(got)) violation = "a drop that does not decode";
+  if (got.term < heard_term) return refuse_term(r, got.term);
   revisions_[got.table_id] = std::max(revisions_[got.table_id], got.revision);
   tablets.erase(got.table_id);
   reply_message(transport_, r.reply, wire::Empty());
+}
+
+void FakeServer::refuse_term(const Request& r, uint64_t term) {
+  ++term_refusals;
+  wire::ErrorDetails details;
+  if (!former_build) details.term = heard_term;
+  reply_error(transport_, r.reply,
+              {StatusCode::kStaleTerm, "term " + std::to_string(term) +
+                                           " is of a former coordinator; the present one is " +
+                                           std::to_string(heard_term)},
+              0, details);
 }
 
 void FakeServer::on_stats(const Request& r) {
   wire::GetServerStatsRequest got;
   if (!r.decode(got)) violation = "a probe that does not decode";
   if (got.term < heard_term) {
-    reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "there is a later coordinator"});
-    return;
+    return refuse_term(r, got.term);
   }
   stats.list_version = list.version;
   reply_message(transport_, r.reply, stats);

@@ -68,15 +68,18 @@ class FakeServer {
   wire::ServerList list;
   std::map<uint64_t, std::set<uint64_t>> tablets;  // table -> start hashes
   wire::ServerStats stats;
-  int refuse_takes = 0;     // so many of the next are answered with an error
-  uint64_t heard_term = 0;  // probes of a lower one are refused
-  std::string violation;    // what the coordinator did that it must not
+  int refuse_takes = 0;       // so many of the next are answered with an error
+  uint64_t heard_term = 0;    // orders and probes of a lower one are refused
+  bool former_build = false;  // says the term in its sentence only
+  int term_refusals = 0;
+  std::string violation;  // what the coordinator did that it must not
 
  private:
   void on_list(const Request& r);
   void on_take(const Request& r);
   void on_drop(const Request& r);
   void on_stats(const Request& r);
+  void refuse_term(const Request& r, uint64_t term);
   uint16_t port_;
   FakeTransport transport_;
   ServiceRegistry registry_;
