@@ -111,9 +111,10 @@ log::KnownOfSegment known_of(const FrameSlot& slot) {
 void scan(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump) {
   const log::SegmentBytes bytes(data.substr(0, dump.capacity));
   const auto known = dump.metadata_valid ? known_of(pair.slot) : log::KnownOfSegment{};
-  dump.scan = log::scan_segment(dump.identity, bytes, known, [&](const log::GroupView& group) {
+  const auto count = [&](const log::GroupView& group) {
     for (auto e = group.first(); e; e = group.next(*e)) ++dump.entries[e->view.type()];
-  });
+  };
+  dump.scan = log::scan_segment(dump.identity, bytes, known, count, log::Locate::kFlippedByte);
   const bool damaged = dump.scan.end == log::ScanEnd::kCorrupt ||
                        // A tail that one wrong byte explains was whole once.
                        (dump.scan.end == log::ScanEnd::kTorn && dump.scan.flipped_byte.has_value());

@@ -31,8 +31,6 @@ struct Problem {
 
 /// More entry headers than that are not tried when looking for a changed byte.
 constexpr uint32_t kMaxEntriesToSearch = 16;
-/// Bounds the search for valid groups behind a bad one in hostile bytes.
-constexpr uint64_t kMaxEntriesInScan = 4u << 20;
 
 std::string number(uint64_t n) {
   return std::to_string(n);
@@ -41,11 +39,12 @@ std::string number(uint64_t n) {
 class Scanner {
  public:
   Scanner(const SegmentIdentity& identity, const SegmentBytes& bytes, const KnownOfSegment& known,
-          const std::function<void(const GroupView&)>& on_group)
+          const std::function<void(const GroupView&)>& on_group, Locate locate)
       : identity_(identity),
         bytes_(bytes),
         known_(known),
         on_group_(on_group),
+        locate_(locate == Locate::kFlippedByte),
         seed_(identity.checksum_seed()) {
     result_.durable_up_to = known.durable_up_to;
   }
@@ -73,7 +72,7 @@ class Scanner {
 
   bool accept_first(const GroupView& group, Problem& problem);
   bool accept_footer(const GroupView& group, const EntryView& footer, Problem& problem) const;
-  bool valid_unit_behind(uint32_t offset, uint32_t& where) const;
+  void read_groups_behind(uint32_t offset);
   void finish_without_footer(uint32_t at);
   void finish_bad(uint32_t at, Problem problem);
   bool must_reach(uint32_t at, std::string& why) const;
@@ -82,6 +81,7 @@ class Scanner {
   const SegmentBytes& bytes_;
   const KnownOfSegment& known_;
   const std::function<void(const GroupView&)>& on_group_;
+  const bool locate_;
   const uint32_t seed_;
   uint32_t footer_crc_ = 0;
   SegmentScan result_;
@@ -140,7 +140,7 @@ bool Scanner::check_contents(const Unit& unit, const Patch& patch, Problem& prob
     }
     if (!entry.verify()) {
       problem.what = "an entry's body with a wrong checksum";
-      problem.flipped_byte = flipped_in_body(entry, at + sizeof(EntryHeader));
+      if (locate_) problem.flipped_byte = flipped_in_body(entry, at + sizeof(EntryHeader));
       return false;
     }
     at += entry.total_length();
@@ -269,22 +269,25 @@ bool Scanner::must_reach(uint32_t at, std::string& why) const {
   return false;
 }
 
-bool Scanner::valid_unit_behind(uint32_t offset, uint32_t& where) const {
-  uint64_t visited = 0;
-  for (uint32_t at = offset + kGroupAlignment;
-       at + sizeof(PaddingHeader) <= bytes_.size() && visited < kMaxEntriesInScan;
-       at += kGroupAlignment) {
+/// Looks at every place where a group could stand. A group of more entries than anybody writes is
+/// passed over: else bytes could be made that are walked through again and again.
+void Scanner::read_groups_behind(uint32_t offset) {
+  for (uint32_t at = offset + kGroupAlignment; at + sizeof(PaddingHeader) <= bytes_.size();) {
     const auto magic = bytes_.load_at<uint8_t>(at + 3);
-    if (magic != kGroupMagic && magic != kPaddingMagic) continue;
+    ++result_.headers_read;
     Unit unit;
-    const bool valid = check_framing(at, {}, ~uint32_t{0}, unit) == nullptr;
-    visited += unit.entries;
-    if (valid) {
-      where = at;
-      return true;
+    const bool valid = (magic == kGroupMagic || magic == kPaddingMagic) &&
+                       check_framing(at, {}, kMaxEntriesBehind, unit) == nullptr;
+    result_.headers_read += unit.entries;
+    if (valid && unit.is_group) {
+      const GroupView group(bytes_, at, bytes_.load_at<GroupHeader>(at));
+      ++result_.groups_behind;
+      result_.durable_up_to =
+          std::max(result_.durable_up_to, uint32_t{group.header().durable_up_to});
+      if (group.first()->view.type() == EntryType::kFooter) result_.footer_behind = true;
     }
+    at += valid ? unit.length : kGroupAlignment;
   }
-  return false;
 }
 
 void Scanner::finish_without_footer(uint32_t at) {
@@ -296,19 +299,18 @@ void Scanner::finish_without_footer(uint32_t at) {
   result_.what = "ends at " + number(at) + ", but " + why;
 }
 
+/// A hole: what is valid behind it decides whether it is a torn tail. Above all that is known to
+/// have been durable, nothing that was acknowledged is missing; below, another replica is needed.
 void Scanner::finish_bad(uint32_t at, Problem problem) {
   result_.bad_offset = at;
   result_.flipped_byte = problem.flipped_byte;
   result_.end = ScanEnd::kTorn;
   result_.what = std::move(problem.what);
+  read_groups_behind(at);
   std::string why;
-  uint32_t where = 0;
   if (must_reach(at, why)) {
     result_.end = ScanEnd::kCorrupt;
     result_.what += "; " + why;
-  } else if (valid_unit_behind(at, where)) {
-    result_.end = ScanEnd::kCorrupt;
-    result_.what += "; a valid one follows at " + number(where);
   }
 }
 
@@ -317,10 +319,13 @@ SegmentScan Scanner::run() {
   while (at < bytes_.size()) {
     Unit unit;
     Problem problem;
-    if (const char* wrong = check_framing(at, {}, ~uint32_t{0}, unit)) {
+    const char* wrong = check_framing(at, {}, ~uint32_t{0}, unit);
+    result_.headers_read += 1 + unit.entries;
+    if (wrong != nullptr) {
       // Frames are larger than what was written into them; what was never written is zero.
       if (bytes_.first_nonzero(at, bytes_.size() - at) == bytes_.size()) break;
-      problem = {.what = wrong, .flipped_byte = flipped_in_headers(at)};
+      problem.what = wrong;
+      if (locate_) problem.flipped_byte = flipped_in_headers(at);
       finish_bad(at, std::move(problem));
       return std::move(result_);
     }
@@ -379,8 +384,8 @@ std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes) {
 
 SegmentScan scan_segment(const SegmentIdentity& identity, const SegmentBytes& bytes,
                          const KnownOfSegment& known,
-                         const std::function<void(const GroupView&)>& on_group) {
-  return Scanner(identity, bytes, known, on_group).run();
+                         const std::function<void(const GroupView&)>& on_group, Locate locate) {
+  return Scanner(identity, bytes, known, on_group, locate).run();
 }
 
 }  // namespace ramcloud::log

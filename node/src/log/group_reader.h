@@ -58,13 +58,13 @@ enum class ScanEnd : uint8_t {
   kClosed,  // all valid, ends with a footer
   kOpen,    // all valid, no footer; behind it only zeros, or nothing
   kTorn,  // behind the valid part are bytes that are no group; nothing known to be durable is there
-  kCorrupt,  // an invalid group below what was durable, or with valid groups behind it
+  kCorrupt,  // an invalid group below what was durable, or below the length of a closed segment
 };
 
 struct SegmentScan {
   ScanEnd end = ScanEnd::kOpen;
-  uint32_t valid_bytes = 0;        // end of the last valid group or padding; the footer included
-  uint32_t durable_up_to = 0;      // the highest that was known to be durable
+  uint32_t valid_bytes = 0;    // end of the last valid group or padding; the footer included
+  uint32_t durable_up_to = 0;  // the highest that was known to be durable, groups behind included
   uint32_t replication_epoch = 0;  // the highest in valid groups
   uint32_t groups = 0;             // valid ones, the footer's included
   uint32_t entries = 0;
@@ -75,8 +75,23 @@ struct SegmentScan {
   // For kTorn and kCorrupt:
   uint32_t bad_offset = 0;               // start of the group or padding that is not valid
   std::string what;                      // what is wrong with it, for people
-  std::optional<uint32_t> flipped_byte;  // offset of the one byte whose change explains it
+  std::optional<uint32_t> flipped_byte;  // if asked for: the one byte whose change explains it
+  // Groups with valid headers behind bad_offset. When the power goes, sectors of writes in flight
+  // land in any order: such groups prove nothing but what they say was durable.
+  uint32_t groups_behind = 0;
+  bool footer_behind = false;  // one of them closes the segment: a newer head had been opened
+
+  uint64_t headers_read = 0;  // of groups, paddings and entries, or what could be one: the work
 };
+
+/// Whether a scan that finds damage also looks for the one byte whose change explains it: for
+/// people, and takes up to a second.
+enum class Locate : uint8_t { kNo, kFlippedByte };
+
+/// Bounds the work of one scan, whatever the bytes: SegmentScan::headers_read.
+inline constexpr uint64_t kMaxEntriesBehind = 64;  // of a group behind a bad one
+inline constexpr uint64_t kMaxHeadersRead =
+    (kSegmentBytes / kGroupAlignment) * (2 + kMaxEntriesBehind);
 
 /// The identity that the segment header at the start claims, unverified (scan_segment() then
 /// verifies it: the checksums are seeded with it). Nothing if there is no such header.
@@ -88,6 +103,7 @@ std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes);
 /// bytes.
 SegmentScan scan_segment(const SegmentIdentity& identity, const SegmentBytes& bytes,
                          const KnownOfSegment& known = {},
-                         const std::function<void(const GroupView&)>& on_group = nullptr);
+                         const std::function<void(const GroupView&)>& on_group = nullptr,
+                         Locate locate = Locate::kNo);
 
 }  // namespace ramcloud::log

@@ -92,7 +92,8 @@ TEST(GroupReader, EveryFlippedByteIsDetectedAndLocated) {
   for (uint32_t at = 0; at < image.size(); ++at) {
     for (const uint8_t change : {uint8_t{0x01}, uint8_t{0x80}, uint8_t(1 + at * 37 % 255)}) {
       image[at] = static_cast<char>(image[at] ^ change);
-      const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(image), closed);
+      const SegmentScan scan =
+          scan_segment(kIdentity, SegmentBytes(image), closed, nullptr, Locate::kFlippedByte);
       image[at] = static_cast<char>(image[at] ^ change);
       ASSERT_EQ(scan.end, ScanEnd::kCorrupt) << at;
       ASSERT_LE(scan.bad_offset, at);
@@ -130,7 +131,8 @@ TEST(GroupReader, FlippedBytesInAFullSegment) {
     const auto at = static_cast<uint32_t>(random.below(image.size()));
     const auto change = static_cast<char>(1 + random.below(255));
     image[at] = static_cast<char>(image[at] ^ change);
-    const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(image), closed);
+    const SegmentScan scan =
+        scan_segment(kIdentity, SegmentBytes(image), closed, nullptr, Locate::kFlippedByte);
     image[at] = static_cast<char>(image[at] ^ change);
     ASSERT_EQ(scan.end, ScanEnd::kCorrupt) << at;
     ASSERT_EQ(scan.flipped_byte, at) << scan.what;
@@ -218,6 +220,61 @@ TEST(GroupReader, DurableUpToOfALaterGroupDecides) {
   EXPECT_EQ(scan.bad_offset, a.end.offset());
 }
 
+/// Five objects, of which only the first was durable when the others were appended; and where each
+/// begins.
+struct OpenSegment {
+  OpenSegment() {
+    TestLog t(3, false);
+    t.replicator.finish_open(1);
+    for (uint64_t i = 0; i < 5; ++i) {
+      starts.push_back(t.log.head().offset());
+      EXPECT_EQ(append_object(t.log, 1, i + 1, "key", std::string(500, 'v')), StatusCode::kOk);
+      if (i == 0) t.replicator.finish_data(1);
+    }
+    image = image_of(*t.log.find_segment(1));
+  }
+  /// The sectors of group `i` did not land.
+  std::string without(size_t i) const {
+    std::string bytes = image;
+    const uint32_t end =
+        i + 1 < starts.size() ? starts[i + 1] : static_cast<uint32_t>(image.size());
+    std::fill(bytes.begin() + starts[i], bytes.begin() + end, '\0');
+    return bytes;
+  }
+  std::vector<uint32_t> starts;
+  std::string image;
+};
+
+/// Sectors land in any order: what is behind the hole was not acknowledged, as little as the hole.
+TEST(GroupReader, AHoleAboveAllThatWasDurableIsATornTail) {
+  const OpenSegment segment;
+  for (size_t i = 1; i < 5; ++i) {
+    const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(segment.without(i)));
+    EXPECT_EQ(scan.end, i < 4 ? ScanEnd::kTorn : ScanEnd::kOpen) << i << ": " << scan.what;
+    EXPECT_EQ(scan.valid_bytes, segment.starts[i]);
+    EXPECT_EQ(scan.groups_behind, 4 - i);
+    EXPECT_FALSE(scan.footer_behind);
+  }
+}
+
+TEST(GroupReader, AHoleBelowWhatAGroupBehindItKnewToBeDurableIsCorruption) {
+  const OpenSegment segment;
+  const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(segment.without(0)));
+  EXPECT_EQ(scan.end, ScanEnd::kCorrupt);
+  EXPECT_EQ(scan.bad_offset, segment.starts[0]);
+  EXPECT_EQ(scan.durable_up_to, segment.starts[1]);
+}
+
+TEST(GroupReader, AFooterBehindAHoleIsSeen) {
+  const std::string image = closed_image();
+  std::string hole = image;
+  const auto footer = static_cast<uint32_t>(image.size()) - 32;
+  hole[footer - 10] ^= 1;  // in the last group before it
+  const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(hole));
+  EXPECT_TRUE(scan.footer_behind);
+  EXPECT_EQ(scan.groups_behind, 1u);
+}
+
 TEST(GroupReader, AFutureFormatIsNamedNotGuessed) {
   EXPECT_FALSE(identify_segment(SegmentBytes(ByteView("short"))));
   EXPECT_FALSE(identify_segment(SegmentBytes(std::string(200, '\0'))));
@@ -249,8 +306,28 @@ TEST(GroupReader, HostileFrameTakesLinearTime) {
     std::memcpy(&bytes[i], &word, 4);
   }
   for (size_t i = 64; i + 8 <= bytes.size(); i += 16) std::memset(&bytes[i + 8], 0, 8);
+  for (const auto locate : {Locate::kNo, Locate::kFlippedByte}) {
+    const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(bytes), {}, nullptr, locate);
+    EXPECT_EQ(scan.valid_bytes, 0u);
+    EXPECT_EQ(scan.end, ScanEnd::kTorn);
+    EXPECT_GT(scan.headers_read, kSegmentBytes / kGroupAlignment) << "nothing was hostile in it";
+    EXPECT_LE(scan.headers_read, kMaxHeadersRead);
+  }
+}
+
+/// The bound costs nothing that is valid: with hostile bytes before it, a claim is still found.
+TEST(GroupReader, AClaimBehindHostileBytesIsFound) {
+  const OpenSegment segment;
+  std::string bytes = segment.image;
+  for (uint32_t at = segment.starts[0]; at + 8 <= segment.starts[3]; at += 8) {
+    const uint32_t word =
+        ((static_cast<uint32_t>(bytes.size()) - at) & 0xfffff8) | uint32_t{kGroupMagic} << 24;
+    std::memcpy(&bytes[at], &word, 4);
+  }
   const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(bytes));
-  EXPECT_EQ(scan.valid_bytes, 0u);
+  EXPECT_EQ(scan.end, ScanEnd::kCorrupt);
+  EXPECT_EQ(scan.durable_up_to, segment.starts[1]);
+  EXPECT_EQ(scan.groups_behind, 2u);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct Replay::State {
 
   std::optional<ReplicationFence> fence;
 
+  bool was_closed(uint64_t segment_id) const;
   bool is_closed(uint64_t segment_id) const;
   uint32_t epoch_of(size_t i) const {
     return std::max(images[i].epoch, reports[i].scan.replication_epoch);
@@ -85,6 +86,13 @@ void Replay::add(ReplicaImage image) {
   state_->reports.push_back(std::move(report));
 }
 
+/// Any replica has a footer, be it behind a hole. Then the next head had been opened before.
+bool Replay::State::was_closed(uint64_t segment_id) const {
+  return is_closed(segment_id) || std::ranges::any_of(by_segment.at(segment_id), [&](size_t i) {
+           return reports[i].scan.footer_behind;
+         });
+}
+
 /// A segment is closed when any replica shows it: the others were left behind.
 bool Replay::State::is_closed(uint64_t segment_id) const {
   const auto found = by_segment.find(segment_id);
@@ -118,7 +126,7 @@ const SegmentScan* Replay::State::newest_digest() {
       const SegmentScan& scan = reports[i].scan;
       if (!scan.is_head || scan.digest.empty() || reports[i].stale) continue;
       any_digest = true;
-      if (is_closed(it->first)) break;
+      if (was_closed(it->first)) break;
       report.digest_segment = it->first;
       return &scan;
     }
@@ -174,7 +182,8 @@ Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>&
   const auto last = members.rbegin();
   bool newest_has_data = false;
   for (const size_t i : by_segment.at(*last)) {
-    newest_has_data = newest_has_data || reports[i].scan.groups > 1;
+    const SegmentScan& scan = reports[i].scan;
+    newest_has_data = newest_has_data || scan.groups > 1 || scan.groups_behind > 0;
   }
   const uint64_t before = members.size() > 1 ? *std::next(last) : 0;
   for (const uint64_t id : members) {

@@ -133,5 +133,90 @@ TEST(Replay, AnOpenReplicaOfAnEpochThatIsOverDoesNotCount) {
             false);
 }
 
+/// A head whose data was appended while nothing of it was durable but the first object; a copy of
+/// it without the bytes of one group is what a power cut leaves of writes in flight.
+struct OpenHead {
+  OpenHead() {
+    TestLog t(4, false);
+    t.replicator.finish_open(1);
+    for (uint64_t i = 0; i < 4; ++i) {
+      starts.push_back(t.log.head().offset());
+      EXPECT_EQ(append_object(t.log, 1, i + 1, std::string(1, static_cast<char>('a' + i)), "v"),
+                StatusCode::kOk);
+      if (i == 0) t.replicator.finish_data(1);
+    }
+    starts.push_back(t.log.head().offset());
+    image = image_of(*t.log.find_segment(1));
+    // Closed, while the close is on no device.
+    EXPECT_EQ(t.log.roll_head(), StatusCode::kOk);
+    t.replicator.finish_open(2);
+    closed = image_of(*t.log.find_segment(1));
+    next = image_of(*t.log.find_segment(2));
+  }
+  std::string without(const std::string& bytes, size_t i) const {
+    std::string hole = bytes;
+    std::fill(hole.begin() + starts[i], hole.begin() + starts[i + 1], '\0');
+    return hole;
+  }
+  std::vector<uint32_t> starts;
+  std::string image, closed, next;
+};
+
+TEST(Replay, AHoleAboveAllThatWasDurableEndsTheLogThere) {
+  const OpenHead head;
+  const Outcome run({{1, head.without(head.image, 2)}, {1, head.without(head.image, 1)}});
+  EXPECT_EQ(run.status.to_string(), "OK");
+  EXPECT_EQ(run.map, (Map{{"a", "v"}, {"b", "v"}})) << "the longest valid prefix";
+}
+
+TEST(Replay, AHoleBelowWhatWasDurableNeedsAnotherReplica) {
+  const OpenHead head;
+  EXPECT_EQ(Outcome({{1, head.without(head.image, 0)}}).status.code(), StatusCode::kCorrupt);
+  const Outcome run({{1, head.without(head.image, 0)}, {1, head.without(head.image, 3)}});
+  EXPECT_EQ(run.status.to_string(), "OK");
+  EXPECT_EQ(run.map, (Map{{"a", "v"}, {"b", "v"}, {"c", "v"}}));
+}
+
+/// What one replica knows to have been durable is demanded of all, also where it stands behind that
+/// one's hole.
+TEST(Replay, AClaimBehindAHoleBindsTheOtherReplicas) {
+  const OpenHead head;
+  const std::string empty = head.image.substr(0, head.starts[0]);
+  const Outcome run({{1, empty}, {1, head.without(head.image, 0)}});
+  EXPECT_EQ(run.status.code(), StatusCode::kCorrupt) << run.status.to_string();
+  EXPECT_TRUE(run.map.empty());
+}
+
+TEST(Replay, AHeadThatWasBeingClosedMayHaveAHole) {
+  const OpenHead head;
+  const std::string hole = head.without(head.closed, 2);
+  const Outcome run({{1, hole}, {2, head.next}});
+  EXPECT_EQ(run.status.to_string(), "OK");
+  EXPECT_EQ(run.map, (Map{{"a", "v"}, {"b", "v"}}));
+  // The footer proves that a newer head had been opened: this one's digest does not decide.
+  EXPECT_EQ(Outcome({{1, hole}}).status.code(), StatusCode::kNotFound);
+}
+
+/// Data is written to a head only after all before it were closed, whether or not the first of it
+/// landed.
+TEST(Replay, DataBehindAHoleOfTheNewestHeadNeedsTheOthersClosed) {
+  TestLog t(4, false);
+  t.replicator.finish_open(1);
+  EXPECT_EQ(append_object(t.log, 1, 1, "a", "v"), StatusCode::kOk);
+  const std::string open = image_of(*t.log.find_segment(1));
+  EXPECT_EQ(t.log.roll_head(), StatusCode::kOk);
+  t.replicator.finish_all();
+  const uint32_t begin = t.log.head().offset();
+  EXPECT_EQ(append_object(t.log, 1, 2, "b", "v"), StatusCode::kOk);
+  const uint32_t end = t.log.head().offset();
+  EXPECT_EQ(append_object(t.log, 1, 3, "c", "v"), StatusCode::kOk);
+  std::string newest = image_of(*t.log.find_segment(2));
+  std::fill(newest.begin() + begin, newest.begin() + end, '\0');
+  EXPECT_EQ(Outcome({{1, open}, {2, newest}}).status.code(), StatusCode::kCorrupt);
+  const Outcome whole({{1, image_of(*t.log.find_segment(1))}, {2, newest}});
+  EXPECT_EQ(whole.status.to_string(), "OK");
+  EXPECT_EQ(whole.map, (Map{{"a", "v"}}));
+}
+
 }  // namespace
 }  // namespace ramcloud::log
