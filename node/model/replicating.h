@@ -20,7 +20,9 @@ class CheckingReplicator final : public Replicator {
   }
   void segment_closed(Segment&) override {}
 
-  /// Takes what is published and says what is durable then; what it takes must be whole groups.
+  /// Takes what is published and says what is durable then; what it takes must be whole groups. The
+  /// log hears of progress only when there is some, as from the real one: it must not count on being
+  /// called again.
   void step(Log& log) {
     std::vector<Segment*> segments;
     {
@@ -28,18 +30,25 @@ class CheckingReplicator final : public Replicator {
       segments = opened_;
     }
     bool earlier_are_closed = true;
+    bool changed = false;
     for (Segment* segment : segments) {
       if (segment->closed_durable()) continue;
       // In this order: once closed is seen, published() is the final length.
       const bool closed = segment->closed();
       take(*segment);
-      segment->mark_opened_durable();
+      if (!segment->opened_durable()) {
+        segment->mark_opened_durable();
+        changed = true;
+      }
       if (!earlier_are_closed) continue;
       log.set_durable(segment->position(held(segment->id())));
       earlier_are_closed = closed;
-      if (closed) segment->mark_closed_durable();
+      if (closed) {
+        segment->mark_closed_durable();
+        changed = true;
+      }
     }
-    log.on_replication_progress();
+    if (changed) log.on_replication_progress();
   }
   /// Bytes of a segment that the replica has.
   uint32_t held(uint64_t segment) const {

@@ -152,6 +152,9 @@ StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Ap
       {
         SpinGuard guard(lock_);
         finish_copy(*copy_outside, group.offset);
+        // Rolling the head always completes: it may have waited for this copy, and nobody else
+        // comes back to it.
+        advance(events);
       }
       // Groups of others may have waited behind this one.
       if (!replicates_) tell_progress();
