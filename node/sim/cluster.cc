@@ -124,6 +124,7 @@ Cluster::Cluster(const ClusterOptions& options)
 }
 
 Cluster::~Cluster() {
+  if (has_failpoint_probe_) set_failpoint_handler({});
   for (auto& client : clients_) {
     client.tasks.reset();
     client.core.reset();
@@ -275,6 +276,16 @@ void Cluster::restart_coordinator(size_t i) {
 void Cluster::kill_server(size_t i) {
   auto& server = *servers_.at(i);
   scheduler_.kill(*server.node);
+  end_server(server);
+}
+
+void Cluster::reboot_server(size_t i) {
+  auto& server = *servers_.at(i);
+  scheduler_.power_off(*server.node);
+  end_server(server);
+}
+
+void Cluster::end_server(ServerRole& server) {
   for (SimNode* node : server.more_nodes) scheduler_.kill(*node);
   server.role.reset();
   server.more.clear();
@@ -290,14 +301,68 @@ void Cluster::restart_server(size_t i) {
 }
 
 void Cluster::cut_off(size_t i, size_t j) {
-  const auto nodes_of = [this](size_t k) {
-    std::vector<SimNode*> nodes = servers_.at(k)->more_nodes;
-    nodes.push_back(servers_.at(k)->node);
-    return nodes;
-  };
-  for (const SimNode* a : nodes_of(i)) {
-    for (const SimNode* b : nodes_of(j)) network_.partition(*a, *b);
+  cut_off_one_way(i, j);
+  cut_off_one_way(j, i);
+}
+
+void Cluster::cut_off_one_way(size_t from, size_t to) {
+  for (const SimNode* a : nodes_of_server(from)) {
+    for (const SimNode* b : nodes_of_server(to)) network_.partition_one_way(*a, *b);
   }
+}
+
+void Cluster::slow_link(size_t i, size_t j, Duration more) {
+  for (const SimNode* a : nodes_of_server(i)) {
+    for (const SimNode* b : nodes_of_server(j)) network_.set_slow(*a, *b, more);
+  }
+}
+
+std::vector<SimNode*> Cluster::nodes_of_server(size_t i) {
+  std::vector<SimNode*> nodes{servers_.at(i)->node};
+  nodes.insert(nodes.end(), servers_[i]->more_nodes.begin(), servers_[i]->more_nodes.end());
+  return nodes;
+}
+
+void Cluster::pause_server(size_t i, Duration length) {
+  for (SimNode* node : nodes_of_server(i)) scheduler_.pause(*node, scheduler_.now() + length);
+}
+
+void Cluster::pause_coordinator(size_t i, Duration length) {
+  scheduler_.pause(*coordinators_.at(i)->node, scheduler_.now() + length);
+}
+
+// ---- failpoints
+// ---------------------------------------------------------------------------------
+
+std::optional<Cluster::Role> Cluster::role_of(const SimNode* node) const {
+  for (size_t i = 0; i < coordinators_.size(); ++i) {
+    if (coordinators_[i]->node == node) return Role{.coordinator = true, .index = i};
+  }
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i]->node == node || std::ranges::count(servers_[i]->more_nodes, node) > 0) {
+      return Role{.coordinator = false, .index = i};
+    }
+  }
+  return std::nullopt;
+}
+
+void Cluster::set_failpoint_probe(FailpointProbe probe) {
+  has_failpoint_probe_ = true;
+  set_failpoint_handler([this, probe = std::move(probe)](size_t number) {
+    // Between turns a role is being destroyed, or the test itself looks.
+    const SimNode* node = scheduler_.turning();
+    if (node == nullptr || node->doomed()) return;
+    if (const auto role = role_of(node)) probe(number, *role);
+  });
+}
+
+void Cluster::die_here(const Role& role) {
+  if (role.coordinator) {
+    scheduler_.doom(*coordinators_.at(role.index)->node);
+    return scheduler_.after({}, [this, role] { kill_coordinator(role.index); });
+  }
+  for (SimNode* node : nodes_of_server(role.index)) scheduler_.doom(*node);
+  scheduler_.after({}, [this, role] { kill_server(role.index); });
 }
 
 // ---- looking on ---------------------------------------------------------------------------------
@@ -308,6 +373,8 @@ uint64_t Cluster::life_of(const SimNode& node) {
 
 void Cluster::after_step(SimNode* turned) {
   if (!broken_.empty()) return;  // the first says most
+  // What a dying node does has no effect, so it may believe what does not hold.
+  if (turned != nullptr && turned->doomed()) return;
   if (turned != nullptr && turned->index() < coordinators_.size()) look_at_leader();
   for (const auto& server : servers_) {
     const bool one_of_its =

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/metrics.h"
 #include "client/core.h"
@@ -62,6 +63,12 @@ class Cluster {
   /// Nothing passes between these two servers, whatever reactor it is from, until the network
   /// heals.
   void cut_off(size_t i, size_t j);
+  /// Nothing that `from` sends reaches `to`.
+  void cut_off_one_way(size_t from, size_t to);
+  /// What these two servers send each other takes so much longer; 0 ends it.
+  void slow_link(size_t i, size_t j, Duration more);
+  /// The node of every reactor of a server, the first one's first.
+  std::vector<SimNode*> nodes_of_server(size_t i);
   SimNode& server_sim_node(size_t i) { return *servers_.at(i)->node; }
   SimNode& coordinator_sim_node(size_t i) { return *coordinators_.at(i)->node; }
   /// Called at every transaction of every coordinator: where it is, and whose it is.
@@ -84,6 +91,26 @@ class Cluster {
   /// A server's process dies, its disk keeps what was written; it starts again as a new server.
   void kill_server(size_t i);
   void restart_server(size_t i);
+  bool server_runs(size_t i) const { return servers_.at(i)->role != nullptr; }
+  /// Its machine loses the power, and what was not synced in part; restart_server() brings it back.
+  void reboot_server(size_t i);
+  /// As SIGSTOP, and SIGCONT so long after.
+  void pause_server(size_t i, Duration length);
+  void pause_coordinator(size_t i, Duration length);
+
+  /// Whose turn it is.
+  struct Role {
+    bool coordinator = false;  // or a server
+    size_t index = 0;
+  };
+  /// Called when a coordinator or server passes a failpoint (its place in kFailpoints). It may
+  /// pause or let die whoever is there. Until the cluster is destroyed; no two clusters have one at
+  /// a time.
+  using FailpointProbe = std::function<void(size_t number, const Role& role)>;
+  void set_failpoint_probe(FailpointProbe probe);
+  /// For a probe: this role gets no further than where it is, and is killed before anybody's next
+  /// turn.
+  void die_here(const Role& role);
 
   /// The first that was found broken after a step, with seed, step and time; empty when all is
   /// well. Whoever does not ask in the end is told by fatal().
@@ -126,6 +153,8 @@ class Cluster {
   std::vector<Locator> coordinator_locators() const;
   void start_coordinator(size_t i);
   void start_server(ServerRole& server);
+  std::optional<Role> role_of(const SimNode* node) const;
+  void end_server(ServerRole& server);
   // Looking on; none of it changes anything.
   static uint64_t life_of(const SimNode& node);
   void after_step(SimNode* turned);
@@ -139,6 +168,7 @@ class Cluster {
   SimNetwork network_;
   SimMetadataState metadata_;
   MetadataProbe probe_;
+  bool has_failpoint_probe_ = false;
   std::vector<std::unique_ptr<CoordinatorRole>> coordinators_;
   std::vector<std::unique_ptr<ServerRole>> servers_;
   std::vector<ClientRole> clients_;

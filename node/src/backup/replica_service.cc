@@ -330,6 +330,7 @@ Status ReplicaService::describe(const Replica& replica) {
 }
 
 void ReplicaService::on_free(const Request& request) {
+  RC_FAILPOINT("backup.free.before_drop");
   wire::ReplicaFreeRequest free;
   if (request.body.size() != sizeof free) {
     return refuse(request.reply, bad(fmt::format("free: request has {} bytes, not {}",
@@ -340,7 +341,6 @@ void ReplicaService::on_free(const Request& request) {
   const Status status = check_master(free.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
   const auto found = replicas_.find({free.master_id, free.segment_id});
-  RC_FAILPOINT("backup.free.before_drop");
   if (found != replicas_.end()) {
     ++counters_.frees;
     drop(found);

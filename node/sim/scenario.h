@@ -1,0 +1,70 @@
+// What a simulated cluster goes through: each scenario makes one from a seed, does things to it and
+// judges what came of it. The test programs run fixed seeds; `ramcloud-sim` runs any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace ramcloud::sim {
+
+class Cluster;
+
+struct ScenarioConfig {
+  uint64_t seed = 1;
+  // Less than the scenario would do by itself, to find what a failure needs; none: all of it.
+  std::optional<uint32_t> clients = {};              // at work at the same time
+  std::optional<uint32_t> operations = {};           // of each of them
+  std::optional<std::vector<uint32_t>> faults = {};  // only these of the plan, by number
+  std::optional<uint32_t> steps_between_looks = {};  // as in ClusterOptions
+};
+
+struct Outcome {
+  std::string wrong;  // empty: all is well
+  uint64_t event_hash = 0;
+  uint64_t events = 0;
+  uint64_t operations = 0;
+  uint64_t indeterminate = 0;
+  uint64_t lost = 0;            // messages
+  uint64_t sent_by_others = 0;  // to backups, by reactors besides the first
+  uint64_t strikes = 0;         // times that the fault of the scenario's name hit
+  uint64_t refused = 0;         // transactions of coordinators that led no longer
+  Duration virtual_time{};
+  std::map<std::string, uint64_t> faults;       // that changed something, by kind
+  std::map<std::string, uint64_t> fault_pairs;  // that met
+  std::map<uint32_t, std::string> plan;         // of faults, by number, for people
+  uint32_t clients = 0;                         // that were at work
+  uint32_t operations_of_each = 0;
+  std::string history;  // JSON lines (history.h); empty if the scenario keeps none
+};
+
+struct Scenario {
+  const char* name;
+  const char* what;
+  Outcome (*run)(const ScenarioConfig& config);
+};
+
+/// All there are.
+std::span<const Scenario> scenarios();
+/// Null if there is none of that name.
+const Scenario* find_scenario(std::string_view name);
+
+// The scenarios; what each does is said in scenarios().
+Outcome run_operations(const ScenarioConfig& config);
+Outcome run_restarts(const ScenarioConfig& config);
+Outcome run_backups(const ScenarioConfig& config);
+Outcome run_faults(const ScenarioConfig& config);
+Outcome run_rot(const ScenarioConfig& config);
+Outcome run_failover(const ScenarioConfig& config);
+Outcome run_failpoints(const ScenarioConfig& config);
+
+/// Of the cluster: hash, events, faults and times, into the outcome.
+void note_numbers(Cluster& cluster, Outcome& outcome);
+
+}  // namespace ramcloud::sim
