@@ -1,7 +1,7 @@
 # RAMCloud for Kubernetes. `make` alone lists the targets; the work is done by the scripts in hack/ and e2e/.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-export RAMCLOUD_JOBS
+export RAMCLOUD_JOBS SEEDS SCENARIO TRACE SHRINK
 
 .PHONY: help
 help: ## List the targets
@@ -35,6 +35,10 @@ fuzz: deps-build ## Fuzz whatever reads bytes from outside, FUZZ_SECONDS=20 for 
 .PHONY: mutants
 mutants: deps-build ## Plant the bugs in test/mutants one by one; the tests must find each; NAMES="…" for some
 	@hack/mutants.sh $(NAMES)
+
+.PHONY: sim
+sim: deps-build ## Simulate clusters: SEEDS=A..B, SCENARIO=name; TRACE=1 shows one seed, SHRINK=1 finds what a failure needs
+	@hack/sim.sh
 
 .PHONY: coverage
 coverage: deps-build ## Line coverage of log, store, replication, backup, coordinator, in build/coverage

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log_context.h"
 #include "base/logging.h"
 #include "master/data_plane.h"
 
@@ -84,8 +85,25 @@ class Cluster::Spread final : public RequestHandler {
 Cluster::ServerRole::ServerRole() = default;
 Cluster::ServerRole::~ServerRole() = default;
 
+namespace {
+bool tracing = false;
+}
+
+void set_tracing(bool on) {
+  tracing = on;
+}
+
 Cluster::Cluster(const ClusterOptions& options)
     : options_(options), scheduler_(options.seed), network_(scheduler_, options.network) {
+  if (tracing) {
+    network_.set_tracing(true);
+    set_log_context([this] {
+      const SimNode* node = scheduler_.turning();
+      return fmt::format("{:12.6f} {:14} ",
+                         std::chrono::duration<double>(scheduler_.now().time_since_epoch()).count(),
+                         node == nullptr ? "-" : node->name());
+    });
+  }
   // By the seed, so that what one run looks at is not what all look at.
   Random random(options.seed ^ 0x10c5);
   if (options_.steps_between_looks == 0) {
@@ -124,6 +142,7 @@ Cluster::Cluster(const ClusterOptions& options)
 }
 
 Cluster::~Cluster() {
+  if (tracing) set_log_context({});
   if (has_failpoint_probe_) set_failpoint_handler({});
   for (auto& client : clients_) {
     client.tasks.reset();

@@ -39,6 +39,9 @@ struct ClusterOptions {
   uint32_t looks_between_deep_ones = 0;
 };
 
+/// Clusters made from now on log with virtual time and node, and log every message (level debug).
+void set_tracing(bool tracing);
+
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);

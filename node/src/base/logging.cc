@@ -6,18 +6,26 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "base/log_context.h"
 #include "base/text.h"
 
 namespace ramcloud {
 namespace {
 
+constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
+
 std::atomic<LogFormat> format{LogFormat::kText};
+
+std::function<std::string()>& log_context() {
+  static std::function<std::string()> instance;
+  return instance;
+}
 
 spdlog::logger& logger() {
   static const auto instance = [] {
     auto created = std::make_shared<spdlog::logger>(
         "ramcloud", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    created->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v", spdlog::pattern_time_type::utc);
+    created->set_pattern(kTextPattern, spdlog::pattern_time_type::utc);
     created->flush_on(spdlog::level::debug);
     return created;
   }();
@@ -58,6 +66,11 @@ std::string as_json(std::string_view event, std::initializer_list<LogField> fiel
 }
 
 }  // namespace
+
+void set_log_context(std::function<std::string()> context) {
+  logger().set_pattern(context ? "%v" : kTextPattern, spdlog::pattern_time_type::utc);
+  log_context() = std::move(context);
+}
 
 void set_log_level(LogLevel level) {
   logger().set_level(to_spdlog(level));
@@ -110,6 +123,7 @@ void log_event(LogLevel level, std::string_view event, std::initializer_list<Log
   auto& out = logger();
   const auto spdlog_level = to_spdlog(level);
   if (!out.should_log(spdlog_level)) return;
+  if (log_context()) return out.log(spdlog_level, log_context()() + as_text(event, fields));
   out.log(spdlog_level,
           format == LogFormat::kJson ? as_json(event, fields) : as_text(event, fields));
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/logging.h"
+
 namespace ramcloud {
 namespace {
 /// Every turn takes time, so that a node that always has something to do does not stop the clock.
@@ -108,6 +110,11 @@ void SimScheduler::kill(SimNode& node) {
 void SimScheduler::power_off(SimNode& node) {
   kill(node);
   node.disk_.power_loss();
+}
+
+void SimScheduler::note(Fault fault) {
+  faults_.add(fault, now());
+  log_debug("fault", {{"kind", fault_name(fault)}});
 }
 
 void SimScheduler::doom(SimNode& node) {

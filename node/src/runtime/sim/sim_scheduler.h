@@ -136,7 +136,7 @@ class SimScheduler {
   void mix_into_hash(uint64_t value) { hash_.add(value); }
   /// What faults have changed so far.
   const FaultCounts& faults() const { return faults_; }
-  void note(Fault fault) { faults_.add(fault, now()); }
+  void note(Fault fault);
 
  private:
   struct Event {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/logging.h"
 #include "transport/sim/sim_transport.h"
 
 namespace ramcloud {
@@ -79,6 +80,17 @@ std::optional<Duration> SimNetwork::repeat_of(const wire::MessageHeader& header)
 void SimNetwork::heal(const SimNode& a, const SimNode& b) {
   cut_.erase(direction(a, b));
   cut_.erase(direction(b, a));
+}
+
+void SimNetwork::sent(const SimNode& from, const SimNode& to, const wire::MessageHeader& header) {
+  if (tap_) tap_(from, header);
+  if (!tracing_) return;
+  log_debug(header.kind == wire::Kind::kRequest ? "request" : "reply",
+            {{"to", to.name()},
+             {"opcode", header.opcode},
+             {"call", header.call_id},
+             {"status", status_name(static_cast<StatusCode>(header.status))},
+             {"bytes", uint32_t{header.body_length}}});
 }
 
 Duration SimNetwork::delay() {

@@ -52,6 +52,8 @@ class SimNetwork {
   /// Called for every request and reply that is sent.
   using Tap = std::function<void(const SimNode& from, const wire::MessageHeader& header)>;
   void set_tap(Tap tap) { tap_ = std::move(tap); }
+  /// Logs every message (level debug).
+  void set_tracing(bool tracing) { tracing_ = tracing; }
 
   /// Nothing goes through between these two until heal(); sessions stay, messages are lost.
   void partition(const SimNode& a, const SimNode& b);
@@ -82,6 +84,8 @@ class SimNetwork {
   }
   /// Whether a request arrives once more, and when.
   std::optional<Duration> repeat_of(const wire::MessageHeader& header);
+  /// Tells who looks on.
+  void sent(const SimNode& from, const SimNode& to, const wire::MessageHeader& header);
   Duration delay();
   SimTransport* listener(const HostPort& address) const;
   /// Runs `fn` at the node `to`, unless it is lost; `reliable` ones (connecting, closing) are lost
@@ -90,6 +94,7 @@ class SimNetwork {
 
   SimScheduler& scheduler_;
   Tap tap_;
+  bool tracing_ = false;
   SimNetworkOptions options_;
   Random random_;
   Random repeats_;  // apart, so that the fate of other messages does not depend on repeats

@@ -115,7 +115,7 @@ void SimTransport::reply(const ReplyHandle& handle, StatusCode status,
   }
   header.body_length = static_cast<uint32_t>(bytes.size());
   SimConnection& connection = *slot.connection;
-  if (network_.tap_) network_.tap_(node_, header);
+  network_.sent(node_, *connection.client_node, header);
   network_.send(node_, *connection.client_node, connection.to_client, false,
                 [session = connection.session, header, bytes = std::move(bytes)] {
                   if (const auto s = session.lock()) s->on_reply(header, bytes);
@@ -284,7 +284,7 @@ void SimSession::repeat(const wire::MessageHeader& header, const std::string& bo
 }
 
 void SimSession::transmit(const wire::MessageHeader& header, std::string body) {
-  if (network_.tap_) network_.tap_(node_, header);
+  network_.sent(node_, *connection_->server_node, header);
   if (const auto after = network_.repeat_of(header)) repeat(header, body, *after);
   network_.send(node_, *connection_->server_node, connection_->to_server, false,
                 [connection = connection_, header, body = std::move(body)] {

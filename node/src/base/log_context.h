@@ -1,0 +1,13 @@
+// What each line of the log begins with in a simulation: virtual time and node, which the log
+// itself does not know.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace ramcloud {
+
+/// An empty function ends it. For programs of one thread.
+void set_log_context(std::function<std::string()> context);
+
+}  // namespace ramcloud
