@@ -88,9 +88,15 @@ func (p *process) pid() int { return p.command.Process.Pid }
 
 // start runs a program whose end the test sees to; lines gets those of its standard output.
 func start(t *testing.T, path string, arguments []string, lines func(string)) *process {
+	return startWith(t, path, arguments, nil, lines)
+}
+
+// startWith does so with more in the environment.
+func startWith(t *testing.T, path string, arguments, environment []string, lines func(string)) *process {
 	p := &process{command: exec.Command(path, arguments...), log: &output{}, ended: make(chan struct{})}
 	reader, writer := io.Pipe()
 	p.command.Stdout, p.command.Stderr = io.MultiWriter(writer, p.log), p.log
+	p.command.Env = append(os.Environ(), environment...)
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
@@ -117,7 +123,9 @@ type daemon struct {
 	Ports struct{ RPC, Admin, HTTP int }
 	Dir   string
 
-	arguments []string // of its command line, without the program
+	arguments   []string // of its command line, without the program
+	program     string   // empty: the one that users run
+	environment []string // what is added to it
 }
 
 // cluster is a running `ramcloudd dev --processes`.
@@ -206,7 +214,11 @@ func (c *cluster) killAll() {
 // restart starts a killed daemon again with the arguments it had.
 func (c *cluster) restart(d *daemon) *process {
 	c.t.Helper()
-	p := start(c.t, program(c.t, "ramcloudd"), d.arguments, func(string) {})
+	path := d.program
+	if path == "" {
+		path = program(c.t, "ramcloudd")
+	}
+	p := startWith(c.t, path, d.arguments, d.environment, func(string) {})
 	d.PID = p.pid()
 	c.extra = append(c.extra, p)
 	c.pids = append(c.pids, p.pid())
