@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/session.h"
+#include "cli/usage.h"
 
 #ifndef RAMCLOUD_VERSION
 #define RAMCLOUD_VERSION "dev"
@@ -64,6 +65,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   CLI::App app("The command line of a RAMCloud cluster", "ramcloud");
   app.footer(exit_codes_help() + "\n" + kExamples);
   app.require_subcommand(0, 1);
+  app.failure_message(usage_failure);
   app.fallthrough();  // inherited: global options may stand behind the command
   add_global_options(app, session);
   add_table_commands(app, session);
@@ -88,7 +90,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   }
   // A shell's action comes here again, for each of its commands.
   const auto action = std::exchange(session.action, nullptr);
-  if (!action) return session.usage_error("a command is required");
+  if (!action) return session.usage_error(missing_command(app));
   const int code = action();
   session.out.flush();
   if (code == kExitOk && !session.out) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/bench_report.h"
 #include "cli/bench_run.h"
+#include "cli/usage.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -104,7 +105,7 @@ void add_shape_options(CLI::App& command, BenchArguments& arguments) {
 void add_length_options(CLI::App& command, BenchArguments& arguments) {
   const CLI::Validator duration(check_duration, "");
   CLI::Option* ops = command.add_option("--ops", arguments.ops, "So many operations, however long")
-                         ->check(CLI::PositiveNumber);
+                         ->check(positive());
   command.add_option("--duration", arguments.duration, "How long to measure")
       ->capture_default_str()
       ->excludes(ops)

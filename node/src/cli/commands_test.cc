@@ -340,6 +340,30 @@ TEST_F(CommandsTest, AShellRunsItsCommandsOverOneConnection) {
   EXPECT_EQ(run({"get", "things", "c"}).code, kExitNotFound);
 }
 
+TEST_F(CommandsTest, TheEndingOfAFileSaysItsFormat) {
+  const std::string folder = testing::TempDir();
+  const std::string csv = folder + "/ending.csv", lines = folder + "/ending.txt";
+  std::ofstream(csv) << "key,value\na,1\n";
+  std::ofstream(lines) << "key,value\na,1\n";
+  Outcome outcome = run({"import", "things", csv.c_str()});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("format: csv, by the ending of"));
+  EXPECT_EQ(run({"get", "things", "a"}).out, "1\n");
+  outcome = run({"import", "things", lines.c_str()});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("it was read as jsonl; --format says what it is"));
+  outcome = run({"import", "things", csv.c_str(), "--format", "jsonl"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("--format says")));
+  EXPECT_EQ(run({"export", "things", csv.c_str()}).code, 0);
+  std::ifstream exported(csv);
+  std::string line;
+  std::getline(exported, line);
+  EXPECT_EQ(line, "key,value");
+  EXPECT_THAT(run({"import", "things", lines.c_str(), "--key-column", "id"}).err,
+              HasSubstr("accepted with --format csv"));
+}
+
 TEST_F(CommandsTest, Benchmarks) {
   for (const char* workload : {"read", "write"}) {
     const Outcome outcome = run({"bench", workload, "--ops", "200", "--keys", "20", "--clients",

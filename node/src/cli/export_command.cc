@@ -19,7 +19,8 @@ struct ExportArguments {
   std::string table;
   std::string file = "-";
   bool sort = false;
-  FileFormat format = FileFormat::kJsonLines;
+  FormatArguments wanted;
+  FileFormat format = FileFormat::kJsonLines;  // these two from what is wanted
   CsvColumns columns;
 };
 
@@ -76,7 +77,11 @@ Result<uint64_t> write_file(Session& session, const ExportArguments& arguments, 
   return fail(StatusCode::kIoError, "'" + arguments.file + "' cannot be written");
 }
 
-int export_table(Session& session, const ExportArguments& arguments) {
+int export_table(Session& session, ExportArguments arguments) {
+  auto chosen = choose_format(session, arguments.wanted, arguments.file);
+  if (!chosen) return session.usage_error(chosen.error().message());
+  arguments.format = chosen->format;
+  arguments.columns = std::move(chosen->columns);
   auto table = open_table(session, arguments.table);
   if (!table) return session.report(table.error());
   auto count = arguments.file == "-"
@@ -95,7 +100,7 @@ void add_export_command(CLI::App& app, Session& session) {
   command->add_option("TABLE", arguments->table, "The table")->required();
   command->add_option("FILE", arguments->file, "Where to; - is standard output")
       ->capture_default_str();
-  add_format_options(*command, arguments->format, arguments->columns);
+  add_format_options(*command, arguments->wanted);
   command->add_flag("--sort", arguments->sort,
                     "Order by key bytes; holds the whole table in memory");
   command->footer(
@@ -105,7 +110,7 @@ void add_export_command(CLI::App& app, Session& session) {
       "--sort the order means nothing.\n\n"
       "Examples:\n"
       "  ramcloud export users users.jsonl\n"
-      "  ramcloud export users users.csv --format csv --value-column value_b64\n"
+      "  ramcloud export users users.csv --value-column value_b64\n"
       "  ramcloud export users --sort | sha256sum\n");
   needs_cluster(*command, session,
                 [&session, arguments] { return export_table(session, *arguments); });

@@ -24,7 +24,8 @@ constexpr Duration kSaveEvery = 500ms;
 
 struct ImportArguments {
   std::string table, file;
-  FileFormat format = FileFormat::kJsonLines;
+  FormatArguments wanted;
+  FileFormat format = FileFormat::kJsonLines;  // these two from what is wanted
   CsvColumns columns;
   std::string resume;  // the state's file; empty: none
   uint32_t outstanding = 64;
@@ -246,10 +247,18 @@ int import_from(Session& session, const ImportArguments& arguments, std::istream
   const int code = session.report(status, fmt::format("{}, line {}", name, importer.failed_line()));
   session.err << fmt::format("ramcloud: {} objects were imported before that\n",
                              importer.imported());
+  if (importer.input_is_bad() && arguments.wanted.format.empty()) {
+    session.err << fmt::format("ramcloud: it was read as {}; --format says what it is\n",
+                               arguments.format == FileFormat::kCsv ? "csv" : "jsonl");
+  }
   return importer.input_is_bad() ? int{kExitUsage} : code;
 }
 
-int import_file(Session& session, const ImportArguments& arguments) {
+int import_file(Session& session, ImportArguments arguments) {
+  auto chosen = choose_format(session, arguments.wanted, arguments.file);
+  if (!chosen) return session.usage_error(chosen.error().message());
+  arguments.format = chosen->format;
+  arguments.columns = std::move(chosen->columns);
   if (arguments.file == "-") {
     if (!arguments.resume.empty()) {
       return session.usage_error(
@@ -275,7 +284,7 @@ void add_import_command(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("import", "Write the objects of a file into a table");
   command->add_option("TABLE", arguments->table, "The table")->required();
   command->add_option("FILE", arguments->file, "What to read; - is standard input")->required();
-  add_format_options(*command, arguments->format, arguments->columns);
+  add_format_options(*command, arguments->wanted);
   command
       ->add_option("--resume", arguments->resume,
                    "Keep in this file how far the import is; when it is there already, go on")
@@ -292,7 +301,7 @@ void add_import_command(CLI::App& app, Session& session) {
   command->footer(
       "Each line is {\"key\":\"...\",\"value\":\"...\"}; key_b64 and value_b64 hold bytes that are "
       "not\n"
-      "text, as base64. With --format csv the first line names the columns, and other columns "
+      "text, as base64. In a csv file the first line names the columns, and other columns "
       "than\n"
       "the two are not looked at. Of two objects with one key the later wins. The import stops at\n"
       "the first error, naming the line; running it again does no harm.\n\n"
@@ -301,7 +310,7 @@ void add_import_command(CLI::App& app, Session& session) {
       "file, table or format is refused.\n\n"
       "Examples:\n"
       "  ramcloud import users users.jsonl --create --span 3\n"
-      "  ramcloud import users users.csv --format csv --key-column id --value-column email\n"
+      "  ramcloud import users users.csv --key-column id --value-column email\n"
       "  ramcloud import users users.jsonl --resume users.state\n"
       "  zcat users.jsonl.gz | ramcloud import users -\n");
   needs_cluster(*command, session,

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/record.h"
 #include "cli/session.h"
+#include "cli/usage.h"
 #include "wire/message_header.h"
 
 namespace ramcloud::cli {
@@ -230,11 +231,11 @@ void add_version_conditions(CLI::App& command, ObjectArguments& arguments) {
       command
           .add_option("--if-version", arguments.if_version,
                       "Fail with WRONG_VERSION unless the object has this version")
-          ->check(CLI::PositiveNumber);
+          ->check(positive());
   command
       .add_option("--if-newer-than", arguments.if_newer_than,
                   "Fail with WRONG_VERSION if the object's version is this or lower")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->excludes(version);
 }
 

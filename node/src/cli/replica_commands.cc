@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/record.h"
 #include "cli/session.h"
+#include "cli/usage.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -240,7 +241,7 @@ void add_replica_commands(CLI::App& app, Session& session) {
       "rebuild", "Print the data set that the replicas in these folders hold, as JSON lines");
   command->add_option("DIR", arguments->paths, "The servers' folders")->required();
   command->add_option("--table", arguments->table, "Only the objects of the table with this id")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command
       ->add_option(
           "--fence", arguments->fences,

@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/record.h"
 #include "cli/scanner.h"
+#include "cli/usage.h"
 
 namespace ramcloud::cli {
 
@@ -72,7 +73,7 @@ void add_scan_command(CLI::App& app, Session& session) {
   command->add_flag("--keys-only", arguments->keys_only, "Leave the values out");
   command->add_flag("--count", arguments->count, "Print only how many there are");
   command->add_option("--limit", arguments->limit, "Stop after this many objects")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->footer(
       "Prints KEY<tab>VALUE a line, unprintable bytes as \\xNN; with -o json one JSON object a "
       "line\n"

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <istream>
 #include <ostream>
+#include <tuple>
 
 #include "base/text.h"
 
@@ -50,7 +51,8 @@ int Session::report_input(const Status& status) {
 int Session::report(const Status& status, std::string_view context) {
   out.flush();
   err << "ramcloud: ";
-  if (!context.empty()) err << context << ": ";
+  // A message that names its subject itself does not need it twice.
+  if (!context.empty() && !status.message().contains(context)) err << context << ": ";
   err << status.to_string() << '\n';
   return exit_code_of(status.code());
 }
@@ -78,22 +80,42 @@ void needs_cluster(CLI::App& command, Session& session, std::function<int()> act
   });
 }
 
-void add_format_options(CLI::App& command, FileFormat& format, CsvColumns& columns) {
-  CLI::Option* chosen = command.add_option_function<std::string>(
-      "--format",
-      [&format](const std::string& name) {
-        format = name == "csv" ? FileFormat::kCsv : FileFormat::kJsonLines;
-      },
-      "Of the file: jsonl (JSON lines) or csv (RFC 4180)");
-  chosen->default_str("jsonl")->type_name("FORMAT")->check(CLI::IsMember({"jsonl", "csv"}));
-  command.add_option("--key-column", columns.key, "With csv: the column of the keys")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->needs(chosen);
-  command.add_option("--value-column", columns.value, "With csv: the column of the values")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->needs(chosen);
+void add_format_options(CLI::App& command, FormatArguments& arguments) {
+  command
+      .add_option("--format", arguments.format,
+                  "Of the file: jsonl (JSON lines) or csv (RFC 4180). Default: by its ending, csv "
+                  "or CSV, else jsonl")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"jsonl", "csv"}));
+  command.add_option("--key-column", arguments.key_column, "With csv: the column of the keys")
+      ->default_str("key")
+      ->type_name("NAME");
+  command
+      .add_option("--value-column", arguments.value_column, "With csv: the column of the values")
+      ->default_str("value")
+      ->type_name("NAME");
+}
+
+Result<ChosenFormat> choose_format(Session& session, const FormatArguments& arguments,
+                                   const std::string& file) {
+  ChosenFormat chosen;
+  std::string format = arguments.format;
+  if (format.empty() && (file.ends_with(".csv") || file.ends_with(".CSV"))) {
+    format = "csv";
+    session.err << "format: csv, by the ending of '" << file << "' (--format jsonl otherwise)\n";
+  }
+  if (format == "csv") chosen.format = FileFormat::kCsv;
+  for (const auto& [option, name, column] :
+       {std::tuple("--key-column", &arguments.key_column, &chosen.columns.key),
+        std::tuple("--value-column", &arguments.value_column, &chosen.columns.value)}) {
+    if (name->empty()) continue;
+    if (chosen.format != FileFormat::kCsv) {
+      return fail(StatusCode::kInvalidArgument,
+                  std::string(option) + ": JSON lines have no columns; accepted with --format csv");
+    }
+    *column = *name;
+  }
+  return chosen;
 }
 
 Result<wire::TableInfo> open_table(Session& session, const std::string& name) {

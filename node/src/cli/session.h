@@ -86,8 +86,20 @@ void add_shell_command(CLI::App& app, Session& session);
 /// Parses the arguments (argv[0] is the program) and runs the command: what main() returns.
 int run_cli(int argc, const char* const* argv, Session& session);
 
-/// --format, --key-column and --value-column of import and export.
-void add_format_options(CLI::App& command, FileFormat& format, CsvColumns& columns);
+/// --format, --key-column and --value-column of import and export; empty: not given.
+struct FormatArguments {
+  std::string format, key_column, value_column;
+};
+void add_format_options(CLI::App& command, FormatArguments& arguments);
+
+struct ChosenFormat {
+  FileFormat format = FileFormat::kJsonLines;
+  CsvColumns columns;
+};
+/// What they say together with the file's name. Says on err what was taken from the name.
+/// INVALID_ARGUMENT: a column is named, and there are none.
+Result<ChosenFormat> choose_format(Session& session, const FormatArguments& arguments,
+                                   const std::string& file);
 
 /// The table's id; NOT_FOUND names it.
 Result<wire::TableInfo> open_table(Session& session, const std::string& name);
