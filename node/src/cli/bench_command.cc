@@ -1,6 +1,8 @@
 // ramcloud bench: a load, and the latencies it saw.
 #include <fmt/core.h>
 
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <ostream>
 
@@ -8,6 +10,7 @@
 #include "base/text.h"
 #include "cli/bench_report.h"
 #include "cli/bench_run.h"
+#include "cli/bench_slo.h"
 #include "cli/usage.h"
 
 namespace ramcloud::cli {
@@ -27,19 +30,46 @@ int bench_on(Session& session, const BenchArguments& arguments, uint64_t table_i
   } else {
     print_bench_text(session, arguments, run);
   }
-  Status written;
-  if (!arguments.histogram_file.empty()) written = write_histogram(arguments.histogram_file, run);
-  if (written.ok() && !arguments.plot_file.empty()) {
-    written = write_plot(arguments.plot_file, arguments, run);
+  return write_files(session, arguments, run);
+}
+
+int bench_with(Session& session, const BenchArguments& arguments, uint64_t table_id) {
+  if (arguments.slo.empty()) return bench_on(session, arguments, table_id);
+  return bench_slo(session, arguments, parse_slo(arguments.slo).value(), table_id);
+}
+
+/// Every connection is one to each server; others are the program's own.
+bool enough_descriptors(uint32_t connections, uint64_t& limit) {
+  constexpr rlim_t kOthers = 64;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return true;
+  if (files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    getrlimit(RLIMIT_NOFILE, &files);
   }
-  return written.ok() ? kExitOk : session.report(written);
+  limit = files.rlim_cur;
+  // To the coordinator and to a server at least.
+  return files.rlim_cur == RLIM_INFINITY || 2 * rlim_t{connections} + kOthers <= files.rlim_cur;
 }
 
 bool enough_digits(const BenchArguments& arguments) {
   return std::to_string(arguments.keys - 1).size() <= arguments.key_size;
 }
 
-int bench(Session& session, const BenchArguments& arguments) {
+int bench(Session& session, BenchArguments arguments) {
+  if (arguments.clients == 0) arguments.clients = default_clients(arguments);
+  if (arguments.connections > arguments.clients) {
+    return session.usage_error(fmt::format(
+        "--connections: {} connections for {} clients; accepted is at most one a client",
+        arguments.connections, arguments.clients));
+  }
+  if (uint64_t limit = 0; !enough_descriptors(arguments.connections, limit)) {
+    return session.usage_error(
+        fmt::format("--connections: {} connections need more file descriptors than the limit of "
+                    "{}; accepted are fewer, or a higher limit (ulimit -n)",
+                    arguments.connections, limit));
+  }
   if (!enough_digits(arguments)) {
     return session.usage_error(
         fmt::format("--key-size: {} bytes cannot name {} keys; accepted is at least {}",
@@ -49,12 +79,12 @@ int bench(Session& session, const BenchArguments& arguments) {
   if (!arguments.table.empty()) {
     auto table = open_table(session, arguments.table);
     if (!table) return session.report(table.error());
-    return bench_on(session, arguments, table->table_id);
+    return bench_with(session, arguments, table->table_id);
   }
   const std::string name = fmt::format("bench-{:016x}", entropy_seed());
   auto table = client.run(session.core().create_table(name, arguments.span));
   if (!table) return session.report(table.error(), "the table of the benchmark");
-  const int code = bench_on(session, arguments, table->table_id);
+  const int code = bench_with(session, arguments, table->table_id);
   const Status dropped = client.run(session.core().drop_table(name));
   if (!dropped.ok() && code == kExitOk) return session.report(dropped, "table '" + name + "'");
   return code;
@@ -65,13 +95,23 @@ std::string check_duration(const std::string& text) {
   return parsed ? std::string() : parsed.error().message();
 }
 
+std::string check_slo(const std::string& text) {
+  auto parsed = parse_slo(text);
+  return parsed ? std::string() : parsed.error().message();
+}
+
 std::string check_distribution(const std::string& text) {
   auto parsed = workload::parse_distribution(text);
   return parsed ? std::string() : parsed.error().message();
 }
 
 void add_shape_options(CLI::App& command, BenchArguments& arguments) {
-  command.add_option("--clients", arguments.clients, "Operations under way at a time")
+  command.add_option("--clients", arguments.clients, "Operations in flight at a time")
+      ->default_str("1 a connection; with --slo at least 64")
+      ->check(CLI::Range(1u, 4096u));
+  command
+      .add_option("--connections", arguments.connections,
+                  "Connections to each server, which the clients share evenly")
       ->capture_default_str()
       ->check(CLI::Range(1u, 4096u));
   if (arguments.workload->batched()) {
@@ -113,10 +153,18 @@ void add_length_options(CLI::App& command, BenchArguments& arguments) {
   command.add_option("--warm-up", arguments.warm_up, "How long to run before measuring")
       ->capture_default_str()
       ->check(duration);
+  CLI::Option* rate =
+      command
+          .add_option("--rate", arguments.rate,
+                      "Operations that begin in a second, whether or not earlier ones are done")
+          ->check(CLI::Range(uint64_t{1}, uint64_t{100'000'000}));
   command
-      .add_option("--rate", arguments.rate,
-                  "Operations that begin in a second, whether or not earlier ones are done")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{100'000'000}));
+      .add_option("--slo", arguments.slo,
+                  "Search the highest rate with which a percentile of the latency keeps a bound, "
+                  "for example p99.9=1ms; each trial takes --duration or --ops")
+      ->type_name("pPERCENT=DURATION")
+      ->excludes(rate)
+      ->check(CLI::Validator(check_slo, ""));
 }
 
 void add_workload(CLI::App& group, Session& session, const workload::Workload& workload) {
@@ -150,11 +198,15 @@ void add_bench_command(CLI::App& app, Session& session) {
   group->footer(
       "Closed loop: each client sends its next operation when the last was answered. With --rate,\n"
       "operations begin on time and wait for a free client if there is none, and their waiting is\n"
-      "part of their latency. Without --table a table is made for the run and dropped after it.\n\n"
+      "part of their latency (no coordinated omission). With --slo such runs search the highest "
+      "rate\n"
+      "that keeps a bound. Without --table a table is made for the run and dropped after it.\n\n"
       "Examples:\n"
       "  ramcloud bench read --clients 8 --duration 10s\n"
       "  ramcloud bench write --size 1000 --span 3 --json > write.json\n"
       "  ramcloud bench multiread --batch 80 --clients 4\n"
+      "  ramcloud bench read --clients 256 --connections 64\n"
+      "  ramcloud bench write --slo p99.9=1ms --duration 5s\n"
       "  ramcloud bench ycsb-b --keys 1000000 --clients 64 --plot latency.svg\n");
   for (const workload::Workload& workload : workload::workloads()) {
     add_workload(*group, session, workload);

@@ -16,15 +16,6 @@ namespace {
 constexpr std::pair<const char*, double> kQuantiles[] = {
     {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}};
 
-/// A bucket's bound can lie above the slowest value in it; no quantile does.
-uint64_t quantile(const BenchRun& run, double q) {
-  return std::min(run.latencies().quantile(q), run.slowest_ns());
-}
-
-double throughput(const BenchRun& run) {
-  return static_cast<double>(run.latencies().count()) / run.seconds();
-}
-
 double mean_ns(const BenchRun& run) {
   const auto count = std::max<uint64_t>(run.latencies().count(), 1);
   return static_cast<double>(run.latencies().sum()) / static_cast<double>(count);
@@ -78,11 +69,21 @@ std::vector<Point> distribution(const BenchRun& run) {
 
 }  // namespace
 
-void print_bench_json(Session& session, const BenchArguments& arguments, const BenchRun& run) {
+/// A bucket's bound can lie above the slowest value in it; no quantile does.
+uint64_t quantile(const BenchRun& run, double q) {
+  return std::min(run.latencies().quantile(q), run.slowest_ns());
+}
+
+double throughput(const BenchRun& run) {
+  return static_cast<double>(run.latencies().count()) / run.seconds();
+}
+
+nlohmann::ordered_json bench_json(const BenchArguments& arguments, const BenchRun& run) {
   nlohmann::ordered_json json = {
       {"workload", arguments.workload->name},
       {"distribution", workload::distribution_name(arguments.distribution)},
       {"clients", arguments.clients},
+      {"connections", arguments.connections},
       {"value_bytes", arguments.size},
       {"key_bytes", arguments.key_size},
       {"keys", arguments.keys},
@@ -106,15 +107,30 @@ void print_bench_json(Session& session, const BenchArguments& arguments, const B
     below = so_far;
   }
   json["histogram"] = std::move(buckets);
-  session.out << json.dump() << '\n';
+  return json;
+}
+
+void print_bench_json(Session& session, const BenchArguments& arguments, const BenchRun& run) {
+  session.out << bench_json(arguments, run).dump() << '\n';
+}
+
+int write_files(Session& session, const BenchArguments& arguments, const BenchRun& run) {
+  Status written;
+  if (!arguments.histogram_file.empty()) written = write_histogram(arguments.histogram_file, run);
+  if (written.ok() && !arguments.plot_file.empty()) {
+    written = write_plot(arguments.plot_file, arguments, run);
+  }
+  return written.ok() ? kExitOk : session.report(written);
 }
 
 void print_bench_text(Session& session, const BenchArguments& arguments, const BenchRun& run) {
   session.out << fmt::format(
-      "{}: {} clients, {} operations in {:.2f} s, {} operations/s{}\n"
+      "{}: {} clients{}, {} operations in {:.2f} s, {} operations/s{}\n"
       "keys: {} of {} bytes, {}; values of {} bytes\n",
-      arguments.workload->name, arguments.clients, with_thousands(run.latencies().count()),
-      run.seconds(), with_thousands(static_cast<uint64_t>(throughput(run))),
+      arguments.workload->name, arguments.clients,
+      arguments.connections > 1 ? fmt::format(" on {} connections", arguments.connections) : "",
+      with_thousands(run.latencies().count()), run.seconds(),
+      with_thousands(static_cast<uint64_t>(throughput(run))),
       arguments.workload->batched()
           ? fmt::format(", {} objects/s", with_thousands(static_cast<uint64_t>(
                                               static_cast<double>(run.objects()) / run.seconds())))

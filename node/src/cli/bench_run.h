@@ -1,7 +1,8 @@
-// One run of a benchmark: so many clients, in one thread, each with one operation under way at a
-// time.
+// One run of a benchmark: so many clients, in one thread, each with one operation in flight, over
+// one or more connections to each server.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace ramcloud::cli {
 
 struct BenchArguments {
   const workload::Workload* workload = nullptr;
-  uint32_t clients = 1;
+  uint32_t clients = 0;  // 0: resolved_clients()
+  uint32_t connections = 1;
   uint32_t batch = 80;  // keys of one multi-operation
   uint32_t size = 100;
   uint32_t key_size = 30;
@@ -28,12 +30,18 @@ struct BenchArguments {
       0;  // not 0: operations that arrive in a second, whether earlier ones are done or not
   std::string table;
   uint32_t span = 1;
+  std::string slo;  // empty: no search; see bench_slo.h
   bool json = false;
   std::string histogram_file, plot_file;  // empty: none
 };
 
+/// Where --clients is not given: one for each connection; with --slo enough of them that operations
+/// rarely wait for a client.
+uint32_t default_clients(const BenchArguments& arguments);
+
 class BenchRun {
  public:
+  /// `arguments.clients` is not 0, and at least the connections.
   BenchRun(Session& session, const BenchArguments& arguments, uint64_t table_id);
 
   /// Writes every key once, so that reads find something and overwrites overwrite.
@@ -41,6 +49,10 @@ class BenchRun {
   /// Runs until the duration or the operations of the arguments are over. A failed operation ends
   /// it.
   Task<Status> measure();
+  /// Before measure(): ends it once more than this share of what is planned took longer than
+  /// `bound`, because the rest cannot change that any more.
+  void give_up_above(Duration bound, double share);
+  bool gave_up() const { return gave_up_; }
 
   /// Of each operation; with a rate, from when it was to begin, so that waiting behind slow ones
   /// counts (no coordinated omission).
@@ -52,13 +64,18 @@ class BenchRun {
 
  private:
   Task<void> load_some();
-  Task<void> client();
-  Task<Status> operate(workload::Operation operation);
-  Task<Status> write(uint64_t key);
-  Task<Status> multi(bool writes);
+  Task<void> client(ClientCore& core);
+  Task<void> greet(ClientCore& core);
+  Task<Status> operate(ClientCore& core, workload::Operation operation);
+  Task<Status> write(ClientCore& core, uint64_t key);
+  Task<Status> multi(ClientCore& core, bool writes);
   void record(Time begin);
+  ClientCore& core_of(uint32_t connection) {
+    return connection == 0 ? core_ : *more_[connection - 1];
+  }
 
   ClientCore& core_;
+  std::vector<std::unique_ptr<ClientCore>> more_;  // each with connections of its own
   const Clock& clock_;
   const BenchArguments& arguments_;
   const uint64_t table_id_;
@@ -70,6 +87,8 @@ class BenchRun {
   Status status_;
   Histogram latencies_;
   uint64_t slowest_ns_ = 0;
+  uint64_t bound_ns_ = ~uint64_t{0}, misses_ = 0, most_misses_ = ~uint64_t{0};
+  bool gave_up_ = false;
 };
 
 }  // namespace ramcloud::cli

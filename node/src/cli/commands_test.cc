@@ -364,6 +364,26 @@ TEST_F(CommandsTest, TheEndingOfAFileSaysItsFormat) {
               HasSubstr("accepted with --format csv"));
 }
 
+TEST_F(CommandsTest, BenchmarksOverSeveralConnections) {
+  const Outcome outcome = run({"bench", "read", "--ops", "200", "--keys", "20", "--connections",
+                               "4", "--warm-up", "1ms", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"clients\":4,\"connections\":4,"));
+}
+
+TEST_F(CommandsTest, SearchesTheHighestRateThatKeepsABound) {
+  Outcome outcome = run({"bench", "read", "--slo", "p50=1m", "--ops", "5", "--keys", "20",
+                         "--warm-up", "0ms", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"slo\":{\"percentile\":50.0,\"bound_ns\":60000000000}"));
+  EXPECT_THAT(outcome.out, HasSubstr("\"rate\":100000000,"));
+  outcome =
+      run({"bench", "read", "--slo", "p99=1us", "--ops", "5", "--keys", "20", "--warm-up", "0ms"});
+  EXPECT_EQ(outcome.code, kExitUnavailable);
+  EXPECT_THAT(outcome.out, HasSubstr("1,000/s"));
+  EXPECT_THAT(outcome.err, HasSubstr("no rate keeps p99 <= 1.0 us"));
+}
+
 TEST_F(CommandsTest, Benchmarks) {
   for (const char* workload : {"read", "write"}) {
     const Outcome outcome = run({"bench", workload, "--ops", "200", "--keys", "20", "--clients",

@@ -11,9 +11,14 @@ Result<std::vector<Locator>> parse_cluster(std::string_view cluster) {
 }
 
 BlockingClient::BlockingClient(Options options)
-    : reactor_(clock_, events_, entropy_seed(), {.poll_for = options.poll_for}),
+    : core_options_{std::move(options.coordinators), options.timeout},
+      reactor_(clock_, events_, entropy_seed(), {.poll_for = options.poll_for}),
       transport_(reactor_, events_),
-      core_(reactor_, transport_, {std::move(options.coordinators), options.timeout}) {}
+      core_(reactor_, transport_, core_options_) {}
+
+std::unique_ptr<ClientCore> BlockingClient::another_core() {
+  return std::make_unique<ClientCore>(reactor_, transport_, core_options_);
+}
 
 BlockingClient::~BlockingClient() = default;
 

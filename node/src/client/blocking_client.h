@@ -33,6 +33,9 @@ class BlockingClient {
 
   ClientCore& core() { return core_; }
   Reactor& reactor() { return reactor_; }
+  /// Another client of the same cluster on this one's reactor, with connections of its own. Must
+  /// not outlive this.
+  std::unique_ptr<ClientCore> another_core();
 
   int descriptor() const { return events_.descriptor(); }
 
@@ -53,6 +56,7 @@ class BlockingClient {
     result.emplace(co_await std::move(task));
   }
 
+  ClientCore::Options core_options_;
   SystemClock clock_;
   EpollSource events_;
   Reactor reactor_;
