@@ -254,7 +254,8 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
                                    Time deadline) {
   // While we slept, perhaps. What was not sent has not happened.
   const auto too_late = [&] { return reactor().now() >= deadline; };
-  const RpcReply unsent{.status = {StatusCode::kRetry, "no time was left to send it"}, .body = {}};
+  const RpcReply unsent{
+      .status = {StatusCode::kRetry, "no time was left to send it"}, .body = {}, .details = {}};
   if (too_late()) co_return unsent;
   const Time short_deadline = std::min(deadline, reactor().now() + attempt_timeout(number));
   if (call.repeat == Repeat::kSafe) {
