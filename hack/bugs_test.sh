@@ -19,7 +19,7 @@ there() {
 }
 
 # A definition may be on two lines.
-cases=$(find node -name '*_test.cc' -print0 | xargs -0 sed -n '/^TEST\(_F\|_P\)\?(/{/)/!{N;s/,\n */, /};s/).*/)/;p}')
+cases=$(find node \( -name '*_test.cc' -o -path 'node/model/*.cc' \) -print0 | xargs -0 sed -n '/^TEST\(_F\|_P\)\?(/{/)/!{N;s/,\n */, /};s/).*/)/;p}')
 history=true
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 && [ "$(git rev-parse --is-shallow-repository)" = false ] || history=false
 
