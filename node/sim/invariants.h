@@ -21,8 +21,7 @@ class Invariants {
   /// After a turn of a server:
   /// - an id belongs to one process only, ever
   /// - the durable position, what was appended, the replication epoch and the (term, version) of
-  /// the
-  ///   server list never fall; what is durable was appended
+  ///   the server list never fall; what is durable was appended
   /// - every frame is free, in quarantine, a replica's, or on its way to one
   std::string after_turn(const ServerNumbers& server);
   /// When the durable position has risen: at least --min-replicas have everything up to there, and

@@ -2,12 +2,12 @@
 // See docs/formats.md ("Log"). Little-endian, packed. Values here are never changed or reused; what
 // a later version adds gets a new entry type or a new format version.
 //
-//   segment  := group* ; at most kSegmentBytes; first group: SegmentHeader entry (and in a head:
-//               log digest, safe version); last group of a closed segment: one Footer entry
-//   group    := GroupHeader entry+ zero-fill to 8 bytes          -- the unit of append, of
-//   replication
-//                                                                  and of torn-tail detection
-//   padding  := PaddingHeader, skipped bytes                     -- stands where a group could
+//   segment  := group*                            at most kSegmentBytes; first group: SegmentHeader
+//                                                 entry (and in a head: log digest, safe version);
+//                                                 last group of a closed segment: one Footer entry
+//   group    := GroupHeader entry+ fill           zeros up to 8 bytes; the unit of append, of
+//                                                 replication and of torn-tail detection
+//   padding  := PaddingHeader, skipped bytes      stands where a group could
 //   entry    := EntryHeader body
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/checksum.h"
 #include "log/log_test_support.h"
 
 namespace ramcloud::log {
@@ -275,7 +276,44 @@ TEST(GroupReader, AFooterBehindAHoleIsSeen) {
   EXPECT_EQ(scan.groups_behind, 1u);
 }
 
+/// The first group of a segment with another format version, its checksums right.
+std::string header_of_version(uint16_t version) {
+  SegmentHeaderBody body{.format_version = version,
+                         .flags = 0,
+                         .segment_bytes = kSegmentBytes,
+                         .cluster_uuid = {},
+                         .master_id = kTestMaster,
+                         .segment_id = 1};
+  std::copy(kTestCluster.begin(), kTestCluster.end(), body.cluster_uuid);
+  const auto type = static_cast<char>(EntryType::kSegmentHeader);
+  EntryHeader entry{
+      .length_and_type = sizeof body | static_cast<uint32_t>(EntryType::kSegmentHeader) << 24,
+      .body_crc = crc32c(bytes_of(body), crc32c(ByteView(&type, 1)))};
+  constexpr uint32_t kLength = sizeof(GroupHeader) + sizeof entry + sizeof body;
+  static_assert(kLength % kGroupAlignment == 0);
+  GroupHeader group{.length_and_magic = kLength | uint32_t{kGroupMagic} << 24,
+                    .replication_epoch = 0,
+                    .durable_up_to = 0,
+                    .crc = 0};
+  const uint32_t offset = 0;
+  uint32_t crc = crc32c(bytes_of(offset), kIdentity.checksum_seed());
+  crc = crc32c(bytes_of(group).substr(0, offsetof(GroupHeader, crc)), crc);
+  group.crc = crc32c(bytes_of(entry), crc);
+  return std::string(bytes_of(group)) + std::string(bytes_of(entry)) + std::string(bytes_of(body));
+}
+
 TEST(GroupReader, AFutureFormatIsNamedNotGuessed) {
+  const std::string current = header_of_version(kFormatVersion);
+  ASSERT_EQ(scan_segment(kIdentity, SegmentBytes(current)).end, ScanEnd::kOpen);
+  const std::string future = header_of_version(kFormatVersion + 1);
+  EXPECT_EQ(identify_segment(SegmentBytes(future)), kIdentity);
+  const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(future));
+  EXPECT_EQ(scan.end, ScanEnd::kCorrupt);
+  EXPECT_EQ(scan.what, "format version 2; known is 1");
+  EXPECT_EQ(scan.valid_bytes, 0u);
+}
+
+TEST(GroupReader, BytesThatAreTooFewIdentifyNothing) {
   EXPECT_FALSE(identify_segment(SegmentBytes(ByteView("short"))));
   EXPECT_FALSE(identify_segment(SegmentBytes(std::string(200, '\0'))));
   const SegmentScan empty = scan_segment(kIdentity, SegmentBytes(ByteView()));

@@ -17,8 +17,7 @@ class Invariants {
   /// segments are read and summed once per checker: they never change again.
   ///
   /// - ids rise; a segment's published bytes fit it and are a valid segment image, closed iff it
-  /// says
-  ///   so; its digest names exactly the segments of the log up to itself
+  ///   says so; its digest names exactly the segments of the log up to itself
   /// - head ordering: a segment holds data only when all before it are closed durable
   /// - durable <= published, and names a segment whose predecessors are closed durable
   /// - accounting: entry bytes are what the groups hold, live <= entry bytes

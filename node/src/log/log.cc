@@ -68,7 +68,6 @@ struct Log::Group {
 class SegmentWriter {
  public:
   SegmentWriter(Segment& segment, uint32_t offset) : segment_(segment), at_(offset) {}
-  char* address() { return segment_.address(at_); }
   void write(const void* data, size_t n) {
     const auto* from = static_cast<const char*>(data);
     while (n > 0) {

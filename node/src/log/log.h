@@ -119,8 +119,8 @@ class Log {
   /// Appends one group with these entries (at most kMaxGroupEntries), all or nothing. Fills refs[i]
   /// with the address of entry i (Arena::entry reads it). Does not allocate. `for_delete`: may use
   /// the reserve.
-  ///   RETRY           the head is being switched (or not open yet): again after replication
-  ///   progress OUT_OF_MEMORY   no free segment (above the reserve, unless for_delete)
+  ///   RETRY             the head is being switched (or not open yet): again after progress
+  ///   OUT_OF_MEMORY     no free segment (above the reserve, unless for_delete)
   ///   INVALID_ARGUMENT  too many entries, or larger than a segment holds
   StatusCode append(std::span<const EntrySource> entries, bool for_delete, Appended& appended,
                     const char* refs[]);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <functional>
 
 #include "runtime/thread.h"
@@ -80,8 +81,14 @@ TEST_F(EpollSourceTest, PostFromOtherThreadsWakesASleepingReactor) {
 }
 
 TEST_F(EpollSourceTest, StopFromAnotherThreadEndsRun) {
-  const Thread stopper("stopper", [&] { reactor.stop(); });
+  // It stops a reactor that sleeps: nothing else would wake it.
+  std::atomic<bool> stopped{false};
+  const Thread stopper("stopper", [&] {
+    stopped.store(true);
+    reactor.stop();
+  });
   reactor.run();
+  EXPECT_TRUE(stopped.load()) << "run() ended on its own";
 }
 
 TEST_F(EpollSourceTest, SleepsUntilTheNextTimerAndHandlersSeeTheTimeAfterTheSleep) {

@@ -146,14 +146,22 @@ TEST_F(TaskTest, DestroyingAScopeDestroysEveryFrameOfASuspendedTree) {
 }
 
 TEST_F(TaskTest, ScopeDestroyedWithFinishedTasksUnsweptIsFine) {
+  int finished = 0;
+  const auto held = std::make_shared<int>(0);
   {
     TaskScope scope(reactor);
     struct Flow {
-      static Task<void> nothing() { co_return; }
+      static Task<void> finish(int& count, std::shared_ptr<int>) {
+        ++count;
+        co_return;
+      }
     };
-    scope.spawn(Flow::nothing());
+    scope.spawn(Flow::finish(finished, held));
+    EXPECT_EQ(finished, 1);
   }
+  EXPECT_EQ(held.use_count(), 1) << "the scope leaves the finished task's frame behind";
   settle();
+  EXPECT_EQ(finished, 1);
 }
 
 TEST_F(TaskTest, WhenAllGivesResultsInOrderOfTasksNotOfCompletion) {

@@ -130,7 +130,6 @@ class HashTable {
       return slot.load(std::memory_order_relaxed) == 0 || f(slot);
     });
   }
-  SpinLock& lock_of_bucket(uint64_t bucket) const { return stripes_[stripe_of(bucket)].lock; }
 
   uint64_t entries() const;
   uint64_t overflow_buckets() const { return overflow_used_.load(std::memory_order_relaxed); }
@@ -173,8 +172,8 @@ class HashTable {
   /// false.
   template <typename F>
   void for_each_slot(uint64_t index, F&& f) {
-    uint32_t level_base =
-        0;  // seven ordinals a bucket: the eighth slot's is the next bucket's first
+    // Seven ordinals a bucket: the eighth slot's is the next bucket's first.
+    uint32_t level_base = 0;
     for (Bucket* bucket = &buckets_[index]; bucket != nullptr; level_base += kLastSlot) {
       Bucket* overflow = nullptr;
       for (uint32_t i = 0; i < kSlotsPerBucket; ++i) {
