@@ -242,8 +242,8 @@ StatusCode ObjectStore::increment(uint64_t table_id, ByteView key, wire::NumberT
 /// Appends the tombstone of a delete; `key_pieces` (at most three) are the key. What is written to
 /// the key after that has a higher version, also when the tombstone is no longer in the table.
 StatusCode ObjectStore::append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
-                                         int key_piece_count, log::Appended& appended,
-                                         const char*& address) {
+                                         int key_piece_count, Reserve reserve,
+                                         log::Appended& appended, const char*& address) {
   raise_version_floor(victim.version + 1);
   const log::TombstoneBody body{.table_id = table_id,
                                 .version = victim.version,
@@ -256,7 +256,7 @@ StatusCode ObjectStore::append_tombstone(const Found& victim, uint64_t table_id,
                          static_cast<uint8_t>(1 + key_piece_count),
                          {Slice(&body, sizeof body)}};
   for (int i = 0; i < key_piece_count; ++i) entry.pieces[1 + i] = key_pieces[i];
-  return log_.append(std::span(&entry, 1), true, appended, &address);
+  return log_.append(std::span(&entry, 1), reserve == Reserve::kUse, appended, &address);
 }
 
 StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, const RejectRules& reject,
@@ -281,7 +281,8 @@ StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, uint64_t hash,
   log::Appended appended;
   const char* tombstone = nullptr;
   Slice pieces[] = {Slice(key)};
-  const StatusCode status = append_tombstone(old, table_id, pieces, 1, appended, tombstone);
+  const StatusCode status =
+      append_tombstone(old, table_id, pieces, 1, Reserve::kUse, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(old.address);
   target.tablet->count(-1, -int64_t{old.object.entry.total_length()});
@@ -439,8 +440,9 @@ StatusCode ObjectStore::purge_object(uint64_t bucket, HashTable::Slot& slot, con
       found.object.entry.slices(found.object.key_offset, found.object.key_length, key);
   log::Appended appended;
   const char* tombstone = nullptr;
-  const StatusCode status =
-      append_tombstone(found, found.object.table_id, key, pieces, appended, tombstone);
+  // The reserve is for those who delete: a large table that is dropped would use it up.
+  const StatusCode status = append_tombstone(found, found.object.table_id, key, pieces,
+                                             Reserve::kKeep, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(found.address);
   tablet.count(-1, -int64_t{found.object.entry.total_length()});

@@ -206,8 +206,11 @@ class ObjectStore {
   Found describe(const char* address) const;
   log::LogPosition dependency(const char* address) const;
   uint64_t next_version(uint64_t old_version);
+  /// Whether a tombstone may go into what the log keeps for deletes.
+  enum class Reserve : uint8_t { kKeep, kUse };
   StatusCode append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
-                              int key_piece_count, log::Appended& appended, const char*& address);
+                              int key_piece_count, Reserve reserve, log::Appended& appended,
+                              const char*& address);
   bool reserve_pending_delete();
   void add_pending_delete(const PendingDelete& pending);
   bool purge_bucket(uint64_t bucket);

@@ -352,6 +352,30 @@ TEST(ObjectStore, MemoryFullRefusesWritesWhileReadsAndDeletesGoOn) {
   EXPECT_THAT(Invariants(t.store).check(), IsEmpty());
 }
 
+/// A dropped table has far more objects than the reserve takes tombstones. Deletes go on.
+TEST(ObjectStore, PurgingLeavesTheReserveToDeletes) {
+  TestStore t(3);
+  ASSERT_TRUE(t.store.take_tablet(2, 0, ~uint64_t{0}).ok());
+  ASSERT_EQ(t.write("stays", "until it is deleted"), StatusCode::kOk);
+  uint64_t version = 0;
+  LogPosition depends_on;
+  const std::string value(500, 'v');
+  const auto fill = [&](int i) {
+    return t.store.write(2, "key" + std::to_string(i), value, kNoRules, version, depends_on);
+  };
+  int n = 0;
+  while (fill(n) == StatusCode::kOk) ++n;
+  ASSERT_GT(n, 20'000);
+  ASSERT_TRUE(t.store.drop_table(2).ok());
+  t.store.may_purge(t.store.drops());
+  for (int i = 0; i < 2'000; ++i) t.store.purge_step();
+  EXPECT_TRUE(t.store.purge_step()) << "it waits for memory";
+  EXPECT_GT(t.store.table().entries(), 1u);
+  const uint64_t head = t.parts.log.head().segment_id();
+  EXPECT_EQ(t.remove("stays"), StatusCode::kOk);
+  EXPECT_EQ(t.parts.log.head().segment_id(), head + 1) << "which is the first in the reserve";
+}
+
 TEST(ObjectStore, EnumerationGivesWhatStaysExactlyOnce) {
   TestStore t(8, true, {.buckets = 8});  // long overflow chains
   Random random(4);
