@@ -60,6 +60,21 @@ class FrameStoreTest : public ::testing::Test {
   SimNode& node_ = scheduler_.add_node("b");
 };
 
+/// What is synced into a file is lost with the file's name, if only the file is synced.
+TEST_F(FrameStoreTest, ANewVolumeSurvivesAPowerCut) {
+  {
+    const auto store = must_open();
+    ASSERT_TRUE(store->adopt(kCluster, 5, 1, 2).ok());
+    std::optional<Status> synced;
+    store->sync([&](Status status) { synced = std::move(status); });
+    ASSERT_TRUE(scheduler_.run_until([&] { return synced.has_value(); }, 1s));
+    ASSERT_TRUE(synced->ok());
+  }
+  node_.disk().power_loss();
+  EXPECT_TRUE(node_.disk().exists("/d/frames"));
+  EXPECT_EQ(must_open()->cluster_uuid(), kCluster);
+}
+
 TEST_F(FrameStoreTest, GoldenSlots) {
   // Offsets and sums of format version 1. A change here means a new format version.
   make_volume();

@@ -282,9 +282,7 @@ Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes)
   Status written = tails_ ? tails_->append(replica.frame, bytes)
                           : frames_.write(replica.frame, replica.held, bytes);
   if (!written.ok()) {
-    const bool only_now =
-        written.code() == StatusCode::kNoSpace || written.code() == StatusCode::kRetry;
-    if (!only_now) device_failed(written);
+    write_failed(written);
     return written;
   }
   replica.held += static_cast<uint32_t>(bytes.size());
@@ -296,8 +294,11 @@ Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes)
 /// should they come back, may miss acknowledged data.
 Status ReplicaService::raise_epoch(Replica& replica, uint32_t epoch) {
   if (epoch == replica.epoch) return {};
-  replica.epoch = epoch;
-  return promise(replica);
+  const uint32_t former = std::exchange(replica.epoch, epoch);
+  Status status = promise(replica);
+  // Not there: or the same epoch, sent again, would be acknowledged without being written.
+  if (!status.ok()) replica.epoch = former;
+  return status;
 }
 
 FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) {
@@ -324,7 +325,7 @@ Status ReplicaService::promise(Replica& replica) {
 Status ReplicaService::describe(const Replica& replica) {
   const Status written =
       frames_.describe(replica.frame, content_of(replica, replica.length_written));
-  if (!written.ok()) device_failed(written);
+  if (!written.ok()) write_failed(written);
   metadata_changed();
   return written;
 }
@@ -352,7 +353,8 @@ void ReplicaService::on_free(const Request& request) {
 void ReplicaService::drop(Replicas::iterator it) {
   if (it == replicas_.end()) return;
   if (tails_) tails_->forget(it->second.frame);
-  if (const Status freed = frames_.release(it->second.frame); !freed.ok()) device_failed(freed);
+  // One that cannot be released stays taken: its metadata still names the replica.
+  if (const Status freed = frames_.release(it->second.frame); !freed.ok()) write_failed(freed);
   replicas_.erase(it);
   metadata_changed();
 }
@@ -423,6 +425,8 @@ void ReplicaService::make_visible(Replica& replica, const Request& request) {
     found->second.length_written = whole;
     if (tails_ && whole) tails_->forget(found->second.frame);
     if (Status written = promise(found->second); !written.ok()) {
+      found->second.incomplete = true;  // as its metadata says
+      found->second.length_written = false;
       return reply_error(transport_, handle, written);
     }
     frames_.sync(
@@ -467,6 +471,14 @@ void ReplicaService::refuse_open(const ReplyHandle& reply, const Key& key, const
   const bool here = replicas_.contains(key) || opening_.contains(key);
   if (!here) details.flags = wire::ErrorDetails::kNothingWritten;
   refuse(reply, status, retry_after_us, details);
+}
+
+/// No space is no failure of the device: a file system that copies on write needs some for bytes
+/// that have their place. The next write may succeed.
+void ReplicaService::write_failed(const Status& status) {
+  const bool only_now =
+      status.code() == StatusCode::kNoSpace || status.code() == StatusCode::kRetry;
+  if (!only_now) device_failed(status);
 }
 
 void ReplicaService::device_failed(const Status& status) {
@@ -545,7 +557,10 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
     if (found == replicas_.end() || !found->second.closed) continue;
     found->second.length_written = true;
     if (tails_) tails_->forget(found->second.frame);
-    (void)describe(found->second);  // a failure is kept in device_status_
+    if (describe(found->second).ok() || !device_status_.ok()) continue;
+    found->second.length_written = false;  // for want of space: with the next sync
+    just_closed_.push_back(key);
+    mark_dirty();
   }
 }
 

@@ -127,6 +127,7 @@ class ReplicaService {
               const wire::ErrorDetails& details = {});
   void refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
                    uint32_t retry_after_us = 0);
+  void write_failed(const Status& status);
   void device_failed(const Status& status);
   void mark_dirty();
   void metadata_changed();

@@ -66,7 +66,9 @@ class ReplicaServiceTest : public ::testing::Test {
   void post(wire::Opcode opcode, const std::string& body) {
     wire::MessageHeader header{};
     header.opcode = static_cast<uint16_t>(opcode);
-    registry_.on_request({}, header, body);
+    ReplyHandle handle;
+    handle.version = wire::kExtensible;  // whoever asks reads the details of errors
+    registry_.on_request(handle, header, body);
   }
   void post_open(uint64_t segment, const std::string& bytes) {
     const wire::ReplicaOpenRequest request{.master_id = kMaster,
@@ -590,6 +592,24 @@ TEST_F(ReplicaServiceTest, ClosedReplicasTakeNoMore) {
   ASSERT_EQ(write(1, 4, "end", 1, kMaster, kClose), StatusCode::kOk);
   EXPECT_EQ(write(1, 7, "x"), StatusCode::kInvalidArgument);
   EXPECT_EQ(write(1, 4, "end", 1, kMaster, kClose), StatusCode::kOk) << "resent";
+}
+
+/// A file system that copies on write may have no space for metadata that has its place.
+TEST_F(ReplicaServiceTest, NoSpaceForMetadataIsNoFailedDevice) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  node_.disk().fail_with({StatusCode::kNoSpace, "no space left on device"});
+  EXPECT_EQ(write(1, 4, "", 5), StatusCode::kNoSpace);
+  EXPECT_TRUE(service_->device_status().ok()) << service_->device_status().to_string();
+  EXPECT_EQ(write(1, 4, "", 5), StatusCode::kNoSpace) << "the epoch is not on the device yet";
+  node_.disk().fail_with({});
+  EXPECT_EQ(write(1, 4, "", 5), StatusCode::kOk);
+  node_.disk().power_loss();
+  std::string image = node_.disk().contents("/d/frames");
+  image.resize(frame_metadata_offset(2));
+  uint32_t epoch = 0;
+  ASSERT_TRUE(
+      dump_image(image, [&](const ReplicaDump& replica) { epoch = replica.epoch; }).has_value());
+  EXPECT_EQ(epoch, 5u);
 }
 
 TEST_F(ReplicaServiceTest, AFailedDeviceRefusesEverything) {

@@ -67,7 +67,13 @@ class Disk {
   /// reading some MiB past the cache; takes a fraction of a second. 0: could not be measured.
   /// Before anything else of it is open.
   virtual uint64_t measure_read_speed(const std::string& path) = 0;
+  /// Those that were missing are there after a power cut, too.
   virtual Status make_directories(const std::string& path) = 0;
+  /// That files were made in a directory survives a power cut from now on. Waits for the device.
+  virtual Status sync_directory(const std::string& path) {
+    (void)path;
+    return {};
+  }
   /// Who waits for the device; for metrics.
   virtual const char* engine() const { return "memory"; }
 };

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "base/logging.h"
 #include "runtime/read_speed.h"
@@ -182,9 +183,25 @@ uint64_t PosixDisk::measure_read_speed(const std::string& path) {
 
 Status PosixDisk::make_directories(const std::string& path) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return {};
-  return {StatusCode::kIoError, "make directory '" + path + "': " + error.message()};
+  // Each that is made is an entry of the one above it.
+  std::vector<std::string> changed;
+  for (auto at = std::filesystem::absolute(path, error); !error && !exists(at.string());
+       at = at.parent_path()) {
+    if (at == at.parent_path()) break;
+    changed.push_back(at.parent_path().string());
+  }
+  if (!error) std::filesystem::create_directories(path, error);
+  if (error) return {StatusCode::kIoError, "make directory '" + path + "': " + error.message()};
+  for (const std::string& directory : changed) RC_RETURN_IF_ERROR(sync_directory(directory));
+  return {};
+}
+
+Status PosixDisk::sync_directory(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return io_error("open directory", path);
+  // Some file systems cannot: then there is nothing to wait for.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) return io_error("sync directory", path);
+  return {};
 }
 
 }  // namespace ramcloud

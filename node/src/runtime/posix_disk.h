@@ -31,6 +31,7 @@ class PosixDisk final : public Disk {
   uint64_t device_bytes(const std::string& path) override;
   uint64_t measure_read_speed(const std::string& path) override;
   Status make_directories(const std::string& path) override;
+  Status sync_directory(const std::string& path) override;
   const char* engine() const override { return engine_->name(); }
 
  private:

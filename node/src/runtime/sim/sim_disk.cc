@@ -27,6 +27,7 @@ struct SimDisk::Content {
   std::list<Flight> flights;
   uint64_t writes = 0;
   bool locked = false;
+  bool listed = false;  // its directory was synced since it was made
 
   bool in_flight(uint64_t sector) const {
     return std::ranges::any_of(flights,
@@ -291,6 +292,14 @@ Result<std::unique_ptr<File>> SimDisk::open(const std::string& path, uint64_t si
   return std::make_unique<SimFile>(*this, content);
 }
 
+Status SimDisk::sync_directory(const std::string& path) {
+  RC_RETURN_IF_ERROR(failure_);
+  for (auto& [file, content] : files_) {
+    if (file.starts_with(path + "/")) content->listed = true;
+  }
+  return {};
+}
+
 std::string SimDisk::contents(const std::string& path) const {
   std::string bytes;
   const auto found = files_.find(path);
@@ -347,6 +356,7 @@ void SimDisk::crash() {
 
 void SimDisk::power_loss() {
   crash();
+  std::erase_if(files_, [](const auto& file) { return !file.second->listed; });
   bool dropped = false;
   for (auto& [path, content] : files_) {
     for (const auto& [sector, write] : content->dirty) {

@@ -28,6 +28,8 @@ class SimDisk final : public Disk {
   Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
   bool exists(const std::string& path) override { return files_.contains(path); }
   Status make_directories(const std::string&) override { return {}; }
+  /// Files of directories that were not synced since they were made are lost with the power.
+  Status sync_directory(const std::string& path) override;
   uint64_t device_bytes(const std::string&) override { return 0; }
   uint64_t measure_read_speed(const std::string&) override { return read_speed_; }
   const char* engine() const override { return "simulated"; }

@@ -17,6 +17,7 @@ class SimDiskTest : public ::testing::Test {
   std::unique_ptr<File> open() {
     auto file = node.disk().open("/d/f", 64 << 10);
     EXPECT_TRUE(file.has_value());
+    EXPECT_TRUE(node.disk().sync_directory("/d").ok());
     return std::move(*file);
   }
   static std::string read(File& file, uint64_t offset, size_t size) {
