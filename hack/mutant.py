@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants one bug of test/mutants.
 
-  mutant.py check FILE         can it be planted in the current folder? Says what is wrong, and ends with 1
+  mutant.py check FILE…        can they be planted in the current folder? Says what is wrong, and ends with 1
   mutant.py plant FILE FOLDER  plants it in the copy of the tree in FOLDER; prints the files it changed
 
 A bug NAME.mutant is a header, then changes by search and replace:
@@ -124,28 +124,41 @@ def git_apply(path, folder, *options):
         raise Wrong("it does not apply: what it changes has changed; make it again\n" + run.stderr.strip())
 
 
+def check_or_plant(path, folder, checking):
+    """The files with the bug, which are written unless it is only checked."""
+    with open(path, encoding="utf-8") as source:
+        lines = source.read().splitlines()
+    _, header = read_header(lines)
+    if path.endswith(".patch"):
+        git_apply(path, folder, *(["--check"] if checking else []))
+        return [line[len("+++ b/") :] for line in lines if line.startswith("+++ b/")]
+    texts = changed_files(read_changes(lines[header:]), folder)
+    for file, text in texts.items() if not checking else ():
+        with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
+            out.write(text)
+    return list(texts)
+
+
 def main():
-    if (sys.argv[1:2], len(sys.argv)) not in ((["check"], 3), (["plant"], 4)):
+    action, *arguments = sys.argv[1:] or [""]
+    if action == "check" and arguments:
+        checking, paths, folder = True, arguments, "."
+    elif action == "plant" and len(arguments) == 2:
+        checking, paths, folder = False, arguments[:1], arguments[1]
+    else:
         sys.exit(__doc__)
-    checking, path, folder = len(sys.argv) == 3, sys.argv[2], (sys.argv + ["."])[3]
-    try:
-        with open(path, encoding="utf-8") as source:
-            lines = source.read().splitlines()
-        _, header = read_header(lines)
-        if path.endswith(".patch"):
-            git_apply(path, folder, *(["--check"] if checking else []))
-            files = [line[len("+++ b/") :] for line in lines if line.startswith("+++ b/")]
-        else:
-            texts = changed_files(read_changes(lines[header:]), folder)
-            for file, text in texts.items() if not checking else ():
-                with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
-                    out.write(text)
-            files = list(texts)
-        if not checking:
-            print("\n".join(files))
-    except (Wrong, OSError) as error:
-        print(f"FAIL {path}: {error}")
-        sys.exit(1)
+    failed = 0
+    for path in paths:
+        try:
+            files = check_or_plant(path, folder, checking)
+            if not checking:
+                print("\n".join(files))
+        except (Wrong, OSError) as error:
+            print(f"FAIL {path}: {error}")
+            failed += 1
+    if checking:
+        print(f"{len(paths) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

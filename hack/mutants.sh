@@ -34,17 +34,17 @@ bugs=() passed=0 failed=0 check_only=false
 for name in "$@"; do
   bugs+=("$(file_of "$name")") || die "mutants.sh: \"$name\" is not one; there are: $(known | xargs)"
 done
-for bug in "${bugs[@]}"; do
-  if hack/mutant.py check "$bug"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-done
+output=$(hack/mutant.py check "${bugs[@]}") || true
+read -r passed _ failed _ < <(tail -1 <<<"$output")
+sed '$d' <<<"$output"
 doubled=$(known | uniq -d)
 [ -z "$doubled" ] || { echo "FAIL two bugs have one name: $doubled" && failed=$((failed + 1)); }
 if $check_only; then
   echo "$passed passed, $failed failed"
-  [ $failed = 0 ]
+  [ "$failed" = 0 ]
   exit
 fi
-[ $failed = 0 ] || exit 1
+[ "$failed" = 0 ] || exit 1
 
 copy=$RAMCLOUD_TOP/build/mutants
 logs=$copy/logs
@@ -145,4 +145,4 @@ done
 printf '\n%-42s %5s  %s\n' bug time "caught by"
 printf '%s\n' "${rows[@]}"
 printf '%d s in all; the output of each is in build/mutants/logs\n\n%d passed, %d failed\n' "$SECONDS" "$passed" "$failed"
-[ $failed = 0 ]
+[ "$failed" = 0 ]
