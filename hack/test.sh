@@ -9,10 +9,12 @@ cd "$RAMCLOUD_TOP"
 
 # Every script that is a test itself, and shellcheck; each prints its own "N passed, N failed".
 shell() {
-  local passed=0 failed=0 file output
+  local passed=0 failed=0 file output began
   for file in hack/shellcheck.sh hack/*_test.sh e2e/kind/*_test.sh; do
+    began=$SECONDS
     output=$("$file" 2>&1) || true
     printf '%s\n' "$output"
+    echo "$((SECONDS - began)) script $file" >>"$STAGE_LOGS/steps.txt"
     [[ ${output##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] || {
       echo "FAIL $file"
       failed=$((failed + 1))
@@ -153,7 +155,8 @@ demo() {
 }
 
 stages=("$@")
-rm -f "$STAGE_LOGS/flaky.txt"
+rm -f "$STAGE_LOGS/flaky.txt" "$STAGE_LOGS/steps.txt"
+began=$(date +%s)
 [ $# -gt 0 ] || stages=(shell build unit coverage go python model asan tsan fuzz processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
@@ -174,4 +177,5 @@ if [ -s "$STAGE_LOGS/flaky.txt" ]; then
   echo "passed only when run once more, alone:"
   sed 's/^/  /' "$STAGE_LOGS/flaky.txt"
 fi
+hack/slowest.py "$began" || true
 finish_stages
