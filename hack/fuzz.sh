@@ -10,21 +10,21 @@ cd "$RAMCLOUD_TOP"
 seconds=${FUZZ_SECONDS:-20}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "FUZZ_SECONDS is \"$seconds\"; accepted is a number of seconds, 1 or more"
 
-(cd node && cmake --preset fuzz)
-nice -n 5 cmake --build build/fuzz --target fuzzers -- -j "$RAMCLOUD_JOBS"
+(cd node && cmake --preset asan -DRAMCLOUD_VERSION="$(../hack/version.sh)")
+nice -n 5 cmake --build build/asan --target fuzzers -- -j "$RAMCLOUD_JOBS"
 names=("$@")
 if [ $# = 0 ]; then
-  for fuzzer in build/fuzz/fuzzers/*; do names+=("${fuzzer##*/}"); done
+  for fuzzer in build/asan/fuzzers/*; do names+=("${fuzzer##*/}"); done
 fi
 for name in "${names[@]}"; do
-  [ -x "build/fuzz/fuzzers/$name" ] || die "fuzz.sh: there is no fuzzer \"$name\"; there are: $(ls build/fuzz/fuzzers)"
+  [ -x "build/asan/fuzzers/$name" ] || die "fuzz.sh: there is no fuzzer \"$name\"; there are: $(ls build/asan/fuzzers)"
   mkdir -p "build/fuzz/corpus/$name"
 done
 mkdir -p build/fuzz/crashes build/fuzz/logs
 
 # fuzz NAME: run one; its log is in build/fuzz/logs.
 fuzz() {
-  nice -n 5 "build/fuzz/fuzzers/$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
+  nice -n 5 "build/asan/fuzzers/$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
     -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/crashes/$1-" \
     "build/fuzz/corpus/$1" "node/fuzz/corpus/$1" >"build/fuzz/logs/$1.log" 2>&1
 }
