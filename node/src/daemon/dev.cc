@@ -16,6 +16,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "daemon/dev_record.h"
 #include "daemon/processes.h"
 
 namespace ramcloud::daemon {
@@ -338,8 +339,11 @@ Status run_dev(const DevOptions& options, StopSignals& signals) {
     return Status(StatusCode::kIoError,
                   fmt::format("--dir '{}': {}", options.dir, error.message()));
   }
-  return options.processes ? run_as_processes(options, signals)
-                           : run_in_one_process(options, signals);
+  auto replicas = resolve_replicas(options.dir, options.servers, options.asked_replicas);
+  if (!replicas) return std::move(replicas.error());
+  DevOptions dev = options;
+  dev.replicas = *replicas;
+  return dev.processes ? run_as_processes(dev, signals) : run_in_one_process(dev, signals);
 }
 
 }  // namespace ramcloud::daemon

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "daemon/config_file.h"
+#include "daemon/dev_record.h"
 
 namespace ramcloud::daemon {
 namespace {
@@ -312,7 +313,7 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
              "disk space for replicas (default: 2 x replicas x --log-memory)", "");
   add_parsed(app, "--replicas", o.replicas, between(0, 7),
-             "copies of every segment on other servers' disks", "2");
+             "copies of every segment on other servers' disks", "3");
   add_parsed(
       app, "--min-replicas", o.min_replicas, between(1, 7),
       "with fewer servers to take copies writes wait; with fewer than --replicas they go on, "
@@ -340,7 +341,9 @@ void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   add_parsed(app, "--listen", o.listen, address,
              "the coordinator's address; the other ports follow from it", "127.0.0.1:11100");
   add_parsed(app, "--replicas", replicas, optional_count(0, 7),
-             "copies of every segment (default: 3, or one less than there are servers)", "");
+             "copies of every segment (default: what DIR was created with; at first 3, or one less "
+             "than there are servers)",
+             "");
   add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory a server",
              "256MiB");
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
@@ -393,7 +396,8 @@ void check_dev_ports(const DevOptions& o) {
 }
 
 void check_dev(DevOptions& o, std::optional<uint32_t> replicas) {
-  o.replicas = replicas.value_or(std::min(3u, o.servers - 1));
+  o.asked_replicas = replicas;
+  o.replicas = replicas.value_or(default_replicas(o.servers));
   if (o.replicas >= o.servers) {
     throw CLI::ValidationError(
         "--replicas",

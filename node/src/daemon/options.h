@@ -88,7 +88,8 @@ struct DevOptions {
   uint32_t servers = 0;
   std::string dir;
   HostPort listen;
-  uint32_t replicas = 0;  // default: min(3, servers - 1)
+  std::optional<uint32_t> asked_replicas;  // none: what the folder says (dev_record.h)
+  uint32_t replicas = 0;                   // decided when it starts
   uint64_t log_bytes = 0;
   uint64_t backup_bytes = 0;  // 0: as for a server
   uint32_t reactors = 1;      // of each server

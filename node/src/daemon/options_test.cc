@@ -35,8 +35,8 @@ TEST(Options, ServerDefaults) {
   EXPECT_EQ(o.log_bytes, 256u << 20);
   EXPECT_EQ(o.huge_page_bytes, 0u);
   EXPECT_EQ(o.hash_table_bytes, 32u << 20);
-  EXPECT_EQ(o.replicas, 2u);
-  EXPECT_EQ(o.backup_bytes, 1024u << 20);
+  EXPECT_EQ(o.replicas, 3u);
+  EXPECT_EQ(o.backup_bytes, 1536u << 20);
   EXPECT_EQ(o.flush_interval, 10ms);
   EXPECT_EQ(o.common.poll_for, 50us);
   EXPECT_FALSE(o.advertise);
@@ -192,7 +192,7 @@ class ConfigFile {
 
 TEST(Options, AConfigFileCountsLessThanTheEnvironmentAndTheCommandLine) {
   const ConfigFile file(
-      "# of this machine\n\nreplicas = 3\nlog-memory=128MiB\r\nflush-interval=20ms\n"
+      "# of this machine\n\nreplicas = 4\nlog-memory=128MiB\r\nflush-interval=20ms\n"
       "name= a = b \n");
   setenv("RAMCLOUD_REPLICAS", "1", 1);
   const auto parsed =
@@ -204,7 +204,7 @@ TEST(Options, AConfigFileCountsLessThanTheEnvironmentAndTheCommandLine) {
   EXPECT_EQ(parsed.command.server.log_bytes, 128u << 20);
   EXPECT_EQ(parsed.command.server.name, "a = b");
   setenv("RAMCLOUD_CONFIG", file.path.c_str(), 1);
-  EXPECT_EQ(parse({"server", "--dir", "d"}).command.server.replicas, 3u);
+  EXPECT_EQ(parse({"server", "--dir", "d"}).command.server.replicas, 4u);
   unsetenv("RAMCLOUD_CONFIG");
 }
 
