@@ -106,8 +106,10 @@ std::string check_distribution(const std::string& text) {
 }
 
 void add_shape_options(CLI::App& command, BenchArguments& arguments) {
-  command.add_option("--clients", arguments.clients, "Operations in flight at a time")
-      ->default_str("1 a connection; with --slo at least 64")
+  command
+      .add_option(
+          "--clients", arguments.clients,
+          "Operations in flight at a time (default: one a connection, with --slo at least 64)")
       ->check(CLI::Range(1u, 4096u));
   command
       .add_option("--connections", arguments.connections,
