@@ -49,7 +49,7 @@ bench: build ## Run the comparison benchmarks and write docs/benchmarks; PARTS="
 	@hack/bench.sh $(PARTS)
 
 .PHONY: accept
-accept: build ## Print the table of acceptance figures
+accept: build ## Print the table of acceptance figures; AGAINST=COMMIT: beside another commit's, taking turns
 	@hack/accept.sh
 
 .PHONY: docs-test

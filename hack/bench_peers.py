@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""What an operation costs a server, beside Redis and memcached: operations per CPU-second.
+"""What an operation costs a server, beside Redis, Valkey (with and without I/O threads) and memcached: operations per
+CPU-second.
 
-Ours and the peers' alternate in one run, every server is one process, and everybody sleeps when there is nothing to
-do (`--poll-us 0`), as the peers do. What is counted is the time that the server process used, user and system (with
-replicas: the one that has the data), so it does not matter how fast a load generator is; all of them send the same
-number of requests at a time over one connection. See bench.sh.
+Ours and the peers' alternate in one run, every server is one process on the same cores, and everybody sleeps when
+there is nothing to do (`--poll-us 0`), as the peers do. What is counted is the time that all threads of the server
+process used, user and system (with replicas: the one that has the data), so it does not matter how fast a load
+generator is; all of them send the same number of requests at a time over as many connections. See bench.sh.
+
+A peer that is not installed is left out, with a message. VALKEY_SERVER=PATH names another binary than the valkey-server
+of Debian's bookworm-backports.
 """
 import argparse
 import atexit
@@ -59,9 +63,8 @@ class Peer:
     """A server process of somebody else, and how to speak with it."""
 
     def __init__(self, name, command, port, place=()):
-        if not shutil.which(command[0]):
-            sys.exit(f"error: {command[0]} is not installed; apt-get install redis-server memcached")
         self.name, self.port = name, port
+        self.others = []  # connections behind the first
         self.process = subprocess.Popen([*place, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         atexit.register(self.stop)  # whatever goes wrong until somebody does
         deadline = time.time() + 30
@@ -83,8 +86,25 @@ class Peer:
     def cpu(self):
         return cpu_seconds(self.process.pid)
 
-    def run(self, what, at_once, depth, operations):
+    def run_on_connections(self, what, connections, operations):
+        """One request on each connection, then all their answers."""
+        make = getattr(self, what)
+        while len(self.others) < connections - 1:
+            self.others.append(Connection(self.port))
+        used = [self.connection, *self.others[:connections - 1]]
+        before = self.cpu()
+        for done in range(0, operations, connections):
+            made = [make([key]) for key in keys_of(connections, done)]
+            for connection, (request, _) in zip(used, made):
+                connection.socket.sendall(request)
+            for connection, (_, size) in zip(used, made):
+                connection.exchange(b"", size)
+        return (done + connections) / (self.cpu() - before)
+
+    def run(self, what, at_once, depth, operations, connections=1):
         """Operations per CPU-second; at_once requests, or `depth` ones with so many keys, leave together."""
+        if connections > 1:
+            return self.run_on_connections(what, connections, operations)
         make = getattr(self, what)
         before = self.cpu()
         done = 0
@@ -96,13 +116,14 @@ class Peer:
 
 
 class Redis(Peer):
-    """A Redis server, with its replicas on the ports behind its own."""
+    """A Redis server, or one that speaks its protocol, with its replicas on the ports behind its own."""
 
-    def __init__(self, port, replicas=0, place=()):
+    def __init__(self, port, replicas=0, place=(), name="Redis", program="redis-server", more=()):
+        self.program, self.more = program, more
         # Folders of their own: a replica that joins gets a file.
         self.folders = [tempfile.mkdtemp(prefix="ramcloud-bench-") for _ in range(replicas + 1)]
         self.replicas = []
-        super().__init__("Redis", self.server(0, port), port, place)
+        super().__init__(name, self.server(0, port), port, place)
         for i in range(1, replicas + 1):
             self.replicas.append(subprocess.Popen([*place, *self.server(i, port + i), "--replicaof", "127.0.0.1", str(port)],
                                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
@@ -113,7 +134,7 @@ class Redis(Peer):
             time.sleep(0.2)
 
     def server(self, i, port):
-        return ["redis-server", "--port", str(port), "--dir", self.folders[i], "--save", "", "--appendonly", "no"]
+        return [self.program, "--port", str(port), "--dir", self.folders[i], "--save", "", "--appendonly", "no", *self.more]
 
     def online(self):
         asking = Connection(self.port).socket
@@ -188,23 +209,24 @@ class Ours:
 
     name = "RAMCloud"
 
-    def __init__(self, replicas=0):
-        self.cluster = bench.Cluster(replicas + 1, replicas, flags=["--poll-us", "0", "--log-memory", "3GiB" if replicas else "8GiB"])
+    def __init__(self, replicas=0, programs=bench.BIN):
+        self.cluster = bench.Cluster(replicas + 1, replicas, programs=programs, flags=["--poll-us", "0", "--log-memory", "3GiB" if replicas else "8GiB"])
         self.cluster.__enter__()
         self.ramcloud("table", "create", "bench")
         locator = json.loads(self.ramcloud("tablets", "bench", "-o", "json"))[0]["locator"]
         self.pid = next(c["pid"] for c in self.cluster.children if locator.endswith(f"port={c['ports']['rpc']}"))
 
     def ramcloud(self, *arguments):
-        return subprocess.run([os.path.join(bench.BIN, "ramcloud"), "--cluster", self.cluster.address, *arguments],
+        return subprocess.run([os.path.join(self.cluster.programs, "ramcloud"), "--cluster", self.cluster.address, *arguments],
                               check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    def run(self, what, at_once, depth, operations):
+    def run(self, what, at_once, depth, operations, connections=1):
         multi = what.startswith("multi")
         calls = operations // at_once if multi else operations
         common = ["bench", what, "--table", "bench", "--keys", str(KEYS), "--key-size", str(KEY_BYTES), "--size",
                   str(VALUE_BYTES), "--warm-up", "0s", "--json",
-                  *(["--batch", str(at_once), "--clients", str(depth)] if multi else ["--clients", str(at_once)])]
+                  *(["--batch", str(at_once), "--clients", str(depth)] if multi else ["--clients", str(at_once)]),
+                  *(["--connections", str(connections)] if connections > 1 else [])]
         # What loading the keys costs, which every run does first, is measured by one that does almost nothing else.
         start = cpu_seconds(self.pid)
         self.ramcloud(*common, "--ops", "1")
@@ -221,9 +243,10 @@ class Ours:
 # So many requests at a time in the table of throughput.
 AT_A_TIME = (1, 2, 4, 8, 16, 32, 64)
 MESSAGES = 16
-# Title, operation, requests at a time or objects in one, such requests at a time, operations in all.
+# Title, operation, requests at a time or objects in one, such requests at a time, operations in all, connections (1).
 ROWS = [("read, 1 at a time", "read", 1, 1, 20_000), ("read, 50 at a time", "read", 50, 1, 200_000),
         ("write, 1 at a time", "write", 1, 1, 20_000), ("write, 50 at a time", "write", 50, 1, 200_000),
+        ("read, 50 connections", "read", 50, 1, 100_000, 50), ("write, 50 connections", "write", 50, 1, 100_000, 50),
         (f"multi-read of {BATCH}", "multiread", BATCH, 1, 400_000),
         (f"multi-read of {BATCH}, {MESSAGES} at a time", "multiread", BATCH, MESSAGES, 800_000),
         (f"multi-write of {BATCH}", "multiwrite", BATCH, 1, 400_000),
@@ -233,11 +256,18 @@ REPLICAS = 3
 DURABLE_ROWS = [(f"multi-write of {BATCH}, R = {REPLICAS}", "multiwrite", BATCH, 1, 200_000),
                 (f"multi-write of {BATCH}, R = {REPLICAS}, {MESSAGES} at a time", "multiwrite", BATCH, MESSAGES, 400_000)]
 # Objects per CPU-second of the server, ours to theirs: what must be reached, and what is aimed at.
-FIGURES = {"read, 1 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
-           "read, 50 at a time": {"Redis": (1.2, 2.0), "memcached": (1.0, 1.2)},
-           **{f"{what} of {BATCH}{more}": {"Redis": (2.0, 3.0)} for what in ("multi-read", "multi-write")
+VALKEY, VALKEY_THREADS = "Valkey", "Valkey, io-threads"
+
+
+def speaking_redis(floor, goal):
+    return {name: (floor, goal) for name in ("Redis", VALKEY, VALKEY_THREADS)}
+
+
+FIGURES = {**{f"read, {more}": {**speaking_redis(1.2, 2.0), "memcached": (1.0, 1.2)}
+              for more in ("1 at a time", "50 at a time", "50 connections")},
+           **{f"{what} of {BATCH}{more}": speaking_redis(2.0, 3.0) for what in ("multi-read", "multi-write")
               for more in ("", f", {MESSAGES} at a time")},
-           **{title: {"Redis": (2.0, 3.0)} for title, *_ in DURABLE_ROWS}}
+           **{title: speaking_redis(2.0, 3.0) for title, *_ in DURABLE_ROWS}}
 
 
 def sweep_rows():
@@ -245,25 +275,58 @@ def sweep_rows():
     return [(f"{what}, {n} at a time", what, n, 1, 20_000 * min(n, 10)) for what in ("read", "write") for n in AT_A_TIME]
 
 
+def valkey_server():
+    """The binary, or None; an error if VALKEY_SERVER names none."""
+    named = os.environ.get("VALKEY_SERVER")
+    found = shutil.which(named or "valkey-server")
+    if named and not found:
+        sys.exit(f"error: VALKEY_SERVER is '{named}', which is no program; accepted is a path of valkey-server")
+    return found
+
+
+def redis_like(base, replicas=0):
+    """Redis and Valkey, as far as they are installed, with room for their replicas' ports."""
+    made = []
+    if shutil.which("redis-server"):
+        made.append(Redis(base + 40, replicas))
+    if valkey := valkey_server():
+        made.append(Redis(base + 45, replicas, name=VALKEY, program=valkey))
+        threads = ("--io-threads", str(max(2, len(bench.CPUS))))
+        made.append(Redis(base + 50, replicas, name=VALKEY_THREADS, program=valkey, more=threads))
+    return made
+
+
+def say_what_is_left_out():
+    """And end when nothing is there to compare with."""
+    there = {"Redis": shutil.which("redis-server"), "memcached": shutil.which("memcached"), "Valkey": valkey_server()}
+    how = {"Redis": "apt-get install redis-server", "memcached": "apt-get install memcached",
+           "Valkey": "apt-get install -t bookworm-backports valkey-server, or VALKEY_SERVER=PATH"}
+    for name, found in there.items():
+        if not found:
+            print(f"beside {name}: left out, it is not installed ({how[name]})", file=sys.stderr)
+    if not any(there.values()):
+        sys.exit("error: none of the peers is installed")
+
+
 def alone():
     base = bench.free_port()
-    return [Ours(), Redis(base + 50), Memcached(base + 51)]
+    memcached = [Memcached(base + 55)] if shutil.which("memcached") else []
+    return [Ours(), *redis_like(base), *memcached]
 
 
 def replicated():
-    base = bench.free_port()
-    return [Ours(REPLICAS), Redis(base + 50, REPLICAS)]
+    return [Ours(REPLICAS), *redis_like(bench.free_port(), REPLICAS)]
 
 
 def measure(servers, wanted, pairs):
     results = []
     try:
-        for title, what, at_once, depth, operations in wanted:
+        for title, what, at_once, depth, operations, *connections in wanted:
             runs = []
             for number in range(pairs):
                 # Who is first changes, so that nobody is always measured after the same one.
                 order = servers[number % len(servers):] + servers[:number % len(servers)]
-                runs.append({s.name: s.run(what, at_once, depth, operations) for s in order})
+                runs.append({s.name: s.run(what, at_once, depth, operations, *connections) for s in order})
             results.append({"title": title, "runs": runs})
             ratios = ", ".join(f"{bench.interval([r['RAMCloud'] / r[peer] for r in runs])[0]:.2f} x {peer}"
                                for peer in (s.name for s in servers[1:]))
@@ -288,16 +351,22 @@ def version_of(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.split("\n")[0].strip()
 
 
+def peers_in(results):
+    """Names, in the order in which they were measured."""
+    return [name for name in dict.fromkeys(n for row in results for n in row["runs"][0]) if name != "RAMCloud"]
+
+
 def table(results):
     span = bench.span(len(results[0]["runs"]))
-    lines = [f"| | RAMCloud | Redis | memcached | ratio to Redis ({span}) | ratio to memcached ({span}) |",
-             "|---|---|---|---|---|---|"]
+    peers = peers_in(results)
+    lines = [f"| | RAMCloud | {' | '.join(peers)} | " + " | ".join(f"ratio to {p} ({span})" for p in peers) + " |",
+             "|---" * (2 + 2 * len(peers)) + "|"]
     for row in results:
         there = row["runs"][0]
         rates = [f"{statistics.median(r[n] for r in row['runs']) / 1e3:.0f} k" if n in there else "–"
-                 for n in ("RAMCloud", "Redis", "memcached")]
+                 for n in ("RAMCloud", *peers)]
         ratios = ["{:.2f} ({:.2f} to {:.2f})".format(*bench.interval([r["RAMCloud"] / r[p] for r in row["runs"]]))
-                  if p in there else "–" for p in ("Redis", "memcached")]
+                  if p in there else "–" for p in peers]
         lines.append(f"| {row['title']} | {' | '.join(rates + ratios)} |")
     return "\n".join(lines)
 
@@ -305,7 +374,8 @@ def table(results):
 def plot(results):
     """Reads: a line for each store, over the requests at a time."""
     width, height, left, bottom, top = 640, 300, 60, 40, 40
-    colours = {"RAMCloud": "#3b6fb6", "Redis": "#c0504d", "memcached": "#7f9f4f"}
+    colours = {"RAMCloud": "#3b6fb6", "Redis": "#c0504d", VALKEY: "#e0903d", VALKEY_THREADS: "#8064a2", "memcached": "#7f9f4f"}
+    colours = {name: colours[name] for name in ("RAMCloud", *peers_in(results))}
     rows = [row for row in results if row["title"].startswith("read")]
     rates = {name: [statistics.median(r[name] for r in row["runs"]) for row in rows] for name in colours}
     most = max(max(values) for values in rates.values()) * 1.1
@@ -327,15 +397,21 @@ def plot(results):
     return "\n".join(out)
 
 
+def versions():
+    """Of the peers that are installed."""
+    programs = ["redis-server", valkey_server(), "memcached"]
+    return ", ".join(version_of(p, "--version").split(" sha")[0] for p in programs if p and shutil.which(p))
+
+
 def write_docs(results, swept, pairs, sweep_pairs):
     relays = relay_cpu_us(pairs)
     relay = statistics.median(relays)
-    text = f"""# Beside Redis and memcached
+    text = f"""# Beside Redis, Valkey and memcached
 
-{bench.made_by("bench_peers.py")}; {version_of("redis-server", "--version").split(" sha")[0]}, {version_of("memcached", "--version")}.
+{bench.made_by("bench_peers.py")}; {versions()}.
 
 Objects per second of CPU time (user and system) of the server process that has the data: one connection over
-loopback TCP, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {KEYS:,} keys; {pairs} rounds in which the three take turns.
+loopback TCP unless the row says more, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {KEYS:,} keys; {pairs} rounds in which all take turns.
 So many objects are more than the caches of one core hold, as in a store whose memory is worth keeping elsewhere, too. With
 `--keys 10000` they are not: then the peers' figures rise, and ours do not, because they do not wait for memory.
 Nobody polls (`--poll-us 0`): a server sleeps when it has nothing to do. With one request at a time nearly all of
@@ -346,7 +422,7 @@ the time is the kernel's; the more requests come together, the more of it is the
 The peers' load generator sends its requests in groups and waits for all their answers; ours sends new requests
 for the answers that came together. A multi-write is one request of ours, and as many pipelined ones of the peers'.
 Where R is not named, nothing is replicated. With R = {REPLICAS} a multi-write is answered when {REPLICAS} other servers have it;
-Redis' pipelined `SET`s are followed by a `WAIT {REPLICAS} 0`, its server has {REPLICAS} replicas, and neither side waits for a disk.
+Redis' and Valkey's pipelined `SET`s are followed by a `WAIT {REPLICAS} 0`, the server has {REPLICAS} replicas, and neither side waits for a disk.
 
 A relay on the same reactor and transport, which stores nothing, takes {relay:.0f} µs of CPU ({min(relays):.0f} to {max(relays):.0f}) to be
 asked with a message of that size, to ask {REPLICAS} others and to answer: {BATCH / relay * 1e3:.0f} k objects a CPU-second if they cost
@@ -368,9 +444,10 @@ def accept(results):
     """Figure, floor, goal; see bench.accept()."""
     for row in results:
         for peer, (floor, goal) in FIGURES.get(row["title"], {}).items():
+            if peer not in row["runs"][0]:
+                continue
             figure = statistics.median(r["RAMCloud"] / r[peer] for r in row["runs"])
-            verdict = "pass" if figure >= goal else "between" if figure >= floor else "short"
-            print(f"{row['title'] + ' / ' + peer:40s} {figure:8.2f} {floor:8.2f} {goal:8.2f}  {verdict}")
+            bench.print_row(f"{row['title']} / {peer}", figure, floor, goal, False)
 
 
 def main():
@@ -386,6 +463,7 @@ def main():
     if arguments.keys < 1:
         parser.error("--keys must be at least 1")
     KEYS = arguments.keys
+    say_what_is_left_out()
     results = measure(alone(), ROWS, arguments.pairs) + measure(replicated(), DURABLE_ROWS, arguments.pairs)
     if arguments.accept:
         accept(results)

@@ -56,8 +56,7 @@ def accept(runs):
     """Figure, floor, goal; see bench.accept()."""
     for kind, (floor, goal) in FIGURES.items():
         figure = statistics.median(run[kind] for run in runs["RAMCloud"]) / 1e6
-        verdict = "pass" if figure >= goal else "between" if figure >= floor else "short"
-        print(f"{'store alone, ' + kind + ', M/s/core':40s} {figure:8.2f} {floor:8.2f} {goal:8.2f}  {verdict}")
+        bench.print_row(f"store alone, {kind}, M/s/core", figure, floor, goal, False)
 
 
 def main():
