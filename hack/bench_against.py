@@ -23,10 +23,10 @@ STORE_OBJECTS = 1_000_000
 class Tree:
     """A checkout that was built."""
 
-    def __init__(self, top):
+    def __init__(self, top, with_store):
         self.programs = os.path.join(top, "build", "bin")
         self.store_bench = os.path.join(top, "build", "release", "bench", "store_bench")
-        for program in (os.path.join(self.programs, "ramcloudd"), self.store_bench):
+        for program in (os.path.join(self.programs, "ramcloudd"), *([self.store_bench] if with_store else [])):
             if not os.access(program, os.X_OK):
                 sys.exit(f"error: {program} is missing: the tree was not built")
 
@@ -123,7 +123,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.pairs < 1 or arguments.operations < 100:
         parser.error("--pairs must be at least 1 and --operations at least 100")
-    trees = [Tree(bench.TOP), Tree(arguments.tree)]
+    trees = [Tree(top, "store" in arguments.parts) for top in (bench.TOP, arguments.tree)]
     worse = []
     print_head(arguments.pairs)
     if "latency" in arguments.parts:
