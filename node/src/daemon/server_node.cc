@@ -619,7 +619,8 @@ ServerNode::Parts ServerNode::parts() const {
 std::string ServerNode::check_invariants() const {
   if (!impl_->master) return {};
   const auto broken = store::Invariants(impl_->master->store).check();
-  return broken.empty() ? std::string() : broken.front();
+  if (!broken.empty()) return broken.front();
+  return impl_->master->replicas ? impl_->master->replicas->check_counts() : std::string();
 }
 
 }  // namespace ramcloud::daemon

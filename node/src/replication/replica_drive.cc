@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "replication/replica_manager.h"
@@ -12,6 +13,8 @@ namespace {
 /// Lanes send what they appended. When nothing moves for so long, a thread may not be running that
 /// should; the first reactor, if it turns, looks whether it can help.
 constexpr Duration kStalled = 1ms;
+/// Bytes of copies that are sent at one go, but for the last message: then the others have a turn.
+constexpr uint64_t kMostCopiedAtOnce = 256u << 10;
 
 }  // namespace
 
@@ -21,10 +24,15 @@ constexpr Duration kStalled = 1ms;
 bool ReplicaManager::on_turn() {
   if (log_ == nullptr || !due() || !lock_.try_enter(DriveLock::Note::kFirst)) return false;
   due_ = false;
+  wake_ = kNever;
   bool worked = false;
   do {
+    effort_ = {};
     worked = control() || worked;
+    most_under_lock_.raise(effort_);
   } while (lock_.leave() == DriveLock::Left::kAgain);
+  if (!condemned_) worked = mend() || worked;
+  if (wake_ != kNever && !condemned_) timer_.start_at(wake_);
   due_ = due_ || worked;  // until there is nothing left to do
   return worked;
 }
@@ -53,9 +61,10 @@ void ReplicaManager::want_control() {
   reactor_.nudge();
 }
 
+/// Under the lock: what is not settled.
 bool ReplicaManager::control() {
   if (condemned_) return false;
-  wake_ = kNever;
+  put_off_ = false;
   take_opened();
   bool worked = take_own_answers();
   take_fence_answer();
@@ -65,8 +74,9 @@ bool ReplicaManager::control() {
     worked = true;
     if (condemned_) return true;
   }
+  lose_unsettled();
   for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
-  worked = drive_repairs() || worked;
+  lose_unsettled();
   drive_fence();
   take_fence_answer();
   if (condemned_) return true;
@@ -74,10 +84,7 @@ bool ReplicaManager::control() {
     report_progress();
     worked = true;
   }
-  if (!given_up_.empty()) worked = free_given_up() || worked;
-  look_after();
-  if (wake_ != kNever) timer_.start_at(wake_);
-  return worked;
+  return worked || put_off_;
 }
 
 /// They come in the order of their ids: the log opens one when the last was reported open.
@@ -96,16 +103,17 @@ void ReplicaManager::take_opened() {
   opened_.clear();
 }
 
-/// Takes up what the first reactor's calls brought in this turn; some of it another reactor may
-/// have taken already.
+/// Takes up what the first reactor's calls brought in this turn, of segments that are not settled;
+/// some of it another reactor may have taken already.
 bool ReplicaManager::take_own_answers() {
   bool any = false;
-  for (ReplicaCall* call : answered_) {
-    if (!call->answered() || call->slot() == nullptr) continue;
+  std::erase_if(answered_, [&](ReplicaCall* call) {
+    if (!call->answered() || call->slot() == nullptr) return true;
+    if (call->slot()->segment().closed_durable()) return false;
     settle(*call->slot());
     any = true;
-  }
-  answered_.clear();
+    return true;
+  });
   return any;
 }
 
@@ -115,7 +123,9 @@ void ReplicaManager::wake_at(Time when) {
 
 bool ReplicaManager::drive(SegmentReplicas& replicas) {
   bool worked = false;
+  ++effort_.segments;
   for (auto& slot : replicas.slots) worked = drive_slot(replicas, *slot) || worked;
+  recount(replicas);
   return worked;
 }
 
@@ -143,41 +153,11 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
     wake_at(slot.not_before());
     return worked;
   }
+  if (slot.copies() && effort_.copied >= kMostCopiedAtOnce) {
+    put_off_ = true;
+    return worked;
+  }
   return send(slot) || worked;
-}
-
-/// Looks at the first few only; those that nobody can take now go to the end.
-bool ReplicaManager::drive_repairs() {
-  bool worked = false;
-  const size_t looks = std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs);
-  size_t driven = 0;
-  for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
-    SegmentReplicas& replicas = *repairs_[driven];
-    worked = drive(replicas) || worked;
-    const auto in_state = [&](ReplicaSlot::State state) {
-      return std::ranges::count(replicas.slots, state, [](const auto& s) { return s->state(); });
-    };
-    const auto closed = static_cast<size_t>(in_state(ReplicaSlot::State::kClosed));
-    if (closed + static_cast<size_t>(in_state(ReplicaSlot::State::kUnplaced)) <
-        replicas.slots.size()) {
-      ++driven;
-      continue;
-    }
-    repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
-    if (closed < replicas.slots.size()) {
-      repairs_.push_back(&replicas);
-    } else {
-      replicas.repairing = false;
-      RC_SOMETIMES("replication.closed_segment_is_repaired");
-      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
-    }
-  }
-  // Those behind have their turn when one of these is done, which is a reply, or when one that was
-  // turned away may try again.
-  if (driven < options_.concurrent_repairs && looks < repairs_.size()) {
-    wake_at(reactor_.now() + options_.retry_delay);
-  }
-  return worked;
 }
 
 bool ReplicaManager::send(ReplicaSlot& slot) {
@@ -189,7 +169,9 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
   }
   const Duration timeout =
       slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout : options_.write_timeout;
-  slot.send(call, servers_.version(), reactor_.now(), timeout);
+  const bool copies = slot.copies();
+  const uint32_t bytes = slot.send(call, servers_.version(), reactor_.now(), timeout);
+  if (copies) effort_.copied += bytes;
   ++messages_;
   if (options_.messages != nullptr) options_.messages->add();
   wake_at(call.deadline());
@@ -229,7 +211,7 @@ bool ReplicaManager::drive_head(ReplicaLane& lane, bool& ask_first) {
     ReplicaSlot& slot = *head.slots[i];
     if (slot.call() != nullptr || !slot.wants_to_send()) continue;
     if (slot.wants_plain(lane.now()) && lane.send(i, slot)) {
-      ++messages_;
+      ++lane_messages_;
       worked = true;
     } else {
       ask_first = true;
@@ -251,8 +233,10 @@ bool ReplicaManager::take_plain_answers(SegmentReplicas& head, bool& ask_first) 
     const ReplicaCall* call = slot->call();
     if (call == nullptr || !call->answered()) continue;
     if (call->status().ok() && call->content().plain) {
-      settle(*slot);
-      advanced = true;
+      RC_FAILPOINT("replication.message.answered");
+      uint32_t retry_after_us = 0;
+      (void)slot->take_answer(retry_after_us);
+      progress_ = advanced = true;
     } else {
       ask_first = true;
     }
@@ -307,6 +291,7 @@ bool ReplicaManager::settle_front() {
   if (!on_enough(front, is_closed)) return false;
   segment.mark_closed_durable();
   unsettled_.pop_front();
+  recount(front);
   if (!std::ranges::all_of(front.slots, [&](const auto& slot) { return is_closed(*slot); })) {
     add_repair(front);
   }

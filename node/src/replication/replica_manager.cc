@@ -15,7 +15,6 @@ namespace {
 /// How often placement is tried again when nobody can take a replica; a new server list triggers it
 /// too.
 constexpr Duration kPlacementInterval = 100ms;
-constexpr int kFreeAttempts = 10;
 
 }  // namespace
 
@@ -106,7 +105,8 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   const PlacementServer& server = candidates[*chosen];
   slot.place(server.server_id, *servers_.find(server.server_id)->locator, server.failure_domain);
   Backup& backup = backups_[server.server_id];
-  ++backup.replicas;
+  slot.set_index_on_backup(backup.slots.size());
+  backup.slots.push_back(&slot);
   if (slot.primary()) ++backup.primaries;
   return true;
 }
@@ -127,7 +127,7 @@ void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slo
   if (now - short_since_ >= options_.degrade_after && !slot.waived()) {
     RC_SOMETIMES("replication.segment_goes_on_degraded");
     slot.waive();
-    progress_ = true;
+    if (!slot.segment().closed_durable()) progress_ = true;
   }
   slot.wait_until(now + kPlacementInterval);
   wake_at(slot.not_before());
@@ -146,9 +146,10 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
         server.locator.has_value() &&
         std::ranges::find(replicas.banned, server.server_id) == replicas.banned.end();
     if (const auto known = backups_.find(server.server_id); known != backups_.end()) {
-      candidate.replicas = known->second.replicas;
+      candidate.replicas = static_cast<uint32_t>(known->second.slots.size());
       candidate.primaries = known->second.primaries;
-      candidate.usable = candidate.usable && reactor_.now() >= known->second.usable_from;
+      candidate.usable =
+          candidate.usable && reactor_.now() >= known->second.usable_from && !known->second.lost;
     }
     candidates.push_back(std::move(candidate));
   }
@@ -171,14 +172,21 @@ void ReplicaManager::settle(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
   uint32_t retry_after_us = 0;
   const Status status = slot.take_answer(retry_after_us);
-  if (!status.ok()) return replica_failed(slot, status, retry_after_us);
-  replica_advanced(slot);
+  if (!status.ok()) {
+    replica_failed(slot, status, retry_after_us);
+  } else {
+    replica_advanced(slot);
+  }
+  if (slot.segment().closed_durable()) recount(replicas_of(slot));
 }
 
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
-  progress_ = true;
   backups_[slot.server_id()].refusals = 0;
-  if (slot.state() == ReplicaSlot::State::kClosed && slot.segment().closed_durable()) ++recreated_;
+  if (!slot.segment().closed_durable()) {
+    progress_ = true;
+  } else if (slot.state() == ReplicaSlot::State::kClosed) {
+    ++recreated_;
+  }
 }
 
 void ReplicaManager::back_off(ReplicaSlot& slot) {
@@ -231,8 +239,8 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
               {{"server", server_id}, {"segment", replicas.segment->id()}, {"why", status}});
     unplace(slot);
     slot.restore_waiver();
-    progress_ = true;
-    if (status == StatusCode::kIoError) lose_all_on(server_id, status);
+    if (!slot.segment().closed_durable()) progress_ = true;
+    if (status == StatusCode::kIoError) begin_losing(server_id, status);
     return;
   }
   if (!gone) {
@@ -240,67 +248,7 @@ void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
     given_up_.push_back({replicas.segment->id(), server_id});
   }
   lose(replicas, slot, status);
-  if (status == StatusCode::kIoError) lose_all_on(server_id, status);
-}
-
-/// Its device has failed for good: what it was given before is as little there as what it refuses.
-void ReplicaManager::lose_all_on(uint64_t server_id, const Status& why) {
-  for (auto& [id, replicas] : segments_) {
-    for (auto& slot : replicas.slots) {
-      if (slot->state() == ReplicaSlot::State::kUnplaced || slot->server_id() != server_id) {
-        continue;
-      }
-      RC_SOMETIMES("replication.all_replicas_of_a_broken_device_are_lost");
-      lose(replicas, *slot, why);
-    }
-  }
-}
-
-/// Asks each backup for one of the replicas that are closed there. A round begins one segment
-/// further than the last, so all have their turn.
-void ReplicaManager::look_after() {
-  const Time now = reactor_.now();
-  if (now >= look_after_at_ && !segments_.empty()) {
-    look_after_at_ = now + options_.look_after_interval;
-    auto first = segments_.upper_bound(looked_after_);
-    if (first == segments_.end()) first = segments_.begin();
-    looked_after_ = first->first;
-    std::vector<uint64_t> asked;
-    auto at = first;
-    do {
-      for (auto& slot : at->second.slots) ask_for(*slot, asked);
-      if (++at == segments_.end()) at = segments_.begin();
-    } while (at != first);
-  }
-  wake_at(look_after_at_);
-}
-
-void ReplicaManager::ask_for(ReplicaSlot& slot, std::vector<uint64_t>& asked) {
-  if (slot.state() != ReplicaSlot::State::kClosed) return;
-  if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
-      reactor_.now() >= slot.call()->deadline()) {
-    slot.drop_call();  // of the last round: whoever is silent is the coordinator's affair
-  }
-  if (slot.call() != nullptr || std::ranges::find(asked, slot.server_id()) != asked.end()) return;
-  if (send(slot)) asked.push_back(slot.server_id());
-}
-
-/// A replica that was given up may be all that is of its segment on any disk. So its backup is told
-/// to free it only when R others count, and the coordinator knows that it does not.
-bool ReplicaManager::free_given_up() {
-  if (!fence_holds_ || !fence_.holds()) return false;
-  const auto is_freed = [this](const GivenUp& replica) {
-    const SegmentReplicas& replicas = segments_.at(replica.segment_id);
-    if (!std::ranges::all_of(replicas.slots, [](const auto& slot) { return slot->counts(); })) {
-      return false;
-    }
-    const ListedServer* server = servers_.find(replica.server_id);
-    if (server != nullptr && server->locator) {
-      scope_.spawn(free_replica(*server->locator, replica.server_id, replica.segment_id));
-    }
-    return true;
-  };
-  return std::erase_if(given_up_, is_freed) > 0;
+  if (status == StatusCode::kIoError) begin_losing(server_id, status);
 }
 
 /// A replica that had (or may have) been opened is gone. If the segment is not closed everywhere,
@@ -311,10 +259,12 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
            {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
   ++lost_;
   const bool was_opened = slot.opened();
+  ++effort_.losses;
   unplace(slot);
   const log::Segment& segment = *replicas.segment;
   if (segment.closed_durable()) {
     RC_SOMETIMES("replication.replica_of_closed_segment_is_lost");
+    recount(replicas);
     return add_repair(replicas);
   }
   raise_epoch();
@@ -324,15 +274,12 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   if (was_opened && is_head) roll_wanted_ = true;
 }
 
-void ReplicaManager::add_repair(SegmentReplicas& replicas) {
-  if (replicas.repairing) return;
-  replicas.repairing = true;
-  repairs_.push_back(&replicas);
-}
-
 void ReplicaManager::unplace(ReplicaSlot& slot) {
   Backup& backup = backups_[slot.server_id()];
-  --backup.replicas;
+  ReplicaSlot* last = backup.slots.back();
+  backup.slots[slot.index_on_backup()] = last;
+  last->set_index_on_backup(slot.index_on_backup());
+  backup.slots.pop_back();
   if (slot.primary()) --backup.primaries;
   slot.unplace();
   slot.wait_until(reactor_.now());
@@ -344,21 +291,9 @@ ReplicaManager::SegmentReplicas& ReplicaManager::replicas_of(const ReplicaSlot& 
 
 void ReplicaManager::condemned(const Status& status) {
   if (condemned_) return;
-  condemned_ = true;
+  condemned_ = true;  // a lane that misses it sends what the backups refuse
   log_error("replication.condemned", {{"master", options_.master_id}, {"why", status}});
   if (options_.on_condemned) options_.on_condemned(status);
-}
-
-/// Frees a replica that this master has given up, as long as that can be told its backup.
-Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uint64_t segment_id) {
-  const wire::ReplicaFreeRequest request{options_.master_id, segment_id};
-  for (int attempt = 0; attempt < kFreeAttempts && servers_.is_live(server_id); ++attempt) {
-    const RpcReply reply =
-        co_await rpc_.call(locator, server_id, wire::Opcode::kReplicaFree,
-                           std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
-    if (reply.ok()) co_return;
-    co_await reactor_.sleep(options_.refused_delay);
-  }
 }
 
 // ---- the fence
@@ -445,68 +380,128 @@ void ReplicaManager::look_at_list() {
         {StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
                                            servers_.version(), options_.master_id)});
   }
-  for (auto& [id, replicas] : segments_) {
+  // Perhaps somebody new can take what nobody took. (Of repairs the first few; those behind are
+  // looked at when it is their turn.)
+  const auto try_again = [this](SegmentReplicas& replicas) {
     for (auto& slot : replicas.slots) {
-      if (slot->state() == ReplicaSlot::State::kUnplaced) {
-        slot->wait_until(reactor_.now());  // perhaps somebody new can take it
-      } else if (!servers_.is_live(slot->server_id())) {
-        lose(replicas, *slot,
-             {StatusCode::kCrashed, fmt::format("server list {}", servers_.version())});
-      }
+      if (slot->state() == ReplicaSlot::State::kUnplaced) slot->wait_until(reactor_.now());
     }
+  };
+  for (SegmentReplicas* replicas : unsettled_) try_again(*replicas);
+  for (size_t i = 0; i < std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs); ++i) {
+    try_again(*repairs_[i]);
   }
-  std::erase_if(backups_, [this](const auto& known) { return !servers_.is_live(known.first); });
+  for (const auto& [server_id, backup] : backups_) {
+    if (servers_.is_live(server_id)) continue;
+    begin_losing(server_id,
+                 {StatusCode::kCrashed, fmt::format("server list {}", servers_.version())});
+  }
 }
 
 // ---- statistics
 // ----------------------------------------------------------------------------------
 
-/// The lock, for looking. What others noted meanwhile is for the next turn.
-class ReplicaManager::Hold {
- public:
-  explicit Hold(ReplicaManager& manager) : manager_(manager) { manager_.lock_.enter(); }
-  ~Hold() {
-    while (manager_.lock_.leave() == DriveLock::Left::kAgain) manager_.want_control();
-  }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
+void ReplicaManager::Counts::add(const Counts& more) {
+  segments += more.segments;
+  fully_replicated += more.fully_replicated;
+  degraded += more.degraded;
+  unreplicated_bytes += more.unreplicated_bytes;
+}
 
- private:
-  ReplicaManager& manager_;
-};
+void ReplicaManager::Counts::take_away(const Counts& less) {
+  segments -= less.segments;
+  fully_replicated -= less.fully_replicated;
+  degraded -= less.degraded;
+  unreplicated_bytes -= less.unreplicated_bytes;
+}
+
+ReplicaManager::Counts ReplicaManager::counts_of(const SegmentReplicas& replicas) const {
+  const uint32_t published = replicas.segment->published();
+  uint32_t acked = published;
+  bool all_count = true;
+  bool degraded = false;
+  for (const auto& slot : replicas.slots) {
+    if (!slot->waived()) acked = std::min(acked, slot->acked());
+    all_count = all_count && slot->counts();
+    degraded = degraded || slot->waived();
+  }
+  return {.segments = 1,
+          .fully_replicated = all_count,
+          .degraded = degraded,
+          .unreplicated_bytes = published - acked};
+}
+
+/// After anything that changes a replica of a segment that is settled.
+void ReplicaManager::recount(SegmentReplicas& replicas) {
+  if (!replicas.segment->closed_durable()) return;
+  settled_counts_.take_away(std::exchange(replicas.counted, counts_of(replicas)));
+  settled_counts_.add(replicas.counted);
+}
 
 ReplicationStats ReplicaManager::stats() {
-  const Hold hold(*this);
   ReplicationStats stats;
   stats.replicas_wanted = options_.replicas;
   stats.replicas_lost = lost_;
   stats.replicas_recreated = recreated_;
-  stats.messages = messages_;
   stats.epoch = fence_.epoch();
-  stats.writes_wait = !fence_.holds() || std::ranges::any_of(unsettled_, [&](const auto* open) {
-    const auto unplaced = std::ranges::count(open->slots, ReplicaSlot::State::kUnplaced,
-                                             [](const auto& slot) { return slot->state(); });
-    return open->slots.size() - static_cast<size_t>(unplaced) < options_.min_replicas;
-  });
   stats.waiting = waiting_;
-  for (const auto& [id, replicas] : segments_) {
-    ++stats.segments;
-    uint32_t acked = replicas.segment->published();
-    uint32_t counting = 0;
-    bool degraded = false;
-    for (const auto& slot : replicas.slots) {
-      if (!slot->waived()) acked = std::min(acked, slot->acked());
-      counting += slot->counts();
-      degraded = degraded || slot->waived();
+  Counts counts = settled_counts_;
+  stats.writes_wait = !fence_.holds();
+  {
+    const Hold hold(*this);
+    stats.messages = messages_ + lane_messages_;
+    for (const SegmentReplicas* open : unsettled_) {
+      counts.add(counts_of(*open));
+      const auto unplaced = std::ranges::count(open->slots, ReplicaSlot::State::kUnplaced,
+                                               [](const auto& slot) { return slot->state(); });
+      stats.writes_wait = stats.writes_wait || open->slots.size() - static_cast<size_t>(unplaced) <
+                                                   options_.min_replicas;
     }
-    stats.degraded += degraded;
-    stats.unreplicated_bytes += replicas.segment->published() - acked;
-    ++(counting == replicas.slots.size() ? stats.fully_replicated : stats.under_replicated);
+    most_under_lock_.raise({.segments = unsettled_.size()});
   }
+  stats.segments = counts.segments;
+  stats.fully_replicated = counts.fully_replicated;
+  stats.under_replicated = counts.segments - counts.fully_replicated;
+  stats.degraded = counts.degraded;
+  stats.unreplicated_bytes = counts.unreplicated_bytes;
   if (!replicates() && log_ != nullptr) {
     stats.segments = stats.fully_replicated = log_->segments().size();
   }
   return stats;
+}
+
+std::string ReplicaManager::check_counts() const {
+  Counts counts;
+  std::map<uint64_t, uint64_t> on_backups;
+  for (const auto& [id, replicas] : segments_) {
+    for (const auto& slot : replicas.slots) {
+      if (slot->state() == ReplicaSlot::State::kUnplaced) continue;
+      ++on_backups[slot->server_id()];
+      const auto backup = backups_.find(slot->server_id());
+      if (backup == backups_.end() || slot->index_on_backup() >= backup->second.slots.size() ||
+          backup->second.slots[slot->index_on_backup()] != slot.get()) {
+        return fmt::format("server {} does not know that a replica of segment {} is there",
+                           slot->server_id(), id);
+      }
+    }
+    if (!replicas.segment->closed_durable()) continue;
+    const Counts now = counts_of(replicas);
+    if (now != replicas.counted) return fmt::format("segment {} changed and was not counted", id);
+    counts.add(now);
+  }
+  if (counts != settled_counts_) {
+    return fmt::format(
+        "{} segments are settled, {} of them with all replicas; counted are {} and "
+        "{}",
+        counts.segments, counts.fully_replicated, settled_counts_.segments,
+        settled_counts_.fully_replicated);
+  }
+  for (const auto& [server_id, backup] : backups_) {
+    if (backup.slots.size() == on_backups[server_id]) continue;
+    return fmt::format("server {} has {} replicas; counted are {}", server_id,
+                       on_backups[server_id], backup.slots.size());
+  }
+  return {};
 }
 
 std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) {

@@ -10,15 +10,21 @@
 // one call under way; what is published meanwhile goes with the next, so that many small writes
 // share a message under load.
 //
-// Threads: whoever holds the DriveLock drives replication, and all of the state is under it; nobody
-// waits for it. What decides (placement, opening and closing replicas, losses, the fence, repairs)
-// is the first reactor's: on_turn(). Bytes that were published to the head go from whichever
-// reactor appended them, over a session of its own: drive(), on behalf of its ReplicaLane. Anything
-// but a clean acknowledgement is left to the first reactor. With one reactor there are no lanes,
-// and it does all. segment_opened() and segment_closed() may be called by any thread that appends.
+// Threads: whoever holds the DriveLock drives replication; nobody waits for it. What decides
+// (placement, opening and closing replicas, losses, the fence, repairs) is the first reactor's:
+// on_turn(). Bytes that were published to the head go from whichever reactor appended them, over a
+// session of its own: drive(), on behalf of its ReplicaLane. Anything but a clean acknowledgement
+// is left to the first reactor. With one reactor there are no lanes, and it does all.
+// segment_opened() and segment_closed() may be called by any thread that appends.
+//
+// Under the lock are the few segments that are not settled: those with data that is not durable.
+// A settled segment (closed on its replicas) is the first reactor's alone, for good: repairs,
+// losses and questions after its replicas need no lock. Nothing of either walks all segments: a
+// backup knows which replicas are on it, and what settled segments add up to is kept up to date.
 // (docs/design/replication.md, "Threads")
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -115,8 +121,26 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   /// When another reactor is at it, that one does it. On the lane's reactor.
   bool drive(ReplicaLane& lane);
 
-  /// On the first reactor.
+  /// On the first reactor. Looks at the segments that are not settled, whatever their number.
   ReplicationStats stats();
+  /// What is counted as things happen, compared with a look at everything: what differs, or empty.
+  /// For tests and simulation, on the first reactor.
+  std::string check_counts() const;
+  /// The most that was done at one go since the start; for tests.
+  struct Effort {
+    uint64_t segments = 0;  // looked at
+    uint64_t copied = 0;    // bytes of copies sent
+    uint64_t losses = 0;    // replicas given up
+    void raise(const Effort& to) {
+      segments = std::max(segments, to.segments);
+      copied = std::max(copied, to.copied);
+      losses = std::max(losses, to.losses);
+    }
+  };
+  /// While the lock was held once.
+  const Effort& most_under_lock() const { return most_under_lock_; }
+  /// In one turn of the first reactor, the lock apart.
+  const Effort& most_in_a_turn() const { return most_in_a_turn_; }
   /// The backups of a segment that hold a counting replica, in slot order; for tests and status. On
   /// the first reactor.
   std::vector<uint64_t> replica_servers(uint64_t segment_id);
@@ -127,17 +151,30 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   uint32_t min_replicas() const { return options_.min_replicas; }
 
  private:
+  /// What segments add to the statistics.
+  struct Counts {
+    uint64_t segments = 0;
+    uint64_t fully_replicated = 0;
+    uint64_t degraded = 0;
+    uint64_t unreplicated_bytes = 0;
+    bool operator==(const Counts&) const = default;
+    void add(const Counts& more);
+    void take_away(const Counts& less);
+  };
   struct SegmentReplicas {
     log::Segment* segment = nullptr;
     std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
     std::vector<uint64_t> banned;  // backups that may have a stale replica of it: not asked again
     bool repairing = false;        // is in repairs_
+    Counts counted;                // in settled_counts_; nothing before it is settled
   };
   struct Backup {
-    uint32_t replicas = 0;
+    std::vector<ReplicaSlot*> slots;  // placed there; each knows its index
     uint32_t primaries = 0;
     uint32_t refusals = 0;  // in a row
     Time usable_from{};
+    size_t ask_next = 0;         // index of the replica that look_after() begins with
+    std::optional<Status> lost;  // why all that is there is lost; is in losing_
   };
   /// A backup that refused to go on with a replica that it may still hold.
   struct GivenUp {
@@ -145,7 +182,19 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     uint64_t server_id = 0;
   };
 
-  class Hold;
+  /// The lock, for looking. What others noted meanwhile is for the next turn.
+  class Hold {
+   public:
+    explicit Hold(ReplicaManager& manager) : manager_(manager) { manager_.lock_.enter(); }
+    ~Hold() {
+      while (manager_.lock_.leave() == DriveLock::Left::kAgain) manager_.want_control();
+    }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    ReplicaManager& manager_;
+  };
   void call_answered(ReplicaCall& call) override;
   void call_dropped(ReplicaCall& call) override;
 
@@ -156,6 +205,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool drive_head(ReplicaLane& lane, bool& ask_first);
   bool take_plain_answers(SegmentReplicas& head, bool& ask_first);
   bool take_own_answers();
+  bool mend();
+  bool take_settled_answers();
   void settle(ReplicaSlot& slot);
   void replica_advanced(ReplicaSlot& slot);
   void replica_failed(ReplicaSlot& slot, const Status& status, uint32_t retry_after_us);
@@ -169,11 +220,16 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void back_off(ReplicaSlot& slot);
   void refuse(ReplicaSlot& slot, const Status& status);
   void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why);
-  void lose_all_on(uint64_t server_id, const Status& why);
+  void begin_losing(uint64_t server_id, const Status& why);
+  void lose_unsettled();
+  bool lose_settled();
   bool free_given_up();
-  void look_after();
-  void ask_for(ReplicaSlot& slot, std::vector<uint64_t>& asked);
+  bool is_freed(const GivenUp& replica);
+  bool look_after();
+  void ask_for_one(Backup& backup);
   void unplace(ReplicaSlot& slot);
+  Counts counts_of(const SegmentReplicas& replicas) const;
+  void recount(SegmentReplicas& replicas);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot);
   bool drive_repairs();
   bool may_be_fenced(const SegmentReplicas& replicas, const log::Segment* before) const;
@@ -202,6 +258,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   std::vector<log::Segment*> opened_;  // guarded by opened_mutex_; not in segments_ yet
   std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // none: the first reactor does all
   std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
+  std::atomic<bool> condemned_{false};               // the first reactor says so
 
   // The first reactor's.
   bool due_ = true;
@@ -210,26 +267,32 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   std::optional<Status> fence_answer_;
   log::LogPosition stalled_at_;
   Time stalled_since_{};
-
-  DriveLock lock_;                                // what follows is under it
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
-  std::deque<SegmentReplicas*>
-      unsettled_;                         // not closed durable, by rising id; the last is the head
-  std::deque<SegmentReplicas*> repairs_;  // closed durable once, and lost replicas since
+  std::deque<SegmentReplicas*> repairs_;          // settled once, and lost replicas since
+  Counts settled_counts_;                         // of all that are settled
   std::map<uint64_t, Backup> backups_;
-  std::vector<GivenUp> given_up_;  // their backups have not been told to free them
+  std::deque<uint64_t> losing_;   // backups of which all is lost, and not all of it dealt with
+  std::deque<GivenUp> given_up_;  // their backups have not been told to free them
   Time look_after_at_{};
-  uint64_t looked_after_ = 0;  // the segment with which the last round began
-  bool progress_ = false;
-  bool condemned_ = false;
-  bool fence_holds_ = true;   // as fence_, which is the first reactor's
-  bool roll_wanted_ = false;  // the head lost a replica
-  bool short_ = false;        // placement fails
+  static constexpr uint64_t kAllAsked = ~uint64_t{0};
+  uint64_t ask_from_ = kAllAsked;  // the backup with which this round goes on
+  bool roll_wanted_ = false;       // the head lost a replica
+  bool short_ = false;             // placement fails
   Time short_since_{};
   Status waiting_;
   Time wake_ = kNever;
   Timer timer_;
   uint64_t lost_ = 0, recreated_ = 0, messages_ = 0;
+  Effort effort_;         // of this hold or turn
+  bool put_off_ = false;  // a copy, because enough was sent at one go
+  Effort most_in_a_turn_;
+
+  DriveLock lock_;  // what follows is under it, and so are the slots of what is not settled
+  std::deque<SegmentReplicas*> unsettled_;  // not closed durable, by rising id; last is the head
+  bool progress_ = false;
+  bool fence_holds_ = true;  // as fence_; only the first reactor changes it
+  uint64_t lane_messages_ = 0;
+  Effort most_under_lock_;
 
   ServerList::Subscription subscription_;
   EpochFence fence_;

@@ -60,24 +60,23 @@ bool ReplicaSlot::wants_to_send() const {
   return false;
 }
 
-void ReplicaSlot::send(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout) {
-  if (state_ == State::kOpening) {
-    send_open(call, list_version, now, timeout);
-  } else {
-    send_write(call, /*plain=*/false, now, timeout);
-  }
+uint32_t ReplicaSlot::send(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout) {
+  if (state_ == State::kOpening) return send_open(call, list_version, now, timeout);
+  return send_write(call, /*plain=*/false, now, timeout);
 }
 
 void ReplicaSlot::send_plain(ReplicaCall& call, Time now, Duration timeout) {
-  send_write(call, /*plain=*/true, now, timeout);
+  (void)send_write(call, /*plain=*/true, now, timeout);
 }
 
-void ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout) {
+uint32_t ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time now,
+                                Duration timeout) {
   const bool closed = segment_.closed();
   const uint32_t published = segment_.published();
-  const uint32_t end = segment_.chunk_end(0, kMaxReplicaMessageBytes);
+  uint32_t end = segment_.chunk_end(0, kMaxReplicaMessageBytes);
   // Once it has been sent as a re-creation it stays one.
   recreation_ = recreation_ || closed || end < published;
+  if (recreation_) end = segment_.chunk_end(0, kMaxCopyMessageBytes);
   wire::ReplicaOpenRequest open{};
   open.master_id = segment_.identity().master_id;
   open.segment_id = segment_.id();
@@ -90,13 +89,15 @@ void ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time now, 
   if (!recreation_) end_waiver();
   send_bytes(call, wire::Opcode::kReplicaOpen, bytes_of(open), 0, {.to = end, .epoch = open.epoch},
              now, timeout);
+  return end;
 }
 
-void ReplicaSlot::send_write(ReplicaCall& call, bool plain, Time now, Duration timeout) {
+uint32_t ReplicaSlot::send_write(ReplicaCall& call, bool plain, Time now, Duration timeout) {
   // In this order: once closed is seen, published() is the final length.
   const bool closed = segment_.closed();
   const uint32_t published = segment_.published();
-  const uint32_t end = segment_.chunk_end(acked_, kMaxReplicaMessageBytes);
+  const uint32_t most = recreation_ && !complete_ ? kMaxCopyMessageBytes : kMaxReplicaMessageBytes;
+  const uint32_t end = segment_.chunk_end(acked_, most);
   // Of a closed one nothing is to be changed: that it is there is asked
   // (ReplicaManager::look_after).
   const bool asks = state_ == State::kClosed;
@@ -115,6 +116,7 @@ void ReplicaSlot::send_write(ReplicaCall& call, bool plain, Time now, Duration t
                 (content.completing ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
   if (content.completing) end_waiver();
   send_bytes(call, wire::Opcode::kReplicaWrite, bytes_of(write), acked_, content, now, timeout);
+  return end - write.offset;
 }
 
 /// With what is sent now the backup has everything that is published, and recovery would take its

@@ -16,6 +16,9 @@ namespace ramcloud {
 
 /// Segment bytes that one message carries at most, unless a single group is larger.
 inline constexpr uint32_t kMaxReplicaMessageBytes = 1u << 20;
+/// The same of a copy for a replica that was lost: nobody waits for it, so what waits behind it for
+/// the reactor and the connection should not wait long.
+inline constexpr uint32_t kMaxCopyMessageBytes = 256u << 10;
 
 /// All of it belongs to whoever holds the lock that replication is driven under.
 class ReplicaSlot {
@@ -70,6 +73,16 @@ class ReplicaSlot {
   /// Forgets the backup and all that it acknowledged.
   void unplace();
 
+  /// Where the replica stands among those of its backup: for ReplicaManager.
+  size_t index_on_backup() const { return index_on_backup_; }
+  void set_index_on_backup(size_t index) { index_on_backup_ = index; }
+
+  /// What it sends next is a part of a copy of what other replicas have.
+  bool copies() const {
+    return (recreation_ && !complete_) ||
+           (state_ == State::kOpening &&
+            (segment_.closed() || segment_.published() > kMaxReplicaMessageBytes));
+  }
   /// True when there is something that has not been sent (or must be sent again).
   bool wants_to_send() const;
   /// What it wants to send are bytes that were published after all others were acknowledged, to an
@@ -79,8 +92,9 @@ class ReplicaSlot {
            now >= not_before_;
   }
   /// Sends what is next in a call that is idle and has its session: the open, or published bytes,
-  /// or the close. The bytes go from log memory to the transport; nothing is allocated.
-  void send(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
+  /// or the close. The bytes go from log memory to the transport; nothing is allocated. Returns how
+  /// many of them there are.
+  uint32_t send(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
   /// Sends published bytes and nothing else.
   void send_plain(ReplicaCall& call, Time now, Duration timeout);
 
@@ -100,8 +114,8 @@ class ReplicaSlot {
   void count_failure() { ++failures_; }
 
  private:
-  void send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
-  void send_write(ReplicaCall& call, bool plain, Time now, Duration timeout);
+  uint32_t send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
+  uint32_t send_write(ReplicaCall& call, bool plain, Time now, Duration timeout);
   void end_waiver();
   void send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head, uint32_t from,
                   const ReplicaCall::Content& content, Time now, Duration timeout);
@@ -122,6 +136,7 @@ class ReplicaSlot {
   uint32_t acked_epoch_ = 0;
   uint32_t failures_ = 0;
   Time not_before_{};
+  size_t index_on_backup_ = 0;
   ReplicaCall* call_ = nullptr;
   ReplicaCall own_;
 };

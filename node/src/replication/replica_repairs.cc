@@ -1,0 +1,226 @@
+// ReplicaManager, settled segments: copies for replicas that were lost, losses, and whether what is
+// closed is still there. All of it is the first reactor's, outside of the lock, and a little at a
+// time: what a server held may be thousands of replicas.
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "replication/replica_manager.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr int kFreeAttempts = 10;
+/// In one turn, then the others have theirs.
+constexpr uint64_t kMostLossesAtOnce = 64;
+constexpr size_t kMostFreedAtOnce = 16;
+constexpr size_t kMostAskedAtOnce = 8;
+/// Replicas that are looked at to find one of a backup that can be asked for.
+constexpr size_t kMostLooksForOne = 32;
+
+}  // namespace
+
+/// What needs no lock, because no other reactor has a part in it.
+bool ReplicaManager::mend() {
+  effort_ = {};
+  put_off_ = false;
+  bool worked = take_settled_answers();
+  worked = lose_settled() || worked;
+  worked = drive_repairs() || worked;
+  if (!given_up_.empty()) worked = free_given_up() || worked;
+  worked = look_after() || worked;
+  most_in_a_turn_.raise(effort_);
+  return worked || put_off_;
+}
+
+/// Of the first reactor's calls: what take_own_answers() left.
+bool ReplicaManager::take_settled_answers() {
+  const bool any = !answered_.empty();
+  for (ReplicaCall* call : answered_) {
+    if (call->answered() && call->slot() != nullptr) settle(*call->slot());
+  }
+  answered_.clear();
+  return any;
+}
+
+// ---- repairs
+// -------------------------------------------------------------------------------------
+
+void ReplicaManager::add_repair(SegmentReplicas& replicas) {
+  if (replicas.repairing) return;
+  replicas.repairing = true;
+  repairs_.push_back(&replicas);
+}
+
+/// Looks at the first few only; those that nobody can take now go to the end.
+bool ReplicaManager::drive_repairs() {
+  bool worked = false;
+  const size_t looks = std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs);
+  size_t driven = 0;
+  for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
+    SegmentReplicas& replicas = *repairs_[driven];
+    worked = drive(replicas) || worked;
+    const auto in_state = [&](ReplicaSlot::State state) {
+      return std::ranges::count(replicas.slots, state, [](const auto& s) { return s->state(); });
+    };
+    const auto closed = static_cast<size_t>(in_state(ReplicaSlot::State::kClosed));
+    if (closed + static_cast<size_t>(in_state(ReplicaSlot::State::kUnplaced)) <
+        replicas.slots.size()) {
+      ++driven;
+      continue;
+    }
+    repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
+    if (closed < replicas.slots.size()) {
+      repairs_.push_back(&replicas);
+    } else {
+      replicas.repairing = false;
+      RC_SOMETIMES("replication.closed_segment_is_repaired");
+      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
+    }
+  }
+  // Those behind have their turn when one of these is done, which is a reply, or when one that was
+  // turned away may try again.
+  if (driven < options_.concurrent_repairs && looks < repairs_.size()) {
+    wake_at(reactor_.now() + options_.retry_delay);
+  }
+  return worked;
+}
+
+// ---- losses
+// --------------------------------------------------------------------------------------
+
+/// The backup's server has crashed, or its device has failed for good: what it was given before is
+/// as little there as what it refuses. Nothing new is put there until all of it is dealt with.
+void ReplicaManager::begin_losing(uint64_t server_id, const Status& why) {
+  Backup& backup = backups_[server_id];
+  if (backup.lost) return;
+  backup.lost = why;
+  losing_.push_back(server_id);
+}
+
+/// Under the lock, and at once: nothing may be acknowledged that counts on these.
+void ReplicaManager::lose_unsettled() {
+  for (const uint64_t server_id : losing_) {
+    const Backup& backup = backups_.at(server_id);
+    for (SegmentReplicas* replicas : unsettled_) {
+      for (auto& slot : replicas->slots) {
+        if (slot->state() == ReplicaSlot::State::kUnplaced || slot->server_id() != server_id) {
+          continue;
+        }
+        if (*backup.lost == StatusCode::kIoError) {
+          RC_SOMETIMES("replication.all_replicas_of_a_broken_device_are_lost");
+        }
+        lose(*replicas, *slot, *backup.lost);
+      }
+    }
+  }
+}
+
+/// The rest, a slice a turn. True if there was some.
+bool ReplicaManager::lose_settled() {
+  if (losing_.empty()) return false;
+  while (!losing_.empty() && effort_.losses < kMostLossesAtOnce) {
+    const uint64_t server_id = losing_.front();
+    Backup& backup = backups_.at(server_id);
+    if (!backup.slots.empty()) {
+      ReplicaSlot& slot = *backup.slots.back();
+      if (!slot.segment().closed_durable()) break;  // lose_unsettled() is next
+      lose(replicas_of(slot), slot, *backup.lost);
+      continue;
+    }
+    losing_.pop_front();
+    backup.lost.reset();
+    if (!servers_.is_live(server_id)) backups_.erase(server_id);
+  }
+  return true;
+}
+
+// ---- what was given up
+// ---------------------------------------------------------------------------
+
+/// A replica that was given up may be all that is of its segment on any disk. So its backup is told
+/// to free it only when R others count, and the coordinator knows that it does not.
+bool ReplicaManager::free_given_up() {
+  // Some that are lost seem to count as long as they are not dealt with.
+  if (!fence_holds_ || !fence_.holds() || !losing_.empty()) return false;
+  bool any = false;
+  const size_t looks = std::min(given_up_.size(), kMostFreedAtOnce);
+  for (size_t i = 0; i < looks; ++i) {
+    const GivenUp replica = given_up_.front();
+    given_up_.pop_front();
+    if (is_freed(replica)) {
+      any = true;
+    } else {
+      given_up_.push_back(replica);
+    }
+  }
+  if (looks < given_up_.size()) wake_at(reactor_.now() + options_.retry_delay);
+  return any;
+}
+
+bool ReplicaManager::is_freed(const GivenUp& replica) {
+  const SegmentReplicas& replicas = segments_.at(replica.segment_id);
+  const auto all_count = [&] {
+    return std::ranges::all_of(replicas.slots, [](const auto& slot) { return slot->counts(); });
+  };
+  if (replicas.segment->closed_durable()) {
+    if (!all_count()) return false;
+  } else {
+    const Hold hold(*this);
+    if (!all_count()) return false;
+  }
+  const ListedServer* server = servers_.find(replica.server_id);
+  if (server != nullptr && server->locator) {
+    scope_.spawn(free_replica(*server->locator, replica.server_id, replica.segment_id));
+  }
+  return true;
+}
+
+/// Frees a replica that this master has given up, as long as that can be told its backup.
+Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uint64_t segment_id) {
+  const wire::ReplicaFreeRequest request{options_.master_id, segment_id};
+  for (int attempt = 0; attempt < kFreeAttempts && servers_.is_live(server_id); ++attempt) {
+    const RpcReply reply =
+        co_await rpc_.call(locator, server_id, wire::Opcode::kReplicaFree,
+                           std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
+    if (reply.ok()) co_return;
+    co_await reactor_.sleep(options_.refused_delay);
+  }
+}
+
+// ---- what is closed
+// ------------------------------------------------------------------------------
+
+/// Asks each backup for one of the replicas that are closed there. A round begins one replica
+/// further than the last, so all have their turn. True if the round goes on in the next turn.
+bool ReplicaManager::look_after() {
+  const Time now = reactor_.now();
+  if (now >= look_after_at_ && !segments_.empty() && ask_from_ == kAllAsked) {
+    look_after_at_ = now + options_.look_after_interval;
+    ask_from_ = 0;
+  }
+  wake_at(look_after_at_);
+  if (ask_from_ == kAllAsked) return false;
+  size_t asked = 0;
+  auto at = backups_.lower_bound(ask_from_);
+  for (; at != backups_.end() && asked < kMostAskedAtOnce; ++at, ++asked) ask_for_one(at->second);
+  ask_from_ = at == backups_.end() ? kAllAsked : at->first;
+  return ask_from_ != kAllAsked;
+}
+
+void ReplicaManager::ask_for_one(Backup& backup) {
+  if (backup.lost) return;
+  const size_t looks = std::min(backup.slots.size(), kMostLooksForOne);
+  for (size_t i = 0; i < looks; ++i) {
+    ReplicaSlot& slot = *backup.slots[backup.ask_next++ % backup.slots.size()];
+    if (slot.state() != ReplicaSlot::State::kClosed || !slot.segment().closed_durable()) continue;
+    if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
+        reactor_.now() >= slot.call()->deadline()) {
+      slot.drop_call();  // of the last round: whoever is silent is the coordinator's affair
+    }
+    if (slot.call() == nullptr && send(slot)) return;
+  }
+}
+
+}  // namespace ramcloud
