@@ -417,6 +417,43 @@ TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
   }
 }
 
+/// What waits for a first reactor that hangs is bounded, and so is for how long it counts.
+TEST_P(ReactorsTest, RequestsThatAreForwardedTakeALimitedAmountOfMemory) {
+  Machinery own(kPoll, TcpOptions{});
+  Server& server = *servers_.front();
+  RpcClient moves(own.reactor(), own.transport());
+  const auto call = [&](wire::Opcode opcode, std::string body) {
+    return moves.call(server.locator(), server.id(), opcode, std::move(body),
+                      own.clock().now() + 60s);
+  };
+  // The first connection that is handed over goes to another reactor.
+  const wire::ReadRequest read{.table_id = 77, .reject = {}, .key_length = 0, .reserved = {}};
+  EXPECT_EQ(
+      run_task(own.reactor(), call(wire::Opcode::kRead, std::string(bytes_of(read)))).status.code(),
+      StatusCode::kUnknownTablet);
+  std::vector<StatusCode> codes;
+  TaskScope scope(own.reactor());
+  const auto ping = [](auto& to, auto& results) -> Task<void> {
+    const RpcReply reply = co_await to(wire::Opcode::kPing, std::string(1u << 20, 'x'));
+    results.push_back(reply.status.code());
+  };
+  constexpr size_t kMany = 24;
+  {
+    const Hang hang(server.reactor(0));
+    for (size_t i = 0; i < kMany; ++i) scope.spawn(ping(call, codes));
+    own.reactor().run_until([&] { return codes.size() >= kMany - 16; });
+    EXPECT_EQ(std::ranges::count(codes, StatusCode::kRetry), static_cast<long>(codes.size()));
+  }
+  own.reactor().run_until([&] { return codes.size() == kMany; });
+  const auto served = std::ranges::count(codes, StatusCode::kOk);
+  EXPECT_EQ(served, 15) << "16 MiB with what else a copy needs";
+  // What was given back can be taken again.
+  codes.clear();
+  for (size_t i = 0; i < 15; ++i) scope.spawn(ping(call, codes));
+  own.reactor().run_until([&] { return codes.size() == 15; });
+  EXPECT_EQ(std::ranges::count(codes, StatusCode::kOk), 15);
+}
+
 INSTANTIATE_TEST_SUITE_P(Replicas, ReactorsTest, ::testing::Values(0u, 1u));
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "backup/frame_store.h"
 #include "backup/replica_service.h"
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "client/coordinator_link.h"
 #include "log/arena.h"
 #include "log/log.h"
@@ -34,6 +35,10 @@ constexpr Duration kStatsInterval = 500ms;
 /// have been given up, and asks.
 constexpr Duration kForgottenAfter = 5s;
 constexpr uint64_t kBucketBytes = 64;
+/// Requests that reactors have copied for the first one, and that it did not come to yet; more are
+/// asked to come again. A few of the largest, or tens of thousands of small ones.
+constexpr uint64_t kMaxForwardedBytes = 16u << 20;
+constexpr uint32_t kForwardRetryAfterUs = 10'000;
 
 double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
@@ -107,6 +112,8 @@ struct Forwarder {
   Reactor& to;
   ServiceRegistry& registry;  // of the first
   uint8_t from;
+  Transport& transport;          // that the requests came by
+  std::atomic<uint64_t>& bytes;  // of the copies on their way, from all reactors
 
   static void forward(void* object, const Request& request) {
     struct Copy {
@@ -114,11 +121,20 @@ struct Forwarder {
       wire::MessageHeader header;
       std::string body;
     };
-    const auto& self = *static_cast<const Forwarder*>(object);
+    auto& self = *static_cast<Forwarder*>(object);
+    const uint64_t size = request.body.size() + sizeof(Copy);
+    if (self.bytes.fetch_add(size, std::memory_order_relaxed) + size > kMaxForwardedBytes) {
+      RC_SOMETIMES("server.forwarded_requests_are_refused");
+      self.bytes.fetch_sub(size, std::memory_order_relaxed);
+      return reply_error(self.transport, request.reply,
+                         {StatusCode::kRetry, "requests for this server's first reactor wait"},
+                         kForwardRetryAfterUs);
+    }
     Copy copy{request.reply, request.header, std::string(request.body)};
     copy.handle.reactor = self.from;
-    self.to.post([&registry = self.registry, copy = std::move(copy)] {
-      registry.on_request(copy.handle, copy.header, copy.body);
+    self.to.post([&self, size, copy = std::move(copy)] {
+      self.registry.on_request(copy.handle, copy.header, copy.body);
+      self.bytes.fetch_sub(size, std::memory_order_relaxed);
     });
   }
 };
@@ -154,6 +170,7 @@ struct ServerNode::Impl final : TurnHook {
   std::function<void(Status)> on_fatal;
 
   Epochs epochs;
+  std::atomic<uint64_t> forwarded_bytes{0};
   std::deque<Forwarder> forwarders;              // of all members but the first
   std::vector<std::unique_ptr<Member>> members;  // one a reactor, the first one's first
   RpcClient& rpc;                                // the first one's
@@ -223,7 +240,8 @@ struct ServerNode::Impl final : TurnHook {
       all.push_back(std::make_unique<Member>(other.reactor, other.transport, other.metrics, epochs,
                                              all.size()));
       const auto index = static_cast<uint8_t>(forwarders.size() + 1);
-      forwarders.push_back({r, all.front()->plane.registry(), index});
+      forwarders.push_back(
+          {r, all.front()->plane.registry(), index, other.transport, forwarded_bytes});
     }
     for (size_t i = 0; i < forwarders.size(); ++i) {
       all[i + 1]->plane.registry().add_rest(&Forwarder::forward, &forwarders[i]);
