@@ -72,7 +72,11 @@ class CallAwaiter final : public ClientCall {
     reply.version = held_->version();
     finish(std::move(reply));
   }
-  void on_failure(const Status& status) override { finish(failed(status)); }
+  void on_failure(const Status& status) override {
+    RpcReply reply = failed(status);
+    reply.absence = held_->absence();
+    finish(std::move(reply));
+  }
 
  private:
   void send() {

@@ -26,6 +26,8 @@ struct RpcReply {
   uint32_t retry_after_us = 0;           // with RETRY
   wire::ErrorDetails details;            // of an error; all defaults where the peer sent none
   uint16_t version = wire::kVersionMin;  // of the protocol: the body's encoding
+  /// Of a call that failed because its session broke before it was open.
+  Absence absence = Absence::kUnknown;
   bool ok() const { return status.ok(); }
 };
 

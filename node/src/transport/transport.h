@@ -49,6 +49,25 @@ class ClientCall {
   ClientCall* next_ = nullptr;
 };
 
+/// What a broken session has shown of the server that it was meant for.
+enum class Absence : uint8_t {
+  kUnknown,   // nothing: it may be there
+  kRefused,   // the connection was refused: nobody listens at its address
+  kStranger,  // somebody listens there, and says in its hello that it is not that server
+};
+
+/// By what wire::check_answer() says of the peer's hello.
+inline Absence absence_by_hello(const Status& answer) {
+  switch (answer.code()) {
+    case StatusCode::kUnavailable:  // it has just started, and so is not who it was
+    case StatusCode::kWrongServer:
+    case StatusCode::kWrongCluster:
+      return Absence::kStranger;
+    default:
+      return Absence::kUnknown;
+  }
+}
+
 /// A connection to one server. Connecting starts at once; calls sent before it stands are kept.
 /// Whoever has a call outstanding holds the session: one that is destroyed forgets its calls
 /// silently.
@@ -72,6 +91,8 @@ class Session {
   /// and on_failure() if that never happens, as for a call that was not sent. Only while version()
   /// is 0.
   virtual void when_open(ClientCall& call);
+  /// Of a session that broke before it was open. Failure detection goes by it.
+  virtual Absence absence() const { return Absence::kUnknown; }
 
  protected:
   friend class ClientCall;

@@ -205,6 +205,7 @@ void SimSession::start() {
       Time lane{};
       network.send(client, client, lane, true, [session = connection->session] {
         if (const auto s = session.lock()) {
+          s->absence_ = Absence::kRefused;
           s->break_with({StatusCode::kUnavailable, "connection refused"});
         }
       });
@@ -225,6 +226,7 @@ void SimSession::on_answer(const wire::Hello& answer) {
   if (state_ != State::kConnecting) return;
   connect_timer_.stop();
   Status accepted = wire::check_answer(hello_, answer);
+  absence_ = absence_by_hello(accepted);
   if (!accepted.ok()) return break_with(std::move(accepted));
   state_ = State::kOpen;
   was_open_ = true;

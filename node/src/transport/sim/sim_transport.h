@@ -87,6 +87,7 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   uint64_t peer_server_id() const override { return peer_server_id_; }
   uint16_t version() const override { return version_; }
   void when_open(ClientCall& call) override;
+  Absence absence() const override { return absence_; }
 
  private:
   friend class SimTransport;
@@ -111,6 +112,7 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   std::shared_ptr<SimConnection> connection_ = std::make_shared<SimConnection>();
   State state_ = State::kConnecting;
   bool was_open_ = false;
+  Absence absence_ = Absence::kUnknown;
   bool failing_scheduled_ = false;
   uint64_t peer_server_id_ = 0;
   uint16_t version_ = 0;

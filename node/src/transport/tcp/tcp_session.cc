@@ -72,9 +72,11 @@ void TcpSession::on_looked_up(Result<Resolver::Addresses> found) {
 void TcpSession::connect_to_next() {
   Status why(StatusCode::kUnavailable, "no address");
   while (!addresses_.empty()) {
-    auto fd = start_connect(addresses_.back());
+    bool refused = false;
+    auto fd = start_connect(addresses_.back(), &refused);
     addresses_.pop_back();
     if (!fd) {
+      note_attempt(refused);
       why = fd.error();
       continue;
     }
@@ -87,6 +89,12 @@ void TcpSession::connect_to_next() {
   break_with(why);
 }
 
+/// Of several addresses, one that may not have been reached leaves the question open.
+void TcpSession::note_attempt(bool refused) {
+  all_refused_ = all_refused_ && refused;
+  absence_ = all_refused_ ? Absence::kRefused : Absence::kUnknown;
+}
+
 void TcpSession::on_ready(uint32_t events) {
   const auto self = shared_from_this();  // a callback may drop the last other reference
   if (state_ == State::kConnecting) return on_connected();
@@ -95,12 +103,15 @@ void TcpSession::on_ready(uint32_t events) {
 }
 
 void TcpSession::on_connected() {
-  Status connected = finish_connect(stream_.fd());
+  bool refused = false;
+  Status connected = finish_connect(stream_.fd(), &refused);
   if (connected.ok() && stream_.send_hello(hello_)) {
     state_ = State::kHello;
+    absence_ = Absence::kUnknown;
     context_->source.modify(stream_.fd(), EPOLLIN);
     return;
   }
+  note_attempt(refused);
   context_->source.remove(stream_.fd());
   stream_.close();
   if (!addresses_.empty()) return connect_to_next();
@@ -132,6 +143,7 @@ bool TcpSession::take_hello() {
   if (parsed == TcpStream::Parse::kIncomplete) return false;
   const Status accepted = wire::check_answer(hello_, answer);
   if (!accepted.ok()) {
+    absence_ = absence_by_hello(accepted);
     if (accepted == StatusCode::kProtocolError) {
       context_->counters.protocol_errors.add();
       context_->log_closed("hello", peer());

@@ -24,6 +24,7 @@ class TcpSession final : public Session,
   uint64_t peer_server_id() const override { return peer_server_id_; }
   uint16_t version() const override { return version_; }
   void when_open(ClientCall& call) override;
+  Absence absence() const override { return absence_; }
 
   /// Breaks the session: calls fail in a later turn.
   void shut_down(const Status& why) { break_with(why); }
@@ -36,6 +37,7 @@ class TcpSession final : public Session,
   void look_up();
   void on_looked_up(Result<Resolver::Addresses> found);
   void connect_to_next();
+  void note_attempt(bool refused);
   void on_connected();
   void receive();
   bool take_hello();
@@ -52,6 +54,8 @@ class TcpSession final : public Session,
   TcpStream stream_;
   State state_ = State::kResolving;
   bool was_open_ = false;
+  bool all_refused_ = true;  // of the addresses tried
+  Absence absence_ = Absence::kUnknown;
   bool watches_output_ = false;
   bool more_input_ = false;  // behind the reply that is being handled
   bool failing_scheduled_ = false;

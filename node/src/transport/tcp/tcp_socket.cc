@@ -47,20 +47,22 @@ uint16_t bound_port(int fd) {
 
 }  // namespace
 
-Result<UniqueFd> start_connect(const SocketAddress& to) {
+Result<UniqueFd> start_connect(const SocketAddress& to, bool* refused) {
   UniqueFd fd(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return fail(system_error(StatusCode::kUnavailable, "socket"));
   set_options(fd.get());
   if (::connect(fd.get(), to.get(), to.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
+    if (refused != nullptr) *refused = errno == ECONNREFUSED;
     return fail(system_error(StatusCode::kUnavailable, "connect"));
   }
   return fd;
 }
 
-Status finish_connect(int fd) {
+Status finish_connect(int fd, bool* refused) {
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  *refused = error == ECONNREFUSED;
   if (error == 0) return {};
   errno = error;
   return system_error(StatusCode::kUnavailable, "connect");

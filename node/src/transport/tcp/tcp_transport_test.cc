@@ -101,6 +101,7 @@ TEST_F(TcpTest, ADyingPeerFailsSentCallsAsLostAndLaterOnesAsUnavailable) {
   EXPECT_FALSE(late.done());
   ASSERT_TRUE(wait_for(late));
   EXPECT_EQ(late.failure->code(), StatusCode::kUnavailable);
+  EXPECT_EQ(session->absence(), Absence::kUnknown) << "it was there, and may be there again";
 }
 
 TEST_F(TcpTest, ConnectionRefusedFailsCallsAsUnavailable) {
@@ -114,6 +115,7 @@ TEST_F(TcpTest, ConnectionRefusedFailsCallsAsUnavailable) {
   ASSERT_TRUE(wait_for(call));
   EXPECT_EQ(call.failure->code(), StatusCode::kUnavailable);
   EXPECT_NE(call.failure->message().find(nobody.to_string()), std::string::npos);
+  EXPECT_EQ(session->absence(), Absence::kRefused);
 }
 
 TEST_F(TcpTest, ANameIsLookedUpAndAnUnknownOneIsUnavailable) {
@@ -150,6 +152,23 @@ TEST_F(TcpTest, APeerThatNeverAnswersTheHelloIsUnavailable) {
   send(*session, call, "x");
   ASSERT_TRUE(wait_for(call));
   EXPECT_EQ(call.failure->code(), StatusCode::kUnavailable);
+  EXPECT_EQ(session->absence(), Absence::kUnknown) << "a process that is stopped looks like this";
+}
+
+/// A limit, or a flood of connections, is no sign that the server is dead.
+TEST_F(TcpTest, APeerThatClosesBeforeItsHelloIsNotAbsent) {
+  auto listening = tcp::start_listen({"127.0.0.1", 0});
+  const auto session = *transport->connect({"tcp", listening->second}, {});
+  TestCall call;
+  send(*session, call, "x");
+  UniqueFd accepted;
+  ASSERT_TRUE(wait_for([&] {
+    accepted = UniqueFd(::accept4(listening->first.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    return accepted.valid();
+  }));
+  accepted = UniqueFd();
+  ASSERT_TRUE(wait_for(call));
+  EXPECT_EQ(session->absence(), Absence::kUnknown);
 }
 
 TEST_F(TcpTest, AnotherClusterOrServerIsRefusedWithoutExecuting) {
@@ -163,6 +182,7 @@ TEST_F(TcpTest, AnotherClusterOrServerIsRefusedWithoutExecuting) {
     ASSERT_TRUE(wait_for(call));
     EXPECT_EQ(call.failure->code(), code);
     EXPECT_TRUE(session->broken());
+    EXPECT_EQ(session->absence(), Absence::kStranger);
   }
   EXPECT_EQ(server->requests, 0);
 }
