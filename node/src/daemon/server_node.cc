@@ -12,6 +12,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "client/coordinator_link.h"
+#include "daemon/peer_pings.h"
 #include "log/arena.h"
 #include "log/log.h"
 #include "master/data_plane.h"
@@ -82,8 +83,8 @@ struct Master {
 
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
          const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
-         EpochFence::Raise raise_epoch, Counter& messages, std::span<const LaneOf> lane_of,
-         std::function<void()> on_progress)
+         EpochFence::Raise raise_epoch, std::function<void(uint64_t)> on_broken, Counter& messages,
+         std::span<const LaneOf> lane_of, std::function<void()> on_progress)
       : arena(memory),
         replicas(options.replicas == 0
                      ? nullptr
@@ -95,6 +96,7 @@ struct Master {
                                                    .min_replicas = options.min_replicas,
                                                    .on_condemned = std::move(on_condemned),
                                                    .raise_epoch = std::move(raise_epoch),
+                                                   .on_broken = std::move(on_broken),
                                                    .messages = &messages})),
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
         store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
@@ -178,6 +180,7 @@ struct ServerNode::Impl final : TurnHook {
   ServerList servers;
   ServerList::Subscription list_changes;
   TermGate term_gate;
+  PeerPings peers;
   master::TabletService tablets;
   TurnRound all_reactors;
   std::unique_ptr<FrameStore> frames;
@@ -207,6 +210,7 @@ struct ServerNode::Impl final : TurnHook {
         rpc(members.front()->rpc),
         registry(members.front()->plane.registry()),
         term_gate(registry, rpc, servers, options.coordinators),
+        peers(rpc, registry, servers, options.coordinators, m, {}),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
         all_reactors(r, others(more)),
         stats_timer(r, [this] { publish_stats(); }),
@@ -376,6 +380,7 @@ struct ServerNode::Impl final : TurnHook {
     master = std::make_unique<Master>(
         rpc, servers, *arena, options, log_options, [this](const Status& why) { fail_with(why); },
         [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); },
+        [this](uint64_t backup_id) { peers.connection_failed(backup_id); },
         members.front()->replica_messages, lanes(),
         members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
     attach_all();
@@ -384,6 +389,7 @@ struct ServerNode::Impl final : TurnHook {
     enlisted = true;
     heard = reactor.now();
     tasks.spawn(ask_when_forgotten());
+    peers.start(reply.server_id);
     publish_stats();
     log_info("enlisted", {{"server_id", reply.server_id},
                           {"cluster", format_uuid(reply.cluster_uuid)},

@@ -208,6 +208,9 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
     // server at its address says that it is not.
     case StatusCode::kUnavailable:
     case StatusCode::kConnectionLost:
+      if (options_.on_broken) options_.on_broken(slot.server_id());
+      back_off(slot);
+      break;
     case StatusCode::kDeadlineExceeded:
       back_off(slot);
       break;

@@ -93,6 +93,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     std::function<void(const Status&)> on_condemned;
     /// Tells the coordinator of a higher replication epoch.
     EpochFence::Raise raise_epoch;
+    /// The connection to this backup was refused, or broke: writes wait until it is back, or listed
+    /// as crashed. Called again and again; may be null.
+    std::function<void(uint64_t server_id)> on_broken = nullptr;
     /// Of the messages that the first reactor sends; may be null. It outlives the manager.
     Counter* messages = nullptr;
   };

@@ -50,6 +50,9 @@ ordered_json all_messages() {
   RC_ADD(DropTabletRequest);
   RC_ADD(GetServerStatsRequest);
   RC_ADD(ServerStats);
+  RC_ADD(ReportServerRequest);
+  RC_ADD(ProbePeerRequest);
+  RC_ADD(ProbePeerReply);
 #undef RC_ADD
   return all;
 }

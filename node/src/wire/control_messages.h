@@ -234,4 +234,50 @@ struct ServerStats {
   }
 };
 
+// ---- failure detection (docs/design/coordinator.md, "Failure detection") ------------------------
+
+/// What one look at a server's address showed.
+enum class PeerState : uint8_t {
+  kVoid = 0,      // nothing: the observer's own timers ran late, or it does not know the server
+  kAnswered = 1,  // the server lives
+  kRefused = 2,   // nobody listens at its address
+  kStranger = 3,  // another process listens there
+  kSilent = 4,    // no answer in time
+  kBroken = 5,    // a connection broke: it may be dead, and is worth a look
+};
+
+/// kReportServer (server -> coordinator): ReportServerRequest -> Empty. A hint: the coordinator
+/// probes the server at once, and judges by what it sees itself. A server that it does not list as
+/// UP is nothing to it. A former coordinator answers UNSUPPORTED.
+struct ReportServerRequest {
+  uint64_t reporter_id = 0;
+  uint64_t server_id = 0;
+  PeerState state = PeerState::kVoid;
+  template <class V>
+  void fields(V& v) {
+    v(reporter_id, server_id, state);
+  }
+};
+
+/// kProbePeer (coordinator -> server): ProbePeerRequest -> ProbePeerReply. The server pings the
+/// peer where its server list says that it is (nowhere else: the request has no address), for at
+/// most the time given, and says what it saw. A former server answers UNSUPPORTED.
+struct ProbePeerRequest {
+  uint64_t term = 0;
+  uint64_t server_id = 0;
+  uint32_t timeout_ms = 0;  // 1 to 10,000
+  template <class V>
+  void fields(V& v) {
+    v(term, server_id, timeout_ms);
+  }
+};
+
+struct ProbePeerReply {
+  PeerState state = PeerState::kVoid;
+  template <class V>
+  void fields(V& v) {
+    v(state);
+  }
+};
+
 }  // namespace ramcloud::wire

@@ -48,11 +48,13 @@ enum class Opcode : uint16_t {
   kEnlist = 80,
   kGetServerList = 81,
   kRaiseReplicationEpoch = 88,
+  kReportServer = 92,
   // Servers, for the coordinator.
   kUpdateServerList = 96,
   kTakeTablet = 97,
   kDropTablet = 98,
   kGetServerStats = 99,
+  kProbePeer = 108,
   // Backup, for masters.
   kReplicaOpen = 128,
   kReplicaWrite = 129,
