@@ -319,6 +319,11 @@ void Cluster::restart_server(size_t i) {
   start_server(server);
 }
 
+void Cluster::resume_server(size_t i) {
+  scheduler_.resume(*servers_.at(i)->node);
+  for (SimNode* node : servers_.at(i)->more_nodes) scheduler_.resume(*node);
+}
+
 void Cluster::cut_off(size_t i, size_t j) {
   cut_off_one_way(i, j);
   cut_off_one_way(j, i);

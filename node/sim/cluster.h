@@ -99,6 +99,8 @@ class Cluster {
   void reboot_server(size_t i);
   /// As SIGSTOP, and SIGCONT so long after.
   void pause_server(size_t i, Duration length);
+  /// Ends a pause of a server.
+  void resume_server(size_t i);
   void pause_coordinator(size_t i, Duration length);
 
   /// Whose turn it is.

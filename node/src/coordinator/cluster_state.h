@@ -4,7 +4,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "base/clock.h"
 #include "coordinator/records.h"
 #include "transport/transport.h"
 
@@ -15,6 +17,8 @@ struct ServerEntry {
   // Not durable:
   wire::ServerStats stats;          // as of the last probe that was answered
   bool answered = false;            // a probe of this id was answered since we started
+  bool enlisted_now = false;        // it enlisted under this leadership
+  Time heard{};                     // its last sign of life, as far as detection saw one
   bool suspected = false;           // probes go unanswered, no verdict yet
   bool refuses_term = false;        // it knows a higher term, and takes no orders of ours
   uint64_t list_version_acked = 0;  // it has this version of the list
@@ -22,6 +26,14 @@ struct ServerEntry {
   bool probing = false;             // a flow is probing it
 
   bool up() const { return record.state == wire::ServerState::kUp; }
+};
+
+/// How failure detection stands (docs/design/coordinator.md, "Failure detection").
+struct Detection {
+  bool suspect = false;  // silence condemns nobody
+  uint32_t accounted = 0, expected = 0;
+  std::vector<std::string> waits_for;  // for people; a few of them
+  bool operator==(const Detection&) const = default;
 };
 
 struct ClusterState {
@@ -34,6 +46,7 @@ struct ClusterState {
   std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
   std::map<uint64_t, TableRecord> tables;
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs;  // by master
+  Detection detection;                                            // not durable
 
   /// Null if there is none of this id that is UP.
   ServerEntry* up_server(uint64_t id);

@@ -83,9 +83,20 @@ void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
   }
 }
 
+void diagnose_detection(const Detection& detection, Diagnosis& diagnosis) {
+  if (!detection.suspect) return;
+  std::string names;
+  for (const std::string& name : detection.waits_for) names += (names.empty() ? "" : ", ") + name;
+  diagnosis.add(
+      Health::kDegraded,
+      fmt::format("silence condemns no server: {} of {} are accounted for; waiting for {}",
+                  detection.accounted, detection.expected, names));
+}
+
 void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis& diagnosis) {
   if (status.servers_up == 0) diagnosis.add(Health::kUnavailable, "no server is up");
   diagnose_servers(state, diagnosis);
+  diagnose_detection(state.detection, diagnosis);
   const ReplicationSummary& sum = status.replication;
   if (sum.segments_under_replicated > 0) {
     diagnosis.add(
@@ -117,12 +128,17 @@ std::string health_name(Health health) {
   return "UNAVAILABLE";
 }
 
+std::string detection_name(const Detection& detection) {
+  return detection.suspect ? "SUSPECT" : "SOUND";
+}
+
 ClusterStatus cluster_status(const ClusterState& state, const std::string& version) {
   ClusterStatus status;
   status.cluster_name = state.name;
   status.cluster_uuid = format_uuid(state.uuid);
   status.version = version;
   status.term = state.term;
+  status.detection = state.detection;
   add_tables(state, status);
   const auto tablets = state.tablets_by_server();
   for (const auto& [id, server] : state.servers) {

@@ -26,6 +26,9 @@ enum class Health : uint8_t { kHealthy, kDegraded, kUnavailable };
 /// "HEALTHY", "DEGRADED", "UNAVAILABLE".
 std::string health_name(Health health);
 
+/// "SOUND", "SUSPECT".
+std::string detection_name(const Detection& detection);
+
 struct ClusterStatus {
   std::string cluster_name;
   std::string cluster_uuid;  // 8-4-4-4-12 text
@@ -44,6 +47,7 @@ struct ClusterStatus {
   uint64_t log_bytes_total = 0;
   std::string health;                // of health_name()
   std::vector<std::string> reasons;  // why it is not HEALTHY
+  Detection detection;
   bool operator==(const ClusterStatus&) const = default;
 };
 

@@ -18,10 +18,12 @@ struct Coordinator::Gauges {
   std::atomic<uint64_t> servers_up{0}, servers_crashed{0}, servers_suspected{0};
   std::atomic<uint64_t> tables{0}, tablets{0}, tablets_unavailable{0};
   std::atomic<uint64_t> term{0}, list_version{0};
+  std::atomic<uint64_t> suspect{0}, accounted{0}, expected{0};
   std::vector<std::atomic<uint64_t>*> all() {
     return {&servers_up, &servers_crashed, &servers_suspected,
             &tables,     &tablets,         &tablets_unavailable,
-            &term,       &list_version};
+            &term,       &list_version,    &suspect,
+            &accounted,  &expected};
   }
 };
 
@@ -43,10 +45,14 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                   }),
       replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, notifier_, changes_),
-      detector_(rpc, state_, term_claims_, membership_, notifier_, changes_, metrics,
+      detector_(rpc, state_, ledger_, term_claims_, membership_, notifier_, changes_, metrics,
                 options_.detector),
+      condemned_by_operator_(metrics.counter("ramcloud_coordinator_verdicts_total",
+                                             "Servers declared crashed, by the evidence",
+                                             {{"evidence", "operator"}})),
       gauges_(std::make_shared<Gauges>()),
       scope_(reactor_) {
+  membership_.set_examine([this](uint64_t id) { return detector_.examine(id); });
   changes_.add(this);
   register_metrics(metrics);
   register_handlers();
@@ -108,6 +114,60 @@ Task<Result<uint16_t>> Coordinator::upgrade_metadata(Time deadline) {
   co_return state_.format;
 }
 
+Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id, bool force,
+                                                             bool confirmed, std::string reason,
+                                                             Time deadline) {
+  const auto found = state_.servers.find(server_id);
+  if (found == state_.servers.end()) {
+    co_return fail(StatusCode::kNotFound, fmt::format("server {} does not exist", server_id));
+  }
+  const auto name = [&] {
+    return fmt::format("server {} ({})", server_id, quoted(found->second.record.name));
+  };
+  Condemnation result;
+  if (!found->second.up()) {
+    result.condemned = true;
+    result.effect =
+        fmt::format("{} is not UP already: {}", name(), found->second.record.state_reason);
+    co_return result;
+  }
+  if (Status printable = check_printable("reason", reason, 0, 255); !printable.ok()) {
+    co_return fail(std::move(printable));
+  }
+  const Examination seen = co_await detector_.examine(server_id);
+  result.answers = seen.state == wire::PeerState::kAnswered;
+  const auto held = state_.tablets_by_server();
+  const auto tablets = held.contains(server_id) ? held.at(server_id) : 0;
+  if (result.answers && !force) {
+    co_return fail(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} answers {} at {}: it lives, and a verdict would end it; accepted "
+                    "with --force only",
+                    name(), seen.by, found->second.record.locator));
+  }
+  if (!confirmed) {
+    result.effect = fmt::format(
+        "{} at {}, {}, would be CRASHED for ever: its {} tablets are "
+        "unavailable then, and its replicas do not count",
+        name(), found->second.record.locator,
+        result.answers ? "which answers" : "which does not answer", tablets);
+    co_return result;
+  }
+  const std::string why =
+      fmt::format("condemned by an operator{}{}{}", result.answers ? ", while it answered" : "",
+                  reason.empty() ? "" : ": ", reason);
+  log_warn(
+      "an operator condemns a server",
+      {{"server", server_id}, {"answers", result.answers}, {"force", force}, {"reason", reason}});
+  const auto verdict = [&] { return std::vector<Membership::Verdict>{{server_id, why}}; };
+  Status done = co_await membership_.mark_crashed(verdict, ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
+  condemned_by_operator_.add();
+  result.condemned = true;
+  result.effect = fmt::format("{} is CRASHED: {}", name(), why);
+  co_return result;
+}
+
 ClusterStatus Coordinator::status() const {
   ClusterStatus status = cluster_status(state_, options_.version);
   status.revision = changes_.revision();
@@ -130,6 +190,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_enlist>(Opcode::kEnlist);
   add.operator()<&Coordinator::on_get_server_list>(Opcode::kGetServerList);
   add.operator()<&Coordinator::on_raise_replication_epoch>(Opcode::kRaiseReplicationEpoch);
+  add.operator()<&Coordinator::on_report_server>(Opcode::kReportServer);
 }
 
 /// False when the request has been answered already: it cannot be served now, or not at all.
@@ -292,6 +353,17 @@ void Coordinator::on_raise_replication_epoch(const Request& request) {
   scope_.spawn(answer(request.reply, replication_epochs_.raise(message, deadline_of(request))));
 }
 
+/// A hint costs a probe at most, whoever sends it.
+void Coordinator::on_report_server(const Request& request) {
+  wire::ReportServerRequest message;
+  if (!accept(request, message)) return;
+  log_debug("a server is reported", {{"server", message.server_id},
+                                     {"by", message.reporter_id},
+                                     {"state", static_cast<int>(message.state)}});
+  detector_.hint(message.server_id, FailureDetector::Source::kServer);
+  reply_message(registry_.transport(), request.reply, wire::Empty());
+}
+
 // ---- metrics
 // --------------------------------------------------------------------------------------
 
@@ -310,6 +382,15 @@ void Coordinator::register_metrics(MetricsRegistry& metrics) {
   gauge(servers, "Servers by state", &Gauges::servers_crashed, {{"state", "crashed"}});
   gauge("ramcloud_coordinator_servers_suspected", "Servers that do not answer, without a verdict",
         &Gauges::servers_suspected);
+  gauge("ramcloud_coordinator_detection_suspect",
+        "1 while silence condemns no server, because too little is heard of the cluster or its "
+        "metadata cannot be written",
+        &Gauges::suspect);
+  gauge("ramcloud_coordinator_detection_accounted",
+        "Servers that are accounted for: they answer, or are known to be dead", &Gauges::accounted);
+  gauge("ramcloud_coordinator_detection_expected",
+        "Servers that failure detection watches; of these half must be accounted for",
+        &Gauges::expected);
   gauge("ramcloud_coordinator_tables", "Tables", &Gauges::tables);
   gauge("ramcloud_coordinator_tablets", "Tablets of all tables", &Gauges::tablets);
   gauge("ramcloud_coordinator_tablets_unavailable", "Tablets whose server is crashed",
@@ -330,6 +411,9 @@ void Coordinator::on_status_changed(uint64_t) {
   gauges_->tablets_unavailable = now.tablets_unavailable;
   gauges_->term = state_.term;
   gauges_->list_version = state_.list_version;
+  gauges_->suspect = state_.detection.suspect ? 1 : 0;
+  gauges_->accounted = state_.detection.accounted;
+  gauges_->expected = state_.detection.expected;
 }
 
 }  // namespace ramcloud

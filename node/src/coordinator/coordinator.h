@@ -59,6 +59,18 @@ class Coordinator final : private ChangeListener {
   /// From now on leaders write records of the newest format, which builds that know only older ones
   /// refuse to start from: there is no way back. The format that holds. What Ledger::commit() says.
   Task<Result<uint16_t>> upgrade_metadata(Time deadline);
+  struct Condemnation {
+    bool condemned = false;  // it is CRASHED now, or was before
+    bool answers = false;    // it answered just now, the coordinator or a peer
+    std::string effect;      // for people: what was done, or would be
+  };
+  /// An operator gives a server up, whatever failure detection waits for. Without `confirmed` only
+  /// says what would happen. NOT_FOUND; INVALID_ARGUMENT if it answers and `force` is not given.
+  Task<Result<Condemnation>> condemn(uint64_t server_id, bool force, bool confirmed,
+                                     std::string reason, Time deadline);
+  /// The platform thinks that a server may be dead: it is probed at once, and nothing else. Unknown
+  /// ids are nothing to it.
+  void hint(uint64_t server_id) { detector_.hint(server_id, FailureDetector::Source::kPlatform); }
   /// A call that waits, for as long as this lives.
   class Waits {
    public:
@@ -90,6 +102,7 @@ class Coordinator final : private ChangeListener {
   void on_enlist(const Request& request);
   void on_get_server_list(const Request& request);
   void on_raise_replication_epoch(const Request& request);
+  void on_report_server(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);
   template <typename Message>
@@ -121,6 +134,7 @@ class Coordinator final : private ChangeListener {
   ReplicationEpochs replication_epochs_;
   Tables tables_;
   FailureDetector detector_;
+  Counter& condemned_by_operator_;
   std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us
   bool started_ = false;
   struct Waiting {

@@ -176,9 +176,8 @@ TEST_F(CoordinatorTest, EveryServerLearnsOfEveryOther) {
 TEST_F(CoordinatorTest, ARestartedServerGetsANewIdAndTheOldOneIsCrashed) {
   start(2);
   FakeServer& second = server(1);
-  second.request.former_server_id = 2;
+  second.start_again();
   second.request.cluster_uuid = state().uuid;
-  second.request.nonce += 2;
   ASSERT_TRUE(cluster.wait_for(second.enlist(1s)).has_value());
   EXPECT_EQ(second.id, 3u);
   EXPECT_TRUE(crashed(2));
@@ -467,132 +466,6 @@ TEST_F(CoordinatorTest, CallsThatNobodyWaitsForMakePlaceForOthers) {
   ASSERT_TRUE(cluster.run_until([&] { return fourth.done(); }));
   EXPECT_EQ(fourth.take().error().code(), StatusCode::kNotFound)
       << "the table was not made, either";
-}
-
-/// A verdict that waits: its own change is being tried, or waits behind another.
-TEST_F(CoordinatorTest, WhoAnswersBeforeTheVerdictIsWrittenIsLetOff) {
-  start(4);
-  for (const bool behind : {false, true}) {
-    SCOPED_TRACE(behind);
-    cluster.run_for(10s);
-    cluster.store->set_full(true);
-    Task<Result<wire::TableInfo>> create;
-    if (behind) {
-      create = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 4}, 600s);
-    }
-    cluster.network.silent = {12'001};
-    cluster.run_for(20s);
-    EXPECT_TRUE(state().servers.at(2).suspected);
-    cluster.network.silent.clear();
-    cluster.run_for(5s);
-    cluster.store->set_full(false);
-    cluster.run_for(5s);
-    ASSERT_TRUE(cluster.coordinator->ready());
-    EXPECT_EQ(state().servers_up(), 4u);
-    if (behind) EXPECT_TRUE(create.done() && create.take().has_value());
-  }
-  cluster.kill_server(server(1));
-  EXPECT_TRUE(cluster.run_until([&] { return crashed(2); }));
-}
-
-TEST_F(CoordinatorTest, WhoIsSilentOrSilentAgainWhenTheVerdictIsWrittenIsNot) {
-  start(4);
-  cluster.run_for(1s);
-  cluster.store->set_full(true);
-  cluster.network.silent = {12'001, 12'002};
-  cluster.run_for(30s);
-  cluster.network.silent.erase(12'002);
-  cluster.run_for(5s);
-  cluster.network.silent.insert(12'002);
-  cluster.run_for(30s);
-  EXPECT_EQ(state().servers_up(), 4u);
-  cluster.store->set_full(false);
-  cluster.run_for(5s);
-  EXPECT_TRUE(crashed(2));
-  EXPECT_TRUE(crashed(3));
-  EXPECT_THAT(cluster.metrics.text(), HasSubstr("ramcloud_coordinator_condemned_total 2"));
-}
-
-// ---- failure detection
-// ------------------------------------------------------------------------------
-
-TEST_F(CoordinatorTest, ADeadServerIsFoundAndItsTabletsAreUnavailable) {
-  start(3);
-  ASSERT_TRUE(cluster.create("t", 3).has_value());
-  EXPECT_EQ(cluster.coordinator->status().health, "HEALTHY");
-  cluster.kill_server(server(1));
-  const Time killed = cluster.clock.now();
-  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
-  EXPECT_LT(cluster.clock.now() - killed, 3s) << "refused connections are the fast path";
-  const auto table =
-      cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"t", 0});
-  EXPECT_EQ(table->tablets[1].state, wire::TabletState::kUnavailable);
-  EXPECT_EQ(table->tablets[1].locator, "");
-  const ClusterStatus status = cluster.coordinator->status();
-  EXPECT_EQ(status.health, "UNAVAILABLE");
-  EXPECT_THAT(status.reasons,
-              ElementsAre(StartsWith("server 2 (server-12001) is crashed and has 1 tablets: "
-                                     "refused 3 connections in a row (")));
-  ASSERT_TRUE(cluster.run_until(
-      [&] { return server(0).list.servers.at(1).state == wire::ServerState::kCrashed; }));
-  restart();
-  EXPECT_TRUE(crashed(2));
-}
-
-TEST_F(CoordinatorTest, SecondsOfSilenceAreForgiven) {
-  start(3);
-  for (int i = 0; i < 5; ++i) {
-    cluster.network.silent = {12'000, 12'001, 12'002};
-    cluster.run_for(2s);
-    cluster.network.silent.clear();
-    cluster.run_for(1500ms);
-  }
-  EXPECT_EQ(state().servers_up(), 3u);
-  cluster.run_for(5s);
-  EXPECT_EQ(state().servers_up(), 3u);
-  for (const auto& [id, entry] : state().servers) EXPECT_FALSE(entry.suspected);
-}
-
-TEST_F(CoordinatorTest, LongSilenceIsNot) {
-  start(3);
-  cluster.run_for(1s);
-  cluster.network.silent = {12'001};
-  const Time begun = cluster.clock.now();
-  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
-  EXPECT_GE(cluster.clock.now() - begun, 9s);  // the last answer came up to an interval before
-  EXPECT_THAT(state().servers.at(2).record.state_reason, HasSubstr("did not answer"));
-  EXPECT_EQ(state().servers_up(), 2u);
-  // It comes back: it stays crashed.
-  cluster.network.silent.clear();
-  cluster.run_for(5s);
-  EXPECT_TRUE(crashed(2));
-}
-
-TEST_F(CoordinatorTest, AtMostOneOfFewIsCondemnedInFiveSeconds) {
-  start(4);
-  cluster.run_for(1s);
-  for (int i = 0; i < 3; ++i) cluster.kill_server(*cluster.servers[static_cast<size_t>(i)]);
-  std::vector<Time> times;
-  size_t up = 4;
-  ASSERT_TRUE(cluster.run_until([&] {
-    for (; up > state().servers_up(); --up) times.push_back(cluster.clock.now());
-    return up == 1;
-  }));
-  ASSERT_EQ(times.size(), 3u);
-  EXPECT_GE(times[1] - times[0], 4900ms);  // a commit lies between verdict and change
-  EXPECT_GE(times[2] - times[1], 4900ms);
-}
-
-TEST_F(CoordinatorTest, AnObserverThatSleptJudgesNobody) {
-  cluster.store_options.lease = std::chrono::hours(1);  // or it would not lead any more
-  start(3);
-  cluster.network.silent = {12'001};
-  cluster.run_for(9900ms);  // on the way to a verdict
-  EXPECT_FALSE(crashed(2));
-  cluster.clock.advance(20s);  // as after SIGSTOP of the coordinator
-  cluster.run_for(2s);
-  EXPECT_FALSE(crashed(2)) << "silence is counted anew after our own";
-  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
 }
 
 // ---- terms --------------------------------------------------------------------------------------

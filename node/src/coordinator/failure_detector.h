@@ -1,17 +1,22 @@
-// Finds servers that are dead, by probing each (thin: the coordinator is the only observer). A
-// refused connection is strong evidence and quick; silence may be a slow machine and takes longer.
-// The observer doubts itself first: when its own timers ran late, its measurements are worth
-// nothing.
+// Finds servers that are dead. The coordinator and the servers look; the coordinator judges, by the
+// arithmetic of suspicion.h. It doubts itself first: what it measured while its own timers ran late
+// does not count, and when it hears of fewer than half of the cluster, silence condemns nobody.
+// docs/design/coordinator.md, "Failure detection".
 #pragma once
 
-#include <deque>
 #include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/metrics.h"
 #include "coordinator/changes.h"
 #include "coordinator/cluster_state.h"
 #include "coordinator/membership.h"
 #include "coordinator/notifier.h"
+#include "coordinator/suspicion.h"
+#include "rpc/peer_probe.h"
 #include "rpc/rpc.h"
 
 namespace ramcloud {
@@ -19,51 +24,75 @@ namespace ramcloud {
 class FailureDetector {
  public:
   struct Options {
-    Duration interval = 500ms;       // between the probes of one server
-    Duration timeout = 1s;           // of one probe
-    uint32_t failures = 3;           // in a row, before a verdict
+    /// Between two probes of one server, while there are few; with many, at least once a second.
+    Duration interval = 100ms;
+    Duration timeout = 1s;  // of one probe; at most a quarter of the silence
+    /// Between two probes of one whose connections are refused or break.
+    Duration again = 50ms;
     uint32_t probes_of_suspect = 3;  // sent at the same time to one that failed before
-    // Without any answer, unless connections are refused (then it is quick). Long: as long as
-    // nothing recovers a dead server's data, a server that hangs for some seconds is better waited
-    // for.
-    Duration silence = 10s;
-    /// The same of a server that never answered yet: names of pods that have just started take up
-    /// to half a minute to be known everywhere.
-    Duration silence_at_first = 60s;
-    Duration lateness = 200ms;     // of our own timers: verdicts are discarded
-    Duration condemn_window = 5s;  // at most max(1, 10 %) of the servers in this time
+    Thresholds thresholds;
+    Duration lateness = 200ms;  // of our own timers: what was measured does not count
   };
-  FailureDetector(RpcClient& rpc, ClusterState& state, TermClaims& term_claims,
+  FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger, TermClaims& term_claims,
                   Membership& membership, Notifier& notifier, Changes& changes,
                   MetricsRegistry& metrics, Options options);
 
   /// Starts probing every server that is UP and is not probed yet.
   void watch_all();
+  /// Somebody thinks that this server may be dead: it is probed at once. Nothing else follows.
+  enum class Source : uint8_t { kServer, kPlatform };
+  void hint(uint64_t server_id, Source source);
+
+  /// Looks at the server's address now, and asks a peer to.
+  Task<Examination> examine(uint64_t server_id);
 
  private:
-  struct Suspicion;  // what has been seen of one server
-  enum class Kind : uint8_t { kAnswered, kRefused, kSilent };
-  struct Outcome {
-    Kind kind = Kind::kAnswered;
-    std::string error;  // of a probe that failed
+  struct Watch;  // of one server
+  struct Verdict {
+    Evidence evidence = Evidence::kNone;
+    std::string reason;
+    bool stands = true;  // it was not seen alive since
   };
-  Task<void> watch(uint64_t server_id);
-  Task<Outcome> probe(uint64_t server_id);
-  Task<Outcome> probe_again(uint64_t server_id);
-  void note_stats(uint64_t server_id, const wire::ServerStats& stats);
+  // Watching one server.
+  using WatchPtr = std::shared_ptr<Watch>;
+  Task<void> watch(uint64_t server_id, WatchPtr watch);
+  Task<void> round(uint64_t server_id, WatchPtr watch);
+  Task<PeerLook> probe(uint64_t server_id);
+  Task<PeerLook> probe_again(uint64_t server_id);
+  wire::PeerState state_of(uint64_t server_id, const PeerLook& look);
+  void answered(uint64_t server_id, Watch& watch);
+  void note_stats(uint64_t server_id, const RpcReply& reply);
   void set_suspected(uint64_t server_id, bool suspected);
-  std::string verdict(uint64_t server_id, const Suspicion& suspicion) const;
-  void condemn(uint64_t server_id, std::string reason);
+  Time next_round(const Watch& watch, Time begun) const;
+  Duration probe_timeout() const;
+  // Asking peers.
+  Task<void> ask_peer(uint64_t server_id, WatchPtr watch);
+  void vouched(uint64_t server_id, Watch& watch);
+  struct PeerSays {
+    uint64_t peer = 0;  // 0: nobody said anything
+    wire::PeerState state = wire::PeerState::kVoid;
+  };
+  Task<PeerSays> indirect_probe(uint64_t server_id);
+  Task<PeerSays> own_probe(uint64_t server_id);
+  std::vector<uint64_t> peers_of(uint64_t server_id) const;
+  uint32_t observers_of(uint64_t server_id) const;
+  // The whole.
+  void tick(Duration late);
+  void take_stock();
+  Accounts accounts() const;
+  void show(const Accounts& accounts);
+  std::vector<std::string> waits_for() const;
+  // Verdicts.
+  void judge(uint64_t server_id, const Watch& watch);
   void acquit(uint64_t server_id);
-  Status objection(uint64_t server_id) const;
-  Task<void> record_crash(uint64_t server_id, std::string reason);
-  bool observer_late() const { return reactor_.now() - heartbeat_due_ > options_.lateness; }
-  void heartbeat();
-  bool may_condemn();
+  Status objection();
+  std::vector<Membership::Verdict> standing_verdicts();
+  Task<void> record_verdicts();
 
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
+  Ledger& ledger_;
   TermClaims& term_claims_;
   Membership& membership_;
   Notifier& notifier_;
@@ -72,13 +101,18 @@ class FailureDetector {
   Counter& probes_;
   Counter& failed_probes_;
   Counter& condemned_;
+  Counter& condemned_refused_;
+  Counter& condemned_silent_;
   Counter& discarded_;
-  Counter& limited_;
-  std::map<uint64_t, bool> verdicts_;  // that a flow is writing, by server: does it stand?
-  std::deque<Time> condemnations_;     // of the last condemn_window
-  uint64_t epoch_ = 0;  // rises whenever we were late: older measurements do not count
-  Time heartbeat_due_;
-  Timer heartbeat_timer_;
+  Counter& hints_;
+  Counter& platform_hints_;
+  std::map<wire::PeerState, Counter*> indirect_probes_;
+  std::map<uint64_t, WatchPtr> watches_;
+  std::map<uint64_t, Verdict> verdicts_;  // that are being written
+  std::vector<uint64_t> writing_;         // of these, those of the change that is being made
+  bool recording_ = false;
+  std::optional<Time> sound_since_;  // none: silence condemns nobody
+  Punctuality punctuality_;
   TaskScope scope_;
 };
 

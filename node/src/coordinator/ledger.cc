@@ -233,6 +233,18 @@ Task<Status> Ledger::raise_format(const AsyncMutex::Lock& held, ClusterRecord cl
   co_return done;
 }
 
+/// Whatever commit() ends with, the store answers again, or is not ours any more.
+class Ledger::Failing {
+ public:
+  explicit Failing(Ledger& ledger) : ledger_(ledger) {}
+  ~Failing() { ledger_.failing_ = false; }
+  Failing(const Failing&) = delete;
+  Failing& operator=(const Failing&) = delete;
+
+ private:
+  Ledger& ledger_;
+};
+
 /// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
 /// from it by a change of nothing in its place: only one of the two can be the next.
 Task<Status> Ledger::commit(const AsyncMutex::Lock& held, Change change, Objection objection) {
@@ -259,6 +271,7 @@ Task<Status> Ledger::commit_at(uint64_t term, [[maybe_unused]] const AsyncMutex:
   const Attempt nothing = attempt(Change(), 2, current_.term);  // its revision tells them apart
   Status objected;
   bool unknown = false;  // a try may have taken effect, or may yet
+  const Failing end_of_failing(*this);
   while (!fenced()) {
     if (objection && objected.ok()) objected = objection();
     if (!objected.ok() && !unknown) co_return objected;
@@ -273,7 +286,7 @@ Task<Status> Ledger::commit_at(uint64_t term, [[maybe_unused]] const AsyncMutex:
     const bool refused = result.outcome == CommitOutcome::kConditionFailed;
     if (!refused) {
       RC_SOMETIMES("coordinator.outcome_of_a_change_is_unknown");
-      unknown = true;
+      unknown = failing_ = true;
       log_warn("outcome of a metadata change is unknown, reading again",
                {{"revision", next.record.revision}, {"error", result.message}});
     }

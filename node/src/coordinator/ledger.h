@@ -120,6 +120,8 @@ class Ledger {
 
   /// `fn` is called when we know that we no longer lead.
   void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
+  /// The change that is being made has failed at least once, and nothing is known to work since.
+  bool failing() const { return failing_; }
   /// True once the leadership is lost; never taken back.
   bool fenced() const { return fenced_ || store_.leading() != leadership_; }
 
@@ -128,6 +130,7 @@ class Ledger {
   Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
   Status replaced(bool unknown);
   void fence();
+  class Failing;
   struct Attempt;
   void adopt(const Attempt& made);
   Attempt attempt(Change change, uint64_t revisions, uint64_t term) const;
@@ -142,6 +145,7 @@ class Ledger {
   TermRecord current_;
   std::string current_bytes_;  // as the store has them
   bool fenced_ = false;
+  bool failing_ = false;
   std::function<void()> on_fenced_;
 };
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 constexpr size_t kMaxTextBytes = 1024;  // locators, addresses, versions
+/// In one change: etcd accepts 128 operations by default.
+constexpr size_t kMostVerdicts = 100;
 
 ServerRecord record_of(const wire::EnlistRequest& request) {
   ServerRecord record;
@@ -72,7 +74,47 @@ wire::EnlistReply Membership::reply_for(uint64_t server_id) const {
   return {server_id, state_.uuid, state_.server_list()};
 }
 
+bool Membership::is_retry(const wire::EnlistRequest& request) const {
+  return std::ranges::any_of(state_.servers, [&](const auto& entry) {
+    const ServerRecord& record = entry.second.record;
+    return entry.second.up() && record.nonce == request.nonce && record.locator == request.locator;
+  });
+}
+
+/// The server that the volume was written by must be gone, or the volume is a copy of its own. A
+/// server that started again at its address finds itself there, and so is no such case.
+Task<Status> Membership::former_is_gone(const wire::EnlistRequest& request) {
+  const ServerEntry* former = state_.up_server(request.former_server_id);
+  if (former == nullptr || request.cluster_uuid != state_.uuid || is_retry(request) || !examine_) {
+    co_return StatusCode::kOk;
+  }
+  const ServerRecord record = former->record;
+  const Examination seen = co_await examine_(record.id);
+  if (seen.state == wire::PeerState::kAnswered) {
+    RC_SOMETIMES("coordinator.copied_volume_is_refused");
+    co_return Status(
+        StatusCode::kInvalidArgument,
+        fmt::format("the volume of {} at {} is that of server {} ({}), which answers {} at {}: it "
+                    "is a copy, and is refused; give the new server an empty --dir, or stop "
+                    "server {} first",
+                    quoted(request.name), request.locator, record.id, quoted(record.name), seen.by,
+                    record.locator, record.id));
+  }
+  const bool gone =
+      seen.state == wire::PeerState::kRefused || seen.state == wire::PeerState::kStranger;
+  if (gone || state_.up_server(record.id) == nullptr || seen.unheard >= seen.patience) {
+    co_return StatusCode::kOk;
+  }
+  RC_SOMETIMES("coordinator.volume_waits_for_its_silent_server");
+  co_return Status(StatusCode::kRetry,
+                   fmt::format("the volume is that of server {} at {}, which is silent and may "
+                               "live; it is taken for dead after {} of silence",
+                               record.id, record.locator, format_duration(seen.patience)));
+}
+
 Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, Time deadline) {
+  const Time begun = reactor_.now();
+  if (Status gone = co_await former_is_gone(request); !gone.ok()) co_return fail(std::move(gone));
   const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
   if (!lock.held()) co_return fail(Ledger::too_late());
   if (Status checked = check(request); !checked.ok()) co_return fail(std::move(checked));
@@ -82,6 +124,12 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
       RC_SOMETIMES("coordinator.server_enlists_twice");
       co_return reply_for(id);
     }
+  }
+  if (const ServerEntry* former = state_.up_server(request.former_server_id);
+      former != nullptr && former->heard > begun) {
+    co_return fail(StatusCode::kRetry, fmt::format("server {}, which the volume belongs to, has "
+                                                   "just answered",
+                                                   former->record.id));
   }
 
   ServerRecord record = record_of(request);
@@ -109,6 +157,8 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   ServerEntry& entry = state_.servers[record.id];
   entry.record = record;
   entry.list_version_acked = revision;  // it goes with the reply
+  entry.enlisted_now = true;
+  entry.heard = reactor_.now();
   log_info("server enlisted", {{"server", record.id},
                                {"name", record.name},
                                {"locator", record.locator},
@@ -119,22 +169,26 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   co_return reply_for(record.id);
 }
 
-Task<Status> Membership::mark_crashed(uint64_t server_id, std::string reason,
+Task<Status> Membership::mark_crashed(std::function<std::vector<Verdict>()> verdicts,
                                       Ledger::Objection objection) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
-  const ServerEntry* server = state_.up_server(server_id);
-  if (server == nullptr) co_return StatusCode::kOk;
-  ServerRecord crashed = server->record;
-  crashed.state = wire::ServerState::kCrashed;
-  crashed.state_reason = std::move(reason);
-  const uint64_t revision = ledger_.next_revision();
+  std::vector<ServerRecord> crashed;
   Change change;
-  change.put(server_key(server_id), crashed);
+  for (Verdict& verdict : verdicts()) {
+    const ServerEntry* server = state_.up_server(verdict.server_id);
+    if (server == nullptr || crashed.size() >= kMostVerdicts) continue;
+    ServerRecord& record = crashed.emplace_back(server->record);
+    record.state = wire::ServerState::kCrashed;
+    record.state_reason = std::move(verdict.reason);
+    change.put(server_key(record.id), record);
+  }
+  if (crashed.empty()) co_return StatusCode::kOk;
+  const uint64_t revision = ledger_.next_revision();
   Status done = co_await ledger_.commit(lock, std::move(change), std::move(objection));
   if (!done.ok()) co_return done;
   RC_FAILPOINT("coordinator.crash.recorded");
   state_.list_version = revision;
-  apply_crash(crashed);
+  for (const ServerRecord& record : crashed) apply_crash(record);
   on_list_changed_();
   co_return done;
 }

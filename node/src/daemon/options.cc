@@ -274,6 +274,10 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
   add_parsed(app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
              "with etcd: how long a leader that is dead or cut off keeps the others from leading",
              "5s");
+  add_parsed(app, "--server-silence", o.server_silence, duration_between(500ms, 10min),
+             "a server that gives no sign of life for so long is given up, if half of the servers "
+             "answer; a process that ended is found at once",
+             "5s");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
   add_limits(app, o.limits, true);
   add_common(app, o.common);

@@ -54,7 +54,7 @@ struct CoordinatorOptions {
   MetadataPlace metadata;
   std::string cluster_name;
   Duration leader_lease = 5s;
-  Duration probe_interval = 500ms;
+  Duration server_silence = 5s;
 };
 
 struct ServerOptions {

@@ -246,7 +246,7 @@ struct CoordinatorProcess::Impl {
     Coordinator::Options o;
     o.cluster_name = options.cluster_name;
     o.version = RAMCLOUD_VERSION;
-    o.detector.interval = options.probe_interval;
+    o.detector.thresholds.silence = options.server_silence;
     node = std::make_unique<CoordinatorNode>(
         rpc, machinery.transport(), *metadata, machinery.metrics(), o,
         [this](Status why) { signals.request_stop(std::move(why)); });

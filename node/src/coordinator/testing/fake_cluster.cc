@@ -6,8 +6,8 @@ namespace ramcloud::testing {
 
 class FakeSession final : public Session, public std::enable_shared_from_this<FakeSession> {
  public:
-  FakeSession(FakeNetwork& network, uint16_t port, PeerIdentity expected)
-      : network_(network), port_(port), expected_(expected) {}
+  FakeSession(FakeNetwork& network, uint16_t from, uint16_t port, PeerIdentity expected)
+      : network_(network), from_(from), port_(port), expected_(expected) {}
   void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override {
     header.call_id = add_call(call, 1);
     std::string bytes;
@@ -17,6 +17,7 @@ class FakeSession final : public Session, public std::enable_shared_from_this<Fa
   bool broken() const override { return broken_; }
   uint64_t peer_server_id() const override { return 0; }
   uint16_t version() const override { return wire::kVersionMax; }
+  Absence absence() const override { return absence_; }
   void answer(wire::MessageHeader header, ByteView body) {
     if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
   }
@@ -26,14 +27,17 @@ class FakeSession final : public Session, public std::enable_shared_from_this<Fa
                             std::string body) {
     FakeNetwork& network = self->network_;
     co_await network.reactor.sleep(Duration(10'000 + network.reactor.random().below(1'000'000)));
-    if (network.silent.contains(self->port_)) co_return;
+    if (network.silent.contains(self->port_) || network.silent.contains(self->from_)) co_return;
+    if (network.cut.contains({self->from_, self->port_})) co_return;
     const auto found = network.listeners.find(self->port_);
     if (found == network.listeners.end()) {
+      self->absence_ = Absence::kRefused;
       self->fail({StatusCode::kUnavailable, "connection refused"});
       co_return;
     }
     FakeTransport& peer = *found->second;
     if (self->expected_.server_id != 0 && self->expected_.server_id != peer.self_.server_id) {
+      self->absence_ = Absence::kStranger;
       self->fail({StatusCode::kWrongServer, "another server"});
       co_return;
     }
@@ -50,9 +54,10 @@ class FakeSession final : public Session, public std::enable_shared_from_this<Fa
     fail_calls(1, status, status);
   }
   FakeNetwork& network_;
-  uint16_t port_;
+  uint16_t from_, port_;
   PeerIdentity expected_;
   bool broken_ = false;
+  Absence absence_ = Absence::kUnknown;
 };
 
 FakeTransport::~FakeTransport() {
@@ -61,7 +66,8 @@ FakeTransport::~FakeTransport() {
 
 Result<std::shared_ptr<Session>> FakeTransport::connect(const Locator& locator,
                                                         const PeerIdentity& expected) {
-  return std::make_shared<FakeSession>(network_, locator.address.port, expected);
+  return std::make_shared<FakeSession>(network_, ports_.empty() ? uint16_t{0} : ports_.front(),
+                                       locator.address.port, expected);
 }
 
 Result<HostPort> FakeTransport::listen(const HostPort& address, Side side,
@@ -103,7 +109,11 @@ void FakeTransport::reply(const ReplyHandle& handle, StatusCode status,
 // -----------------------------------------------------------------------------------
 
 FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
-    : port_(port), transport_(network), registry_(transport_), rpc_(network.reactor, transport_) {
+    : port_(port),
+      transport_(network),
+      registry_(transport_),
+      rpc_(network.reactor, transport_),
+      scope_(network.reactor) {
   request.name = "server-" + std::to_string(port);
   request.locator = locator().to_string();
   request.locator_outside = Locator{"tcp", {"outside.example", port}}.to_string();
@@ -114,7 +124,52 @@ FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
   registry_.add(wire::Opcode::kDropTablet, &call_member<&FakeServer::on_drop, FakeServer>, this);
   registry_.add(wire::Opcode::kGetServerStats, &call_member<&FakeServer::on_stats, FakeServer>,
                 this);
+  registry_.add(wire::Opcode::kPing, &call_member<&FakeServer::on_ping, FakeServer>, this);
+  registry_.add(wire::Opcode::kProbePeer, &call_member<&FakeServer::on_probe_peer, FakeServer>,
+                this);
   (void)transport_.listen(locator().address, Side::kInside, registry_);
+}
+
+void FakeServer::start_again() {
+  request.former_server_id = id;
+  request.nonce += 2;
+  id = 0;
+  transport_.set_identity({});
+}
+
+Task<Result<wire::Empty>> FakeServer::report(uint64_t server_id) {
+  const Locator coordinator{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+  return rpc_.call<wire::Empty>(coordinator, 0, wire::Opcode::kReportServer,
+                                wire::ReportServerRequest{id, server_id, wire::PeerState::kBroken},
+                                rpc_.reactor().now() + 1s);
+}
+
+void FakeServer::on_ping(const Request& r) {
+  reply_message(transport_, r.reply, wire::Empty());
+}
+
+void FakeServer::on_probe_peer(const Request& r) {
+  if (former_build) {
+    return reply_error(transport_, r.reply, {StatusCode::kUnsupported, "unknown operation"});
+  }
+  wire::ProbePeerRequest asked;
+  if (!r.decode(asked)) violation = "an indirect probe that does not decode";
+  ++indirect_probes;
+  scope_.spawn(probe_peer(r.reply, asked));
+}
+
+Task<void> FakeServer::probe_peer(ReplyHandle handle, wire::ProbePeerRequest asked) {
+  wire::ProbePeerReply reply;
+  for (const auto& listed : list.servers) {
+    if (listed.server_id != asked.server_id) continue;
+    const PeerLook look =
+        co_await look_at(rpc_, *parse_locator(listed.locator), asked.server_id, wire::Opcode::kPing,
+                         {}, rpc_.reactor().now() + std::chrono::milliseconds(asked.timeout_ms));
+    reply.state =
+        late && look.state != wire::PeerState::kAnswered ? wire::PeerState::kVoid : look.state;
+    break;
+  }
+  reply_message(transport_, handle, reply);
 }
 
 Task<Result<wire::EnlistReply>> FakeServer::enlist(Duration timeout) {
@@ -196,7 +251,6 @@ FakeCluster::FakeCluster(uint64_t seed, SimMetadata::Options o)
   options.version = "1.2.3";
   options.admin_address = "inside:1";
   options.admin_address_outside = "outside:2";
-  options.detector.interval = 250ms;
   client_transport = std::make_unique<FakeTransport>(network);
   client = std::make_unique<RpcClient>(reactor, *client_transport);
 }

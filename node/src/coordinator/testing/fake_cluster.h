@@ -13,6 +13,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/invariants.h"
 #include "coordinator/sim_metadata.h"
+#include "rpc/peer_probe.h"
 #include "runtime/manual_source.h"
 
 namespace ramcloud::testing {
@@ -25,8 +26,9 @@ class FakeNetwork {
   explicit FakeNetwork(Reactor& r) : reactor(r), scope(r) {}
   Reactor& reactor;
   std::map<uint16_t, FakeTransport*> listeners;
-  std::set<uint16_t> silent;                 // ports whose requests vanish
-  std::map<wire::Opcode, int> lose_replies;  // so many of the next ones vanish
+  std::set<uint16_t> silent;                    // ports whose requests vanish, and those they send
+  std::set<std::pair<uint16_t, uint16_t>> cut;  // from, to: what is asked that way vanishes
+  std::map<wire::Opcode, int> lose_replies;     // so many of the next ones vanish
   TaskScope scope;
 };
 
@@ -61,6 +63,11 @@ class FakeServer {
   FakeServer(FakeNetwork& network, uint16_t port);
   /// One try; with `lose_reply` the coordinator hears it and we do not hear back.
   Task<Result<wire::EnlistReply>> enlist(Duration timeout);
+  /// Another process starts at its address, with its volume.
+  void start_again();
+  /// Tells the coordinator that a peer does not answer.
+  Task<Result<wire::Empty>> report(uint64_t server_id);
+  uint16_t port() const { return port_; }
   Locator locator() const { return {"tcp", {"10.0.0.1", port_}}; }
 
   wire::EnlistRequest request;  // what it will say of itself
@@ -70,9 +77,11 @@ class FakeServer {
   wire::ServerStats stats;
   int refuse_takes = 0;       // so many of the next are answered with an error
   uint64_t heard_term = 0;    // orders and probes of a lower one are refused
-  bool former_build = false;  // says the term in its sentence only
+  bool former_build = false;  // says the term in its sentence only, and does not know kProbePeer
   int term_refusals = 0;
-  std::string violation;  // what the coordinator did that it must not
+  bool late = false;        // its timers are: what it sees of peers is void
+  int indirect_probes = 0;  // it was asked for
+  std::string violation;    // what the coordinator did that it must not
 
  private:
   void on_list(const Request& r);
@@ -80,11 +89,15 @@ class FakeServer {
   void on_drop(const Request& r);
   void on_stats(const Request& r);
   void refuse_term(const Request& r, uint64_t term);
+  void on_ping(const Request& r);
+  void on_probe_peer(const Request& r);
+  Task<void> probe_peer(ReplyHandle handle, wire::ProbePeerRequest asked);
   uint16_t port_;
   FakeTransport transport_;
   ServiceRegistry registry_;
   RpcClient rpc_;
   std::map<uint64_t, uint64_t> revisions_;  // highest seen of each table
+  TaskScope scope_;
 };
 
 class FakeCluster {
