@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -56,6 +58,13 @@ std::string replication_text(const ReplicationSummary& replication) {
   return text;
 }
 
+/// "SOUND, 4 of 4 servers accounted for".
+std::string detection_text(const Detection& detection) {
+  return fmt::format("{}, {} of {} servers accounted for{}", detection_name(detection),
+                     detection.accounted, detection.expected,
+                     detection.suspect ? "; silence condemns none" : "");
+}
+
 ordered_json to_json(const ClusterStatus& status) {
   const ReplicationSummary& replication = status.replication;
   return {
@@ -66,6 +75,11 @@ ordered_json to_json(const ClusterStatus& status) {
       {"revision", status.revision},
       {"health", status.health},
       {"reasons", status.reasons},
+      {"detection",
+       {{"state", detection_name(status.detection)},
+        {"accounted", status.detection.accounted},
+        {"expected", status.detection.expected},
+        {"waits_for", status.detection.waits_for}}},
       {"servers_up", status.servers_up},
       {"servers_crashed", status.servers_crashed},
       {"tables", status.tables},
@@ -96,6 +110,7 @@ void print_status(Session& session, const ClusterStatus& status) {
   for (const std::string& reason : status.reasons) line("", printable(reason));
   line("version", fmt::format("{}, term {}", status.version, status.term));
   line("servers", fmt::format("{} up, {} crashed", status.servers_up, status.servers_crashed));
+  line("detection", detection_text(status.detection));
   line("tables",
        fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables, status.tablets,
                    status.masters_with_tablets, status.tablets_unavailable));
@@ -183,6 +198,77 @@ int servers(Session& session) {
   return kExitOk;
 }
 
+int show_server(Session& session, uint64_t id) {
+  auto servers = ask_admin(session, [](AdminClient& admin) { return admin.servers(); });
+  if (!servers) return session.report(servers.error());
+  const auto found = std::ranges::find(*servers, id, &ServerView::id);
+  if (found == servers->end()) {
+    return session.report({StatusCode::kNotFound, fmt::format("server {} does not exist", id)});
+  }
+  const ordered_json fields = to_json(*found);
+  if (session.json()) {
+    session.out << dump(fields) << '\n';
+    return kExitOk;
+  }
+  for (const auto& [name, value] : fields.items()) {
+    session.out << fmt::format(
+        "{:<28}{}\n", name, value.is_string() ? printable(value.get<std::string>()) : value.dump());
+  }
+  return kExitOk;
+}
+
+struct Condemn {
+  uint64_t id = 0;
+  bool yes = false, force = false;
+  std::string reason;
+};
+
+int condemn(Session& session, const Condemn& wanted) {
+  auto done = ask_admin(session, [&](AdminClient& admin) {
+    return admin.condemn(wanted.id, wanted.yes, wanted.force, wanted.reason);
+  });
+  if (!done) return session.report(done.error());
+  if (session.json()) {
+    session.out << dump({{"server_id", wanted.id},
+                         {"condemned", done->condemned},
+                         {"answers", done->answers},
+                         {"effect", done->effect}})
+                << '\n';
+  } else {
+    session.out << printable(done->effect) << '\n';
+  }
+  if (done->condemned) return kExitOk;
+  session.err << "nothing was done; --yes does it\n";
+  return kExitFailed;
+}
+
+void add_server_commands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("server", "List, show and give up servers");
+  group->require_subcommand(1);
+  CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
+  needs_cluster(*list, session, [&session] { return servers(session); });
+
+  auto id = std::make_shared<uint64_t>(0);
+  CLI::App* show = group->add_subcommand("show", "Show all that is known of one server");
+  show->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")->required();
+  needs_cluster(*show, session, [&session, id] { return show_server(session, *id); });
+
+  auto wanted = std::make_shared<Condemn>();
+  CLI::App* condemn_command = group->add_subcommand(
+      "condemn",
+      "Give a server up for ever: it is CRASHED, its tablets are unavailable, its replicas do not "
+      "count. For a server that will not come back while failure detection is SUSPECT");
+  condemn_command->add_option("ID", wanted->id, "Its id, as `ramcloud server list` shows it")
+      ->required();
+  condemn_command->add_flag("--yes", wanted->yes, "Do it; else only say what would happen");
+  condemn_command->add_flag(
+      "--force", wanted->force,
+      "Also a server that answers. It ends itself within seconds; until then it may serve");
+  condemn_command->add_option("--reason", wanted->reason, "Why; kept with the server");
+  needs_cluster(*condemn_command, session,
+                [&session, wanted] { return condemn(session, *wanted); });
+}
+
 /// By the data protocol: the tablets' locators are those for the side this client is on.
 int tablets(Session& session, const std::string& name) {
   if (!name.empty()) {
@@ -206,8 +292,9 @@ void add_status_commands(CLI::App& app, Session& session) {
   command->add_flag("--check", *check, "Exit with 1 unless the cluster is HEALTHY");
   needs_cluster(*command, session, [&session, check] { return status(session, *check); });
 
-  command = app.add_subcommand("servers", "List the servers");
+  command = app.add_subcommand("servers", "List the servers (as `ramcloud server list`)");
   needs_cluster(*command, session, [&session] { return servers(session); });
+  add_server_commands(app, session);
 
   auto table = std::make_shared<std::string>();
   command = app.add_subcommand("tablets", "List tablets and the servers that have them");

@@ -93,4 +93,24 @@ Result<std::vector<wire::TableInfo>> AdminClient::tables(const std::string& name
   return tables;
 }
 
+Result<AdminClient::Condemnation> AdminClient::condemn(uint64_t server_id, bool confirmed,
+                                                       bool force, const std::string& reason) {
+  pb::CondemnServerRequest request;
+  request.set_server_id(server_id);
+  request.set_confirmed(confirmed);
+  request.set_force(force);
+  request.set_reason(reason);
+  pb::CondemnServerResponse response;
+  Status called = impl_->call(&pb::Admin::Stub::CondemnServer, request, response);
+  if (!called.ok()) return fail(std::move(called));
+  return Condemnation{response.condemned(), response.answers(), response.effect()};
+}
+
+Status AdminClient::hint(uint64_t server_id) {
+  pb::HintServerRequest request;
+  request.set_server_id(server_id);
+  pb::HintServerResponse response;
+  return impl_->call(&pb::Admin::Stub::HintServer, request, response);
+}
+
 }  // namespace ramcloud

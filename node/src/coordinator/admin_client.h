@@ -24,6 +24,17 @@ class AdminClient {
   Result<ClusterStatus> status();
   /// Ordered by id.
   Result<std::vector<ServerView>> servers();
+  struct Condemnation {
+    bool condemned = false;  // it is CRASHED now, or was not UP before
+    bool answers = false;
+    std::string effect;  // for people
+  };
+  /// Without `confirmed` only says what would happen. NOT_FOUND; INVALID_ARGUMENT when the server
+  /// answers and `force` is not given.
+  Result<Condemnation> condemn(uint64_t server_id, bool confirmed, bool force,
+                               const std::string& reason);
+  /// The coordinator probes this server at once.
+  Status hint(uint64_t server_id);
   /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.
   Result<std::vector<wire::TableInfo>> tables(const std::string& name = {});
 

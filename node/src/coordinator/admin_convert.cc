@@ -37,6 +37,11 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   out.set_log_bytes_total(status.log_bytes_total);
   out.set_health(status.health);
   for (const auto& reason : status.reasons) out.add_reasons(reason);
+  auto& detection = *out.mutable_detection();
+  detection.set_state(detection_name(status.detection));
+  detection.set_accounted(status.detection.accounted);
+  detection.set_expected(status.detection.expected);
+  for (const auto& one : status.detection.waits_for) detection.add_waits_for(one);
   return out;
 }
 
@@ -65,6 +70,11 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
   status.log_bytes_total = in.log_bytes_total();
   status.health = in.health();
   status.reasons.assign(in.reasons().begin(), in.reasons().end());
+  status.detection.suspect = in.detection().state() == "SUSPECT";
+  status.detection.accounted = in.detection().accounted();
+  status.detection.expected = in.detection().expected();
+  status.detection.waits_for.assign(in.detection().waits_for().begin(),
+                                    in.detection().waits_for().end());
   return status;
 }
 

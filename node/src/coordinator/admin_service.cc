@@ -225,6 +225,12 @@ class Front : public ChangeListener {
     if (may_wait(*call)) scope_.spawn(drop(std::move(call), std::move(name)));
   }
 
+  void condemn_server(std::shared_ptr<PendingCall> call, pb::CondemnServerRequest request,
+                      pb::CondemnServerResponse* response) {
+    if (may_wait(*call)) scope_.spawn(condemn(std::move(call), std::move(request), response));
+  }
+  void hint_server(uint64_t server_id) { coordinator_.hint(server_id); }
+
   void watch(const std::shared_ptr<WatchStream>& stream) {
     std::erase_if(watchers_, [](const auto& watcher) { return watcher->finished(); });
     if (watchers_.size() >= options_.watchers) {
@@ -264,6 +270,25 @@ class Front : public ChangeListener {
     const Status dropped = co_await coordinator_.drop_table(std::move(name), deadline_of(*call));
     waiting_.erase(waiting);
     call->finish(to_grpc(dropped));
+  }
+
+  Task<void> condemn(std::shared_ptr<PendingCall> call, pb::CondemnServerRequest request,
+                     pb::CondemnServerResponse* response) {
+    const Coordinator::Waits waits(coordinator_);
+    const auto waiting = waiting_.insert(waiting_.end(), {call, true});
+    const auto done =
+        co_await coordinator_.condemn(request.server_id(), request.force(), request.confirmed(),
+                                      request.reason(), deadline_of(*call));
+    waiting_.erase(waiting);
+    if (!done) {
+      call->finish(to_grpc(done.error()));
+      co_return;
+    }
+    call->finish(grpc::Status::OK, [&] {
+      response->set_condemned(done->condemned);
+      response->set_answers(done->answers);
+      response->set_effect(done->effect);
+    });
   }
 
   std::vector<WatchStream::Event> snapshot() const {
@@ -463,6 +488,23 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
                       [name = request->name()](Front& f, const std::shared_ptr<PendingCall>& call) {
                         f.drop_table(call, name);
                       });
+  }
+  grpc::ServerUnaryReactor* CondemnServer(grpc::CallbackServerContext* context,
+                                          const pb::CondemnServerRequest* request,
+                                          pb::CondemnServerResponse* response) override {
+    return on_reactor(context, [request = *request, response](
+                                   Front& f, const std::shared_ptr<PendingCall>& call) {
+      f.condemn_server(call, request, response);
+    });
+  }
+  grpc::ServerUnaryReactor* HintServer(grpc::CallbackServerContext* context,
+                                       const pb::HintServerRequest* request,
+                                       pb::HintServerResponse*) override {
+    return on_reactor(
+        context, [id = request->server_id()](Front& f, const std::shared_ptr<PendingCall>& call) {
+          f.hint_server(id);
+          call->finish(grpc::Status::OK);
+        });
   }
   grpc::ServerWriteReactor<pb::WatchEvent>* Watch(grpc::CallbackServerContext* context,
                                                   const pb::WatchRequest*) override {

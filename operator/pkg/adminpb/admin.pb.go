@@ -514,6 +514,214 @@ func (*DropTableResponse) Descriptor() ([]byte, []int) {
 	return file_admin_proto_rawDescGZIP(), []int{7}
 }
 
+type CondemnServerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	Confirmed     bool                   `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"` // else nothing is done; the answer says what would be
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`         // also a server that answers
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`        // 0-255 printable bytes, kept with the server
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CondemnServerRequest) Reset() {
+	*x = CondemnServerRequest{}
+	mi := &file_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CondemnServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CondemnServerRequest) ProtoMessage() {}
+
+func (x *CondemnServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CondemnServerRequest.ProtoReflect.Descriptor instead.
+func (*CondemnServerRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CondemnServerRequest) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+func (x *CondemnServerRequest) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *CondemnServerRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *CondemnServerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type CondemnServerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Condemned     bool                   `protobuf:"varint,1,opt,name=condemned,proto3" json:"condemned,omitempty"` // it is CRASHED now, or was not UP before
+	Answers       bool                   `protobuf:"varint,2,opt,name=answers,proto3" json:"answers,omitempty"`     // it answered the coordinator or another server just now
+	Effect        string                 `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`        // for people: what was done, or would be
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CondemnServerResponse) Reset() {
+	*x = CondemnServerResponse{}
+	mi := &file_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CondemnServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CondemnServerResponse) ProtoMessage() {}
+
+func (x *CondemnServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CondemnServerResponse.ProtoReflect.Descriptor instead.
+func (*CondemnServerResponse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CondemnServerResponse) GetCondemned() bool {
+	if x != nil {
+		return x.Condemned
+	}
+	return false
+}
+
+func (x *CondemnServerResponse) GetAnswers() bool {
+	if x != nil {
+		return x.Answers
+	}
+	return false
+}
+
+func (x *CondemnServerResponse) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
+type HintServerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HintServerRequest) Reset() {
+	*x = HintServerRequest{}
+	mi := &file_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HintServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HintServerRequest) ProtoMessage() {}
+
+func (x *HintServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HintServerRequest.ProtoReflect.Descriptor instead.
+func (*HintServerRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HintServerRequest) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+type HintServerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HintServerResponse) Reset() {
+	*x = HintServerResponse{}
+	mi := &file_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HintServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HintServerResponse) ProtoMessage() {}
+
+func (x *HintServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HintServerResponse.ProtoReflect.Descriptor instead.
+func (*HintServerResponse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{11}
+}
+
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -522,7 +730,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_admin_proto_msgTypes[8]
+	mi := &file_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +742,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[8]
+	mi := &file_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +755,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{8}
+	return file_admin_proto_rawDescGZIP(), []int{12}
 }
 
 type WatchEvent struct {
@@ -567,7 +775,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_admin_proto_msgTypes[9]
+	mi := &file_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +787,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[9]
+	mi := &file_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +800,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{9}
+	return file_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchEvent) GetRevision() uint64 {
@@ -706,15 +914,16 @@ type ClusterStatus struct {
 	LogBytesUsed       uint64                 `protobuf:"varint,14,opt,name=log_bytes_used,json=logBytesUsed,proto3" json:"log_bytes_used,omitempty"`
 	LogBytesTotal      uint64                 `protobuf:"varint,15,opt,name=log_bytes_total,json=logBytesTotal,proto3" json:"log_bytes_total,omitempty"`
 	// Health in one word and why: HEALTHY, DEGRADED, UNAVAILABLE.
-	Health        string   `protobuf:"bytes,16,opt,name=health,proto3" json:"health,omitempty"`
-	Reasons       []string `protobuf:"bytes,17,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Health        string     `protobuf:"bytes,16,opt,name=health,proto3" json:"health,omitempty"`
+	Reasons       []string   `protobuf:"bytes,17,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Detection     *Detection `protobuf:"bytes,40,opt,name=detection,proto3" json:"detection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +935,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +948,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{10}
+	return file_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClusterStatus) GetClusterName() string {
@@ -861,6 +1070,82 @@ func (x *ClusterStatus) GetReasons() []string {
 	return nil
 }
 
+func (x *ClusterStatus) GetDetection() *Detection {
+	if x != nil {
+		return x.Detection
+	}
+	return nil
+}
+
+// How failure detection stands.
+type Detection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`                       // SOUND, or SUSPECT: silence condemns no server
+	Accounted     uint32                 `protobuf:"varint,2,opt,name=accounted,proto3" json:"accounted,omitempty"`              // servers that answer, or are known to be dead
+	Expected      uint32                 `protobuf:"varint,3,opt,name=expected,proto3" json:"expected,omitempty"`                // servers that are watched; half of them must be accounted for
+	WaitsFor      []string               `protobuf:"bytes,4,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // for people, while SUSPECT
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Detection) Reset() {
+	*x = Detection{}
+	mi := &file_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Detection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Detection) ProtoMessage() {}
+
+func (x *Detection) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Detection.ProtoReflect.Descriptor instead.
+func (*Detection) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Detection) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Detection) GetAccounted() uint32 {
+	if x != nil {
+		return x.Accounted
+	}
+	return 0
+}
+
+func (x *Detection) GetExpected() uint32 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *Detection) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return nil
+}
+
 // Sums over live masters of what each knows of its own log (nothing per segment is kept centrally).
 type ReplicationSummary struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
@@ -877,7 +1162,7 @@ type ReplicationSummary struct {
 
 func (x *ReplicationSummary) Reset() {
 	*x = ReplicationSummary{}
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1174,7 @@ func (x *ReplicationSummary) String() string {
 func (*ReplicationSummary) ProtoMessage() {}
 
 func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1187,7 @@ func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationSummary.ProtoReflect.Descriptor instead.
 func (*ReplicationSummary) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{11}
+	return file_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplicationSummary) GetReplicasWanted() uint32 {
@@ -976,7 +1261,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1273,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1286,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{12}
+	return file_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Server) GetId() uint64 {
@@ -1122,7 +1407,7 @@ type ServerStats struct {
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1419,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1432,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{13}
+	return file_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -1295,7 +1580,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1592,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1605,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{14}
+	return file_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -1362,7 +1647,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1659,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1672,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{15}
+	return file_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Table) GetId() uint64 {
@@ -1429,7 +1714,19 @@ const file_admin_proto_rawDesc = "" +
 	"\x04span\x18\x02 \x01(\rR\x04span\"&\n" +
 	"\x10DropTableRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
-	"\x11DropTableResponse\"\x0e\n" +
+	"\x11DropTableResponse\"\x7f\n" +
+	"\x14CondemnServerRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x1c\n" +
+	"\tconfirmed\x18\x02 \x01(\bR\tconfirmed\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"g\n" +
+	"\x15CondemnServerResponse\x12\x1c\n" +
+	"\tcondemned\x18\x01 \x01(\bR\tcondemned\x12\x18\n" +
+	"\aanswers\x18\x02 \x01(\bR\aanswers\x12\x16\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\"0\n" +
+	"\x11HintServerRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\"\x14\n" +
+	"\x12HintServerResponse\"\x0e\n" +
 	"\fWatchRequest\"\xaa\x02\n" +
 	"\n" +
 	"WatchEvent\x12\x1a\n" +
@@ -1439,7 +1736,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x05table\x18\x04 \x01(\v2\x18.ramcloud.admin.v1.TableH\x00R\x05table\x12%\n" +
 	"\rtable_dropped\x18\x05 \x01(\tH\x00R\ftableDropped\x12-\n" +
 	"\x11snapshot_complete\x18\x06 \x01(\bH\x00R\x10snapshotCompleteB\a\n" +
-	"\x05event\"\xdf\x04\n" +
+	"\x05event\"\x9b\x05\n" +
 	"\rClusterStatus\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12!\n" +
 	"\fcluster_uuid\x18\x02 \x01(\tR\vclusterUuid\x12\x18\n" +
@@ -1459,7 +1756,13 @@ const file_admin_proto_rawDesc = "" +
 	"\x0elog_bytes_used\x18\x0e \x01(\x04R\flogBytesUsed\x12&\n" +
 	"\x0flog_bytes_total\x18\x0f \x01(\x04R\rlogBytesTotal\x12\x16\n" +
 	"\x06health\x18\x10 \x01(\tR\x06health\x12\x18\n" +
-	"\areasons\x18\x11 \x03(\tR\areasons\"\xd6\x02\n" +
+	"\areasons\x18\x11 \x03(\tR\areasons\x12:\n" +
+	"\tdetection\x18( \x01(\v2\x1c.ramcloud.admin.v1.DetectionR\tdetection\"x\n" +
+	"\tDetection\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1c\n" +
+	"\taccounted\x18\x02 \x01(\rR\taccounted\x12\x1a\n" +
+	"\bexpected\x18\x03 \x01(\rR\bexpected\x12\x1b\n" +
+	"\twaits_for\x18\x04 \x03(\tR\bwaitsFor\"\xd6\x02\n" +
 	"\x12ReplicationSummary\x12'\n" +
 	"\x0freplicas_wanted\x18\x01 \x01(\rR\x0ereplicasWanted\x12\x1a\n" +
 	"\bsegments\x18\x02 \x01(\x04R\bsegments\x12:\n" +
@@ -1529,14 +1832,17 @@ const file_admin_proto_rawDesc = "" +
 	"\x18TABLET_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rTABLET_NORMAL\x10\x01\x12\x13\n" +
 	"\x0fTABLET_CREATING\x10\x02\x12\x16\n" +
-	"\x12TABLET_UNAVAILABLE\x10\x032\x87\x04\n" +
+	"\x12TABLET_UNAVAILABLE\x10\x032\xc6\x05\n" +
 	"\x05Admin\x12R\n" +
 	"\tGetStatus\x12#.ramcloud.admin.v1.GetStatusRequest\x1a .ramcloud.admin.v1.ClusterStatus\x12\\\n" +
 	"\vListServers\x12%.ramcloud.admin.v1.ListServersRequest\x1a&.ramcloud.admin.v1.ListServersResponse\x12Y\n" +
 	"\n" +
 	"ListTables\x12$.ramcloud.admin.v1.ListTablesRequest\x1a%.ramcloud.admin.v1.ListTablesResponse\x12N\n" +
 	"\vCreateTable\x12%.ramcloud.admin.v1.CreateTableRequest\x1a\x18.ramcloud.admin.v1.Table\x12V\n" +
-	"\tDropTable\x12#.ramcloud.admin.v1.DropTableRequest\x1a$.ramcloud.admin.v1.DropTableResponse\x12I\n" +
+	"\tDropTable\x12#.ramcloud.admin.v1.DropTableRequest\x1a$.ramcloud.admin.v1.DropTableResponse\x12b\n" +
+	"\rCondemnServer\x12'.ramcloud.admin.v1.CondemnServerRequest\x1a(.ramcloud.admin.v1.CondemnServerResponse\x12Y\n" +
+	"\n" +
+	"HintServer\x12$.ramcloud.admin.v1.HintServerRequest\x1a%.ramcloud.admin.v1.HintServerResponse\x12I\n" +
 	"\x05Watch\x12\x1f.ramcloud.admin.v1.WatchRequest\x1a\x1d.ramcloud.admin.v1.WatchEvent0\x01B+Z)ramcloud.dev/operator/pkg/adminpb;adminpbb\x06proto3"
 
 var (
@@ -1552,57 +1858,67 @@ func file_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_admin_proto_goTypes = []any{
-	(ServerState)(0),            // 0: ramcloud.admin.v1.ServerState
-	(BackupDevice)(0),           // 1: ramcloud.admin.v1.BackupDevice
-	(TabletState)(0),            // 2: ramcloud.admin.v1.TabletState
-	(*GetStatusRequest)(nil),    // 3: ramcloud.admin.v1.GetStatusRequest
-	(*ListServersRequest)(nil),  // 4: ramcloud.admin.v1.ListServersRequest
-	(*ListTablesRequest)(nil),   // 5: ramcloud.admin.v1.ListTablesRequest
-	(*ListServersResponse)(nil), // 6: ramcloud.admin.v1.ListServersResponse
-	(*ListTablesResponse)(nil),  // 7: ramcloud.admin.v1.ListTablesResponse
-	(*CreateTableRequest)(nil),  // 8: ramcloud.admin.v1.CreateTableRequest
-	(*DropTableRequest)(nil),    // 9: ramcloud.admin.v1.DropTableRequest
-	(*DropTableResponse)(nil),   // 10: ramcloud.admin.v1.DropTableResponse
-	(*WatchRequest)(nil),        // 11: ramcloud.admin.v1.WatchRequest
-	(*WatchEvent)(nil),          // 12: ramcloud.admin.v1.WatchEvent
-	(*ClusterStatus)(nil),       // 13: ramcloud.admin.v1.ClusterStatus
-	(*ReplicationSummary)(nil),  // 14: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),              // 15: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),         // 16: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),              // 17: ramcloud.admin.v1.Tablet
-	(*Table)(nil),               // 18: ramcloud.admin.v1.Table
+	(ServerState)(0),              // 0: ramcloud.admin.v1.ServerState
+	(BackupDevice)(0),             // 1: ramcloud.admin.v1.BackupDevice
+	(TabletState)(0),              // 2: ramcloud.admin.v1.TabletState
+	(*GetStatusRequest)(nil),      // 3: ramcloud.admin.v1.GetStatusRequest
+	(*ListServersRequest)(nil),    // 4: ramcloud.admin.v1.ListServersRequest
+	(*ListTablesRequest)(nil),     // 5: ramcloud.admin.v1.ListTablesRequest
+	(*ListServersResponse)(nil),   // 6: ramcloud.admin.v1.ListServersResponse
+	(*ListTablesResponse)(nil),    // 7: ramcloud.admin.v1.ListTablesResponse
+	(*CreateTableRequest)(nil),    // 8: ramcloud.admin.v1.CreateTableRequest
+	(*DropTableRequest)(nil),      // 9: ramcloud.admin.v1.DropTableRequest
+	(*DropTableResponse)(nil),     // 10: ramcloud.admin.v1.DropTableResponse
+	(*CondemnServerRequest)(nil),  // 11: ramcloud.admin.v1.CondemnServerRequest
+	(*CondemnServerResponse)(nil), // 12: ramcloud.admin.v1.CondemnServerResponse
+	(*HintServerRequest)(nil),     // 13: ramcloud.admin.v1.HintServerRequest
+	(*HintServerResponse)(nil),    // 14: ramcloud.admin.v1.HintServerResponse
+	(*WatchRequest)(nil),          // 15: ramcloud.admin.v1.WatchRequest
+	(*WatchEvent)(nil),            // 16: ramcloud.admin.v1.WatchEvent
+	(*ClusterStatus)(nil),         // 17: ramcloud.admin.v1.ClusterStatus
+	(*Detection)(nil),             // 18: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),    // 19: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                // 20: ramcloud.admin.v1.Server
+	(*ServerStats)(nil),           // 21: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                // 22: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                 // 23: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	15, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	18, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
-	13, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	15, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	18, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	14, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	0,  // 6: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	16, // 7: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
-	1,  // 8: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
-	2,  // 9: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	17, // 10: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
-	3,  // 11: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
-	4,  // 12: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
-	5,  // 13: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
-	8,  // 14: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
-	9,  // 15: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
-	11, // 16: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	13, // 17: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	6,  // 18: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	7,  // 19: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	18, // 20: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	10, // 21: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	12, // 22: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	17, // [17:23] is the sub-list for method output_type
-	11, // [11:17] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	20, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	23, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	17, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
+	20, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	23, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	19, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	18, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	0,  // 7: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
+	21, // 8: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	1,  // 9: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
+	2,  // 10: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
+	22, // 11: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	3,  // 12: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
+	4,  // 13: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
+	5,  // 14: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
+	8,  // 15: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
+	9,  // 16: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
+	11, // 17: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
+	13, // 18: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
+	15, // 19: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	17, // 20: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	6,  // 21: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	7,  // 22: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	23, // 23: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	10, // 24: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	12, // 25: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	14, // 26: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	16, // 27: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	20, // [20:28] is the sub-list for method output_type
+	12, // [12:20] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -1610,7 +1926,7 @@ func file_admin_proto_init() {
 	if File_admin_proto != nil {
 		return
 	}
-	file_admin_proto_msgTypes[9].OneofWrappers = []any{
+	file_admin_proto_msgTypes[13].OneofWrappers = []any{
 		(*WatchEvent_Status)(nil),
 		(*WatchEvent_Server)(nil),
 		(*WatchEvent_Table)(nil),
@@ -1623,7 +1939,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   16,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,12 +22,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_GetStatus_FullMethodName   = "/ramcloud.admin.v1.Admin/GetStatus"
-	Admin_ListServers_FullMethodName = "/ramcloud.admin.v1.Admin/ListServers"
-	Admin_ListTables_FullMethodName  = "/ramcloud.admin.v1.Admin/ListTables"
-	Admin_CreateTable_FullMethodName = "/ramcloud.admin.v1.Admin/CreateTable"
-	Admin_DropTable_FullMethodName   = "/ramcloud.admin.v1.Admin/DropTable"
-	Admin_Watch_FullMethodName       = "/ramcloud.admin.v1.Admin/Watch"
+	Admin_GetStatus_FullMethodName     = "/ramcloud.admin.v1.Admin/GetStatus"
+	Admin_ListServers_FullMethodName   = "/ramcloud.admin.v1.Admin/ListServers"
+	Admin_ListTables_FullMethodName    = "/ramcloud.admin.v1.Admin/ListTables"
+	Admin_CreateTable_FullMethodName   = "/ramcloud.admin.v1.Admin/CreateTable"
+	Admin_DropTable_FullMethodName     = "/ramcloud.admin.v1.Admin/DropTable"
+	Admin_CondemnServer_FullMethodName = "/ramcloud.admin.v1.Admin/CondemnServer"
+	Admin_HintServer_FullMethodName    = "/ramcloud.admin.v1.Admin/HintServer"
+	Admin_Watch_FullMethodName         = "/ramcloud.admin.v1.Admin/Watch"
 )
 
 // AdminClient is the client API for Admin service.
@@ -45,6 +47,13 @@ type AdminClient interface {
 	CreateTable(ctx context.Context, in *CreateTableRequest, opts ...grpc.CallOption) (*Table, error)
 	// Drops a table and its data. Dropping a table that does not exist is NOT_FOUND.
 	DropTable(ctx context.Context, in *DropTableRequest, opts ...grpc.CallOption) (*DropTableResponse, error)
+	// An operator gives a server up: it is CRASHED for ever. The coordinator looks at it first; one that answers is
+	// refused with INVALID_ARGUMENT unless `force` is set. NOT_FOUND if there is no such server. A server that is not UP
+	// already stays as it is, and is the answer.
+	CondemnServer(ctx context.Context, in *CondemnServerRequest, opts ...grpc.CallOption) (*CondemnServerResponse, error)
+	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
+	// unknown id is no error.
+	HintServer(ctx context.Context, in *HintServerRequest, opts ...grpc.CallOption) (*HintServerResponse, error)
 	// First a snapshot (all servers, all tables, the status), then every change, in revision order.
 	// A consumer that is too slow is closed with RESOURCE_EXHAUSTED and starts again.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error)
@@ -108,6 +117,26 @@ func (c *adminClient) DropTable(ctx context.Context, in *DropTableRequest, opts 
 	return out, nil
 }
 
+func (c *adminClient) CondemnServer(ctx context.Context, in *CondemnServerRequest, opts ...grpc.CallOption) (*CondemnServerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CondemnServerResponse)
+	err := c.cc.Invoke(ctx, Admin_CondemnServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) HintServer(ctx context.Context, in *HintServerRequest, opts ...grpc.CallOption) (*HintServerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HintServerResponse)
+	err := c.cc.Invoke(ctx, Admin_HintServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_Watch_FullMethodName, cOpts...)
@@ -142,6 +171,13 @@ type AdminServer interface {
 	CreateTable(context.Context, *CreateTableRequest) (*Table, error)
 	// Drops a table and its data. Dropping a table that does not exist is NOT_FOUND.
 	DropTable(context.Context, *DropTableRequest) (*DropTableResponse, error)
+	// An operator gives a server up: it is CRASHED for ever. The coordinator looks at it first; one that answers is
+	// refused with INVALID_ARGUMENT unless `force` is set. NOT_FOUND if there is no such server. A server that is not UP
+	// already stays as it is, and is the answer.
+	CondemnServer(context.Context, *CondemnServerRequest) (*CondemnServerResponse, error)
+	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
+	// unknown id is no error.
+	HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error)
 	// First a snapshot (all servers, all tables, the status), then every change, in revision order.
 	// A consumer that is too slow is closed with RESOURCE_EXHAUSTED and starts again.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error
@@ -169,6 +205,12 @@ func (UnimplementedAdminServer) CreateTable(context.Context, *CreateTableRequest
 }
 func (UnimplementedAdminServer) DropTable(context.Context, *DropTableRequest) (*DropTableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DropTable not implemented")
+}
+func (UnimplementedAdminServer) CondemnServer(context.Context, *CondemnServerRequest) (*CondemnServerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CondemnServer not implemented")
+}
+func (UnimplementedAdminServer) HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method HintServer not implemented")
 }
 func (UnimplementedAdminServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -284,6 +326,42 @@ func _Admin_DropTable_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_CondemnServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CondemnServerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).CondemnServer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_CondemnServer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).CondemnServer(ctx, req.(*CondemnServerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_HintServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HintServerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).HintServer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_HintServer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).HintServer(ctx, req.(*HintServerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -321,6 +399,14 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DropTable",
 			Handler:    _Admin_DropTable_Handler,
+		},
+		{
+			MethodName: "CondemnServer",
+			Handler:    _Admin_CondemnServer_Handler,
+		},
+		{
+			MethodName: "HintServer",
+			Handler:    _Admin_HintServer_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
