@@ -42,8 +42,22 @@ func startReplicated(t *testing.T) *replicated {
 	return r
 }
 
+// startReplicatedWith does, too; change is shown each server before it starts.
+func startReplicatedWith(t *testing.T, change func(r *replicated, i int, d *daemon)) *replicated {
+	t.Helper()
+	etcd := startEtcd(t)
+	r := startReplicatedAs(t, etcd.address, change)
+	r.etcd = etcd
+	return r
+}
+
 // startReplicatedOn starts the same on the etcd with these addresses.
 func startReplicatedOn(t *testing.T, etcd string) *replicated {
+	t.Helper()
+	return startReplicatedAs(t, etcd, func(*replicated, int, *daemon) {})
+}
+
+func startReplicatedAs(t *testing.T, etcd string, change func(r *replicated, i int, d *daemon)) *replicated {
 	t.Helper()
 	base, err := freeport.Base(1, 2, 10, 11, 12, 20, 21, 22, 30, 32, 40, 42, 50, 52)
 	if err != nil {
@@ -67,6 +81,7 @@ func startReplicatedOn(t *testing.T, etcd string) *replicated {
 		d.Ports.RPC = base + 30 + 10*i
 		d.arguments = []string{"server", "--coordinator", r.address, "--listen", at(30 + 10*i), "--http-listen", at(32 + 10*i),
 			"--dir", d.Dir, "--name", name, "--replicas", "2", "--log-memory", "64MiB"}
+		change(r, i, d)
 		r.daemons = append(r.daemons, d)
 		r.restart(d)
 	}
