@@ -24,6 +24,10 @@ build: deps-build ## Build ramcloudd, ramcloud, ramcloud-operator and kubectl-ra
 test: deps-build ## Run every test that needs no cluster; STAGES="unit go" runs only these
 	@hack/test.sh $(STAGES)
 
+.PHONY: quick
+quick: deps-build ## Run what gives an early answer: formatting of what changed, quick tests of all layers (three minutes, warm)
+	@hack/quick.sh $(BASE)
+
 .PHONY: lint
 lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
 	@hack/lint.sh
