@@ -90,4 +90,6 @@ for name in node operator etcd base; do
   $docker image ls "ramcloud/$name" --format '{{.Repository}}:{{.Tag}}' | grep -vx -e "ramcloud/$name:$version" -e "$base" |
     xargs -r $docker image rm >/dev/null 2>&1 || true
 done
+size_mb=$(($($docker image inspect -f '{{.Size}}' "ramcloud/node:$version") / 1000000))
+[ "$size_mb" -le 90 ] || say "ramcloud/node:$version has $size_mb MB, more than the 90 that it should have at most: images/base/packages.txt, e2e/kind/rootfs.sh"
 $docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep -E "^ramcloud/(node|operator|etcd):$version "

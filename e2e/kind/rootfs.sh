@@ -10,17 +10,27 @@ NODE_PACKAGES="systemd systemd-sysv dbus conntrack iptables nftables ebtables ip
   libseccomp2 socat e2fsprogs bash ca-certificates curl jq procps tar gzip busybox-static
   containerd runc containernetworking-plugins"
 
+options=()
 case ${1:-} in
   node) variant=minbase packages=$NODE_PACKAGES ;;
   product)
     [ -f "${2:-}" ] || die "rootfs.sh product: FILE is \"${2:-}\"; accepted is a file with one package a line"
     # The package manager is left out: nothing is ever installed into a running container.
-    variant=essential packages=$(sed 's/#.*//' "$2")
+    # usr-is-merged says what usrmerge would see to, which brings the whole of Perl (50 MB). What else is left out
+    # is not used by programs that speak UTF-8 and TLS: conversions of other character sets, gRPC without TLS and the
+    # generators of code. hack/images.sh runs ldd in the image, which names a library that is missed.
+    variant=essential packages="usr-is-merged $(sed 's/#.*//' "$2")"
+    options=(--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr)
+    for unused in 'gconv/*' 'libgrpc*_unsecure.so.*' 'libgrpcpp_channelz.so.*' 'libgrpc_plugin_support.so.*' 'libprotoc.so.*'; do
+      options+=("--dpkgopt=path-exclude=/usr/lib/*/$unused")
+    done
+    # shellcheck disable=SC2016 # "$1" is the hook's
+    options+=('--customize-hook=chroot "$1" dpkg --purge --force-remove-essential --force-depends perl-base')
     ;;
   *) die "usage: rootfs.sh node | product FILE (got \"$*\")" ;;
 esac
 packages=$(tr -s ' \n' ',' <<<"$packages" | sed 's/^,//; s/,$//')
-key=$(printf '%s\n' "$DEBIAN_SUITE" "$variant" "$packages" | sha256sum | cut -c1-12)
+key=$(printf '%s\n' "$DEBIAN_SUITE" "$variant" "$packages" "${options[@]}" | sha256sum | cut -c1-12)
 out=$ROOTFS/$1-$DEBIAN_SUITE-$key.tar
 
 mkdir -p "$ROOTFS"
@@ -32,7 +42,7 @@ if [ ! -s "$out" ]; then
   nice -n 5 mmdebstrap --variant="$variant" --include="$packages" \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-    "$DEBIAN_SUITE" "$out.tmp.tar" >"$log" 2>&1 || {
+    "${options[@]}" "$DEBIAN_SUITE" "$out.tmp.tar" >"$log" 2>&1 || {
     tail -20 "$log" >&2
     die "mmdebstrap failed; its whole output is in $log"
   }
