@@ -212,7 +212,8 @@ class Front : public ChangeListener {
       *response.add_tables() = to_proto(state.table_info(table, Side::kInside));
     }
     if (!name.empty() && response.tables().empty()) {
-      return fail(StatusCode::kNotFound, fmt::format("table {} does not exist", quoted(name)));
+      return fail(StatusCode::kNotFound,
+                  fmt::format("table {} does not exist", ramcloud::quoted(name)));
     }
     return response;
   }
