@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -43,10 +42,6 @@ Status record(const std::string& path, uint32_t replicas) {
 }
 
 }  // namespace
-
-uint32_t default_replicas(uint32_t servers) {
-  return std::min(3u, servers - 1);
-}
 
 Result<uint32_t> resolve_replicas(const std::string& dir, uint32_t servers,
                                   std::optional<uint32_t> asked) {

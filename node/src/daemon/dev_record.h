@@ -1,6 +1,7 @@
 // What the folder of a dev cluster says of the cluster that was created in it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,7 +11,9 @@
 namespace ramcloud::daemon {
 
 /// R of a dev cluster without --replicas that is being created: 3, or one less than its servers.
-uint32_t default_replicas(uint32_t servers);
+inline uint32_t default_replicas(uint32_t servers) {
+  return std::min(3u, servers - 1);
+}
 
 /// R of the cluster in `dir`, which exists: what was asked for, else what the folder says, else the
 /// default. DIR/dev.json says it from then on, so that starting it with more or fewer servers
