@@ -41,6 +41,7 @@ if [ -n "${AGAINST:-}" ]; then
 fi
 python3 hack/bench.py --accept "$@"
 python3 hack/bench_store.py --accept --rounds 3
+python3 hack/bench_reactors.py
 if command -v redis-server memcached valkey-server "${VALKEY_SERVER:-valkey-server}" >/dev/null; then
   python3 hack/bench_peers.py --accept
 else

@@ -6,7 +6,6 @@
 
 #include "base/log_context.h"
 #include "base/logging.h"
-#include "master/data_plane.h"
 
 namespace ramcloud::sim {
 namespace {
@@ -69,8 +68,9 @@ class Cluster::Spread final : public RequestHandler {
   explicit Spread(ServerRole& server) : server_(server) {}
   void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                   ByteView body) override {
-    const size_t to =
-        master::is_data_opcode(header.opcode) ? handle.connection % (server_.more.size() + 1) : 0;
+    const size_t to = daemon::any_reactor_serves(header.opcode)
+                          ? handle.connection % (server_.more.size() + 1)
+                          : 0;
     if (to == 0) return server_.role->registry().on_request(handle, header, body);
     server_.more[to - 1]->node.reactor().post(
         [&registry = server_.role->registry(to), handle, header, body = std::string(body)] {
@@ -209,18 +209,25 @@ std::vector<daemon::ServerReactor> Cluster::make_more(ServerRole& server) {
   return reactors;
 }
 
-uint64_t Cluster::messages_of_other_reactors() const {
+/// Of all reactors besides the first.
+uint64_t Cluster::sum_of_others(const char* counter) const {
   uint64_t sum = 0;
   for (const auto& server : servers_) {
     for (size_t i = 0; i < server->more.size(); ++i) {
       sum += server->more[i]
-                 ->metrics
-                 .counter("ramcloud_replication_messages_total", "",
-                          {{"reactor", std::to_string(i + 1)}})
+                 ->metrics.counter(counter, "", {{"reactor", std::to_string(i + 1)}})
                  .value();
     }
   }
   return sum;
+}
+
+uint64_t Cluster::messages_of_other_reactors() const {
+  return sum_of_others("ramcloud_replication_messages_total");
+}
+
+uint64_t Cluster::replica_writes_of_other_reactors() const {
+  return sum_of_others("ramcloud_backup_writes_total");
 }
 
 void Cluster::start_server(ServerRole& server) {

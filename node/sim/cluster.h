@@ -55,6 +55,8 @@ class Cluster {
   daemon::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
   /// Messages to backups that servers' reactors besides the first sent.
   uint64_t messages_of_other_reactors() const;
+  /// Writes to replicas that servers' reactors besides the first served.
+  uint64_t replica_writes_of_other_reactors() const;
   SimDisk& disk(size_t i) { return servers_.at(i)->node->disk(); }
   size_t coordinators() const { return coordinators_.size(); }
   /// Null while it is dead.
@@ -154,6 +156,7 @@ class Cluster {
     std::unique_ptr<ClientCore> core;
     std::unique_ptr<TaskScope> tasks;
   };
+  uint64_t sum_of_others(const char* counter) const;
   std::vector<daemon::ServerReactor> make_more(ServerRole& server);
   std::vector<Locator> coordinator_locators() const;
   void start_coordinator(size_t i);

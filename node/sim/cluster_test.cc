@@ -30,12 +30,13 @@ class ClusterSim : public ::testing::Test {
 
 TEST_F(ClusterSim, RandomOperationsMatchTheModelForAllSeeds) {
   const auto [from, count] = seeds(1, 100);
-  uint64_t lost = 0, indeterminate = 0, events = 0, sent_by_others = 0;
+  uint64_t lost = 0, indeterminate = 0, events = 0, sent_by_others = 0, taken_by_others = 0;
   for (uint64_t seed = from; seed < from + count; ++seed) {
     const Outcome outcome = run_operations({.seed = seed});
     ASSERT_EQ(outcome.wrong, "") << "replay with SIM_SEEDS=" << seed << ":1";
     lost += outcome.lost;
     sent_by_others += outcome.sent_by_others;
+    taken_by_others += outcome.taken_by_others;
     indeterminate += outcome.indeterminate;
     events += outcome.events;
   }
@@ -48,6 +49,7 @@ TEST_F(ClusterSim, RandomOperationsMatchTheModelForAllSeeds) {
     EXPECT_GT(lost, 100u);
     EXPECT_GT(indeterminate, 10u);
     EXPECT_GT(sent_by_others, 1'000u);
+    EXPECT_GT(taken_by_others, 1'000u);
     EXPECT_EQ(never_reached(Run::kSeeds), "");
   }
 }

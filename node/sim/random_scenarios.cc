@@ -27,7 +27,7 @@ ClusterOptions options_of(uint64_t seed, Random& random, Trouble trouble) {
   options.seed = seed;
   options.servers = 3 + static_cast<uint32_t>(random.below(3));
   options.replicas = static_cast<uint32_t>(random.below(std::min(options.servers, 4u)));
-  options.synced = seed % 4 == 3;
+  options.synced = seed % 4 >= 2;
   options.reactors = seed % 2 == 0 ? 3 : 1;
   options.clients = 2;
   options.network = network_of(random);

@@ -20,7 +20,6 @@
 #include "coordinator/sim_metadata.h"
 #include "daemon/machinery.h"
 #include "daemon/server_node.h"
-#include "master/data_plane.h"
 #include "runtime/posix_disk.h"
 #include "sim/workload.h"
 
@@ -78,7 +77,7 @@ class Server {
       others.push_back(&lane.transport);
       more.push_back({lane.reactor, lane.transport, lane.metrics});
     }
-    machinery_.transport().spread_over(others, &master::is_data_opcode);
+    machinery_.transport().spread_over(others, &daemon::any_reactor_serves);
     const auto bound = machinery_.transport().listen({"127.0.0.1", 0}, Side::kInside, forward_);
     EXPECT_TRUE(bound.has_value());
     locator_ = {"tcp", *bound};
@@ -161,6 +160,18 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
   std::unique_ptr<BlockingClient> client() {
     return std::make_unique<BlockingClient>(BlockingClient::Options{
         .coordinators = {coordinator_->locator()}, .timeout = 300s, .poll_for = kPoll});
+  }
+
+  /// A counter of all servers, by reactor.
+  std::vector<uint64_t> counted(const char* name) {
+    std::vector<uint64_t> sums(kReactors);
+    for (auto& server : servers_) {
+      for (size_t i = 0; i < kReactors; ++i) {
+        auto& metrics = server->machinery().lane(i).metrics;
+        sums[i] += metrics.counter(name, "", {{"reactor", std::to_string(i)}}).value();
+      }
+    }
+    return sums;
   }
 
   std::string folder_;
@@ -299,20 +310,14 @@ TEST_P(ReactorsTest, WhatAnyReactorAcknowledgedIsOnBackups) {
   }
   EXPECT_EQ(versions.size(), 20u);
   if (GetParam() == 0) return;
-  std::vector<uint64_t> messages(kReactors);
-  for (auto& server : servers_) {
-    for (size_t i = 0; i < kReactors; ++i) {
-      messages[i] +=
-          server->machinery()
-              .lane(i)
-              .metrics
-              .counter("ramcloud_replication_messages_total", "", {{"reactor", std::to_string(i)}})
-              .value();
-    }
-  }
+  const std::vector<uint64_t> messages = counted("ramcloud_replication_messages_total");
   const auto driving =
       std::count_if(messages.begin() + 1, messages.end(), [](uint64_t count) { return count > 0; });
   EXPECT_GE(driving, 2) << "reactors besides the first that sent";
+  const std::vector<uint64_t> writes = counted("ramcloud_backup_writes_total");
+  const auto taking =
+      std::count_if(writes.begin() + 1, writes.end(), [](uint64_t count) { return count > 0; });
+  EXPECT_GE(taking, 2) << "reactors besides the first that took writes of replicas";
   // The folders of all servers, when these have ended.
   std::vector<std::string> folders;
   for (size_t i = 0; i < servers_.size(); ++i) folders.push_back(folder_ + "/" + std::to_string(i));

@@ -39,6 +39,7 @@ void note_numbers(Cluster& cluster, Outcome& outcome) {
   outcome.fault_pairs = scheduler.faults().by_pair();
   outcome.lost = cluster.network().lost();
   outcome.sent_by_others = cluster.messages_of_other_reactors();
+  outcome.taken_by_others = cluster.replica_writes_of_other_reactors();
 }
 
 }  // namespace ramcloud::sim

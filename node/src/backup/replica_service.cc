@@ -12,8 +12,6 @@
 namespace ramcloud {
 namespace {
 
-constexpr uint32_t kRetryAfterUs = 10'000;
-
 Status bad(std::string message) {
   return {StatusCode::kInvalidArgument, std::move(message)};
 }
@@ -28,21 +26,20 @@ const char* split(ByteView body, T& head) {
 
 }  // namespace
 
-size_t ReplicaService::KeyHash::operator()(const Key& key) const {
-  return key.segment_id * 0x9e3779b97f4a7c15 ^ key.master_id * 0xc2b2ae3d27d4eb4f;
-}
-
 ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
-                               const ServerList& servers, Options options)
-    : transport_(registry.transport()),
+                               ServerList& servers, Options options)
+    : reactor_(reactor),
+      transport_(registry.transport()),
       frames_(frames),
       servers_(servers),
       options_(options),
+      table_(*this, frames.frames_total()),
+      list_changes_(servers.subscribe([this] { list_changed(); })),
       flush_timer_(reactor, [this] { on_flush_timer(); }) {
   if (options_.synced && SyncedTails::possible(frames)) {
     tails_ = std::make_unique<SyncedTails>(frames);
   }
-  replicas_.reserve(frames.frames_total());
+  list_changed();
   registry.add(wire::Opcode::kReplicaOpen, &call_member<&ReplicaService::on_open, ReplicaService>,
                this);
   registry.add(wire::Opcode::kReplicaWrite, &call_member<&ReplicaService::on_write, ReplicaService>,
@@ -53,6 +50,22 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
 
 ReplicaService::~ReplicaService() {
   *alive_ = false;
+  if (!lanes_.empty()) reactor_.remove_hook(this);
+}
+
+BackupLane& ReplicaService::add_lane(Reactor& reactor, Transport& transport, Counter& writes) {
+  if (lanes_.empty()) reactor_.add_hook(this);
+  lanes_.push_back(std::make_unique<BackupLane>(*this, reactor, transport, writes));
+  return *lanes_.back();
+}
+
+/// When this returns the list holds on all reactors: only then its sender gets an answer.
+void ReplicaService::list_changed() {
+  std::vector<uint64_t> live;
+  for (const ListedServer& server : servers_.servers()) {
+    if (server.live()) live.push_back(server.server_id);
+  }
+  table_.set_live(live);
 }
 
 /// Only a master that the list names as UP may change replicas: a crashed one is being recovered,
@@ -97,8 +110,10 @@ Status ReplicaService::check_open(const wire::ReplicaOpenRequest& open,
 
 std::optional<ReplicaService::Held> ReplicaService::find(uint64_t master_id,
                                                          uint64_t segment_id) const {
-  const auto found = replicas_.find({master_id, segment_id});
-  if (found == replicas_.end()) return std::nullopt;
+  const Shard& shard = table_.shard_of(master_id);
+  const MutexGuard guard(shard.lock);
+  const auto found = shard.replicas.find({master_id, segment_id});
+  if (found == shard.replicas.end()) return std::nullopt;
   const Replica& replica = found->second;
   return Held{replica.frame, replica.epoch, replica.held, replica.incomplete, replica.closed};
 }
@@ -118,14 +133,23 @@ void ReplicaService::on_open(const Request& request) {
     return refuse_open(request.reply, {open.master_id, open.segment_id}, status, retry_after_us);
   }
 
-  const auto found = replicas_.find({open.master_id, open.segment_id});
-  if (found == replicas_.end()) return take_frame(open, segment_bytes, request.reply);
-  Replica& replica = found->second;
-  status = reopen(replica, open);
-  if (status.ok() && !replica.closed) status = append(replica, 0, segment_bytes);
+  const Key key{open.master_id, open.segment_id};
+  bool here = false;
+  {
+    Shard& shard = table_.shard_of(open.master_id);
+    const MutexGuard guard(shard.lock);
+    const auto found = shard.replicas.find(key);
+    here = found != shard.replicas.end();
+    if (here) {
+      Replica& replica = found->second;
+      status = reopen(replica, open);
+      if (status.ok() && !replica.closed) status = append(replica, 0, segment_bytes);
+    }
+  }
+  if (!here) return take_frame(open, segment_bytes, request.reply);
   if (!status.ok()) return refuse(request.reply, status);
   ++counters_.opens;
-  answer_when_synced(request.reply, replica.key);
+  answer_when_synced(request.reply, key);
 }
 
 /// The same open again, or one with a higher epoch after the master lost replicas of this segment.
@@ -197,10 +221,13 @@ Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, ByteView segm
   fresh.capacity = open.capacity;
   fresh.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
   fresh.incomplete = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
-  const auto it = replicas_.emplace(fresh.key, fresh).first;
+  Shard& shard = table_.shard_of(open.master_id);
+  const MutexGuard guard(shard.lock);
+  const auto it = shard.replicas.emplace(fresh.key, fresh).first;
+  ++replicas_;
   Status status = promise(it->second);
   if (status.ok()) status = append(it->second, 0, segment_bytes);
-  if (!status.ok()) drop(it);
+  if (!status.ok()) drop(shard, it);
   return status;
 }
 
@@ -213,81 +240,124 @@ void ReplicaService::on_write(const Request& request) {
   if (!wire::take_extension(write.flags, segment_bytes, extension)) {
     return refuse(request.reply, bad("write: the extension is longer than the request"));
   }
+  const bool whole = write.length == segment_bytes.size();
+  if (whole && write_plain(write, segment_bytes, request.reply)) return;
   uint32_t retry_after_us = 0;
   Status status = check_master(write.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
-  if (write.length != segment_bytes.size()) {
+  if (!whole) {
     return refuse(request.reply, bad(fmt::format("write: length is {}, and {} bytes follow",
                                                  write.length, segment_bytes.size())));
   }
-  const auto found = replicas_.find({write.master_id, write.segment_id});
-  if (found == replicas_.end()) {
-    return refuse(
-        request.reply,
-        {StatusCode::kNotFound, fmt::format("write: no replica of segment {} of master {} is here",
-                                            write.segment_id, write.master_id)});
+  const Key key{write.master_id, write.segment_id};
+  Next next = Next::kAcknowledge;
+  uint32_t held = 0;
+  bool closed = false;
+  {
+    Shard& shard = table_.shard_of(write.master_id);
+    const MutexGuard guard(shard.lock);
+    const auto found = shard.replicas.find(key);
+    if (found == shard.replicas.end()) {
+      status = {StatusCode::kNotFound,
+                fmt::format("write: no replica of segment {} of master {} is here",
+                            write.segment_id, write.master_id)};
+    } else {
+      status = change(found->second, write, segment_bytes, next);
+      held = found->second.held;
+      closed = found->second.closed;
+    }
   }
-  Replica& replica = found->second;
+  if (!status.ok()) return refuse(request.reply, status);
+  switch (next) {
+    case Next::kAcknowledge:
+      return acknowledge(request.reply, held);
+    case Next::kWhenSynced:
+      return answer_when_synced(request.reply, key);
+    case Next::kMakeVisible:
+      return make_visible(key, held, closed, request.reply);
+  }
+}
+
+/// False: it is not a plain one.
+bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteView bytes,
+                                 const ReplyHandle& reply) {
+  uint32_t held = 0;
+  Status why;
+  switch (table_.append_plain(write, bytes, held, why)) {
+    case ReplicaTable::Plain::kTaken:
+      ++counters_.writes;
+      counters_.written_bytes += write.length;
+      if (options_.writes != nullptr) options_.writes->add_alone();
+      mark_dirty();
+      acknowledge(reply, held);
+      return true;
+    case ReplicaTable::Plain::kFailed:
+      device_failed(why);
+      [[fallthrough]];
+    case ReplicaTable::Plain::kNotNow:
+      refuse(reply, why);
+      return true;
+    case ReplicaTable::Plain::kOther:
+      return false;
+  }
+  return false;
+}
+
+/// Whatever a write may do to a replica. Under the lock of its shard.
+Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest& write,
+                              ByteView bytes, Next& next) {
   if (write.epoch < replica.epoch) {
     RC_SOMETIMES("backup.write_of_a_former_epoch");
-    return refuse(request.reply,
-                  {StatusCode::kStaleTerm,
-                   fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)});
+    return {StatusCode::kStaleTerm,
+            fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)};
   }
   RC_FAILPOINT("backup.write.before_append");
-  status = append(replica, write.offset, segment_bytes);
-  if (status.ok()) status = raise_epoch(replica, write.epoch);
-  if (!status.ok()) return refuse(request.reply, status);
+  RC_RETURN_IF_ERROR(append(replica, write.offset, bytes));
+  RC_RETURN_IF_ERROR(raise_epoch(replica, write.epoch));
   ++counters_.writes;
   counters_.written_bytes += write.length;
+  if (options_.writes != nullptr) options_.writes->add_alone();
   const bool close = (write.flags & wire::ReplicaWriteRequest::kClose) != 0;
   const bool complete = (write.flags & wire::ReplicaWriteRequest::kWriteComplete) != 0;
   if ((close || complete) && write.offset + write.length != replica.held) {
-    return refuse(request.reply, bad(fmt::format("write: ends at {}, but {} bytes are held",
-                                                 write.offset + write.length, replica.held)));
+    return bad(fmt::format("write: ends at {}, but {} bytes are held", write.offset + write.length,
+                           replica.held));
   }
   if (close && replica.incomplete && !complete) {
-    return refuse(request.reply, bad("write: a re-creation is closed by the flag kWriteComplete"));
+    return bad("write: a re-creation is closed by the flag kWriteComplete");
   }
   if (close && !replica.closed) {
     replica.closed = true;
     ++counters_.closes;
   }
-  if (complete && replica.incomplete) return make_visible(replica, request);
+  if (complete && replica.incomplete) {
+    next = Next::kMakeVisible;
+    return {};
+  }
   if (close) {
     if (!replica.length_written) just_closed_.push_back(replica.key);
     mark_dirty();
   }
   // Others depend on that the epoch stays raised, so it is synced; that is rare.
-  if (replica.kept != replica.promised) return answer_when_synced(request.reply, replica.key);
-  acknowledge(request.reply, replica.held);
+  if (replica.kept != replica.promised) next = Next::kWhenSynced;
+  return {};
 }
 
 /// Adds bytes at the end; what is held already is skipped, so resending is harmless.
 Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes) {
-  if (offset > replica.held) {
-    return bad(fmt::format("write: offset {} is beyond the {} bytes held", offset, replica.held));
+  const auto added = table_.append(replica, offset, bytes);
+  if (added) {
+    if (*added) mark_dirty();
+    return {};
   }
-  if (bytes.size() > replica.capacity - offset) {
-    return bad(fmt::format("write: {} bytes at {} are over the capacity {}", bytes.size(), offset,
-                           replica.capacity));
-  }
-  const uint32_t known = replica.held - offset;
-  if (known > 0) RC_SOMETIMES("backup.bytes_come_twice");
-  if (bytes.size() <= known) return {};
-  if (replica.closed) {
-    return bad(fmt::format("write: segment is closed with {} bytes", replica.held));
-  }
-  bytes.remove_prefix(known);
-  Status written = tails_ ? tails_->append(replica.frame, bytes)
-                          : frames_.write(replica.frame, replica.held, bytes);
-  if (!written.ok()) {
-    write_failed(written);
-    return written;
-  }
-  replica.held += static_cast<uint32_t>(bytes.size());
-  mark_dirty();
-  return {};
+  // What the master sent is wrong, or the write was.
+  if (added.error() != StatusCode::kInvalidArgument) write_failed(added.error());
+  return added.error();
+}
+
+/// On any reactor.
+Status ReplicaService::append(uint32_t frame, uint32_t offset, ByteView bytes) {
+  return tails_ ? tails_->append(frame, bytes) : frames_.write(frame, offset, bytes);
 }
 
 /// The master says that it goes on without a replica it lost: the replicas with a lower epoch,
@@ -341,21 +411,26 @@ void ReplicaService::on_free(const Request& request) {
   uint32_t retry_after_us = 0;
   const Status status = check_master(free.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
-  const auto found = replicas_.find({free.master_id, free.segment_id});
-  if (found != replicas_.end()) {
-    ++counters_.frees;
-    drop(found);
+  {
+    Shard& shard = table_.shard_of(free.master_id);
+    const MutexGuard guard(shard.lock);
+    const auto found = shard.replicas.find({free.master_id, free.segment_id});
+    if (found != shard.replicas.end()) {
+      ++counters_.frees;
+      drop(shard, found);
+    }
   }
   opening_.erase({free.master_id, free.segment_id});  // its frame is given back when it comes
   transport_.reply(request.reply, StatusCode::kOk, {});
 }
 
-void ReplicaService::drop(Replicas::iterator it) {
-  if (it == replicas_.end()) return;
+/// Under its lock: no reactor writes to the frame from here on.
+void ReplicaService::drop(Shard& shard, ReplicaTable::Replicas::iterator it) {
   if (tails_) tails_->forget(it->second.frame);
   // One that cannot be released stays taken: its metadata still names the replica.
   if (const Status freed = frames_.release(it->second.frame); !freed.ok()) write_failed(freed);
-  replicas_.erase(it);
+  shard.replicas.erase(it);
+  --replicas_;
   metadata_changed();
 }
 
@@ -378,10 +453,16 @@ void ReplicaService::when_all_synced(std::function<void(Status)> done) {
 }
 
 void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
-  const auto it = replicas_.find(key);
-  const bool here = it != replicas_.end();
-  const uint32_t held = here ? it->second.held : 0;  // more may come meanwhile
-  const uint64_t promised = here ? it->second.promised : 0;
+  uint32_t held = 0;  // more may come meanwhile
+  uint64_t promised = 0;
+  {
+    Shard& shard = table_.shard_of(key.master_id);
+    const MutexGuard guard(shard.lock);
+    if (const auto it = shard.replicas.find(key); it != shard.replicas.end()) {
+      held = it->second.held;
+      promised = it->second.promised;
+    }
+  }
   RC_FAILPOINT("backup.open.before_sync");
   when_all_synced([this, alive = alive_, handle = reply, key, held, promised](Status status) {
     if (!*alive) return;
@@ -398,47 +479,62 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
 
 /// The replica's promises up to this one are on the device; false if there is no such replica now.
 bool ReplicaService::keep(const Key& key, uint64_t promised) {
-  const auto found = replicas_.find(key);
-  if (found == replicas_.end()) return false;
+  Shard& shard = table_.shard_of(key.master_id);
+  const MutexGuard guard(shard.lock);
+  const auto found = shard.replicas.find(key);
+  if (found == shard.replicas.end()) return false;
   found->second.kept = std::max(found->second.kept, promised);
   return true;
 }
 
 /// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
 /// says so, on the device before the master hears of it.
-void ReplicaService::make_visible(Replica& replica, const Request& request) {
+void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
+                                  const ReplyHandle& reply) {
   // What comes until then, and may close it, is not on the device yet.
-  when_bytes_synced([this, alive = alive_, handle = request.reply, key = replica.key,
-                     held = replica.held, whole = replica.closed](Status status) {
+  when_bytes_synced([this, alive = alive_, handle = reply, key, held, whole](Status status) {
     if (!*alive) return;
-    const auto found = replicas_.find(key);
-    if (!status.ok() || found == replicas_.end()) {
-      if (!status.ok())
-        device_failed(status);
-      else
-        status = {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
+    if (!status.ok()) {
+      device_failed(status);
       return reply_error(transport_, handle, status);
     }
-    RC_SOMETIMES("backup.recreation_is_made_visible");
-    RC_FAILPOINT("backup.copy.before_visible");
-    found->second.incomplete = false;
-    found->second.length_written = whole;
-    if (tails_ && whole) tails_->forget(found->second.frame);
-    if (Status written = promise(found->second); !written.ok()) {
-      found->second.incomplete = true;  // as its metadata says
-      found->second.length_written = false;
-      return reply_error(transport_, handle, written);
+    uint64_t promised = 0;
+    if (Status shown = show(key, whole, promised); !shown.ok()) {
+      return reply_error(transport_, handle, shown);
     }
-    frames_.sync(
-        [this, alive, handle, held, key, promised = found->second.promised](Status synced) {
-          if (!*alive) return;
-          RC_FAILPOINT("backup.copy.visible");
-          if (synced.ok()) (void)keep(key, promised);
-          if (synced.ok()) return answer(handle, held);
-          device_failed(synced);
-          reply_error(transport_, handle, synced);
-        });
+    frames_.sync([this, alive, handle, held, key, promised](Status synced) {
+      if (!*alive) return;
+      RC_FAILPOINT("backup.copy.visible");
+      if (synced.ok()) (void)keep(key, promised);
+      if (synced.ok()) return answer(handle, held);
+      device_failed(synced);
+      reply_error(transport_, handle, synced);
+    });
   });
+}
+
+/// Writes the metadata that makes a re-creation a replica; `whole`: it was closed when its bytes
+/// were synced.
+Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
+  Shard& shard = table_.shard_of(key.master_id);
+  const MutexGuard guard(shard.lock);
+  const auto found = shard.replicas.find(key);
+  if (found == shard.replicas.end()) {
+    return {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
+  }
+  RC_SOMETIMES("backup.recreation_is_made_visible");
+  RC_FAILPOINT("backup.copy.before_visible");
+  Replica& replica = found->second;
+  replica.incomplete = false;
+  replica.length_written = whole;
+  if (tails_ && whole) tails_->forget(replica.frame);
+  Status written = promise(replica);
+  promised = replica.promised;
+  if (!written.ok()) {
+    replica.incomplete = true;  // as its metadata says
+    replica.length_written = false;
+  }
+  return written;
 }
 
 void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
@@ -451,9 +547,15 @@ void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
 void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
   RC_FAILPOINT("backup.write.before_answer");
   if (!options_.synced) return answer(handle, held);
-  waiting_.push_back({handle, held});
-  dirty_ = true;
+  wait_for_sync(handle, held, nullptr);
+  dirty_.store(true, std::memory_order_relaxed);
   flush();
+}
+
+/// Any reactor.
+void ReplicaService::wait_for_sync(const ReplyHandle& reply, uint32_t held, BackupLane* lane) {
+  const SpinGuard guard(waiting_lock_);
+  waiting_.push_back({reply, held, lane});
 }
 
 void ReplicaService::refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us,
@@ -468,7 +570,7 @@ void ReplicaService::refuse(const ReplyHandle& reply, const Status& status, uint
 void ReplicaService::refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
                                  uint32_t retry_after_us) {
   wire::ErrorDetails details;
-  const bool here = replicas_.contains(key) || opening_.contains(key);
+  const bool here = find(key.master_id, key.segment_id).has_value() || opening_.contains(key);
   if (!here) details.flags = wire::ErrorDetails::kNothingWritten;
   refuse(reply, status, retry_after_us, details);
 }
@@ -484,12 +586,51 @@ void ReplicaService::write_failed(const Status& status) {
 void ReplicaService::device_failed(const Status& status) {
   if (!device_status_.ok()) return;
   device_status_ = {StatusCode::kIoError, status.message()};
+  table_.device_failed();
   log_error("backup.device_failed", {{"file", frames_.path()}, {"error", status}});
 }
 
 void ReplicaService::mark_dirty() {
-  dirty_ = true;
+  dirty_.store(true, std::memory_order_relaxed);
+  start_flush_timer();
+}
+
+void ReplicaService::start_flush_timer() {
   if (!flushing_ && !flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
+}
+
+/// On another reactor, after it took bytes (and, when synced, after the write was put among those
+/// that wait): the first one syncs them.
+void ReplicaService::taken_elsewhere() {
+  const bool was_dirty = dirty_.exchange(true, std::memory_order_acq_rel);
+  if (!options_.synced) {
+    // Whoever made it so has told the first one; at the end of a sync that looks itself.
+    if (!was_dirty) reactor_.nudge();
+  } else if (!others_wait_.exchange(true, std::memory_order_acq_rel)) {
+    reactor_.nudge();
+  }
+}
+
+/// On another reactor.
+void ReplicaService::failed_elsewhere(const Status& status) {
+  table_.device_failed();
+  reactor_.post([this, alive = alive_, status] {
+    if (*alive) device_failed(status);
+  });
+}
+
+/// With lanes: what they took is synced.
+bool ReplicaService::on_turn() {
+  if (others_wait_.load(std::memory_order_relaxed) &&
+      others_wait_.exchange(false, std::memory_order_acquire)) {
+    flush();  // or when the one under way has ended
+    return true;
+  }
+  if (!dirty_.load(std::memory_order_relaxed) || flushing_ || flush_timer_.running() || stopping_) {
+    return false;
+  }
+  start_flush_timer();
+  return true;
 }
 
 /// Nobody waits for it: whoever does, syncs.
@@ -519,10 +660,14 @@ void ReplicaService::sync_metadata() {
 }
 
 void ReplicaService::flush() {
-  if (!dirty_ || flushing_ || stopping_) return;
-  dirty_ = false;
+  if (flushing_ || stopping_) return;
+  // What others took before they said so is synced by this.
+  if (!dirty_.exchange(false, std::memory_order_acq_rel)) return;
   flushing_ = true;
-  std::swap(waiting_, flushing_waiters_);  // empty: those of the last sync are answered
+  {
+    const SpinGuard guard(waiting_lock_);
+    std::swap(waiting_, flushing_waiters_);  // empty: those of the last sync are answered
+  }
   when_bytes_synced(
       [this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
         if (!*alive) return;
@@ -532,29 +677,45 @@ void ReplicaService::flush() {
 
 void ReplicaService::flushed(const Status& status, const std::vector<Key>& closed) {
   flushing_ = false;
+  answer_waiting(status);
+  if (!status.ok()) {
+    device_failed(status);
+    {
+      const SpinGuard guard(waiting_lock_);
+      std::swap(waiting_, flushing_waiters_);
+    }
+    return answer_waiting(status);
+  }
+  write_closed_lengths(closed);
+  bool more = false;
+  {
+    const SpinGuard guard(waiting_lock_);
+    more = !waiting_.empty();
+  }
+  if (more) return flush();
+  if (dirty_.load(std::memory_order_relaxed)) mark_dirty();
+}
+
+/// Those whose sync has ended so. What other reactors wait for goes to them together.
+void ReplicaService::answer_waiting(const Status& status) {
   for (const Waiting& waiting : flushing_waiters_) {
-    if (status.ok()) {
+    if (waiting.lane != nullptr) {
+      waiting.lane->answer_later(waiting.reply, waiting.held, status);
+    } else if (status.ok()) {
       answer(waiting.reply, waiting.held);
     } else {
       reply_error(transport_, waiting.reply, status);
     }
   }
   flushing_waiters_.clear();
-  if (!status.ok()) {
-    device_failed(status);
-    for (const Waiting& waiting : waiting_) reply_error(transport_, waiting.reply, status);
-    waiting_.clear();
-    return;
-  }
-  write_closed_lengths(closed);
-  if (!waiting_.empty()) return flush();
-  if (dirty_) mark_dirty();
 }
 
 void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
   for (const Key& key : keys) {
-    const auto found = replicas_.find(key);
-    if (found == replicas_.end() || !found->second.closed) continue;
+    Shard& shard = table_.shard_of(key.master_id);
+    const MutexGuard guard(shard.lock);
+    const auto found = shard.replicas.find(key);
+    if (found == shard.replicas.end() || !found->second.closed) continue;
     found->second.length_written = true;
     if (tails_) tails_->forget(found->second.frame);
     if (describe(found->second).ok() || !device_status_.ok()) continue;
@@ -566,10 +727,15 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
 
 void ReplicaService::shut_down(std::function<void(Status)> done) {
   stopping_ = true;
+  table_.stop();
   flush_timer_.stop();
+  // From here on nothing changes them: what comes now is refused, whichever reactor it comes to.
   std::vector<Replica*> replicas;
-  replicas.reserve(replicas_.size());
-  for (auto& [key, replica] : replicas_) replicas.push_back(&replica);
+  replicas.reserve(replicas_);
+  for (Shard& shard : table_.shards()) {
+    const MutexGuard guard(shard.lock);
+    for (auto& [key, replica] : shard.replicas) replicas.push_back(&replica);
+  }
   std::ranges::sort(replicas, {}, &Replica::frame);
   // As when closing: the length counts only once the bytes below it are on the device.
   when_bytes_synced([this, alive = alive_, replicas, done = std::move(done)](Status status) {

@@ -7,8 +7,13 @@
 // serves all that came before it began. In both an open is acknowledged only when it is on the
 // device. Where frames can be written past the cache, synced bytes go that way (synced_tails.h);
 // metadata never does.
+//
+// Threads: all of it is the first reactor's, but for writes that change nothing but the bytes held.
+// Those are served by the reactor that receives them (BackupLane), under the lock of the master's
+// shard (replica_table.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,8 +21,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backup/backup_lane.h"
 #include "backup/frame_store.h"
+#include "backup/replica_table.h"
 #include "backup/synced_tails.h"
+#include "base/metrics.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/reactor.h"
@@ -25,12 +33,15 @@
 
 namespace ramcloud {
 
-class ReplicaService {
+class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
  public:
   struct Options {
     Duration flush_interval = std::chrono::milliseconds(10);
     bool synced = false;
+    /// Of the writes that the first reactor serves; may be null. It outlives the service.
+    Counter* writes = nullptr;
   };
+  static constexpr uint32_t kRetryAfterUs = 10'000;
   struct Counters {
     uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0,
              syncs = 0;
@@ -41,10 +52,14 @@ class ReplicaService {
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree. `frames` has been adopted. All of them
   /// outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
-                 const ServerList& servers, Options options);
-  ~ReplicaService();
+                 ServerList& servers, Options options);
+  ~ReplicaService() override;
   ReplicaService(const ReplicaService&) = delete;
   ReplicaService& operator=(const ReplicaService&) = delete;
+
+  /// Another reactor of the server that serves writes: before the first request, or between two, on
+  /// the first reactor. `writes` are those that it serves. The lane is this one's.
+  BackupLane& add_lane(Reactor& reactor, Transport& transport, Counter& writes);
 
   /// Clean shutdown: writes how long each open replica is, syncs, then calls `done`. Requests that
   /// still come are refused with RETRY.
@@ -70,7 +85,7 @@ class ReplicaService {
     bool closed = false;
   };
   std::optional<Held> find(uint64_t master_id, uint64_t segment_id) const;
-  size_t replicas() const { return replicas_.size(); }
+  size_t replicas() const { return replicas_; }
   uint32_t frames_preparing() const { return preparing_; }
 
   void on_open(const Request& request);
@@ -78,31 +93,13 @@ class ReplicaService {
   void on_free(const Request& request);
 
  private:
-  struct Key {
-    uint64_t master_id = 0;
-    uint64_t segment_id = 0;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const;
-  };
-  struct Replica {
-    Key key;
-    uint32_t frame = 0;
-    uint32_t epoch = 0;
-    uint32_t capacity = 0;
-    uint32_t held = 0;  // bytes from offset 0
-    bool primary = false;
-    bool incomplete = false;  // a re-creation
-    bool closed = false;
-    bool length_written = false;  // the metadata tells the closed length
-    // Changes of the metadata that masters build on, by number: the last one, and the last that is
-    // known to be on the device. Between the two nothing is acknowledged, whoever asks (again).
-    uint64_t promised = 0;
-    uint64_t kept = 0;
-  };
-  using Replicas = std::unordered_map<Key, Replica, KeyHash>;
+  friend class BackupLane;
+  using Key = ReplicaKey;
+  using Shard = ReplicaTable::Shard;
+  /// What a write that is taken waits for before it is answered.
+  enum class Next : uint8_t { kAcknowledge, kWhenSynced, kMakeVisible };
 
+  void list_changed();
   Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
   Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
   void take_frame(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
@@ -110,18 +107,26 @@ class ReplicaService {
   Status begin(const wire::ReplicaOpenRequest& open, ByteView segment_bytes, uint32_t frame);
   Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open);
   Status append(Replica& replica, uint32_t offset, ByteView bytes);
+  Status append(uint32_t frame, uint32_t offset, ByteView bytes) override;
+  bool write_plain(const wire::ReplicaWriteRequest& write, ByteView bytes,
+                   const ReplyHandle& reply);
+  Status change(Replica& replica, const wire::ReplicaWriteRequest& write, ByteView bytes,
+                Next& next);
   Status raise_epoch(Replica& replica, uint32_t epoch);
   static FrameContent content_of(const Replica& replica, bool length_known);
   Status describe(const Replica& replica);
   Status promise(Replica& replica);
-  void drop(Replicas::iterator it);
+  void drop(Shard& shard, ReplicaTable::Replicas::iterator it) RC_REQUIRES(shard.lock);
   void answer_when_synced(const ReplyHandle& reply, const Key& key);
   bool keep(const Key& key, uint64_t promised);
   void acknowledge(const ReplyHandle& handle, uint32_t held);
   void when_bytes_synced(std::function<void(Status)> done);
   void when_all_synced(std::function<void(Status)> done);
   void flushed(const Status& status, const std::vector<Key>& closed);
-  void make_visible(Replica& replica, const Request& request);
+  void answer_waiting(const Status& status);
+  bool on_turn() override;
+  void make_visible(const Key& key, uint32_t held, bool whole, const ReplyHandle& reply);
+  Status show(const Key& key, bool whole, uint64_t& promised);
   void answer(const ReplyHandle& handle, uint32_t held);
   void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0,
               const wire::ErrorDetails& details = {});
@@ -130,12 +135,17 @@ class ReplicaService {
   void write_failed(const Status& status);
   void device_failed(const Status& status);
   void mark_dirty();
+  void start_flush_timer();
+  void taken_elsewhere();
+  void failed_elsewhere(const Status& status);
+  void wait_for_sync(const ReplyHandle& reply, uint32_t held, BackupLane* lane);
   void metadata_changed();
   void on_flush_timer();
   void sync_metadata();
   void flush();
   void write_closed_lengths(const std::vector<Key>& keys);
 
+  Reactor& reactor_;
   Transport& transport_;
   FrameStore& frames_;
   const ServerList& servers_;
@@ -143,9 +153,12 @@ class ReplicaService {
   Counters counters_;
   Status device_status_;
   std::unique_ptr<SyncedTails> tails_;  // null: bytes are written into the cache
-  Replicas replicas_;                   // looked up, never iterated
+  ReplicaTable table_;
+  size_t replicas_ = 0;  // in it
+  ServerList::Subscription list_changes_;
+  std::vector<std::unique_ptr<BackupLane>> lanes_;
   // Frames on their way, by what they are for: the number of the open that asked for it.
-  std::unordered_map<Key, uint64_t, KeyHash> opening_;
+  std::unordered_map<Key, uint64_t, ReplicaTable::KeyHash> opening_;
   uint64_t last_opening_ = 0;
   uint64_t last_promise_ = 0;
   uint32_t preparing_ = 0;        // frames that were asked for and did not come yet
@@ -153,11 +166,14 @@ class ReplicaService {
   struct Waiting {
     ReplyHandle reply;
     uint32_t held = 0;
+    BackupLane* lane = nullptr;  // of another reactor
   };
-  std::vector<Waiting> waiting_;  // for the next sync; only when synced
+  SpinLock waiting_lock_;
+  std::vector<Waiting> waiting_ RC_GUARDED_BY(waiting_lock_);  // for the next sync; when synced
+  std::atomic<bool> others_wait_{false};                       // some are of other reactors
   std::vector<Waiting> flushing_waiters_;
   Timer flush_timer_;
-  bool dirty_ = false;
+  std::atomic<bool> dirty_{false};  // bytes came since the last sync began
   bool flushing_ = false;
   // With tails_; else metadata is flushed with the bytes.
   bool metadata_dirty_ = false;

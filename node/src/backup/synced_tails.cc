@@ -53,6 +53,7 @@ void SyncedTails::take_buffer(Tail& tail) {
 
 Status SyncedTails::append(uint32_t frame, ByteView bytes) {
   if (bytes.empty()) return {};
+  const SpinGuard guard(lock_);
   auto& tail = tails_[frame];
   if (tail == nullptr) {
     tail = std::make_unique<Tail>();
@@ -90,16 +91,16 @@ void SyncedTails::seal(Tail& tail) {
 }
 
 void SyncedTails::forget(uint32_t frame) {
+  const SpinGuard guard(lock_);
   const auto found = tails_.find(frame);
   if (found == tails_.end()) return;
   Tail* tail = found->second.get();
   if (tail->buffer != nullptr) free_.push_back(tail->buffer);
   std::erase(unwritten_, tail);
-  std::erase_if(full_, [&](const Full& full) {
-    if (full.write.frame != frame) return false;
-    free_.push_back(full.buffer);
-    return true;
-  });
+  for (const Full& full : full_) {
+    if (full.write.frame == frame) free_.push_back(full.buffer);
+  }
+  std::erase_if(full_, [frame](const Full& full) { return full.write.frame == frame; });
   tails_.erase(found);
 }
 
@@ -123,8 +124,9 @@ void SyncedTails::begin_batches() {
   if (*alive) beginning_ = false;
 }
 
-/// False if there is nothing to write.
-bool SyncedTails::write_batch() {
+/// All that there is becomes the next batch; false if there is nothing.
+bool SyncedTails::seal_all() {
+  const SpinGuard guard(lock_);
   for (Tail* tail : unwritten_) {
     tail->unwritten = false;
     if (tail->buffer != nullptr) seal(*tail);
@@ -134,13 +136,22 @@ bool SyncedTails::write_batch() {
   std::ranges::sort(
       full_, {}, [](const Full& full) { return std::pair(full.write.frame, full.write.offset); });
   std::swap(full_, writing_);
+  return true;
+}
+
+/// False if there is nothing to write.
+bool SyncedTails::write_batch() {
+  if (!seal_all()) return false;
   batch_.clear();
   for (const Full& full : writing_) batch_.push_back(full.write);
   under_way_ = true;
   frames_.write_direct(batch_, memory_, [this, alive = alive_](const Status& status) {
     if (!*alive) return;
     under_way_ = false;
-    for (const Full& full : writing_) free_.push_back(full.buffer);
+    {
+      const SpinGuard guard(lock_);
+      for (const Full& full : writing_) free_.push_back(full.buffer);
+    }
     writing_.clear();
     if (!status.ok()) failed_ = status;
     const std::shared_ptr<bool> still = alive;

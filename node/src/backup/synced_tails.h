@@ -3,6 +3,8 @@
 // buffers; a commit writes the blocks of all replicas that got some, as one batch. The last block
 // of a replica is seldom full: it is written with zeros behind, and again, with what came since.
 //
+// append() is for any reactor, one at a time for each frame; all else is the first reactor's.
+//
 // Buffers under way are never touched: a device, or the checksums of what lies above it, must not
 // see bytes change. So a replica goes on in another buffer, which begins with a copy of the last
 // block.
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "backup/frame_store.h"
+#include "base/spin_lock.h"
 
 namespace ramcloud {
 
@@ -44,7 +47,10 @@ class SyncedTails {
   /// begins after this is written. One batch is under way at a time. Once one failed all do.
   void commit(std::function<void(Status)> done);
 
-  uint32_t buffers_free() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t buffers_free() const {
+    const SpinGuard guard(lock_);
+    return static_cast<uint32_t>(free_.size());
+  }
 
  private:
   struct Tail {
@@ -63,19 +69,22 @@ class SyncedTails {
   using Waiters = std::vector<std::function<void(Status)>>;
 
   static uint32_t room_in(const Tail& tail);
-  void take_buffer(Tail& tail);
-  void seal(Tail& tail);
+  void take_buffer(Tail& tail) RC_REQUIRES(lock_);
+  void seal(Tail& tail) RC_REQUIRES(lock_);
+  bool seal_all();
   void begin_batches();
   bool write_batch();
   void finish(const Status& status);
 
   FrameStore& frames_;
   std::shared_ptr<char> memory_;  // of all buffers
-  std::vector<char*> free_;
-  std::unordered_map<uint32_t, std::unique_ptr<Tail>> tails_;  // by frame; looked up, not iterated
-  std::vector<Tail*> unwritten_;                               // those with a buffer
-  std::vector<Full> full_;                                     // for the next batch
-  std::vector<Full> writing_;                                  // the batch under way
+  mutable SpinLock lock_;         // held while bytes are copied into buffers
+  std::vector<char*> free_ RC_GUARDED_BY(lock_);
+  // By frame; looked up, not iterated.
+  std::unordered_map<uint32_t, std::unique_ptr<Tail>> tails_ RC_GUARDED_BY(lock_);
+  std::vector<Tail*> unwritten_ RC_GUARDED_BY(lock_);  // those with a buffer
+  std::vector<Full> full_ RC_GUARDED_BY(lock_);        // for the next batch
+  std::vector<Full> writing_;                          // the batch under way
   std::vector<FrameWrite> batch_;
   Waiters waiting_;  // for the next batch
   Waiters serving_;  // the batch under way

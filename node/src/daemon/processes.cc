@@ -12,7 +12,6 @@
 #include "daemon/machinery.h"
 #include "daemon/metadata_place.h"
 #include "daemon/server_node.h"
-#include "master/data_plane.h"
 #include "runtime/posix_disk.h"
 
 namespace ramcloud::daemon {
@@ -86,7 +85,7 @@ struct ServerProcess::Impl {
     for (size_t i = 1; i < machinery.reactors(); ++i) {
       others.push_back(&machinery.lane(i).transport);
     }
-    machinery.transport().spread_over(others, &master::is_data_opcode);
+    machinery.transport().spread_over(others, &any_reactor_serves);
     auto bound = machinery.transport().listen(options.listen, Side::kInside, forward);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);

@@ -147,6 +147,7 @@ struct Member {
   Epochs::Participant participant;
   RpcClient rpc;
   Counter& replica_messages;
+  Counter& replica_writes;
   master::DataPlane plane;
 
   Member(Reactor& r, Transport& transport, MetricsRegistry& metrics, Epochs& epochs, size_t index)
@@ -157,6 +158,9 @@ struct Member {
                                          "Messages to backups that open or write replicas, by the "
                                          "reactor that sent them.",
                                          {{"reactor", std::to_string(index)}})),
+        replica_writes(metrics.counter("ramcloud_backup_writes_total",
+                                       "Writes to replicas, by the reactor that served them.",
+                                       {{"reactor", std::to_string(index)}})),
         plane(r, transport, metrics) {
     reactor.set_epochs(&participant);
   }
@@ -256,6 +260,19 @@ struct ServerNode::Impl final : TurnHook {
   /// What waits for the log looks again. From whichever thread moved it.
   void on_log_progress() {
     for (const auto& member : members) member->plane.on_log_progress();
+  }
+
+  /// Every reactor serves the writes to replicas that come to it, in a turn of its own.
+  void add_backup_lanes() {
+    for (size_t i = 1; i < members.size(); ++i) {
+      Member& member = *members[i];
+      auto& registry_there = member.plane.registry();
+      BackupLane& lane =
+          backup->add_lane(member.reactor, registry_there.transport(), member.replica_writes);
+      member.reactor.post([&lane, &registry_there, forwarder = &forwarders[i - 1]] {
+        lane.serve(registry_there, &Forwarder::forward, forwarder);
+      });
+    }
   }
 
   /// The store is there: every reactor serves it, in a turn of its own.
@@ -373,7 +390,9 @@ struct ServerNode::Impl final : TurnHook {
     backup = std::make_unique<ReplicaService>(
         reactor, registry, *frames, servers,
         ReplicaService::Options{.flush_interval = options.flush_interval,
-                                .synced = options.synced});
+                                .synced = options.synced,
+                                .writes = &members.front()->replica_writes});
+    add_backup_lanes();
     log::LogOptions log_options;
     log_options.cluster_uuid = reply.cluster_uuid;
     log_options.master_id = reply.server_id;
@@ -618,6 +637,11 @@ void ServerNode::shut_down(std::function<void(Status)> done) {
     return;
   }
   impl_->backup->shut_down(std::move(done));
+}
+
+bool any_reactor_serves(uint16_t opcode) {
+  return master::is_data_opcode(opcode) ||
+         opcode == static_cast<uint16_t>(wire::Opcode::kReplicaWrite);
 }
 
 ServiceRegistry& ServerNode::registry(size_t reactor) {

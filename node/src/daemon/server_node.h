@@ -2,9 +2,9 @@
 // and clock it is given. `ramcloudd server` runs it on TCP and real files, simulation runs the same
 // on virtual ones.
 //
-// With several reactors all of them serve data, from one store; everything else (the backup, what
-// the coordinator asks, replication) belongs to the first, and the others forward such requests to
-// it (docs/design/runtime.md).
+// With several reactors all of them serve data, from one store, and write to replicas; everything
+// else (what decides in the backup and in replication, what the coordinator asks) belongs to the
+// first, and the others forward such requests to it (docs/design/runtime.md).
 #pragma once
 
 #include <atomic>
@@ -61,6 +61,10 @@ struct ServerReactor {
   Transport& transport;
   MetricsRegistry& metrics;
 };
+
+/// True for requests that any reactor of a server can serve: a connection whose next request is one
+/// may be handed over to any.
+bool any_reactor_serves(uint16_t opcode);
 
 class ServerNode {
  public:

@@ -1,0 +1,118 @@
+// Interleavings of writes to replicas on several reactors with what forbids them on the first: a
+// higher epoch, a list that condemns the master, a frame that is freed.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "backup/replica_table.h"
+#include "base/model_schedule.h"
+
+namespace ramcloud {
+namespace {
+
+using model::Schedule;
+
+constexpr uint64_t kMaster = 7;
+
+/// Takes bytes a little at a time: what happens meanwhile is seen.
+class Model final : public ReplicaTable::Bytes {
+ public:
+  Model() : table(*this, 4) {
+    table.set_live({kMaster});
+    ReplicaTable::Shard& shard = table.shard_of(kMaster);
+    const MutexGuard guard(shard.lock);
+    Replica replica;
+    replica.key = {kMaster, 1};
+    replica.epoch = 1;
+    replica.capacity = 100;
+    shard.replicas.emplace(replica.key, replica);
+  }
+  Status append(uint32_t, uint32_t offset, ByteView bytes) override {
+    if (forbidden.load()) wrong = "bytes are written that were forbidden";
+    if (writing.exchange(true)) wrong = "two write to one frame";
+    if (offset != end) wrong = "bytes come to the wrong place";
+    end += static_cast<uint32_t>(bytes.size());
+    writing.store(false);
+    if (forbidden.load()) wrong = "bytes were being written when they were forbidden";
+    return {};
+  }
+  /// Another reactor, with a message that was sent before anything was forbidden.
+  void write(uint32_t offset) {
+    wire::ReplicaWriteRequest request{};
+    request.master_id = kMaster;
+    request.segment_id = 1;
+    request.epoch = 1;
+    request.offset = offset;
+    request.length = 2;
+    uint32_t held = 0;
+    Status why;
+    if (table.append_plain(request, "ab", held, why) == ReplicaTable::Plain::kTaken) ++taken;
+  }
+  /// The first reactor; from when it is done none of those writes may change anything.
+  template <typename Change>
+  void forbid(Change change) {
+    change();
+    forbidden.store(true);
+  }
+
+  ReplicaTable table;
+  Atomic<bool> forbidden{false};
+  Atomic<bool> writing{false};
+  Atomic<int> taken{0};
+  uint32_t end = 0;  // under the lock of the shard
+  std::string wrong;
+};
+
+/// Two reactors have the same bytes (one message was sent again), and one has the next.
+template <typename Change>
+std::string forbidden_while_they_write(Schedule& schedule, Change change) {
+  Model model;
+  schedule.actor([&] {
+    model.write(0);
+    model.write(2);
+  });
+  schedule.actor([&] { model.write(0); });
+  schedule.actor([&] { model.forbid([&] { change(model.table); }); });
+  const std::string stuck = schedule.run();
+  return stuck.empty() ? model.wrong : stuck;
+}
+
+bool replays() {
+  return std::getenv("MODEL_SEEDS") != nullptr;
+}
+
+void expect_forbidden(void (*change)(ReplicaTable&)) {
+  const auto explored = model::explore(1, 3'000, [change](Schedule& schedule) {
+    return forbidden_while_they_write(schedule, change);
+  });
+  EXPECT_EQ(explored.wrong, "");
+  if (!replays()) EXPECT_GT(explored.distinct, 200u);
+}
+
+TEST(BackupModel, ACondemnedMasterWritesNothingOnceTheListHolds) {
+  expect_forbidden([](ReplicaTable& table) { table.set_live({}); });
+}
+
+TEST(BackupModel, AnEpochThatIsOverWritesNothing) {
+  expect_forbidden([](ReplicaTable& table) {
+    ReplicaTable::Shard& shard = table.shard_of(kMaster);
+    const MutexGuard guard(shard.lock);
+    shard.replicas.at({kMaster, 1}).epoch = 2;
+  });
+}
+
+TEST(BackupModel, AFreedFrameIsNotWritten) {
+  expect_forbidden([](ReplicaTable& table) {
+    ReplicaTable::Shard& shard = table.shard_of(kMaster);
+    const MutexGuard guard(shard.lock);
+    shard.replicas.clear();
+  });
+}
+
+TEST(BackupModel, AServiceThatStopsWritesNothing) {
+  expect_forbidden([](ReplicaTable& table) { table.stop(); });
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,57 @@
+// What another reactor of a server does of the backup's work: writes that change nothing but the
+// bytes held, which are most of them. Everything else it passes on to the first reactor.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "base/metrics.h"
+#include "base/spin_lock.h"
+#include "base/status.h"
+#include "rpc/rpc.h"
+#include "runtime/reactor.h"
+#include "transport/transport.h"
+
+namespace ramcloud {
+
+class ReplicaService;
+
+class BackupLane final : public TurnHook {
+ public:
+  /// All outlive it. May be made on another thread than the reactor's.
+  BackupLane(ReplicaService& service, Reactor& reactor, Transport& transport, Counter& writes)
+      : service_(service), reactor_(reactor), transport_(transport), writes_(writes) {}
+  ~BackupLane() override;
+  BackupLane(const BackupLane&) = delete;
+  BackupLane& operator=(const BackupLane&) = delete;
+
+  /// From now on writes are served here, on the lane's reactor; what is not plain goes to `rest`.
+  void serve(ServiceRegistry& registry, ServiceRegistry::Handler rest, void* object);
+  /// The sync that this one waited for has ended so. On the first reactor.
+  void answer_later(const ReplyHandle& reply, uint32_t held, const Status& status);
+  /// Gives the answers.
+  bool on_turn() override;
+
+  void on_write(const Request& request);
+
+ private:
+  struct Answer {
+    ReplyHandle reply;
+    uint32_t held = 0;
+    Status status;
+  };
+  void reply(const ReplyHandle& handle, uint32_t held);
+
+  ReplicaService& service_;
+  Reactor& reactor_;
+  Transport& transport_;
+  Counter& writes_;
+  ServiceRegistry::Handler rest_ = nullptr;
+  void* rest_object_ = nullptr;
+  SpinLock lock_;
+  std::vector<Answer> answers_ RC_GUARDED_BY(lock_);
+  std::atomic<bool> has_answers_{false};
+  std::vector<Answer> giving_;
+};
+
+}  // namespace ramcloud
