@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <future>
 
 #include "base/random.h"
@@ -11,20 +12,36 @@ namespace ramcloud::daemon {
 namespace {
 /// How long a reactor may take for a turn before /healthz complains.
 constexpr Duration kStuckAfter = 10s;
+
+/// Each reactor keeps to its share of the memory, so that they need not count together. A share
+/// holds two of the largest messages at least.
+TcpOptions share_of(TcpOptions limits, uint32_t reactors) {
+  limits.max_buffered_bytes =
+      std::max<uint64_t>(limits.max_buffered_bytes / reactors, 2 * wire::kMaxBodyBytes);
+  return limits;
+}
 }  // namespace
 
-Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits)
+Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits,
+                      uint32_t index)
     : metrics(m),
+      turns(m.histogram("ramcloud_reactor_turn_seconds",
+                        "Processor time of the reactor's turns that did work, system calls "
+                        "included.",
+                        {{"reactor", std::to_string(index)}}),
+            &thread_cpu_ns),
       reactor(clock, events, entropy_seed(), {.poll_for = poll_for}),
       transport(reactor, events, limits, &metrics) {
   reactor.set_trace(&trace);
+  reactor.set_meter(&turns);
 }
 
 Machinery::Machinery(Duration poll_for, const TcpOptions& limits, uint32_t reactors)
     : watches_(reactors) {
   for (uint32_t i = 0; i < reactors; ++i) {
     MetricsRegistry& metrics = i == 0 ? metrics_ : metrics_.add_shard();
-    lanes_.push_back(std::make_unique<Lane>(clock_, metrics, poll_for, limits));
+    lanes_.push_back(
+        std::make_unique<Lane>(clock_, metrics, poll_for, share_of(limits, reactors), i));
   }
 }
 

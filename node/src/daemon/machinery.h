@@ -12,6 +12,7 @@
 #include "runtime/epoll_source.h"
 #include "runtime/reactor.h"
 #include "runtime/thread.h"
+#include "runtime/turn_meter.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace ramcloud::daemon {
@@ -22,11 +23,13 @@ class Machinery {
   struct Lane {
     MetricsRegistry& metrics;
     TimeTrace trace;
+    TurnMeter turns;
     EpollSource events;
     Reactor reactor;
     TcpTransport transport;
     Thread thread;
-    Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits);
+    Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits,
+         uint32_t index);
   };
 
   Machinery(Duration poll_for, const TcpOptions& limits, uint32_t reactors = 1);

@@ -48,11 +48,14 @@ void EpollSource::remove(int fd) {
 }
 
 bool EpollSource::poll() {
-  const int count = ready_count_ > 0 ? ready_count_ : wait_ready(Duration::zero());
-  ready_count_ = 0;
+  if (next_ == ready_count_) {
+    next_ = 0;
+    ready_count_ = wait_ready(Duration::zero());
+    if (ready_count_ > 1) urgent_first();
+  }
   bool handled = false;
-  for (int i = 0; i < count; ++i) {
-    const epoll_event event = ready_[static_cast<size_t>(i)];
+  while (next_ < ready_count_ && !(handled && budget_ != nullptr && budget_->spent())) {
+    const epoll_event event = ready_[static_cast<size_t>(next_++)];
     const auto fd = static_cast<int>(event.data.u64 & 0xffffffff);
     if (event.data.u64 != key_of(fd)) continue;  // removed by an earlier event
     FdHandler* handler = watched_[static_cast<size_t>(fd)].handler;
@@ -68,7 +71,24 @@ bool EpollSource::poll() {
 }
 
 void EpollSource::wait(Duration max_wait) {
-  if (ready_count_ == 0) ready_count_ = wait_ready(max_wait);
+  if (next_ < ready_count_) return;
+  next_ = 0;
+  ready_count_ = wait_ready(max_wait);
+  if (ready_count_ > 1) urgent_first();
+}
+
+void EpollSource::urgent_first() {
+  const auto is_urgent = [this](const epoll_event& event) {
+    const auto fd = static_cast<int>(event.data.u64 & 0xffffffff);
+    if (event.data.u64 != key_of(fd)) return false;
+    const FdHandler* handler = watched_[static_cast<size_t>(fd)].handler;
+    return handler != nullptr && handler->urgent();
+  };
+  // In place, and in order among the urgent ones.
+  auto to = ready_.begin();
+  for (auto at = ready_.begin(); at != ready_.begin() + ready_count_; ++at) {
+    if (is_urgent(*at)) std::iter_swap(to++, at);
+  }
 }
 
 int EpollSource::wait_ready(Duration max_wait) {

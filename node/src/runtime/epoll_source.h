@@ -18,12 +18,15 @@ class FdHandler {
   virtual ~FdHandler() = default;
   /// `events` are EPOLLIN, EPOLLOUT, EPOLLHUP, … (level-triggered). May remove any descriptor.
   virtual void on_ready(uint32_t events) = 0;
+  /// Of what is ready together, this goes first: answers of backups, before requests of clients.
+  virtual bool urgent() const { return false; }
 };
 
 class EpollSource final : public EventSource {
  public:
-  /// Handles at most so many events in one poll().
-  static constexpr size_t kMostEvents = 64;
+  /// Takes at most so many events at a time from the system, and handles them in one poll() or,
+  /// when the turn's budget is spent, in several. Few, so that an urgent one is seen soon.
+  static constexpr size_t kMostEvents = 16;
   explicit EpollSource(size_t events_per_poll = kMostEvents);
 
   /// Calls `handler` while `fd` is ready for `events` (EPOLLIN, EPOLLOUT), until removed. IO_ERROR
@@ -37,6 +40,7 @@ class EpollSource final : public EventSource {
   /// for a source within a source.
   int descriptor() const { return epoll_.get(); }
 
+  void set_budget(const TurnBudget* budget) override { budget_ = budget; }
   bool poll() override;
   void wait(Duration max_wait) override;
   void wake() override;
@@ -49,13 +53,16 @@ class EpollSource final : public EventSource {
   };
   uint64_t key_of(int fd) const;
   int wait_ready(Duration max_wait);
+  void urgent_first();
 
   UniqueFd epoll_;
   UniqueFd wake_;
   std::vector<Watched> watched_;  // by descriptor
   std::array<epoll_event, kMostEvents> ready_{};
   const size_t events_per_poll_;
-  int ready_count_ = 0;  // of ready_, found by wait() and not handled yet
+  int ready_count_ = 0;  // of ready_; those from next_ on are not handled yet
+  int next_ = 0;
+  const TurnBudget* budget_ = nullptr;
   bool has_pwait2_ = true;
 };
 

@@ -1,7 +1,12 @@
 #include "runtime/epoll_source.h"
 
 #include <gtest/gtest.h>
+
 #include <sys/socket.h>
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
 
 #include <atomic>
 #include <functional>
@@ -63,6 +68,56 @@ TEST_F(EpollSourceTest, AHandlerCanRemoveAnotherDescriptorOfTheSameBatch) {
   EXPECT_TRUE(source.poll());
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(source.poll());
+}
+
+TEST_F(EpollSourceTest, ASpentBudgetLeavesTheRestToTheNextTurns) {
+  std::array<Pair, 8> pairs;
+  std::array<Calls, 8> handlers;
+  std::array<int, 8> calls{};
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    handlers[i].fn = [&, i](uint32_t) {
+      ++calls[i];
+      reactor.budget().spend(TurnBudget::kEvents / 2);
+      char byte;
+      ASSERT_EQ(::read(pairs[i].a.get(), &byte, 1), 1);
+    };
+    ASSERT_TRUE(source.add(pairs[i].a.get(), EPOLLIN, &handlers[i]).ok());
+    ASSERT_EQ(::write(pairs[i].b.get(), "x", 1), 1);
+  }
+  const auto sum = [&] { return std::accumulate(calls.begin(), calls.end(), 0); };
+  for (int handled = 2; handled <= 8; handled += 2) {
+    EXPECT_TRUE(reactor.turn());
+    EXPECT_EQ(sum(), handled);
+  }
+  EXPECT_EQ(*std::ranges::min_element(calls), 1) << "each had its turn";
+  EXPECT_FALSE(reactor.turn());
+  for (const Pair& pair : pairs) source.remove(pair.a.get());
+}
+
+TEST_F(EpollSourceTest, UrgentOnesGoFirst) {
+  struct Urgent : Calls {
+    bool urgent() const override { return true; }
+  };
+  std::array<Pair, 6> pairs;
+  std::array<Calls, 5> clients;
+  Urgent backup;
+  std::string order;
+  const auto note = [&](size_t i, char who) {
+    char byte;
+    ASSERT_EQ(::read(pairs[i].a.get(), &byte, 1), 1);
+    order += who;
+  };
+  for (size_t i = 0; i < clients.size(); ++i) {
+    clients[i].fn = [&, i](uint32_t) { note(i, 'c'); };
+    ASSERT_TRUE(source.add(pairs[i].a.get(), EPOLLIN, &clients[i]).ok());
+  }
+  backup.fn = [&](uint32_t) { note(5, 'b'); };
+  ASSERT_TRUE(source.add(pairs[5].a.get(), EPOLLIN, &backup).ok());
+  for (const Pair& pair : pairs) ASSERT_EQ(::write(pair.b.get(), "x", 1), 1);
+  while (reactor.turn()) {
+  }
+  EXPECT_EQ(order, "bccccc");
+  for (const Pair& pair : pairs) source.remove(pair.a.get());
 }
 
 TEST_F(EpollSourceTest, PostFromOtherThreadsWakesASleepingReactor) {

@@ -1,8 +1,11 @@
 #include "runtime/reactor.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
+
+#include "runtime/turn_meter.h"
 
 namespace ramcloud {
 
@@ -41,9 +44,12 @@ Reactor::Reactor(Clock& clock, EventSource& events, uint64_t seed, Options optio
       options_(options),
       poll_for_(options.poll_for),
       now_(clock.now()),
-      last_work_(now_) {}
+      last_work_(now_) {
+  events_.set_budget(&budget_);
+}
 
 Reactor::~Reactor() {
+  events_.set_budget(nullptr);
   // Owners that outlive the reactor find their timers stopped.
   for (Timer* timer : timers_) timer->heap_index_ = Timer::kIdle;
   timers_.clear();
@@ -80,9 +86,9 @@ void Reactor::remove_hook(TurnHook* hook) {
 
 bool Reactor::turn() {
   const Time now = clock_.now();
-  if (worked_) {
-    busy_ns_.fetch_add(static_cast<uint64_t>((now - now_).count()), std::memory_order_relaxed);
-  }
+  const auto took = (now - now_).count();
+  if (worked_) busy_ns_.fetch_add(static_cast<uint64_t>(took), std::memory_order_relaxed);
+  if (meter_ != nullptr) worked_ ? meter_->worked(took) : meter_->idle(took);
   now_ = now;
   if (epochs_ != nullptr) epochs_->pass();
   // Taken back before anything is looked at: what comes later nudges again.
@@ -90,9 +96,13 @@ bool Reactor::turn() {
       nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
   // Events first: a flow that is begun from outside, after the reactor did not turn for long, must
   // not send over a connection whose end has been lying there.
-  worked_ = events_.poll() || worked_;
+  budget_.begin(TurnBudget::kEvents);
+  had_events_ = events_.poll();
+  worked_ = had_events_ || worked_;
+  budget_.begin(TurnBudget::kPosted);
   worked_ = run_posted() || worked_;
   worked_ = fire_timers() || worked_;
+  budget_.begin(TurnBudget::kPosted);
   worked_ = run_hooks() || worked_;
   if (worked_) last_work_ = now_;
   turns_.fetch_add(1, std::memory_order_relaxed);
@@ -108,8 +118,11 @@ void Reactor::run() {
 }
 
 void Reactor::run_until(const std::function<bool()>& done) {
+  // Once it has said yes it is not asked again: it may be about a moment.
   while (!done() && !stop_.load(std::memory_order_relaxed)) {
-    if (!turn() && !done()) wait_or_yield();
+    if (turn()) continue;
+    if (done()) return;
+    wait_or_yield();
   }
 }
 
@@ -178,6 +191,12 @@ void Reactor::wait_for_work() {
 void Reactor::adapt_polling() {
   const Duration most = options_.poll_for * kMostPolling;
   poll_for_ = clock_.now() - last_work_ < most ? most : options_.poll_for;
+}
+
+int64_t thread_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
 bool Reactor::run_posted() {

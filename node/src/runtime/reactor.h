@@ -17,6 +17,7 @@
 #include "base/time_trace.h"
 #include "runtime/epoch.h"
 #include "runtime/task.h"
+#include "runtime/turn_budget.h"
 
 namespace ramcloud {
 
@@ -25,6 +26,9 @@ namespace ramcloud {
 class EventSource {
  public:
   virtual ~EventSource() = default;
+  /// Of the reactor that polls: a source whose events are work handles no more once it is spent,
+  /// and the rest at the next poll().
+  virtual void set_budget(const TurnBudget*) {}
   /// Handles what is ready, without waiting. True if anything was handled.
   virtual bool poll() = 0;
   /// Waits for at most `max_wait` until something is ready; handling it is left to the next poll(),
@@ -43,6 +47,7 @@ class TurnHook {
 };
 
 class Reactor;
+class TurnMeter;
 
 /// A timer that belongs to its owner: destroying it stops it. Fires once a start.
 class Timer {
@@ -126,6 +131,14 @@ class Reactor {
     if (trace_ != nullptr) trace_->record(what, id, value);
   }
 
+  /// What this phase of the turn may still do. Handlers spend it, and leave what is behind it to a
+  /// later turn (docs/design/runtime.md#turns).
+  TurnBudget& budget() { return budget_; }
+  /// True if outside events were handled in this turn: work of a lower priority gives way to them.
+  bool had_events() const { return had_events_; }
+  /// Told of each turn; null, as in simulation, for nobody. It outlives its use here.
+  void set_meter(TurnMeter* meter) { meter_ = meter; }
+
   /// Turns so far: a health check sees that the loop moves. Any thread.
   uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
   /// Nanoseconds spent in turns that did work. Any thread.
@@ -157,6 +170,9 @@ class Reactor {
   Options options_;
   Duration poll_for_;  // options_.poll_for, or kMostPolling times that
   TimeTrace* trace_ = nullptr;
+  TurnMeter* meter_ = nullptr;
+  TurnBudget budget_;
+  bool had_events_ = false;
   Epochs::Participant* epochs_ = nullptr;
   Time now_;
   Time last_work_;
