@@ -13,6 +13,8 @@ class RingBuffer {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
   T& front() { return slots_[head_]; }
+  /// The one so far behind the front.
+  T& at(size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
 
   /// A slot at the end, holding whatever its last user left: the caller sets every field. Valid
   /// until the next push.

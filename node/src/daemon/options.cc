@@ -230,7 +230,8 @@ void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
       "bytes that may wait for one slow reader; above, its connection is closed",
       exact_size(o.data.max_pending_bytes));
   add("--max-buffered", o.data.max_buffered_bytes, size_at_least(4 * wire::kMaxBodyBytes),
-      "memory for messages under way, of all connections; above, the oldest are closed",
+      "memory for messages of all connections: input, replies in the making or waiting, unsent "
+      "output; replies wait at three quarters, above it the oldest connections are closed",
       exact_size(o.data.max_buffered_bytes));
   add("--hello-timeout", o.data.hello_timeout, duration_between(100ms, 10min),
       "how long a new connection may take to say hello", exact_duration(o.data.hello_timeout));

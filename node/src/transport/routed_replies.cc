@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace ramcloud {
 
@@ -35,6 +36,12 @@ void RoutedReplies::reply(const ReplyHandle& handle, StatusCode status,
     const Slice slice(bytes);
     transport->reply(handle, status, {&slice, 1});
   });
+}
+
+void RoutedReplies::reply_owned(const ReplyHandle& handle, StatusCode status,
+                                std::span<const Slice> body, std::string&& tail) {
+  if (handle.reactor != 0) return Transport::reply_owned(handle, status, body, std::move(tail));
+  places_.front().transport->reply_owned(handle, status, body, std::move(tail));
 }
 
 }  // namespace ramcloud

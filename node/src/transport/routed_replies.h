@@ -28,6 +28,22 @@ class RoutedReplies final : public Transport {
   void set_identity(const PeerIdentity& self) override;
   /// By handle.reactor; to another reactor with a copy of the body.
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
+  void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
+                   std::string&& tail) override;
+  /// Of connections of other reactors nothing is known here: they are as good as open, and what
+  /// is held for them is little and not counted.
+  bool has_room(const ReplyHandle& handle, uint64_t bytes) const override {
+    return handle.reactor != 0 || places_.front().transport->has_room(handle, bytes);
+  }
+  void charge(const ReplyHandle& handle, int64_t bytes) override {
+    if (handle.reactor == 0) places_.front().transport->charge(handle, bytes);
+  }
+  bool is_open(const ReplyHandle& handle) const override {
+    return handle.reactor != 0 || places_.front().transport->is_open(handle);
+  }
+  uint64_t closed_connections() const override {
+    return places_.front().transport->closed_connections();
+  }
   /// Of this reactor's own connections.
   void begin_replies() override { places_.front().transport->begin_replies(); }
   void end_replies() override { places_.front().transport->end_replies(); }

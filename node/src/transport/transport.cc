@@ -1,6 +1,10 @@
 #include "transport/transport.h"
 
+#include <algorithm>
+#include <array>
 #include <vector>
+
+#include "base/logging.h"
 
 namespace ramcloud {
 
@@ -13,6 +17,19 @@ ClientCall::~ClientCall() {
 
 void ClientCall::cancel() {
   if (session_ != nullptr) session_->take_call(call_id_);
+}
+
+// ---- Transport
+// ------------------------------------------------------------------------------------
+
+void Transport::reply_owned(const ReplyHandle& handle, StatusCode status,
+                            std::span<const Slice> body, std::string&& tail) {
+  constexpr size_t kMostSlices = 32;
+  if (body.size() >= kMostSlices) fatal("reply of too many pieces", {{"pieces", body.size()}});
+  std::array<Slice, kMostSlices> all;
+  std::ranges::copy(body, all.begin());
+  all[body.size()] = Slice(ByteView(tail));
+  reply(handle, status, {all.data(), body.size() + 1});
 }
 
 // ---- CallTable

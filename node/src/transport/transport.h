@@ -150,8 +150,15 @@ struct ReplyHandle {
   Side side = Side::kInside;
   uint8_t reactor = 0;  // of a server with several: whose connection it is; see RoutedReplies
   uint16_t version = wire::kVersionMin;  // of the protocol, on this connection
+  uint16_t timeout_s = 0;  // after it came nobody waits any more (rounded up); 0: no limit
 };
 static_assert(sizeof(ReplyHandle) == 24);
+
+/// A request's timeout as a handle keeps it.
+inline uint16_t timeout_s(const wire::MessageHeader& header) {
+  const uint64_t seconds = (uint64_t{header.timeout_ms} + 999) / 1000;
+  return seconds > 0xffff ? 0 : static_cast<uint16_t>(seconds);
+}
 
 /// A request that has come, and whose turn is next.
 struct Ahead {
@@ -186,6 +193,25 @@ class Transport {
   virtual void set_identity(const PeerIdentity& self) = 0;
   /// Answers a request. The slices' bytes may be reused when reply() returns.
   virtual void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) = 0;
+  /// The same with `tail` behind `body`. A transport may take it over instead of copying it.
+  virtual void reply_owned(const ReplyHandle& handle, StatusCode status,
+                           std::span<const Slice> body, std::string&& tail);
+
+  /// @name Memory that replies hold until they are given to reply(): results in the making, and
+  /// replies that wait for the log. It counts against the limits of the request's connection and of
+  /// all, as unsent output does (docs/design/wire.md#limits); a connection above its limit is not
+  /// asked for more requests.
+  /// @{
+  /// Whether the connection may hold so many bytes more. False: answer with less, or later.
+  virtual bool has_room(const ReplyHandle&, uint64_t /*bytes*/) const { return true; }
+  /// So many bytes more (or less, if negative) are held for the request. Whoever charged takes it
+  /// back, whether the connection is still open or not.
+  virtual void charge(const ReplyHandle&, int64_t /*bytes*/) {}
+  /// False: the connection of the request is closed, so nobody waits for the answer.
+  virtual bool is_open(const ReplyHandle&) const { return true; }
+  /// Connections closed so far: as long as it stays, so does what is_open() says.
+  virtual uint64_t closed_connections() const { return 0; }
+  /// @}
   /// See ReplyBatch: replies between the two may go out together, at the end.
   virtual void begin_replies() {}
   virtual void end_replies() {}

@@ -95,7 +95,13 @@ void SimTransport::receive(const SimConnection& connection, const wire::MessageH
   ReplyHandle handle{connection.slot, connection.generation, header.call_id, header.opcode,
                      connection.side};
   handle.version = connection.version;
+  handle.timeout_s = timeout_s(header);
   slot.handler->on_request(handle, header, body);
+}
+
+bool SimTransport::is_open(const ReplyHandle& handle) const {
+  return handle.connection < slots_.size() &&
+         slots_[handle.connection].generation == handle.generation;
 }
 
 void SimTransport::reply(const ReplyHandle& handle, StatusCode status,
@@ -150,6 +156,7 @@ void SimTransport::close(uint32_t index) {
   if (slot.connection == nullptr) return;
   const auto connection = std::move(slot.connection);
   ++slot.generation;
+  ++closed_;
   free_slots_.push_back(index);
   // The client's kernel is told by ours, even when our process was killed.
   Time when = network_.scheduler_.now() + network_.options_.break_delay;

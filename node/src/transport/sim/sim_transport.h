@@ -42,6 +42,8 @@ class SimTransport final : public Transport {
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
   void set_identity(const PeerIdentity& self) override;
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
+  bool is_open(const ReplyHandle& handle) const override;
+  uint64_t closed_connections() const override { return closed_; }
 
  private:
   friend class SimSession;
@@ -69,6 +71,7 @@ class SimTransport final : public Transport {
   std::vector<Listener> listeners_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
+  uint64_t closed_ = 0;
   std::vector<std::weak_ptr<SimSession>> sessions_;
   uint16_t next_port_ = 40'000;
   uint16_t highest_version_ = wire::kVersionMax;

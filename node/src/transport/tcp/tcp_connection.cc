@@ -1,6 +1,8 @@
 #include "transport/tcp/tcp_connection.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "transport/tcp/tcp_server.h"
 #include "wire/hello.h"
@@ -43,36 +45,58 @@ TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, 
       peer_(std::move(from.peer)) {}
 
 void TcpConnection::on_ready(uint32_t events) {
-  if (paused_ && (events & (EPOLLHUP | EPOLLERR)) != 0) return server_.close(*this);
-  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
+  if (paused_ && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) return server_.close(*this);
+  // One with a backlog has been read from enough; its socket is looked at again when that is done.
+  const bool reads = !paused_ && !backlogged_;
+  if (reads && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
   if ((events & EPOLLOUT) != 0 && state_ == State::kOpen) flush();
 }
 
 void TcpConnection::receive() {
-  constexpr int kReadsPerTurn = 16;  // then others get their turn; epoll tells us again
+  // Then others get their turn, and epoll tells us again.
+  constexpr int kReadsPerTurn = 16;
+  constexpr size_t kMostRead = 128u << 10;
+  TurnBudget& budget = server_.context_.reactor.budget();
   const bool stranger = is_stranger();
   const int reads = stranger ? 1 : kReadsPerTurn;
-  for (int i = 0; i < reads && state_ != State::kClosed; ++i) {
-    const auto read = stream_.read(stranger ? ByteBuffer::kSmallBytes : TcpStream::kAll);
+  for (int i = 0; i < reads && state_ != State::kClosed && !(i > 0 && budget.spent()); ++i) {
+    const size_t had = stream_.unread_bytes();
+    const auto read = stream_.read(stranger ? ByteBuffer::kSmallBytes : kMostRead);
+    budget.spend(TurnBudget::kReceive + TurnBudget::of_bytes(stream_.unread_bytes() - had));
     if (read == TcpStream::Read::kClosed) return server_.close(*this);
     if (read == TcpStream::Read::kNothing) return;
     if (state_ == State::kHello && !take_hello()) return account();
     take_requests();
     if (stream_.has_big_buffers()) server_.context_.want_upkeep();
-    if (paused_ || read != TcpStream::Read::kFull) return;
+    if (paused_ || backlogged_ || read != TcpStream::Read::kFull) return;
   }
 }
 
 void TcpConnection::take_requests() {
+  const TurnBudget& budget = server_.context_.reactor.budget();
   uint32_t shown = 0;
-  while (state_ == State::kOpen && may_take_requests()) {
+  bool first = true;  // one is always taken: whoever calls has seen to it that it is our turn
+  bool stopped = false;
+  while (state_ == State::kOpen) {
+    stopped = !may_take_requests();
+    if (stopped) break;
+    if (!first && budget.spent()) {
+      server_.add_to_backlog(*this);
+      break;
+    }
     if (shown == 0) shown = show_ahead();
     if (!take_request()) break;
     if (shown > 0) --shown;
+    first = false;
   }
   more_input_ = false;
   if (state_ == State::kOpen) flush_gathered();
-  if (state_ == State::kOpen && !may_take_requests()) pause();
+  // What was gathered may have been all that it held: then nothing else would tell us to go on.
+  if (state_ == State::kOpen && !may_take_requests()) {
+    pause();
+  } else if (state_ == State::kOpen && stopped) {
+    server_.add_to_backlog(*this);
+  }
   account();
 }
 
@@ -139,22 +163,35 @@ bool TcpConnection::take_request() {
   if (state_ == State::kClosed) return false;
   message_began_.reset();
   ++outstanding_;
+  server_.context_.reactor.budget().spend(TurnBudget::kRequest +
+                                          TurnBudget::of_bytes(header.body_length));
   server_.context_.counters.requests_in.add_alone();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
   // Whoever sent several requests together gets their answers together: one system call for all.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
   ReplyHandle handle{slot_, generation_, header.call_id, header.opcode, side_};
   handle.version = version_;
+  handle.timeout_s = timeout_s(header);
   handler_.on_request(handle, header, body);
   stream_.pop(header);
   return true;
 }
 
-bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slice> body) {
+bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slice> body,
+                         std::string* tail) {
   const bool gather = more_input_ || server_.batches_ > 0;
-  if (!stream_.send(header, body, gather ? TcpStream::Send::kGather : TcpStream::Send::kNow)) {
+  const auto when = gather ? TcpStream::Send::kGather : TcpStream::Send::kNow;
+  TurnBudget& budget = server_.context_.reactor.budget();
+  const bool waited = stream_.has_pending();
+  const uint64_t before = stream_.sent_bytes();
+  if (tail == nullptr ? !stream_.send(header, body, when)
+                      : !stream_.send(header, body, std::move(*tail), when)) {
     return false;
   }
+  const uint64_t sent = stream_.sent_bytes() - before;
+  // The first that is gathered pays for the system call.
+  budget.spend(TurnBudget::kReply + TurnBudget::of_bytes(header.body_length) +
+               (sent > 0 || !waited ? TurnBudget::kSend : 0));
   if (stream_.blocked()) {
     watch();
     account();
@@ -170,7 +207,10 @@ void TcpConnection::flush_gathered() {
 }
 
 void TcpConnection::flush() {
+  const uint64_t before = stream_.sent_bytes();
   if (!stream_.flush()) return server_.close(*this);
+  server_.context_.reactor.budget().spend(TurnBudget::kSend +
+                                          TurnBudget::of_bytes(stream_.sent_bytes() - before));
   if (stream_.has_big_buffers()) server_.context_.want_upkeep();
   watch();
   account();
@@ -198,23 +238,32 @@ void TcpConnection::stop_watching() {
   source_->remove(stream_.fd());
 }
 
+/// One that is paused is not read from, so the end of its input is told apart: what it holds must
+/// not outlive it.
 void TcpConnection::watch() {
-  const uint32_t wanted =
-      (paused_ ? 0u : uint32_t{EPOLLIN}) | (stream_.blocked() ? uint32_t{EPOLLOUT} : 0u);
+  const uint32_t wanted = (paused_ ? uint32_t{EPOLLRDHUP} : uint32_t{EPOLLIN}) |
+                          (stream_.blocked() ? uint32_t{EPOLLOUT} : 0u);
   if (wanted == watched_) return;
   watched_ = wanted;
   source_->modify(stream_.fd(), wanted);
 }
 
-/// For who does not read its replies no more of them are made: long before it is closed for that.
+/// Backpressure for a peer that does not read its replies, long before it is closed for that. The
+/// less room is left for all, the less one connection may hold, so that N of them leave room for
+/// the next one: a (N + 1)th of all there is.
 uint64_t TcpConnection::pause_mark() const {
-  return std::min<uint64_t>(server_.context_.options.max_pending_bytes / 2,
-                            2 * wire::kMaxBodyBytes);
+  return std::min({server_.context_.options.max_pending_bytes / 2,
+                   uint64_t{2} * wire::kMaxBodyBytes, server_.reply_room()});
+}
+
+bool TcpConnection::has_room(uint64_t bytes) const {
+  const uint64_t held = held_bytes();
+  return held == 0 ? bytes <= server_.reply_room() : held + bytes <= pause_mark();
 }
 
 bool TcpConnection::may_take_requests() const {
   return outstanding_ < server_.context_.options.max_outstanding &&
-         stream_.pending_bytes() <= pause_mark();
+         (held_bytes() == 0 || held_bytes() <= pause_mark());
 }
 
 void TcpConnection::pause() {
@@ -226,7 +275,7 @@ void TcpConnection::pause() {
 
 void TcpConnection::resume_if_due() {
   if (!paused_ || resuming_ || outstanding_ > server_.context_.options.max_outstanding / 2 ||
-      stream_.pending_bytes() > pause_mark() / 2) {
+      (held_bytes() > 0 && held_bytes() > pause_mark() / 2)) {
     return;
   }
   resuming_ = true;  // not from here: a handler may be on the stack
@@ -239,15 +288,15 @@ void TcpConnection::resume_if_due() {
 
 void TcpConnection::resume() {
   paused_ = resuming_ = false;
-  take_requests();  // those that had come already
-  if (state_ == State::kOpen) watch();
+  server_.add_to_backlog(*this);  // those that had come already
+  watch();
 }
 
 void TcpConnection::account() {
   if (state_ == State::kClosed) return;
   TcpContext& context = server_.context_;
   const Time now = context.reactor.now();
-  if (paused_ || !stream_.has_unread() || state_ == State::kHello) {
+  if (paused_ || backlogged_ || !stream_.has_unread() || state_ == State::kHello) {
     message_began_.reset();  // hellos have a time of their own
   } else if (!message_began_) {
     message_began_ = now;
@@ -262,11 +311,11 @@ void TcpConnection::account() {
   }
   const size_t holds = stream_.buffered_bytes();
   if (holds == accounted_bytes_) return;
-  const uint64_t total = context.totals->buffered_bytes + holds - accounted_bytes_;
-  context.totals->buffered_bytes = total;
   const bool grew = holds > accounted_bytes_;
+  server_.add_buffered(static_cast<int64_t>(holds) - static_cast<int64_t>(accounted_bytes_));
   accounted_bytes_ = holds;
-  if (grew && total > context.options.max_buffered_bytes) server_.make_room();
+  if (grew && context.totals->buffered_bytes > context.options.max_buffered_bytes)
+    server_.make_room();
 }
 
 bool TcpConnection::is_late(Time now, Duration limit) const {

@@ -39,6 +39,7 @@ class TcpConnection final : public FdHandler {
   bool take_hello();
   bool take_request();
   void receive();
+  /// As many of those that were read as the turn's budget allows; the rest in a later turn.
   void take_requests();
   /// Shows the handler the requests that are there, a few; how many they are.
   uint32_t show_ahead();
@@ -53,14 +54,17 @@ class TcpConnection final : public FdHandler {
   void stop_watching();
   /// Tells epoll what we wait for now.
   void watch();
-  bool send(const wire::MessageHeader& header, std::span<const Slice> body);
+  bool send(const wire::MessageHeader& header, std::span<const Slice> body, std::string* tail);
   /// Sends what was gathered, unless the socket is full anyway.
   void flush_gathered();
   /// Counts and logs, then closes.
   void close_for(const char* why, Counter& counter);
 
   // Limits.
-  uint64_t pause_mark() const;  // of unsent bytes
+  uint64_t pause_mark() const;  // of held_bytes()
+  /// What its replies hold: those in the making, those that wait, and output that is not sent.
+  uint64_t held_bytes() const { return stream_.pending_bytes() + charged_; }
+  bool has_room(uint64_t bytes) const;
   bool may_take_requests() const;
   void pause();
   /// Goes on reading, from a later turn, when enough was answered.
@@ -81,7 +85,9 @@ class TcpConnection final : public FdHandler {
   uint32_t watched_ = EPOLLIN;
   bool paused_ = false;  // reads no requests: too many are unanswered
   bool resuming_ = false;
+  bool backlogged_ = false;  // it is in the server's backlog: whole requests wait in its buffer
   uint32_t outstanding_ = 0;
+  uint64_t charged_ = 0;  // by Transport::charge()
   size_t accounted_bytes_ = 0;
   std::optional<Time> message_began_;  // of a message that is not whole
   std::optional<Time> output_began_;   // to wait, for what was there then

@@ -233,7 +233,7 @@ void TcpServer::adopt(HandedOver from) {
   if (connection == nullptr) return;
   connection->stream_.count_sends(context_.counters.sends);
   connection->watch();
-  connection->take_requests();  // those that were read already: epoll does not tell of them
+  add_to_backlog(*connection);  // those that were read already: epoll does not tell of them
 }
 
 void TcpServer::close(TcpConnection& connection) {
@@ -254,7 +254,8 @@ void TcpServer::forget(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kHello) --silent_;
   connection.state_ = TcpConnection::State::kClosed;
   if (connection.gathering_) std::erase(gathering_, &connection);
-  context_.totals->buffered_bytes -= connection.accounted_bytes_;
+  add_buffered(-static_cast<int64_t>(connection.accounted_bytes_));
+  ++closed_connections_;
   connection.counted_.reset();
   release_peer(connection.address_);
   Slot& slot = slots_[connection.slot_];
@@ -279,7 +280,8 @@ void TcpServer::set_identity(const PeerIdentity& self) {
   }
 }
 
-void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) {
+void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
+                      std::string* tail) {
   TcpConnection* found = find(handle.connection, handle.generation);
   if (found == nullptr) return;
   TcpConnection& connection = *found;
@@ -288,20 +290,21 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
   header.opcode = handle.opcode;
   header.status = static_cast<uint16_t>(status);
   header.call_id = handle.call_id;
-  size_t size = 0;
+  size_t size = tail == nullptr ? 0 : tail->size();
   for (const Slice& slice : body) size += slice.size;
   const wire::ErrorBody too_long{};
   const Slice too_long_slice(bytes_of(too_long));
   if (size > connection.peer_max_body_) {
     header.status = static_cast<uint16_t>(StatusCode::kInternal);
     body = {&too_long_slice, 1};
+    tail = nullptr;
     size = too_long_slice.size;
   }
   header.body_length = static_cast<uint32_t>(size);
   context_.counters.replies_out.add_alone();
   context_.reactor.trace_event("reply sent", handle.call_id, header.opcode);
   if (connection.outstanding_ > 0) --connection.outstanding_;
-  if (connection.send(header, body)) return connection.resume_if_due();
+  if (connection.send(header, body, tail)) return connection.resume_if_due();
   if (connection.stream_.overflowed()) {
     connection.close_for("more output than a slow reader may leave",
                          context_.counters.slow_readers);
@@ -320,9 +323,73 @@ void TcpServer::end_replies() {
   }
 }
 
-TcpConnection* TcpServer::find(uint32_t slot, uint32_t generation) {
+TcpConnection* TcpServer::find(uint32_t slot, uint32_t generation) const {
   if (slot >= slots_.size() || slots_[slot].generation != generation) return nullptr;
   return slots_[slot].connection.get();
+}
+
+// ---- memory of replies
+// -----------------------------------------------------------------------------
+
+uint64_t TcpServer::reply_room() const {
+  const uint64_t most = context_.options.max_buffered_bytes / 4 * 3;
+  return most - std::min<uint64_t>(most, context_.totals->buffered_bytes);
+}
+
+bool TcpServer::has_room(const ReplyHandle& handle, uint64_t bytes) const {
+  const TcpConnection* connection = find(handle.connection, handle.generation);
+  return connection != nullptr && connection->has_room(bytes);
+}
+
+void TcpServer::add_buffered(int64_t bytes) {
+  // One thread writes it: no locked instruction.
+  auto& total = context_.totals->buffered_bytes;
+  total.store(total.load(std::memory_order_relaxed) + static_cast<uint64_t>(bytes),
+              std::memory_order_relaxed);
+}
+
+void TcpServer::charge(const ReplyHandle& handle, int64_t bytes) {
+  add_buffered(bytes);
+  TcpConnection* connection = find(handle.connection, handle.generation);
+  if (connection == nullptr) return;
+  connection->charged_ += static_cast<uint64_t>(bytes);
+  if (bytes < 0) connection->resume_if_due();
+}
+
+// ---- backlog
+// ---------------------------------------------------------------------------------------
+
+void TcpServer::add_to_backlog(TcpConnection& connection) {
+  if (!connection.backlogged_) {
+    connection.backlogged_ = true;
+    backlog_.emplace_back(connection.slot_, connection.generation_);
+  }
+  if (std::exchange(serving_backlog_, true)) return;
+  context_.reactor.defer([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) serve_backlog();
+  });
+}
+
+/// Those that wait the longest first, each as far as the budget goes; so one that has much left
+/// goes to the end.
+void TcpServer::serve_backlog() {
+  const TurnBudget& budget = context_.reactor.budget();
+  for (size_t left = backlog_.size(); left > 0 && !budget.spent(); --left) {
+    const auto [slot, generation] = backlog_.front();
+    backlog_.pop_front();
+    TcpConnection* connection = find(slot, generation);
+    if (connection == nullptr) continue;
+    connection->backlogged_ = false;
+    connection->take_requests();
+    if (connection->state_ == TcpConnection::State::kOpen) connection->watch();
+  }
+  serving_backlog_ = false;
+  if (!backlog_.empty()) {
+    serving_backlog_ = true;
+    context_.reactor.defer([this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) serve_backlog();
+    });
+  }
 }
 
 void TcpServer::make_room() {
@@ -362,6 +429,8 @@ bool TcpServer::upkeep() {
     strangers_->source.modify(listener->fd.get(), EPOLLIN);
   }
   const Time now = context_.reactor.now();
+  // What idle connections keep would be missing for replies.
+  const bool scarce = context_.totals->buffered_bytes > context_.options.max_buffered_bytes / 2;
   for (auto& slot : slots_) {
     if (slot.connection == nullptr) continue;
     TcpConnection& connection = *slot.connection;
@@ -377,11 +446,12 @@ bool TcpServer::upkeep() {
       connection.close_for("a message took too long", context_.counters.limited_message_time);
       continue;
     }
+    if (scarce) connection.stream_.drop_empty_buffers();
     again = connection.stream_.shrink() || again;
     connection.account();
     again = again || connection.message_began_ || connection.output_began_;
   }
-  return again;
+  return again || scarce;
 }
 
 }  // namespace ramcloud::tcp

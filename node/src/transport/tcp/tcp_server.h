@@ -29,7 +29,15 @@ class TcpServer {
   void spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uint16_t opcode));
   void serve_handed_over(RequestHandler& handler) { handed_over_handler_ = &handler; }
   void set_identity(const PeerIdentity& self);
-  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body);
+  /// `tail` may be null; of one that is taken over nothing is left.
+  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
+             std::string* tail);
+  bool has_room(const ReplyHandle& handle, uint64_t bytes) const;
+  void charge(const ReplyHandle& handle, int64_t bytes);
+  bool is_open(const ReplyHandle& handle) const {
+    return find(handle.connection, handle.generation) != nullptr;
+  }
+  uint64_t closed_connections() const { return closed_connections_; }
   size_t connections() const { return open_; }
   /// See ReplyBatch.
   void begin_replies() { ++batches_; }
@@ -65,7 +73,14 @@ class TcpServer {
   void drop_oldest_silent();
   /// Above the limit of buffered bytes: gives back empty buffers, then closes connections.
   void make_room();
-  TcpConnection* find(uint32_t slot, uint32_t generation);
+  TcpConnection* find(uint32_t slot, uint32_t generation) const;
+  /// What replies of all connections may take besides what is buffered now. Input may take a
+  /// quarter of the limit more: replies can wait, and a message that has begun cannot.
+  uint64_t reply_room() const;
+  /// Its requests that were read wait for their turn, behind those of others.
+  void add_to_backlog(TcpConnection& connection);
+  void serve_backlog();
+  void add_buffered(int64_t bytes);
 
   TcpContext& context_;
   std::unique_ptr<Strangers> strangers_;  // once it listens
@@ -76,6 +91,9 @@ class TcpServer {
   std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nobody is inside them any more
   uint32_t batches_ = 0;                                // under way
   std::vector<TcpConnection*> gathering_;  // open ones that have replies to send at the end
+  std::deque<std::pair<uint32_t, uint32_t>> backlog_;  // slot, generation; some are closed
+  bool serving_backlog_ = false;                       // in a later turn, or now
+  uint64_t closed_connections_ = 0;
   size_t open_ = 0;
   size_t silent_ = 0;                                     // have not said hello
   std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are gone

@@ -31,6 +31,7 @@ class TcpSession final : public Session,
   bool shrink() { return stream_.shrink(); }
 
   void on_ready(uint32_t events) override;
+  bool urgent() const override { return true; }
 
  private:
   enum class State : uint8_t { kResolving, kConnecting, kHello, kOpen, kBroken };

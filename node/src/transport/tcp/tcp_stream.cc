@@ -43,12 +43,6 @@ std::span<char> ByteBuffer::room(size_t n) {
   return {data_.get() + end_, capacity_ - end_};
 }
 
-void ByteBuffer::append(ByteView bytes) {
-  if (bytes.empty()) return;
-  std::memcpy(room(bytes.size()).data(), bytes.data(), bytes.size());
-  commit(bytes.size());
-}
-
 bool ByteBuffer::shrink() {
   if (capacity_ <= kSmallBytes) return false;
   if (!empty()) return true;
@@ -113,14 +107,14 @@ TcpStream::Parse TcpStream::front(wire::Hello& hello) const {
 bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> body, Send when) {
   const size_t size = sizeof header + header.body_length;
   const bool little = out_.size() + size <= std::min<uint64_t>(kMostGathered, max_pending_bytes_);
+  // Much output that waits goes by flush(), a piece at a time.
   if (when == Send::kHold || blocked_ || (when == Send::kGather && little)) {
     return keep(header, body, 0);
   }
-  constexpr size_t kMaxPieces = 32;
+  constexpr size_t kMaxPieces = 40;
   std::array<iovec, kMaxPieces> pieces;
-  const ByteView waiting = out_.unread();
-  size_t count = 0;
-  if (!waiting.empty()) pieces[count++] = {const_cast<char*>(waiting.data()), waiting.size()};
+  const size_t waiting = out_.size();
+  size_t count = out_.pieces(std::span(pieces).first(kMaxPieces / 2), waiting);
   pieces[count++] = {const_cast<wire::MessageHeader*>(&header), sizeof header};
   for (size_t i = 0; i < body.size() && count < kMaxPieces; ++i) {
     pieces[count++] = {const_cast<void*>(body[i].data), body[i].size};
@@ -133,21 +127,36 @@ bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> b
   if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return false;
   const size_t taken = n < 0 ? 0 : static_cast<size_t>(n);
   sent_bytes_ += taken;
-  const size_t taken_before = std::min(taken, waiting.size());
+  const size_t taken_before = std::min(taken, waiting);
   out_.consume(taken_before);
   if (taken - taken_before == size) return true;
   blocked_ = true;
   return keep(header, body, taken - taken_before);
 }
 
-/// Copies what lies behind the first `skip` bytes of the message to the pending output.
-bool TcpStream::keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip) {
+bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> body,
+                     std::string&& tail, Send when) {
+  constexpr size_t kMostSlices = 8;
+  const size_t most_copied = blocked_ || when == Send::kHold ? kMostGathered : kMostFlushed;
+  if (tail.size() <= most_copied && body.size() < kMostSlices) {
+    std::array<Slice, kMostSlices> all;
+    std::ranges::copy(body, all.begin());
+    all[body.size()] = Slice(ByteView(tail));
+    return send(header, {all.data(), body.size() + 1}, when);
+  }
+  if (!keep(header, body, 0, std::move(tail))) return false;
+  return when == Send::kHold || blocked_ || flush();
+}
+
+/// Copies what lies behind the first `skip` bytes of header and body to the pending output, and
+/// puts `tail` behind it.
+bool TcpStream::keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip,
+                     std::string&& tail) {
   const size_t rest = sizeof header + header.body_length - skip;
   if (out_.size() + rest > max_pending_bytes_) {
     overflowed_ = true;
     return false;
   }
-  out_.room(rest);  // once, not for every slice
   const auto append = [&](ByteView bytes) {
     const size_t skipped = std::min(skip, bytes.size());
     skip -= skipped;
@@ -155,6 +164,7 @@ bool TcpStream::keep(const wire::MessageHeader& header, std::span<const Slice> b
   };
   append(bytes_of(header));
   for (const Slice& slice : body) append({static_cast<const char*>(slice.data), slice.size});
+  out_.append_owned(std::move(tail));
   return true;
 }
 
@@ -164,30 +174,29 @@ bool TcpStream::send_hello(const wire::Hello& hello) {
 }
 
 bool TcpStream::flush() {
-  while (!out_.empty()) {
-    const ByteView bytes = out_.unread();
+  size_t left = kMostFlushed;
+  while (!out_.empty() && left > 0) {
+    std::array<iovec, 8> pieces;
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = out_.pieces(pieces, left);
     sends_->add_alone();
-    const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) {
       blocked_ = true;
       return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     }
     sent_bytes_ += static_cast<size_t>(n);
     out_.consume(static_cast<size_t>(n));
+    left -= static_cast<size_t>(n);
   }
-  blocked_ = false;
+  blocked_ = !out_.empty();
   return true;
 }
 
 void TcpStream::drop_empty_buffers() {
   if (in_.empty()) in_.clear();
   if (out_.empty()) out_.clear();
-}
-
-bool TcpStream::shrink() {
-  const bool in = in_.shrink();
-  const bool out = out_.shrink();
-  return in || out;
 }
 
 }  // namespace ramcloud::tcp

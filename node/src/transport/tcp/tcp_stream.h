@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/metrics.h"
 #include "runtime/unique_fd.h"
+#include "transport/tcp/output_queue.h"
 #include "wire/message_header.h"
 
 namespace ramcloud::tcp {
@@ -47,7 +48,6 @@ class ByteBuffer {
     end_ += n;
     touched_ = std::max(touched_, end_);
   }
-  void append(ByteView bytes);
   /// Gives back a big buffer that is empty; true if it was big and could not be given back yet.
   bool shrink();
   void clear();
@@ -107,9 +107,15 @@ class TcpStream {
   /// Sends header and body, or keeps what does not go at once. False if the connection is broken,
   /// or more would wait than a reader may leave lying (overflowed()).
   bool send(const wire::MessageHeader& header, std::span<const Slice> body, Send when = Send::kNow);
+  /// The same with `tail` behind the body, of which header.body_length tells. A large one is taken
+  /// over and sent in pieces; else it stays the caller's.
+  bool send(const wire::MessageHeader& header, std::span<const Slice> body, std::string&& tail,
+            Send when);
   bool send_hello(const wire::Hello& hello);
-  /// Sends what waits. False if the connection is broken.
+  /// Sends what waits, at most kMostFlushed of it: what is left goes when the socket is writable
+  /// (blocked()), so that others get their turn. False if the connection is broken.
   bool flush();
+  static constexpr size_t kMostFlushed = 64u << 10;
   bool has_pending() const { return !out_.empty(); }
   /// The socket took less than it was given: what waits goes when it is writable.
   bool blocked() const { return blocked_; }
@@ -119,7 +125,7 @@ class TcpStream {
   /// A message has begun and is not whole (or nobody has looked at it yet).
   bool has_unread() const { return !in_.empty(); }
   /// Memory that the buffers hold.
-  size_t buffered_bytes() const { return in_.touched() + out_.touched(); }
+  size_t buffered_bytes() const { return in_.touched() + out_.memory(); }
   /// Gives back buffers that are empty, big or small.
   void drop_empty_buffers();
   bool overflowed() const { return overflowed_; }
@@ -127,14 +133,13 @@ class TcpStream {
   uint64_t queued_bytes() const { return sent_bytes_ + out_.size(); }
   uint64_t sent_bytes() const { return sent_bytes_; }
 
-  /// Gives back big idle buffers; true if there still are big ones.
-  bool shrink();
-  bool has_big_buffers() const {
-    return in_.capacity() > ByteBuffer::kSmallBytes || out_.capacity() > ByteBuffer::kSmallBytes;
-  }
+  /// Gives back a big idle buffer; true if it is big and not idle.
+  bool shrink() { return in_.shrink(); }
+  bool has_big_buffers() const { return in_.capacity() > ByteBuffer::kSmallBytes; }
 
  private:
-  bool keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip);
+  bool keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip,
+            std::string&& tail = {});
   UniqueFd fd_;
   uint64_t max_pending_bytes_;
   Counter* sends_;
@@ -144,7 +149,7 @@ class TcpStream {
   bool hello_taken_ = false;                    // what comes are messages
   size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while more comes than there is room for
   ByteBuffer in_;
-  ByteBuffer out_;
+  OutputQueue out_;
 };
 
 }  // namespace ramcloud::tcp

@@ -64,7 +64,9 @@ TcpContext::TcpContext(Reactor& r, EpollSource& s, const TcpOptions& o, MetricsR
   if (metrics == nullptr) return;
   metrics->gauge("ramcloud_transport_connections", "Accepted connections that are open.",
                  [totals = totals] { return static_cast<double>(totals->connections); });
-  metrics->gauge("ramcloud_transport_buffered_bytes", "Memory of accepted connections' buffers.",
+  metrics->gauge("ramcloud_transport_buffered_bytes",
+                 "Memory for messages of accepted connections: input, replies in the making or "
+                 "waiting, unsent output.",
                  [totals = totals] { return static_cast<double>(totals->buffered_bytes); });
 }
 
@@ -136,7 +138,28 @@ void TcpTransport::set_identity(const PeerIdentity& self) {
 
 void TcpTransport::reply(const ReplyHandle& handle, StatusCode status,
                          std::span<const Slice> body) {
-  server_->reply(handle, status, body);
+  server_->reply(handle, status, body, nullptr);
+}
+
+void TcpTransport::reply_owned(const ReplyHandle& handle, StatusCode status,
+                               std::span<const Slice> body, std::string&& tail) {
+  server_->reply(handle, status, body, &tail);
+}
+
+bool TcpTransport::has_room(const ReplyHandle& handle, uint64_t bytes) const {
+  return server_->has_room(handle, bytes);
+}
+
+void TcpTransport::charge(const ReplyHandle& handle, int64_t bytes) {
+  server_->charge(handle, bytes);
+}
+
+bool TcpTransport::is_open(const ReplyHandle& handle) const {
+  return server_->is_open(handle);
+}
+
+uint64_t TcpTransport::closed_connections() const {
+  return server_->closed_connections();
 }
 
 void TcpTransport::begin_replies() {

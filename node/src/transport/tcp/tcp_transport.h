@@ -33,8 +33,9 @@ struct TcpOptions {
   /// Requests of one connection that are not answered yet; more are not read from it until half
   /// are.
   uint32_t max_outstanding = 4'096;
-  /// Memory of all accepted connections' buffers; above, those whose message is under way the
-  /// longest are closed.
+  /// Memory for messages of all accepted connections: input that is buffered, replies in the
+  /// making, replies that wait, unsent output. Replies wait when three quarters are taken; above
+  /// the limit the connections whose message is in flight the longest are closed.
   uint64_t max_buffered_bytes = 256u << 20;
   /// How long a new connection may take to say hello.
   Duration hello_timeout = 10s;
@@ -69,6 +70,12 @@ class TcpTransport final : public Transport {
   void serve_handed_over(RequestHandler& handler);
   void set_identity(const PeerIdentity& self) override;
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
+  void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
+                   std::string&& tail) override;
+  bool has_room(const ReplyHandle& handle, uint64_t bytes) const override;
+  void charge(const ReplyHandle& handle, int64_t bytes) override;
+  bool is_open(const ReplyHandle& handle) const override;
+  uint64_t closed_connections() const override;
   void begin_replies() override;
   void end_replies() override;
 
