@@ -303,8 +303,9 @@ struct ServerNode::Impl final : TurnHook {
 
   bool on_turn() override {
     if (!master || master->log.durable() == swept) return false;
-    swept = master->log.durable();
-    master->store.sweep();
+    const log::LogPosition durable = master->log.durable();
+    constexpr uint32_t kSweptPerTurn = 128;  // about 20 us
+    if (!master->store.sweep(kSweptPerTurn)) swept = durable;
     return true;
   }
 

@@ -295,8 +295,9 @@ StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, uint64_t hash,
 /// Room for one more pending delete per thread that may be between this and add_pending_delete().
 bool ObjectStore::reserve_pending_delete() {
   constexpr uint32_t kMargin = 64;
+  constexpr uint32_t kSwept = 128;  // about 20 us
   if (pending_deletes() + kMargin <= options_.max_pending_deletes) return true;
-  sweep();
+  (void)sweep(kSwept);
   return pending_deletes() + kMargin <= options_.max_pending_deletes;
 }
 
@@ -310,15 +311,15 @@ uint32_t ObjectStore::pending_deletes() const {
   return static_cast<uint32_t>(pending_tail_ - pending_head_);
 }
 
-void ObjectStore::sweep() {
+bool ObjectStore::sweep(uint32_t at_most) {
   const LogPosition durable = log_.durable();
-  for (;;) {
+  for (uint32_t n = 0; n < at_most; ++n) {
     PendingDelete next;
     {
       SpinGuard guard(pending_lock_);
-      if (pending_head_ == pending_tail_) return;
+      if (pending_head_ == pending_tail_) return false;
       next = pending_[pending_head_ % options_.max_pending_deletes];
-      if (next.position > durable) return;
+      if (next.position > durable) return false;
       ++pending_head_;
     }
     SpinGuard guard(table_.lock_of(next.hash));
@@ -328,6 +329,7 @@ void ObjectStore::sweep() {
     // Else the key was written again.
     if (slot != nullptr) table_.clear(*slot, table_.bucket_of(next.hash));
   }
+  return true;
 }
 
 StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
@@ -341,12 +343,19 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
   if (out.empty()) return StatusCode::kInvalidArgument;
   result.tablet_end = tablet->end_hash;
   uint64_t bytes = 0;
+  uint32_t entries = 0;
   uint64_t bucket = cursor >> kOrdinalBits;
   auto first_ordinal = static_cast<uint32_t>(cursor & kOrdinalMask);
   for (uint32_t seen = 0; bucket < table_.bucket_count(); ++bucket, ++seen, first_ordinal = 0) {
     if (seen == limits.max_buckets) break;
     bool full = false;
     table_.scan_bucket(bucket, first_ordinal, [&](const char* address, uint16_t, uint32_t ordinal) {
+      full = entries == limits.max_entries;
+      if (full) {
+        first_ordinal = ordinal;
+        return false;
+      }
+      ++entries;
       const EntryView entry = log_.entry(address);
       const bool object = entry.type() == EntryType::kObject;
       const auto table = entry.load_at<uint64_t>(0);  // both kinds of body begin with it
@@ -392,7 +401,8 @@ Status ObjectStore::drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t
 }
 
 bool ObjectStore::purge_step() {
-  constexpr uint64_t kBucketsPerStep = 256;
+  purge_waits_ = false;
+  purge_work_ = 0;
   if (purging_.empty()) {
     for (const Tablet* tablet : tablets_.all()) {
       if (tablet->state.load() == TabletState::kPurging) purging_.push_back(tablet);
@@ -400,10 +410,11 @@ bool ObjectStore::purge_step() {
     purge_cursor_ = 0;
     if (purging_.empty()) return false;
   }
-  const uint64_t end = std::min(purge_cursor_ + kBucketsPerStep, table_.bucket_count());
-  for (; purge_cursor_ < end; ++purge_cursor_) {
+  for (; purge_cursor_ < table_.bucket_count() && purge_work_ < kPurgeSlice; ++purge_cursor_) {
+    purge_work_ += kPurgeBucket;
     if (purge_bucket(purge_cursor_)) continue;
     RC_SOMETIMES("store.purge_waits_for_the_log");
+    purge_waits_ = true;
     return true;  // the log is not ready, or full
   }
   if (purge_cursor_ < table_.bucket_count()) return true;
@@ -417,6 +428,7 @@ bool ObjectStore::purge_step() {
 bool ObjectStore::purge_bucket(uint64_t bucket) {
   bool all = true;
   table_.scan_slots(bucket, [&](HashTable::Slot& slot) {
+    purge_work_ += kPurgeEntry;
     const Found found = describe(HashTable::address_in(slot));
     if (!found.exists()) return true;  // sweep() clears tombstones
     const auto& object = found.object;
@@ -427,6 +439,7 @@ bool ObjectStore::purge_bucket(uint64_t bucket) {
         std::find(purging_.begin(), purging_.end(), tablet) == purging_.end()) {
       return true;
     }
+    purge_work_ += kPurgeTombstone;
     all = purge_object(bucket, slot, found, *tablet) == StatusCode::kOk;
     return all;
   });

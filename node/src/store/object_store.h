@@ -52,9 +52,11 @@ struct StoreOptions {
 };
 
 struct EnumerateLimits {
-  uint32_t max_bytes = 1 << 20;    // sum of {EnumeratedObject, key, value}; one object always fits
-  bool keys_only = false;          // values do not count
-  uint32_t max_buckets = 1 << 16;  // looked at in one call, so that a call stays short
+  uint32_t max_bytes = 1 << 20;  // sum of {EnumeratedObject, key, value}; one object always fits
+  bool keys_only = false;        // values do not count
+  // Looked at in one call, so that a call stays short; entries of other tables count, too.
+  uint32_t max_buckets = 1 << 16;
+  uint32_t max_entries = ~uint32_t{0};
 };
 
 struct EnumerateResult {
@@ -135,8 +137,9 @@ class ObjectStore {
                     uint64_t& version, log::LogPosition& depends_on);
   /// @}
 
-  /// Clears the slots of deletes that have become durable. Each turn in which durable() moved.
-  void sweep();
+  /// Clears the slots of deletes that have become durable, at most so many. Each turn in which
+  /// durable() moved. True if it stopped at the limit: more may be left.
+  bool sweep(uint32_t at_most = ~uint32_t{0});
   uint32_t pending_deletes() const;
 
   /// Begins to serve a tablet (see Tablets::add). RETRY while an overlapping one is being purged.
@@ -150,9 +153,18 @@ class ObjectStore {
   /// that nobody is at work in them any more.
   uint64_t drops() const { return tablets_.drops(); }
   void may_purge(uint64_t drops) { tablets_.mark_purging(drops); }
-  /// A slice of purging, about 256 buckets. True while something is left to purge (call again next
-  /// turn); also when the log answered RETRY or OUT_OF_MEMORY.
+  /// A slice of purging, kPurgeSlice of work. True while something is left to purge (call again in
+  /// a later turn); also when the log answered RETRY or OUT_OF_MEMORY, see purge_waits().
   bool purge_step();
+  /// The last purge_step() ended because the log takes no tombstone now: calling again at once
+  /// helps nobody.
+  bool purge_waits() const { return purge_waits_; }
+  /// What a slice of purging costs, in units of about 20 ns: buckets looked at, entries looked at,
+  /// tombstones appended. A bucket is not divided.
+  static constexpr uint32_t kPurgeBucket = 1;
+  static constexpr uint32_t kPurgeEntry = 5;
+  static constexpr uint32_t kPurgeTombstone = 25;
+  static constexpr uint32_t kPurgeSlice = 1000;
   /// What tablets that came and went have left; destroy it after a grace period.
   [[nodiscard]] Tablets::Retired take_retired() { return tablets_.take_retired(); }
 
@@ -231,6 +243,8 @@ class ObjectStore {
 
   std::vector<const Tablet*> purging_;  // the dropped tablets that the pass under way covers
   uint64_t purge_cursor_ = 0;
+  uint32_t purge_work_ = 0;  // in this step
+  bool purge_waits_ = false;
 };
 
 }  // namespace ramcloud::store

@@ -441,6 +441,72 @@ TEST(ObjectStore, ADroppedTableIsPurgedAndStaysGoneInReplay) {
   EXPECT_GT(t.version, dropped_version);
 }
 
+TEST(ObjectStore, APurgeStepIsASliceOfWork) {
+  // Few buckets, so that a step by buckets alone would append thousands of tombstones.
+  TestStore t(8, true, {.buckets = 512});
+  ASSERT_TRUE(t.store.take_tablet(2, 0, ~uint64_t{0}).ok());
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(t.write("k" + std::to_string(i), "v"), StatusCode::kOk);
+  }
+  ASSERT_TRUE(t.store.drop_table(1).ok());
+  t.store.may_purge(t.store.drops());
+  // The bucket that exceeds a slice is finished.
+  constexpr uint64_t kMost = ObjectStore::kPurgeSlice / ObjectStore::kPurgeTombstone + 64;
+  uint64_t before = t.parts.log.statistics().appended_groups;
+  int steps = 0;
+  bool more = true;
+  while (more && steps < 10'000) {
+    more = t.store.purge_step();
+    ++steps;
+    const uint64_t after = t.parts.log.statistics().appended_groups;
+    ASSERT_LE(after - before, kMost) << "tombstones of step " << steps;
+    EXPECT_FALSE(t.store.purge_waits());
+    before = after;
+  }
+  EXPECT_FALSE(more);
+  EXPECT_EQ(t.store.table().entries(), 0u);
+  // Without anything to purge a step ends after so many buckets.
+  EXPECT_GE(steps, 10'000 / static_cast<int>(kMost));
+}
+
+TEST(ObjectStore, APageOfAnEnumerationEndsAfterSoManyEntries) {
+  TestStore t(4, true, {.buckets = 64});  // long chains
+  ASSERT_TRUE(t.store.take_tablet(2, 0, ~uint64_t{0}).ok());
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(t.write("k" + std::to_string(i), "v"), StatusCode::kOk);
+  }
+  ASSERT_EQ(t.store.write(2, "alone", "v", kNoRules, t.version, t.depends_on), StatusCode::kOk);
+  for (const uint64_t table : {uint64_t{1}, uint64_t{2}}) {
+    std::vector<log::ObjectView> page(1000);
+    EnumerateResult result;
+    uint64_t found = 0, pages = 0;
+    do {
+      ASSERT_EQ(t.store.enumerate(table, 0, result.next_cursor, {.max_entries = 50}, page, result),
+                StatusCode::kOk);
+      EXPECT_LE(result.count, 50u);
+      found += result.count;
+      ++pages;
+    } while (!result.done && pages < 1000);
+    EXPECT_EQ(found, table == 1 ? 2000u : 1u);
+    EXPECT_GE(pages, 2001u / 50) << "entries of other tables count, too";
+  }
+}
+
+TEST(ObjectStore, ASweepEndsAfterSoManyDeletes) {
+  TestStore t(4, false);
+  t.parts.replicator.finish_all();
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(t.write("k" + std::to_string(i), "v"), StatusCode::kOk);
+    ASSERT_EQ(t.remove("k" + std::to_string(i)), StatusCode::kOk);
+  }
+  t.parts.replicator.finish_all();
+  EXPECT_TRUE(t.store.sweep(128));
+  EXPECT_EQ(t.store.pending_deletes(), 172u);
+  EXPECT_TRUE(t.store.sweep(128));
+  EXPECT_FALSE(t.store.sweep(128));
+  EXPECT_EQ(t.store.pending_deletes(), 0u);
+}
+
 TEST(ObjectStore, ReadersWithoutLocksBesideWriters) {
   TestStore t(16, true, {.buckets = 64});
   std::atomic<bool> stop{false};
