@@ -15,10 +15,12 @@ namespace {
 /// How long a client waits before it sends again: a head switch takes one round trip to the
 /// backups.
 constexpr uint32_t kRetryAfterUs = 500;
-constexpr uint32_t kMaxPageBytes = 1u << 20;
-/// Buckets looked at for one page: about 20 us of a table that is nearly empty.
-constexpr uint32_t kMaxPageBuckets = 4096;
-constexpr size_t kMaxPageObjects = 1024;
+/// Of one page of an enumeration, which is one item of work of a turn: about 20 us each for looking
+/// at empty buckets, for looking at entries, and for copying.
+constexpr uint32_t kMaxPageBytes = 64u << 10;
+constexpr uint32_t kMaxPageBuckets = 1024;
+constexpr uint32_t kMaxPageEntries = 256;
+constexpr size_t kMaxPageObjects = kMaxPageEntries;
 
 /// The fixed part of a request, and what follows it. False: the body is shorter than the fixed
 /// part.
@@ -274,12 +276,22 @@ void DataService::enumerate(const Request& request) {
   limits.max_bytes = std::min(fixed.max_bytes, kMaxPageBytes);
   limits.keys_only = (fixed.flags & 1) != 0;
   limits.max_buckets = kMaxPageBuckets;
+  limits.max_entries = kMaxPageEntries;
   store::EnumerateResult page;
   const StatusCode code = store_->enumerate(fixed.table_id, fixed.start_hash, fixed.cursor, limits,
                                             page_objects_, page);
   if (code != StatusCode::kOk) return refuse(request, code, page.depends_on);
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < page.count; ++i) {
+    const log::ObjectView& object = page_objects_[i];
+    bytes += sizeof(wire::EnumeratedObject) + object.key_length +
+             (limits.keys_only ? 0 : object.value_length);
+  }
+  // Read-only: the client sends it again, and finds more room.
+  if (!transport_.has_room(request.reply, bytes)) return refuse(request, StatusCode::kRetry, {});
   enumerations_.add_alone();
   Reply reply;
+  reply.owned.reserve(bytes);
   for (uint32_t i = 0; i < page.count; ++i) {
     append_object(page_objects_[i], limits.keys_only, reply.owned);
   }

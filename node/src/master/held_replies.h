@@ -1,6 +1,11 @@
 // Replies that wait until the log is durable as far as they depend on (engine.md §4: every reply
 // carries the largest log position it depends on). Nothing of the request is kept but its handle.
 // Each reactor holds its own.
+//
+// What is held is charged to the request's connection (Transport::charge). Replies of closed
+// connections are dropped, and those whose deadline has passed are answered DEADLINE_EXCEEDED, so
+// that a log which is not replicated for long does not keep memory for nobody. Both are found by a
+// sweep over all that is held, some of it a turn.
 #pragma once
 
 #include <array>
@@ -43,6 +48,11 @@ struct Reply {
 
 class HeldReplies final : public TurnHook {
  public:
+  /// Looked at in a turn by a sweep. One begins when connections were closed, and after
+  /// kSweepInterval.
+  static constexpr size_t kSweptPerTurn = 128;
+  static constexpr Duration kSweepInterval = std::chrono::seconds(1);
+
   HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry& metrics);
   ~HeldReplies() override;
 
@@ -52,10 +62,12 @@ class HeldReplies final : public TurnHook {
   /// nothing fresh passes what does. Those that are held leave in the order they came: one that
   /// depends on less may wait for an earlier one that depends on more, which is at most one
   /// replication round trip.
-  void send(const Reply& reply);
-  /// The reply keeps what it owns if it was sent at once.
+  void send(Reply& reply);
+  /// The reply may keep what it owns if it was sent at once.
   void send(Reply&& reply);
+  /// As many as the turn's budget allows, and a part of a sweep.
   bool on_turn() override;
+  /// Held, those included that a sweep which is not done yet has dropped.
   size_t size() const { return queue_.size(); }
   /// True while replies are held. Any thread; sequentially consistent with the look at the log's
   /// durable position that every turn ends with, so whoever raised that position either sees this,
@@ -63,18 +75,35 @@ class HeldReplies final : public TurnHook {
   bool waiting() const { return waiting_.load(std::memory_order_seq_cst); }
 
  private:
-  bool send_at_once(const Reply& reply);
+  bool send_at_once(Reply& reply);
   Reply& hold();
-  void transmit(const Reply& reply, Time arrived);
+  void transmit(Reply& reply, Time arrived);
+  void keep(Reply& kept);
+  void let_go(Reply& held);
+  bool release();
+  void pop();
+  void begin_sweep();
+  void sweep();
+  bool drop_if_nobody_waits(Reply& held);
   /// Of the operation with this opcode, from its arrival to its reply.
   Histogram& time_of(uint16_t opcode) { return *times_[opcode < times_.size() ? opcode : 0]; }
   Reactor& reactor_;
   Transport& transport_;
   log::Log* log_ = nullptr;
   RingBuffer<Reply> queue_;
+  // Replies are numbered as they come. A sweep goes from the newest to the oldest and moves what it
+  // keeps towards the newest: those from swept_to_ to kept_from_ are holes, and new ones come in
+  // behind undisturbed.
+  uint64_t first_ = 0;  // the front's number
+  uint64_t swept_to_ = 0;
+  uint64_t kept_from_ = 0;
+  bool sweeping_ = false;
+  uint64_t closed_seen_ = 0;  // connections, when the last sweep began
+  Timer sweep_timer_;
   std::atomic<bool> waiting_{false};  // for other threads: queue_ is not empty
   Counter& sent_at_once_;
   Counter& held_;
+  Counter& dropped_;
   Histogram& delay_;
   std::array<Histogram*, 64> times_;  // by opcode: data operations have the lowest
 };

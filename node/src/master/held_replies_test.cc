@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
 #include "log/log_test_support.h"
@@ -14,10 +15,19 @@ namespace {
 /// The calls in the order they were answered.
 class Order final : public ramcloud::testing::OnlyReplies {
  public:
-  void reply(const ReplyHandle& handle, StatusCode, std::span<const Slice>) override {
+  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice>) override {
     answered.push_back(handle.call_id);
+    if (status == StatusCode::kDeadlineExceeded) late.push_back(handle.call_id);
   }
+  void charge(const ReplyHandle&, int64_t bytes) override { charged += bytes; }
+  bool is_open(const ReplyHandle& handle) const override {
+    return !closed.contains(handle.connection);
+  }
+  uint64_t closed_connections() const override { return closed.size(); }
   std::vector<uint64_t> answered;
+  std::vector<uint64_t> late;
+  std::set<uint32_t> closed;
+  int64_t charged = 0;
 };
 
 class HeldRepliesTest : public ::testing::Test {
@@ -35,11 +45,15 @@ class HeldRepliesTest : public ::testing::Test {
     EXPECT_EQ(parts_.log.append(std::span(&source, 1), false, where, &ref), StatusCode::kOk);
     return where.end;
   }
-  void send(uint64_t call, log::LogPosition depends_on) {
+  void send(uint64_t call, log::LogPosition depends_on, uint32_t connection = 0, size_t owned = 0,
+            uint16_t timeout_s = 0) {
     Reply reply;
     reply.handle.call_id = call;
+    reply.handle.connection = connection;
+    reply.handle.timeout_s = timeout_s;
+    reply.owned.assign(owned, 'p');
     reply.depends_on = depends_on;
-    replies_.send(reply);
+    replies_.send(std::move(reply));
   }
 
   SimScheduler sim_{1};
@@ -83,6 +97,79 @@ TEST_F(HeldRepliesTest, AFreshReplyWaitsEvenIfNothingElseIsHeld) {
   send(1, append());
   EXPECT_TRUE(transport_.answered.empty());
   EXPECT_EQ(replies_.size(), 1u);
+}
+
+TEST_F(HeldRepliesTest, WhatClosedConnectionsHoldIsGivenBackAndTheOrderStays) {
+  const log::LogPosition fresh = append();
+  constexpr uint32_t kClients = 10'000;
+  std::vector<uint64_t> expected;
+  for (uint32_t i = 0; i < kClients; ++i) {
+    send(i, fresh, i, 4096);
+    if (i % 100 == 0) expected.push_back(i);
+  }
+  EXPECT_GE(transport_.charged, int64_t{kClients} * 4096);
+  for (uint32_t i = 0; i < kClients; ++i) {
+    if (i % 100 != 0) transport_.closed.insert(i);
+  }
+  size_t turns = 0;
+  int64_t before = transport_.charged;
+  const int64_t one = before / kClients;
+  while (replies_.on_turn()) {
+    ++turns;
+    EXPECT_LE(before - transport_.charged, one * static_cast<int64_t>(HeldReplies::kSweptPerTurn));
+    before = transport_.charged;
+    if (turns == 10) {
+      send(kClients, fresh, kClients + 1);
+      expected.push_back(kClients);
+    }
+  }
+  EXPECT_EQ(turns, (kClients + HeldReplies::kSweptPerTurn - 1) / HeldReplies::kSweptPerTurn);
+  EXPECT_EQ(replies_.size(), expected.size());
+  EXPECT_LT(transport_.charged, static_cast<int64_t>(expected.size()) * 8192);
+  parts_.replicator.finish_all();
+  while (replies_.on_turn()) {
+  }
+  EXPECT_EQ(transport_.answered, expected);
+  EXPECT_EQ(transport_.charged, 0);
+  EXPECT_FALSE(replies_.waiting());
+}
+
+TEST_F(HeldRepliesTest, RepliesMayLeaveWhileASweepIsNotDone) {
+  for (const size_t turns : {1u, 2u, 3u, 5u, 8u}) {
+    const log::LogPosition fresh = append();
+    std::vector<uint64_t> expected;
+    transport_.closed.clear();
+    transport_.answered.clear();
+    for (uint32_t i = 0; i < 1000; ++i) {
+      send(i, fresh, i);
+      if (i % 3 == 0) expected.push_back(i);
+    }
+    for (uint32_t i = 0; i < 1000; ++i) {
+      if (i % 3 != 0) transport_.closed.insert(i);
+    }
+    for (size_t n = 0; n < turns; ++n) (void)replies_.on_turn();
+    parts_.replicator.finish_all();
+    while (replies_.on_turn()) {
+    }
+    std::erase_if(transport_.answered, [](uint64_t i) { return i % 3 != 0; });
+    EXPECT_EQ(transport_.answered, expected) << turns;
+    EXPECT_EQ(transport_.charged, 0);
+    EXPECT_EQ(replies_.size(), 0u);
+  }
+}
+
+TEST_F(HeldRepliesTest, AReplyThatNobodyWaitsForIsAnsweredDeadlineExceeded) {
+  const log::LogPosition fresh = append();
+  send(1, fresh, 1, 100'000, 1);
+  send(2, fresh, 2, 100'000);
+  sim_.run_for(HeldReplies::kSweepInterval + 10ms);
+  EXPECT_EQ(transport_.late, std::vector<uint64_t>{1});
+  EXPECT_EQ(replies_.size(), 1u);
+  EXPECT_LT(transport_.charged, 110'000);
+  parts_.replicator.finish_all();
+  node_.reactor().turn();
+  EXPECT_EQ(transport_.answered, (std::vector<uint64_t>{1, 2}));
+  EXPECT_EQ(transport_.charged, 0);
 }
 
 }  // namespace

@@ -125,32 +125,63 @@ void MultiService::handle(const Request& request) {
     job.deadline = reactor_.now() + std::chrono::milliseconds(request.header.timeout_ms);
   }
   if (run_slice(job, rest)) return answer(job);
-  if (waiting_bytes_ + rest.size() > kMaxWaitingBytes) {
+  // A small rest always has room: its connection is asked for no more when it holds much.
+  const bool fits = rest.size() <= kSliceBytes || transport_.has_room(job.handle, rest.size());
+  if (waiting_bytes_ + rest.size() > kMaxWaitingBytes || !fits) {
     job.retry_after_us = kRetryAfterUs;
     return answer(job);
   }
   RC_SOMETIMES("master.multi_operation_is_sliced");
   job.body.assign(rest);
   waiting_bytes_ += job.body.size();
+  charge_body(job, job.body.capacity());
+  charge_results(job, job.results.capacity());  // it may have come from spare_
   jobs_.push_back(std::move(job));
 }
 
-/// A slice of the message whose turn it is.
+/// A slice of the message whose turn it is. Those that nobody waits for any more cost no slice.
 bool MultiService::on_turn() {
   if (jobs_.empty()) return false;
-  Job job = std::move(jobs_.front());
-  jobs_.pop_front();
-  ByteView rest = ByteView(job.body).substr(job.offset);
-  // Whoever asked has stopped waiting: the rest would be done for nobody.
-  const bool late = reactor_.now() >= job.deadline;
-  if (late || run_slice(job, rest)) {
-    waiting_bytes_ -= job.body.size();
-    answer(job);
+  constexpr int kMostForgotten = 64;
+  for (int i = 0; i < kMostForgotten && !jobs_.empty(); ++i) {
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (!transport_.is_open(job.handle)) {
+      forget(job);
+      continue;
+    }
+    ByteView rest = ByteView(job.body).substr(job.offset);
+    // Whoever asked has stopped waiting: the rest would be done for nobody.
+    const bool late = reactor_.now() >= job.deadline;
+    if (late || run_slice(job, rest)) {
+      waiting_bytes_ -= job.body.size();
+      answer(job);
+      return true;
+    }
+    job.offset = job.body.size() - rest.size();
+    jobs_.push_back(std::move(job));
     return true;
   }
-  job.offset = job.body.size() - rest.size();
-  jobs_.push_back(std::move(job));
   return true;
+}
+
+void MultiService::forget(Job& job) {
+  RC_SOMETIMES("master.multi_operation_of_a_closed_connection_is_dropped");
+  waiting_bytes_ -= job.body.size();
+  charge_body(job, 0);
+  charge_results(job, 0);
+}
+
+void MultiService::charge_results(Job& job, size_t bytes) {
+  const auto more = static_cast<int64_t>(bytes) - static_cast<int64_t>(job.results_charged);
+  if (more != 0) transport_.charge(job.handle, more);
+  job.results_charged = bytes;
+}
+
+void MultiService::charge_body(Job& job, size_t bytes) {
+  const auto more = static_cast<int64_t>(bytes) - static_cast<int64_t>(job.body_charged);
+  if (more != 0) transport_.charge(job.handle, more);
+  job.body_charged = bytes;
 }
 
 bool MultiService::run_slice(Job& job, ByteView& rest) {
@@ -189,6 +220,11 @@ bool MultiService::run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_
     const size_t results = job.results.size();
     const Step step = reads ? read(job, operations[i]) : change(job, operations[i]);
     if (step == Step::kStop) return false;
+    if (step == Step::kPart) {
+      bytes = kSliceBytes;
+      return true;
+    }
+    job.whole = job.results.size();
     bytes += rest.size() - after[i].size() + job.results.size() - results;
     rest = after[i];
     ++job.done;
@@ -202,18 +238,64 @@ MultiService::Step MultiService::read(Job& job, const Operation& operation) {
   const StatusCode code =
       store_->read(operation.table_id, operation.key, operation.hash, operation.reject, result);
   const uint32_t size = code == StatusCode::kOk ? result.value_length : 0;
-  const size_t at = job.results.size() + sizeof(wire::MultiResult);
-  if (job.done > 0 && at + size > job.max_bytes) return Step::kStop;
+  if (job.copied > 0 && (code != StatusCode::kOk || result.version != job.version)) {
+    RC_SOMETIMES("master.value_changes_while_it_is_copied");
+    job.results.resize(job.whole);
+    job.copied = 0;
+    ++job.restarts;
+  }
+  if (job.copied == 0) {
+    const size_t all = sizeof(wire::MultiResult) + size;
+    if (job.done > 0 && job.whole + all > job.max_bytes) return Step::kStop;
+    if (!make_room(job, all)) {
+      if (job.done > 0) return Step::kStop;
+      // A small result needs no room worth the name.
+      if (size > 0) {
+        RC_SOMETIMES("master.multi_read_has_no_room_for_its_results");
+        job.depends_on = std::max(job.depends_on, result.depends_on);
+        job.by_reference = true;
+        job.first = result;
+        reads_.add_alone();
+        return Step::kStop;
+      }
+    }
+    append_result(code, result.version, size, job.results);
+    job.version = result.version;
+  }
   job.depends_on = std::max(job.depends_on, result.depends_on);
-  append_result(code, result.version, size, job.results);
+  if (size > 0 && copy_value(job, result) == Step::kPart) return Step::kPart;
   (code == StatusCode::kOk ? reads_ : errors_).add_alone();
-  if (size == 0) return Step::kDone;
-  // libstdc++ 12 gives the lambda the capacity, not the length that was asked for.
-  job.results.resize_and_overwrite(at + size, [&](char* to, size_t) {
-    result.entry.read(result.value_offset, to + at, size);
-    return at + size;
-  });
+  job.copied = job.restarts = 0;
   return Step::kDone;
+}
+
+MultiService::Step MultiService::copy_value(Job& job, const store::ReadResult& result) {
+  const uint32_t left = result.value_length - job.copied;
+  const uint32_t piece = job.restarts < kMostRestarts
+                             ? std::min<uint32_t>(left, static_cast<uint32_t>(kSliceBytes))
+                             : left;
+  const size_t at = job.results.size();
+  // libstdc++ 12 gives the lambda the capacity, not the length that was asked for.
+  job.results.resize_and_overwrite(at + piece, [&](char* to, size_t) {
+    result.entry.read(result.value_offset + job.copied, to + at, piece);
+    return at + piece;
+  });
+  job.copied += piece;
+  return piece < left ? Step::kPart : Step::kDone;
+}
+
+/// Charges and reserves ahead, so that growing neither charges for each result nor copies, turn
+/// after turn, what was copied.
+bool MultiService::make_room(Job& job, size_t bytes) {
+  const size_t wanted = job.results.size() + bytes;
+  if (wanted <= job.results_charged) return true;
+  constexpr size_t kLeast = 1024;
+  const size_t ahead = std::min(2 * job.results_charged, wanted + kMostSpareBytes);
+  const size_t total = std::max({kLeast, wanted, ahead});
+  if (!transport_.has_room(job.handle, total - job.results_charged)) return false;
+  job.results.reserve(total);
+  charge_results(job, total);
+  return true;
 }
 
 MultiService::Step MultiService::change(Job& job, const Operation& operation) {
@@ -248,15 +330,30 @@ void MultiService::answer(Job& job) {
   Reply reply;
   reply.handle = job.handle;
   reply.depends_on = job.depends_on;
-  if (job.done == 0) {
+  if (job.by_reference) {
+    // Both fixed parts, then the value from where it lies.
+    const wire::MultiReply header{1, job.retry_after_us};
+    const wire::MultiResult result{static_cast<uint16_t>(StatusCode::kOk), 0,
+                                   job.first.value_length, job.first.version};
+    static_assert(sizeof header + sizeof result <= Reply::kMaxFixedBytes);
+    std::memcpy(reply.fixed, &header, sizeof header);
+    std::memcpy(reply.fixed + sizeof header, &result, sizeof result);
+    reply.fixed_size = sizeof header + sizeof result;
+    reply.entry = job.first.entry;
+    reply.entry_offset = job.first.value_offset;
+    reply.entry_size = job.first.value_length;
+  } else if (job.done == 0) {
     reply.status = StatusCode::kRetry;
     reply.set_fixed(wire::ErrorBody{kRetryAfterUs, 0});
   } else {
+    job.results.resize(job.whole);
     reply.set_fixed(wire::MultiReply{job.done, job.retry_after_us});
     reply.owned = std::move(job.results);
   }
   replies_.send(std::move(reply));
-  // Still ours unless it is held.  NOLINTNEXTLINE(bugprone-use-after-move)
+  charge_body(job, 0);
+  charge_results(job, 0);
+  // Still ours unless it is held or was taken over.  NOLINTNEXTLINE(bugprone-use-after-move)
   if (reply.owned.capacity() > spare_.capacity() && reply.owned.capacity() <= kMostSpareBytes) {
     spare_ = std::move(reply.owned);
     spare_.clear();

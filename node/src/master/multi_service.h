@@ -2,6 +2,15 @@
 // in their order, a slice at a time, so that a large message does not hold up the single operations
 // of others. A message that is done within its first slice is answered at once; of others the rest
 // is copied and continued turn by turn, all of them in rotation.
+//
+// Memory. The rest of a request and the results in the making are charged to the request's
+// connection (Transport::charge). Results take memory only while there is room for them: a message
+// whose next result has no room is answered with what is done. If that is nothing, its first result
+// is sent from the log, as that of a single read is. So a job never waits for memory while it holds
+// some, and the sender, who is told how many operations were done, sends the rest again.
+//
+// A large value is copied over several turns. Nothing of the log is kept in between: the key is
+// read again, and if its version has changed, its copying starts over.
 #pragma once
 
 #include <deque>
@@ -22,7 +31,9 @@ class MultiService final : public TurnHook {
   /// million reads or 2 million changes a second.
   static constexpr uint32_t kSliceReads = 128;
   static constexpr uint32_t kSliceChanges = 40;
-  static constexpr uint64_t kSliceBytes = 64 << 10;
+  static constexpr uint64_t kSliceBytes = 32 << 10;
+  /// Times that the copying of a value starts over; after that it is copied at once.
+  static constexpr uint32_t kMostRestarts = 3;
   /// Of the results in one reply, except that one operation is always answered.
   static constexpr uint32_t kMaxReplyBytes = 1 << 20;
   /// Of the messages that wait for their next slice; what comes above that is answered after its
@@ -57,12 +68,23 @@ class MultiService final : public TurnHook {
     uint32_t retry_after_us = 0;
     std::string body;     // of the operations that are left, from offset on
     size_t offset = 0;    // into body
-    std::string results;  // {MultiResult, value} of those that are done
+    std::string results;  // {MultiResult, value} of those that are done, and a part of the next
+    size_t whole = 0;     // bytes of `results` that are of those that are done
+    size_t results_charged = 0;
+    size_t body_charged = 0;
+    // Of the value that is being copied:
+    uint32_t copied = 0;
+    uint64_t version = 0;
+    uint32_t restarts = 0;
+    // There is no room for the first result: it is sent from where it lies.
+    bool by_reference = false;
+    store::ReadResult first;
     log::LogPosition depends_on;
     /// Hashes of the keys whose change was refused as UNKNOWN_TABLET.
     std::unordered_set<uint64_t> refused;
   };
-  enum class Step : uint8_t { kDone, kStop };
+  /// kPart: a slice's worth of a large value was copied, and more of it is left.
+  enum class Step : uint8_t { kDone, kPart, kStop };
 
   void handle(const Request& request);
   /// False: lengths do not fit.
@@ -73,8 +95,15 @@ class MultiService final : public TurnHook {
   /// Does some of `rest` and takes it off. False: the job is to be answered as it is.
   bool run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes);
   Step read(Job& job, const Operation& operation);
+  Step copy_value(Job& job, const store::ReadResult& result);
+  /// Room for so many bytes more of results; false if the connection has none.
+  bool make_room(Job& job, size_t bytes);
+  /// From now on so many bytes are charged for the results.
+  void charge_results(Job& job, size_t bytes);
+  void charge_body(Job& job, size_t bytes);
   Step change(Job& job, const Operation& operation);
   void answer(Job& job);
+  void forget(Job& job);
 
   Transport& transport_;
   Reactor& reactor_;

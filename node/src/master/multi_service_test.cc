@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "log/log_test_support.h"
 #include "runtime/sim/sim_scheduler.h"
@@ -32,7 +34,21 @@ class Replies final : public ramcloud::testing::OnlyReplies {
       reply.body.append(static_cast<const char*>(slice.data), slice.size);
     }
   }
+  bool has_room(const ReplyHandle&, uint64_t bytes) const override {
+    return charged + static_cast<int64_t>(bytes) <= room;
+  }
+  void charge(const ReplyHandle&, int64_t bytes) override {
+    charged += bytes;
+    most_charged = std::max(most_charged, charged);
+  }
+  bool is_open(const ReplyHandle& handle) const override {
+    return !closed.contains(handle.call_id);
+  }
   std::map<uint64_t, Reply> by_call;
+  std::set<uint64_t> closed;  // calls whose connection is
+  int64_t room = 1 << 30;
+  int64_t charged = 0;
+  int64_t most_charged = 0;
 };
 
 struct One {
@@ -274,6 +290,88 @@ TEST_F(MultiServiceTest, WhoHasStoppedWaitingIsNotServedOn) {
   sim_.run_for(20ms);
   finish();
   EXPECT_EQ(parse(transport_.by_call[late]).size(), MultiService::kSliceChanges);
+}
+
+TEST_F(MultiServiceTest, ResultsOfManyMessagesKeepToTheLimitAndAllAreAnswered) {
+  call(kWrite, message({written(1, "a", std::string(1'000'000, 'a'))}));
+  call(kWrite, message({written(1, "b", std::string(1'000'000, 'b'))}));
+  ASSERT_EQ(transport_.charged, 0);
+  transport_.by_call.clear();
+  transport_.room = 8 << 20;
+  transport_.most_charged = 0;
+  const std::string two = message({keyed(1, "a"), keyed(1, "b")});
+  std::vector<uint64_t> sent;
+  uint64_t answered = 0;
+  for (int i = 0; i < 256; ++i) {
+    sent.push_back(send(kRead, two));
+    for (const auto& [id, reply] : transport_.by_call) {
+      const auto all = parse(reply);
+      ASSERT_EQ(all.size(), 1u);
+      ASSERT_TRUE(all[0].value == std::string(1'000'000, 'a'));
+      ++answered;
+    }
+    transport_.by_call.clear();
+  }
+  EXPECT_LE(transport_.most_charged, transport_.room);
+  EXPECT_GT(answered, 200u) << "without room a value is sent from the log";
+  while (service_.on_turn()) {
+  }
+  for (const auto& [id, reply] : transport_.by_call) {
+    ASSERT_EQ(parse(reply).size(), 1u);
+    ++answered;
+  }
+  EXPECT_EQ(answered, sent.size());
+  EXPECT_EQ(transport_.charged, 0);
+}
+
+TEST_F(MultiServiceTest, ALargeValueIsCopiedInSlices) {
+  const std::string value = std::string(500'000, 'x') + std::string(500'000, 'y');
+  call(kWrite, message({written(1, "large", value)}));
+  const uint64_t id = send(kRead, message({keyed(1, "large")}));
+  int turns = 0;
+  while (service_.on_turn()) ++turns;
+  EXPECT_EQ(turns, static_cast<int>(1'000'000 / MultiService::kSliceBytes));
+  ASSERT_TRUE(transport_.by_call.contains(id));
+  EXPECT_TRUE(parse(transport_.by_call[id]).at(0).value == value);
+}
+
+TEST_F(MultiServiceTest, AValueThatChangesWhileItIsCopiedIsOfOneVersion) {
+  const auto write = [&](char with) {
+    uint64_t version = 0;
+    log::LogPosition depends_on;
+    ASSERT_EQ(store_.write(1, "k", std::string(300'000, with), {}, version, depends_on),
+              StatusCode::kOk);
+  };
+  write('a');
+  const uint64_t id = send(kRead, message({keyed(1, "none"), keyed(1, "k")}));
+  for (const char with : {'b', 'c', 'd', 'e', 'f', 'g'}) {
+    if (!service_.on_turn()) break;
+    write(with);
+  }
+  finish();
+  ASSERT_TRUE(transport_.by_call.contains(id));
+  const auto all = parse(transport_.by_call[id]);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].status, StatusCode::kNotFound);
+  ASSERT_EQ(all[1].value.size(), 300'000u);
+  EXPECT_TRUE(all[1].value == std::string(300'000, all[1].value[0]));
+  EXPECT_GT(all[1].value[0], 'a');
+}
+
+TEST_F(MultiServiceTest, JobsOfClosedConnectionsAreDropped) {
+  std::vector<std::string> operations;
+  for (int i = 0; i < 200; ++i) operations.push_back(written(1, "k" + std::to_string(i), "v"));
+  std::vector<uint64_t> sent;
+  for (int i = 0; i < 50; ++i) sent.push_back(send(kWrite, message(operations)));
+  const uint64_t stays = send(kWrite, message(operations));
+  EXPECT_GT(transport_.charged, 0);
+  transport_.closed.insert(sent.begin(), sent.end());
+  ASSERT_TRUE(service_.on_turn());
+  EXPECT_EQ(service_.waiting(), 1u);
+  finish();
+  EXPECT_EQ(transport_.by_call.size(), 1u);
+  EXPECT_EQ(parse(transport_.by_call[stays]).size(), 200u);
+  EXPECT_EQ(transport_.charged, 0);
 }
 
 class MultiServiceHeldTest : public MultiServiceTest {

@@ -44,13 +44,14 @@ bool ParkedRequests::gate(void* object, const Request& request) {
 
 bool ParkedRequests::park(const Request& request) {
   if (releasing_ || log_ == nullptr || log_->takes_data()) return false;
-  if (bytes_ + request.body.size() > kMaxBytes) return false;
+  const uint64_t bytes = sizeof(Parked) + request.body.size();
+  if (bytes_ + bytes > kMaxBytes) return false;
   if (parked_.empty()) {
     waiting_.store(true, std::memory_order_seq_cst);
     timer_.start_after(kLongest);
   }
   RC_SOMETIMES("master.change_waits_for_the_next_head");
-  bytes_ += request.body.size();
+  bytes_ += bytes;
   parked_.push_back({request.reply, request.header, std::string(request.body), reactor_.now()});
   return true;
 }

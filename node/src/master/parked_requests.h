@@ -20,7 +20,7 @@ namespace ramcloud::master {
 class ParkedRequests final : public TurnHook {
  public:
   static constexpr Duration kLongest = std::chrono::milliseconds(5);
-  /// Of bodies. Above, requests are let through, and answered RETRY.
+  /// Of all that is parked. Above, requests are let through, and answered RETRY.
   static constexpr uint64_t kMaxBytes = 16u << 20;
 
   /// Stands before the handlers of `registry`.
