@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/sometimes.h"
-#include "client/back_off.h"
 #include "client/outcome.h"
+#include "rpc/back_off.h"
 
 namespace ramcloud {
 
@@ -39,48 +39,51 @@ void CoordinatorLink::follow_redirect(const RpcReply& reply) {
   current_ = static_cast<size_t>(known - coordinators_.begin());
 }
 
+Task<RpcReply> CoordinatorLink::attempt(wire::Opcode opcode, RpcClient::BodyFor body, Time until) {
+  const Locator asked = target();
+  RpcReply reply = co_await rpc_.call_with(asked, 0, opcode, std::move(body), until);
+  // Several calls may have met the same failure: only the first turns to another.
+  if (reply.ok() || target() != asked || outcome_of(reply.status.code()) == Outcome::kFinal) {
+    co_return reply;
+  }
+  if (reply.status == StatusCode::kNotLeader) {
+    RC_SOMETIMES("client.is_sent_to_the_leader");
+    follow_redirect(reply);
+  } else if (reply.status != StatusCode::kRetry) {
+    try_another();
+  }
+  co_return reply;
+}
+
 Task<RpcReply> CoordinatorLink::call_leader(wire::Opcode opcode, RpcClient::BodyFor body,
                                             Repeat repeat, Time deadline) {
   BackOff back_off;
   Status last(StatusCode::kUnavailable, "not asked yet");
-  for (int attempt = 0;; ++attempt) {
-    const Locator asked = target();
-    const Time until = repeat == Repeat::kSafe
-                           ? std::min(deadline, rpc_.reactor().now() + attempt_timeout(attempt))
-                           : deadline;
-    RpcReply reply = co_await rpc_.call_with(asked, 0, opcode, body, until);
-    if (reply.ok()) co_return reply;
-
-    const StatusCode code = reply.status.code();
-    Duration wait{};
-    switch (outcome_of(code)) {
-      case Outcome::kFinal:
-        co_return reply;
-      case Outcome::kMaybeDone:
-        if (repeat == Repeat::kUnsafe) {
-          RC_SOMETIMES("client.outcome_of_a_table_change_is_unknown");
-          reply.status = {StatusCode::kIndeterminate,
-                          fmt::format("coordinator {}: the reply was lost ({}); it may or may not "
-                                      "have happened",
-                                      asked.address.to_string(), reply.status.to_string())};
-          co_return reply;
-        }
-        if (target() == asked) try_another();
-        break;
-      case Outcome::kNotDone:
-        if (code == StatusCode::kNotLeader) {
-          RC_SOMETIMES("client.is_sent_to_the_leader");
-          if (target() == asked) follow_redirect(reply);
-        } else if (code == StatusCode::kRetry) {
-          wait = std::chrono::microseconds(reply.retry_after_us);
-        } else if (target() == asked) {
-          try_another();
-        }
-        break;
+  bool maybe_done = false;
+  for (int tries = 0;; ++tries) {
+    const std::string asked = target().address.to_string();
+    const Time until = repeat == Repeat::kUnsafe
+                           ? deadline
+                           : std::min(deadline, rpc_.reactor().now() + attempt_timeout(tries));
+    RpcReply reply = co_await attempt(opcode, body, until);
+    const Outcome outcome = outcome_of(reply.status.code());
+    if (reply.ok() || outcome == Outcome::kFinal) co_return reply;
+    if (outcome == Outcome::kMaybeDone && reply.sent && repeat != Repeat::kSafe) maybe_done = true;
+    const Status why = std::move(reply.status);
+    const Duration wait = back_off.next(
+        rpc_.reactor().random(),
+        std::chrono::microseconds(why == StatusCode::kRetry ? reply.retry_after_us : 0));
+    const bool over = deadline - rpc_.reactor().now() <= wait;
+    if (maybe_done && (over || repeat == Repeat::kUnsafe)) {
+      RC_SOMETIMES("client.outcome_of_a_table_change_is_unknown");
+      reply.status = {StatusCode::kIndeterminate,
+                      fmt::format("coordinator {}: the reply was lost ({}); it may or may not have "
+                                  "happened",
+                                  asked, why.to_string())};
+      co_return reply;
     }
-    last = std::move(reply.status);
-    wait = back_off.next(rpc_.reactor().random(), wait);
-    if (deadline - rpc_.reactor().now() <= wait) break;
+    last = why;
+    if (over) break;
     co_await rpc_.reactor().sleep(wait);
   }
   RpcReply failed;

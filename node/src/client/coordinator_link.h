@@ -15,7 +15,11 @@
 namespace ramcloud {
 
 /// Whether a call may be sent again when its reply was lost.
-enum class Repeat : uint8_t { kSafe, kUnsafe };
+enum class Repeat : uint8_t {
+  kSafe,        // it changes nothing
+  kIdempotent,  // sent again it gives the same answer; without one, it may have happened
+  kUnsafe,
+};
 
 class CoordinatorLink {
  public:
@@ -23,8 +27,9 @@ class CoordinatorLink {
   CoordinatorLink(RpcClient& rpc, std::vector<Locator> coordinators);
 
   /// Calls the leader, trying again until the deadline. Errors: what the leader answered;
-  /// UNAVAILABLE naming the addresses when none led in time; INDETERMINATE when the reply of a call
-  /// that must not be repeated was lost.
+  /// UNAVAILABLE naming the addresses when none led in time, and the call changed nothing, now or
+  /// later; INDETERMINATE when it may have changed something: the reply was lost, and it must not
+  /// be repeated, or no other came in time.
   template <typename Reply, typename Request>
   Task<Result<Reply>> call(wire::Opcode opcode, Request request, Repeat repeat, Time deadline) {
     RpcReply reply = co_await call_leader(opcode, RpcClient::body_of(request), repeat, deadline);
@@ -32,13 +37,24 @@ class CoordinatorLink {
     co_return decode_message<Reply>(reply);
   }
 
+  /// One try, at target(). Whom to ask next is noted: the leader that a standby named, else
+  /// another.
+  template <typename Reply, typename Request>
+  Task<Result<Reply>> try_once(wire::Opcode opcode, Request request, Time deadline) {
+    const RpcReply reply = co_await attempt(opcode, RpcClient::body_of(request), deadline);
+    if (!reply.ok()) co_return fail(reply.status);
+    co_return decode_message<Reply>(reply);
+  }
+  /// Who is asked next.
+  const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }
+
   /// "a:1, b:2".
   std::string addresses() const;
 
  private:
   Task<RpcReply> call_leader(wire::Opcode opcode, RpcClient::BodyFor body, Repeat repeat,
                              Time deadline);
-  const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }
+  Task<RpcReply> attempt(wire::Opcode opcode, RpcClient::BodyFor body, Time until);
   void follow_redirect(const RpcReply& reply);
   void try_another();
 

@@ -17,7 +17,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "client/back_off.h"
+#include "rpc/back_off.h"
 #include "client/coordinator_link.h"
 #include "client/tablet_map.h"
 #include "rpc/rpc.h"

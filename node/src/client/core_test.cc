@@ -151,6 +151,21 @@ TEST_F(CoreTest, AConnectionThatWasClosedMeanwhileIsNotWrittenTo) {
   EXPECT_TRUE(written.has_value()) << written.error().to_string();
 }
 
+/// It may exist: "nothing was changed" would be a lie.
+TEST_F(CoreTest, ACreateWhoseReplyNeverComesIsIndeterminate) {
+  auto core = make();
+  coordinate_ = [this](FakeNode& node, const FakeNode::Call& call) {
+    if (call.opcode != wire::Opcode::kCreateTable) answer_as_coordinator(node, call, table_);
+  };
+  EXPECT_EQ(world_.run(core->create_table("t", 1, 100ms)).error().code(),
+            StatusCode::kIndeterminate);
+  coordinate_ = [](FakeNode& node, const FakeNode::Call& call) {
+    node.error(call, StatusCode::kRetry, 1000);
+  };
+  EXPECT_EQ(world_.run(core->create_table("t", 1, 100ms)).error().code(),
+            StatusCode::kUnavailable);
+}
+
 TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {
   auto core = make();
   int refusals = 3;

@@ -167,10 +167,13 @@ Coordinator* CoordinatorNode::leading() {
   return coordinator_ != nullptr && coordinator_->ready() ? coordinator_.get() : nullptr;
 }
 
+std::string CoordinatorNode::leader_locator(Side side) const {
+  if (!leader_) return {};
+  return side == Side::kOutside ? leader_->locator_outside : leader_->locator;
+}
+
 Status CoordinatorNode::redirect(Side side) const {
-  const std::string locator = !leader_                 ? std::string()
-                              : side == Side::kOutside ? leader_->locator_outside
-                                                       : leader_->locator;
+  const std::string locator = leader_locator(side);
   if (locator.empty()) {
     return {StatusCode::kNotLeader,
             "this coordinator does not lead, and knows of no leader that "
@@ -194,7 +197,10 @@ void CoordinatorNode::on_request(const ReplyHandle& handle, const wire::MessageH
                        kRetryAfterUs);
   }
   redirected_.add();
-  reply_error(transport_, handle, redirect(handle.side));
+  wire::ErrorDetails details;
+  (handle.side == Side::kOutside ? details.leader_outside : details.leader) =
+      leader_locator(handle.side);
+  reply_error(transport_, handle, redirect(handle.side), 0, details);
 }
 
 }  // namespace ramcloud

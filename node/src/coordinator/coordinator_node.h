@@ -57,6 +57,8 @@ class CoordinatorNode final : public RequestHandler {
                   ByteView body) override;
 
  private:
+  /// Empty if it is not known, or cannot be reached from there.
+  std::string leader_locator(Side side) const;
   Task<void> run();
   Task<Status> learn_cluster();
   Task<void> stand_by(Leadership leader);

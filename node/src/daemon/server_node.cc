@@ -18,6 +18,7 @@
 #include "master/data_plane.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
+#include "rpc/back_off.h"
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "runtime/turn_round.h"
@@ -44,25 +45,6 @@ constexpr uint32_t kForwardRetryAfterUs = 10'000;
 double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
 }
-
-/// Which coordinator to ask: the leader as one that stands by has named it, else each in turn.
-class CoordinatorChoice {
- public:
-  explicit CoordinatorChoice(const std::vector<Locator>& all) : all_(all) {}
-  Locator next() {
-    if (auto leader = std::exchange(leader_, std::nullopt)) return *leader;
-    return all_[turn_++ % all_.size()];
-  }
-  void note(const Status& error) {
-    if (error.code() != StatusCode::kNotLeader) return;
-    leader_ = leader_in(error.message(), all_.front().transport);
-  }
-
- private:
-  const std::vector<Locator>& all_;
-  size_t turn_ = 0;
-  std::optional<Locator> leader_;
-};
 
 }  // namespace
 
@@ -183,6 +165,7 @@ struct ServerNode::Impl final : TurnHook {
   ServiceRegistry& registry;
   ServerList servers;
   ServerList::Subscription list_changes;
+  CoordinatorLink coordinators;
   TermGate term_gate;
   PeerPings peers;
   master::TabletService tablets;
@@ -213,6 +196,7 @@ struct ServerNode::Impl final : TurnHook {
         members(make_members(r, m, more)),
         rpc(members.front()->rpc),
         registry(members.front()->plane.registry()),
+        coordinators(rpc, options.coordinators),
         term_gate(registry, rpc, servers, options.coordinators),
         peers(rpc, registry, servers, options.coordinators, m, {}),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
@@ -360,22 +344,19 @@ struct ServerNode::Impl final : TurnHook {
                                 .disk_read_bytes_per_second = options.read_bytes_per_second,
                                 .replicas = options.replicas,
                                 .nonce = reactor.random().next()};
-    Duration pause = kEnlistRetryMin;
-    CoordinatorChoice coordinators(options.coordinators);
+    BackOff back_off(kEnlistRetryMin, kEnlistRetryMax);
     for (;;) {
-      const Locator coordinator = coordinators.next();
-      auto reply = co_await rpc.call<wire::EnlistReply>(coordinator, 0, wire::Opcode::kEnlist,
-                                                        request, reactor.now() + kEnlistTimeout);
+      const Locator coordinator = coordinators.target();
+      auto reply = co_await coordinators.try_once<wire::EnlistReply>(
+          wire::Opcode::kEnlist, request, reactor.now() + kEnlistTimeout);
       if (reply) co_return serve(*reply);
       if (reply.error() == StatusCode::kWrongCluster ||
           reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
-      coordinators.note(reply.error());
       log_info("not enlisted yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
-      co_await reactor.sleep(pause);
-      pause = std::min(pause * 2, kEnlistRetryMax);
+      co_await reactor.sleep(back_off.next(reactor.random()));
     }
   }
 
@@ -421,40 +402,31 @@ struct ServerNode::Impl final : TurnHook {
   /// Patient: until the coordinator has said yes or no, nothing more can be acknowledged.
   Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
     const wire::RaiseReplicationEpochRequest request{server_id, lowest_open_segment, epoch};
-    Duration pause = kEnlistRetryMin;
-    CoordinatorChoice coordinators(options.coordinators);
+    BackOff back_off(kEnlistRetryMin, kEnlistRetryMax);
     for (;;) {
-      const Locator coordinator = coordinators.next();
-      auto reply =
-          co_await rpc.call<wire::Empty>(coordinator, 0, wire::Opcode::kRaiseReplicationEpoch,
-                                         request, reactor.now() + kEnlistTimeout);
+      const Locator coordinator = coordinators.target();
+      auto reply = co_await coordinators.try_once<wire::Empty>(
+          wire::Opcode::kRaiseReplicationEpoch, request, reactor.now() + kEnlistTimeout);
       if (reply) co_return StatusCode::kOk;
       if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
         co_return std::move(reply.error());
       }
-      coordinators.note(reply.error());
       log_warn("replication epoch not raised yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
-      co_await reactor.sleep(pause);
-      pause = std::min(pause * 2, kEnlistRetryMax);
+      co_await reactor.sleep(back_off.next(reactor.random()));
     }
   }
 
   /// A server that was given up while it could not be reached is told nothing any more, and would
   /// go on for ever beside its successor.
   Task<void> ask_when_forgotten() {
-    CoordinatorChoice coordinators(options.coordinators);
     for (;;) {
       co_await reactor.sleep(kForgottenAfter);
       if (reactor.now() - heard < kForgottenAfter) continue;
-      const Locator coordinator = coordinators.next();
-      auto list =
-          co_await rpc.call<wire::ServerList>(coordinator, 0, wire::Opcode::kGetServerList,
-                                              wire::Empty(), reactor.now() + kEnlistTimeout);
-      if (!list) {
-        coordinators.note(list.error());
-        continue;
-      }
+      const Locator coordinator = coordinators.target();
+      auto list = co_await coordinators.try_once<wire::ServerList>(
+          wire::Opcode::kGetServerList, wire::Empty(), reactor.now() + kEnlistTimeout);
+      if (!list) continue;
       log_info("nothing heard of the coordinator for long, asked it",
                {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
       (void)servers.apply(*list);  // tells check_condemned()

@@ -80,6 +80,7 @@ class CallAwaiter final : public ClientCall {
 
  private:
   void send() {
+    sent_ = true;
     if (body_for_ != nullptr) body_ = (*body_for_)(held_->version());
     wire::MessageHeader header{};
     header.opcode = static_cast<uint16_t>(opcode_);
@@ -89,7 +90,9 @@ class CallAwaiter final : public ClientCall {
   }
   void on_deadline() {
     cancel();
-    finish(failed({StatusCode::kDeadlineExceeded, "no answer in time"}));
+    RpcReply late = failed({StatusCode::kDeadlineExceeded, "no answer in time"});
+    late.sent = sent_;
+    finish(std::move(late));
   }
   void finish(RpcReply reply) {
     timer_.stop();
@@ -105,6 +108,7 @@ class CallAwaiter final : public ClientCall {
   Reactor& reactor_;
   Timer timer_;
   std::coroutine_handle<> waiting_{};
+  bool sent_ = false;  // or given to the session, to be sent
   RpcReply reply_;
 };
 
@@ -134,7 +138,9 @@ void RpcClient::forget_unused() {
 
 RpcClient::Peer& RpcClient::peer(const Locator& locator, uint64_t server_id) {
   forget_unused();
-  Peer& peer = peers_[{locator.to_string(), server_id}];
+  auto found = peers_.find(PeerRef{locator, server_id});
+  if (found == peers_.end()) found = peers_.try_emplace(PeerKey{locator, server_id}).first;
+  Peer& peer = found->second;
   const Time now = reactor_.now();
   peer.used = now;
   if (peer.session != nullptr) {
@@ -169,7 +175,9 @@ Task<RpcReply> RpcClient::call_with(Locator locator, uint64_t server_id, wire::O
 Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::Opcode opcode,
                                     std::string body, BodyFor body_for, Time deadline) {
   if (deadline <= reactor_.now()) {
-    co_return failed({StatusCode::kDeadlineExceeded, "the deadline had passed already"});
+    RpcReply late = failed({StatusCode::kDeadlineExceeded, "the deadline had passed already"});
+    late.sent = false;
+    co_return late;
   }
   const Peer& target = peer(locator, server_id);
   std::shared_ptr<Session> session = target.session;

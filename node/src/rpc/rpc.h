@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "base/status.h"
 #include "runtime/reactor.h"
@@ -24,6 +25,7 @@ struct RpcReply {
   Status status;
   std::string body;                      // of an OK reply
   uint32_t retry_after_us = 0;           // with RETRY
+  bool sent = true;                      // false: certainly not, whatever the status
   wire::ErrorDetails details;            // of an error; all defaults where the peer sent none
   uint16_t version = wire::kVersionMin;  // of the protocol: the body's encoding
   /// Of a call that failed because its session broke before it was open.
@@ -94,6 +96,23 @@ class RpcClient {
     Duration pause{};  // from then until it may be replaced
     Time used{};
   };
+  /// Whose peer: compared field by field, so that looking one up costs no allocation.
+  struct PeerRef {
+    const Locator& locator;
+    uint64_t server_id;
+    auto key() const {
+      return std::tie(locator.address.port, server_id, locator.address.host, locator.transport);
+    }
+  };
+  struct PeerKey {
+    Locator locator;
+    uint64_t server_id;
+    operator PeerRef() const { return {locator, server_id}; }
+  };
+  struct ByPeer {
+    using is_transparent = void;
+    bool operator()(PeerRef a, PeerRef b) const { return a.key() < b.key(); }
+  };
   Peer& peer(const Locator& locator, uint64_t server_id);
   Task<RpcReply> make_call(Locator locator, uint64_t server_id, wire::Opcode opcode,
                            std::string body, BodyFor body_for, Time deadline);
@@ -101,7 +120,7 @@ class RpcClient {
   Reactor& reactor_;
   Transport& transport_;
   std::array<uint8_t, 16> cluster_uuid_{};
-  std::map<std::pair<std::string, uint64_t>, Peer> peers_;
+  std::map<PeerKey, Peer, ByPeer> peers_;
   Time looked_through_{};
 };
 

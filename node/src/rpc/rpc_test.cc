@@ -1,6 +1,9 @@
 #include "rpc/rpc.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "runtime/epoll_source.h"
 #include "runtime/manual_source.h"
@@ -143,6 +146,29 @@ TEST_F(RpcTest, ACallThatWaitsForTheHelloFailsAsOneThatWasNotSent) {
   EXPECT_TRUE(asked_in.empty());
   server.reset();
   EXPECT_EQ(get(9, 20s), StatusCode::kUnavailable);
+}
+
+/// Whoever accepts connections and says nothing was not asked anything.
+TEST_F(RpcTest, ACallThatWasNeverSentSaysSo) {
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(silent, 8), 0);
+  ASSERT_EQ(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const Locator to{"tcp", {"127.0.0.1", ntohs(address.sin_port)}};
+  const wire::Empty nothing;
+  const RpcReply unsent =
+      run_task(reactor, rpc.call_with(to, 0, Opcode::kGetClusterInfo, RpcClient::body_of(nothing),
+                                      reactor.now() + 50ms));
+  EXPECT_EQ(unsent.status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(unsent.sent);
+  ::close(silent);
+  const RpcReply sent = call(Opcode::kWrite, "kept", 50ms);
+  EXPECT_EQ(sent.status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(sent.sent);
 }
 
 TEST_F(RpcTest, ControlMessagesAreEncodedAndDecoded) {
