@@ -199,6 +199,7 @@ class Front : public ChangeListener {
   pb::ListServersResponse servers() const {
     pb::ListServersResponse response;
     for (const auto& [id, server] : coordinator_.state().servers) {
+      if (server.record.state == wire::ServerState::kRemoved) continue;
       *response.add_servers() = to_proto(server_view(coordinator_.state(), server));
     }
     return response;
@@ -303,6 +304,7 @@ class Front : public ChangeListener {
     };
     const ClusterState& state = coordinator_.state();
     for (const auto& [id, server] : state.servers) {
+      if (server.record.state == wire::ServerState::kRemoved) continue;
       add([&](pb::WatchEvent& e) {
         *e.mutable_server() = to_proto(server_view(coordinator_.state(), server));
       });

@@ -1,13 +1,12 @@
 // Tells those who watch the cluster what has changed. All on the coordinator's reactor.
 #pragma once
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "runtime/reactor.h"
 
 namespace ramcloud {
@@ -27,37 +26,36 @@ class Changes {
  public:
   explicit Changes(Reactor& reactor) : status_timer_(reactor, [this] { tell_status(); }) {}
 
-  /// Begins where the metadata is after this many transactions. A new term is one more, so that
-  /// revisions rise over restarts too: those of one term do not come near 2^32. (Terms themselves
-  /// can be any numbers, such as those of a store that others write to.) UNSUPPORTED when they
-  /// would wrap round.
-  Status begin_term(uint64_t transactions) {
-    if (transactions > kMaxTransactions) {
-      return {StatusCode::kUnsupported,
-              fmt::format("the metadata has had {} transactions; accepted are at most {}, or the "
-                          "revisions of the admin API would begin again at 0",
-                          transactions, kMaxTransactions)};
-    }
-    revision_ = transactions << 32;
-    return {};
+  /// Begins with `first`, which no leader before has used. Up to `reserved` revisions are ours: the
+  /// metadata says so, and the next leader begins there. `on_short` is called when few are left,
+  /// and again after each reserve().
+  void begin(uint64_t first, uint64_t reserved, std::function<void()> on_short) {
+    revision_ = first;
+    on_short_ = std::move(on_short);
+    reserve(reserved);
   }
-  static constexpr uint64_t kMaxTransactions = ~uint32_t{0};
+  void reserve(uint64_t reserved) {
+    reserved_ = reserved;
+    short_at_ = reserved - std::min(reserved, kReserve / 2);
+  }
+  /// So many are reserved at a time.
+  static constexpr uint64_t kReserve = uint64_t{1} << 24;
   uint64_t revision() const { return revision_; }
   void add(ChangeListener* listener) { listeners_.push_back(listener); }
   void remove(ChangeListener* listener) { std::erase(listeners_, listener); }
 
   void server_changed(uint64_t id) {
-    ++revision_;
+    advance();
     for (auto* listener : listeners_) listener->on_server_changed(revision_, id);
     status_changed();
   }
   void table_changed(uint64_t id) {
-    ++revision_;
+    advance();
     for (auto* listener : listeners_) listener->on_table_changed(revision_, id);
     status_changed();
   }
   void table_dropped(const std::string& name) {
-    ++revision_;
+    advance();
     for (auto* listener : listeners_) listener->on_table_dropped(revision_, name);
     status_changed();
   }
@@ -69,10 +67,20 @@ class Changes {
   /// Gathers the statistics of one round of probes into one event.
   static constexpr Duration kStatusDelay = 20ms;
   void tell_status() {
-    ++revision_;
+    advance();
     for (auto* listener : listeners_) listener->on_status_changed(revision_);
   }
+  /// Not beyond what is reserved: then changes share a revision until more are.
+  void advance() {
+    if (revision_ + 1 < reserved_) ++revision_;
+    if (revision_ < short_at_ || !on_short_) return;
+    short_at_ = ~uint64_t{0};
+    on_short_();
+  }
   uint64_t revision_ = 0;
+  uint64_t reserved_ = ~uint64_t{0};
+  uint64_t short_at_ = ~uint64_t{0};
+  std::function<void()> on_short_;
   std::vector<ChangeListener*> listeners_;
   Timer status_timer_;
 };

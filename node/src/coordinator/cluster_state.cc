@@ -63,12 +63,15 @@ wire::ListTablesReply ClusterState::all_tables(Side side) const {
   return reply;
 }
 
-wire::ServerList ClusterState::server_list() const {
+wire::ServerList ClusterState::server_list(uint64_t base) const {
   wire::ServerList list;
   list.term = term;
   list.version = list_version;
+  list.base_version = base;
   for (const auto& [id, server] : servers) {
     const ServerRecord& record = server.record;
+    const bool removed = record.state == wire::ServerState::kRemoved;
+    if (base == 0 ? removed : server.changed <= base) continue;
     auto& entry = list.servers.emplace_back();
     entry.server_id = id;
     entry.state = record.state;

@@ -21,7 +21,10 @@ struct ServerEntry {
   Time heard{};                     // its last sign of life, as far as detection saw one
   bool suspected = false;           // probes go unanswered, no verdict yet
   bool refuses_term = false;        // it knows a higher term, and takes no orders of ours
+  uint64_t changed = 0;             // list version that brought it, or its state
+  Time crashed_since{};             // as far as we have seen; only of a crashed one
   uint64_t list_version_acked = 0;  // it has this version of the list
+  bool needs_whole_list = false;    // it did not take changes
   bool pushing = false;             // a flow is bringing it the list
   bool probing = false;             // a flow is probing it
 
@@ -41,7 +44,10 @@ struct ClusterState {
   std::string name;
   uint16_t format = kMetadataFormatMax;  // of the records that are written
   uint64_t term = 0;
-  uint64_t list_version = 0;  // revision of the last change of the server list
+  uint64_t list_version = 0;        // revision of the last change of the server list
+  uint64_t first_list_version = 0;  // of this leadership: changes since older ones are not known
+  uint64_t first_revision = 0;      // of the admin API, in this leadership
+  RevisionsRecord revisions;
   IdsRecord ids;
   std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
   std::map<uint64_t, TableRecord> tables;
@@ -60,7 +66,9 @@ struct ClusterState {
   /// For clients that came in by `side`.
   wire::TableInfo table_info(const TableRecord& table, Side side) const;
   wire::ListTablesReply all_tables(Side side) const;
-  wire::ServerList server_list() const;
+  /// The whole list, without servers that were removed; or what changed since `base`, if that is a
+  /// version of this leadership.
+  wire::ServerList server_list(uint64_t base = 0) const;
 };
 
 }  // namespace ramcloud

@@ -43,6 +43,9 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                     detector_.watch_all();
                     tables_.membership_changed();
                   }),
+      retirement_(
+          reactor_, state_, ledger_, changes_, [this] { notifier_.push_list(); },
+          options_.retirement),
       replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, notifier_, changes_),
       detector_(rpc, state_, ledger_, term_claims_, membership_, notifier_, changes_, metrics,
@@ -68,7 +71,8 @@ Task<Status> Coordinator::start(uint64_t leadership) {
   if (!opened) co_return opened.error();
   if (Status sound = Invariants().check(*opened); !sound.ok()) co_return sound;
   state_ = std::move(*opened);
-  if (Status begun = changes_.begin_term(state_.list_version); !begun.ok()) co_return begun;
+  changes_.begin(state_.first_revision, state_.revisions.next,
+                 [this] { scope_.spawn(reserve_revisions()); });
   rpc_.set_cluster_uuid(state_.uuid);
   registry_.transport().set_identity({state_.uuid, 0});
   started_ = true;
@@ -80,8 +84,20 @@ Task<Status> Coordinator::start(uint64_t leadership) {
   notifier_.push_list();
   detector_.watch_all();
   tables_.resume();
+  retirement_.start();
   changes_.status_changed();
   co_return StatusCode::kOk;
+}
+
+Task<void> Coordinator::reserve_revisions() {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  RevisionsRecord record = state_.revisions;
+  record.next += Changes::kReserve;
+  Change change;
+  change.put(kRevisionsKey, record);
+  if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return;
+  state_.revisions = record;
+  changes_.reserve(record.next);
 }
 
 void Coordinator::set_admin_addresses(std::string inside, std::string outside) {

@@ -12,6 +12,7 @@
 #include "coordinator/failure_detector.h"
 #include "coordinator/membership.h"
 #include "coordinator/replication_epochs.h"
+#include "coordinator/retirement.h"
 #include "coordinator/tables.h"
 #include "coordinator/term_claims.h"
 
@@ -26,6 +27,7 @@ class Coordinator final : private ChangeListener {
     std::string admin_address_outside;  // and from outside; empty: the same
     FailureDetector::Options detector;
     Notifier::Options notifier;
+    Retirement::Options retirement;
     Duration longest_wait = 60s;  // of a call whose sender sets no deadline
     size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
   };
@@ -111,6 +113,7 @@ class Coordinator final : private ChangeListener {
   template <typename Reply>
   Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
   Status to_tell(Status status) const;
+  Task<void> reserve_revisions();
   Task<void> answer_drop(ReplyHandle handle, std::string name, Time deadline);
   Time deadline_of(const Request& request) const;
   void register_handlers();
@@ -131,6 +134,7 @@ class Coordinator final : private ChangeListener {
   TermClaims term_claims_;
   Notifier notifier_;
   Membership membership_;
+  Retirement retirement_;
   ReplicationEpochs replication_epochs_;
   Tables tables_;
   FailureDetector detector_;

@@ -1,8 +1,10 @@
 #include "coordinator/coordinator.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/metadata_export.h"
 #include "coordinator/testing/fake_cluster.h"
 
 namespace ramcloud {
@@ -104,6 +106,56 @@ TEST_F(CoordinatorTest, RevisionsRiseWhateverTheTermsAre) {
     ASSERT_TRUE(cluster.create("t" + std::to_string(term), 1).has_value());
     last = cluster.coordinator->status().revision;
   }
+}
+
+/// 2^32 changes are nothing that a cluster stops at.
+TEST_F(CoordinatorTest, RevisionsRiseBeyondAnyNumberOfTransactions) {
+  start(1);
+  uint64_t last = cluster.coordinator->status().revision;
+  for (const uint64_t transactions :
+       {(uint64_t{1} << 32) - 3, uint64_t{1} << 32, uint64_t{1} << 50}) {
+    cluster.stop_coordinator();
+    TermRecord term;
+    ASSERT_TRUE(decode_record(cluster.metadata.records.at(kTermKey), term));
+    term.revision = transactions;
+    cluster.metadata.records[kTermKey] = encode_record(term, kMetadataFormatMax);
+    for (int i = 0; i < 3; ++i) {
+      restart();
+      EXPECT_GT(cluster.coordinator->status().revision, last);
+      last = cluster.coordinator->status().revision;
+    }
+    ASSERT_TRUE(cluster.create(fmt::format("t{}", transactions), 1).has_value());
+    EXPECT_GT(cluster.coordinator->status().revision, last);
+    last = cluster.coordinator->status().revision;
+  }
+}
+
+/// The export is two elections and some tables and servers older than what servers have seen.
+TEST_F(CoordinatorTest, AnOldExportIsImportedWithoutGivingOutAnythingTwice) {
+  start(2);
+  ASSERT_TRUE(cluster.create("before", 2).has_value());
+  auto exported = cluster.metadata.records;
+  restart();
+  restart();
+  const auto since = cluster.create("since", 2);
+  ASSERT_TRUE(since.has_value());
+  cluster.add_server();
+  const uint64_t term = state().term;
+  for (auto& s : cluster.servers) s->heard_term = term;
+  cluster.stop_coordinator();
+
+  ASSERT_TRUE(leave_gap(exported).ok());
+  const SimMetadataState fresh;
+  cluster.metadata = fresh;
+  cluster.metadata.records = exported;
+  cluster.invariants = {};
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  EXPECT_GT(state().term, term);
+  const auto after = cluster.create("after", 2);
+  ASSERT_TRUE(after.has_value()) << after.error().to_string();
+  EXPECT_GT(after->table_id, since->table_id);
+  EXPECT_GT(cluster.add_server().id, cluster.servers[2]->id);
+  EXPECT_TRUE(cluster.drop("before").has_value());
 }
 
 TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
@@ -466,6 +518,79 @@ TEST_F(CoordinatorTest, CallsThatNobodyWaitsForMakePlaceForOthers) {
   ASSERT_TRUE(cluster.run_until([&] { return fourth.done(); }));
   EXPECT_EQ(fourth.take().error().code(), StatusCode::kNotFound)
       << "the table was not made, either";
+}
+
+// ---- the server list ----------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, ServersAreToldWhatChangedOnly) {
+  start(20);
+  cluster.run_for(5s);
+  for (const auto& s : cluster.servers) s->pushed_entries = 0;
+  cluster.add_server();
+  cluster.kill_server(server(3));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(4); }));
+  cluster.run_for(5s);
+  for (const auto& s : cluster.servers) {
+    if (s == nullptr || s->id == 4 || s->id == 21) continue;
+    EXPECT_EQ(s->pushed_entries, 2u) << "server " << s->id;
+    EXPECT_EQ(s->list.servers.size(), 21u);
+    EXPECT_EQ(s->list.version, state().list_version);
+  }
+  // One that has another version than it said is given the whole list.
+  server(0).list.version -= 1;
+  server(0).list.servers.clear();
+  cluster.add_server();
+  ASSERT_TRUE(cluster.run_until([&] { return server(0).list.version == state().list_version; }));
+  EXPECT_EQ(server(0).list.servers.size(), 22u);
+}
+
+TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
+  cluster.options.retirement.after = 10s;
+  start(3);
+  ASSERT_TRUE(cluster.create("t", 3).has_value());
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(1); }));
+  cluster.run_for(60s);
+  EXPECT_TRUE(crashed(1)) << "a table has a tablet there";
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(1) == wire::ServerState::kRemoved; }));
+  cluster.run_for(2s);
+  const auto has_first = [](const wire::ServerList& list) {
+    return std::ranges::any_of(list.servers, [](const auto& e) { return e.server_id == 1; });
+  };
+  EXPECT_FALSE(has_first(server(1).list));
+  EXPECT_FALSE(has_first(server(2).list));
+  restart();
+  EXPECT_EQ(state_of(1), wire::ServerState::kRemoved) << "its record proves that it is not needed";
+  FakeServer& late = cluster.add_server();
+  EXPECT_FALSE(has_first(late.list));
+  EXPECT_EQ(late.id, 4u);
+}
+
+/// As many as made the list longer than a message may be.
+TEST_F(CoordinatorTest, AnyNumberOfIncarnationsLeavesAShortList) {
+  cluster.options.retirement.after = 1s;
+  start(1);
+  cluster.stop_coordinator();
+  constexpr uint64_t kIncarnations = 2000;
+  for (uint64_t id = 2; id <= kIncarnations; ++id) {
+    ServerRecord record;
+    record.id = id;
+    record.nonce = id;
+    record.state = wire::ServerState::kCrashed;
+    record.locator = "tcp:host=10.0.0.9,port=1";
+    cluster.metadata.records[server_key(id)] = encode_record(record, kMetadataFormatMax);
+  }
+  cluster.metadata.records[kIdsKey] =
+      encode_record(IdsRecord{kIncarnations, 0}, kMetadataFormatMax);
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  ASSERT_TRUE(cluster.run_until([&] {
+    return std::ranges::none_of(state().servers, [&](const auto& s) { return crashed(s.first); });
+  }));
+  ASSERT_TRUE(cluster.run_until([&] { return server(0).list.version == state().list_version; }));
+  EXPECT_EQ(server(0).list.servers.size(), 1u);
+  EXPECT_EQ(cluster.add_server().id, kIncarnations + 1);
+  EXPECT_EQ(server(1).list.servers.size(), 2u);
 }
 
 // ---- terms --------------------------------------------------------------------------------------

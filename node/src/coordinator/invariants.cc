@@ -112,6 +112,11 @@ Status Invariants::check_history(const ClusterState& state) {
     if (!added && seen->second != table.name) return broken("table id {} was reused", id);
   }
   for (const auto& [id, seen] : replication_epochs_) {
+    const auto server = state.servers.find(id);
+    if (server != state.servers.end() &&
+        server->second.record.state == wire::ServerState::kRemoved) {
+      continue;  // nobody asks any more
+    }
     const auto now = state.replication_epochs.find(id);
     if (now == state.replication_epochs.end() || now->second.epoch < seen.epoch ||
         now->second.lowest_open_segment < seen.lowest_open_segment) {

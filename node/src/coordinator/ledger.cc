@@ -7,6 +7,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "base/text.h"
+#include "coordinator/changes.h"
 
 namespace ramcloud {
 namespace {
@@ -75,6 +76,21 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
       state.replication_epochs[epoch.server_id] = epoch;
     }
   }
+  return {};
+}
+
+/// Of the admin API. Coordinators of former builds, which know no such record, begin at the number
+/// of transactions times 2^32.
+Status reserve_revisions(const MetadataStore::Records& records, uint64_t transactions,
+                         ClusterState& state) {
+  if (const auto found = records.find(kRevisionsKey); found != records.end()) {
+    RC_RETURN_IF_ERROR(read_record(kRevisionsKey, found->second, state.revisions));
+  }
+  uint64_t& next = state.revisions.next;
+  if (transactions <= ~uint32_t{0}) next = std::max(next, transactions << 32);
+  if (next > ~uint64_t{0} - Changes::kReserve) return impossible(kRevisionsKey, next);
+  state.first_revision = next;
+  next += Changes::kReserve;
   return {};
 }
 
@@ -156,6 +172,10 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     if (read.ok()) read = read_state(records, state);
     if (!read.ok()) co_return fail(std::move(read));
 
+    if (read.ok()) read = reserve_revisions(records, current_.revision + 1, state);
+    if (!read.ok()) co_return fail(std::move(read));
+    change.put(kRevisionsKey, state.revisions);
+
     // The term is the number of the leadership, unless the records say that servers have seen a
     // higher one: they came here from another store. Then the difference is kept.
     if (leadership + offset.offset <= current_.term) {
@@ -172,6 +192,7 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
       continue;
     }
     state.term = current_.term;
+    state.first_list_version = current_.revision;
     state.list_version = current_.revision;  // above every version that earlier terms pushed
     co_return state;
   }

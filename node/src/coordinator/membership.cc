@@ -156,6 +156,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   state_.list_version = revision;
   ServerEntry& entry = state_.servers[record.id];
   entry.record = record;
+  entry.changed = revision;
   entry.list_version_acked = revision;  // it goes with the reply
   entry.enlisted_now = true;
   entry.heard = reactor_.now();
@@ -196,6 +197,7 @@ Task<Status> Membership::mark_crashed(std::function<std::vector<Verdict>()> verd
 void Membership::apply_crash(const ServerRecord& crashed) {
   ServerEntry& server = state_.servers.at(crashed.id);
   server.record = crashed;
+  server.changed = state_.list_version;
   server.suspected = false;
   log_warn("server crashed",
            {{"server", crashed.id}, {"name", crashed.name}, {"reason", crashed.state_reason}});

@@ -101,7 +101,8 @@ Result<std::string> format_export(const Records& records) {
                               {"uuid", format_uuid(state->uuid)},
                               {"term", state->term},
                               {"revision", state->list_version},
-                              {"records", records.size()}});
+                              {"records", records.size()},
+                              {"records_format", state->format}});
   for (const auto& [key, value] : records) {
     text += line_of({{"key", key}, {"value", to_hex(value)}});
   }
@@ -231,9 +232,47 @@ Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records recor
 
 }  // namespace
 
+namespace {
+
+template <typename Record, typename Raise>
+Status rewrite(Records& records, const char* key, uint16_t format, Raise raise) {
+  Record record;
+  if (const auto found = records.find(key); found != records.end()) {
+    if (!decode_record(found->second, record)) return {StatusCode::kCorrupt, key};
+  }
+  raise(record);
+  records[key] = encode_record(record, format);
+  return {};
+}
+
+}  // namespace
+
+Status leave_gap(Records& records) {
+  const auto cluster = read_cluster_record(records.at(kClusterKey), "");
+  if (!cluster) return cluster.error();
+  uint64_t transactions = 0;
+  RC_RETURN_IF_ERROR(rewrite<TermRecord>(records, kTermKey, cluster->format, [&](TermRecord& r) {
+    transactions = r.revision;
+    r.term += kImportGap;
+    r.revision += kImportGap;
+  }));
+  RC_RETURN_IF_ERROR(rewrite<IdsRecord>(records, kIdsKey, cluster->format, [](IdsRecord& r) {
+    r.last_server_id += kImportGap;
+    r.last_table_id += kImportGap;
+  }));
+  if (transactions + kImportGap > wire::kMaxTerm) {
+    return {StatusCode::kUnsupported, "the metadata has been imported too often"};
+  }
+  return rewrite<RevisionsRecord>(records, kRevisionsKey, cluster->format, [&](RevisionsRecord& r) {
+    if (transactions <= ~uint32_t{0}) r.next = std::max(r.next, transactions << 32);
+    r.next += kRevisionsGap;
+  });
+}
+
 Task<Status> import_records(Reactor& reactor, MetadataStore& store, Records records,
                             Time deadline) {
   if (auto sound = format_export(records); !sound) co_return std::move(sound.error());
+  if (Status left = leave_gap(records); !left.ok()) co_return left;
   const auto leadership = co_await lead_for_import(reactor, store, deadline);
   Status done =
       leadership ? co_await write_records(reactor, store, std::move(records), *leadership, deadline)

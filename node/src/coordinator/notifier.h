@@ -14,7 +14,7 @@ class Notifier {
  public:
   struct Options {
     Duration timeout = 1s;      // of one try
-    Duration retry_min = 50ms;  // between tries, doubled up to the next
+    Duration retry_min = 50ms;  // between tries, with jitter, doubled up to the next
     Duration retry_max = 500ms;
   };
   Notifier(RpcClient& rpc, ClusterState& state, TermClaims& term_claims, Options options)
@@ -40,16 +40,16 @@ class Notifier {
   Task<Status> notify(uint64_t server_id, wire::Opcode opcode, Message message);
   Task<void> push_list_to(uint64_t server_id);
   Task<RpcReply> send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body);
-  const std::string& encoded_list(uint16_t wire_version);
-  Duration next_delay(Duration delay);
+  uint64_t base_for(const ServerEntry& server) const;
+  const std::string& encoded_list(uint16_t wire_version, uint64_t base);
 
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
   TermClaims& term_claims_;
   Options options_;
-  /// Of encoded_version_, by version of the protocol: encoded once for all servers.
-  std::map<uint16_t, std::string> encoded_lists_;
+  /// Of encoded_version_, by version of the protocol and base: encoded once for all servers.
+  std::map<std::pair<uint16_t, uint64_t>, std::string> encoded_lists_;
   std::pair<uint64_t, uint64_t> encoded_version_;  // term, version
   TaskScope scope_;
 };

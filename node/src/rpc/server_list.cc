@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "base/logging.h"
@@ -54,28 +56,50 @@ Status ServerList::apply(const wire::ServerList& list) {
   }
   if (list.term == term_ && list.version == version_) return {};
 
-  std::vector<ListedServer> servers;
-  servers.reserve(list.servers.size());
-  for (const auto& entry : list.servers) servers.push_back(parse(entry));
-  std::ranges::sort(servers, {}, &ListedServer::server_id);
-  for (size_t i = 0; i < servers.size(); ++i) {
-    const uint64_t id = servers[i].server_id;
-    if (id == 0 || (i > 0 && servers[i - 1].server_id == id)) {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("server list {}.{}: server id {} is {}; ids are unique and start at 1",
-                          list.term, list.version, id, id == 0 ? "not allowed" : "there twice")};
-    }
-    const ListedServer* before = find(id);
-    if (before != nullptr && !before->live() && servers[i].live()) {
-      log_error("server_list.revived", {{"server", id}, {"version", list.version}});
-      servers[i].state = before->state;
-    }
+  if (list.base_version != 0 && list.base_version != version_) {
+    RC_SOMETIMES("rpc.changes_since_another_list_are_refused");
+    return {StatusCode::kWrongVersion,
+            fmt::format("server list {}.{} has the changes since version {}; this server has {}",
+                        list.term, list.version, list.base_version, version_)};
   }
+  auto merged = merge(list);
+  if (!merged) return std::move(merged.error());
+  servers_ = std::move(*merged);
   term_ = list.term;
   version_ = list.version;
-  servers_ = std::move(servers);
   notify();
   return {};
+}
+
+/// The servers as the list, or what we have with its changes, says.
+Result<std::vector<ListedServer>> ServerList::merge(const wire::ServerList& list) const {
+  std::map<uint64_t, ListedServer> merged;
+  if (list.base_version != 0) {
+    for (const ListedServer& server : servers_) merged.emplace(server.server_id, server);
+  }
+  std::set<uint64_t> named;
+  for (const auto& entry : list.servers) {
+    const uint64_t id = entry.server_id;
+    if (id == 0 || !named.insert(id).second) {
+      return fail(
+          StatusCode::kInvalidArgument,
+          fmt::format("server list {}.{}: server id {} is {}; ids are unique and start at 1",
+                      list.term, list.version, id, id == 0 ? "not allowed" : "there twice"));
+    }
+    merged.erase(id);
+    if (entry.state == wire::ServerState::kRemoved) continue;
+    ListedServer server = parse(entry);
+    const ListedServer* before = find(id);
+    if (before != nullptr && !before->live() && server.live()) {
+      log_error("server_list.revived", {{"server", id}, {"version", list.version}});
+      server.state = before->state;
+    }
+    merged.emplace(id, std::move(server));
+  }
+  std::vector<ListedServer> servers;
+  servers.reserve(merged.size());
+  for (auto& [id, server] : merged) servers.push_back(std::move(server));
+  return servers;
 }
 
 const ListedServer* ServerList::find(uint64_t server_id) const {

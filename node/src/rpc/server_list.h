@@ -48,7 +48,8 @@ class ServerList {
   };
 
   /// Takes a list over if its (term, version) is higher than what is here; the same one is accepted
-  /// and changes nothing. STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or
+  /// and changes nothing. Changes since a base count only on exactly that base: WRONG_VERSION.
+  /// STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or
   /// the id 0. A server that was CRASHED stays so, whatever a later list says: ids are never
   /// reused.
   Status apply(const wire::ServerList& list);
@@ -83,6 +84,7 @@ class ServerList {
   [[nodiscard]] Subscription subscribe(std::function<void()> fn);
 
  private:
+  Result<std::vector<ListedServer>> merge(const wire::ServerList& list) const;
   void notify();
   uint64_t term_ = 0;
   uint64_t version_ = 0;

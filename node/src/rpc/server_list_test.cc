@@ -69,6 +69,33 @@ TEST(ServerList, KeepsServersWhoseLocatorDoesNotParse) {
   EXPECT_FALSE(list.find(1)->locator.has_value());
 }
 
+TEST(ServerList, TakesChangesOnExactlyTheirBase) {
+  ServerList list;
+  ASSERT_TRUE(list.apply({1, 5, {entry(1), entry(2), entry(3)}}).ok());
+  const wire::ServerList changes{
+      1,
+      9,
+      {entry(4), entry(2, wire::ServerState::kCrashed), entry(3, wire::ServerState::kRemoved)},
+      5};
+  EXPECT_TRUE(list.apply(changes).ok());
+  EXPECT_TRUE(list.is_live(1));
+  EXPECT_TRUE(list.is_live(4));
+  EXPECT_FALSE(list.is_live(2));
+  EXPECT_NE(list.find(2), nullptr);
+  EXPECT_EQ(list.find(3), nullptr);
+  EXPECT_EQ(list.version(), 9u);
+  for (const uint64_t base : {5, 8, 10}) {
+    const wire::ServerList other{1, 12, {entry(7)}, base};
+    EXPECT_EQ(list.apply(other).code(), StatusCode::kWrongVersion) << base;
+  }
+  EXPECT_EQ(list.find(7), nullptr);
+  EXPECT_EQ(list.version(), 9u);
+  ServerList fresh;
+  EXPECT_EQ(fresh.apply(changes).code(), StatusCode::kWrongVersion);
+  EXPECT_TRUE(list.apply({2, 10, {entry(1)}}).ok()) << "the whole list is taken on any";
+  EXPECT_EQ(list.servers().size(), 1u);
+}
+
 TEST(ServerList, TellsSubscribersOfChangesOnly) {
   ServerList list;
   int calls = 0, other = 0;

@@ -116,14 +116,18 @@ struct ServerListEntry {
   }
 };
 
-/// The whole list, as of `version`. Servers refuse a lower (term, version) than they have.
+/// The whole list, as of `version`, or, with a base, what changed since: entries that are new or
+/// different, and as REMOVED those that are in it no more. Servers refuse a lower (term, version)
+/// than they have, and changes since any other version than theirs (WRONG_VERSION).
 struct ServerList {
   uint64_t term = 0;
   uint64_t version = 0;
   std::vector<ServerListEntry> servers;
+  uint64_t base_version = 0;  // 0: the whole list
   template <class V>
   void fields(V& v) {
     v(term, version, servers);
+    v.since(2, base_version);
   }
 };
 

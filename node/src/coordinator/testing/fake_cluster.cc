@@ -187,8 +187,23 @@ Task<Result<wire::EnlistReply>> FakeServer::enlist(Duration timeout) {
 void FakeServer::on_list(const Request& r) {
   wire::ServerList got;
   if (!r.decode(got)) violation = "a list that does not decode";
+  pushed_entries += got.servers.size();
   const auto order = [](const wire::ServerList& l) { return std::pair(l.term, l.version); };
-  if (order(got) >= order(list)) list = got;
+  if (got.base_version != 0 && order(got) > order(list)) {
+    if (got.base_version != list.version) {
+      reply_error(transport_, r.reply, {StatusCode::kWrongVersion, "another base"});
+      return;
+    }
+    for (const auto& entry : got.servers) {
+      std::erase_if(list.servers, [&](const auto& e) { return e.server_id == entry.server_id; });
+      if (entry.state != wire::ServerState::kRemoved) list.servers.push_back(entry);
+    }
+    std::ranges::sort(list.servers, {}, &wire::ServerListEntry::server_id);
+    list.term = got.term;
+    list.version = got.version;
+  } else if (order(got) >= order(list)) {
+    list = got;
+  }
   reply_message(transport_, r.reply, wire::Empty());
 }
 

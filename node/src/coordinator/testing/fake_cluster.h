@@ -81,6 +81,7 @@ class FakeServer {
   int term_refusals = 0;
   bool late = false;        // its timers are: what it sees of peers is void
   int indirect_probes = 0;  // it was asked for
+  size_t pushed_entries = 0;  // of server lists
   std::string violation;    // what the coordinator did that it must not
 
  private:
