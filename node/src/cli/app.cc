@@ -74,6 +74,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   add_import_command(app, session);
   add_export_command(app, session);
   add_status_commands(app, session);
+  add_metadata_command(app, session);
   add_replica_commands(app, session);
   add_bench_command(app, session);
   add_top_command(app, session);

@@ -113,4 +113,12 @@ Status AdminClient::hint(uint64_t server_id) {
   return impl_->call(&pb::Admin::Stub::HintServer, request, response);
 }
 
+Result<uint32_t> AdminClient::upgrade_metadata() {
+  pb::UpgradeMetadataResponse response;
+  Status called =
+      impl_->call(&pb::Admin::Stub::UpgradeMetadata, pb::UpgradeMetadataRequest(), response);
+  if (!called.ok()) return fail(std::move(called));
+  return response.format();
+}
+
 }  // namespace ramcloud

@@ -37,6 +37,8 @@ class AdminClient {
   Status hint(uint64_t server_id);
   /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.
   Result<std::vector<wire::TableInfo>> tables(const std::string& name = {});
+  /// The format of the metadata that holds now: the newest.
+  Result<uint32_t> upgrade_metadata();
 
  private:
   struct Impl;

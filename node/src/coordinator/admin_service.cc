@@ -226,6 +226,9 @@ class Front : public ChangeListener {
   void drop_table(std::shared_ptr<PendingCall> call, std::string name) {
     if (may_wait(*call)) scope_.spawn(drop(std::move(call), std::move(name)));
   }
+  void upgrade_metadata(std::shared_ptr<PendingCall> call, pb::UpgradeMetadataResponse* response) {
+    if (may_wait(*call)) scope_.spawn(upgrade(std::move(call), response));
+  }
 
   void condemn_server(std::shared_ptr<PendingCall> call, pb::CondemnServerRequest request,
                       pb::CondemnServerResponse* response) {
@@ -264,6 +267,17 @@ class Front : public ChangeListener {
       call->finish(grpc::Status::OK, [&] { *response = to_proto(*table); });
     } else {
       call->finish(to_grpc(table.error()));
+    }
+  }
+  Task<void> upgrade(std::shared_ptr<PendingCall> call, pb::UpgradeMetadataResponse* response) {
+    const Coordinator::Waits waits(coordinator_);
+    const auto waiting = waiting_.insert(waiting_.end(), {call, true});
+    const auto format = co_await coordinator_.upgrade_metadata(deadline_of(*call));
+    waiting_.erase(waiting);
+    if (format) {
+      call->finish(grpc::Status::OK, [&] { response->set_format(*format); });
+    } else {
+      call->finish(to_grpc(format.error()));
     }
   }
   Task<void> drop(std::shared_ptr<PendingCall> call, std::string name) {
@@ -508,6 +522,13 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
           f.hint_server(id);
           call->finish(grpc::Status::OK);
         });
+  }
+  grpc::ServerUnaryReactor* UpgradeMetadata(grpc::CallbackServerContext* context,
+                                            const pb::UpgradeMetadataRequest*,
+                                            pb::UpgradeMetadataResponse* response) override {
+    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
+      f.upgrade_metadata(call, response);
+    });
   }
   grpc::ServerWriteReactor<pb::WatchEvent>* Watch(grpc::CallbackServerContext* context,
                                                   const pb::WatchRequest*) override {

@@ -22,14 +22,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_GetStatus_FullMethodName     = "/ramcloud.admin.v1.Admin/GetStatus"
-	Admin_ListServers_FullMethodName   = "/ramcloud.admin.v1.Admin/ListServers"
-	Admin_ListTables_FullMethodName    = "/ramcloud.admin.v1.Admin/ListTables"
-	Admin_CreateTable_FullMethodName   = "/ramcloud.admin.v1.Admin/CreateTable"
-	Admin_DropTable_FullMethodName     = "/ramcloud.admin.v1.Admin/DropTable"
-	Admin_CondemnServer_FullMethodName = "/ramcloud.admin.v1.Admin/CondemnServer"
-	Admin_HintServer_FullMethodName    = "/ramcloud.admin.v1.Admin/HintServer"
-	Admin_Watch_FullMethodName         = "/ramcloud.admin.v1.Admin/Watch"
+	Admin_GetStatus_FullMethodName       = "/ramcloud.admin.v1.Admin/GetStatus"
+	Admin_ListServers_FullMethodName     = "/ramcloud.admin.v1.Admin/ListServers"
+	Admin_ListTables_FullMethodName      = "/ramcloud.admin.v1.Admin/ListTables"
+	Admin_CreateTable_FullMethodName     = "/ramcloud.admin.v1.Admin/CreateTable"
+	Admin_DropTable_FullMethodName       = "/ramcloud.admin.v1.Admin/DropTable"
+	Admin_CondemnServer_FullMethodName   = "/ramcloud.admin.v1.Admin/CondemnServer"
+	Admin_HintServer_FullMethodName      = "/ramcloud.admin.v1.Admin/HintServer"
+	Admin_UpgradeMetadata_FullMethodName = "/ramcloud.admin.v1.Admin/UpgradeMetadata"
+	Admin_Watch_FullMethodName           = "/ramcloud.admin.v1.Admin/Watch"
 )
 
 // AdminClient is the client API for Admin service.
@@ -54,6 +55,9 @@ type AdminClient interface {
 	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
 	// unknown id is no error.
 	HintServer(ctx context.Context, in *HintServerRequest, opts ...grpc.CallOption) (*HintServerResponse, error)
+	// From now on the metadata is written in the newest format. Coordinators of builds that know only older
+	// formats cannot take over afterwards, and there is no way back.
+	UpgradeMetadata(ctx context.Context, in *UpgradeMetadataRequest, opts ...grpc.CallOption) (*UpgradeMetadataResponse, error)
 	// First a snapshot (all servers, all tables, the status), then every change, in revision order.
 	// A consumer that is too slow is closed with RESOURCE_EXHAUSTED and starts again.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error)
@@ -137,6 +141,16 @@ func (c *adminClient) HintServer(ctx context.Context, in *HintServerRequest, opt
 	return out, nil
 }
 
+func (c *adminClient) UpgradeMetadata(ctx context.Context, in *UpgradeMetadataRequest, opts ...grpc.CallOption) (*UpgradeMetadataResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpgradeMetadataResponse)
+	err := c.cc.Invoke(ctx, Admin_UpgradeMetadata_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_Watch_FullMethodName, cOpts...)
@@ -178,6 +192,9 @@ type AdminServer interface {
 	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
 	// unknown id is no error.
 	HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error)
+	// From now on the metadata is written in the newest format. Coordinators of builds that know only older
+	// formats cannot take over afterwards, and there is no way back.
+	UpgradeMetadata(context.Context, *UpgradeMetadataRequest) (*UpgradeMetadataResponse, error)
 	// First a snapshot (all servers, all tables, the status), then every change, in revision order.
 	// A consumer that is too slow is closed with RESOURCE_EXHAUSTED and starts again.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error
@@ -211,6 +228,9 @@ func (UnimplementedAdminServer) CondemnServer(context.Context, *CondemnServerReq
 }
 func (UnimplementedAdminServer) HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HintServer not implemented")
+}
+func (UnimplementedAdminServer) UpgradeMetadata(context.Context, *UpgradeMetadataRequest) (*UpgradeMetadataResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpgradeMetadata not implemented")
 }
 func (UnimplementedAdminServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -362,6 +382,24 @@ func _Admin_HintServer_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_UpgradeMetadata_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpgradeMetadataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).UpgradeMetadata(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_UpgradeMetadata_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).UpgradeMetadata(ctx, req.(*UpgradeMetadataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -407,6 +445,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "HintServer",
 			Handler:    _Admin_HintServer_Handler,
+		},
+		{
+			MethodName: "UpgradeMetadata",
+			Handler:    _Admin_UpgradeMetadata_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

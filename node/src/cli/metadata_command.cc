@@ -1,0 +1,46 @@
+// ramcloud metadata upgrade: by the coordinator's admin API.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "cli/daemons.h"
+#include "cli/exit_codes.h"
+#include "cli/session.h"
+
+namespace ramcloud::cli {
+namespace {
+
+int upgrade(Session& session, bool yes) {
+  if (!yes) {
+    return session.report({StatusCode::kInvalidArgument,
+                           "there is no way back: coordinators of builds that know only older "
+                           "formats cannot take over afterwards. Say --yes to go on"});
+  }
+  const auto format =
+      ask_admin(session, [](AdminClient& admin) { return admin.upgrade_metadata(); });
+  if (!format) return session.report(format.error());
+  if (session.json()) {
+    session.out << nlohmann::ordered_json{{"format", *format}}.dump() << '\n';
+  } else {
+    session.out << fmt::format("the metadata is written in format {}\n", *format);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_metadata_command(CLI::App& app, Session& session) {
+  CLI::App* metadata = app.add_subcommand("metadata", "What the coordinators keep");
+  metadata->require_subcommand(1);
+  auto yes = std::make_shared<bool>(false);
+  CLI::App* command = metadata->add_subcommand(
+      "upgrade",
+      "Have the metadata written in the newest format, when all coordinators run this build");
+  command->add_flag("--yes", *yes, "There is no way back");
+  needs_cluster(*command, session, [&session, yes] { return upgrade(session, *yes); });
+}
+
+}  // namespace ramcloud::cli
