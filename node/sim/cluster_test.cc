@@ -1,4 +1,5 @@
 // Simulation of whole clusters: fixed seeds of the scenarios in which operations are random.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -84,6 +85,45 @@ TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
   cluster.network().heal_all();
   ASSERT_TRUE(cluster.scheduler().run_until([&] { return !cluster.failures().empty(); }, 120s));
   EXPECT_NE(cluster.failures().find("CRASHED"), std::string::npos) << cluster.failures();
+}
+
+/// Raw messages, as anybody on the network can send them.
+TEST_F(ClusterSim, MadeUpTermsStopNobody) {
+  ClusterOptions options;
+  options.seed = 13;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.wait_ready());
+  SimNode& node = cluster.client_node(0);
+  const auto transport = cluster.network().make_transport(node);
+  RpcClient raw(node.reactor(), *transport);
+  std::vector<Locator> all = {{"sim", {"coordinator-1", 11100}}};
+  for (const auto& [id, server] : cluster.coordinator()->state().servers) {
+    all.push_back(*parse_locator(server.record.locator));
+  }
+  const auto refused = [&](const Locator& to, wire::Opcode opcode, auto message) {
+    const auto reply =
+        cluster.run(0, raw.call<wire::Empty>(to, 0, opcode, message, node.reactor().now() + 5s));
+    return !reply.has_value();
+  };
+  const uint64_t term = cluster.coordinator()->state().term;
+  for (const uint64_t bad : {(uint64_t{1} << 62) - 1, ~uint64_t{0}}) {
+    for (const Locator& to : all) {
+      EXPECT_TRUE(refused(to, wire::Opcode::kUpdateServerList, wire::ServerList{bad, 1, {}, 0}));
+      EXPECT_TRUE(refused(to, wire::Opcode::kGetServerStats, wire::GetServerStatsRequest{bad, 1}));
+      EXPECT_TRUE(refused(to, wire::Opcode::kTakeTablet,
+                          wire::TakeTabletRequest{term, bad, 1, 0, ~uint64_t{0}}));
+      EXPECT_TRUE(refused(to, wire::Opcode::kDropTablet, wire::DropTabletRequest{bad, bad, 1}));
+    }
+    cluster.scheduler().run_for(3s);  // some rounds of probes
+    const auto made =
+        cluster.run(0, cluster.client(0).create_table(fmt::format("after {}", bad),
+                                                      static_cast<uint32_t>(cluster.servers())));
+    ASSERT_TRUE(made.has_value()) << made.error().to_string();
+    ASSERT_TRUE(cluster.run(0, cluster.client(0).write(made->table_id, "k", "v")).has_value());
+  }
+  EXPECT_EQ(cluster.coordinator()->state().term, term) << "nobody was elected";
+  EXPECT_EQ(cluster.coordinator()->status().servers_up, cluster.servers());
+  EXPECT_EQ(cluster.failures(), "");
 }
 
 TEST_F(ClusterSim, SameSeedSameEvents) {
