@@ -1,21 +1,18 @@
 #include "cli/import_state.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/durable_file.h"
 #include "base/hash.h"
 #include "cli/output.h"
-#include "runtime/unique_fd.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -36,16 +33,6 @@ Result<uint64_t> hash_of(const std::string& path, uint64_t from, uint64_t to) {
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file && !bytes.empty()) return fail(system_error("'" + path + "' cannot be read"));
   return key_hash(0, bytes);
-}
-
-Status write_whole(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return system_error("write");
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return ::fsync(fd) == 0 ? Status() : system_error("fsync");
 }
 
 ordered_json to_json(const ImportState& state) {
@@ -142,22 +129,7 @@ Result<std::optional<ImportState>> load_state(const std::string& path) {
 }
 
 Status save_state(const std::string& path, const ImportState& state) {
-  const std::string temporary = path + ".tmp";
-  const std::string text = to_json(state).dump(2) + "\n";
-  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file.valid()) return system_error("'" + temporary + "' cannot be made");
-  if (Status written = write_whole(file.get(), text); !written.ok()) {
-    return {written.code(), "'" + temporary + "': " + written.message()};
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return system_error("'" + temporary + "' cannot be renamed to '" + path + "'");
-  }
-  // The name is on the disk when its folder is.
-  std::string folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const UniqueFd parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (parent.valid()) ::fsync(parent.get());
-  return {};
+  return replace_file(path, to_json(state).dump(2) + "\n");
 }
 
 Status check_same_import(const ImportState& state, const ImportIdentity& now) {

@@ -12,10 +12,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/durable_file.h"
 #include "daemon/dev_record.h"
 #include "daemon/processes.h"
 
@@ -255,14 +255,7 @@ Status write_process_list(const std::string& path, const std::vector<Child>& chi
                     {"ports", ports},
                     {"dir", child.dir}});
   }
-  const std::string temporary = path + ".tmp";
-  std::ofstream out(temporary);
-  out << list.dump(2) << "\n";
-  out.close();
-  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return Status(StatusCode::kIoError, fmt::format("cannot write {}", path));
-  }
-  return {};
+  return replace_file(path, list.dump(2) + "\n");
 }
 
 bool answers_ready(const HostPort& http) {

@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 
+#include "base/durable_file.h"
 #include "base/logging.h"
 #include "base/random.h"
 #include "coordinator/metadata_export.h"
@@ -40,12 +40,8 @@ Status write_text(const std::string& path, const std::string& text) {
     std::cout << text << std::flush;
     return std::cout ? Status() : Status(StatusCode::kIoError, "standard output cannot be written");
   }
-  const std::string temporary = path + ".tmp";
-  std::ofstream out(temporary, std::ios::binary);
-  out << text;
-  out.close();
-  if (out && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  return {StatusCode::kIoError, fmt::format("--file: '{}' cannot be written", path)};
+  const Status written = replace_file(path, text);
+  return written.ok() ? written : Status(written.code(), "--file: " + written.message());
 }
 
 Result<std::string> read_text(const std::string& path) {

@@ -1,0 +1,16 @@
+// Files that are written as a whole, and are there whole after a crash.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace ramcloud {
+
+/// Puts these bytes in the place of the file: synced beside it, renamed, and the folder synced.
+/// After a crash the file has the former bytes or these; when this is OK, these. IO_ERROR names the
+/// file.
+Status replace_file(const std::string& path, std::string_view bytes);
+
+}  // namespace ramcloud

@@ -1,0 +1,37 @@
+#include "base/durable_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace ramcloud {
+namespace {
+
+TEST(DurableFile, ReplacesTheWholeFileAndLeavesNothingBeside) {
+  const std::filesystem::path folder = ::testing::TempDir() + "durable_file";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string path = folder / "f";
+  for (const std::string& text :
+       {std::string("first, and longer"), std::string(), std::string("x")}) {
+    ASSERT_TRUE(replace_file(path, text).ok());
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+}
+
+TEST(DurableFile, ErrorsNameTheFileAndLeaveTheFormerOne) {
+  const Status absent = replace_file("/no/such/folder/f", "x");
+  EXPECT_EQ(absent.code(), StatusCode::kIoError);
+  EXPECT_NE(absent.message().find("/no/such/folder/f"), std::string::npos);
+  const std::filesystem::path folder = ::testing::TempDir() + "durable_folder";
+  std::filesystem::create_directories(folder / "f" / "full");
+  EXPECT_FALSE(replace_file(folder / "f", "x").ok()) << "a folder is no file";
+  EXPECT_FALSE(std::filesystem::exists(folder / "f.tmp"));
+}
+
+}  // namespace
+}  // namespace ramcloud
