@@ -1,10 +1,14 @@
 // `ramcloud-sim`: runs scenarios for any seeds (docs/design/simulation.md#runner).
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -84,6 +88,21 @@ std::string replay_line(const Scenario& scenario, const ScenarioConfig& config) 
   return line;
 }
 
+/// What runs now, for the case that it ends the process.
+char present[512];
+
+void note_present(const Scenario& scenario, const ScenarioConfig& config) {
+  const std::string line = "replay: " + replay_line(scenario, config) + "\n";
+  line.copy(present, sizeof present - 1);
+  present[std::min(line.size(), sizeof present - 1)] = 0;
+}
+
+void tell_present(int signal) {
+  (void)!write(STDERR_FILENO, present, strlen(present));
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 /// Sums over all seeds, for the end.
 struct Summary {
   uint64_t seeds = 0, failed = 0, events = 0, operations = 0;
@@ -105,6 +124,11 @@ void print_counts(const char* title, const std::map<std::string, uint64_t>& coun
   for (const auto& [name, count] : counts) fmt::print("{:12}  {}\n", count, name);
 }
 
+/// Of this process: what real time would be on a machine with nothing else to do.
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 void print_summary(const Summary& sum, double seconds) {
   print_counts("faults that changed something", sum.faults);
   print_counts("pairs of faults within a second", sum.pairs);
@@ -114,10 +138,9 @@ void print_summary(const Summary& sum, double seconds) {
   const double virtual_seconds = std::chrono::duration<double>(sum.virtual_time).count();
   fmt::print(
       "\n{} seeds in {:.1f} s ({:.0f} a minute), {} failed; {} events, {} operations; {:.1f} s of "
-      "virtual "
-      "time, {:.1f} x real time\n",
+      "virtual time, {:.1f} x real time, {:.1f} x CPU time\n",
       sum.seeds, seconds, static_cast<double>(sum.seeds) * 60 / seconds, sum.failed, sum.events,
-      sum.operations, virtual_seconds, virtual_seconds / seconds);
+      sum.operations, virtual_seconds, virtual_seconds / seconds, virtual_seconds / cpu_seconds());
 }
 
 /// One seed; says why on failure, and how to replay the smallest that fails.
@@ -158,14 +181,23 @@ nlohmann::ordered_json line_of(const Scenario& scenario, const ScenarioConfig& c
           {"replay", replay_line(scenario, config)}};
 }
 
+int cannot_write(const std::string& path) {
+  fmt::print(stderr, "ramcloud-sim: cannot write '{}'\n", path);
+  return 3;
+}
+
 /// Exit codes: 0 all well, 1 a seed failed, 3 a file cannot be written.
 int run_all(const Arguments& arguments, ScenarioConfig config) {
   std::ofstream json;
-  if (!arguments.json.empty()) json.open(arguments.json);
+  if (!arguments.json.empty()) {
+    json.open(arguments.json);
+    if (!json.is_open()) return cannot_write(arguments.json);
+  }
   Summary sum;
   const auto begun = std::chrono::steady_clock::now();
   for (config.seed = arguments.first; config.seed <= arguments.last; ++config.seed) {
     const Scenario& scenario = scenario_of(arguments, config.seed);
+    note_present(scenario, config);
     const Outcome outcome = run_seed(arguments, scenario, config);
     sum.add(outcome);
     if (json.is_open()) json << line_of(scenario, config, outcome).dump() << std::endl;
@@ -175,17 +207,13 @@ int run_all(const Arguments& arguments, ScenarioConfig config) {
       std::ofstream file(path);
       file << outcome.history;
       if (!file.good()) {
-        fmt::print(stderr, "ramcloud-sim: cannot write '{}'\n", path);
-        return 3;
+        return cannot_write(path);
       }
     }
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   print_summary(sum, took.count());
-  if (!arguments.json.empty() && !json.good()) {
-    fmt::print(stderr, "ramcloud-sim: cannot write '{}' (--json)\n", arguments.json);
-    return 3;
-  }
+  if (json.is_open() && !json.good()) return cannot_write(arguments.json);
   return sum.failed == 0 ? 0 : 1;
 }
 
@@ -240,6 +268,7 @@ int main(int argc, char** argv) {
   }
   set_log_level(arguments.trace ? LogLevel::kDebug : LogLevel::kError);
   set_tracing(arguments.trace);
+  for (const int signal : {SIGABRT, SIGSEGV}) std::signal(signal, tell_present);
   ScenarioConfig config;
   config.clients = arguments.clients;
   config.operations = arguments.operations;
