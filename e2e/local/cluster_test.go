@@ -196,6 +196,12 @@ func (c *cluster) kill(d *daemon) {
 		c.t.Fatalf("kill -9 of %s: %v", d.Name, err)
 	}
 	c.eventually("the end of "+d.Name, func() bool { return !alive(d.PID) })
+	// Its first thread may be gone before the others let go of its ports.
+	for _, p := range c.extra {
+		if p.pid() == d.PID {
+			<-p.ended
+		}
+	}
 }
 
 // killAll ends everything at once, the parent included.

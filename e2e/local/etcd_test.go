@@ -167,6 +167,16 @@ func number(t *testing.T, text string) uint64 {
 	return n
 }
 
+// termRecord gives the 16 bytes of a term record that are the same in all formats; later ones begin with a mark
+// and the length of what follows (docs/formats.md).
+func termRecord(record []byte) []byte {
+	const mark, length = 8, 4
+	if len(record) < mark+length+16 || int(binary.LittleEndian.Uint32(record[mark:])) != len(record)-mark-length {
+		return record
+	}
+	return record[mark+length:][:16]
+}
+
 // checkHistory reads etcd's history of a cluster: every transaction was made under the leader key that
 // stood at the time, none was made twice, terms never fall. It gives the number of leaders.
 func checkHistory(t *testing.T, changes []change, prefix string) (leaders int) {
@@ -183,10 +193,7 @@ func checkHistory(t *testing.T, changes []change, prefix string) (leaders int) {
 			leader = c.created
 			leaders++
 		case c.key == prefix+"/term":
-			next := []byte(c.value)
-			if mark := []byte("\xffRCMETA\xff"); bytes.HasPrefix(next, mark) { // format 2: and a length
-				next = next[len(mark)+4:]
-			}
+			next := termRecord([]byte(c.value))
 			if len(next) != 16 {
 				t.Fatalf("revision %d: a term record of %d bytes", c.modified, len(next))
 			}
