@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <ranges>
+#include <optional>
 #include <set>
 
 #include "base/logging.h"
@@ -76,21 +76,30 @@ class Judge {
                 "), " + what + "\n";
     };
     if (record.state_reason.starts_with("refused")) complain("and refuses nothing");
-    size_t answers = 0, up = 0, index = cluster_.servers();
+    // Of those that are listed as UP: some answer the coordinator, and while there is one, it sees
+    // the dead refuse and vouches for those that only the coordinator cannot reach.
+    size_t expected = 0, answer = 0, others = 0;
+    bool reachable = false;
+    for (const auto& [id, server] : cluster_.coordinator()->state().servers) {
+      if (!server.up()) continue;
+      ++expected;
+      const std::optional<size_t> i = running(id);
+      const bool silent = i && silent_.contains(*i);
+      if (i && !silent && !cut_.contains(*i)) ++answer;
+      if (!i || (!silent && cut_.contains(*i))) ++others;
+      if (id == record.id) reachable = !silent;
+    }
+    const size_t accounted = answer + (answer > 0 ? others : 0);
+    if (2 * accounted < expected) complain("and fewer than half are accounted for");
+    if (reachable && answer > 0) complain("and runs, where peers reach it");
+  }
+
+  /// The place of the server of this id; none if its process is dead.
+  std::optional<size_t> running(uint64_t id) {
     for (size_t i = 0; i < cluster_.servers(); ++i) {
-      ++up;  // of a dead one the verdict may be on the way
-      if (!cluster_.server_runs(i)) continue;
-      if (cluster_.server(i).server_id() == record.id) index = i;
-      if (!silent_.contains(i) && !cut_.contains(i)) ++answers;
+      if (cluster_.server_runs(i) && cluster_.server(i).server_id() == id) return i;
     }
-    // Dead ones that are not condemned yet count as accounted for.
-    const size_t dead = static_cast<size_t>(
-        std::ranges::count_if(std::views::iota(size_t{0}, cluster_.servers()),
-                              [this](size_t i) { return !cluster_.server_runs(i); }));
-    if (2 * (answers + dead) < up) complain("and fewer than half are accounted for");
-    if (index < cluster_.servers() && !silent_.contains(index) && answers > 0) {
-      complain("and runs, where peers reach it");
-    }
+    return std::nullopt;
   }
 
   Cluster& cluster_;
@@ -178,7 +187,7 @@ TEST_F(DetectionSim, AOneWayCutBetweenTheCoordinatorAndAllCondemnsNobody) {
 /// By the refused connection, with any number of servers that a person starts.
 TEST_F(DetectionSim, AKilledProcessIsFoundWithin400Milliseconds) {
   Duration worst{};
-  for (uint32_t servers = 2; servers <= 20; servers += 3) {
+  for (const uint32_t servers : {2, 3, 8, 17}) {
     Cluster cluster(options_of(60 + servers, servers));
     Judge judge(cluster);
     ASSERT_TRUE(cluster.wait_ready());

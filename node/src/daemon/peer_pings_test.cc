@@ -191,7 +191,7 @@ TEST_F(PeerPingsTest, BrokenConnectionsAreReportedOnceInAWhile) {
   pings->connection_failed(2);
   scheduler.run_for(20ms);
   EXPECT_EQ(reports.size(), 1u);
-  scheduler.run_for(50ms);
+  scheduler.run_for(200ms);
   pings->connection_failed(2);
   scheduler.run_for(20ms);
   EXPECT_EQ(reports.size(), 2u);
