@@ -79,6 +79,10 @@ TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
   ASSERT_TRUE(cluster.wait_ready());
   SimNode& lost = cluster.server_sim_node(2);
   cluster.network().partition(cluster.coordinator_sim_node(0), lost);
+  // From its peers, too: one that reached it would vouch for it.
+  for (size_t i = 0; i < cluster.servers(); ++i) {
+    if (i != 2) cluster.network().partition(cluster.server_sim_node(i), lost);
+  }
   const auto given_up = [&] { return cluster.coordinator()->status().servers_crashed == 1; };
   ASSERT_TRUE(cluster.scheduler().run_until(given_up, 120s));
   EXPECT_EQ(cluster.failures(), "") << "it cannot know yet";

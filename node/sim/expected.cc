@@ -40,11 +40,11 @@ constexpr Expected kExpected[] = {
     {"master.reply_is_held", kSeeds | kRestarts | kBackups | kFailover},
     {"replication.another_replica_is_lost_behind_the_fence", kBackups},
     {"replication.call_is_sent_again", kSeeds | kBackups},
-    {"replication.degraded_segment_gets_its_replica_back", kRestarts},
+    {"replication.degraded_segment_gets_its_replica_back", kBackups},
     {"replication.fence_is_raised_while_the_head_rolls", kBackups},
     {"replication.head_rolls_after_a_loss", kBackups | kFailover},
     {"replication.recreation_becomes_visible", kBackups},
-    {"replication.segment_goes_on_degraded", kRestarts},
+    {"replication.segment_goes_on_degraded", kBackups},
 };
 
 }  // namespace

@@ -45,7 +45,10 @@ std::optional<Step> step_of(const MetadataTransaction& transaction) {
   for (const auto& key : transaction.deletes) {
     if (key.starts_with(kTablePrefix)) step = Step::kEndDrop;
   }
-  const bool only_term = transaction.puts.size() == 1 && transaction.puts[0].first == kTermKey;
+  // With the term comes from where the revisions of the admin API are counted.
+  const bool only_term = std::ranges::all_of(transaction.puts, [](const auto& put) {
+    return put.first == kTermKey || put.first == kRevisionsKey;
+  });
   if (!step && only_term && transaction.deletes.empty()) step = Step::kRaiseTerm;
   return step;
 }

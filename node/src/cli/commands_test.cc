@@ -283,7 +283,7 @@ TEST_F(ResumeTest, OtherInputIsRefused) {
   const std::string nowhere = folder_ + "/none/state";
   const Outcome unwritable = run({"import", "things", file_.c_str(), "--resume", nowhere.c_str()});
   EXPECT_EQ(unwritable.code, kExitFailed);
-  EXPECT_THAT(unwritable.err, HasSubstr("cannot be made"));
+  EXPECT_THAT(unwritable.err, HasSubstr("cannot create"));
   EXPECT_EQ(run({"get", "things", "b"}).code, kExitNotFound);
 }
 

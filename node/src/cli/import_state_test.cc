@@ -143,7 +143,7 @@ TEST_F(ImportStateTest, OnlyPlainFilesAndOwnStates) {
   write(path, "{\"ramcloud_import\":1,\"file\":7}");
   EXPECT_THAT(load_state(path).error().message(), HasSubstr("is damaged"));
   EXPECT_THAT(save_state(folder + "/none/state", state_at(0)).message(),
-              HasSubstr("cannot be made"));
+              HasSubstr("cannot create"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "coordinator/testing/fake_cluster.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace ramcloud::testing {
 
@@ -178,7 +179,10 @@ Task<Result<wire::EnlistReply>> FakeServer::enlist(Duration timeout) {
                                                      rpc_.reactor().now() + timeout);
   if (reply) {
     id = reply->server_id;
-    list = reply->list;
+    // A newer one may have been pushed already.
+    if (std::tie(reply->list.term, reply->list.version) > std::tie(list.term, list.version)) {
+      list = reply->list;
+    }
     transport_.set_identity({reply->cluster_uuid, id});
   }
   co_return reply;
@@ -189,7 +193,7 @@ void FakeServer::on_list(const Request& r) {
   if (!r.decode(got)) violation = "a list that does not decode";
   pushed_entries += got.servers.size();
   const auto order = [](const wire::ServerList& l) { return std::pair(l.term, l.version); };
-  if (got.base_version != 0 && order(got) > order(list)) {
+  if (order(got) > order(list) && got.base_version != 0) {
     if (got.base_version != list.version) {
       reply_error(transport_, r.reply, {StatusCode::kWrongVersion, "another base"});
       return;
@@ -201,7 +205,7 @@ void FakeServer::on_list(const Request& r) {
     std::ranges::sort(list.servers, {}, &wire::ServerListEntry::server_id);
     list.term = got.term;
     list.version = got.version;
-  } else if (order(got) >= order(list)) {
+  } else if (order(got) > order(list)) {
     list = got;
   }
   reply_message(transport_, r.reply, wire::Empty());
