@@ -2,6 +2,7 @@
 // registry of services downwards. What happens once a segment, a connection or a flush may
 // allocate.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 namespace {
 
 std::atomic<uint64_t> allocations{0};
+std::atomic<int64_t> allocated_bytes{0};  // that are not freed
 
 void* counted(size_t size, size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -29,7 +31,15 @@ void* counted(size_t size, size_t alignment) {
           ? std::malloc(size)
           : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) std::abort();
+  allocated_bytes.fetch_add(static_cast<int64_t>(malloc_usable_size(memory)),
+                            std::memory_order_relaxed);
   return memory;
+}
+
+void counted_free(void* memory) {
+  allocated_bytes.fetch_sub(static_cast<int64_t>(malloc_usable_size(memory)),
+                            std::memory_order_relaxed);
+  std::free(memory);
 }
 
 }  // namespace
@@ -53,34 +63,34 @@ void* operator new[](size_t size, const std::nothrow_t&) noexcept {
   return counted(size, 1);
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete[](void* memory) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete[](void* memory, size_t) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
+  counted_free(memory);
 }
 
 namespace ramcloud {
@@ -110,10 +120,14 @@ class LastReply final : public ramcloud::testing::OnlyReplies {
       size += slice.size;
     }
   }
+  bool is_open(const ReplyHandle&) const override { return open; }
+  uint64_t closed_connections() const override { return closed; }
   uint64_t count = 0;
   StatusCode status = StatusCode::kOk;
   size_t size = 0;
   char bytes[4096];
+  bool open = true;
+  uint64_t closed = 0;
 };
 
 TEST(Allocations, TheCounterCounts) {
@@ -243,6 +257,37 @@ TEST(Allocations, AMastersReadsAndWritesMakeNone) {
             }),
             0u);
   EXPECT_EQ(failed, 0u);
+}
+
+TEST(Allocations, WhatHeldRepliesOwnedIsFreed) {
+  Master m;
+  wire::WriteRequest write{};
+  write.table_id = 1;
+  write.value_length = 1;
+  write.key_length = 3;
+  m.call(wire::Opcode::kWrite, std::string(bytes_of(write)) + "key" + "v");
+  constexpr int kReplies = 300;
+  constexpr size_t kOwned = 4000;
+  const auto hold_and_drop = [&](bool is_open) {
+    m.transport.open = true;
+    for (int i = 0; i < kReplies; ++i) {
+      master::Reply reply;
+      reply.depends_on = m.parts.log.head();
+      reply.owned.assign(kOwned, 'r');
+      m.replies.send(std::move(reply));
+    }
+    const int64_t held = allocated_bytes.load();
+    m.transport.open = is_open;
+    if (is_open) {
+      m.parts.replicator.finish_all();
+    } else {
+      ++m.transport.closed;
+    }
+    while (m.replies.size() > 0) ASSERT_TRUE(m.replies.on_turn());
+    EXPECT_GE(held - allocated_bytes.load(), int64_t{kReplies} * int64_t{kOwned});
+  };
+  hold_and_drop(false);
+  hold_and_drop(true);
 }
 
 /// A disk of one file in plain memory; a sync is done when the test says so.

@@ -90,7 +90,7 @@ void HeldReplies::send(Reply&& reply) {
 
 /// What it owned goes, or has gone to the transport; the slot is used again.
 void HeldReplies::let_go(Reply& held) {
-  held.owned = std::string();
+  free_memory(held.owned);
 }
 
 bool HeldReplies::on_turn() {
