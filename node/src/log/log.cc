@@ -209,9 +209,15 @@ StatusCode Log::append_locked(Group& group, bool for_delete, Appended& appended,
 StatusCode Log::make_room(bool for_delete, Events& events) {
   if (next_ == nullptr) open_next_if_possible(events);
   if (next_ == nullptr || (next_->from_reserve_ && !for_delete)) return StatusCode::kOutOfMemory;
-  want_switch_ = true;
-  advance(events);
+  begin_switch(events);
   return head_ != nullptr && !want_switch_ ? StatusCode::kOk : StatusCode::kRetry;
+}
+
+/// The head takes no more data, from whomever: what comes now waits for the next one.
+void Log::begin_switch(Events& events) {
+  want_switch_ = true;
+  takes_data_.store(false, std::memory_order_seq_cst);
+  advance(events);
 }
 
 /// Moves the head switch on as far as the replicas allow: close the full head once the next is
@@ -250,7 +256,6 @@ void Log::close_head(Events& events) {
   head_position_.store(segment.position(segment.reserved_).value, std::memory_order_release);
   closing_ = head_;
   head_ = nullptr;
-  takes_data_.store(false, std::memory_order_seq_cst);
   want_switch_ = false;
   events.closed = closing_;
   if (!replicates_) closing_->mark_closed_durable();
@@ -397,8 +402,7 @@ StatusCode Log::roll_head() {
     SpinGuard guard(lock_);
     open_next_if_possible(events);
     if (next_ == nullptr) return StatusCode::kOutOfMemory;
-    want_switch_ = head_ != nullptr;  // else a switch is under way
-    advance(events);
+    head_ != nullptr ? begin_switch(events) : advance(events);
   }
   deliver(events);
   return StatusCode::kOk;

@@ -198,6 +198,7 @@ class Log {
   void open_next_if_possible(Events& events) RC_REQUIRES(lock_);
   void write_header_group(Segment& segment) RC_REQUIRES(lock_);
   void close_head(Events& events) RC_REQUIRES(lock_);
+  void begin_switch(Events& events) RC_REQUIRES(lock_);
   void advance(Events& events) RC_REQUIRES(lock_);
   void place(Segment& segment, Group& group, uint32_t padding, const char* refs[])
       RC_REQUIRES(lock_);
@@ -221,7 +222,7 @@ class Log {
   Atomic<uint64_t>& durable_;  // one of the two below
   std::function<void()> on_progress_;
 
-  Atomic<bool> takes_data_{false};  // head_ is there
+  Atomic<bool> takes_data_{false};  // head_ is there, and is not to be switched
 
   // What every append writes: on one line, because it goes from core to core with the lock, and on
   // one of its own, so that it takes nothing along.

@@ -6,9 +6,9 @@ DataPlane::DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& me
     : reactor_(reactor),
       registry_(transport),
       replies_(reactor, transport, metrics),
+      parked_(reactor, registry_, metrics),
       data_(registry_, replies_, metrics),
-      multi_(registry_, reactor, replies_, metrics),
-      parked_(reactor, registry_, metrics) {
+      multi_(registry_, reactor, replies_, metrics) {
   // Behind the hooks of those that append, too.
   reactor_.add_hook(this);
 }
@@ -21,9 +21,9 @@ void DataPlane::attach(store::ObjectStore& store, ReplicaLane* lane) {
   log_ = &store.log();
   lane_ = lane;
   replies_.attach(*log_);
-  data_.attach(store);
-  multi_.attach(store);
   parked_.attach(*log_);
+  data_.attach(store, &parked_);
+  multi_.attach(store, &parked_);
   if (lane_ == nullptr) {
     // Behind the hook of the replica manager, which is there now.
     reactor_.remove_hook(this);

@@ -48,9 +48,9 @@ class DataPlane final : public TurnHook {
   ReplicaLane* lane_ = nullptr;
   ServiceRegistry registry_;
   HeldReplies replies_;
+  ParkedRequests parked_;
   DataService data_;
   MultiService multi_;
-  ParkedRequests parked_;
   log::Log* log_ = nullptr;
   log::LogPosition driven_;  // end of the log when this reactor last drove replication
 };

@@ -143,6 +143,13 @@ void DataService::refuse(const Request& request, StatusCode code, log::LogPositi
   replies_.send(reply_);
 }
 
+/// Of a change: nothing was done. Without room in the head it waits for the next one.
+void DataService::refuse_change(const Request& request, StatusCode code,
+                                log::LogPosition depends_on) {
+  if (code == StatusCode::kRetry && parked_ != nullptr && parked_->wait_for_head(request)) return;
+  refuse(request, code, depends_on);
+}
+
 void DataService::read(const Request& request) {
   wire::ReadRequest fixed;
   ByteView key;
@@ -189,7 +196,7 @@ void DataService::write(const Request& request) {
   if (depends_on.value != 0 && is_condition(code)) {
     RC_SOMETIMES("master.condition_fails_on_fresh_object");
   }
-  if (code != StatusCode::kOk) return refuse(request, code, depends_on);
+  if (code != StatusCode::kOk) return refuse_change(request, code, depends_on);
   writes_.add_alone();
   written.version = version;
   reply_.handle = request.reply;
@@ -210,7 +217,7 @@ void DataService::remove(const Request& request) {
   log::LogPosition depends_on;
   uint64_t version = 0;
   const StatusCode code = store_->remove(fixed.table_id, key, fixed.reject, version, depends_on);
-  if (code != StatusCode::kOk) return refuse(request, code, depends_on);
+  if (code != StatusCode::kOk) return refuse_change(request, code, depends_on);
   deletes_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;
@@ -241,7 +248,7 @@ void DataService::increment(const Request& request) {
   if (code == StatusCode::kInvalidArgument && (fixed.reject.flags & ~wire::kAllRejectFlags) == 0) {
     return refuse_value(request, result.value_length, depends_on);
   }
-  if (code != StatusCode::kOk) return refuse(request, code, depends_on);
+  if (code != StatusCode::kOk) return refuse_change(request, code, depends_on);
   increments_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;

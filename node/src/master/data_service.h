@@ -8,6 +8,7 @@
 
 #include "base/metrics.h"
 #include "master/held_replies.h"
+#include "master/parked_requests.h"
 #include "rpc/rpc.h"
 #include "store/object_store.h"
 
@@ -18,8 +19,12 @@ class DataService {
   /// Registers its handlers; until attach() everything is answered RETRY.
   DataService(ServiceRegistry& registry, HeldReplies& replies, MetricsRegistry& metrics);
 
-  /// From now on this store is served.
-  void attach(store::ObjectStore& store) { store_ = &store; }
+  /// From now on this store is served. `parked`: where changes wait for the next head; null: they
+  /// are answered RETRY.
+  void attach(store::ObjectStore& store, ParkedRequests* parked = nullptr) {
+    store_ = &store;
+    parked_ = parked;
+  }
 
   uint64_t reads() const { return reads_.value(); }
   uint64_t writes() const { return writes_.value(); }
@@ -35,11 +40,13 @@ class DataService {
   void increment(const Request& request);
   void enumerate(const Request& request);
   void refuse(const Request& request, StatusCode code, log::LogPosition depends_on);
+  void refuse_change(const Request& request, StatusCode code, log::LogPosition depends_on);
   void refuse_value(const Request& request, uint32_t value_length, log::LogPosition depends_on);
 
   Transport& transport_;
   HeldReplies& replies_;
   store::ObjectStore* store_ = nullptr;
+  ParkedRequests* parked_ = nullptr;
   Reply reply_;                                // reused, so that nothing is allocated
   std::vector<log::ObjectView> page_objects_;  // of the page being made
   Counter& reads_;

@@ -124,7 +124,12 @@ void MultiService::handle(const Request& request) {
   if (request.header.timeout_ms != 0) {
     job.deadline = reactor_.now() + std::chrono::milliseconds(request.header.timeout_ms);
   }
-  if (run_slice(job, rest)) return answer(job);
+  if (run_slice(job, rest)) {
+    const bool has_room = job.done > 0 || job.retry_after_us == 0;
+    if (has_room || parked_ == nullptr || !parked_->wait_for_head(request)) return answer(job);
+    spare_ = std::move(job.results);
+    return;
+  }
   // A small rest always has room: its connection is asked for no more when it holds much.
   const bool fits = rest.size() <= kSliceBytes || transport_.has_room(job.handle, rest.size());
   if (waiting_bytes_ + rest.size() > kMaxWaitingBytes || !fits) {

@@ -19,6 +19,7 @@
 
 #include "base/metrics.h"
 #include "master/held_replies.h"
+#include "master/parked_requests.h"
 #include "rpc/rpc.h"
 #include "runtime/reactor.h"
 #include "store/object_store.h"
@@ -45,7 +46,12 @@ class MultiService final : public TurnHook {
                MetricsRegistry& metrics);
   ~MultiService() override;
 
-  void attach(store::ObjectStore& store) { store_ = &store; }
+  /// `parked`: where a message of changes waits for the next head when not even its first change
+  /// had room; null: it is answered RETRY.
+  void attach(store::ObjectStore& store, ParkedRequests* parked = nullptr) {
+    store_ = &store;
+    parked_ = parked;
+  }
   bool on_turn() override;
   /// Messages that are not done yet.
   size_t waiting() const { return jobs_.size(); }
@@ -109,6 +115,7 @@ class MultiService final : public TurnHook {
   Reactor& reactor_;
   HeldReplies& replies_;
   store::ObjectStore* store_ = nullptr;
+  ParkedRequests* parked_ = nullptr;
   std::deque<Job> jobs_;
   uint64_t waiting_bytes_ = 0;
   std::string spare_;  // the memory of results that were sent, for the next ones

@@ -42,8 +42,10 @@ bool ParkedRequests::gate(void* object, const Request& request) {
   return is_change(request.header.opcode) && static_cast<ParkedRequests*>(object)->park(request);
 }
 
+/// Behind those that wait already, so that all keep their order.
 bool ParkedRequests::park(const Request& request) {
-  if (releasing_ || log_ == nullptr || log_->takes_data()) return false;
+  if (serving_ != Serving::kNone || log_ == nullptr) return false;
+  if (parked_.empty() && log_->takes_data()) return false;
   const uint64_t bytes = sizeof(Parked) + request.body.size();
   if (bytes_ + bytes > kMaxBytes) return false;
   if (parked_.empty()) {
@@ -56,37 +58,62 @@ bool ParkedRequests::park(const Request& request) {
   return true;
 }
 
+bool ParkedRequests::wait_for_head(const Request& request) {
+  if (serving_ == Serving::kNone) {
+    if (!park(request)) return false;
+    RC_SOMETIMES("master.the_change_that_begins_a_head_switch_waits");
+    return true;
+  }
+  // Those before it filled the head that they had waited for.
+  if (serving_ == Serving::kLate || log_->takes_data()) return false;
+  RC_SOMETIMES("master.change_waits_for_another_head");
+  serving_ = Serving::kWaits;
+  return true;
+}
+
 /// Every turn ends here, so one that parked looks at the log again after it said so.
 bool ParkedRequests::on_turn() {
-  if (parked_.empty()) return false;
-  if (!log_->takes_data() && reactor_.now() - parked_.front().since < kLongest) return false;
+  if (parked_.empty() || !(log_->takes_data() || is_late(parked_.front()))) return false;
   release();
   return true;
 }
 
-/// In the order they came; those that find the log not ready once more are answered RETRY.
 void ParkedRequests::release() {
-  timer_.stop();
-  bytes_ = 0;
-  waiting_.store(false, std::memory_order_relaxed);
-  releasing_ = true;
-  for (Parked& one : std::exchange(parked_, {})) {
-    const Duration waited = reactor_.now() - one.since;
-    delay_.record(static_cast<uint64_t>(waited.count()));
-    if (one.header.timeout_ms != 0) {
-      const auto left = std::chrono::milliseconds(one.header.timeout_ms) - waited;
-      if (left <= Duration::zero()) {
-        // Whoever asked has stopped waiting, and must not find it changed later than that.
-        reply_error(registry_.transport(), one.handle,
-                    {StatusCode::kRetry, "it waited longer than its caller"});
-        continue;
-      }
-      one.header.timeout_ms =
-          static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
-    }
-    registry_.on_request(one.handle, one.header, one.body);
+  TurnBudget& budget = reactor_.budget();
+  do {
+    Parked one = std::move(parked_.front());
+    parked_.pop_front();
+    bytes_ -= sizeof(Parked) + one.body.size();
+    budget.spend(TurnBudget::kRequest + TurnBudget::of_bytes(one.body.size()));
+    serve(std::move(one));
+  } while (!parked_.empty() && (log_->takes_data() || is_late(parked_.front())) && !budget.spent());
+  if (parked_.empty()) {
+    timer_.stop();
+    waiting_.store(false, std::memory_order_relaxed);
+  } else {
+    timer_.start_at(parked_.front().since + kLongest);
   }
-  releasing_ = false;
+}
+
+void ParkedRequests::serve(Parked one) {
+  const Duration waited = reactor_.now() - one.since;
+  wire::MessageHeader header = one.header;
+  if (header.timeout_ms != 0) {
+    const auto left = std::chrono::milliseconds(header.timeout_ms) - waited;
+    if (left <= Duration::zero()) {
+      // Whoever asked has stopped waiting, and must not find it changed later than that.
+      return reply_error(registry_.transport(), one.handle,
+                         {StatusCode::kRetry, "it waited longer than its caller"});
+    }
+    header.timeout_ms =
+        static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+  }
+  serving_ = is_late(one) ? Serving::kLate : Serving::kOnTime;
+  registry_.on_request(one.handle, header, one.body);
+  const bool waits = std::exchange(serving_, Serving::kNone) == Serving::kWaits;
+  if (!waits) return delay_.record(static_cast<uint64_t>(waited.count()));
+  bytes_ += sizeof(Parked) + one.body.size();
+  parked_.push_front(std::move(one));
 }
 
 }  // namespace ramcloud::master

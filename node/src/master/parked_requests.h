@@ -1,11 +1,11 @@
-// Changes that come while the log switches heads (engine.md §4): they wait here, before they take
-// any lock, instead of being sent away to come again after a time that nobody can know well.
+// Changes that come while the log switches heads: they wait here, before they take any lock, and
+// the one that found the head full waits, too. A client that was told to retry could not know when.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <string>
-#include <vector>
 
 #include "base/metrics.h"
 #include "log/log.h"
@@ -14,9 +14,10 @@
 
 namespace ramcloud::master {
 
-/// Belongs to one reactor. A switch takes a round trip to the backups, so what is parked is little
-/// and soon gone; what waits for longer, because replication is stuck, is let through and answered
-/// RETRY, so that its sender knows that nothing was done.
+/// Belongs to one reactor. A switch takes a round trip to the backups, so few requests are parked,
+/// and not for long. One that waits for kLongest, because replication is stuck, is let through: if
+/// the log has no room for it even then, it is answered RETRY, so that its sender knows that
+/// nothing was done. Requests leave in the order they came, as many in a turn as its budget allows.
 class ParkedRequests final : public TurnHook {
  public:
   static constexpr Duration kLongest = std::chrono::milliseconds(5);
@@ -28,6 +29,9 @@ class ParkedRequests final : public TurnHook {
   ~ParkedRequests() override;
 
   void attach(const log::Log& log) { log_ = &log; }
+  /// Of a handler whose change found no room in the head: true if the request waits for the next
+  /// head, and will be handled again. The handler has changed nothing, and does not answer.
+  bool wait_for_head(const Request& request);
   bool on_turn() override;
   size_t size() const { return parked_.size(); }
   /// True while requests are parked. Any thread; as HeldReplies::waiting(), with the look at
@@ -43,14 +47,22 @@ class ParkedRequests final : public TurnHook {
   };
   static bool gate(void* object, const Request& request);
   bool park(const Request& request);
+  bool is_late(const Parked& parked) const { return reactor_.now() - parked.since >= kLongest; }
   void release();
+  void serve(Parked one);
 
   Reactor& reactor_;
   ServiceRegistry& registry_;
   const log::Log* log_ = nullptr;
-  std::vector<Parked> parked_;
+  std::deque<Parked> parked_;
   uint64_t bytes_ = 0;
-  bool releasing_ = false;
+  enum class Serving {
+    kNone,
+    kOnTime,  // one that may wait once more
+    kLate,    // one that is answered now
+    kWaits,   // one that does wait once more
+  };
+  Serving serving_ = Serving::kNone;
   std::atomic<bool> waiting_{false};
   Timer timer_;
   Histogram& delay_;

@@ -29,8 +29,8 @@ class ParkedRequestsTest : public ::testing::Test {
     parts_.log.start();
     EXPECT_TRUE(store_.take_tablet(1, 0, ~uint64_t{0}).ok());
     replies_.attach(parts_.log);
-    data_.attach(store_);
     parked_.attach(parts_.log);
+    data_.attach(store_, &parked_);
   }
   uint64_t write(const std::string& key, const std::string& value, uint32_t timeout_ms = 0) {
     const wire::WriteRequest fixed{
@@ -62,6 +62,12 @@ class ParkedRequestsTest : public ::testing::Test {
     ASSERT_FALSE(parts_.log.takes_data());
   }
   void turn() { node_.reactor().turn(); }
+  /// Writes until one is parked: the one that found no room. Gives its call.
+  uint64_t fill_head(const std::string& value) {
+    uint64_t last = 0;
+    while (parked_.size() == 0) last = write("key " + std::to_string(last_call_), value);
+    return last;
+  }
   /// Nothing answered yet: RETRY would not be distinguishable from it.
   bool answered(uint64_t call) const { return transport_.by_call.contains(call); }
 
@@ -102,6 +108,46 @@ TEST_F(ParkedRequestsTest, ChangesWaitForTheNextHeadAndKeepTheirOrder) {
   store::ReadResult result;
   ASSERT_EQ(store_.read(1, "key", {}, result), StatusCode::kOk);
   EXPECT_TRUE(result.entry.equals(result.value_offset, "third"));
+}
+
+TEST_F(ParkedRequestsTest, TheChangeThatFindsTheHeadFullWaits) {
+  open_head();
+  const uint64_t last = fill_head(std::string(1 << 20, 'v'));
+  EXPECT_FALSE(answered(last));
+  const uint64_t small = write("small", "would fit, but does not overtake");
+  EXPECT_EQ(parked_.size(), 2u);
+  parts_.replicator.finish_all();
+  turn();
+  turn();
+  EXPECT_EQ(parked_.size(), 0u) << "both are in the next head";
+  parts_.replicator.finish_all();
+  turn();
+  for (uint64_t call = 1; call <= small; ++call) {
+    ASSERT_TRUE(answered(call)) << call;
+    EXPECT_EQ(transport_.by_call[call], StatusCode::kOk) << call;
+  }
+}
+
+TEST_F(ParkedRequestsTest, WhatFillsTheNextHeadWaitsForTheOneBehindIt) {
+  open_head();
+  const std::string value(1 << 20, 'v');
+  fill_head(value);
+  while (parked_.size() < 12) write("key " + std::to_string(last_call_), value);
+  parts_.replicator.finish_all();
+  turn();
+  EXPECT_EQ(parked_.size(), 11u) << "1 MiB is as much as a turn takes";
+  for (int i = 0; i < 20; ++i) turn();
+  EXPECT_GT(parked_.size(), 3u) << "12 MiB do not fit into a head of 8";
+  EXPECT_FALSE(parts_.log.takes_data());
+  parts_.replicator.finish_all();
+  for (int i = 0; i < 20; ++i) turn();
+  EXPECT_EQ(parked_.size(), 0u);
+  parts_.replicator.finish_all();
+  turn();
+  for (uint64_t call = 1; call <= last_call_; ++call) {
+    ASSERT_TRUE(answered(call)) << call;
+    EXPECT_EQ(transport_.by_call[call], StatusCode::kOk) << call;
+  }
 }
 
 TEST_F(ParkedRequestsTest, ReadsGoOn) {
