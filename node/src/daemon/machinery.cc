@@ -1,6 +1,7 @@
 #include "daemon/machinery.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <future>
@@ -42,6 +43,7 @@ Machinery::Machinery(Duration poll_for, const TcpOptions& limits, uint32_t react
     MetricsRegistry& metrics = i == 0 ? metrics_ : metrics_.add_shard();
     lanes_.push_back(
         std::make_unique<Lane>(clock_, metrics, poll_for, share_of(limits, reactors), i));
+    lanes_.back()->transport.on_memory_freed([this] { trim_heap(); });
   }
 }
 
@@ -55,6 +57,15 @@ std::string Machinery::trace_json() const {
   std::vector<const TimeTrace*> traces;
   for (const auto& lane : lanes_) traces.push_back(&lane->trace);
   return TimeTrace::json_of(traces);
+}
+
+void Machinery::trim_heap() {
+  if (trimming_.exchange(true)) return;
+  // The one before has ended.
+  trimmer_ = Thread("trim", [this] {
+    malloc_trim(0);
+    trimming_ = false;
+  });
 }
 
 void Machinery::start(const std::string& name) {

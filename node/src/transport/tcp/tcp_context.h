@@ -57,6 +57,7 @@ struct TcpContext {
   std::vector<class TcpSession*> sessions;  // those that are not broken, for shutdown and upkeep
   Timer upkeep;  // once a second while somebody needs it: hello deadlines, big idle buffers
   std::function<bool()> upkeep_of_server;
+  std::function<void()> memory_freed;
   /// Of accepted connections; read by whoever makes the metrics' text, which may outlive us.
   struct Totals {
     std::atomic<uint64_t> connections{0};

@@ -145,6 +145,25 @@ TEST_F(TcpReplyMemoryTest, APausedConnectionThatGoesIsNoticed) {
   ASSERT_TRUE(wait_for([&] { return !transport->is_open(handle); }));
 }
 
+TEST_F(TcpReplyMemoryTest, WhenMessagesThatTookMuchMemoryAreGoneTheListenerHears) {
+  int heard = 0;
+  transport->on_memory_freed([&] { ++heard; });
+  listen_charging(20 * kMiB);
+  const auto session = connect_charged();
+  TestCall first, second;
+  send(*session, first, "x");
+  ASSERT_TRUE(wait_for([&] { return charging->kept.size() == 1; }));
+  charging->answer_first();
+  ASSERT_TRUE(wait_for(first));
+  send(*session, second, "x");
+  ASSERT_TRUE(wait_for([&] { return charging->kept.size() == 1; }));
+  EXPECT_EQ(heard, 0) << "it is needed again";
+  charging->answer_first();
+  ASSERT_TRUE(wait_for([&] { return heard > 0; }));
+  EXPECT_LT(buffered(), kMiB);
+  EXPECT_EQ(heard, 1);
+}
+
 TEST_F(TcpReplyMemoryTest, OwnedResultsArriveWholeAndInOrder) {
   server->keep = true;
   const auto session = connect();

@@ -344,8 +344,25 @@ bool TcpServer::has_room(const ReplyHandle& handle, uint64_t bytes) const {
 void TcpServer::add_buffered(int64_t bytes) {
   // One thread writes it: no locked instruction.
   auto& total = context_.totals->buffered_bytes;
-  total.store(total.load(std::memory_order_relaxed) + static_cast<uint64_t>(bytes),
-              std::memory_order_relaxed);
+  const uint64_t now = total.load(std::memory_order_relaxed) + static_cast<uint64_t>(bytes);
+  total.store(now, std::memory_order_relaxed);
+  most_buffered_lately_ = std::max(most_buffered_lately_, now);
+  if (now >= kMuchMemory) context_.want_upkeep();
+}
+
+/// A load that comes and goes within a second keeps its memory: taking it from the system again
+/// would cost more than it helps others.
+bool TcpServer::look_for_freed_memory() {
+  most_buffered_ = std::max(most_buffered_, most_buffered_lately_);
+  const bool quiet = most_buffered_lately_ + kMuchMemory <= most_buffered_;
+  most_buffered_lately_ = context_.totals->buffered_bytes;
+  quiet_calls_ = quiet ? quiet_calls_ + 1 : 0;
+  if (quiet_calls_ >= kQuietCalls) {
+    quiet_calls_ = 0;
+    most_buffered_ = most_buffered_lately_;
+    if (context_.memory_freed) context_.memory_freed();
+  }
+  return most_buffered_ >= kMuchMemory;
 }
 
 void TcpServer::charge(const ReplyHandle& handle, int64_t bytes) {
@@ -451,7 +468,7 @@ bool TcpServer::upkeep() {
     connection.account();
     again = again || connection.message_began_ || connection.output_began_;
   }
-  return again || scarce;
+  return look_for_freed_memory() || again || scarce;
 }
 
 }  // namespace ramcloud::tcp

@@ -81,6 +81,8 @@ class TcpServer {
   void add_to_backlog(TcpConnection& connection);
   void serve_backlog();
   void add_buffered(int64_t bytes);
+  /// True if it should come again.
+  bool look_for_freed_memory();
 
   TcpContext& context_;
   std::unique_ptr<Strangers> strangers_;  // once it listens
@@ -99,6 +101,13 @@ class TcpServer {
   std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are gone
   std::map<std::string, uint32_t> per_peer_;              // kept only with a limit
   bool making_room_ = false;
+  /// What look_for_freed_memory() takes for much, and for how many of its calls the memory must not
+  /// have been needed.
+  static constexpr uint64_t kMuchMemory = 16u << 20;
+  static constexpr int kQuietCalls = 2;
+  uint64_t most_buffered_ = 0;         // since the heap's memory was given back
+  uint64_t most_buffered_lately_ = 0;  // since the latest upkeep
+  int quiet_calls_ = 0;
   bool no_descriptors_ = false;     // and it was said
   std::vector<TcpServer*> others_;  // that connections are handed over to
   bool (*anywhere_)(uint16_t opcode) = nullptr;

@@ -132,6 +132,10 @@ void TcpTransport::serve_handed_over(RequestHandler& handler) {
   server_->serve_handed_over(handler);
 }
 
+void TcpTransport::on_memory_freed(std::function<void()> listener) {
+  context_->memory_freed = std::move(listener);
+}
+
 void TcpTransport::set_identity(const PeerIdentity& self) {
   server_->set_identity(self);
 }

@@ -1,6 +1,7 @@
 // The transport that works everywhere: TCP sockets through epoll (engine.md §10).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,6 +70,9 @@ class TcpTransport final : public Transport {
   /// What answers requests of connections that another transport gives to this one. Before that.
   void serve_handed_over(RequestHandler& handler);
   void set_identity(const PeerIdentity& self) override;
+  /// Called on the reactor when messages that took much memory are gone, and for some seconds no
+  /// others needed it: the heap has it now. Before listen().
+  void on_memory_freed(std::function<void()> listener);
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
   void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
                    std::string&& tail) override;
