@@ -39,12 +39,6 @@ ByteView bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// Empties the string and frees its memory. (Assigning an empty string to it would keep the
-/// memory.)
-inline void free_memory(std::string& text) {
-  std::string().swap(text);
-}
-
 inline constexpr uint64_t align_up(uint64_t n, uint64_t to) {
   return (n + to - 1) / to * to;
 }

@@ -97,15 +97,17 @@ Task<void> BenchRun::client(ClientCore& core) {
     if (arguments_.rate > 0) {
       begin = next_arrival_;
       next_arrival_ += Duration(1'000'000'000 / static_cast<int64_t>(arguments_.rate));
-      // A sleep counts from the reactor's time, which may be behind the clock: not from the
-      // clock's.
-      if (const Duration early = begin - core_.reactor().now(); early > Duration::zero()) {
-        co_await core_.reactor().sleep(early);
-      }
     }
+    // Decided before it sleeps: nobody waits for an arrival that does not count any more.
     const bool counts = begin >= measure_from_;
     if (begin >= end_ || (arguments_.ops > 0 && counts && started_ >= arguments_.ops)) co_return;
     if (counts) ++started_;
+    // A sleep counts from the reactor's time, which may be behind the clock: not from the clock's.
+    const Duration early = begin - core_.reactor().now();
+    if (arguments_.rate > 0 && early > Duration::zero()) {
+      co_await core_.reactor().sleep(early);
+      if (gave_up_) co_return;
+    }
     Status done = co_await operate(core, arguments_.workload->next(core_.reactor().random()));
     if (!done.ok()) status_ = std::move(done);
     if (!counts) continue;

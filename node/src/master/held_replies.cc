@@ -88,9 +88,10 @@ void HeldReplies::send(Reply&& reply) {
   keep(kept);
 }
 
-/// What it owned goes, or has gone to the transport; the slot is used again.
+/// What it owned goes, or has gone to the transport; the slot is used again. (To assign an empty
+/// string would keep the memory.)
 void HeldReplies::let_go(Reply& held) {
-  free_memory(held.owned);
+  std::string().swap(held.owned);
 }
 
 bool HeldReplies::on_turn() {
