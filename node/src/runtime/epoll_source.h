@@ -40,7 +40,7 @@ class EpollSource final : public EventSource {
   /// for a source within a source.
   int descriptor() const { return epoll_.get(); }
 
-  void set_budget(const TurnBudget* budget) override { budget_ = budget; }
+  void set_budget(TurnBudget* budget) override { budget_ = budget; }
   bool poll() override;
   void wait(Duration max_wait) override;
   void wake() override;
@@ -62,7 +62,7 @@ class EpollSource final : public EventSource {
   const size_t events_per_poll_;
   int ready_count_ = 0;  // of ready_; those from next_ on are not handled yet
   int next_ = 0;
-  const TurnBudget* budget_ = nullptr;
+  TurnBudget* budget_ = nullptr;
   bool has_pwait2_ = true;
 };
 

@@ -43,6 +43,7 @@ Reactor::Reactor(Clock& clock, EventSource& events, uint64_t seed, Options optio
       random_(seed),
       options_(options),
       poll_for_(options.poll_for),
+      budget_(clock),
       now_(clock.now()),
       last_work_(now_) {
   events_.set_budget(&budget_);
@@ -96,13 +97,13 @@ bool Reactor::turn() {
       nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
   // Events first: a flow that is begun from outside, after the reactor did not turn for long, must
   // not send over a connection whose end has been lying there.
-  budget_.begin(TurnBudget::kEvents);
+  budget_.begin(TurnBudget::kEvents, now_ + TurnBudget::kEventsUntil);
   had_events_ = events_.poll();
   worked_ = had_events_ || worked_;
-  budget_.begin(TurnBudget::kPosted);
+  budget_.begin(TurnBudget::kPosted, now_ + TurnBudget::kPostedUntil);
   worked_ = run_posted() || worked_;
   worked_ = fire_timers() || worked_;
-  budget_.begin(TurnBudget::kPosted);
+  budget_.begin(TurnBudget::kPosted, now_ + TurnBudget::kHooksUntil);
   worked_ = run_hooks() || worked_;
   if (worked_) last_work_ = now_;
   turns_.fetch_add(1, std::memory_order_relaxed);

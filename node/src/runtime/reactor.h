@@ -28,7 +28,7 @@ class EventSource {
   virtual ~EventSource() = default;
   /// Of the reactor that polls: a source whose events are work handles no more once it is spent,
   /// and the rest at the next poll().
-  virtual void set_budget(const TurnBudget*) {}
+  virtual void set_budget(TurnBudget*) {}
   /// Handles what is ready, without waiting. True if anything was handled.
   virtual bool poll() = 0;
   /// Waits for at most `max_wait` until something is ready; handling it is left to the next poll(),

@@ -30,6 +30,26 @@ class ReactorTest : public ::testing::Test {
   std::vector<int> order;
 };
 
+TEST(TurnBudget, AfterASystemCallTheClockDecides) {
+  VirtualClock clock;
+  TurnBudget budget(clock);
+  budget.begin(1000, clock.now() + 30us);
+  EXPECT_FALSE(budget.spent());
+  clock.advance(30us);
+  EXPECT_FALSE(budget.spent()) << "no call, so nobody looks";
+  budget.spend_on_call(1);
+  EXPECT_TRUE(budget.spent());
+  EXPECT_TRUE(budget.spent()) << "it stays so";
+  budget.begin(1000, clock.now() + 30us);
+  clock.advance(29us);
+  budget.spend_on_call(1);
+  EXPECT_FALSE(budget.spent());
+  budget.spend(998);
+  EXPECT_FALSE(budget.spent());
+  budget.spend(1);
+  EXPECT_TRUE(budget.spent());
+}
+
 TEST_F(ReactorTest, TimersFireInTimeOrderAndEqualOnesInStartOrder) {
   Timer a(reactor, [&] { order.push_back(1); });
   Timer b(reactor, [&] { order.push_back(2); });

@@ -46,10 +46,14 @@ TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, 
 
 void TcpConnection::on_ready(uint32_t events) {
   if (paused_ && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) return server_.close(*this);
+  // Two items of work. Of what is left epoll tells again.
+  if ((events & EPOLLOUT) != 0) {
+    flush();
+    if (state_ == State::kClosed || server_.context_.reactor.budget().spent()) return;
+  }
   // One with a backlog has been read from enough; its socket is looked at again when that is done.
   const bool reads = !paused_ && !backlogged_;
   if (reads && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
-  if ((events & EPOLLOUT) != 0 && state_ == State::kOpen) flush();
 }
 
 void TcpConnection::receive() {
@@ -62,7 +66,7 @@ void TcpConnection::receive() {
   for (int i = 0; i < reads && state_ != State::kClosed && !(i > 0 && budget.spent()); ++i) {
     const size_t had = stream_.unread_bytes();
     const auto read = stream_.read(stranger ? ByteBuffer::kSmallBytes : kMostRead);
-    budget.spend(TurnBudget::kReceive + TurnBudget::of_bytes(stream_.unread_bytes() - had));
+    budget.spend_on_call(TurnBudget::kReceive + TurnBudget::of_bytes(stream_.unread_bytes() - had));
     if (read == TcpStream::Read::kClosed) return server_.close(*this);
     if (read == TcpStream::Read::kNothing) return;
     if (state_ == State::kHello && !take_hello()) return account();
@@ -73,7 +77,7 @@ void TcpConnection::receive() {
 }
 
 void TcpConnection::take_requests() {
-  const TurnBudget& budget = server_.context_.reactor.budget();
+  TurnBudget& budget = server_.context_.reactor.budget();
   uint32_t shown = 0;
   bool first = true;  // one is always taken: whoever calls has seen to it that it is our turn
   bool stopped = false;
@@ -189,9 +193,9 @@ bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slic
     return false;
   }
   const uint64_t sent = stream_.sent_bytes() - before;
+  budget.spend(TurnBudget::kReply + TurnBudget::of_bytes(header.body_length));
   // The first that is gathered pays for the system call.
-  budget.spend(TurnBudget::kReply + TurnBudget::of_bytes(header.body_length) +
-               (sent > 0 || !waited ? TurnBudget::kSend : 0));
+  if (sent > 0 || !waited) budget.spend_on_call(TurnBudget::kSend);
   if (stream_.blocked()) {
     watch();
     account();
@@ -209,8 +213,8 @@ void TcpConnection::flush_gathered() {
 void TcpConnection::flush() {
   const uint64_t before = stream_.sent_bytes();
   if (!stream_.flush()) return server_.close(*this);
-  server_.context_.reactor.budget().spend(TurnBudget::kSend +
-                                          TurnBudget::of_bytes(stream_.sent_bytes() - before));
+  server_.context_.reactor.budget().spend_on_call(
+      TurnBudget::kSend + TurnBudget::of_bytes(stream_.sent_bytes() - before));
   if (stream_.has_big_buffers()) server_.context_.want_upkeep();
   watch();
   account();

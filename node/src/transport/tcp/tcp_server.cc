@@ -390,7 +390,7 @@ void TcpServer::add_to_backlog(TcpConnection& connection) {
 /// Those that wait the longest first, each as far as the budget goes; so one that has much left
 /// goes to the end.
 void TcpServer::serve_backlog() {
-  const TurnBudget& budget = context_.reactor.budget();
+  TurnBudget& budget = context_.reactor.budget();
   for (size_t left = backlog_.size(); left > 0 && !budget.spent(); --left) {
     const auto [slot, generation] = backlog_.front();
     backlog_.pop_front();
