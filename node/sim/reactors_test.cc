@@ -148,7 +148,14 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
       servers_.push_back(std::make_unique<Server>(coordinator_->locator(),
                                                   folder_ + "/" + std::to_string(i), GetParam()));
     }
-    while (!std::ranges::all_of(servers_, [](const auto& s) { return s->ready(); })) {
+  }
+  void SetUp() override {
+    const auto ready = [&] {
+      return std::ranges::all_of(servers_, [](const auto& s) { return s->ready(); });
+    };
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (!ready()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the servers did not enlist";
       std::this_thread::sleep_for(5ms);
     }
   }
