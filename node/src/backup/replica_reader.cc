@@ -67,6 +67,13 @@ void read_superblock(const SlotPair<SuperblockSlot>& pair, VolumeDump& volume) {
   volume.list_version = pair.slot.list_version;
 }
 
+/// Empty, or that the file is shorter than it was.
+std::string missing_end(const SlotPair<SuperblockSlot>& superblock, uint32_t frames) {
+  if (!superblock.valid || superblock.slot.frame_count <= frames) return {};
+  return fmt::format("the superblock counts {} frames, the file ends after {}",
+                     uint32_t{superblock.slot.frame_count}, frames);
+}
+
 /// Frames the file has room for, however many the superblock claims.
 uint32_t frames_in(ByteView file) {
   if (file.size() < kSuperblockBytes) return 0;
@@ -160,12 +167,8 @@ Result<VolumeDump> dump_image(ByteView file, const ReplicaSink& sink) {
   }
   read_superblock(superblock, volume);
   volume.frames_total = frames_in(file);
-  if (superblock.valid && superblock.slot.frame_count > volume.frames_total) {
-    volume.problems.push_back(
-        {file.size(),
-         fmt::format("the superblock counts {} frames, the file ends after {}",
-                     uint32_t{superblock.slot.frame_count}, volume.frames_total),
-         {}});
+  if (std::string missing = missing_end(superblock, volume.frames_total); !missing.empty()) {
+    volume.problems.push_back({file.size(), std::move(missing), {}});
   }
   for (uint32_t i = 0; i < volume.frames_total; ++i) {
     ReplicaDump dump;
@@ -267,13 +270,22 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
                                               volume.name, volume.bytes.size())};
   }
   const uint32_t frames = frames_in(volume.bytes);
+  std::vector<ReplicaProblem> damage;
+  const auto superblock =
+      read_slots<SuperblockSlot>(volume.bytes, 0, kSuperblockSlotStride, "superblock", damage);
+  const std::string missing = missing_end(superblock, frames);
+  if (!missing.empty()) {
+    rebuild.summary.warnings.push_back(
+        fmt::format("{}: {}: what was behind that is left out", volume.name, missing));
+  }
+  uint32_t damaged = 0;
   for (uint32_t i = 0; i < frames; ++i) {
     std::vector<ReplicaProblem> problems;
     const auto metadata = read_slots<FrameSlot>(volume.bytes, frame_metadata_offset(i),
                                                 kFrameSlotStride, "metadata", problems);
     const ByteView data = volume.bytes.substr(frame_data_offset(i), log::kSegmentBytes);
-    if (!problems.empty() || !metadata.valid)
-      continue;  // not to be trusted: another replica has to
+    if (!problems.empty() || metadata.newer_format) ++damaged;
+    if (!problems.empty() || !metadata.valid) continue;  // another replica has to do
     const FrameSlot& slot = metadata.slot;
     if (slot.state == FrameState::kFree || (slot.flags & FrameSlot::kIncomplete) != 0) continue;
     wire::Uuid cluster;
@@ -290,6 +302,11 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
     image.epoch = slot.epoch;
     image.name = name;
     replay->add(std::move(image));
+  }
+  if (damaged > 0) {
+    rebuild.summary.warnings.push_back(fmt::format(
+        "{}: {} frames whose metadata is damaged are left out; see `ramcloud replica dump`",
+        volume.name, damaged));
   }
   return {};
 }

@@ -79,6 +79,8 @@ struct RebuiltMaster {
 struct RebuildSummary {
   wire::Uuid cluster_uuid{};
   std::vector<RebuiltMaster> masters;  // by id
+  /// Of volumes that do not hold all they held: replicas were left out.
+  std::vector<std::string> warnings;
   uint64_t objects = 0;
 };
 

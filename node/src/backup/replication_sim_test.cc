@@ -17,6 +17,10 @@ namespace {
 
 using testing::kCluster;
 using testing::kMaster;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 /// By how many reactors append and drive replication.
@@ -437,6 +441,24 @@ TEST_P(ReplicationSim, FullBackupsAreLeftAlone) {
   }
   EXPECT_TRUE(stuck);
   EXPECT_EQ(manager_->stats().waiting.code(), StatusCode::kNoSpace);
+}
+
+TEST_P(ReplicationSim, ARebuildSaysThatAVolumeIsShorterThanItWas) {
+  start(2, 1);
+  must_put("key", "value");
+  ASSERT_TRUE(all_durable());
+  const std::string image = image_of(static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1));
+  const auto warnings = [](ByteView bytes) {
+    RebuildSummary summary;
+    (void)rebuild_images({{"holder", bytes}}, [](const log::ReplayedObject&) {}, &summary);
+    return summary.warnings;
+  };
+  EXPECT_THAT(warnings(image), IsEmpty());
+  EXPECT_THAT(warnings(ByteView(image).substr(0, frame_metadata_offset(1))),
+              ElementsAre(AllOf(HasSubstr("holder"), HasSubstr("the file ends after 1"))));
+  std::string damaged = image;
+  damaged[frame_metadata_offset(0)] ^= 0x20;
+  EXPECT_THAT(warnings(damaged), ElementsAre(HasSubstr("1 frames whose metadata is damaged")));
 }
 
 TEST_P(ReplicationSim, FlippedByteIsNamed) {

@@ -210,6 +210,7 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
       },
       &summary, fences);
   if (status.ok()) status = printer.finish();
+  for (const std::string& warning : summary.warnings) session.err << "warning: " << warning << '\n';
   for (const RebuiltMaster& master : summary.masters) {
     session.err << fmt::format(
         "master {}: {}\n", master.master_id,
