@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -104,60 +103,59 @@ func counterOf(d *daemon, name string) uint64 {
 
 const condemned = "ramcloud_coordinator_condemned_total"
 
-// All servers stand still for long, and go on: nothing is lost but that time.
-func TestSuspendingAllServersCostsNothingButThatTime(t *testing.T) {
-	t.Parallel()
-	r := startReplicated(t)
+// costsNothing does something to a cluster under load: afterwards detection is sound, every acknowledged write is there,
+// the servers are the same, and nobody was condemned.
+func (r *replicated) costsNothing(what func(l *load)) {
+	r.t.Helper()
 	of := r.client()
 	before := r.serverViews()
 	l := r.pacedLoad(of, r.table(of, "load", 3))
-	l.more(500)
-	for _, d := range r.daemons {
-		r.freeze(d)
-	}
-	began := time.Now()
-	waits := r.eventuallyDetection("SUSPECT")
-	if waits.Expected != 3 || waits.Accounted > 1 || len(waits.WaitsFor) < 2 {
-		t.Errorf("detection is %+v", waits)
-	}
-	time.Sleep(suspension(t) - time.Since(began)) // the length of the suspension is what is tested
-	for _, d := range r.daemons {
-		r.resume(d)
-	}
+	l.more(400)
+	what(l)
 	r.eventuallyDetection("SOUND")
-	l.more(500)
+	l.more(400)
 	l.finish()
 	l.verify()
 	r.allAsBefore(before)
 	if n := r.counter(condemned); n != 0 {
-		t.Errorf("%d verdicts", n)
+		r.t.Errorf("%d verdicts", n)
 	}
+}
+
+// All servers stand still for long, and go on: nothing is lost but that time.
+func TestSuspendingAllServersCostsNothingButThatTime(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	r.costsNothing(func(*load) {
+		for _, d := range r.daemons {
+			r.freeze(d)
+		}
+		began := time.Now()
+		waits := r.eventuallyDetection("SUSPECT")
+		if waits.Expected != 3 || waits.Accounted > 1 || len(waits.WaitsFor) < 2 {
+			t.Errorf("detection is %+v", waits)
+		}
+		time.Sleep(suspension(t) - time.Since(began)) // the length of the suspension is what is tested
+		for _, d := range r.daemons {
+			r.resume(d)
+		}
+	})
 }
 
 // Coordinators that stood still judge nobody by what they did not hear meanwhile.
 func TestSuspendedCoordinatorsCondemnNobody(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
-	of := r.client()
-	before := r.serverViews()
-	l := r.pacedLoad(of, r.table(of, "load", 3))
-	l.more(200)
-	for _, d := range r.coordinators {
-		r.freeze(d)
-	}
-	l.more(200) // data needs no coordinator
-	time.Sleep(suspension(t))
-	for _, d := range r.coordinators {
-		r.resume(d)
-	}
-	r.eventuallyDetection("SOUND")
-	l.more(200)
-	l.finish()
-	l.verify()
-	r.allAsBefore(before)
-	if n := r.counter(condemned); n != 0 {
-		t.Errorf("%d verdicts", n)
-	}
+	r.costsNothing(func(l *load) {
+		for _, d := range r.coordinators {
+			r.freeze(d)
+		}
+		l.more(200) // data needs no coordinator
+		time.Sleep(suspension(t))
+		for _, d := range r.coordinators {
+			r.resume(d)
+		}
+	})
 }
 
 // Among suspended servers one is killed: it is found once the others answer, and nobody else is condemned.
@@ -195,56 +193,22 @@ type oneWay struct {
 	target string
 	cut    atomic.Bool
 	lost   atomic.Int64 // bytes
-	mutex  sync.Mutex
-	closed bool
-	open   []net.Conn
 }
 
 func startOneWay(t *testing.T, port int, target string) *oneWay {
 	t.Helper()
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &oneWay{target: target}
-	t.Cleanup(func() {
-		_ = listener.Close()
-		p.mutex.Lock()
-		defer p.mutex.Unlock()
-		p.closed = true
-		for _, c := range p.open {
-			_ = c.Close()
-		}
-	})
-	go func() {
-		for {
-			in, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(in)
-		}
-	}()
+	openDoor(t, fmt.Sprintf("127.0.0.1:%d", port), p.serve)
 	return p
 }
 
-func (p *oneWay) keep(c net.Conn) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if p.closed {
-		_ = c.Close()
-	}
-	p.open = append(p.open, c)
-}
-
-func (p *oneWay) serve(in net.Conn) {
-	p.keep(in)
+func (p *oneWay) serve(d *door, in net.Conn) {
 	out, err := net.Dial("tcp", p.target)
 	if err != nil { // a server that refuses must be seen to refuse, as well as a proxy can show it
 		_ = in.Close()
 		return
 	}
-	p.keep(out)
+	d.keep(out)
 	go func() {
 		_, _ = io.Copy(in, out)
 		_ = in.Close()
@@ -286,6 +250,9 @@ func TestAOneWayCutBetweenCoordinatorsAndAllServersCondemnsNobody(t *testing.T) 
 	t.Parallel()
 	var proxies []*oneWay
 	r := startReplicatedWith(t, func(_ *replicated, _ int, d *daemon) {
+		if d.Role != "server" {
+			return
+		}
 		port, err := freeport.One()
 		if err != nil {
 			t.Fatal(err)
@@ -293,31 +260,21 @@ func TestAOneWayCutBetweenCoordinatorsAndAllServersCondemnsNobody(t *testing.T) 
 		proxies = append(proxies, startOneWay(t, port, fmt.Sprintf("127.0.0.1:%d", d.Ports.RPC)))
 		d.arguments = append(d.arguments, "--advertise", fmt.Sprintf("127.0.0.1:%d", port))
 	})
-	of := r.client()
-	before := r.serverViews()
-	l := r.pacedLoad(of, r.table(of, "load", 3))
-	l.more(200)
-	for _, p := range proxies {
-		p.cut.Store(true)
-	}
-	began := time.Now()
-	r.eventuallyDetection("SUSPECT")
-	l.more(200)
-	time.Sleep(suspension(t) - time.Since(began))
-	for i, p := range proxies {
-		if p.lost.Load() == 0 {
-			t.Errorf("nothing was lost on the way to %s", r.daemons[i].Name)
+	r.costsNothing(func(l *load) {
+		for _, p := range proxies {
+			p.cut.Store(true)
 		}
-		p.cut.Store(false)
-	}
-	r.eventuallyDetection("SOUND")
-	l.more(200)
-	l.finish()
-	l.verify()
-	r.allAsBefore(before)
-	if n := r.counter(condemned); n != 0 {
-		t.Errorf("%d verdicts", n)
-	}
+		began := time.Now()
+		r.eventuallyDetection("SUSPECT")
+		l.more(200)
+		time.Sleep(suspension(t) - time.Since(began))
+		for i, p := range proxies {
+			if p.lost.Load() == 0 {
+				t.Errorf("nothing was lost on the way to %s", r.daemons[i].Name)
+			}
+			p.cut.Store(false)
+		}
+	})
 }
 
 // The folder of a server that runs is copied, and a server is started on the copy: that one is refused, and the other

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -42,7 +41,7 @@ func startReplicated(t *testing.T) *replicated {
 	return r
 }
 
-// startReplicatedWith does, too; change is shown each server before it starts.
+// startReplicatedWith does, too; change is shown each process before it starts.
 func startReplicatedWith(t *testing.T, change func(r *replicated, i int, d *daemon)) *replicated {
 	t.Helper()
 	etcd := startEtcd(t)
@@ -72,13 +71,14 @@ func startReplicatedAs(t *testing.T, etcd string, change func(r *replicated, i i
 		d.arguments = []string{"coordinator", "--listen", at(10 * i), "--admin-listen", at(10*i + 1),
 			"--http-listen", at(10*i + 2), "--leader-lease", "2s", "--cluster-name", "failover",
 			"--metadata", "etcd:" + etcd + "?prefix=" + etcdPrefix}
+		change(r, i, d)
 		r.coordinators = append(r.coordinators, d)
 		r.restart(d)
 	}
 	for i := range 3 {
 		name := fmt.Sprintf("server-%d", i)
 		d := &daemon{Role: "server", Name: name, Dir: filepath.Join(r.dir, name)}
-		d.Ports.RPC = base + 30 + 10*i
+		d.Ports.RPC, d.Ports.HTTP = base+30+10*i, base+32+10*i
 		d.arguments = []string{"server", "--coordinator", r.address, "--listen", at(30 + 10*i), "--http-listen", at(32 + 10*i),
 			"--dir", d.Dir, "--name", name, "--replicas", "2", "--log-memory", "64MiB"}
 		change(r, i, d)
@@ -124,25 +124,7 @@ func (r *replicated) leader(not *daemon) *daemon {
 
 // pacedLoad is a load that leaves room in memory for as long as the test takes.
 func (r *replicated) pacedLoad(of *client.Client, table *client.Table) *load {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{t: r.t, client: of, table: table, stop: cancel}
-	for w := range loadWriters {
-		l.keys[w] = map[string]*history{}
-		l.writers.Add(1)
-		go func() {
-			defer l.writers.Done()
-			random := rand.New(rand.NewPCG(2, uint64(w)))
-			for n := 0; ctx.Err() == nil; n++ {
-				l.operation(ctx, w, n, random)
-				select {
-				case <-ctx.Done():
-				case <-time.After(4 * time.Millisecond):
-				}
-			}
-		}()
-	}
-	r.t.Cleanup(l.finish)
-	return l
+	return startLoadAt(r.t, of, table, 2*pace)
 }
 
 // freeze stops a process and waits until all its threads stand.

@@ -48,6 +48,10 @@ type load struct {
 }
 
 func startLoad(t *testing.T, of *client.Client, table *client.Table) *load {
+	return startLoadAt(t, of, table, pace)
+}
+
+func startLoadAt(t *testing.T, of *client.Client, table *client.Table, pause time.Duration) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{t: t, client: of, table: table, stop: cancel}
 	for w := range loadWriters {
@@ -58,7 +62,7 @@ func startLoad(t *testing.T, of *client.Client, table *client.Table) *load {
 			random := rand.New(rand.NewPCG(1, uint64(w)))
 			for n := 0; ctx.Err() == nil; n++ {
 				l.operation(ctx, w, n, random)
-				time.Sleep(pace)
+				time.Sleep(pause)
 			}
 		}()
 	}
