@@ -197,7 +197,7 @@ struct ServerNode::Impl final : TurnHook {
         rpc(members.front()->rpc),
         registry(members.front()->plane.registry()),
         coordinators(rpc, options.coordinators),
-        term_gate(registry, rpc, servers, options.coordinators),
+        term_gate(registry, rpc, servers, options.coordinators, m),
         peers(rpc, registry, servers, options.coordinators, m, {}),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
         all_reactors(r, others(more)),

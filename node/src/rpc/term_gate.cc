@@ -14,16 +14,26 @@ constexpr Duration kAskTimeout = 1s;
 /// What anybody can cause must not load the coordinators.
 constexpr Duration kAfterARefusal = 20ms;
 constexpr uint32_t kRetryAfterUs = 10'000;
+constexpr Duration kBetweenLines = 1s;
+
+Counter& refused_counter(MetricsRegistry& metrics, const char* reason) {
+  return metrics.counter("ramcloud_refused_terms_total",
+                         "Messages of coordinators refused for their term or revision: no "
+                         "coordinator confirms it, or it is too high to be one",
+                         {{"reason", reason}});
+}
 }  // namespace
 
 TermGate::TermGate(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers,
-                   const std::vector<Locator>& coordinators)
+                   const std::vector<Locator>& coordinators, MetricsRegistry& metrics)
     : registry_(registry),
       rpc_(rpc),
       reactor_(rpc.reactor()),
       servers_(servers),
       coordinators_(coordinators),
       settled_(reactor_),
+      impossible_(refused_counter(metrics, "impossible")),
+      unconfirmed_(refused_counter(metrics, "unconfirmed")),
       scope_(reactor_) {
   registry.set_guard(wire::kFirstOfCoordinator, wire::kLastOfCoordinator, &TermGate::gate, this);
 }
@@ -47,6 +57,8 @@ bool TermGate::take(const Request& request) {
   if (known(claim) || claim.term < servers_.highest_term()) return false;
   if (std::max(claim.term, claim.revision) > wire::kMaxTerm) {
     RC_SOMETIMES("rpc.impossible_term_is_refused");
+    impossible_.add();
+    say_refused(request.header, claim);
     reply_error(
         registry_.transport(), request.reply,
         {StatusCode::kInvalidArgument, fmt::format("term {}, revision {}: accepted are at most {}",
@@ -139,11 +151,8 @@ bool TermGate::refuse_rest() {
   for (const Parked& message : refused) {
     RC_SOMETIMES("rpc.term_is_not_confirmed");
     parked_bytes_ -= message.body.size();
-    log_warn("term_gate.not_confirmed", {{"opcode", message.header.opcode},
-                                         {"term", message.claim.term},
-                                         {"revision", message.claim.revision},
-                                         {"confirmed_term", servers_.highest_term()},
-                                         {"confirmed_revision", revision_}});
+    unconfirmed_.add();
+    say_refused(message.header, message.claim);
     reply_error(registry_.transport(), message.reply,
                 {StatusCode::kRetry,
                  fmt::format("term {}, revision {}: no coordinator of this server's confirms them",
@@ -151,6 +160,18 @@ bool TermGate::refuse_rest() {
                 kRetryAfterUs);
   }
   return !refused.empty();
+}
+
+void TermGate::say_refused(const wire::MessageHeader& header, const Claim& claim) {
+  if (reactor_.now() < say_again_) return;
+  say_again_ = reactor_.now() + kBetweenLines;
+  log_warn("term_gate.refused",
+           {{"opcode", header.opcode},
+            {"term", claim.term},
+            {"revision", claim.revision},
+            {"confirmed_term", servers_.highest_term()},
+            {"confirmed_revision", revision_},
+            {"refused_since_start", impossible_.value() + unconfirmed_.value()}});
 }
 
 }  // namespace ramcloud

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/metrics.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 
@@ -19,7 +20,7 @@ class TermGate {
  public:
   /// Installs itself. Everything outlives it.
   TermGate(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers,
-           const std::vector<Locator>& coordinators);
+           const std::vector<Locator>& coordinators, MetricsRegistry& metrics);
 
   /// Messages that wait for a confirmation, of all that may.
   static constexpr size_t kMaxParked = 64;
@@ -49,6 +50,7 @@ class TermGate {
   void release(const wire::ClusterInfo& info);
   bool waits_for_round() const;
   bool refuse_rest();
+  void say_refused(const wire::MessageHeader& header, const Claim& claim);
 
   ServiceRegistry& registry_;
   RpcClient& rpc_;
@@ -62,6 +64,9 @@ class TermGate {
   size_t unanswered_ = 0;  // questions of that round
   bool asking_ = false;
   Event settled_;  // nobody waits for that round any more
+  Counter& impossible_;
+  Counter& unconfirmed_;
+  Time say_again_{};  // what anybody can cause gets a line a second
   TaskScope scope_;
 };
 

@@ -102,8 +102,12 @@ class TermGateTest : public ::testing::Test {
   FakeCoordinator first{network, first_node};
   FakeCoordinator second{network, second_node};
   std::vector<Locator> coordinators{at("first"), at("second")};
+  uint64_t refused(const char* reason) {
+    return metrics.counter("ramcloud_refused_terms_total", "", {{"reason", reason}}).value();
+  }
   ServerList servers;
-  TermGate gate{registry, rpc, servers, coordinators};
+  MetricsRegistry metrics;
+  TermGate gate{registry, rpc, servers, coordinators, metrics};
   std::vector<uint64_t> handled;
 };
 
@@ -120,6 +124,8 @@ TEST_F(TermGateTest, ATermThatNobodyConfirmsIsNotAdopted) {
     EXPECT_EQ(probe_with(term), StatusCode::kRetry) << term;
   }
   EXPECT_EQ(probe_with(~uint64_t{0}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused("unconfirmed"), 2u);
+  EXPECT_EQ(refused("impossible"), 1u);
   EXPECT_EQ(servers.highest_term(), 5u) << "what the leader says of itself";
   EXPECT_EQ(probe_with(5), StatusCode::kOk);
   EXPECT_EQ(gate.parked(), 0u);
