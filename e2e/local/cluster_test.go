@@ -366,15 +366,20 @@ type result struct {
 // run runs a program to its end.
 func run(t *testing.T, name string, arguments ...string) result {
 	t.Helper()
+	return runPath(t, program(t, name), arguments...)
+}
+
+func runPath(t *testing.T, path string, arguments ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	command := exec.CommandContext(ctx, program(t, name), arguments...)
+	command := exec.CommandContext(ctx, path, arguments...)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
-		t.Fatalf("%s %v: %v (%v)\n%s", name, arguments, err, ctx.Err(), stderr.String())
+		t.Fatalf("%s %v: %v (%v)\n%s", path, arguments, err, ctx.Err(), stderr.String())
 	}
 	return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }

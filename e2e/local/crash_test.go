@@ -42,15 +42,21 @@ func TestKilledClusterIsRebuiltFromItsFolders(t *testing.T) {
 	}
 }
 
-func rebuild(t *testing.T, from []*daemon) map[string]string {
+// rebuild gives what `ramcloud replica rebuild` finds in the folders of these servers.
+func rebuild(t *testing.T, from []*daemon, flags ...string) map[string]string {
 	t.Helper()
-	arguments := []string{"replica", "rebuild"}
+	return rebuildBy(t, program(t, "ramcloud"), from, flags...)
+}
+
+func rebuildBy(t *testing.T, path string, from []*daemon, flags ...string) map[string]string {
+	t.Helper()
+	arguments := append([]string{"replica", "rebuild"}, flags...)
 	for _, server := range from {
 		arguments = append(arguments, server.Dir)
 	}
-	r := run(t, "ramcloud", arguments...)
+	r := runPath(t, path, arguments...)
 	if r.code != 0 {
-		t.Fatalf("%v: exit code %d: %s", arguments, r.code, r.stderr)
+		t.Fatalf("%s %v: exit code %d: %s", path, arguments, r.code, r.stderr)
 	}
 	found := map[string]string{}
 	scanner := bufio.NewScanner(strings.NewReader(r.stdout))
