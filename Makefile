@@ -36,6 +36,10 @@ lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
 fuzz: deps-build ## Fuzz whatever reads bytes from outside, FUZZ_SECONDS=20 for each fuzzer
 	@hack/fuzz.sh
 
+.PHONY: former
+former: deps-build ## Run the programs of a former commit (test/former-commit) together with those of today; builds them once
+	@hack/test.sh former
+
 .PHONY: mutants
 mutants: deps-build ## Plant the bugs in test/mutants one by one; the tests must find each; NAMES="…" for some
 	@hack/mutants.sh $(NAMES)

@@ -41,6 +41,7 @@ vet_go() {
   local folder status=0
   while read -r folder; do (cd "$folder" && go vet ./...) || status=1; done \
     < <(find . -name go.mod -not -path './build/*' -printf '%h\n')
+  (cd e2e && go vet -tags former ./local/) || status=1
   return "$status"
 }
 whitespace() { ! git grep -nIE '[[:space:]]+$' -- ':!*.patch' ':!*.golden'; }

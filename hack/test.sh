@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
 #   shell build unit coverage go python model asan tsan fuzz processes docs demo
+# and, only when it is named (it builds the programs of a former commit): former
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -127,8 +128,19 @@ processes() {
   # Simulated histories are checked here, and processes are ended at failpoints, which builds with tests have.
   (cd node && cmake --preset coverage -DRAMCLOUD_VERSION="$(../hack/version.sh)")
   nice -n 5 cmake --build build/coverage --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS"
+  # What is run only when the former programs are there is compiled here at least.
+  (cd e2e && go vet -tags former ./local/)
   go_tests ./local/... processes e2e
 }
+
+# Former and new programs together (test/former-commit). A subshell: nothing of it is for other stages.
+former() (
+  [ -x build/bin/ramcloudd ] || hack/build.sh
+  use_etcd
+  RAMCLOUD_FORMER=$(hack/former_build.sh)
+  export RAMCLOUD_FORMER GOFLAGS="$GOFLAGS -tags=former -run=^TestFormer"
+  go_tests ./local/... former e2e
+)
 
 docs() {
   # The guides' programs are linked with the libraries, too.
@@ -168,8 +180,8 @@ for stage in "${stages[@]}"; do
     fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
     python) run_stage python hack/python.sh || true ;;
-    processes) run_stage processes processes || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, go, python, model, asan, tsan, fuzz, processes, docs and demo" ;;
+    processes | former) run_stage "$stage" "$stage" || true ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, go, python, model, asan, tsan, fuzz, processes, former, docs and demo" ;;
   esac
 done
 # Said where it is seen: each of these is a test to be mended.

@@ -51,6 +51,10 @@ struct AdminClient::Impl {
     leader = leader_of(context);
     const StatusCode code = from_grpc_code(status.error_code());
     std::string message = status.error_message();
+    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && message.empty()) {
+      message = fmt::format(
+          "the coordinator at {} is of a former build, and does not know this call", address);
+    }
     if (code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
       message = fmt::format("admin API at {}: {}", address, message);
     }
