@@ -154,6 +154,13 @@ type raw struct {
 
 func connectRaw(t *testing.T, port int) *raw {
 	t.Helper()
+	conn, _ := sayHello(t, port, 1)
+	return &raw{t, conn}
+}
+
+// sayHello connects and speaks version 1 to `highest` of the protocol; it gives the version that was chosen.
+func sayHello(t *testing.T, port int, highest uint8) (net.Conn, uint16) {
+	t.Helper()
 	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), limit)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +169,7 @@ func connectRaw(t *testing.T, port int) *raw {
 	_ = conn.SetDeadline(time.Now().Add(limit))
 	hello := make([]byte, 64)
 	copy(hello, "RAMCLOUD")
-	hello[8], hello[10] = 1, 1
+	hello[8], hello[10] = 1, highest
 	binary.LittleEndian.PutUint32(hello[20:], 4<<20)
 	if _, err := conn.Write(hello); err != nil {
 		t.Fatal(err)
@@ -170,7 +177,7 @@ func connectRaw(t *testing.T, port int) *raw {
 	if _, err := io.ReadFull(conn, hello); err != nil || binary.LittleEndian.Uint16(hello[12:]) != 0 {
 		t.Fatalf("hello: %v, status %d", err, binary.LittleEndian.Uint16(hello[12:]))
 	}
-	return &raw{t, conn}
+	return conn, binary.LittleEndian.Uint16(hello[8:])
 }
 
 func (c *raw) send(opcode uint16, body []byte) {

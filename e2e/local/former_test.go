@@ -4,11 +4,8 @@ package local
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,28 +67,6 @@ func (r *replicated) lead(d *daemon) {
 			r.restart(other)
 		}
 	}
-}
-
-// settled is the version of the protocol that a process picks of 1 to 2.
-func settled(t *testing.T, d *daemon) uint16 {
-	t.Helper()
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", d.Ports.RPC), limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(limit))
-	hello := make([]byte, 64)
-	copy(hello, "RAMCLOUD")
-	hello[8], hello[10] = 1, 2
-	binary.LittleEndian.PutUint32(hello[20:], 4<<20)
-	if _, err := conn.Write(hello); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(conn, hello); err != nil {
-		t.Fatal(err)
-	}
-	return binary.LittleEndian.Uint16(hello[8:])
 }
 
 // ramcloud runs a command line program against coordinators, and gives what it prints.
@@ -168,7 +143,7 @@ func workTogether(t *testing.T, coordinators, servers string) {
 		if (coordinators + servers)[i] == 'F' {
 			want = 1
 		}
-		if got := settled(t, d); got != want {
+		if _, got := sayHello(t, d.Ports.RPC, 2); got != want {
 			t.Errorf("%s speaks version %d, want %d", d.Name, got, want)
 		}
 	}
