@@ -45,8 +45,9 @@ Five of them deserve a sentence more:
   deletes go on. A delete does not give memory back; dropping a table does not either.
 - `INDETERMINATE`: read the object and compare its version with the one you knew before: versions of a key
   rise with every change, also across delete and re-creation.
-- `WRONG_CLUSTER`: final when a coordinator says it. From a server it means only that another cluster's server has taken
-  the address of ours: the client library asks the coordinator again where the tablet is.
+- `WRONG_CLUSTER`: final when every coordinator address that the client was given says it. From one of several it means
+  only that another cluster has taken that address, and the next one is asked; from a server the same, and a coordinator
+  is asked where the tablet is.
 - `DEADLINE_EXCEEDED`: no final answer came in time, and nothing was changed (or the call was one that
   changes nothing).
 """

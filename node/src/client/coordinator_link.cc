@@ -11,7 +11,7 @@
 namespace ramcloud {
 
 CoordinatorLink::CoordinatorLink(RpcClient& rpc, std::vector<Locator> coordinators)
-    : rpc_(rpc), coordinators_(std::move(coordinators)) {}
+    : rpc_(rpc), coordinators_(std::move(coordinators)), strangers_(coordinators_.size()) {}
 
 std::string CoordinatorLink::addresses() const {
   std::string text;
@@ -39,9 +39,29 @@ void CoordinatorLink::follow_redirect(const RpcReply& reply) {
   current_ = static_cast<size_t>(known - coordinators_.begin());
 }
 
+/// A re-used address says no more than that ours is not there.
+void CoordinatorLink::judge_cluster(const Locator& asked, RpcReply& reply) {
+  const auto forget = [this] { strangers_.assign(coordinators_.size(), false); };
+  if (reply.status != StatusCode::kWrongCluster) {
+    const bool ours =
+        reply.ok() || reply.status == StatusCode::kNotLeader || reply.status == StatusCode::kRetry;
+    if (ours) forget();
+    return;
+  }
+  for (size_t i = 0; i < coordinators_.size(); ++i) {
+    if (coordinators_[i] == asked) strangers_[i] = true;
+  }
+  if (std::ranges::find(strangers_, false) == strangers_.end()) return forget();
+  RC_SOMETIMES("client.coordinator_of_another_cluster_is_passed_by");
+  reply.status = {
+      StatusCode::kUnavailable,
+      fmt::format("coordinator {}: {}", asked.address.to_string(), reply.status.message())};
+}
+
 Task<RpcReply> CoordinatorLink::attempt(wire::Opcode opcode, RpcClient::BodyFor body, Time until) {
   const Locator asked = target();
   RpcReply reply = co_await rpc_.call_with(asked, 0, opcode, std::move(body), until);
+  judge_cluster(asked, reply);
   // Several calls may have met the same failure: only the first turns to another.
   if (reply.ok() || target() != asked || outcome_of(reply.status.code()) == Outcome::kFinal) {
     co_return reply;

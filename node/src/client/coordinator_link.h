@@ -1,5 +1,6 @@
 // The way to the coordinator: a list of addresses of which one leads. Each is tried in turn; a
-// standby says who leads (NOT_LEADER), and that one is asked next.
+// standby says who leads (NOT_LEADER), and that one is asked next. An address may have been given
+// to another cluster: WRONG_CLUSTER is an answer only when every configured address says so.
 #pragma once
 
 #include <string>
@@ -57,9 +58,11 @@ class CoordinatorLink {
   Task<RpcReply> attempt(wire::Opcode opcode, RpcClient::BodyFor body, Time until);
   void follow_redirect(const RpcReply& reply);
   void try_another();
+  void judge_cluster(const Locator& asked, RpcReply& reply);
 
   RpcClient& rpc_;
   std::vector<Locator> coordinators_;
+  std::vector<bool> strangers_;  // which of them said WRONG_CLUSTER since one answered as ours
   size_t current_ = 0;
   std::optional<Locator> redirected_;  // named by a standby, not in our list
 };

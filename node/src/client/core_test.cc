@@ -162,8 +162,7 @@ TEST_F(CoreTest, ACreateWhoseReplyNeverComesIsIndeterminate) {
   coordinate_ = [](FakeNode& node, const FakeNode::Call& call) {
     node.error(call, StatusCode::kRetry, 1000);
   };
-  EXPECT_EQ(world_.run(core->create_table("t", 1, 100ms)).error().code(),
-            StatusCode::kUnavailable);
+  EXPECT_EQ(world_.run(core->create_table("t", 1, 100ms)).error().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {
@@ -275,6 +274,41 @@ TEST_F(CoreTest, AnotherClusterIsForItsCoordinatorsToSay) {
             StatusCode::kWrongCluster);
   EXPECT_EQ(first_.count(wire::Opcode::kWrite), 1);
   EXPECT_EQ(first_.count(wire::Opcode::kMultiWrite), 0);
+}
+
+TEST_F(CoreTest, OneCoordinatorOfAnotherClusterIsNotTheEnd) {
+  FakeNode foreign(world_, 0, coordinate_, 8);
+  auto core = make(20s, {coordinator_.locator(), foreign.locator()});
+  ASSERT_TRUE(world_.run(core->open_table("things")).has_value());
+  // Ours is away for a moment, and the other address is asked.
+  Timer back(world_.reactor, [this] { coordinator_.restart(); });
+  for (int i = 0; i < 3; ++i) {
+    coordinator_.stop();
+    back.start_after(50ms);
+    const auto opened = world_.run(core->open_table("things"));
+    EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
+  }
+  coordinator_.cluster = 8;
+  coordinator_.restart();
+  EXPECT_EQ(world_.run(core->open_table("things")).error().code(), StatusCode::kWrongCluster);
+  EXPECT_EQ(world_.run(core->drop_table("things")).code(), StatusCode::kWrongCluster);
+  EXPECT_EQ(foreign.count(wire::Opcode::kDropTable), 0);
+}
+
+/// As servers call: one try at a time.
+TEST_F(CoreTest, ATryAtACoordinatorOfAnotherClusterLeadsToTheNext) {
+  FakeNode foreign(world_, 0, coordinate_, 8);
+  RpcClient rpc(world_.reactor, transport_);
+  rpc.set_cluster_uuid({7});
+  CoordinatorLink link(rpc, {foreign.locator(), coordinator_.locator()});
+  const auto ask = [&] {
+    auto info = world_.run(link.try_once<wire::ClusterInfo>(
+        wire::Opcode::kGetClusterInfo, wire::Empty{}, world_.clock.now() + 5s));
+    return info ? Status() : info.error();
+  };
+  EXPECT_EQ(ask(), StatusCode::kUnavailable);
+  EXPECT_EQ(link.target(), coordinator_.locator());
+  EXPECT_EQ(ask(), StatusCode::kOk);
 }
 
 TEST_F(CoreTest, ADeadTabletIsNamedAtTheDeadline) {

@@ -344,14 +344,22 @@ struct ServerNode::Impl final : TurnHook {
                                 .disk_read_bytes_per_second = options.read_bytes_per_second,
                                 .replicas = options.replicas,
                                 .nonce = reactor.random().next()};
+    // From the first hello on: coordinators of another cluster are told apart from ours.
+    if (request.cluster_uuid != wire::Uuid{}) rpc.set_cluster_uuid(request.cluster_uuid);
     BackOff back_off(kEnlistRetryMin, kEnlistRetryMax);
     for (;;) {
       const Locator coordinator = coordinators.target();
       auto reply = co_await coordinators.try_once<wire::EnlistReply>(
           wire::Opcode::kEnlist, request, reactor.now() + kEnlistTimeout);
       if (reply) co_return serve(*reply);
-      if (reply.error() == StatusCode::kWrongCluster ||
-          reply.error() == StatusCode::kInvalidArgument) {
+      if (reply.error() == StatusCode::kWrongCluster) {
+        co_return fail_with(
+            Status(StatusCode::kWrongCluster,
+                   fmt::format("the server's volume belongs to another cluster than all of its "
+                               "coordinators ({}): {}",
+                               coordinators.addresses(), reply.error().message())));
+      }
+      if (reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
       log_info("not enlisted yet",
