@@ -203,7 +203,8 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
   std::vector<Task<Status>> calls;
   for (const auto& tablet : record.tablets) {
     calls.push_back(notifier_.take_tablet(
-        tablet.server_id, {state_.term, record.revision, id, tablet.start_hash, tablet.end_hash}));
+        tablet.server_id,
+        {state_.term, record.revision, id, tablet.start_hash, tablet.end_hash, record.name}));
   }
   bool all = true;
   bool refused = false;

@@ -179,6 +179,11 @@ struct ServerNode::Impl final : TurnHook {
   std::atomic<uint64_t> server_id{0};
   std::atomic<bool> enlisted{false};
   Time heard{};  // of the coordinator
+  wire::EnlistRequest enlisted_as;
+  struct {
+    uint64_t lowest_open_segment = 0;
+    uint32_t epoch = 0;
+  } confirmed;  // replication epoch
   bool failed = false;
   mutable std::mutex stats_mutex;
   wire::ServerStats last_stats;  // guarded by stats_mutex
@@ -206,6 +211,7 @@ struct ServerNode::Impl final : TurnHook {
     registry.add(wire::Opcode::kPing, &call_member<&Impl::ping, Impl>, this);
     registry.add(wire::Opcode::kUpdateServerList, &call_member<&Impl::update_list, Impl>, this);
     registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
+    registry.add(wire::Opcode::kRestate, &call_member<&Impl::restate, Impl>, this);
     list_changes = servers.subscribe([this] { check_condemned(); });
     register_gauges();
   }
@@ -351,7 +357,10 @@ struct ServerNode::Impl final : TurnHook {
       const Locator coordinator = coordinators.target();
       auto reply = co_await coordinators.try_once<wire::EnlistReply>(
           wire::Opcode::kEnlist, request, reactor.now() + kEnlistTimeout);
-      if (reply) co_return serve(*reply);
+      if (reply) {
+        enlisted_as = std::move(request);
+        co_return serve(*reply);
+      }
       if (reply.error() == StatusCode::kWrongCluster) {
         co_return fail_with(
             Status(StatusCode::kWrongCluster,
@@ -415,7 +424,10 @@ struct ServerNode::Impl final : TurnHook {
       const Locator coordinator = coordinators.target();
       auto reply = co_await coordinators.try_once<wire::Empty>(
           wire::Opcode::kRaiseReplicationEpoch, request, reactor.now() + kEnlistTimeout);
-      if (reply) co_return StatusCode::kOk;
+      if (reply) {
+        confirmed = {lowest_open_segment, epoch};
+        co_return StatusCode::kOk;
+      }
       if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
         co_return std::move(reply.error());
       }
@@ -433,7 +445,9 @@ struct ServerNode::Impl final : TurnHook {
       if (reactor.now() - heard < kForgottenAfter) continue;
       const Locator coordinator = coordinators.target();
       auto list = co_await coordinators.try_once<wire::ServerList>(
-          wire::Opcode::kGetServerList, wire::Empty(), reactor.now() + kEnlistTimeout);
+          wire::Opcode::kGetServerList,
+          wire::GetServerListRequest{server_id, options.locator.to_string()},
+          reactor.now() + kEnlistTimeout);
       if (!list) continue;
       log_info("nothing heard of the coordinator for long, asked it",
                {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
@@ -489,6 +503,32 @@ struct ServerNode::Impl final : TurnHook {
     // The coordinator's probe, which is a ping, too.
     all_reactors.after_all_turned(
         [this, handle = request.reply] { reply_message(transport, handle, collect_stats()); });
+  }
+
+  /// A coordinator with metadata from an older export asks.
+  void restate(const Request& request) {
+    wire::RestateRequest asked;
+    if (!request.decode(asked)) {
+      return reply_error(transport, request.reply,
+                         Status(StatusCode::kInvalidArgument, "restate: body does not decode"));
+    }
+    if (Status term = servers.check_term(asked.term); !term.ok()) {
+      return refuse(request.reply, term);
+    }
+    if (!enlisted) {
+      return reply_error(transport, request.reply,
+                         {StatusCode::kRetry, "this server is not enlisted yet"});
+    }
+    heard = reactor.now();
+    wire::Restatement all;
+    all.server_id = server_id;
+    all.enlisted = enlisted_as;
+    all.list = servers.whole();
+    all.tables = tablets.restate();
+    all.lowest_open_segment = confirmed.lowest_open_segment;
+    all.epoch = confirmed.epoch;
+    log_info("said what it owns", {{"term", asked.term}, {"tables", all.tables.size()}});
+    reply_message(transport, request.reply, all);
   }
 
   /// A server that the cluster has given up may not serve any more: its data is somebody else's.

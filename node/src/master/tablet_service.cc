@@ -45,14 +45,36 @@ Task<void> TabletService::free_retired() {
 Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t table_id) {
   if (store_ == nullptr) return Status(StatusCode::kRetry, "this server is not enlisted yet");
   RC_RETURN_IF_ERROR(servers_.check_term(term));
-  uint64_t& seen = revisions_[table_id];
-  if (revision < seen) {
+  Order& seen = orders_[table_id];
+  if (revision < seen.revision) {
     RC_SOMETIMES("master.outdated_order_is_refused");
-    return Status(StatusCode::kStaleTerm,
-                  fmt::format("table {}: revision {} is older than {}", table_id, revision, seen));
+    return Status(StatusCode::kStaleTerm, fmt::format("table {}: revision {} is older than {}",
+                                                      table_id, revision, seen.revision));
   }
-  seen = revision;
+  seen.revision = revision;
   return {};
+}
+
+std::vector<wire::RestatedTable> TabletService::restate() const {
+  std::map<uint64_t, std::vector<wire::RestatedTablet>> owned;
+  for (const auto& tablet : store_->tablets()) {
+    if (tablet.state != store::TabletState::kNormal) continue;
+    owned[tablet.table_id].push_back({tablet.start_hash, tablet.end_hash});
+  }
+  std::vector<wire::RestatedTable> tables;
+  size_t not_owned = 0;
+  for (auto order = orders_.rbegin(); order != orders_.rend(); ++order) {
+    const auto& [table_id, last] = *order;
+    const auto tablets = owned.find(table_id);
+    if (tablets == owned.end() && ++not_owned > kMostNotOwned) continue;
+    auto& table = tables.emplace_back();
+    table.table_id = table_id;
+    table.revision = last.revision;
+    table.dropped = last.drop;
+    table.name = last.table_name;
+    if (tablets != owned.end()) table.tablets = std::move(tablets->second);
+  }
+  return tables;
 }
 
 void TabletService::refuse(const ReplyHandle& handle, const Status& status) {
@@ -85,6 +107,9 @@ void TabletService::take(const Request& request) {
     status = store_->take_tablet(command.table_id, command.start_hash, command.end_hash);
   }
   if (!status.ok()) return refuse(request.reply, status);
+  Order& order = orders_[command.table_id];
+  order.drop = false;
+  if (!command.table_name.empty()) order.table_name = std::move(command.table_name);
   log_info("tablet taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
@@ -103,6 +128,7 @@ void TabletService::drop(const Request& request) {
     if (status == StatusCode::kNotFound) status = {};  // a repeated command: dropped already
   }
   if (!status.ok()) return refuse(request.reply, status);
+  orders_[command.table_id].drop = true;
   log_info("table dropped", {{"table_id", command.table_id}});
   tasks_.spawn(settle(request.reply, true));
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "master/held_replies.h"
 #include "rpc/rpc.h"
@@ -26,6 +28,11 @@ class TabletService {
                 ServerList& servers, Epochs& epochs);
   void attach(store::ObjectStore& store);
 
+  /// What a coordinator with older metadata has to know: every table that is owned here, and of
+  /// those that are not, the orders for the newest ones.
+  std::vector<wire::RestatedTable> restate() const;
+  static constexpr size_t kMostNotOwned = 16'384;
+
  private:
   void take(const Request& request);
   void drop(const Request& request);
@@ -42,7 +49,13 @@ class TabletService {
   ServerList& servers_;
   Epochs& epochs_;
   store::ObjectStore* store_ = nullptr;
-  std::map<uint64_t, uint64_t> revisions_;  // highest seen, by table id
+  /// The last one that was followed.
+  struct Order {
+    uint64_t revision = 0;
+    bool drop = false;
+    std::string table_name;  // if a coordinator told it
+  };
+  std::map<uint64_t, Order> orders_;  // by table id
   Timer purge_timer_;
   TaskScope tasks_;
 };

@@ -38,7 +38,9 @@ class TabletServiceTest : public ::testing::Test {
     wire::MessageHeader header{};
     header.kind = wire::Kind::kRequest;
     header.opcode = static_cast<uint16_t>(opcode);
-    registry_.on_request({}, header, wire::encode(message, wire::kVersionMin));
+    ReplyHandle handle;
+    handle.version = wire::kVersionMax;
+    registry_.on_request(handle, header, wire::encode(message, wire::kVersionMax));
     EXPECT_TRUE(sim_.run_until([&] { return transport_.count > before; }, 10s));
     EXPECT_EQ(transport_.count, before + 1);
     return transport_.status;
@@ -91,6 +93,27 @@ TEST_F(TabletServiceTest, AnOlderDecisionChangesNothing) {
   EXPECT_EQ(take(1, 5, 1), StatusCode::kStaleTerm) << "late, and over";
   EXPECT_EQ(tablets(), 0u);
   EXPECT_EQ(take(1, 2, 2), StatusCode::kOk) << "revisions are a table's own";
+}
+
+TEST_F(TabletServiceTest, SaysWhatItOwnsAndWhatItWasOrdered) {
+  ASSERT_EQ(send(wire::Opcode::kTakeTablet, wire::TakeTabletRequest{1, 5, 1, 0, 9, "first"}),
+            StatusCode::kOk);
+  ASSERT_EQ(send(wire::Opcode::kTakeTablet, wire::TakeTabletRequest{1, 6, 1, 20, 29, "first"}),
+            StatusCode::kOk);
+  ASSERT_EQ(take(1, 7, 2), StatusCode::kOk);
+  ASSERT_EQ(drop(1, 8, 2), StatusCode::kOk);
+  ASSERT_EQ(take(1, 5, 1), StatusCode::kStaleTerm);
+  const auto tables = service_.restate();
+  ASSERT_EQ(tables.size(), 2u);  // by falling id
+  EXPECT_EQ(tables[0].table_id, 2u);
+  EXPECT_EQ(tables[0].revision, 8u);
+  EXPECT_TRUE(tables[0].dropped);
+  EXPECT_TRUE(tables[0].tablets.empty());
+  EXPECT_EQ(tables[1].revision, 6u);
+  EXPECT_FALSE(tables[1].dropped);
+  EXPECT_EQ(tables[1].name, "first");
+  ASSERT_EQ(tables[1].tablets.size(), 2u);
+  EXPECT_EQ(tables[1].tablets[0].end_hash + tables[1].tablets[1].end_hash, 9u + 29u);
 }
 
 TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {

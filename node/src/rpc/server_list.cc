@@ -102,6 +102,18 @@ Result<std::vector<ListedServer>> ServerList::merge(const wire::ServerList& list
   return servers;
 }
 
+wire::ServerList ServerList::whole() const {
+  wire::ServerList list;
+  list.term = term_;
+  list.version = version_;
+  for (const ListedServer& server : servers_) {
+    list.servers.push_back({server.server_id, server.state, server.name,
+                            server.locator ? server.locator->to_string() : std::string(),
+                            server.failure_domain, server.disk_read_bytes_per_second});
+  }
+  return list;
+}
+
 const ListedServer* ServerList::find(uint64_t server_id) const {
   const auto it = std::ranges::lower_bound(servers_, server_id, {}, &ListedServer::server_id);
   return it != servers_.end() && it->server_id == server_id ? &*it : nullptr;

@@ -70,6 +70,9 @@ class ServerList {
     return details;
   }
 
+  /// As a coordinator would send it, for one whose metadata is older.
+  wire::ServerList whole() const;
+
   /// Of the list.
   uint64_t term() const { return term_; }
   uint64_t version() const { return version_; }

@@ -34,6 +34,23 @@ TEST(ServerList, TakesHigherListsAndRefusesLowerOnes) {
   EXPECT_EQ(list.servers().size(), 1u);
 }
 
+TEST(ServerList, TheWholeListIsWhatWasSentAndChangedSince) {
+  ServerList list;
+  ASSERT_TRUE(list.apply({3, 5, {entry(2), entry(1)}}).ok());
+  wire::ServerList changes{3, 6, {entry(2, wire::ServerState::kCrashed), entry(4)}};
+  changes.base_version = 5;
+  ASSERT_TRUE(list.apply(changes).ok());
+  const wire::ServerList whole = list.whole();
+  EXPECT_EQ(whole.term, 3u);
+  EXPECT_EQ(whole.version, 6u);
+  EXPECT_EQ(whole.base_version, 0u);
+  ASSERT_EQ(whole.servers.size(), 3u);
+  EXPECT_EQ(whole.servers[1].state, wire::ServerState::kCrashed);
+  EXPECT_EQ(whole.servers[2].locator, entry(4).locator);
+  ServerList other;
+  EXPECT_TRUE(other.apply(whole).ok());
+}
+
 TEST(ServerList, FindsById) {
   ServerList list;
   ASSERT_TRUE(list.apply({1, 1, {entry(7), entry(3, wire::ServerState::kCrashed), entry(5)}}).ok());

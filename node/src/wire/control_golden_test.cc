@@ -43,6 +43,7 @@ ordered_json all_messages() {
   RC_ADD(GetTableRequest);
   RC_ADD(ListTablesReply);
   RC_ADD(ServerList);
+  RC_ADD(GetServerListRequest);
   RC_ADD(EnlistRequest);
   RC_ADD(EnlistReply);
   RC_ADD(RaiseReplicationEpochRequest);
@@ -50,6 +51,8 @@ ordered_json all_messages() {
   RC_ADD(DropTabletRequest);
   RC_ADD(GetServerStatsRequest);
   RC_ADD(ServerStats);
+  RC_ADD(RestateRequest);
+  RC_ADD(Restatement);
   RC_ADD(ReportServerRequest);
   RC_ADD(ProbePeerRequest);
   RC_ADD(ProbePeerReply);

@@ -163,8 +163,17 @@ struct EnlistReply {
   }
 };
 
-/// kGetServerList (server -> coordinator): Empty -> ServerList. Servers are told of each new list;
-/// one that has heard nothing for long asks, since whoever was given up is told nothing any more.
+/// kGetServerList (server -> coordinator): GetServerListRequest -> ServerList. Servers are told of
+/// each new list; one that has heard nothing for long asks, since whoever was given up is told
+/// nothing any more. Who it is matters after an import of older metadata, which may not know it.
+struct GetServerListRequest {
+  uint64_t server_id = 0;  // 0: not told
+  std::string locator;
+  template <class V>
+  void fields(V& v) {
+    v.since(2, server_id, locator);
+  }
+};
 
 /// kRaiseReplicationEpoch (server -> coordinator): RaiseReplicationEpochRequest -> Empty, when it
 /// is durable. From then on a replica of this master's that is not closed counts only if its
@@ -189,9 +198,11 @@ struct TakeTabletRequest {
   uint64_t table_id = 0;
   uint64_t start_hash = 0;
   uint64_t end_hash = 0;
+  std::string table_name = {};  // the server says it when it restates what it owns
   template <class V>
   void fields(V& v) {
     v(term, revision, table_id, start_hash, end_hash);
+    v.since(2, table_name);
   }
 };
 
@@ -235,6 +246,55 @@ struct ServerStats {
       segments_fully_replicated, segments_under_replicated, unreplicated_bytes, replicas_wanted,
       frames_total, frames_used, frames_quarantined, reads, writes, deletes, segments_degraded,
       writes_wait, replication_epoch, backup_device);
+  }
+};
+
+// ---- after an import of metadata (docs/design/coordinator.md, "Imports")
+// -------------------------
+
+/// kRestate (coordinator -> server): RestateRequest -> Restatement. What this server knows that an
+/// older export may not. A former server answers UNSUPPORTED.
+struct RestateRequest {
+  uint64_t term = 0;
+  template <class V>
+  void fields(V& v) {
+    v(term);
+  }
+};
+
+struct RestatedTablet {
+  uint64_t start_hash = 0;  // inclusive
+  uint64_t end_hash = 0;    // inclusive
+  template <class V>
+  void fields(V& v) {
+    v(start_hash, end_hash);
+  }
+};
+
+/// A table of which this server has had orders.
+struct RestatedTable {
+  uint64_t table_id = 0;
+  uint64_t revision = 0;                // of the last order that it followed
+  bool dropped = false;                 // which was to drop the table
+  std::string name;                     // empty: not told, by a former coordinator
+  std::vector<RestatedTablet> tablets;  // that it owns
+  template <class V>
+  void fields(V& v) {
+    v(table_id, revision, dropped, name, tablets);
+  }
+};
+
+struct Restatement {
+  uint64_t server_id = 0;
+  EnlistRequest enlisted;  // what it said of itself when it enlisted
+  ServerList list;         // the whole list, as it has it
+  std::vector<RestatedTable> tables;
+  // The replication epoch that the coordinator has confirmed.
+  uint64_t lowest_open_segment = 0;
+  uint32_t epoch = 0;
+  template <class V>
+  void fields(V& v) {
+    v(server_id, enlisted, list, tables, lowest_open_segment, epoch);
   }
 };
 

@@ -54,6 +54,7 @@ enum class Opcode : uint16_t {
   kTakeTablet = 97,
   kDropTablet = 98,
   kGetServerStats = 99,
+  kRestate = 100,
   kProbePeer = 108,
   // Backup, for masters.
   kReplicaOpen = 128,
