@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ServerEntry {
   wire::ServerStats stats;          // as of the last probe that was answered
   bool answered = false;            // a probe of this id was answered since we started
   bool enlisted_now = false;        // it enlisted under this leadership
+  bool restated = false;            // after an import: it said what it owns
   Time heard{};                     // its last sign of life, as far as detection saw one
   bool suspected = false;           // probes go unanswered, no verdict yet
   bool refuses_term = false;        // it knows a higher term, and takes no orders of ours
@@ -52,7 +54,10 @@ struct ClusterState {
   std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
   std::map<uint64_t, TableRecord> tables;
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs;  // by master
-  Detection detection;                                            // not durable
+  /// There after an import, until live servers have said what they own. No order goes out.
+  std::optional<RestateRecord> restate;
+  Time no_verdict_before{};  // not durable: after an import
+  Detection detection;       // not durable
 
   /// Null if there is none of this id that is UP.
   ServerEntry* up_server(uint64_t id);

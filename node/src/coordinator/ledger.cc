@@ -61,6 +61,9 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
   if (const auto ids = records.find(kIdsKey); ids != records.end()) {
     RC_RETURN_IF_ERROR(read_record(kIdsKey, ids->second, state.ids));
   }
+  if (const auto restate = records.find(kRestateKey); restate != records.end()) {
+    RC_RETURN_IF_ERROR(read_record(kRestateKey, restate->second, state.restate.emplace()));
+  }
   for (const auto& [key, bytes] : records) {
     if (key.starts_with(kServerPrefix)) {
       ServerRecord server;
@@ -269,7 +272,12 @@ class Ledger::Failing {
 /// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
 /// from it by a change of nothing in its place: only one of the two can be the next.
 Task<Status> Ledger::commit(const AsyncMutex::Lock& held, Change change, Objection objection) {
-  return commit_at(current_.term, held, std::move(change), std::move(objection));
+  return commit_at({current_.term, 1}, held, std::move(change), std::move(objection));
+}
+
+Task<Status> Ledger::pass_revision(const AsyncMutex::Lock& held, uint64_t revision) {
+  assert(revision > current_.revision && revision <= kMaxTerm);
+  return commit_at({current_.term, revision - current_.revision}, held, Change(), nullptr);
 }
 
 /// The offset goes with it: the next leader's term is the number of its leadership and the offset.
@@ -279,17 +287,18 @@ Task<Status> Ledger::rise_to(const AsyncMutex::Lock& held, uint64_t term) {
   offset.offset = term - leadership_;
   Change change;
   change.put(kTermOffsetKey, offset);
-  Status done = co_await commit_at(term, held, std::move(change), nullptr);
+  Status done = co_await commit_at({term, 1}, held, std::move(change), nullptr);
   if (done.ok()) offset_ = offset;
   co_return done;
 }
 
-Task<Status> Ledger::commit_at(uint64_t term, [[maybe_unused]] const AsyncMutex::Lock& held,
+Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Lock& held,
                                Change change, Objection objection) {
   assert(held.held());
   const std::string before = current_bytes_;
-  const Attempt wanted = attempt(std::move(change), 1, term);
-  const Attempt nothing = attempt(Change(), 2, current_.term);  // its revision tells them apart
+  const Attempt wanted = attempt(std::move(change), step.revisions, step.term);
+  // Its revision tells them apart.
+  const Attempt nothing = attempt(Change(), step.revisions + 1, current_.term);
   Status objected;
   bool unknown = false;  // a try may have taken effect, or may yet
   const Failing end_of_failing(*this);

@@ -113,6 +113,8 @@ class Ledger {
 
   /// Proves that we lead, and makes `term`, which is higher, ours. What commit() says.
   Task<Status> rise_to(const AsyncMutex::Lock& held, uint64_t term);
+  /// Makes this the number of the last change: those between are never given. What commit() says.
+  Task<Status> pass_revision(const AsyncMutex::Lock& held, uint64_t revision);
   /// The format of the records that are written from now on; `cluster` says it, and is durable when
   /// this is OK. What commit() says.
   Task<Status> raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
@@ -134,7 +136,11 @@ class Ledger {
   struct Attempt;
   void adopt(const Attempt& made);
   Attempt attempt(Change change, uint64_t revisions, uint64_t term) const;
-  Task<Status> commit_at(uint64_t term, const AsyncMutex::Lock& held, Change change,
+  struct Step {
+    uint64_t term;
+    uint64_t revisions;
+  };
+  Task<Status> commit_at(Step step, const AsyncMutex::Lock& held, Change change,
                          Objection objection);
   Reactor& reactor_;
   MetadataStore& store_;

@@ -16,6 +16,14 @@ constexpr size_t kMaxTextBytes = 1024;  // locators, addresses, versions
 /// In one change: etcd accepts 128 operations by default.
 constexpr size_t kMostVerdicts = 100;
 
+Status check_locator(std::string_view field, const std::string& text) {
+  RC_RETURN_IF_ERROR(check_printable(field, text, 1, kMaxTextBytes));
+  if (parse_locator(text)) return {};
+  return not_accepted(field, quoted(text), "a locator such as tcp:host=10.0.0.1,port=11200");
+}
+
+}  // namespace
+
 ServerRecord record_of(const wire::EnlistRequest& request) {
   ServerRecord record;
   record.nonce = request.nonce;
@@ -31,14 +39,6 @@ ServerRecord record_of(const wire::EnlistRequest& request) {
   record.replicas = request.replicas;
   return record;
 }
-
-Status check_locator(std::string_view field, const std::string& text) {
-  RC_RETURN_IF_ERROR(check_printable(field, text, 1, kMaxTextBytes));
-  if (parse_locator(text)) return {};
-  return not_accepted(field, quoted(text), "a locator such as tcp:host=10.0.0.1,port=11200");
-}
-
-}  // namespace
 
 Status Membership::check(const wire::EnlistRequest& request) const {
   if (request.nonce == 0) return not_accepted("nonce", "0", "a random number chosen at each start");

@@ -9,6 +9,9 @@
 
 namespace ramcloud {
 
+/// What a server says of itself; without an id.
+ServerRecord record_of(const wire::EnlistRequest& request);
+
 /// What a look at a server's address showed, by the coordinator and by a peer.
 struct Examination {
   /// kAnswered if it answered one of them; kVoid if it is not UP, or nothing was learnt.

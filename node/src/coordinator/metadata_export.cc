@@ -250,18 +250,25 @@ Status rewrite(Records& records, const char* key, uint16_t format, Raise raise) 
 Status leave_gap(Records& records) {
   const auto cluster = read_cluster_record(records.at(kClusterKey), "");
   if (!cluster) return cluster.error();
-  uint64_t transactions = 0;
+  uint64_t transactions = 0, last_server_id = 0;
   RC_RETURN_IF_ERROR(rewrite<TermRecord>(records, kTermKey, cluster->format, [&](TermRecord& r) {
     transactions = r.revision;
     r.term += kImportGap;
     r.revision += kImportGap;
   }));
-  RC_RETURN_IF_ERROR(rewrite<IdsRecord>(records, kIdsKey, cluster->format, [](IdsRecord& r) {
+  RC_RETURN_IF_ERROR(rewrite<IdsRecord>(records, kIdsKey, cluster->format, [&](IdsRecord& r) {
+    last_server_id = r.last_server_id;
     r.last_server_id += kImportGap;
     r.last_table_id += kImportGap;
   }));
   if (transactions + kImportGap > wire::kMaxTerm) {
     return {StatusCode::kUnsupported, "the metadata has been imported too often"};
+  }
+  // An export that was made while an earlier import was not finished knows what the earlier one
+  // did.
+  if (!records.contains(kRestateKey)) {
+    records[kRestateKey] =
+        encode_record(RestateRecord{transactions, last_server_id}, cluster->format);
   }
   return rewrite<RevisionsRecord>(records, kRevisionsKey, cluster->format, [&](RevisionsRecord& r) {
     if (transactions <= ~uint32_t{0}) r.next = std::max(r.next, transactions << 32);

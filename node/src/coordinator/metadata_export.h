@@ -31,7 +31,8 @@ inline constexpr uint64_t kImportGap = uint64_t{1} << 32;
 /// The same for revisions of the admin API, of which former builds used up 2^32 at each start.
 inline constexpr uint64_t kRevisionsGap = uint64_t{1} << 56;
 
-/// Makes the records of an export, of whatever age, those of an import. CORRUPT, UNSUPPORTED.
+/// Makes the records of an export, of whatever age, those of an import: the first leader asks live
+/// servers what they own. CORRUPT, UNSUPPORTED.
 Status leave_gap(MetadataStore::Records& records);
 
 /// Leaves the gap, and writes records into a store that has none, or only those of an import that

@@ -24,6 +24,8 @@ inline constexpr const char* kTermKey = "/term";
 inline constexpr const char* kTermOffsetKey = "/term_offset";
 /// There while an import is under way.
 inline constexpr const char* kImportKey = "/import";
+/// There from an import until live servers have said what they own.
+inline constexpr const char* kRestateKey = "/restate";
 inline constexpr const char* kClusterKey = "/cluster";
 inline constexpr const char* kIdsKey = "/ids";
 inline constexpr const char* kRevisionsKey = "/revisions";
@@ -127,6 +129,18 @@ struct RevisionsRecord {
   template <class V>
   void fields(V& v) {
     v(next);
+    v.unknown(unknown);
+  }
+};
+
+/// What the export knew that an import was made of, before the gap was left.
+struct RestateRecord {
+  uint64_t revision = 0;  // of the last change
+  uint64_t last_server_id = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(revision, last_server_id);
     v.unknown(unknown);
   }
 };

@@ -44,6 +44,7 @@ TEST(Records, HaveTheBytesOfEachFormat) {
   RC_ADD(LeaderRecord);
   RC_ADD(ClusterRecord);
   RC_ADD(RevisionsRecord);
+  RC_ADD(RestateRecord);
   RC_ADD(IdsRecord);
   RC_ADD(ServerRecord);
   RC_ADD(ReplicationEpochRecord);
