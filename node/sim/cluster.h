@@ -93,6 +93,9 @@ class Cluster {
   /// A coordinator's process dies; the metadata stays.
   void kill_coordinator(size_t i = 0);
   void restart_coordinator(size_t i = 0);
+  /// What `ramcloudd metadata import` makes of these records stands in an empty store, while no
+  /// coordinator runs.
+  void import_metadata(MetadataStore::Records exported);
   /// A server's process dies, its disk keeps what was written; it starts again as a new server.
   void kill_server(size_t i);
   void restart_server(size_t i);

@@ -93,10 +93,24 @@ void diagnose_detection(const Detection& detection, Diagnosis& diagnosis) {
                   detection.accounted, detection.expected, names));
 }
 
+void diagnose_import(const ClusterState& state, Diagnosis& diagnosis) {
+  if (!state.restate) return;
+  std::string names;
+  for (const auto& [id, server] : state.servers) {
+    if (!server.up() || server.restated) continue;
+    names += (names.empty() ? "" : ", ") + label(server.record);
+  }
+  diagnosis.add(Health::kDegraded,
+                "the metadata was imported: no table is created, dropped or looked up until live "
+                "servers have said what they own" +
+                    (names.empty() ? names : "; waiting for " + names));
+}
+
 void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis& diagnosis) {
   if (status.servers_up == 0) diagnosis.add(Health::kUnavailable, "no server is up");
   diagnose_servers(state, diagnosis);
   diagnose_detection(state.detection, diagnosis);
+  diagnose_import(state, diagnosis);
   const ReplicationSummary& sum = status.replication;
   if (sum.segments_under_replicated > 0) {
     diagnosis.add(

@@ -50,6 +50,9 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
       tables_(reactor_, state_, ledger_, notifier_, changes_),
       detector_(rpc, state_, ledger_, term_claims_, membership_, notifier_, changes_, metrics,
                 options_.detector),
+      restating_(
+          rpc, state_, ledger_, term_claims_, notifier_, changes_,
+          [this] { detector_.watch_all(); }, [this] { begin_to_order(); }, options_.restating),
       condemned_by_operator_(metrics.counter("ramcloud_coordinator_verdicts_total",
                                              "Servers declared crashed, by the evidence",
                                              {{"evidence", "operator"}})),
@@ -81,12 +84,18 @@ Task<Status> Coordinator::start(uint64_t leadership) {
                                    {"term", state_.term},
                                    {"servers", state_.servers.size()},
                                    {"tables", state_.tables.size()}});
-  notifier_.push_list();
+  const bool imported = restating_.start();
   detector_.watch_all();
-  tables_.resume();
-  retirement_.start();
+  if (!imported) begin_to_order();
   changes_.status_changed();
   co_return StatusCode::kOk;
+}
+
+/// From here on servers are told what to do.
+void Coordinator::begin_to_order() {
+  notifier_.push_list();
+  tables_.resume();
+  retirement_.start();
 }
 
 Task<void> Coordinator::reserve_revisions() {
@@ -107,13 +116,15 @@ void Coordinator::set_admin_addresses(std::string inside, std::string outside) {
 
 Task<Result<wire::TableInfo>> Coordinator::create_table(std::string name, uint32_t span, Side side,
                                                         Time deadline) {
+  if (Status may = restating_.check(); !may.ok()) co_return fail(std::move(may));
   const auto id = co_await tables_.create(std::move(name), span, deadline);
   if (!id) co_return fail(id.error());
   co_return state_.table_info(state_.tables.at(*id), side);
 }
 
 Task<Status> Coordinator::drop_table(std::string name, Time deadline) {
-  return tables_.drop(std::move(name), deadline);
+  if (Status may = restating_.check(); !may.ok()) co_return may;
+  co_return co_await tables_.drop(std::move(name), deadline);
 }
 
 Task<Result<uint16_t>> Coordinator::upgrade_metadata(Time deadline) {
@@ -233,13 +244,18 @@ bool Coordinator::accept(const Request& request, Message& message) {
   return true;
 }
 
+/// The same for calls that are told to RETRY while `may` is not OK.
+template <typename Message>
+bool Coordinator::accept_if(const Status& may, const Request& request, Message& message) {
+  if (!accept(request, message)) return false;
+  if (!may.ok()) reply_error(registry_.transport(), request.reply, may, kRetryAfterUs);
+  return may.ok();
+}
+
 /// The same for calls that do not get their answer at once.
 template <typename Message>
 bool Coordinator::accept_to_wait(const Request& request, Message& message) {
-  if (!accept(request, message)) return false;
-  const Status may = may_wait();
-  if (!may.ok()) reply_error(registry_.transport(), request.reply, may, kRetryAfterUs);
-  return may.ok();
+  return accept_if(may_wait(), request, message);
 }
 
 Status Coordinator::may_wait() const {
@@ -326,13 +342,13 @@ Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time d
 
 void Coordinator::on_list_tables(const Request& request) {
   wire::Empty message;
-  if (!accept(request, message)) return;
+  if (!accept_if(restating_.check(), request, message)) return;
   reply_message(registry_.transport(), request.reply, state_.all_tables(request.reply.side));
 }
 
 void Coordinator::on_get_table(const Request& request) {
   wire::GetTableRequest message;
-  if (!accept(request, message)) return;
+  if (!accept_if(restating_.check(), request, message)) return;
   const TableRecord* table = nullptr;
   if (!message.name.empty()) {
     table = state_.find_table(message.name);
@@ -353,18 +369,22 @@ void Coordinator::on_get_table(const Request& request) {
 
 void Coordinator::on_enlist(const Request& request) {
   wire::EnlistRequest message;
+  if (!accept_if(restating_.check_enlisting(), request, message)) return;
   if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, membership_.enlist(std::move(message), deadline_of(request))));
 }
 
 void Coordinator::on_get_server_list(const Request& request) {
-  wire::Empty message;
+  wire::GetServerListRequest message;
   if (!accept(request, message)) return;
+  restating_.note(message.server_id, message.locator);
+  if (!accept_if(restating_.check(), request, message)) return;
   reply_message(registry_.transport(), request.reply, state_.server_list());
 }
 
 void Coordinator::on_raise_replication_epoch(const Request& request) {
   wire::RaiseReplicationEpochRequest message;
+  if (!accept_if(restating_.check(), request, message)) return;
   if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, replication_epochs_.raise(message, deadline_of(request))));
 }

@@ -12,6 +12,7 @@
 #include "coordinator/failure_detector.h"
 #include "coordinator/membership.h"
 #include "coordinator/replication_epochs.h"
+#include "coordinator/restating.h"
 #include "coordinator/retirement.h"
 #include "coordinator/tables.h"
 #include "coordinator/term_claims.h"
@@ -28,6 +29,7 @@ class Coordinator final : private ChangeListener {
     FailureDetector::Options detector;
     Notifier::Options notifier;
     Retirement::Options retirement;
+    Restating::Options restating;
     Duration longest_wait = 60s;  // of a call whose sender sets no deadline
     size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
   };
@@ -108,12 +110,15 @@ class Coordinator final : private ChangeListener {
   template <typename Message>
   bool accept(const Request& request, Message& message);
   template <typename Message>
+  bool accept_if(const Status& may, const Request& request, Message& message);
+  template <typename Message>
   bool accept_to_wait(const Request& request, Message& message);
   /// Runs a flow that may safely be asked for again, and answers with its result.
   template <typename Reply>
   Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
   Status to_tell(Status status) const;
   Task<void> reserve_revisions();
+  void begin_to_order();
   Task<void> answer_drop(ReplyHandle handle, std::string name, Time deadline);
   Time deadline_of(const Request& request) const;
   void register_handlers();
@@ -138,6 +143,7 @@ class Coordinator final : private ChangeListener {
   ReplicationEpochs replication_epochs_;
   Tables tables_;
   FailureDetector detector_;
+  Restating restating_;
   Counter& condemned_by_operator_;
   std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us
   bool started_ = false;

@@ -126,7 +126,7 @@ Accounts FailureDetector::accounts() const {
 /// given time to come back one after the other.
 void FailureDetector::take_stock() {
   const Accounts now = accounts();
-  const bool sound = now.enough() && !ledger_.failing();
+  const bool sound = now.enough() && !ledger_.failing() && verdicts_are_due();
   if (sound && !sound_since_) {
     sound_since_ = reactor_.now();
     if (state_.detection.suspect) {
@@ -158,6 +158,7 @@ std::vector<std::string> FailureDetector::waits_for() const {
   std::vector<std::string> names;
   size_t more = 0;
   if (ledger_.failing()) names.push_back("the metadata store to take changes");
+  if (!verdicts_are_due()) names.push_back("servers to say what they own, after an import");
   for (const auto& [id, server] : state_.servers) {
     if (!server.up()) continue;
     const auto found = watches_.find(id);
@@ -175,6 +176,11 @@ std::vector<std::string> FailureDetector::waits_for() const {
   }
   if (more > 0) names.push_back(fmt::format("{} more servers", more));
   return names;
+}
+
+/// After an import live servers have a while to say what they own.
+bool FailureDetector::verdicts_are_due() const {
+  return !state_.restate || reactor_.now() >= state_.no_verdict_before;
 }
 
 // ---- watching one server ------------------------------------------------------------------------
@@ -438,7 +444,7 @@ void FailureDetector::judge(uint64_t server_id, const Watch& watch) {
     return watch.suspicion.evidence(reactor_.now(), options_.thresholds, sound_since_,
                                     observers_of(server_id));
   };
-  if (evidence() == Evidence::kNone) return;
+  if (evidence() == Evidence::kNone || !verdicts_are_due()) return;
   take_stock();
   const Evidence enough = evidence();
   if (enough == Evidence::kNone) return;

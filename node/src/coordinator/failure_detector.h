@@ -80,6 +80,7 @@ class FailureDetector {
   void tick(Duration late);
   void take_stock();
   Accounts accounts() const;
+  bool verdicts_are_due() const;
   void show(const Accounts& accounts);
   std::vector<std::string> waits_for() const;
   // Verdicts.

@@ -9,6 +9,7 @@
 namespace ramcloud {
 
 void Notifier::push_list() {
+  if (state_.restate) return;  // it is pushed when servers have said what they own
   for (auto& [id, server] : state_.servers) {
     if (!server.up() || server.pushing || server.list_version_acked >= state_.list_version)
       continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "coordinator/metadata_export.h"
+
 namespace ramcloud::testing {
 
 class FakeSession final : public Session, public std::enable_shared_from_this<FakeSession> {
@@ -125,6 +127,7 @@ FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
   registry_.add(wire::Opcode::kDropTablet, &call_member<&FakeServer::on_drop, FakeServer>, this);
   registry_.add(wire::Opcode::kGetServerStats, &call_member<&FakeServer::on_stats, FakeServer>,
                 this);
+  registry_.add(wire::Opcode::kRestate, &call_member<&FakeServer::on_restate, FakeServer>, this);
   registry_.add(wire::Opcode::kPing, &call_member<&FakeServer::on_ping, FakeServer>, this);
   registry_.add(wire::Opcode::kProbePeer, &call_member<&FakeServer::on_probe_peer, FakeServer>,
                 this);
@@ -220,14 +223,16 @@ void FakeServer::on_take(const Request& r) {
     return;
   }
   if (got.term < heard_term) return refuse_term(r, got.term);
-  if (got.revision < revisions_[got.table_id]) {
+  Order& order = orders[got.table_id];
+  if (got.revision < order.revision) {
+    ++outdated_orders;
     wire::ErrorDetails details;
     details.term = heard_term;
     reply_error(transport_, r.reply, {StatusCode::kStaleTerm, "old revision"}, 0, details);
     return;
   }
-  revisions_[got.table_id] = got.revision;
-  tablets[got.table_id].insert(got.start_hash);
+  order = {got.revision, false, got.table_name};
+  tablets[got.table_id][got.start_hash] = got.end_hash;
   reply_message(transport_, r.reply, wire::Empty());
 }
 
@@ -235,7 +240,10 @@ void FakeServer::on_drop(const Request& r) {
   wire::DropTabletRequest got;
   if (!r.decode(got)) violation = "a drop that does not decode";
   if (got.term < heard_term) return refuse_term(r, got.term);
-  revisions_[got.table_id] = std::max(revisions_[got.table_id], got.revision);
+  Order& order = orders[got.table_id];
+  if (got.revision < order.revision) ++outdated_orders;
+  order.revision = std::max(order.revision, got.revision);
+  order.drop = true;
   tablets.erase(got.table_id);
   reply_message(transport_, r.reply, wire::Empty());
 }
@@ -259,6 +267,33 @@ void FakeServer::on_stats(const Request& r) {
   }
   stats.list_version = list.version;
   reply_message(transport_, r.reply, stats);
+}
+
+void FakeServer::on_restate(const Request& r) {
+  wire::RestateRequest got;
+  if (!r.decode(got)) violation = "a restate request that does not decode";
+  if (former_build) {
+    return reply_error(transport_, r.reply, {StatusCode::kUnsupported, "unknown operation"});
+  }
+  if (keeps_to_itself) return reply_error(transport_, r.reply, {StatusCode::kRetry, "busy"});
+  if (got.term < heard_term) return refuse_term(r, got.term);
+  ++restated;
+  wire::Restatement all;
+  all.server_id = id;
+  all.enlisted = request;
+  all.list = list;
+  for (const auto& [table_id, order] : orders) {
+    auto& table = all.tables.emplace_back();
+    table.table_id = table_id;
+    table.revision = order.revision;
+    table.dropped = order.drop;
+    table.name = order.name;
+    if (!tablets.contains(table_id)) continue;
+    for (const auto& [start, end] : tablets.at(table_id)) table.tablets.push_back({start, end});
+  }
+  all.lowest_open_segment = lowest_open_segment;
+  all.epoch = epoch;
+  reply_message(transport_, r.reply, all);
 }
 
 // ---- FakeCluster
@@ -302,6 +337,15 @@ void FakeCluster::stop_coordinator() {
   rpc.reset();
   transport.reset();
   store.reset();
+}
+
+Status FakeCluster::import_records(MetadataStore::Records exported) {
+  if (coordinator) stop_coordinator();
+  if (Status left = leave_gap(exported); !left.ok()) return left;
+  metadata = SimMetadataState();
+  metadata.records = std::move(exported);
+  invariants = {};
+  return start_coordinator();
 }
 
 FakeServer& FakeCluster::add_server() {

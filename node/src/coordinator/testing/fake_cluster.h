@@ -73,22 +73,35 @@ class FakeServer {
   wire::EnlistRequest request;  // what it will say of itself
   uint64_t id = 0;
   wire::ServerList list;
-  std::map<uint64_t, std::set<uint64_t>> tablets;  // table -> start hashes
+  std::map<uint64_t, std::map<uint64_t, uint64_t>> tablets;  // table -> start hash -> end hash
+  struct Order {
+    uint64_t revision = 0;
+    bool drop = false;
+    std::string name;
+  };
+  std::map<uint64_t, Order> orders;  // the last of each table
+  uint32_t epoch = 0;                // of its replication, and
+  uint64_t lowest_open_segment = 0;
   wire::ServerStats stats;
-  int refuse_takes = 0;       // so many of the next are answered with an error
-  uint64_t heard_term = 0;    // orders and probes of a lower one are refused
-  bool former_build = false;  // says the term in its sentence only, and does not know kProbePeer
+  int refuse_takes = 0;     // so many of the next are answered with an error
+  uint64_t heard_term = 0;  // orders and probes of a lower one are refused
+  /// Says the term in its sentence only, and knows neither kProbePeer nor kRestate.
+  bool former_build = false;
+  bool keeps_to_itself = false;  // does not say what it owns
   int term_refusals = 0;
-  bool late = false;        // its timers are: what it sees of peers is void
-  int indirect_probes = 0;  // it was asked for
+  int outdated_orders = 0;  // with a lower revision than the last
+  int restated = 0;
+  bool late = false;          // its timers are: what it sees of peers is void
+  int indirect_probes = 0;    // it was asked for
   size_t pushed_entries = 0;  // of server lists
-  std::string violation;    // what the coordinator did that it must not
+  std::string violation;      // what the coordinator did that it must not
 
  private:
   void on_list(const Request& r);
   void on_take(const Request& r);
   void on_drop(const Request& r);
   void on_stats(const Request& r);
+  void on_restate(const Request& r);
   void refuse_term(const Request& r, uint64_t term);
   void on_ping(const Request& r);
   void on_probe_peer(const Request& r);
@@ -97,7 +110,6 @@ class FakeServer {
   FakeTransport transport_;
   ServiceRegistry registry_;
   RpcClient rpc_;
-  std::map<uint64_t, uint64_t> revisions_;  // highest seen of each table
   TaskScope scope_;
 };
 
@@ -111,6 +123,8 @@ class FakeCluster {
   /// Starts a coordinator (false: does not wait until it is ready).
   Status start_coordinator();
   void stop_coordinator();
+  /// The metadata is lost, and a leader starts on an import of these records.
+  Status import_records(MetadataStore::Records exported);
   /// Makes a server and enlists it.
   FakeServer& add_server();
   void kill_server(FakeServer& server);
