@@ -58,18 +58,6 @@ std::string status_name(StatusCode code) {
   return fmt::format("UNKNOWN_{}", static_cast<unsigned>(code));
 }
 
-bool is_retryable(StatusCode code) {
-  switch (code) {
-    case StatusCode::kUnknownTablet:
-    case StatusCode::kRetry:
-    case StatusCode::kNotLeader:
-    case StatusCode::kWrongServer:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string Status::to_string() const {
   if (message_.empty()) return status_name(code_);
   return fmt::format("{}: {}", status_name(code_), message_);

@@ -11,8 +11,9 @@
 namespace ramcloud {
 
 /// What can go wrong, for users and on the wire (docs/formats.md, "Status codes"). Values are part
-/// of the protocol: never change or reuse one. status_names() is the one table of names and
-/// meanings.
+/// of the protocol: never change or reuse one. What a client does after each is decided in
+/// client/outcome.h. The comments are the meanings in docs/reference/errors.md
+/// (hack/gen_errors.py).
 enum class StatusCode : uint16_t {
   kOk = 0,
   kNotFound = 1,          // no such object or table
@@ -42,9 +43,6 @@ enum class StatusCode : uint16_t {
 
 /// Upper-case name as users see it, for example "NOT_FOUND"; "UNKNOWN_17" for codes of the future.
 std::string status_name(StatusCode code);
-
-/// True when the same call may be sent again without risk of doing it twice.
-bool is_retryable(StatusCode code);
 
 class [[nodiscard]] Status {
  public:
