@@ -39,8 +39,25 @@ class File {
   int fd_;
 };
 
+Status sync_file(const std::string& path, int flags) {
+  const File file(path, flags);
+  if (file.valid() && file.sync()) return {};
+  return {StatusCode::kIoError, fmt::format("cannot sync '{}': {}", path, std::strerror(errno))};
+}
+
 Status failed(const char* what, const std::string& path) {
   return {StatusCode::kIoError, fmt::format("{} '{}': {}", what, path, std::strerror(errno))};
+}
+
+Status rename_and_sync(const std::string& written, const std::string& path) {
+  if (std::rename(written.c_str(), path.c_str()) != 0) {
+    Status why = failed("cannot replace", path);
+    (void)std::remove(written.c_str());
+    return why;
+  }
+  // The name is on the disk when its folder is.
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return sync_file(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
 }
 
 }  // namespace
@@ -56,17 +73,15 @@ Status replace_file(const std::string& path, std::string_view bytes) {
       return why;
     }
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    Status why = failed("cannot replace", path);
-    (void)std::remove(temporary.c_str());
-    return why;
+  return rename_and_sync(temporary, path);
+}
+
+Status replace_file_by(const std::string& path, const std::string& written) {
+  if (Status synced = sync_file(written, O_RDONLY); !synced.ok()) {
+    (void)std::remove(written.c_str());
+    return synced;
   }
-  // The name is on the disk when its folder is.
-  std::string folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const File parent(folder, O_RDONLY | O_DIRECTORY);
-  if (!parent.valid() || !parent.sync()) return failed("cannot sync the folder of", path);
-  return {};
+  return rename_and_sync(written, path);
 }
 
 }  // namespace ramcloud

@@ -13,4 +13,7 @@ namespace ramcloud {
 /// file.
 Status replace_file(const std::string& path, std::string_view bytes);
 
+/// The same with what was written beside it, under the name `written`, which is gone afterwards.
+Status replace_file_by(const std::string& path, const std::string& written);
+
 }  // namespace ramcloud

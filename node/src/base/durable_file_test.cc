@@ -23,6 +23,26 @@ TEST(DurableFile, ReplacesTheWholeFileAndLeavesNothingBeside) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
 }
 
+TEST(DurableFile, TakesTheBytesOfAFileThatWasWrittenBeside) {
+  const std::filesystem::path folder = ::testing::TempDir() + "durable_beside";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "f.folder" / "full");
+  std::ofstream(folder / "f") << "former";
+  const auto write_part = [&] { std::ofstream(folder / "part") << "new"; };
+  write_part();
+  ASSERT_TRUE(replace_file_by(folder / "f", folder / "part").ok());
+  std::ifstream in(folder / "f", std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "new");
+  EXPECT_FALSE(std::filesystem::exists(folder / "part"));
+  const Status absent = replace_file_by(folder / "f", folder / "part");
+  EXPECT_EQ(absent.code(), StatusCode::kIoError);
+  EXPECT_NE(absent.message().find("part"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(folder / "f"));
+  write_part();
+  EXPECT_FALSE(replace_file_by(folder / "f.folder", folder / "part").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder / "part"));
+}
+
 TEST(DurableFile, ErrorsNameTheFileAndLeaveTheFormerOne) {
   const Status absent = replace_file("/no/such/folder/f", "x");
   EXPECT_EQ(absent.code(), StatusCode::kIoError);

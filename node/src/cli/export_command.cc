@@ -7,6 +7,7 @@
 #include <fstream>
 #include <ostream>
 
+#include "base/durable_file.h"
 #include "cli/output.h"
 #include "cli/record.h"
 #include "cli/record_source.h"
@@ -64,17 +65,22 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
   return count;
 }
 
-/// Into a file beside the target first: half an export must not look like a whole one.
+/// Into a file beside the target first: half an export must not look like a whole one, not even
+/// after a power cut.
 Result<uint64_t> write_file(Session& session, const ExportArguments& arguments, uint64_t table_id) {
   const std::string part = arguments.file + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
   if (!file) return fail(StatusCode::kIoError, "'" + part + "' cannot be created");
   auto count = write_objects(session, arguments, table_id, file);
   file.close();
-  if (count && file && std::rename(part.c_str(), arguments.file.c_str()) == 0) return count;
+  if (count && file) {
+    Status replaced = replace_file_by(arguments.file, part);
+    if (!replaced.ok()) return fail(std::move(replaced));
+    return count;
+  }
   std::remove(part.c_str());
   if (!count) return count;
-  return fail(StatusCode::kIoError, "'" + arguments.file + "' cannot be written");
+  return fail(StatusCode::kIoError, "'" + part + "' cannot be written");
 }
 
 int export_table(Session& session, ExportArguments arguments) {
