@@ -75,6 +75,18 @@ Task<RpcReply> CoordinatorLink::attempt(wire::Opcode opcode, RpcClient::BodyFor 
   co_return reply;
 }
 
+namespace {
+
+/// When the peer wants to be asked again. Those that speak version 1 say it with RETRY only.
+Duration asked_wait(const RpcReply& reply, const Status& why) {
+  const uint32_t us = reply.details.retry_after_us != 0 ? reply.details.retry_after_us
+                      : why == StatusCode::kRetry       ? reply.retry_after_us
+                                                        : 0;
+  return std::chrono::microseconds(us);
+}
+
+}  // namespace
+
 Task<RpcReply> CoordinatorLink::call_leader(wire::Opcode opcode, RpcClient::BodyFor body,
                                             Repeat repeat, Time deadline) {
   BackOff back_off;
@@ -90,9 +102,7 @@ Task<RpcReply> CoordinatorLink::call_leader(wire::Opcode opcode, RpcClient::Body
     if (reply.ok() || outcome == Outcome::kFinal) co_return reply;
     if (outcome == Outcome::kMaybeDone && reply.sent && repeat != Repeat::kSafe) maybe_done = true;
     const Status why = std::move(reply.status);
-    const Duration wait = back_off.next(
-        rpc_.reactor().random(),
-        std::chrono::microseconds(why == StatusCode::kRetry ? reply.retry_after_us : 0));
+    const Duration wait = back_off.next(rpc_.reactor().random(), asked_wait(reply, why));
     const bool over = deadline - rpc_.reactor().now() <= wait;
     if (maybe_done && (over || repeat == Repeat::kUnsafe)) {
       RC_SOMETIMES("client.outcome_of_a_table_change_is_unknown");

@@ -371,6 +371,22 @@ TEST_F(CoreTest, FollowsAStandbyToTheLeader) {
   EXPECT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
 }
 
+TEST_F(CoreTest, WaitsAsLongAsACoordinatorAsksWhateverTheStatus) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->open_table("things")).has_value());
+  int refusals = 3;
+  const Answer as_usual = coordinate_;
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (refusals-- <= 0) return as_usual(node, call);
+    wire::ErrorDetails details;
+    details.retry_after_us = 20'000;
+    node.error(call, {StatusCode::kNotLeader, "nobody leads"}, 0, details);
+  };
+  const Time begin = world_.clock.now();
+  EXPECT_TRUE(world_.run(core->open_table("things")).has_value());
+  EXPECT_GE(world_.clock.now() - begin, 60ms);
+}
+
 TEST_F(CoreTest, TriesEachCoordinator) {
   FakeNode dead(world_, 0, coordinate_);
   const Locator locator = dead.locator();

@@ -73,8 +73,9 @@ class FakeNode final : public RequestHandler {
     const Slice slice(body);
     transport_->reply(call.handle, StatusCode::kOk, {&slice, 1});
   }
-  void error(const Call& call, const Status& status, uint32_t retry_after_us = 0) {
-    reply_error(*transport_, call.handle, status, retry_after_us);
+  void error(const Call& call, const Status& status, uint32_t retry_after_us = 0,
+             const wire::ErrorDetails& details = {}) {
+    reply_error(*transport_, call.handle, status, retry_after_us, details);
   }
 
   void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,

@@ -220,25 +220,29 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_report_server>(Opcode::kReportServer);
 }
 
+/// Says whose word it is, and when to ask again.
+void Coordinator::refuse(const ReplyHandle& handle, const Status& status) {
+  wire::ErrorDetails details;
+  details.term = state_.term;
+  if (status == StatusCode::kRetry) details.retry_after_us = kRetryAfterUs;
+  reply_error(registry_.transport(), handle, status, details.retry_after_us, details);
+}
+
 /// False when the request has been answered already: it cannot be served now, or not at all.
 template <typename Message>
 bool Coordinator::accept(const Request& request, Message& message) {
-  Transport& transport = registry_.transport();
   if (!started_) {
-    reply_error(transport, request.reply, {StatusCode::kRetry, "the coordinator is starting"},
-                kRetryAfterUs);
+    refuse(request.reply, {StatusCode::kRetry, "the coordinator is starting"});
     return false;
   }
   if (ledger_.fenced()) {
-    reply_error(transport, request.reply,
-                {StatusCode::kNotLeader, "another coordinator has taken over"});
+    refuse(request.reply, {StatusCode::kNotLeader, "another coordinator has taken over"});
     return false;
   }
   if (!request.decode(message)) {
-    reply_error(transport, request.reply,
-                {StatusCode::kInvalidArgument,
-                 fmt::format("body of operation {} ({} bytes) does not decode",
-                             request.header.opcode, request.body.size())});
+    refuse(request.reply, {StatusCode::kInvalidArgument,
+                           fmt::format("body of operation {} ({} bytes) does not decode",
+                                       request.header.opcode, request.body.size())});
     return false;
   }
   return true;
@@ -248,7 +252,7 @@ bool Coordinator::accept(const Request& request, Message& message) {
 template <typename Message>
 bool Coordinator::accept_if(const Status& may, const Request& request, Message& message) {
   if (!accept(request, message)) return false;
-  if (!may.ok()) reply_error(registry_.transport(), request.reply, may, kRetryAfterUs);
+  if (!may.ok()) refuse(request.reply, may);
   return may.ok();
 }
 
@@ -272,7 +276,7 @@ Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
   if (result) {
     reply_message(registry_.transport(), handle, *result);
   } else {
-    reply_error(registry_.transport(), handle, to_tell(result.error()));
+    refuse(handle, to_tell(result.error()));
   }
 }
 
@@ -290,7 +294,7 @@ void Coordinator::abandon(const Status& why) {
     const Status unsure(StatusCode::kIndeterminate,
                         "the coordinator lost its leadership meanwhile; it may or may not have "
                         "happened");
-    reply_error(registry_.transport(), call.reply, call.repeatable ? why : unsure);
+    refuse(call.reply, call.repeatable ? why : unsure);
   }
 }
 
@@ -336,7 +340,7 @@ Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time d
   if (dropped.ok()) {
     reply_message(registry_.transport(), handle, wire::Empty());
   } else {
-    reply_error(registry_.transport(), handle, dropped);
+    refuse(handle, dropped);
   }
 }
 
@@ -363,8 +367,7 @@ void Coordinator::on_get_table(const Request& request) {
   }
   const std::string asked =
       message.name.empty() ? fmt::format("{}", message.table_id) : quoted(message.name);
-  reply_error(registry_.transport(), request.reply,
-              {StatusCode::kNotFound, fmt::format("table {} does not exist", asked)});
+  refuse(request.reply, {StatusCode::kNotFound, fmt::format("table {} does not exist", asked)});
 }
 
 void Coordinator::on_enlist(const Request& request) {

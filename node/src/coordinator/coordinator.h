@@ -117,6 +117,7 @@ class Coordinator final : private ChangeListener {
   template <typename Reply>
   Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
   Status to_tell(Status status) const;
+  void refuse(const ReplyHandle& handle, const Status& status);
   Task<void> reserve_revisions();
   void begin_to_order();
   Task<void> answer_drop(ReplyHandle handle, std::string name, Time deadline);

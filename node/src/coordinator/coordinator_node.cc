@@ -191,13 +191,14 @@ std::string CoordinatorNode::leader_admin_address(Side side) const {
 void CoordinatorNode::on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                                  ByteView body) {
   if (coordinator_ != nullptr) return registry_->on_request(handle, header, body);
+  wire::ErrorDetails details;
+  if (!leader_ || leader_locator(handle.side).empty()) details.retry_after_us = kRetryAfterUs;
   if (!leader_) {
     return reply_error(transport_, handle,
                        {StatusCode::kRetry, "the coordinators are electing a leader"},
-                       kRetryAfterUs);
+                       kRetryAfterUs, details);
   }
   redirected_.add();
-  wire::ErrorDetails details;
   (handle.side == Side::kOutside ? details.leader_outside : details.leader) =
       leader_locator(handle.side);
   reply_error(transport_, handle, redirect(handle.side), 0, details);

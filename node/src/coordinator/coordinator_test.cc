@@ -886,6 +886,27 @@ TEST_F(CoordinatorTest, StatusAddsUpWhatServersSay) {
   EXPECT_THAT(text, HasSubstr("ramcloud_coordinator_term 1"));
 }
 
+TEST_F(CoordinatorTest, ErrorsSayWhoseTheyAreAndWhenToAskAgain) {
+  start(1);
+  const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+  const auto ask = [&](Opcode opcode, auto message) {
+    return cluster.wait_for(cluster.client->call_with(to, 0, opcode, RpcClient::body_of(message),
+                                                      cluster.reactor.now() + 5s));
+  };
+  const RpcReply absent = ask(Opcode::kGetTable, wire::GetTableRequest{"t", 0});
+  EXPECT_EQ(absent.status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(absent.details.term, state().term);
+  EXPECT_EQ(absent.details.retry_after_us, 0u);
+  cluster.stop_coordinator();
+  cluster.options.calls_at_once = 0;
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  const RpcReply busy = ask(Opcode::kCreateTable, wire::CreateTableRequest{"t", 1});
+  EXPECT_EQ(busy.status.code(), StatusCode::kRetry);
+  EXPECT_EQ(busy.details.term, state().term);
+  EXPECT_GT(busy.details.retry_after_us, 0u);
+  EXPECT_EQ(busy.details.retry_after_us, busy.retry_after_us);
+}
+
 TEST_F(CoordinatorTest, MalformedBodiesAreRefused) {
   start(1);
   const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
