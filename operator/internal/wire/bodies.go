@@ -253,28 +253,63 @@ func (d *ErrorDetails) decode(r *Reader) {
 	d.Term, d.RetryAfterUS = r.U64(), r.U32()
 }
 
+// Control is the body of an operation on tables or of the cluster. Its bytes depend on the version that the hello settled.
+type Control interface {
+	EncodeIn(version uint16, to []byte) []byte
+	DecodeIn(version uint16, from []byte) error
+}
+
+func encodeIn(version uint16, to []byte, write func(*writer)) []byte {
+	w := &writer{to: to, version: version}
+	write(w)
+	return w.to
+}
+
+func decodeIn(version uint16, from []byte, read func(*Reader)) error {
+	r := NewReader(from)
+	r.version = version
+	read(r)
+	return r.Done()
+}
+
 // ClusterInfo is what a coordinator says of itself.
 type ClusterInfo struct {
-	ClusterUUID  [16]byte
-	ClusterName  string
-	Version      string
-	AdminAddress string
-	Term         uint64
+	ClusterUUID      [16]byte
+	ClusterName      string
+	Version          string
+	AdminAddress     string
+	Term             uint64
+	MetadataRevision uint64 // of the last change; 0: not told
 }
 
-// Encode appends the body.
-func (c *ClusterInfo) Encode(to []byte) []byte {
-	to = append(to, c.ClusterUUID[:]...)
-	to = appendText(appendText(appendText(to, c.ClusterName), c.Version), c.AdminAddress)
-	return order.AppendUint64(to, c.Term)
+// EncodeIn appends the body.
+func (c *ClusterInfo) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) {
+		w.structure(func() {
+			w.to = append(w.to, c.ClusterUUID[:]...)
+			w.text(c.ClusterName)
+			w.text(c.Version)
+			w.text(c.AdminAddress)
+			w.u64(c.Term)
+			if version >= 2 {
+				w.u64(c.MetadataRevision)
+			}
+		})
+	})
 }
 
-// Decode reads the body.
-func (c *ClusterInfo) Decode(from []byte) error {
-	r := NewReader(from)
-	copy(c.ClusterUUID[:], r.Bytes(16))
-	c.ClusterName, c.Version, c.AdminAddress, c.Term = r.Text(), r.Text(), r.Text(), r.U64()
-	return r.Done()
+// DecodeIn reads the body.
+func (c *ClusterInfo) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) {
+		r.structure(func() {
+			copy(c.ClusterUUID[:], r.Bytes(16))
+			c.ClusterName, c.Version, c.AdminAddress, c.Term = r.Text(), r.Text(), r.Text(), r.U64()
+			c.MetadataRevision = 0
+			if r.since(2) {
+				c.MetadataRevision = r.U64()
+			}
+		})
+	})
 }
 
 // Tablet is a range of a table's hashes.
@@ -292,62 +327,75 @@ type Table struct {
 	Tablets []Tablet
 }
 
-func (t *Table) encode(to []byte) []byte {
-	to = appendText(order.AppendUint64(to, t.ID), t.Name)
-	to = order.AppendUint32(to, uint32(len(t.Tablets)))
-	for _, a := range t.Tablets {
-		to = order.AppendUint64(order.AppendUint64(order.AppendUint64(to, a.StartHash), a.EndHash), a.ServerID)
-		to = appendText(append(to, byte(a.State)), a.Locator)
-	}
-	return to
+func (t *Table) encode(w *writer) {
+	w.structure(func() {
+		w.u64(t.ID)
+		w.text(t.Name)
+		w.u32(uint32(len(t.Tablets)))
+		for _, a := range t.Tablets {
+			w.structure(func() {
+				w.u64(a.StartHash)
+				w.u64(a.EndHash)
+				w.u64(a.ServerID)
+				w.to = append(w.to, byte(a.State))
+				w.text(a.Locator)
+			})
+		}
+	})
 }
 
 func (t *Table) decode(r *Reader) {
-	t.ID, t.Name, t.Tablets = r.U64(), r.Text(), nil
-	for range r.count() {
-		a := Tablet{StartHash: r.U64(), EndHash: r.U64(), ServerID: r.U64(), State: TabletState(r.U8()), Locator: r.Text()}
-		if r.bad {
-			return
+	r.structure(func() {
+		t.ID, t.Name, t.Tablets = r.U64(), r.Text(), nil
+		for range r.count() {
+			var a Tablet
+			r.structure(func() {
+				a = Tablet{StartHash: r.U64(), EndHash: r.U64(), ServerID: r.U64(), State: TabletState(r.U8()), Locator: r.Text()}
+			})
+			if r.bad {
+				return
+			}
+			t.Tablets = append(t.Tablets, a)
 		}
-		t.Tablets = append(t.Tablets, a)
-	}
+	})
 }
 
-// Encode appends the body.
-func (t *Table) Encode(to []byte) []byte { return t.encode(to) }
+// EncodeIn appends the body.
+func (t *Table) EncodeIn(version uint16, to []byte) []byte { return encodeIn(version, to, t.encode) }
 
-// Decode reads the body.
-func (t *Table) Decode(from []byte) error {
-	r := NewReader(from)
-	t.decode(r)
-	return r.Done()
-}
+// DecodeIn reads the body.
+func (t *Table) DecodeIn(version uint16, from []byte) error { return decodeIn(version, from, t.decode) }
 
 // Tables is the answer to ListTables.
 type Tables struct{ Tables []Table }
 
-// Encode appends the body.
-func (l *Tables) Encode(to []byte) []byte {
-	to = order.AppendUint32(to, uint32(len(l.Tables)))
-	for i := range l.Tables {
-		to = l.Tables[i].encode(to)
-	}
-	return to
+// EncodeIn appends the body.
+func (l *Tables) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) {
+		w.structure(func() {
+			w.u32(uint32(len(l.Tables)))
+			for i := range l.Tables {
+				l.Tables[i].encode(w)
+			}
+		})
+	})
 }
 
-// Decode reads the body.
-func (l *Tables) Decode(from []byte) error {
-	r := NewReader(from)
-	l.Tables = nil
-	for range r.count() {
-		var t Table
-		t.decode(r)
-		if r.bad {
-			break
-		}
-		l.Tables = append(l.Tables, t)
-	}
-	return r.Done()
+// DecodeIn reads the body.
+func (l *Tables) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) {
+		r.structure(func() {
+			l.Tables = nil
+			for range r.count() {
+				var t Table
+				t.decode(r)
+				if r.bad {
+					break
+				}
+				l.Tables = append(l.Tables, t)
+			}
+		})
+	})
 }
 
 // CreateTable asks for a table.
@@ -356,29 +404,38 @@ type CreateTable struct {
 	Span uint32
 }
 
-// Encode appends the body.
-func (c *CreateTable) Encode(to []byte) []byte {
-	return order.AppendUint32(appendText(to, c.Name), c.Span)
+// EncodeIn appends the body.
+func (c *CreateTable) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) {
+		w.structure(func() {
+			w.text(c.Name)
+			w.u32(c.Span)
+		})
+	})
 }
 
-// Decode reads the body.
-func (c *CreateTable) Decode(from []byte) error {
-	r := NewReader(from)
-	c.Name, c.Span = r.Text(), r.U32()
-	return r.Done()
+// DecodeIn reads the body.
+func (c *CreateTable) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) {
+		r.structure(func() { c.Name, c.Span = r.Text(), r.U32() })
+	})
 }
 
 // DropTable asks for the end of a table.
 type DropTable struct{ Name string }
 
-// Encode appends the body.
-func (d *DropTable) Encode(to []byte) []byte { return appendText(to, d.Name) }
+// EncodeIn appends the body.
+func (d *DropTable) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) {
+		w.structure(func() { w.text(d.Name) })
+	})
+}
 
-// Decode reads the body.
-func (d *DropTable) Decode(from []byte) error {
-	r := NewReader(from)
-	d.Name = r.Text()
-	return r.Done()
+// DecodeIn reads the body.
+func (d *DropTable) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) {
+		r.structure(func() { d.Name = r.Text() })
+	})
 }
 
 // GetTable asks for a table by name or, when that is empty, by id.
@@ -387,21 +444,32 @@ type GetTable struct {
 	ID   uint64
 }
 
-// Encode appends the body.
-func (g *GetTable) Encode(to []byte) []byte { return order.AppendUint64(appendText(to, g.Name), g.ID) }
+// EncodeIn appends the body.
+func (g *GetTable) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) {
+		w.structure(func() {
+			w.text(g.Name)
+			w.u64(g.ID)
+		})
+	})
+}
 
-// Decode reads the body.
-func (g *GetTable) Decode(from []byte) error {
-	r := NewReader(from)
-	g.Name, g.ID = r.Text(), r.U64()
-	return r.Done()
+// DecodeIn reads the body.
+func (g *GetTable) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) {
+		r.structure(func() { g.Name, g.ID = r.Text(), r.U64() })
+	})
 }
 
 // Empty is a body without fields.
 type Empty struct{}
 
-// Encode appends nothing.
-func (Empty) Encode(to []byte) []byte { return to }
+// EncodeIn appends the body.
+func (Empty) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) { w.structure(func() {}) })
+}
 
-// Decode accepts only nothing.
-func (Empty) Decode(from []byte) error { return NewReader(from).Done() }
+// DecodeIn reads the body.
+func (Empty) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) { r.structure(func() {}) })
+}

@@ -22,10 +22,11 @@ type golden struct {
 }
 
 type vector struct {
-	Name   string            `json:"name"`
-	Kind   string            `json:"kind"`
-	Fields map[string]string `json:"fields"`
-	Hex    string            `json:"hex"`
+	Name    string            `json:"name"`
+	Kind    string            `json:"kind"`
+	Version uint16            `json:"version,omitempty"` // of the protocol, if the bytes depend on it; 0: 1
+	Fields  map[string]string `json:"fields"`
+	Hex     string            `json:"hex"`
 }
 
 type hashVector struct {
@@ -46,6 +47,22 @@ type sample struct {
 	fields     map[string]string
 }
 
+// in is a control body in a version of the protocol.
+type in struct {
+	Control
+	version uint16
+}
+
+func (c in) Encode(to []byte) []byte  { return c.EncodeIn(c.version, to) }
+func (c in) Decode(from []byte) error { return c.DecodeIn(c.version, from) }
+
+func (s *sample) version() uint16 {
+	if c, ok := s.body.(in); ok && c.version > 1 {
+		return c.version
+	}
+	return 0
+}
+
 func uuid() (u [16]byte) {
 	for i := range u {
 		u[i] = byte(0xa0 + i)
@@ -64,18 +81,7 @@ func samples() []sample {
 		"operations.0.table_id": "72623859790382856", "operations.0.reject.flags": "5",
 		"operations.0.reject.version": "9223372036854775813", "operations.0.key": "6b657900ff",
 		"operations.1.table_id": "4", "operations.1.reject.flags": "0", "operations.1.reject.version": "0", "operations.1.key": "6b"}
-	table := &Table{ID: 7, Name: "books", Tablets: []Tablet{
-		{StartHash: 0, EndHash: 1<<63 - 1, ServerID: 1<<32 + 1, State: TabletNormal, Locator: "tcp:host=10.0.0.1,port=11200"},
-		{StartHash: 1 << 63, EndHash: ^uint64(0), ServerID: 2, State: TabletUnavailable},
-	}}
-	tableFields := map[string]string{
-		"table_id": "7", "name": "books", "tablets": "2",
-		"tablets.0.start_hash": "0", "tablets.0.end_hash": "9223372036854775807", "tablets.0.server_id": "4294967297",
-		"tablets.0.state": "1", "tablets.0.locator": "tcp:host=10.0.0.1,port=11200",
-		"tablets.1.start_hash": "9223372036854775808", "tablets.1.end_hash": "18446744073709551615", "tablets.1.server_id": "2",
-		"tablets.1.state": "3", "tablets.1.locator": "",
-	}
-	return []sample{
+	all := []sample{
 		{"hello asking", "hello", &Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: MaxBodyBytes}, &Hello{},
 			map[string]string{"version_min": "1", "version_max": "1", "status": "0", "flags": "0", "max_body_bytes": "4194304",
 				"cluster_uuid": "00000000000000000000000000000000", "server_id": "0"}},
@@ -125,15 +131,52 @@ func samples() []sample {
 		{"error body with details", "ErrorDetails", &ErrorBody{Message: "nothing was written", Details: errorDetails()}, &ErrorBody{},
 			map[string]string{"retry_after_us": "0", "message": "nothing was written", "flags": "1", "leader": "tcp:host=a,port=1",
 				"leader_outside": "tcp:host=b,port=2", "term": "7", "details_retry_after_us": "2500"}},
-		{"cluster info", "ClusterInfo", &ClusterInfo{ClusterUUID: uuid(), ClusterName: "demo", Version: "0.1.0", AdminAddress: "a:11101", Term: 4}, &ClusterInfo{},
-			map[string]string{"cluster_uuid": uuidHex, "cluster_name": "demo", "version": "0.1.0", "admin_address": "a:11101", "term": "4"}},
-		{"create table request", "CreateTableRequest", &CreateTable{Name: "books", Span: 4}, &CreateTable{}, map[string]string{"name": "books", "span": "4"}},
-		{"drop table request", "DropTableRequest", &DropTable{Name: "books"}, &DropTable{}, map[string]string{"name": "books"}},
-		{"get table request", "GetTableRequest", &GetTable{ID: 7}, &GetTable{}, map[string]string{"name": "", "table_id": "7"}},
-		{"table info", "TableInfo", table, &Table{}, tableFields},
-		{"list tables reply", "ListTablesReply", &Tables{Tables: []Table{*table, {ID: 8, Name: "empty"}}}, &Tables{},
-			map[string]string{"tables": "2", "tables.0.table_id": "7", "tables.0.name": "books", "tables.1.table_id": "8", "tables.1.name": "empty"}},
 	}
+	for version := uint16(VersionMin); version <= VersionMax; version++ {
+		all = append(all, controls(version)...)
+	}
+	return all
+}
+
+// controls are bodies whose bytes depend on the version.
+func controls(version uint16) []sample {
+	suffix := ""
+	if version > 1 {
+		suffix = fmt.Sprintf(", version %d", version)
+	}
+	table := &Table{ID: 7, Name: "books", Tablets: []Tablet{
+		{StartHash: 0, EndHash: 1<<63 - 1, ServerID: 1<<32 + 1, State: TabletNormal, Locator: "tcp:host=10.0.0.1,port=11200"},
+		{StartHash: 1 << 63, EndHash: ^uint64(0), ServerID: 2, State: TabletUnavailable},
+	}}
+	tableFields := map[string]string{
+		"table_id": "7", "name": "books", "tablets": "2",
+		"tablets.0.start_hash": "0", "tablets.0.end_hash": "9223372036854775807", "tablets.0.server_id": "4294967297",
+		"tablets.0.state": "1", "tablets.0.locator": "tcp:host=10.0.0.1,port=11200",
+		"tablets.1.start_hash": "9223372036854775808", "tablets.1.end_hash": "18446744073709551615", "tablets.1.server_id": "2",
+		"tablets.1.state": "3", "tablets.1.locator": "",
+	}
+	info := &ClusterInfo{ClusterUUID: uuid(), ClusterName: "demo", Version: "0.1.0", AdminAddress: "a:11101", Term: 4}
+	infoFields := map[string]string{"cluster_uuid": hex.EncodeToString(bytesOf(uuid())), "cluster_name": "demo", "version": "0.1.0",
+		"admin_address": "a:11101", "term": "4"}
+	if version >= 2 {
+		info.MetadataRevision, infoFields["metadata_revision"] = 1<<33+1, "8589934593"
+	}
+	made := func(name, kind string, body, fresh Control, fields map[string]string) sample {
+		return sample{name + suffix, kind, in{body, version}, in{fresh, version}, fields}
+	}
+	all := []sample{
+		made("cluster info", "ClusterInfo", info, &ClusterInfo{}, infoFields),
+		made("create table request", "CreateTableRequest", &CreateTable{Name: "books", Span: 4}, &CreateTable{}, map[string]string{"name": "books", "span": "4"}),
+		made("drop table request", "DropTableRequest", &DropTable{Name: "books"}, &DropTable{}, map[string]string{"name": "books"}),
+		made("get table request", "GetTableRequest", &GetTable{ID: 7}, &GetTable{}, map[string]string{"name": "", "table_id": "7"}),
+		made("table info", "TableInfo", table, &Table{}, tableFields),
+		made("list tables reply", "ListTablesReply", &Tables{Tables: []Table{*table, {ID: 8, Name: "empty"}}}, &Tables{},
+			map[string]string{"tables": "2", "tables.0.table_id": "7", "tables.0.name": "books", "tables.1.table_id": "8", "tables.1.name": "empty"}),
+	}
+	if version >= 2 { // before, it is no byte at all
+		all = append(all, made("nothing", "Empty", Empty{}, Empty{}, map[string]string{}))
+	}
+	return all
 }
 
 func bytesOf(u [16]byte) []byte { return u[:] }
@@ -179,7 +222,7 @@ func TestGolden(t *testing.T) {
 	}
 	for i, s := range all {
 		v := file.Vectors[i]
-		if v.Name != s.name || v.Kind != s.kind || fmt.Sprint(v.Fields) != fmt.Sprint(s.fields) {
+		if v.Name != s.name || v.Kind != s.kind || v.Version != s.version() || fmt.Sprint(v.Fields) != fmt.Sprint(s.fields) {
 			t.Fatalf("vector %d is %s %s %v, want %s %s %v", i, v.Name, v.Kind, v.Fields, s.name, s.kind, s.fields)
 		}
 		if got := hex.EncodeToString(s.body.Encode(nil)); got != v.Hex {
@@ -217,7 +260,7 @@ func TestGolden(t *testing.T) {
 func writeGolden(t *testing.T) {
 	var file golden
 	for _, s := range samples() {
-		file.Vectors = append(file.Vectors, vector{s.name, s.kind, s.fields, hex.EncodeToString(s.body.Encode(nil))})
+		file.Vectors = append(file.Vectors, vector{s.name, s.kind, s.version(), s.fields, hex.EncodeToString(s.body.Encode(nil))})
 	}
 	for _, h := range hashInputs() {
 		table, _ := strconv.ParseUint(h.TableID, 10, 64)
@@ -283,14 +326,63 @@ func TestErrorsOfOtherVersionsAreRead(t *testing.T) {
 	}
 }
 
+// TestControlBodiesCanGrow: what a newer peer adds to a struct is passed over, and what an older one does not know yet is
+// zero.
+func TestControlBodiesCanGrow(t *testing.T) {
+	tablet := Tablet{EndHash: ^uint64(0), ServerID: 3, State: TabletNormal, Locator: "tcp:host=a,port=1"}
+	longer := encodeIn(2, nil, func(w *writer) {
+		w.structure(func() {
+			w.u64(7)
+			w.text("books")
+			w.u32(1)
+			w.structure(func() {
+				w.u64(tablet.StartHash)
+				w.u64(tablet.EndHash)
+				w.u64(tablet.ServerID)
+				w.to = append(w.to, byte(tablet.State))
+				w.text(tablet.Locator)
+				w.text("of the tablet")
+			})
+			w.u64(99)
+		})
+	})
+	var table Table
+	if err := table.DecodeIn(2, longer); err != nil || table.Name != "books" || len(table.Tablets) != 1 || table.Tablets[0] != tablet {
+		t.Errorf("a table with more fields: %v, %+v", err, table)
+	}
+	former := encodeIn(2, nil, func(w *writer) {
+		w.structure(func() {
+			w.to = append(w.to, make([]byte, 16)...)
+			w.text("demo")
+			w.text("0.1.0")
+			w.text("a:1")
+			w.u64(4)
+		})
+	})
+	info := ClusterInfo{MetadataRevision: 5}
+	if err := info.DecodeIn(2, former); err != nil || info.Term != 4 || info.MetadataRevision != 0 {
+		t.Errorf("what a former peer says: %v, %+v", err, info)
+	}
+	if err := info.DecodeIn(2, former[:len(former)-1]); err == nil {
+		t.Error("a body that was cut is accepted")
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, s := range samples() {
 		f.Add(s.body.Encode(nil))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, s := range samples() {
-			if s.fresh.Decode(data) == nil && !s.extensible() && len(s.fresh.Encode(nil)) != len(data) {
+			if s.fresh.Decode(data) != nil || s.extensible() {
+				continue
+			}
+			again := s.fresh.Encode(nil)
+			if s.version() < Extensible && len(again) != len(data) {
 				t.Errorf("%s: what was accepted has another length encoded again", s.name)
+			}
+			if err := s.fresh.Decode(again); err != nil || !bytes.Equal(s.fresh.Encode(nil), again) {
+				t.Errorf("%s: what was accepted is something else when it is sent on: %v", s.name, err)
 			}
 		}
 	})

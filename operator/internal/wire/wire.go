@@ -15,7 +15,8 @@ import (
 const (
 	HelloBytes        = 64
 	HeaderBytes       = 48
-	Version           = 1
+	VersionMin        = 1
+	VersionMax        = 2
 	MaxBodyBytes      = 4 << 20
 	MaxKeyBytes       = 65_535
 	MaxValueBytes     = 1 << 20
@@ -151,10 +152,54 @@ func Message(to []byte, h Header, body []byte) []byte {
 	return append(h.Encode(to), body...)
 }
 
+// Extensible is the first version of the protocol in which every struct of a control body has its length in front.
+const Extensible = 2
+
+// writer puts a control body together.
+type writer struct {
+	to      []byte
+	version uint16
+}
+
+// structure writes a struct: its fields, behind their length if the version has one.
+func (w *writer) structure(fields func()) {
+	if w.version < Extensible {
+		fields()
+		return
+	}
+	at := len(w.to)
+	w.to = append(w.to, 0, 0, 0, 0)
+	fields()
+	order.PutUint32(w.to[at:], uint32(len(w.to)-at-4))
+}
+
+func (w *writer) u32(n uint32)  { w.to = order.AppendUint32(w.to, n) }
+func (w *writer) u64(n uint64)  { w.to = order.AppendUint64(w.to, n) }
+func (w *writer) text(s string) { w.to = appendText(w.to, s) }
+
 // Reader takes a body apart. After the first thing that does not fit, everything is zero and Done fails.
 type Reader struct {
-	rest []byte
-	bad  bool
+	rest    []byte
+	bad     bool
+	version uint16 // of a control body
+}
+
+// structure reads a struct. What a newer writer added to it is passed over.
+func (r *Reader) structure(fields func()) {
+	if r.version < Extensible {
+		fields()
+		return
+	}
+	part := r.Bytes(int(r.U32()))
+	behind := r.rest
+	r.rest = part
+	fields()
+	r.rest = behind
+}
+
+// since says whether a field that was added in a version is there: a peer of this version that is older may not send it.
+func (r *Reader) since(version uint16) bool {
+	return r.version >= version && !r.bad && len(r.rest) > 0
 }
 
 // NewReader reads body.

@@ -155,16 +155,32 @@ func (p *pending) finished(cluster uuid) bool {
 type encoder interface{ Encode([]byte) []byte }
 type decoder interface{ Decode([]byte) error }
 
+// decode reads the body of a reply on a connection of this version of the protocol.
+type decode func(version uint16, body []byte) error
+
+// inAnyVersion is the decode of a body whose bytes do not depend on the version.
+func inAnyVersion(answer decoder) decode {
+	return func(_ uint16, body []byte) error { return answer.Decode(body) }
+}
+
 // request is what is sent, and whether it may be sent again when its reply was lost.
 type request struct {
 	op         wire.Opcode
 	body       []byte
+	control    wire.Control // instead of the body, where that depends on the version of the protocol
 	repeatable bool
+}
+
+func (r *request) encodeIn(version uint16) []byte {
+	if r.control != nil {
+		return r.control.EncodeIn(version, nil)
+	}
+	return r.body
 }
 
 // attempt sends a request once. One that may be repeated waits for a time of its own: a server that says nothing
 // must not take the time of those who would answer.
-func (c *Client) attempt(ctx context.Context, number int, at place, r request, answer decoder) error {
+func (c *Client) attempt(ctx context.Context, number int, at place, r request, decode decode) error {
 	if r.repeatable {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience(number))
@@ -174,11 +190,11 @@ func (c *Client) attempt(ctx context.Context, number int, at place, r request, a
 	if err != nil {
 		return err
 	}
-	reply, err := s.call(ctx, r.op, r.body)
+	reply, err := s.call(ctx, r.op, r.encodeIn(s.version()))
 	if err != nil {
 		return err
 	}
-	if err := answer.Decode(reply); err != nil {
+	if err := decode(s.version(), reply); err != nil {
 		s.end(err)
 		return failure(ProtocolError, "%v", err)
 	}
@@ -188,16 +204,17 @@ func (c *Client) attempt(ctx context.Context, number int, at place, r request, a
 // Info asks the coordinator for the cluster's identity and the address of its admin API.
 func (c *Client) Info(ctx context.Context) (*ClusterInfo, error) {
 	answer := &ClusterInfo{}
-	return answer, c.ask(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, true)
+	return answer, c.ask(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, safe)
 }
 
-// CreateTable creates a table over span servers; one that exists with this span is returned as it is.
+// CreateTable creates a table over span servers; one that exists with this span is returned as it is. Indeterminate: it
+// was sent, and no answer came in time; ask again, or look whether it is there.
 func (c *Client) CreateTable(ctx context.Context, name string, span uint32) (*Table, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	answer := &Table{}
-	if err := c.control(ctx, wire.OpCreateTable, &wire.CreateTable{Name: name, Span: span}, answer, true); err != nil {
+	if err := c.control(ctx, wire.OpCreateTable, &wire.CreateTable{Name: name, Span: span}, answer, idempotent); err != nil {
 		return nil, err
 	}
 	if err := c.remember(answer); err != nil {
@@ -211,7 +228,7 @@ func (c *Client) DropTable(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	return c.control(ctx, wire.OpDropTable, &wire.DropTable{Name: name}, wire.Empty{}, false)
+	return c.control(ctx, wire.OpDropTable, &wire.DropTable{Name: name}, wire.Empty{}, unsafe)
 }
 
 // GetTable looks a table up by its name.
@@ -220,7 +237,7 @@ func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
 		return nil, err
 	}
 	answer := &Table{}
-	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{Name: name}, answer, true); err != nil {
+	if err := c.control(ctx, wire.OpGetTable, &wire.GetTable{Name: name}, answer, safe); err != nil {
 		return nil, err
 	}
 	if err := c.remember(answer); err != nil {
@@ -232,7 +249,7 @@ func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
 // ListTables gives all tables, ordered by id.
 func (c *Client) ListTables(ctx context.Context) ([]Table, error) {
 	answer := &wire.Tables{}
-	if err := c.control(ctx, wire.OpListTables, wire.Empty{}, answer, true); err != nil {
+	if err := c.control(ctx, wire.OpListTables, wire.Empty{}, answer, safe); err != nil {
 		return nil, err
 	}
 	return answer.Tables, nil

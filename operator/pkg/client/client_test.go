@@ -402,7 +402,7 @@ func TestLeaderInAMessage(t *testing.T) {
 // mapOf encodes a table of two tablets.
 func mapOf(table, firstStart, firstEnd, secondStart, secondEnd uint64) []byte {
 	return (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: firstStart, EndHash: firstEnd, ServerID: 1},
-		{StartHash: secondStart, EndHash: secondEnd, ServerID: 1}}}).Encode(nil)
+		{StartHash: secondStart, EndHash: secondEnd, ServerID: 1}}}).EncodeIn(wire.VersionMax, nil)
 }
 
 // TestALookupThatFailsIsNotTheOperation: nothing was sent to a server, so a write is not Indeterminate.
@@ -410,8 +410,8 @@ func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	for name, answer := range map[string][]byte{
 		"nonsense":                      []byte("xyz"),
-		"a table without tablets":       (&wire.Table{ID: table, Name: "t"}).Encode(nil),
-		"a map without the key's place": (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: 1, EndHash: 2}}}).Encode(nil),
+		"a table without tablets":       (&wire.Table{ID: table, Name: "t"}).EncodeIn(wire.VersionMax, nil),
+		"a map without the key's place": (&wire.Table{ID: table, Tablets: []wire.Tablet{{StartHash: 1, EndHash: 2}}}).EncodeIn(wire.VersionMax, nil),
 		"a map with a gap":              mapOf(table, 0, 5, 7, math.MaxUint64),
 		"a map of tablets that overlap": mapOf(table, 0, 5, 5, math.MaxUint64),
 		"a map that ends early":         mapOf(table, 0, 5, 6, math.MaxUint64-1),

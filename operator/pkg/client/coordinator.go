@@ -10,13 +10,13 @@ import (
 )
 
 // control calls the coordinator of the cluster that this client is of.
-func (c *Client) control(ctx context.Context, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
+func (c *Client) control(ctx context.Context, op wire.Opcode, body, answer wire.Control, again repeat) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if err := c.introduce(ctx); err != nil {
 		return err
 	}
-	return c.ask(ctx, op, body, answer, repeatable)
+	return c.ask(ctx, op, body, answer, again)
 }
 
 // introduce learns, once, which cluster this is: whoever is of another one, made anew at the same addresses
@@ -40,30 +40,51 @@ func (c *Client) introduce(ctx context.Context) error {
 	return nil
 }
 
-// ask calls the coordinator, trying each address, until the deadline. repeatable says whether a call whose reply
-// was lost may be sent again.
-func (c *Client) ask(ctx context.Context, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
+// repeat says whether a call may be sent again when its reply was lost.
+type repeat int
+
+const (
+	unsafe     repeat = iota
+	idempotent        // sent again it gives the same answer; without one, it may have happened
+	safe              // it changes nothing
+)
+
+// ask calls the coordinator, trying each address, until the deadline.
+func (c *Client) ask(ctx context.Context, op wire.Opcode, body, answer wire.Control, again repeat) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	r := request{op: op, body: body.Encode(nil), repeatable: repeatable}
+	r := request{op: op, control: body, repeatable: again != unsafe}
+	maybeDone := false
 	strangers := map[string]bool{} // addresses at which another cluster answered
 	for number, wait := 0, firstWait; ; number, wait = number+1, min(2*wait, lastWait) {
 		asked := c.coordinator()
-		last := c.attempt(ctx, number, place{address: asked}, r, answer)
+		last := c.attempt(ctx, number, place{address: asked}, r, answer.DecodeIn)
 		if CodeOf(last) == WrongCluster {
 			// One address may have been given away; all of them belong to another cluster only if it is another one.
 			if strangers[asked] = true; slices.ContainsFunc(c.coordinators, func(a string) bool { return !strangers[a] }) {
 				last = notThere(last)
 			}
 		}
-		if again, err := retry(last, repeatable); !again {
+		maybeDone = maybeDone || again == idempotent && mayHaveHappened(last)
+		if more, err := retry(last, r.repeatable); !more {
+			if code := CodeOf(err); maybeDone && (code == Cancelled || code == ProtocolError) {
+				return unknown(asked, last)
+			}
 			return err
 		}
 		c.askAnother(asked, last)
 		if !pause(ctx, wait, last) {
+			if maybeDone {
+				return unknown(asked, last)
+			}
 			return c.nobodyLed(ctx, last)
 		}
 	}
+}
+
+// unknown is the outcome of a call of which a try was sent, and none answered.
+func unknown(asked string, last error) error {
+	return failure(Indeterminate, "coordinator %s: the reply was lost (%v); it may or may not have happened", asked, last)
 }
 
 // nobodyLed is outOfTime for the coordinator: even one that says RETRY has not been able to lead.
@@ -95,7 +116,7 @@ func (c *Client) askAnother(asked string, err error) {
 	var e *Error
 	named := ""
 	if errors.As(err, &e) && e.Code == NotLeader {
-		named = leaderIn(e.Message)
+		named = leaderOf(e)
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -111,6 +132,17 @@ func (c *Client) askAnother(asked string, err error) {
 		c.redirected = ""
 		c.leader = (c.leader + 1) % len(c.coordinators)
 	}
+}
+
+// leaderOf is the leader's address in a NotLeader error: in its details or, from coordinators of former builds, in its
+// sentence.
+func leaderOf(e *Error) string {
+	for _, locator := range []string{e.details.Leader, e.details.LeaderOutside} {
+		if address, err := parseLocator(locator); err == nil {
+			return address
+		}
+	}
+	return leaderIn(e.Message)
 }
 
 // leaderIn finds the leader's address in the message of a NotLeader error: a word that is a locator.

@@ -3,6 +3,9 @@ package client
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"ramcloud.dev/operator/internal/wire"
 )
 
 // Code is what went wrong: the same values and names as on the wire and in the C++ client. A Code is
@@ -59,6 +62,7 @@ type Error struct {
 	Message string
 	// retryAfterUS is the server's wish with Retry.
 	retryAfterUS uint32
+	details      wire.ErrorDetails // none from peers of version 1
 	// notSent: the request never left, so it was not executed.
 	notSent bool
 }
@@ -68,6 +72,18 @@ func (e *Error) Error() string {
 		return e.Code.String()
 	}
 	return e.Code.String() + ": " + e.Message
+}
+
+// Term of the leadership that a coordinator's error speaks of; 0 if it says none.
+func (e *Error) Term() uint64 { return e.details.Term }
+
+// retryAfter is when the peer wants to be asked again; 0 if it says nothing.
+func (e *Error) retryAfter() time.Duration {
+	us := e.details.RetryAfterUS
+	if us == 0 && e.Code == Retry {
+		us = e.retryAfterUS
+	}
+	return time.Duration(us) * time.Microsecond
 }
 
 // Is matches the Code.

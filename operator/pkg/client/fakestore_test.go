@@ -30,6 +30,7 @@ type fakeStore struct {
 	loading   bool     // the cluster is not known yet
 	believing bool     // accepts hellos that are for others
 	nonsense  [][]byte // so many first hellos are answered with these
+	speaks    uint16   // the highest version of the protocol
 	version   uint64
 	tables    []wire.Table
 	objects   map[string]wire.ReadReply // by table id and key
@@ -39,7 +40,13 @@ type fakeStore struct {
 
 type fakeConn struct {
 	net.Conn
-	mutex sync.Mutex
+	mutex   sync.Mutex
+	version uint16 // of the protocol
+}
+
+// control answers with a body that depends on the version.
+func (c *fakeConn) control(h wire.Header, body wire.Control) {
+	c.reply(h, OK, body.EncodeIn(c.version, nil))
 }
 
 func (c *fakeConn) reply(h wire.Header, code Code, body []byte) {
@@ -49,13 +56,20 @@ func (c *fakeConn) reply(h wire.Header, code Code, body []byte) {
 }
 
 func (c *fakeConn) fail(h wire.Header, code Code, message string) {
-	c.reply(h, code, (&wire.ErrorBody{Message: message, RetryAfterUS: 1000}).Encode(nil))
+	c.failWith(h, code, message, wire.ErrorDetails{})
+}
+
+func (c *fakeConn) failWith(h wire.Header, code Code, message string, details wire.ErrorDetails) {
+	if c.version < wire.Extensible {
+		details = wire.ErrorDetails{}
+	}
+	c.reply(h, code, (&wire.ErrorBody{Message: message, RetryAfterUS: 1000, Details: details}).Encode(nil))
 }
 
 const coordinatorIndex = -1
 
 func startFake(t *testing.T, servers int) *fakeStore {
-	f := &fakeStore{t: t, cluster: uuid{7}, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
+	f := &fakeStore{t: t, cluster: uuid{7}, speaks: wire.VersionMax, conns: map[net.Conn]bool{}, objects: map[string]wire.ReadReply{}, requests: map[wire.Opcode]int{}}
 	listen := func(index int) net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -116,7 +130,9 @@ func (f *fakeStore) serve(c *fakeConn, index int) {
 		_, _ = c.Write(answer)
 		return
 	}
-	_, _ = c.Write(f.hello(&asked, uint64(index+1)).Encode(nil))
+	answer := f.hello(&asked, uint64(index+1))
+	c.version = answer.VersionMax
+	_, _ = c.Write(answer.Encode(nil))
 	head := make([]byte, wire.HeaderBytes)
 	for {
 		var h wire.Header
@@ -153,7 +169,8 @@ func (f *fakeStore) nextNonsense() []byte {
 func (f *fakeStore) hello(asked *wire.Hello, id uint64) *wire.Hello {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	answer := &wire.Hello{VersionMin: 1, VersionMax: 1, MaxBodyBytes: wire.MaxBodyBytes, ClusterUUID: f.cluster, ServerID: id}
+	version := min(f.speaks, asked.VersionMax)
+	answer := &wire.Hello{VersionMin: version, VersionMax: version, MaxBodyBytes: wire.MaxBodyBytes, ClusterUUID: f.cluster, ServerID: id}
 	if f.loading {
 		answer.ClusterUUID = uuid{}
 	}
@@ -356,10 +373,10 @@ func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn
 func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
 	switch h.Opcode {
 	case wire.OpGetClusterInfo:
-		c.reply(h, OK, (&wire.ClusterInfo{ClusterUUID: f.cluster, ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1}).Encode(nil))
+		c.control(h, &wire.ClusterInfo{ClusterUUID: f.cluster, ClusterName: "fake", AdminAddress: "127.0.0.1:1", Term: 1})
 	case wire.OpCreateTable:
 		var r wire.CreateTable
-		f.decode(r.Decode(body))
+		f.decode(r.DecodeIn(c.version, body))
 		table := wire.Table{ID: uint64(len(f.tables) + 1), Name: r.Name}
 		for i := range uint64(r.Span) {
 			share := ^uint64(0) / uint64(r.Span)
@@ -371,24 +388,24 @@ func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
 			table.Tablets = append(table.Tablets, tablet)
 		}
 		f.tables = append(f.tables, table)
-		c.reply(h, OK, table.Encode(nil))
+		c.control(h, &table)
 	case wire.OpGetTable:
 		var r wire.GetTable
-		f.decode(r.Decode(body))
+		f.decode(r.DecodeIn(c.version, body))
 		for _, t := range f.tables {
 			if (r.Name != "" && t.Name == r.Name) || (r.Name == "" && t.ID == r.ID) {
-				c.reply(h, OK, t.Encode(nil))
+				c.control(h, &t)
 				return
 			}
 		}
 		c.fail(h, NotFound, "no such table")
 	case wire.OpListTables:
-		c.reply(h, OK, (&wire.Tables{Tables: f.tables}).Encode(nil))
+		c.control(h, &wire.Tables{Tables: f.tables})
 	case wire.OpDropTable:
 		var r wire.DropTable
-		f.decode(r.Decode(body))
+		f.decode(r.DecodeIn(c.version, body))
 		f.tables = slices.DeleteFunc(f.tables, func(t wire.Table) bool { return t.Name == r.Name })
-		c.reply(h, OK, nil)
+		c.control(h, wire.Empty{})
 	default:
 		c.fail(h, Unsupported, "unknown opcode")
 	}

@@ -196,7 +196,7 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 		count := m.batch(indices)
 		batch := indices[:count]
 		var answer wire.MultiReply
-		err := notThere(c.attempt(ctx, m.round, at, request{m.op, m.encode(batch), m.repeatable}, &answer))
+		err := notThere(c.attempt(ctx, m.round, at, request{op: m.op, body: m.encode(batch), repeatable: m.repeatable}, inAnyVersion(&answer)))
 		if err == nil && (len(answer.Results) == 0 || len(answer.Results) > count) {
 			err = failure(ProtocolError, "%d results for %d operations", len(answer.Results), count)
 		}

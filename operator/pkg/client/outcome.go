@@ -33,6 +33,19 @@ func notThere(err error) error {
 	return &Error{Code: Unavailable, Message: e.Message, notSent: true}
 }
 
+// mayHaveHappened says whether a request that failed so may have been executed.
+func mayHaveHappened(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.notSent {
+		return false
+	}
+	switch e.Code {
+	case ConnectionLost, DeadlineExceeded, Cancelled, ProtocolError, Indeterminate:
+		return true
+	}
+	return false
+}
+
 // retry decides, after an attempt, whether to try again, or what to return.
 func retry(err error, repeatable bool) (again bool, result error) {
 	if err == nil {
@@ -80,8 +93,8 @@ func wantsNewMap(err error, number int) bool {
 func pause(ctx context.Context, wait time.Duration, last error) bool {
 	wait = jittered(wait)
 	var e *Error
-	if errors.As(last, &e) && e.Code == Retry {
-		wait = max(wait, min(time.Duration(e.retryAfterUS)*time.Microsecond, time.Second))
+	if errors.As(last, &e) {
+		wait = max(wait, min(e.retryAfter(), time.Second))
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false // what was said last says more than another attempt that is cut short

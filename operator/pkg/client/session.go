@@ -93,7 +93,7 @@ func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) erro
 	deadline, _ := ctx.Deadline()
 	_ = s.conn.SetDeadline(deadline)
 	defer func() { _ = s.conn.SetDeadline(time.Time{}) }()
-	mine := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, MaxBodyBytes: wire.MaxBodyBytes,
+	mine := wire.Hello{VersionMin: wire.VersionMin, VersionMax: wire.VersionMax, MaxBodyBytes: wire.MaxBodyBytes,
 		ClusterUUID: cluster, ServerID: serverID}
 	if _, err := s.conn.Write(mine.Encode(nil)); err != nil {
 		return err
@@ -119,15 +119,18 @@ func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) erro
 	default:
 		return failure(Unavailable, "%s refused the hello with %d", s.conn.RemoteAddr(), s.hello.Status)
 	}
-	if s.hello.VersionMin > wire.Version || s.hello.VersionMax < wire.Version {
-		return failure(Unsupported, "%s speaks protocol versions %d to %d; accepted: %d",
-			s.conn.RemoteAddr(), s.hello.VersionMin, s.hello.VersionMax, wire.Version)
+	if s.hello.VersionMin != s.hello.VersionMax || s.version() < wire.VersionMin || s.version() > wire.VersionMax {
+		return failure(Unsupported, "%s speaks protocol versions %d to %d; accepted: %d to %d",
+			s.conn.RemoteAddr(), s.hello.VersionMin, s.hello.VersionMax, wire.VersionMin, wire.VersionMax)
 	}
 	if serverID != 0 && s.hello.ServerID != serverID {
 		return failure(WrongServer, "%s is server %d, not %d", s.conn.RemoteAddr(), s.hello.ServerID, serverID)
 	}
 	return nil
 }
+
+// version of the protocol that the hellos settled.
+func (s *session) version() uint16 { return s.hello.VersionMax }
 
 // call sends a request and waits for its reply. Unavailable says that it was not sent, or not as a whole, so
 // that it was not executed; ConnectionLost that it may have been.
@@ -250,7 +253,7 @@ func (s *session) take(r reply) ([]byte, error) {
 	if err := e.Decode(r.body); err != nil {
 		return nil, failure(Code(r.status), "without a message from %s", s.conn.RemoteAddr())
 	}
-	return nil, &Error{Code: Code(r.status), Message: e.Message, retryAfterUS: e.RetryAfterUS}
+	return nil, &Error{Code: Code(r.status), Message: e.Message, retryAfterUS: e.RetryAfterUS, details: e.Details}
 }
 
 func timeoutMS(ctx context.Context) uint32 {

@@ -240,7 +240,7 @@ func sessionsOf(c *Client) (sessions []*session) {
 // TestAsksAgainWhatDoesNotSpeakTheProtocol: it may be another program at the address of a server that is gone.
 func TestAsksAgainWhatDoesNotSpeakTheProtocol(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
-	odd := f.hello(&wire.Hello{}, 1)
+	odd := f.hello(&wire.Hello{VersionMax: wire.VersionMax}, 1)
 	odd.Status = 999
 	f.mutex.Lock()
 	f.nonsense = [][]byte{bytes.Repeat([]byte("HTTP/1.1"), wire.HelloBytes/8), odd.Encode(nil)}

@@ -103,7 +103,7 @@ func (c *Client) refresh(ctx context.Context, id uint64) (*Table, error) {
 
 func (c *Client) askForTable(ctx context.Context, id uint64) (*Table, error) {
 	answer := &Table{}
-	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, true)
+	err := c.control(ctx, wire.OpGetTable, &wire.GetTable{ID: id}, answer, safe)
 	if CodeOf(err) == NotFound {
 		c.forget(id)
 	}
@@ -159,7 +159,7 @@ type tabletCall struct {
 
 // data calls the server that owns a hash, until the deadline.
 func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode, body encoder, answer decoder, repeatable bool) error {
-	_, err := c.callTablet(ctx, tabletCall{request{op, body.Encode(nil), repeatable}, tableID, hash, 0}, answer)
+	_, err := c.callTablet(ctx, tabletCall{request{op: op, body: body.Encode(nil), repeatable: repeatable}, tableID, hash, 0}, answer)
 	return err
 }
 
@@ -180,7 +180,7 @@ func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder
 		}
 		at, err := reach(tablet)
 		if err == nil {
-			err = notThere(c.attempt(ctx, number, at, call.request, answer))
+			err = notThere(c.attempt(ctx, number, at, call.request, inAnyVersion(answer)))
 		}
 		if again, result := retry(err, call.repeatable); !again {
 			return at.serverID, result
