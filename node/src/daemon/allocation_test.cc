@@ -501,6 +501,22 @@ void expect_no_allocations_of_replication(size_t lane_count) {
   manager.detach();
 }
 
+/// Each call looks its peer up.
+TEST(Allocations, LookingAPeerUpMakesNone) {
+  SimScheduler sim(1);
+  SimNode& node = sim.add_node("m");
+  WillingBackup transport;
+  RpcClient rpc(node.reactor(), transport);
+  const Locator near{"sim", {"a-name-that-is-longer-than-a-short-string", 1}}, far{"sim", {"b", 2}};
+  EXPECT_EQ(allocations_in([&] {
+              (void)rpc.session(near, 1);
+              (void)rpc.session(near, 2);
+              (void)rpc.session(far, 1);
+            }),
+            0u);
+  EXPECT_EQ(transport.sessions.size(), 3u);
+}
+
 TEST(Allocations, ReplicatingFromOneReactorMakesNone) {
   expect_no_allocations_of_replication(0);
 }
