@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "base/logging.h"
 #include "base/sometimes.h"
 
@@ -51,8 +53,21 @@ Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t tab
     return Status(StatusCode::kStaleTerm, fmt::format("table {}: revision {} is older than {}",
                                                       table_id, revision, seen.revision));
   }
+  if (seen.drop) {
+    dropped_.erase({seen.revision, table_id});
+    dropped_.emplace(revision, table_id);
+  }
   seen.revision = revision;
   return {};
+}
+
+/// The oldest drops are forgotten.
+void TabletService::note_dropped(uint64_t table_id, Order& order) {
+  order.drop = true;
+  dropped_.emplace(order.revision, table_id);
+  if (dropped_.size() <= kMostDropped) return;
+  orders_.erase(dropped_.begin()->second);
+  dropped_.erase(dropped_.begin());
 }
 
 std::vector<wire::RestatedTable> TabletService::restate() const {
@@ -62,11 +77,9 @@ std::vector<wire::RestatedTable> TabletService::restate() const {
     owned[tablet.table_id].push_back({tablet.start_hash, tablet.end_hash});
   }
   std::vector<wire::RestatedTable> tables;
-  size_t not_owned = 0;
   for (auto order = orders_.rbegin(); order != orders_.rend(); ++order) {
     const auto& [table_id, last] = *order;
     const auto tablets = owned.find(table_id);
-    if (tablets == owned.end() && ++not_owned > kMostNotOwned) continue;
     auto& table = tables.emplace_back();
     table.table_id = table_id;
     table.revision = last.revision;
@@ -108,7 +121,7 @@ void TabletService::take(const Request& request) {
   }
   if (!status.ok()) return refuse(request.reply, status);
   Order& order = orders_[command.table_id];
-  order.drop = false;
+  if (std::exchange(order.drop, false)) dropped_.erase({order.revision, command.table_id});
   if (!command.table_name.empty()) order.table_name = std::move(command.table_name);
   log_info("tablet taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
@@ -128,7 +141,7 @@ void TabletService::drop(const Request& request) {
     if (status == StatusCode::kNotFound) status = {};  // a repeated command: dropped already
   }
   if (!status.ok()) return refuse(request.reply, status);
-  orders_[command.table_id].drop = true;
+  note_dropped(command.table_id, orders_[command.table_id]);
   log_info("table dropped", {{"table_id", command.table_id}});
   tasks_.spawn(settle(request.reply, true));
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,12 @@ class TabletService {
                 ServerList& servers, Epochs& epochs);
   void attach(store::ObjectStore& store);
 
-  /// What a coordinator with older metadata has to know: every table that is owned here, and of
-  /// those that are not, the orders for the newest ones.
+  /// What a coordinator with older metadata has to know: every table that is owned here, and the
+  /// dropped ones that are remembered.
   std::vector<wire::RestatedTable> restate() const;
-  static constexpr size_t kMostNotOwned = 16'384;
+  /// Dropped tables whose last order is remembered. A late order of the same term for one that is
+  /// forgotten would have to be older than as many drops.
+  static constexpr size_t kMostDropped = 16'384;
 
  private:
   void take(const Request& request);
@@ -55,7 +58,9 @@ class TabletService {
     bool drop = false;
     std::string table_name;  // if a coordinator told it
   };
-  std::map<uint64_t, Order> orders_;  // by table id
+  void note_dropped(uint64_t table_id, Order& order);
+  std::map<uint64_t, Order> orders_;                 // by table id
+  std::set<std::pair<uint64_t, uint64_t>> dropped_;  // revision and table of those with `drop`
   Timer purge_timer_;
   TaskScope tasks_;
 };

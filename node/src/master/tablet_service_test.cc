@@ -116,6 +116,20 @@ TEST_F(TabletServiceTest, SaysWhatItOwnsAndWhatItWasOrdered) {
   EXPECT_EQ(tables[1].tablets[0].end_hash + tables[1].tablets[1].end_hash, 9u + 29u);
 }
 
+TEST_F(TabletServiceTest, OnlyTheLatestDropsAreRemembered) {
+  constexpr uint64_t kTables = TabletService::kMostDropped + 1;
+  for (uint64_t table = 1; table <= kTables; ++table) {
+    ASSERT_EQ(drop(1, 10 + table, table), StatusCode::kOk);
+  }
+  EXPECT_EQ(service_.restate().size(), TabletService::kMostDropped);
+  EXPECT_EQ(take(1, 1, 2), StatusCode::kStaleTerm);
+  ASSERT_EQ(take(1, kTables + 11, 3), StatusCode::kOk);
+  ASSERT_EQ(drop(1, kTables + 12, kTables + 1), StatusCode::kOk) << "there is room for one more";
+  EXPECT_EQ(take(1, 1, 2), StatusCode::kStaleTerm);
+  EXPECT_EQ(take(1, 1, 3), StatusCode::kStaleTerm);
+  EXPECT_EQ(service_.restate().size(), TabletService::kMostDropped + 1);
+}
+
 TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {
   ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
   ASSERT_EQ(take(1, 1, 2), StatusCode::kOk);
