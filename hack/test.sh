@@ -85,7 +85,9 @@ go_tests() {
     [ -z "$unformatted" ] || { echo "FAIL gofmt: $unformatted" && status=1; }
     (cd "$folder" && go vet "$packages") || status=1
     # What has been vetted is not vetted again, with all that it imports.
-    (cd "$folder" && nice -n 5 go test -vet=off -p "$RAMCLOUD_JOBS" -json "$packages") >>"$json" || failed+=("$folder")
+    # shellcheck disable=SC2086 # two words, or none
+    (cd "$folder" && nice -n 5 go test -vet=off -p "$RAMCLOUD_JOBS" ${GO_TEST_PARALLEL:+-parallel $GO_TEST_PARALLEL} \
+      -json "$packages") >>"$json" || failed+=("$folder")
   done
   if [ ${#failed[@]} -gt 0 ] && go_again "$json" "${failed[@]}"; then
     hack/count.py go "$json" "$json.again" && [ $status = 0 ]
@@ -130,7 +132,8 @@ processes() {
   nice -n 5 cmake --build build/coverage --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS"
   # What is run only when the former programs are there is compiled here at least.
   (cd e2e && go vet -tags former ./local/)
-  go_tests ./local/... processes e2e
+  # Most of their time they wait: for verdicts, elections, timeouts.
+  GO_TEST_PARALLEL=$((2 * RAMCLOUD_JOBS)) go_tests ./local/... processes e2e
 }
 
 # Former and new programs together (test/former-commit). A subshell: nothing of it is for other stages.

@@ -12,6 +12,7 @@ import (
 // After kill -9 of everything the servers' folders hold every acknowledged write, whichever R - 1 of
 // them are lost.
 func TestKilledClusterIsRebuiltFromItsFolders(t *testing.T) {
+	t.Parallel()
 	for _, shape := range []struct {
 		servers, replicas int
 		flags             string

@@ -106,6 +106,7 @@ func (r *replicated) makeAndDrop(of *client.Client, name string) time.Duration {
 // Each of three members is killed, one after the other, and comes back: tables are made and dropped while it is away, and
 // writes do not notice.
 func TestEtcdMembersDieOneAfterAnother(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcdTrio(t)
 	r := startReplicatedOn(t, etcd.addresses())
 	of := r.client()

@@ -102,6 +102,7 @@ func (r *replicated) awaitReplicas(after string) {
 // Backups die between the steps of what their master waits for; acknowledged writes stay. Few of them in one cluster:
 // each death costs the master a segment, and the frames of the dead are kept.
 func TestBackupsDieAtFailpoints(t *testing.T) {
+	t.Parallel()
 	t.Run("open", func(t *testing.T) {
 		backupsDieAt(t, "backup.open.frame_taken", "backup.open.before_sync", "backup.open.before_answer")
 	})
@@ -132,6 +133,7 @@ func backupsDieAt(t *testing.T, failpoints ...string) {
 
 // A backup stands still with bytes that it has written and not acknowledged, and goes on.
 func TestABackupStopsAtAFailpoint(t *testing.T) {
+	t.Parallel()
 	r := startReplicated(t)
 	of := r.client()
 	table := r.table(of, "load", 1)
@@ -152,6 +154,7 @@ func TestABackupStopsAtAFailpoint(t *testing.T) {
 
 // The next leader dies between a record and those who are told; another goes on.
 func TestCoordinatorsDieAtFailpoints(t *testing.T) {
+	t.Parallel()
 	r := startReplicated(t)
 	of := r.client()
 	l := r.pacedLoad(of, r.table(of, "load", 1))

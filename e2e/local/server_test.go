@@ -103,6 +103,7 @@ func checkStatusText(t *testing.T, c *cluster) {
 
 // A server that does not run for two seconds is slow, not dead.
 func TestPausedServerIsNotCondemned(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 4, "--replicas", "2")
 	of := c.client()
 	before := c.serverViews()
