@@ -84,8 +84,9 @@ std::vector<wire::RestatedTable> TabletService::restate() const {
     table.table_id = table_id;
     table.revision = last.revision;
     table.dropped = last.drop;
+    if (tablets == owned.end()) continue;
     table.name = last.table_name;
-    if (tablets != owned.end()) table.tablets = std::move(tablets->second);
+    table.tablets = std::move(tablets->second);
   }
   return tables;
 }

@@ -100,7 +100,8 @@ TEST_F(TabletServiceTest, SaysWhatItOwnsAndWhatItWasOrdered) {
             StatusCode::kOk);
   ASSERT_EQ(send(wire::Opcode::kTakeTablet, wire::TakeTabletRequest{1, 6, 1, 20, 29, "first"}),
             StatusCode::kOk);
-  ASSERT_EQ(take(1, 7, 2), StatusCode::kOk);
+  ASSERT_EQ(send(wire::Opcode::kTakeTablet, wire::TakeTabletRequest{1, 7, 2, 0, 9, "second"}),
+            StatusCode::kOk);
   ASSERT_EQ(drop(1, 8, 2), StatusCode::kOk);
   ASSERT_EQ(take(1, 5, 1), StatusCode::kStaleTerm);
   const auto tables = service_.restate();
@@ -109,6 +110,7 @@ TEST_F(TabletServiceTest, SaysWhatItOwnsAndWhatItWasOrdered) {
   EXPECT_EQ(tables[0].revision, 8u);
   EXPECT_TRUE(tables[0].dropped);
   EXPECT_TRUE(tables[0].tablets.empty());
+  EXPECT_EQ(tables[0].name, "") << "of use to nobody, and many could fill a message";
   EXPECT_EQ(tables[1].revision, 6u);
   EXPECT_FALSE(tables[1].dropped);
   EXPECT_EQ(tables[1].name, "first");
