@@ -25,10 +25,14 @@ struct Claim {
 /// A table in all that is said of it.
 struct Said {
   const TableRecord* record = nullptr;
+  uint64_t revision = 0;     // the highest of live servers' statements
   uint64_t dropped = 0;      // the highest that says so
   uint64_t not_dropped = 0;  // the highest that does not
   std::string name;
   std::vector<Claim> claims;  // of live servers
+
+  /// Servers follow later orders than the metadata knows of.
+  bool outdated() const { return record != nullptr && revision > record->revision; }
 };
 
 bool speaks(const ClusterState& state, uint64_t server_id, const Restatements& said) {
@@ -43,6 +47,7 @@ std::map<uint64_t, Said> collect(const ClusterState& state, const Restatements& 
     if (!speaks(state, server_id, said)) continue;
     for (const auto& table : statement.tables) {
       Said& of = all[table.table_id];
+      of.revision = std::max(of.revision, table.revision);
       uint64_t& latest = table.dropped ? of.dropped : of.not_dropped;
       latest = std::max(latest, table.revision);
       if (of.name.empty()) of.name = table.name;
@@ -76,7 +81,8 @@ std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& 
 /// The table's tablets, from the best claim for each hash.
 class Layout {
  public:
-  Layout(const ClusterState& state, const Restatements& said, const Said& of) : claims_(of.claims) {
+  Layout(const ClusterState& state, const Restatements& said, const Said& of)
+      : claims_(of.claims), outdated_(of.outdated()) {
     if (of.record == nullptr) return;
     for (const auto& tablet : of.record->tablets) {
       for (Claim& claim : claims_) {
@@ -105,7 +111,9 @@ class Layout {
       const auto next = std::next(start);
       const uint64_t end = next == starts.end() ? ~uint64_t{0} : *next - 1;
       const Claim* best = best_of(claims_, *start);
-      if (best == nullptr) best = best_of(fallback_, *start);
+      // What its server denies was true once, if it is not the order that has not come yet.
+      const bool denied = best == nullptr && outdated_ && for_holes;
+      if (best == nullptr && !denied) best = best_of(fallback_, *start);
       if (best == nullptr) has_holes_ = true;
       if (best != nullptr && best == last) {
         result.back().end_hash = end;
@@ -133,6 +141,7 @@ class Layout {
   }
   std::vector<Claim> claims_;
   std::vector<Claim> fallback_;  // the metadata says so, its server does not
+  bool outdated_;
   bool has_holes_ = false;
 };
 
@@ -194,9 +203,10 @@ class Decision {
     const bool dropping = of.record != nullptr && of.record->state == TableState::kDropping;
     if (!dropping && !was_dropped(of)) return;
     add_orphans(of, id, of.record, result_);
-    if (dropping || of.record == nullptr) return;
+    if (of.record == nullptr || (dropping && !of.outdated())) return;
     TableRecord& record = result_.tables.emplace_back(*of.record);
     record.state = TableState::kDropping;
+    if (dropping) return;
     note(fmt::format("table {} ({}) was dropped since the export", id, quoted(record.name)));
   }
 
@@ -210,7 +220,7 @@ class Decision {
     record.id = id;
     record.tablets = layout.tablets(absentee_);
     record.state = state_of(of, record, layout);
-    if (of.record != nullptr && record.state == of.record->state &&
+    if (of.record != nullptr && !of.outdated() && record.state == of.record->state &&
         same(record.tablets, of.record->tablets)) {
       return add_orphans(of, id, of.record, result_);
     }

@@ -33,7 +33,9 @@ ServerRecord record_of(const wire::Restatement& said);
 ServerRecord record_of(const wire::ServerListEntry& listed);
 
 struct Owned {
-  std::vector<TableRecord> tables;  // that are new, or different; their revision is to be given
+  /// That are new or different, or of which servers follow later orders: each is to be given a
+  /// revision, so that the next orders are the latest.
+  std::vector<TableRecord> tables;
   struct Orphan {
     uint64_t server_id = 0;
     uint64_t table_id = 0;

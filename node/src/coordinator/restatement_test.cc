@@ -127,8 +127,10 @@ TEST_F(RestatementTest, WhatIsDroppedIsDroppedByAllWhoHaveIt) {
   owns(3, 1, 40, 0, kLast);
   dropped(2, 7, 50);
   owns(3, 7, 40, 0, kLast);
-  EXPECT_EQ(outcome(), "");
+  EXPECT_EQ(outcome(), "DROPPING 0-f=1") << "with a revision that servers follow";
   EXPECT_THAT(orphans(), ElementsAre(std::pair(3, 1), std::pair(3, 7)));
+  said_[3].tables[0].revision = 20;
+  EXPECT_EQ(outcome(), "");
 }
 
 TEST_F(RestatementTest, ATableThatWasCreatedSinceIsThere) {
@@ -176,6 +178,19 @@ TEST_F(RestatementTest, ATableThatWasBeingCreatedIsNotTakenForEmpty) {
   table(1, TableState::kCreating, 20, {{0, kHalf - 1, 1}, {kHalf, kLast, 4}});
   said_[2].tables.clear();
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4") << "the silent one may have objects";
+}
+
+/// It was placed elsewhere since; the order for it would be older than what servers have seen.
+TEST_F(RestatementTest, OfWhatWasOrderedSinceTheMetadataIsNoWitness) {
+  table(1, TableState::kCreating, 20, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}});
+  owns(1, 1, 25, 0, kHalf - 1);
+  EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4") << "the silent one may have objects";
+  table(1, TableState::kNormal, 20, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}});
+  EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4");
+  // Nobody else could have them.
+  state_.servers.erase(4);
+  table(1, TableState::kCreating, 20, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}});
+  EXPECT_EQ(outcome(), "CREATING 0-7=1 8-f=2") << "with a revision that servers follow";
 }
 
 TEST_F(RestatementTest, ListsOfLiveServersSayWhoCrashedAndWhoCame) {
