@@ -95,13 +95,15 @@ Result<uint64_t> prefix_hash(const std::string& path, uint64_t offset) {
 Result<std::optional<ImportState>> load_state(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::optional<ImportState>();
-  std::ifstream file(path, std::ios::binary);
-  const auto json = ordered_json::parse(file, nullptr, false);
   const auto refuse = [&path](const std::string& why) {
     return fail(StatusCode::kInvalidArgument,
                 fmt::format("'{}' {}; accepted is a file that an earlier --resume wrote, or none",
                             path, why));
   };
+  // To read a folder throws.
+  if (!std::filesystem::is_regular_file(path, error)) return refuse("is not a plain file");
+  std::ifstream file(path, std::ios::binary);
+  const auto json = ordered_json::parse(file, nullptr, false);
   if (!json.is_object() || !json.contains("ramcloud_import")) {
     return refuse("is not the state of an import");
   }

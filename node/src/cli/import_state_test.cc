@@ -96,6 +96,13 @@ TEST_F(ImportStateTest, IsReadAsItWasWritten) {
   EXPECT_EQ(check_same_import(*loaded, identity()).to_string(), "OK");
 }
 
+TEST_F(ImportStateTest, AFolderIsNoState) {
+  const auto loaded = load_state(folder);
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(loaded.error().message(), HasSubstr("'" + folder + "' is not a plain file"));
+}
+
 TEST_F(ImportStateTest, AnotherImportIsRefusedByName) {
   const ImportState state = state_at(300'000);
   auto other = identity();

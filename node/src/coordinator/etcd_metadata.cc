@@ -24,10 +24,14 @@ std::string end_of_prefix(std::string prefix) {
   return prefix;
 }
 
+/// Of a folder, and of what never ends, too.
 Result<std::string> read_file(const char* what, const std::string& path) {
+  constexpr size_t kMostBytes = 1u << 20;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad() || bytes.empty()) {
+  std::string bytes(kMostBytes + 1, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  if (!file.is_open() || file.bad() || bytes.empty() || bytes.size() > kMostBytes) {
     return fail(StatusCode::kIoError,
                 fmt::format("{} '{}' of the etcd store cannot be read or is empty", what, path));
   }

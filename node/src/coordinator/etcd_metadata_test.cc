@@ -249,6 +249,14 @@ TEST_F(EtcdMetadataTest, PrefixesDoNotMix) {
   EXPECT_TRUE(run_task(reactor_, store->load(""))->empty());
 }
 
+TEST_F(EtcdMetadataTest, AFolderIsNoCertificate) {
+  EtcdOptions options = fresh_options();
+  options.ca = ::testing::TempDir();
+  const auto opened = EtcdMetadata::open(reactor_, options);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_THAT(opened.error().to_string(), HasSubstr("ca '" + options.ca + "'"));
+}
+
 TEST_F(EtcdMetadataTest, SpeaksTlsWithBothSidesChecked) {
   char made[] = "/tmp/ramcloud-tls-XXXXXX";
   ASSERT_NE(::mkdtemp(made), nullptr);
