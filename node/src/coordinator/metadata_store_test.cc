@@ -123,6 +123,17 @@ TEST_F(SqliteMetadataTest, RefusesWhatIsNotItsOwn) {
   EXPECT_NE(missing.error().message().find("folder.db"), std::string::npos);
 }
 
+/// To SQLite some names mean a database in memory, which is gone with its process.
+TEST_F(SqliteMetadataTest, EveryNameIsThatOfAFile) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(dir_.path());
+  for (const char* name : {":memory:", "file:m?mode=memory"}) {
+    EXPECT_TRUE(SqliteMetadata::open(reactor_, name).has_value()) << name;
+    EXPECT_TRUE(std::filesystem::exists(name)) << name;
+  }
+  std::filesystem::current_path(before);
+}
+
 TEST(SimMetadataTest, AmbiguousOutcomesAreBothPossible) {
   SystemClock clock;
   EpollSource source;

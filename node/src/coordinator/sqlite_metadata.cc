@@ -79,7 +79,9 @@ class SqliteMetadata::Database {
   Status open(const std::string& path) {
     path_ = path;
     constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    const int code = sqlite3_open_v2(path.c_str(), &db_, kFlags, nullptr);
+    // ":memory:", and what begins with "file:", would be no files.
+    const std::string file = path.starts_with('/') ? path : "./" + path;
+    const int code = sqlite3_open_v2(file.c_str(), &db_, kFlags, nullptr);
     if (code != SQLITE_OK) return error(code);
     // EXCLUSIVE keeps the lock until close: two coordinators never share one file.
     RC_RETURN_IF_ERROR(run("PRAGMA locking_mode=EXCLUSIVE"));
