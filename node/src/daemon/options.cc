@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/text.h"
+#include "coordinator/checks.h"
 #include "daemon/config_file.h"
 #include "daemon/dev_record.h"
 
@@ -370,6 +372,14 @@ void check_coordinator(CoordinatorOptions& o) {
   if (o.advertise.host.empty()) o.advertise = o.listen;
   if (o.cluster_name.empty() || o.cluster_name.size() > 255) {
     throw CLI::ValidationError("--cluster-name", "accepted are 1 to 255 bytes");
+  }
+  const bool control = std::ranges::any_of(
+      o.cluster_name, [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; });
+  // The admin API could not send it.
+  if (control || !is_valid_utf8(o.cluster_name)) {
+    throw CLI::ValidationError(
+        "--cluster-name", fmt::format("value {}: accepted is UTF-8 text without control characters",
+                                      ramcloud::quoted(o.cluster_name)));
   }
 }
 

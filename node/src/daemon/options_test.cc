@@ -168,6 +168,9 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"server", "--dir", "d", "--huge-pages", "1Gi"}, {"--log-memory", "256", "multiples of 1"}},
       {{"server"}, {"--dir"}},
       {{"coordinator", "--metadata", "zookeeper:x"}, {"--metadata", "zookeeper:x", "sqlite:PATH"}},
+      {{"coordinator", "--metadata", "sqlite:m", "--cluster-name", "a\xff"},
+       {"--cluster-name", "'a\\xff'", "UTF-8"}},
+      {{"coordinator", "--metadata", "sqlite:m", "--cluster-name", "a\nb"}, {"--cluster-name"}},
       {{"dev", "--dir", "d", "--servers", "0"}, {"--servers", "0", "1 to 64"}},
       {{}, {"subcommand"}},
   };
