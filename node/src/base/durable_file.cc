@@ -63,6 +63,11 @@ Status rename_and_sync(const std::string& written, const std::string& path) {
 }  // namespace
 
 Status replace_file(const std::string& path, std::string_view bytes) {
+  std::error_code error;
+  const auto there = std::filesystem::status(path, error);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return {StatusCode::kIoError, fmt::format("'{}' is not a plain file", path)};
+  }
   const std::string temporary = path + ".tmp";
   {
     File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);

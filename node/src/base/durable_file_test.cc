@@ -1,6 +1,7 @@
 #include "base/durable_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -51,6 +52,16 @@ TEST(DurableFile, ErrorsNameTheFileAndLeaveTheFormerOne) {
   std::filesystem::create_directories(folder / "f" / "full");
   EXPECT_FALSE(replace_file(folder / "f", "x").ok()) << "a folder is no file";
   EXPECT_FALSE(std::filesystem::exists(folder / "f.tmp"));
+}
+
+/// As a device: who is root could put a file in the place of /dev/stdout.
+TEST(DurableFile, WhatIsNoPlainFileStays) {
+  const std::string pipe = ::testing::TempDir() + "durable_pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Status refused = replace_file(pipe, "x");
+  EXPECT_EQ(refused.to_string(), "IO_ERROR: '" + pipe + "' is not a plain file");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  std::filesystem::remove(pipe);
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <poll.h>
-
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -164,6 +166,32 @@ TEST_F(CommandsTest, WhatIsImportedIsExported) {
   EXPECT_EQ(run({"export", "things", "--sort"}).out, lines);
   EXPECT_EQ(run({"scan", "things", "--count"}).out, "301\n");
   EXPECT_EQ(run({"scan", "things", "--limit", "2"}).out, "key100\tvalue 100\nkey101\tvalue 101\n");
+}
+
+TEST_F(CommandsTest, AnExportReplacesNothingButAFile) {
+  ASSERT_EQ(run({"put", "things", "k", "v"}).code, 0);
+  const std::string line = "{\"key\":\"k\",\"value\":\"v\"}\n";
+  const std::filesystem::path folder = testing::TempDir() + "export-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  const std::string file = folder / "file", link = folder / "link", pipe = folder / "pipe";
+
+  std::ofstream(file) << "before";
+  std::filesystem::create_symlink("file", link);
+  EXPECT_EQ(run({"export", "things", link.c_str()}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  std::ifstream in(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), line);
+
+  // As a device, /dev/stdout for one: who is root could put a file in its place.
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_NONBLOCK);
+  EXPECT_EQ(run({"export", "things", pipe.c_str()}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  char bytes[100];
+  const ssize_t got = ::read(reader, bytes, sizeof bytes);
+  EXPECT_EQ(std::string(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))), line);
+  ::close(reader);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CommandsTest, OfTwoLinesWithOneKeyTheLaterWins) {

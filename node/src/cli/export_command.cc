@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <ostream>
 
@@ -65,9 +66,29 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
   return count;
 }
 
+/// Into a pipe or a device, which nothing can take the place of.
+Result<uint64_t> write_in_place(Session& session, const ExportArguments& arguments,
+                                uint64_t table_id) {
+  std::ofstream file(arguments.file, std::ios::binary);
+  if (!file) return fail(StatusCode::kIoError, "'" + arguments.file + "' cannot be opened");
+  auto count = write_objects(session, arguments, table_id, file);
+  file.close();
+  if (!count || file) return count;
+  return fail(StatusCode::kIoError, "'" + arguments.file + "' cannot be written");
+}
+
 /// Into a file beside the target first: half an export must not look like a whole one, not even
-/// after a power cut.
-Result<uint64_t> write_file(Session& session, const ExportArguments& arguments, uint64_t table_id) {
+/// after a power cut. What is there is replaced only if it is a file; of a symbolic link, the file
+/// that it leads to.
+Result<uint64_t> write_file(Session& session, ExportArguments arguments, uint64_t table_id) {
+  std::error_code error;
+  const auto there = std::filesystem::status(arguments.file, error);
+  if (std::filesystem::is_regular_file(there)) {
+    const auto target = std::filesystem::canonical(arguments.file, error);
+    if (!error) arguments.file = target.string();
+  } else if (std::filesystem::exists(there)) {
+    return write_in_place(session, arguments, table_id);
+  }
   const std::string part = arguments.file + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
   if (!file) return fail(StatusCode::kIoError, "'" + part + "' cannot be created");
