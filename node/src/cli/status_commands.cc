@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/table_view.h"
+#include "cli/usage.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -250,7 +251,9 @@ void add_server_commands(CLI::App& app, Session& session) {
 
   auto id = std::make_shared<uint64_t>(0);
   CLI::App* show = group->add_subcommand("show", "Show all that is known of one server");
-  show->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")->required();
+  show->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")
+      ->required()
+      ->check(positive());
   needs_cluster(*show, session, [&session, id] { return show_server(session, *id); });
 
   auto wanted = std::make_shared<Condemn>();
@@ -259,7 +262,8 @@ void add_server_commands(CLI::App& app, Session& session) {
       "Give a server up for ever: it is CRASHED, its tablets are unavailable, its replicas do not "
       "count. For a server that will not come back while failure detection is SUSPECT");
   condemn_command->add_option("ID", wanted->id, "Its id, as `ramcloud server list` shows it")
-      ->required();
+      ->required()
+      ->check(positive());
   condemn_command->add_flag("--yes", wanted->yes, "Do it; else only say what would happen");
   condemn_command->add_flag(
       "--force", wanted->force,
