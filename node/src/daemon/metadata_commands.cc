@@ -26,8 +26,8 @@ struct OpenStore {
   Reactor reactor{clock, events, entropy_seed(), {}};
   std::unique_ptr<MetadataStore> store;
 
-  Status open(const MetadataPlace& place) {
-    auto opened = open_metadata(reactor, place);
+  Status open(const MetadataPlace& place, IfMissing if_missing) {
+    auto opened = open_metadata(reactor, place, if_missing);
     if (!opened) return std::move(opened.error());
     store = std::move(*opened);
     return {};
@@ -67,7 +67,7 @@ Result<std::string> read_text(const std::string& path) {
 
 Status export_metadata(const MetadataOptions& options) {
   OpenStore open;
-  RC_RETURN_IF_ERROR(open.open(options.metadata));
+  RC_RETURN_IF_ERROR(open.open(options.metadata, IfMissing::kRefuse));
   const auto records = run_task(open.reactor, read_all(open.reactor, *open.store, open.deadline()));
   if (!records) return records.error();
   const auto text = format_export(*records);
@@ -81,7 +81,7 @@ Status import_metadata(const MetadataOptions& options) {
   const auto records = parse_export(*text);
   if (!records) return records.error();
   OpenStore open;
-  RC_RETURN_IF_ERROR(open.open(options.metadata));
+  RC_RETURN_IF_ERROR(open.open(options.metadata, IfMissing::kMake));
   Status done =
       run_task(open.reactor, import_records(open.reactor, *open.store, *records, open.deadline()));
   if (done.ok()) {

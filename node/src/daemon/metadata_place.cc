@@ -9,10 +9,15 @@
 
 namespace ramcloud::daemon {
 
-Result<std::unique_ptr<MetadataStore>> open_metadata(Reactor& reactor, const MetadataPlace& place) {
+Result<std::unique_ptr<MetadataStore>> open_metadata(Reactor& reactor, const MetadataPlace& place,
+                                                     IfMissing if_missing) {
   if (place.etcd) return EtcdMetadata::open(reactor, *place.etcd);
-  const std::filesystem::path folder = std::filesystem::path(place.sqlite_path).parent_path();
   std::error_code error;
+  if (if_missing == IfMissing::kRefuse && !std::filesystem::exists(place.sqlite_path, error)) {
+    return fail(StatusCode::kNotFound,
+                fmt::format("--metadata: there is no file '{}'", place.sqlite_path));
+  }
+  const std::filesystem::path folder = std::filesystem::path(place.sqlite_path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) {
     return fail(StatusCode::kIoError, fmt::format("--metadata: cannot make the folder '{}': {}",
