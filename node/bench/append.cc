@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -110,7 +111,7 @@ double round_of(log::Arena& arena, const Options& options, Load load, int64_t th
   SystemClock clock;
   const auto objects =
       static_cast<uint64_t>(options.memory_mib << 20) / static_cast<uint64_t>(options.bytes + 64);
-  store::ObjectStore store(log, clock, {.buckets = objects / 4 + 1});
+  store::ObjectStore store(log, clock, {.buckets = std::bit_ceil(objects / 4 + 1)});
   log.start();
   if (!store.take_tablet(kTable, 0, ~uint64_t{0}).ok()) return 0;
   return rate_of(

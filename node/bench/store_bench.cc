@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -63,7 +64,8 @@ class Ours {
       : options_(options),
         arena_(memory_for(options), {}),
         log_(arena_, replicator_, {}),
-        store_(log_, clock_, {.buckets = static_cast<uint64_t>(options.objects) / 4}) {
+        store_(log_, clock_,
+               {.buckets = std::bit_ceil(static_cast<uint64_t>(options.objects) / 4)}) {
     log_.start();
     must(store_.take_tablet(kTable, 0, ~uint64_t{0}).ok(), "the tablet was refused");
   }

@@ -10,7 +10,7 @@
 namespace ramcloud::store {
 
 HashTable::HashTable(uint64_t buckets)
-    : mask_(std::bit_ceil(std::max<uint64_t>(buckets, 8)) - 1),
+    : mask_(std::bit_floor(std::max<uint64_t>(buckets, 8)) - 1),
       stripes_(std::make_unique<Stripe[]>(kStripes)) {
   const uint64_t bytes = (mask_ + 1) * sizeof(Bucket);
   if (!mapping_.map(bytes, bytes >= Mapping::kHugePageBytes)) {

@@ -30,8 +30,9 @@ class HashTable {
  public:
   using Slot = Atomic<uint64_t>;
 
-  /// `buckets` is rounded up to a power of two. An eighth of that is kept ready for overflow; more
-  /// is allocated in chunks when that is used up.
+  /// `buckets` is rounded down to a power of two (but to no less than 8): who asked for so many has
+  /// the memory for no more. An eighth of that is kept ready for overflow; more is allocated in
+  /// chunks when that is used up.
   explicit HashTable(uint64_t buckets);
   ~HashTable();
   HashTable(const HashTable&) = delete;

@@ -33,6 +33,14 @@ struct Entries {
   std::vector<uint64_t> hashes;
 };
 
+/// Whoever says how much memory the table may take counts on it: a container's limit is made of it.
+TEST(HashTable, HasNoMoreBucketsThanAskedFor) {
+  EXPECT_EQ(HashTable(1024).bucket_count(), 1024u);
+  EXPECT_EQ(HashTable(1025).bucket_count(), 1024u);
+  EXPECT_EQ(HashTable(2047).bucket_count(), 1024u);
+  EXPECT_EQ(HashTable(0).bucket_count(), 8u);
+}
+
 TEST(HashTable, EntriesWithTheSameTagAreToldApartByMatch) {
   HashTable table(8);
   const Entries entries(5);
