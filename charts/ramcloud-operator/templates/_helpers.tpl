@@ -32,6 +32,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- default (include "ramcloud-operator.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{- /* "yes" where the release has a PriorityClass of its own: it is not namespaced, so only where the release is not. */ -}}
+{{- define "ramcloud-operator.makesPriorityClass" -}}
+{{- if and .Values.memberPriority.create (not .Values.memberPriority.className) (not .Values.namespaced) -}}yes{{- end -}}
+{{- end -}}
+
+{{- /* The PriorityClass of clusters' pods; empty: none. */ -}}
+{{- define "ramcloud-operator.priorityClass" -}}
+{{- if .Values.memberPriority.className -}}
+{{- .Values.memberPriority.className -}}
+{{- else if include "ramcloud-operator.makesPriorityClass" . -}}
+{{- include "ramcloud-operator.fullname" . }}-members
+{{- end -}}
+{{- end -}}
+
 {{- /* An image of {image: {repository, tag, digest}, default: tag}. */ -}}
 {{- define "ramcloud-operator.image" -}}
 {{- if .image.digest -}}

@@ -32,6 +32,7 @@ var version = "0.0.0-unknown"
 type options struct {
 	nodeImage      string
 	etcdImage      string
+	priorityClass  string
 	namespace      string
 	metricsAddress string
 	metricsSecure  bool
@@ -49,6 +50,8 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 		"image of coordinators and servers where a cluster names none, for example ramcloud/node:0.1.0 (RAMCLOUD_NODE_IMAGE)")
 	flags.StringVar(&o.etcdImage, "etcd-image", env("RAMCLOUD_ETCD_IMAGE"),
 		"image of managed etcds where a cluster names none; empty: ramcloud/etcd of the operator's version (RAMCLOUD_ETCD_IMAGE)")
+	flags.StringVar(&o.priorityClass, "priority-class", "",
+		"PriorityClass of all pods of clusters, servers whose spec names another excepted; it must exist; empty: none")
 	flags.StringVar(&o.namespace, "namespace", env("WATCH_NAMESPACE"),
 		"only look after clusters in this namespace; empty: in all (WATCH_NAMESPACE)")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "host:port of the metrics; 0: none")
@@ -117,7 +120,8 @@ func run(o *options, logging *zap.Options) error {
 	}
 	reconciler := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder("ramcloud-operator"), Images: operator.Images{Node: o.nodeImage, Etcd: o.etcdImage},
+		Recorder: mgr.GetEventRecorder("ramcloud-operator"),
+		Defaults: operator.Defaults{NodeImage: o.nodeImage, EtcdImage: o.etcdImage, PriorityClass: o.priorityClass},
 	}
 	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute}
 	if err := reconciler.SetupWithManager(mgr, coordinator.DefaultTuning, controllerOptions); err != nil {

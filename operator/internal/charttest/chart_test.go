@@ -371,12 +371,48 @@ func TestAvailability(t *testing.T) {
 	if n := len(kinds(t, map[string]any{"replicas": 1})["PodDisruptionBudget"]); n != 0 {
 		t.Error("a budget for one operator lets no node be drained")
 	}
+	for _, budget := range kinds(t, nil)["PodDisruptionBudget"] {
+		if policy, _, _ := unstructured.NestedString(budget.Object, "spec", "unhealthyPodEvictionPolicy"); policy != "AlwaysAllow" {
+			t.Errorf("a broken operator keeps its node from being drained: %q", policy)
+		}
+	}
 	policy := kinds(t, map[string]any{"networkPolicy": map[string]any{"enabled": true, "metricsFrom": []any{map[string]any{"podSelector": map[string]any{}}}}})["NetworkPolicy"]
 	if len(policy) != 1 {
 		t.Fatalf("%d policies", len(policy))
 	}
 	if ingress, _, _ := unstructured.NestedSlice(policy[0].Object, "spec", "ingress"); len(ingress) != 2 || ingress[0].(map[string]any)["from"] == nil {
 		t.Errorf("%v", ingress)
+	}
+}
+
+// The pods of clusters have a PriorityClass by default. It belongs to no namespace, so a namespaced release has none.
+func TestMembersHaveAPriorityClass(t *testing.T) {
+	type fields = map[string]any
+	for name, test := range map[string]struct {
+		values fields
+		made   int
+		flag   string // empty: none
+	}{
+		"default":    {nil, 1, "--priority-class=ramcloud-operator-members"},
+		"another":    {fields{"memberPriority": fields{"className": "gold"}}, 0, "--priority-class=gold"},
+		"none":       {fields{"memberPriority": fields{"create": false}}, 0, ""},
+		"namespaced": {fields{"namespaced": true}, 0, ""},
+	} {
+		var flag string
+		for _, arg := range deployment(t, test.values).Spec.Template.Spec.Containers[0].Args {
+			if strings.HasPrefix(arg, "--priority-class") {
+				flag = arg
+			}
+		}
+		made := kinds(t, test.values)["PriorityClass"]
+		if len(made) != test.made || flag != test.flag {
+			t.Errorf("%s: %d made, flag %q", name, len(made), flag)
+		}
+		for _, class := range made {
+			if value, _, _ := unstructured.NestedFieldNoCopy(class.Object, "value"); value != any(1e6) || "--priority-class="+class.GetName() != flag {
+				t.Errorf("%s: %v", name, class.Object)
+			}
+		}
 	}
 }
 

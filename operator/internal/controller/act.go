@@ -79,7 +79,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 	if !slices.Contains(d.Create, m.id) || m.waitsForAddress(o) != "" {
 		return nil
 	}
-	pod := m.pod(o, r.Images)
+	pod := m.pod(o, r.Defaults)
 	err := r.Create(ctx, pod, fieldOwner)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // the cache is behind

@@ -43,8 +43,8 @@ type ClusterReconciler struct {
 	Uncached client.Reader
 	Recorder events.EventRecorder
 	Watchers *coordinator.Watchers
-	// Images where a cluster names none.
-	Images Images
+	// Defaults where a cluster says nothing.
+	Defaults Defaults
 
 	// AdminAddress is where a cluster's admin API is; nil: at its stable name. For an operator that runs
 	// outside the Kubernetes cluster, and tests.

@@ -95,7 +95,7 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 			w.rejoined.Or(1 << index)
 			return nil
 		},
-		Images:       operator.Images{Node: "ramcloud/node:test", Etcd: "ramcloud/etcd:test"},
+		Defaults:     operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"},
 		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
 		Now: func() time.Time {
 			w.reconciles.Add(1)

@@ -61,7 +61,7 @@ func TestAHundredClusters(t *testing.T) {
 		Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
 	check(t, err)
 	r := &operator.ClusterReconciler{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ramcloud-operator"),
-		Images:       operator.Images{Node: "ramcloud/node:test", Etcd: "ramcloud/etcd:test"},
+		Defaults:     operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"},
 		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() }}
 	check(t, r.SetupWithManager(mgr, coordinator.DefaultTuning, controller.Options{SkipNameValidation: &skip, MaxConcurrentReconciles: 4}))
 	before := cpu(t)

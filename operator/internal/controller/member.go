@@ -16,9 +16,11 @@ type member struct {
 	name string // of its pod
 }
 
-// Images are the images where a cluster names none.
-type Images struct {
-	Node, Etcd string
+// Defaults are what counts where a cluster says nothing.
+type Defaults struct {
+	NodeImage, EtcdImage string
+	// PriorityClass of all pods; empty: none.
+	PriorityClass string
 }
 
 func memberOf(o *observed, id plan.ID) member {
@@ -99,23 +101,25 @@ func (m member) volumeClaim(o *observed) *corev1.PersistentVolumeClaim {
 	return specs.ServerVolumeClaim(o.cluster, m.id.Index)
 }
 
-func (m member) pod(o *observed, images Images) *corev1.Pod {
+func (m member) pod(o *observed, defaults Defaults) *corev1.Pod {
+	ours := specs.Defaults{Image: defaults.NodeImage, PriorityClass: defaults.PriorityClass}
 	switch m.id.Kind {
 	case plan.Etcd:
-		return specs.EtcdPod(o.cluster, m.id.Index, images.Etcd)
+		ours.Image = defaults.EtcdImage
+		return specs.EtcdPod(o.cluster, m.id.Index, ours)
 	case plan.Coordinator:
-		return specs.CoordinatorPod(o.cluster, m.id.Index, images.Node, m.ports(o))
+		return specs.CoordinatorPod(o.cluster, m.id.Index, ours, m.ports(o))
 	}
-	return specs.ServerPod(o.cluster, m.id.Index, images.Node, m.ports(o))
+	return specs.ServerPod(o.cluster, m.id.Index, ours, m.ports(o))
 }
 
 // differences says in what the pod that runs differs from what is wanted now.
-func (m member) differences(o *observed, images Images) []string {
+func (m member) differences(o *observed, defaults Defaults) []string {
 	live := o.pods[m.name]
 	if live == nil {
 		return nil
 	}
-	return specs.Differences(live, m.pod(o, images))
+	return specs.Differences(live, m.pod(o, defaults))
 }
 
 // failure is the member's last failure as the status has it.

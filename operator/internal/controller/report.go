@@ -34,7 +34,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		if problem != "" {
 			in.PodProblems = append(in.PodProblems, m.name+": "+problem)
 		}
-		differs := m.differences(o, r.Images)
+		differs := m.differences(o, r.Defaults)
 		if len(differs) > 0 {
 			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{
 				Pod: m.name, Differs: differs, Waits: waits(input, o.memberForPlan(m), o.cluster)})

@@ -62,7 +62,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	t.Cleanup(func() { stop(); <-ended })
 	ahead := time.Duration(0)
 	r := &operator.ClusterReconciler{Client: cache, Uncached: direct, Recorder: &events.FakeRecorder{}, Watchers: watchers,
-		Images:       operator.Images{Node: "ramcloud/node:test", Etcd: "ramcloud/etcd:test"},
+		Defaults:     operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"},
 		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
 		Now:          func() time.Time { return time.Now().Add(ahead) },
 	}

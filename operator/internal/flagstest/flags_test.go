@@ -128,16 +128,16 @@ func TestPodsOfAClusterWithEtcd(t *testing.T) {
 		coordinators[i] = s.host(specs.CoordinatorName("demo", int32(i)), specs.CoordinatorPort, specs.CoordinatorAdminPort, specs.CoordinatorHTTPPort)
 		servers[i] = s.host(specs.ServerName("demo", int32(i)), specs.ServerPort, specs.ServerHTTPPort)
 	}
-	s.start(specs.EtcdPod(cluster, 0, ""), etcdBinary, map[int]int{
+	s.start(specs.EtcdPod(cluster, 0, specs.Defaults{}), etcdBinary, map[int]int{
 		specs.EtcdClientPort: etcd, specs.EtcdPeerPort: etcd + 1, specs.EtcdMetricsPort: etcd + 2})
 	s.until("etcd ready", func() bool { return answers(etcd+2, "/readyz") && answers(etcd+2, "/livez") })
 	running := map[int]*exec.Cmd{}
 	for i, port := range coordinators {
-		running[port] = s.start(specs.CoordinatorPod(cluster, int32(i), "", specs.NodePorts{}), ramcloudd, map[int]int{
+		running[port] = s.start(specs.CoordinatorPod(cluster, int32(i), specs.Defaults{}, specs.NodePorts{}), ramcloudd, map[int]int{
 			specs.CoordinatorPort: port, specs.CoordinatorAdminPort: port + 1, specs.CoordinatorHTTPPort: port + 2})
 	}
 	for i, port := range servers {
-		s.start(specs.ServerPod(cluster, int32(i), "", specs.NodePorts{}), ramcloudd, map[int]int{
+		s.start(specs.ServerPod(cluster, int32(i), specs.Defaults{}, specs.NodePorts{}), ramcloudd, map[int]int{
 			specs.ServerPort: port, specs.ServerHTTPPort: port + 1})
 	}
 	for i := range coordinators { // those that stand by are ready too: they say who leads

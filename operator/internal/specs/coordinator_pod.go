@@ -11,8 +11,8 @@ import (
 
 const etcdTLSPath = "/etc/ramcloud/etcd"
 
-// CoordinatorPod builds coordinator `index`'s pod. image is used where spec names none.
-func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, ports NodePorts) *corev1.Pod {
+// CoordinatorPod builds coordinator `index`'s pod.
+func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults, ports NodePorts) *corev1.Pod {
 	name := CoordinatorName(cluster.Name, index)
 	args := []string{
 		"coordinator",
@@ -39,8 +39,8 @@ func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image stri
 			corev1.ContainerPort{Name: "outside", ContainerPort: CoordinatorOutsidePort, Protocol: corev1.ProtocolTCP})
 	}
 	c := daemon(container{
-		name: ComponentCoordinator, image: node(cluster, image), args: args, env: environment(cluster),
-		ports: containerPorts, resources: coordinatorResources(cluster),
+		name: ComponentCoordinator, image: node(cluster, defaults.Image), priorityClass: defaults.PriorityClass,
+		args: args, env: environment(cluster), ports: containerPorts, resources: coordinatorResources(cluster),
 	})
 	if MetadataOnVolume(cluster) {
 		c.dataPath = dataPath

@@ -15,10 +15,10 @@ const (
 	stateFlag    = "--initial-cluster-state"
 )
 
-// EtcdPod builds the pod of etcd member `index`. image is used where spec names none. The members are
-// fixed from the start; a member that starts again finds them in its own data.
-func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string) *corev1.Pod {
-	name := EtcdName(cluster.Name, index)
+// EtcdPod builds the pod of etcd member `index`. The members are fixed from the start; a member that starts
+// again finds them in its own data.
+func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults) *corev1.Pod {
+	name, image := EtcdName(cluster.Name, index), defaults.Image
 	retention := "1h"
 	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil {
 		if managed.Image != "" {
@@ -35,7 +35,8 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string) *co
 	}
 	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentEtcd, index)}
 	pod.Spec = podSpec(cluster, name, container{
-		name: ComponentEtcd, image: image, command: "/usr/local/bin/etcd", dataPath: etcdDataPath,
+		name: ComponentEtcd, image: image, priorityClass: defaults.PriorityClass,
+		command: "/usr/local/bin/etcd", dataPath: etcdDataPath,
 		args: []string{
 			"--name=" + name,
 			// A folder below the volume's: etcd wants it for itself, with rights of its own.

@@ -195,12 +195,9 @@ func ConnectionSecret(cluster *ramcloudv1.RAMCloudCluster, connection map[string
 // DisruptionBudget keeps every server: whatever a server holds in memory is unavailable once it is
 // evicted, so no voluntary eviction is allowed. A drain of its node says so.
 func DisruptionBudget(cluster *ramcloudv1.RAMCloudCluster, servers int32) *policyv1.PodDisruptionBudget {
-	available := intstr.FromInt32(servers)
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta(cluster, DisruptionBudgetName(cluster.Name), ComponentServer),
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: &available, Selector: &metav1.LabelSelector{MatchLabels: ServerSelector(cluster.Name)},
-		},
+		Spec:       budgetSpec(servers, ServerSelector(cluster.Name)),
 	}
 }
 
@@ -215,13 +212,18 @@ func CoordinatorBudget(cluster *ramcloudv1.RAMCloudCluster) *policyv1.PodDisrupt
 	return memberBudget(cluster, CoordinatorBudgetName(cluster.Name), ComponentCoordinator, WantedCoordinators(cluster)-1)
 }
 
+// budgetSpec keeps `available` of the selected pods. A pod that is not ready may be evicted past it: it serves nobody, and
+// a budget that counts on it would keep its node from ever being drained.
+func budgetSpec(available int32, selector map[string]string) policyv1.PodDisruptionBudgetSpec {
+	least, always := intstr.FromInt32(available), policyv1.AlwaysAllow
+	return policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: &least, Selector: &metav1.LabelSelector{MatchLabels: selector}, UnhealthyPodEvictionPolicy: &always,
+	}
+}
+
 func memberBudget(cluster *ramcloudv1.RAMCloudCluster, name, component string, atLeast int32) *policyv1.PodDisruptionBudget {
-	available := intstr.FromInt32(atLeast)
 	return &policyv1.PodDisruptionBudget{
-		ObjectMeta: meta(cluster, name, component),
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: &available, Selector: &metav1.LabelSelector{MatchLabels: memberSelector(cluster, component)},
-		},
+		ObjectMeta: meta(cluster, name, component), Spec: budgetSpec(atLeast, memberSelector(cluster, component)),
 	}
 }
 

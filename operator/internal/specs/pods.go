@@ -43,19 +43,37 @@ func outsideFlag(ports NodePorts, port int32) string {
 	return fmt.Sprintf("$(HOST_IP):%d", port)
 }
 
+// Defaults are what the operator was installed with: it counts where a cluster says nothing.
+type Defaults struct {
+	// Image of the pod's program.
+	Image string
+	// PriorityClass of all pods; empty: none.
+	PriorityClass string
+}
+
 // container is what the pods differ in.
 type container struct {
-	name, image string
-	command     string
-	args        []string
-	env         []corev1.EnvVar
-	ports       []corev1.ContainerPort
-	resources   corev1.ResourceRequirements
+	name, image   string
+	priorityClass string
+	command       string
+	args          []string
+	env           []corev1.EnvVar
+	ports         []corev1.ContainerPort
+	resources     corev1.ResourceRequirements
 	// dataPath is where the pod's volume is mounted; empty: it has none.
 	dataPath string
 	// device is where the volume is as a raw device, instead.
 	device                   string
 	startup, ready, liveness *corev1.Probe
+}
+
+// stayTolerations keep a pod bound to a node that does not answer. Kubernetes would delete it after five minutes, past
+// any budget, and what a server holds in memory would be lost with it: the store decides who is dead, by its own probes.
+func stayTolerations() []corev1.Toleration {
+	return []corev1.Toleration{
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	}
 }
 
 // podSpec is what all pods have in common. It fits the PodSecurity level "restricted".
@@ -70,6 +88,8 @@ func podSpec(cluster *ramcloudv1.RAMCloudCluster, name string, c container) core
 		AutomountServiceAccountToken:  &no,
 		EnableServiceLinks:            &no,
 		ImagePullSecrets:              cluster.Spec.Images.PullSecrets,
+		Tolerations:                   stayTolerations(),
+		PriorityClassName:             c.priorityClass,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user, FSGroup: &user,
 			FSGroupChangePolicy: &onRootMismatch,

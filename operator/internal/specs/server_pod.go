@@ -12,7 +12,7 @@ import (
 )
 
 // ServerPod builds the pod of server `index`.
-func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, ports NodePorts) *corev1.Pod {
+func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults, ports NodePorts) *corev1.Pod {
 	name := ServerName(cluster.Name, index)
 	template := cluster.Spec.Servers.Template
 	pod := &corev1.Pod{ObjectMeta: serverMeta(cluster, name, index)}
@@ -23,7 +23,8 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, p
 		}
 	}
 	c := container{
-		name: ComponentServer, image: node(cluster, image), args: serverArguments(cluster, name, ports), env: environment(cluster),
+		name: ComponentServer, image: node(cluster, defaults.Image), priorityClass: defaults.PriorityClass,
+		args: serverArguments(cluster, name, ports), env: environment(cluster),
 		resources: serverResources(cluster), dataPath: dataPath,
 		ports: []corev1.ContainerPort{
 			{Name: "rpc", ContainerPort: ServerPort, Protocol: corev1.ProtocolTCP},
@@ -36,9 +37,12 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, image string, p
 	pod.Spec = podSpec(cluster, name, daemon(c))
 	pod.Spec.NodeSelector = template.NodeSelector
 	pod.Spec.Affinity = template.Affinity
-	pod.Spec.Tolerations = template.Tolerations
+	// Ours come first: of several tolerations of one taint Kubernetes takes the first.
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, template.Tolerations...)
 	pod.Spec.TopologySpreadConstraints = topologySpread(cluster)
-	pod.Spec.PriorityClassName = template.PriorityClassName
+	if template.PriorityClassName != "" {
+		pod.Spec.PriorityClassName = template.PriorityClassName
+	}
 	// A spec that is refused makes no pods (internal/controller), so the provider is there.
 	if provider, err := network.For(cluster.Spec.Network); err == nil {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, provider.Arguments(cluster.Spec.Network)...)

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -84,9 +86,9 @@ func TestGolden(t *testing.T) {
 	balancer.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}}
 	c, ports := demo(), NodePorts{RPC: 30100, Admin: 30101}
 	for name, object := range map[string]any{
-		"coordinator-pod":     CoordinatorPod(c, 0, "ramcloud/node:1", ports),
-		"server-pod":          ServerPod(c, 1, "ramcloud/node:1", NodePorts{RPC: 30200}),
-		"server-pod-plain":    ServerPod(plain, 0, "ramcloud/node:1", NodePorts{}),
+		"coordinator-pod":     CoordinatorPod(c, 0, Defaults{Image: "ramcloud/node:1"}, ports),
+		"server-pod":          ServerPod(c, 1, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30200}),
+		"server-pod-plain":    ServerPod(plain, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{}),
 		"coordinator-claim":   CoordinatorVolumeClaim(c, 0),
 		"server-claim":        ServerVolumeClaim(c, 1),
 		"server-claim-plain":  ServerVolumeClaim(plain, 1),
@@ -98,20 +100,20 @@ func TestGolden(t *testing.T) {
 		"budget":              DisruptionBudget(c, 4),
 		"server":              Server(c, 1),
 
-		"full-coordinator-pod":     CoordinatorPod(full, 2, "ramcloud/node:1", ports),
+		"full-coordinator-pod":     CoordinatorPod(full, 2, Defaults{Image: "ramcloud/node:1"}, ports),
 		"full-coordinator-budget":  CoordinatorBudget(full),
 		"full-coordinator-outside": CoordinatorOutsideService(full, 2, ports),
-		"full-server-pod":          ServerPod(full, 1, "ramcloud/node:1", NodePorts{RPC: 30200}),
-		"full-etcd-pod":            EtcdPod(full, 1, "ramcloud/etcd:1"),
+		"full-server-pod":          ServerPod(full, 1, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30200}),
+		"full-etcd-pod":            EtcdPod(full, 1, Defaults{Image: "ramcloud/etcd:1"}),
 		"full-etcd-service":        EtcdService(full, 1),
 		"full-etcd-claim":          EtcdVolumeClaim(full, 1),
 		"full-etcd-budget":         EtcdBudget(full),
 		"full-config-map":          ConnectionConfigMap(full, Connection(full, []string{"192.0.2.1:30100", "192.0.2.2:30102"})),
-		"device-server-pod":        ServerPod(devices, 0, "ramcloud/node:1", NodePorts{RPC: 30200}),
+		"device-server-pod":        ServerPod(devices, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30200}),
 		"device-server-claim":      ServerVolumeClaim(devices, 0),
-		"balanced-server-pod":      ServerPod(balanced, 0, "ramcloud/node:1", AllocatedNodePorts(balancer)),
+		"balanced-server-pod":      ServerPod(balanced, 0, Defaults{Image: "ramcloud/node:1"}, AllocatedNodePorts(balancer)),
 		"balanced-server-outside":  ServerOutsideService(balanced, 0, NodePorts{RPC: 11200, Host: "203.0.113.7"}),
-		"external-coordinator-pod": CoordinatorPod(external, 0, "ramcloud/node:1", NodePorts{}),
+		"external-coordinator-pod": CoordinatorPod(external, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(object)
@@ -136,8 +138,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestPodsAreRestricted(t *testing.T) {
-	for _, pod := range []*corev1.Pod{EtcdPod(everything(), 0, "i"), CoordinatorPod(demo(), 0, "i", NodePorts{}), ServerPod(demo(), 0, "i", NodePorts{}),
-		ServerPod(onDevices(), 0, "i", NodePorts{})} {
+	for _, pod := range []*corev1.Pod{EtcdPod(everything(), 0, Defaults{Image: "i"}), CoordinatorPod(demo(), 0, Defaults{Image: "i"}, NodePorts{}), ServerPod(demo(), 0, Defaults{Image: "i"}, NodePorts{}),
+		ServerPod(onDevices(), 0, Defaults{Image: "i"}, NodePorts{})} {
 		p, c := pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext
 		if !*p.RunAsNonRoot || *p.RunAsUser != 65532 || *p.FSGroup != 65532 || p.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
 			*c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || len(c.Capabilities.Drop) != 1 || len(c.Capabilities.Add) != 0 ||
@@ -146,6 +148,51 @@ func TestPodsAreRestricted(t *testing.T) {
 		}
 		if pod.Spec.Hostname != pod.Name || pod.Spec.Subdomain != "demo" {
 			t.Errorf("%s has no stable name", pod.Name)
+		}
+	}
+}
+
+// The only-the-operator rule: a node that does not answer ends no pod, whatever the user tolerates besides.
+func TestPodsStayOnANodeThatDoesNotAnswer(t *testing.T) {
+	picky, soon := demo(), int64(10)
+	picky.Spec.Servers.Template.Tolerations = []corev1.Toleration{
+		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &soon},
+		{Operator: corev1.TolerationOpExists, TolerationSeconds: &soon}}
+	for _, pod := range []*corev1.Pod{EtcdPod(everything(), 0, Defaults{}), CoordinatorPod(demo(), 0, Defaults{}, NodePorts{}),
+		ServerPod(demo(), 0, Defaults{}, NodePorts{}), ServerPod(picky, 0, Defaults{}, NodePorts{})} {
+		for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+			taint := corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute}
+			// Kubernetes goes by the first one that fits.
+			first := slices.IndexFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, false) })
+			if first < 0 || pod.Spec.Tolerations[first].TolerationSeconds != nil {
+				t.Errorf("%s is deleted when its node has the taint %s: %+v", pod.Name, key, pod.Spec.Tolerations)
+			}
+		}
+	}
+}
+
+func TestThePriorityClass(t *testing.T) {
+	own := demo()
+	own.Spec.Servers.Template.PriorityClassName = "mine"
+	for want, pods := range map[string][]*corev1.Pod{
+		"p": {EtcdPod(everything(), 0, Defaults{PriorityClass: "p"}), CoordinatorPod(own, 0, Defaults{PriorityClass: "p"}, NodePorts{}),
+			ServerPod(demo(), 0, Defaults{PriorityClass: "p"}, NodePorts{})},
+		"mine": {ServerPod(own, 0, Defaults{PriorityClass: "p"}, NodePorts{})},
+		"":     {ServerPod(demo(), 0, Defaults{}, NodePorts{})},
+	} {
+		for _, pod := range pods {
+			if got := pod.Spec.PriorityClassName; got != want {
+				t.Errorf("%s has the class %q, want %q", pod.Name, got, want)
+			}
+		}
+	}
+}
+
+// A pod that does not work never keeps its node from being drained.
+func TestBudgetsLetBrokenPodsGo(t *testing.T) {
+	for _, budget := range []*policyv1.PodDisruptionBudget{DisruptionBudget(demo(), 3), CoordinatorBudget(everything()), EtcdBudget(everything())} {
+		if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy == nil || *policy != policyv1.AlwaysAllow {
+			t.Errorf("%s: %v", budget.Name, policy)
 		}
 	}
 }
@@ -182,7 +229,7 @@ func TestHugePagesAreAskedFor(t *testing.T) {
 	c := demo()
 	plain := ServerSizing(c).Memory
 	c.Spec.Servers.HugePages = ramcloudv1.HugePages2Mi
-	container := ServerPod(c, 0, "i", NodePorts{}).Spec.Containers[0]
+	container := ServerPod(c, 0, Defaults{Image: "i"}, NodePorts{}).Spec.Containers[0]
 	for name, list := range map[string]corev1.ResourceList{"requests": container.Resources.Requests, "limits": container.Resources.Limits} {
 		pages, memory := list["hugepages-2Mi"], list[corev1.ResourceMemory]
 		if pages.Value() != 256*mib || memory.Value() != plain-256*mib {
@@ -205,7 +252,7 @@ func TestTheTemplateHashTellsDifferences(t *testing.T) {
 	hash := func(change func(*ramcloudv1.RAMCloudCluster)) string {
 		c := demo()
 		change(c)
-		return ServerPod(c, 0, "i", NodePorts{RPC: 1}).Annotations[AnnotationTemplate]
+		return ServerPod(c, 0, Defaults{Image: "i"}, NodePorts{RPC: 1}).Annotations[AnnotationTemplate]
 	}
 	same := hash(func(*ramcloudv1.RAMCloudCluster) {})
 	if same != hash(func(c *ramcloudv1.RAMCloudCluster) { n := int32(9); c.Spec.Servers.Replicas = &n }) {
@@ -217,7 +264,7 @@ func TestTheTemplateHashTellsDifferences(t *testing.T) {
 }
 
 func TestDifferencesAreNamed(t *testing.T) {
-	live := ServerPod(demo(), 0, "ramcloud/node:1", NodePorts{RPC: 30100})
+	live := ServerPod(demo(), 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30100})
 	// What Kubernetes adds is no difference.
 	live.Spec.Tolerations = append(live.Spec.Tolerations, corev1.Toleration{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists})
 	live.Labels[corev1.LabelTopologyZone] = "z"
@@ -246,12 +293,12 @@ func TestDifferencesAreNamed(t *testing.T) {
 	} {
 		c := demo()
 		test.change(c)
-		got := strings.Join(Differences(live, ServerPod(c, 0, "ramcloud/node:1", NodePorts{RPC: 30100})), "; ")
+		got := strings.Join(Differences(live, ServerPod(c, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30100})), "; ")
 		if got != test.want {
 			t.Errorf("%s: %s\nwant %s", name, got, test.want)
 		}
 	}
-	wanted := ServerPod(demo(), 0, "ramcloud/node:1", NodePorts{RPC: 30100})
+	wanted := ServerPod(demo(), 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30100})
 	wanted.Annotations[AnnotationTemplate] = "other"
 	if got := Differences(live, wanted); len(got) != 1 || !strings.Contains(got[0], "newer operator") {
 		t.Errorf("another operator's template: %v", got)
@@ -281,7 +328,7 @@ func TestNodePortsSurviveText(t *testing.T) {
 }
 
 func TestSelectors(t *testing.T) {
-	pod := ServerPod(demo(), 3, "i", NodePorts{})
+	pod := ServerPod(demo(), 3, Defaults{Image: "i"}, NodePorts{})
 	for key, value := range ServerSelector("demo") {
 		if pod.Labels[key] != value || !strings.Contains(ServerSelectorText("demo"), key+"="+value) {
 			t.Errorf("the selector's %s=%s is not on the pods or not in its text", key, value)
@@ -290,7 +337,7 @@ func TestSelectors(t *testing.T) {
 	if index, ok := ServerIndex(pod.Labels); !ok || index != 3 {
 		t.Errorf("index %d %t", index, ok)
 	}
-	if _, ok := ServerIndex(CoordinatorPod(demo(), 0, "i", NodePorts{}).Labels); ok {
+	if _, ok := ServerIndex(CoordinatorPod(demo(), 0, Defaults{Image: "i"}, NodePorts{}).Labels); ok {
 		t.Error("the coordinator has a server's index")
 	}
 }
