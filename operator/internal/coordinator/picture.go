@@ -19,6 +19,11 @@ type Picture struct {
 	Connected bool
 	Problem   string
 
+	// Heard: the coordinator has answered since this operator began to watch it, at Since. Before, this operator knows
+	// nothing, which is another thing than a coordinator that went away (the silence rule).
+	Heard bool
+	Since time.Time
+
 	Status  *adminpb.ClusterStatus
 	Servers map[uint64]*adminpb.Server
 	Tables  map[string]*adminpb.Table

@@ -55,7 +55,9 @@ type watcher struct {
 	uid     types.UID
 	address string
 	cancel  context.CancelFunc
-	picture *Picture // guarded by Watchers.mutex
+	picture *Picture // guarded by Watchers.mutex, as are these two: what every picture says of the watch
+	heard   bool
+	since   time.Time
 }
 
 // NewWatchers makes the set. notify is called, from any goroutine, when a cluster's picture changed; it
@@ -81,8 +83,8 @@ func (w *Watchers) Get(cluster types.NamespacedName, uid types.UID, address stri
 		existing.cancel()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	created := &watcher{uid: uid, address: address, cancel: cancel,
-		picture: &Picture{Problem: fmt.Sprintf("connecting to the admin API at %s", address)}}
+	created := &watcher{uid: uid, address: address, cancel: cancel, since: time.Now()}
+	created.picture = &Picture{Problem: fmt.Sprintf("connecting to the admin API at %s", address), Since: created.since}
 	w.watchers[cluster] = created
 	w.running.Go(func() { w.run(ctx, cluster, created) })
 	return created.picture
@@ -125,6 +127,8 @@ func (w *Watchers) publish(ctx context.Context, cluster types.NamespacedName, fr
 	// A problem that stays the same is not news.
 	news := current && (picture.Connected || from.picture.Connected || from.picture.Problem != picture.Problem)
 	if current {
+		from.heard = from.heard || picture.Connected
+		picture.Heard, picture.Since = from.heard, from.since
 		from.picture = picture
 	}
 	w.mutex.Unlock()

@@ -129,6 +129,26 @@ func TestAnAbsentCoordinatorIsNewsOnce(t *testing.T) {
 	}
 }
 
+// What was never heard is told from what went away.
+func TestWhatWasHeardIsRemembered(t *testing.T) {
+	began := time.Now()
+	h := start(t, "127.0.0.1:1") // nobody listens there
+	p := h.until("the refusal", func(p *Picture) bool { return p.Problem != "" && p.Problem[0] == 't' })
+	if p.Heard || p.Since.Before(began) || time.Now().Before(p.Since) {
+		t.Errorf("of a coordinator that never answered: %+v", p)
+	}
+	coordinator := fake(t)
+	h.address = coordinator.Address()
+	if p := h.watchers.Get(key, h.uid, h.address); p.Heard || p.Since.IsZero() {
+		t.Errorf("before the first answer: %+v", p)
+	}
+	h.until("the snapshot", func(p *Picture) bool { return p.Connected && p.Heard })
+	coordinator.Stop()
+	if p := h.until("the loss", func(p *Picture) bool { return !p.Connected }); !p.Heard {
+		t.Errorf("after the loss: %+v", p)
+	}
+}
+
 func TestForgetClosesTheStream(t *testing.T) {
 	coordinator := fake(t)
 	h := start(t, coordinator.Address())

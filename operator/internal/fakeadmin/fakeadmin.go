@@ -31,6 +31,7 @@ type Server struct {
 	log      []*adminpb.WatchEvent // every change, in order
 	servers  map[uint64]*adminpb.Server
 	tables   map[string]*adminpb.Table
+	uuid     string
 	watches  int
 	closed   bool
 }
@@ -44,7 +45,7 @@ func StartAt(address string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{address: listener.Addr().String(), grpc: grpc.NewServer(),
+	s := &Server{address: listener.Addr().String(), grpc: grpc.NewServer(), uuid: "00000000-0000-4000-8000-000000000001",
 		servers: map[uint64]*adminpb.Server{}, tables: map[string]*adminpb.Table{}}
 	s.changed = sync.NewCond(&s.mutex)
 	adminpb.RegisterAdminServer(s.grpc, s)
@@ -94,6 +95,14 @@ func (s *Server) SetTable(table *adminpb.Table) {
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
 }
 
+// SetUUID makes it the coordinator of another cluster.
+func (s *Server) SetUUID(uuid string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.uuid = uuid
+	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
+}
+
 func (s *Server) append(event *adminpb.WatchEvent) {
 	s.revision++
 	event.Revision = s.revision
@@ -103,7 +112,7 @@ func (s *Server) append(event *adminpb.WatchEvent) {
 
 func (s *Server) status() *adminpb.ClusterStatus {
 	out := &adminpb.ClusterStatus{
-		ClusterName: "fake", ClusterUuid: "00000000-0000-4000-8000-000000000001", Version: "0.0.0-fake", Term: 1,
+		ClusterName: "fake", ClusterUuid: s.uuid, Version: "0.0.0-fake", Term: 1,
 		Revision: s.revision, Tables: uint32(len(s.tables)), Replication: &adminpb.ReplicationSummary{}, Health: "HEALTHY",
 	}
 	for _, server := range s.servers {

@@ -69,9 +69,15 @@ type Pod struct {
 	FailedAt        time.Time
 	Ready           bool
 	ReadySince      time.Time
+	CreatedAt       time.Time
+	Node            string // where it runs
 	// Request is the restart request that the pod was made under.
 	Request string
 }
+
+// Serves says whether the pod works and stays. One that is being deleted is still ready for Kubernetes, for as long as
+// it takes to end.
+func (p Pod) Serves() bool { return p.Exists && p.Ready && !p.Deleting && !p.Failed }
 
 // Volume is a member's volume claim.
 type Volume int
@@ -97,8 +103,11 @@ type Failure struct {
 
 // Member is a coordinator, etcd member or server that exists in any form: record, pod or volume.
 type Member struct {
-	ID      ID
-	Pod     Pod
+	ID   ID
+	Name string // of its pod
+	Pod  Pod
+	// Problem says in Kubernetes' words why the pod does not run; empty when it does.
+	Problem string
 	Failure Failure
 	Volume  Volume
 	// Made: it had a volume with something on it: it has enlisted, or its metadata was in use.
@@ -346,7 +355,7 @@ func mayNotRejoin(o Observed, lost ID) (why string) {
 	}
 	for i := range o.EtcdMembers {
 		id := ID{Etcd, i}
-		if m := have[id]; id != lost && (m.Volume != VolumeThere || !m.Pod.Exists || m.Pod.Deleting || m.Pod.Failed || !m.Pod.Ready) {
+		if m := have[id]; id != lost && (m.Volume != VolumeThere || !m.Pod.Serves()) {
 			why = join(why, id.String()+" is not ready")
 		}
 	}

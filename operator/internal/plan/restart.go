@@ -74,7 +74,7 @@ func MayNotRestart(o Observed, m Member) string {
 
 // notWell names the wanted members of a kind that are not ready.
 func notWell(o Observed, kind Kind) string {
-	return without(o, kind, "is not ready", func(p Pod) bool { return p.Exists && !p.Deleting && !p.Failed && p.Ready })
+	return without(o, kind, "is not ready", Pod.Serves)
 }
 
 // missing names the wanted members of a kind that have no pod, or one that is going.
