@@ -10,7 +10,7 @@ import (
 type RAMCloudClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Ready, Progressing, Degraded, ScaleBlocked, Paused.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -37,7 +37,8 @@ type RAMCloudClusterStatus struct {
 
 // CoordinatorStatus is what the coordinator says about itself.
 type CoordinatorStatus struct {
-	// Identity of the cluster, also kept on every volume.
+	// Identity of the cluster, also kept on every volume. Written once; a store with another one stops everything
+	// (condition ConsistentIdentity).
 	// +optional
 	ClusterUUID string `json:"clusterUUID,omitempty"`
 	// +optional
@@ -174,7 +175,8 @@ type PodFailure struct {
 
 // Condition types of a RAMCloudCluster. Each is set by internal/status and nobody else.
 const (
-	// ConditionReady: the coordinator answers, every wanted server is up, every tablet is served.
+	// ConditionReady: the coordinator answers, every wanted server, coordinator and member of etcd is up, every tablet is
+	// served. Unknown: an operator that has just started cannot reach the coordinator.
 	ConditionReady = "Ready"
 	// ConditionProgressing: something the operator started is not finished.
 	ConditionProgressing = "Progressing"
@@ -182,6 +184,8 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionScaleBlocked: spec.servers.replicas asks for what cannot be done safely.
 	ConditionScaleBlocked = "ScaleBlocked"
+	// ConditionConsistentIdentity: the store that answers is the one that the cluster was made with.
+	ConditionConsistentIdentity = "ConsistentIdentity"
 	// ConditionPaused: spec.pause is set, and the operator changes nothing.
 	ConditionPaused = "Paused"
 )
@@ -209,4 +213,11 @@ const (
 	ReasonTooFewFailureDomains    = "TooFewFailureDomains"
 	ReasonFailureDomainMissing    = "FailureDomainMissing"
 	ReasonNetworkNotSupported     = "NetworkNotSupported"
+	ReasonCoordinatorsDown        = "CoordinatorsDown"
+	ReasonEtcdMembersDown         = "EtcdMembersDown"
+	ReasonServersSilent           = "ServersSilent"
+	ReasonReconcileFailed         = "ReconcileFailed"
+	ReasonIdentityChanged         = "IdentityChanged"
+	ReasonIdentityPinned          = "IdentityPinned"
+	ReasonIdentityNotKnown        = "IdentityNotKnown"
 )

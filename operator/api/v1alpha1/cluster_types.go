@@ -171,7 +171,10 @@ type MetadataSpec struct {
 	ManagedEtcd *ManagedEtcdSpec `json:"managedEtcd,omitempty"`
 }
 
-// ExternalEtcdSpec names an etcd that somebody else runs.
+// ExternalEtcdSpec names an etcd that somebody else runs. Its endpoints may change, as its members do; the prefix is a
+// part of the cluster's identity.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",fieldPath=".prefix",reason=FieldValueForbidden,messageExpression="'spec.metadata.etcd.prefix is %s and was %s: coordinators with another prefix would found another cluster beside this one; accepted: the prefix that it was made with'.format([has(self.prefix) ? self.prefix : 'not set', has(oldSelf.prefix) ? oldSelf.prefix : 'not set'])"
 type ExternalEtcdSpec struct {
 	// host:port of its members.
 	// +required
@@ -181,7 +184,7 @@ type ExternalEtcdSpec struct {
 	// +kubebuilder:validation:items:MaxLength=262
 	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}$'))",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.endpoints is %s; accepted: host:port of each member, without https://, for example etcd-0.etcd:2379'.format([self])"
 	Endpoints []string `json:"endpoints,omitempty"`
-	// Keys of this cluster begin with it, so that several clusters can share an etcd. Default:
+	// Keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
 	// /ramcloud/NAMESPACE/NAME.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255

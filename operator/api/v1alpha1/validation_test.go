@@ -161,6 +161,18 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 		}, "spec.metadata cannot be moved to another kind of store"},
 		"etcd to sqlite": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd = nil },
 			"spec.metadata cannot be moved to another kind of store"},
+		"another prefix": {"metadata: {etcd: {endpoints: ['a:2379'], prefix: /x}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "/y" },
+			"spec.metadata.etcd.prefix is /y and was /x: coordinators with another prefix would found another cluster"},
+		"no prefix any more": {"metadata: {etcd: {endpoints: ['a:2379'], prefix: /x}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "" },
+			"spec.metadata.etcd.prefix is not set and was /x"},
+		"a prefix all at once": {"metadata: {etcd: {endpoints: ['a:2379']}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "/x" },
+			"spec.metadata.etcd.prefix is /x and was not set"},
+		"etcd to a managed one": {"metadata: {etcd: {endpoints: ['a:2379']}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+			s.Metadata = ramcloudv1.MetadataSpec{ManagedEtcd: &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}}
+		}, "spec.metadata cannot be moved to another kind of store"},
+		"a device to what is the default": {"servers: {backupStorage: {volumeMode: Block}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+			s.Servers.BackupStorage = ramcloudv1.BackupStorageSpec{}
+		}, "spec.servers.backupStorage.volumeMode is Filesystem and was Block"},
 		"a file system to a device": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
 			s.Servers.BackupStorage.VolumeMode = ramcloudv1.VolumeModeBlock
 		},
@@ -179,6 +191,19 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 		if err := c.Delete(context.Background(), cluster); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The members of an etcd come and go; that is no other etcd.
+func TestEndpointsMayChange(t *testing.T) {
+	c := newClient(t)
+	cluster, err := create(t, c, "endpoints", "metadata: {etcd: {endpoints: ['a:2379', 'b:2379'], prefix: /x}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.Metadata.Etcd.Endpoints = []string{"b:2379", "c:2379"}
+	if err := c.Update(context.Background(), cluster); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,7 +10,8 @@ package v1alpha1
 //
 // CoordinatorStatus is what the coordinator says about itself.
 type CoordinatorStatusApplyConfiguration struct {
-	// Identity of the cluster, also kept on every volume.
+	// Identity of the cluster, also kept on every volume. Written once; a store with another one stops everything
+	// (condition ConsistentIdentity).
 	ClusterUUID *string `json:"clusterUUID,omitempty"`
 	Version     *string `json:"version,omitempty"`
 	Term        *int64  `json:"term,omitempty"`

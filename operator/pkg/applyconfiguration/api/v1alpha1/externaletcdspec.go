@@ -8,11 +8,12 @@ package v1alpha1
 // ExternalEtcdSpecApplyConfiguration represents a declarative configuration of the ExternalEtcdSpec type for use
 // with apply.
 //
-// ExternalEtcdSpec names an etcd that somebody else runs.
+// ExternalEtcdSpec names an etcd that somebody else runs. Its endpoints may change, as its members do; the prefix is a
+// part of the cluster's identity.
 type ExternalEtcdSpecApplyConfiguration struct {
 	// host:port of its members.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// Keys of this cluster begin with it, so that several clusters can share an etcd. Default:
+	// Keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
 	// /ramcloud/NAMESPACE/NAME.
 	Prefix *string `json:"prefix,omitempty"`
 	// Secret with ca.crt, tls.crt and tls.key: the authority that signed the etcd's certificates, and the
