@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,79 +18,132 @@ import (
 )
 
 // act carries the decision out. One member's trouble does not keep the others from going on.
-func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision, paused bool) error {
-	if paused {
-		return nil
+func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision, done *steps) {
+	a := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}
+	if !r.adopt(ctx, o, done) {
+		return
 	}
-	a := applier{client: r.Client, scheme: r.Scheme()}
-	var errs []error
-	if err := a.apply(ctx, specs.HeadlessService(o.cluster), orNil(o.services[o.cluster.Name]), &corev1.Service{}); err != nil {
-		errs = append(errs, err)
-	}
+	service := specs.HeadlessService(o.cluster)
+	done.attempt("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
 	for index := range specs.WantedEtcd(o.cluster) {
-		name := specs.EtcdName(o.cluster.Name, index)
-		if err := a.apply(ctx, specs.EtcdService(o.cluster, index), orNil(o.services[name]), &corev1.Service{}); err != nil {
-			errs = append(errs, err)
-		}
+		service := specs.EtcdService(o.cluster, index)
+		done.attempt("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
 	}
 	for _, index := range d.Servers {
 		record, name := &ramcloudv1.RAMCloudServer{}, specs.ServerName(o.cluster.Name, index)
-		if err := a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record); err != nil {
-			errs = append(errs, err)
-			continue
+		if done.attempt("RAMCloudServer "+name, a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record)) {
+			o.servers[name] = record
 		}
-		o.servers[name] = record
 	}
 	for _, id := range d.Rejoin {
-		if err := r.rejoin(ctx, o.cluster, id.Index); err != nil {
-			errs = append(errs, fmt.Errorf("replacing %s: %w", id, err))
-			continue
+		if done.attempt("replacing "+id.String(), r.rejoin(ctx, o.cluster, id.Index)) {
+			d.Volumes = append(slices.Clone(d.Volumes), id)
 		}
-		d.Volumes = append(slices.Clone(d.Volumes), id)
 	}
 	for _, m := range o.members(d) {
-		if err := r.actOnMember(ctx, a, o, d, m); err != nil {
-			errs = append(errs, err)
+		r.actOnMember(ctx, a, o, d, m, done)
+	}
+	r.replaceFailed(ctx, o, d, done)
+	r.dropVolumes(ctx, o, d, done)
+	r.takeAway(ctx, o, d, done)
+	r.deleteUnexposed(ctx, o, done)
+	r.publish(ctx, a, o, done)
+	r.applyBudgets(ctx, a, o, d, done)
+}
+
+// adopt makes the cluster the owner of what an orphaning delete left, after a look past the cache that the cluster is
+// still the one (the owner rule): a cluster that was deleted meanwhile must not take it along.
+func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps) bool {
+	if len(o.orphans) == 0 {
+		return true
+	}
+	names := map[string]bool{}
+	for _, id := range o.existing() {
+		names[memberOf(o, id).name] = true
+	}
+	var fresh ramcloudv1.RAMCloudCluster
+	err := r.Uncached.Get(ctx, client.ObjectKeyFromObject(o.cluster), &fresh)
+	if apierrors.IsNotFound(err) || err == nil && (fresh.UID != o.cluster.UID || fresh.DeletionTimestamp != nil) {
+		done.wait("adopting what nothing controls", "the cluster was deleted meanwhile")
+		return false
+	}
+	if !done.attempt("reading the cluster past the cache", err) {
+		return false
+	}
+	for _, orphan := range o.orphans { // all else is applied, with its owner
+		pod, isPod := orphan.(*corev1.Pod)
+		if !isPod || !names[pod.Name] {
+			continue
+		}
+		changed := pod.DeepCopy()
+		changed.OwnerReferences = append(changed.OwnerReferences, specs.OwnerReference(o.cluster))
+		patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
+		if done.attempt("adopting pod "+pod.Name, r.Patch(ctx, changed, patch, fieldOwner)) {
+			o.pods[pod.Name] = changed
+			r.wrote(o, changed)
+			r.event(o.cluster, corev1.EventTypeNormal, "PodAdopted", "Adopt", "pod %s, which nothing controlled, is this cluster's", pod.Name)
 		}
 	}
-	errs = append(errs, r.replaceFailed(ctx, o, d), r.dropVolumes(ctx, o, d), r.takeAway(ctx, o, d),
-		r.deleteUnexposed(ctx, o), r.publish(ctx, a, o), r.applyBudgets(ctx, a, o, d))
-	return errors.Join(errs...)
+	return true
 }
 
 // actOnMember sees to one pod's Service, volume and, if decided, the pod.
-func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *observed, d plan.Decision, m member) error {
+func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *observed, d plan.Decision, m member, done *steps) {
 	if m.exposed(o) {
 		service, name := &corev1.Service{}, specs.OutsideServiceName(m.name)
-		if err := a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service); err != nil {
-			return err
+		if !done.attempt("Service "+name, a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service)) {
+			return
 		}
 		o.services[name] = service
 	}
 	if o.foreign(d, m) {
-		return nil
+		return
 	}
-	if m.hasVolume(o) {
-		if err := r.ensureVolume(ctx, o, d, m); err != nil {
-			return err
-		}
+	if m.hasVolume(o) && !done.attempt("volume claim "+specs.VolumeClaimName(m.name), r.ensureVolume(ctx, o, d, m)) {
+		return
 	}
-	if !slices.Contains(d.Create, m.id) || m.waitsForAddress(o) != "" {
-		return nil
+	if !slices.Contains(d.Create, m.id) {
+		return
 	}
+	if service := m.waitsForAddress(o); service != "" {
+		done.wait("pod "+m.name, "Service "+service+" has no address of a load balancer yet")
+		return
+	}
+	if err := r.createPod(ctx, o, m); !done.attempt("pod "+m.name, err) && outcomeOf(err) == fail {
+		r.event(o.cluster, corev1.EventTypeWarning, "PodNotCreated", "Create", "pod %s: %v", m.name, err)
+	}
+}
+
+// createPod creates the member's pod. One of the name that the cache does not have is another's.
+func (r *ClusterReconciler) createPod(ctx context.Context, o *observed, m member) error {
 	pod := m.pod(o, r.Defaults)
 	err := r.Create(ctx, pod, fieldOwner)
 	if apierrors.IsAlreadyExists(err) {
+		var there corev1.Pod
+		if err := r.Uncached.Get(ctx, client.ObjectKeyFromObject(pod), &there); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if !metav1.IsControlledBy(&there, o.cluster) {
+			return fmt.Errorf("a pod of this name exists and is not this cluster's (controlled by %s)", controllerText(&there))
+		}
 		return nil // the cache is behind
 	}
 	if err != nil {
-		r.event(o.cluster, corev1.EventTypeWarning, "PodNotCreated", "Create", "pod %s: %v", m.name, err)
-		return fmt.Errorf("creating pod %s: %w", m.name, err)
+		return err
 	}
+	r.wrote(o, pod)
 	log.FromContext(ctx).Info("created pod", "pod", m.name)
 	r.event(o.cluster, corev1.EventTypeNormal, "PodCreated", "Create", "created pod %s", m.name)
 	o.pods[m.name] = pod
 	return nil
+}
+
+// controllerText names what controls an object.
+func controllerText(object metav1.Object) string {
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		return owner.Kind + " " + owner.Name
+	}
+	return "nothing"
 }
 
 // ensureVolume creates the pod's volume claim if that was decided, or only sees to its owner: the rest of a
@@ -103,9 +155,18 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 		if !slices.Contains(d.Volumes, m.id) {
 			return nil
 		}
-		if err := r.Create(ctx, wanted, fieldOwner); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating volume claim %s: %w", wanted.Name, err)
+		err := r.Create(ctx, wanted, fieldOwner)
+		if apierrors.IsAlreadyExists(err) {
+			foreign, err := r.foreignVolume(ctx, o, m.name)
+			if err == nil && foreign != "" {
+				err = fmt.Errorf("a volume claim of this name exists and is not this cluster's")
+			}
+			return err // nil: the cache is behind
 		}
+		if err != nil {
+			return err
+		}
+		r.wrote(o, wanted)
 		if m.made(o) && m.id.Kind == plan.Etcd {
 			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
 				"the volume of %s was lost; the member was put out of the etcd and in again, and gets an empty one", m.name)
@@ -123,90 +184,63 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 	changed.OwnerReferences = wanted.OwnerReferences
 	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
 	if err := r.Patch(ctx, changed, patch, fieldOwner); err != nil {
-		return fmt.Errorf("changing the retention of volume claim %s: %w", wanted.Name, err)
+		return fmt.Errorf("changing its retention: %w", err)
 	}
-	return nil
-}
-
-// deletePod deletes the pod that was looked at, and no later one of the same name.
-func (r *ClusterReconciler) deletePod(ctx context.Context, pod *corev1.Pod) error {
-	err := r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
-	}
+	r.wrote(o, changed)
 	return nil
 }
 
 // replaceFailed records the failure and then deletes the pod: in this order, so that a crash in between
 // never shortens the back-off.
-func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d plan.Decision) error {
-	var errs []error
+func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, replacement := range d.Replace {
 		m := memberOf(o, replacement.ID)
-		if err := r.recordFailure(ctx, o, m, failureForStatus(replacement.Failure)); err != nil {
-			errs = append(errs, err)
-			continue
+		if done.attempt("noting the failure of "+m.name, r.recordFailure(ctx, o, m, failureForStatus(replacement.Failure))) &&
+			done.attempt("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
+			r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "pod %s failed (%s %s) and is made anew",
+				m.name, replacement.Failure.Reason, replacement.Failure.Message)
 		}
-		if err := r.deletePod(ctx, o.pods[m.name]); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "pod %s failed (%s %s) and is made anew",
-			m.name, replacement.Failure.Reason, replacement.Failure.Message)
 	}
 	for _, id := range d.Forget {
-		errs = append(errs, r.recordFailure(ctx, o, memberOf(o, id), nil))
+		m := memberOf(o, id)
+		done.attempt("forgetting the failures of "+m.name, r.recordFailure(ctx, o, m, nil))
 	}
-	return errors.Join(errs...)
 }
 
 // dropVolumes deletes claims whose volumes are lost, and the pods that keep them from going.
-func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan.Decision) error {
-	var errs []error
+func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, id := range d.DropVolumes {
 		m := memberOf(o, id)
 		claim := o.claims[specs.VolumeClaimName(m.name)]
-		if claim != nil && claim.DeletionTimestamp == nil {
-			err := r.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
-			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-				errs = append(errs, fmt.Errorf("deleting the lost volume claim %s: %w", claim.Name, err))
-				continue
-			}
+		if claim != nil && claim.DeletionTimestamp == nil && !done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim)) {
+			continue
 		}
 		if pod := o.pods[m.name]; pod != nil {
-			errs = append(errs, r.deletePod(ctx, pod))
+			done.attempt("deleting pod "+m.name, r.delete(ctx, o, pod))
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // takeAway deletes the pod whose turn it is in a rolling restart, or a coordinator that is not wanted.
-func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.Decision) error {
-	var errs []error
+func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, id := range d.Restart {
 		name := memberOf(o, id).name
-		if err := r.deletePod(ctx, o.pods[name]); err != nil {
-			errs = append(errs, err)
-			continue
+		if done.attempt("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
+			r.event(o.cluster, corev1.EventTypeNormal, "PodRestarted", "Restart", "%s is restarted (%s)", name, d.Rolling)
 		}
-		r.event(o.cluster, corev1.EventTypeNormal, "PodRestarted", "Restart", "%s is restarted (%s)", name, d.Rolling)
 	}
 	for _, id := range d.Remove {
 		name := memberOf(o, id).name
-		if err := r.deletePod(ctx, o.pods[name]); err != nil {
-			errs = append(errs, err)
-			continue
+		if done.attempt("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
+			r.event(o.cluster, corev1.EventTypeNormal, "PodRemoved", "Remove", "%s is removed: spec.coordinator.replicas is %d",
+				name, specs.WantedCoordinators(o.cluster))
 		}
-		r.event(o.cluster, corev1.EventTypeNormal, "PodRemoved", "Remove", "%s is removed: spec.coordinator.replicas is %d",
-			name, specs.WantedCoordinators(o.cluster))
 	}
-	return errors.Join(errs...)
 }
 
 // deleteUnexposed removes outside Services once spec no longer asks for them, and those of coordinators that are
 // gone.
-func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed) error {
-	var errs []error
+func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed, done *steps) {
 	for name, service := range o.services {
 		if name == o.cluster.Name || service.Labels[specs.LabelComponent] == specs.ComponentEtcd || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
 			continue
@@ -216,15 +250,12 @@ func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed) er
 		if specs.Exposed(o.cluster) && !gone {
 			continue
 		}
-		if err := r.Delete(ctx, service); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("deleting service %s: %w", name, err))
-		}
+		done.attempt("deleting Service "+name, r.delete(ctx, o, service))
 	}
-	return errors.Join(errs...)
 }
 
 // publish says how to connect.
-func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed) error {
+func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed, done *steps) {
 	c := o.cluster
 	var outside []string
 	for index := range specs.WantedCoordinators(c) {
@@ -240,22 +271,20 @@ func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed)
 			outside = append(outside, address)
 		}
 	}
+	name := specs.ConnectionName(c.Name)
 	connection := specs.Connection(c, outside)
-	err1 := a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[specs.ConnectionName(c.Name)]), &corev1.ConfigMap{})
-	err2 := a.apply(ctx, specs.ConnectionSecret(c, connection), orNil(o.secret), &corev1.Secret{})
-	return errors.Join(err1, err2)
+	done.attempt("ConfigMap "+name, a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[name]), &corev1.ConfigMap{}))
+	done.attempt("Secret "+name, a.apply(ctx, specs.ConnectionSecret(c, connection), orNil(o.secret), &corev1.Secret{}))
 }
 
 // applyBudgets keeps servers, and a majority of the others, from being evicted.
-func (r *ClusterReconciler) applyBudgets(ctx context.Context, a applier, o *observed, d plan.Decision) error {
+func (r *ClusterReconciler) applyBudgets(ctx context.Context, a applier, o *observed, d plan.Decision, done *steps) {
 	c := o.cluster
 	wanted := []*policyv1.PodDisruptionBudget{specs.DisruptionBudget(c, int32(len(d.Servers))), specs.CoordinatorBudget(c)}
 	if specs.WantedEtcd(c) > 0 {
 		wanted = append(wanted, specs.EtcdBudget(c))
 	}
-	var errs []error
 	for _, budget := range wanted {
-		errs = append(errs, a.apply(ctx, budget, orNil(o.budgets[budget.Name]), &policyv1.PodDisruptionBudget{}))
+		done.attempt("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, orNil(o.budgets[budget.Name]), &policyv1.PodDisruptionBudget{}))
 	}
-	return errors.Join(errs...)
 }

@@ -27,6 +27,7 @@ const (
 type applier struct {
 	client client.Client
 	scheme *runtime.Scheme
+	wrote  func(client.Object) // is told of each write
 }
 
 // apply makes the object as wanted. live is the object as read, or nil when there is none; result
@@ -47,9 +48,13 @@ func (a applier) apply(ctx context.Context, wanted, live, result client.Object) 
 	}
 	u := &unstructured.Unstructured{Object: fields}
 	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
+		return err
 	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, result)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, result); err != nil {
+		return err
+	}
+	a.wrote(result)
+	return nil
 }
 
 // fields turns a built object into the fields it sets, without empty ones, with its hash noted.

@@ -4,7 +4,7 @@ package controller
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/brief"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/etcd"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
-	"ramcloud.dev/operator/internal/status"
 )
 
 // lookAgain is when to look again at what will have changed soon; mostly an event comes first.
@@ -54,7 +54,8 @@ type ClusterReconciler struct {
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 
-	changes chan event.GenericEvent
+	changes  chan event.GenericEvent
+	expected expectations
 }
 
 func (r *ClusterReconciler) now() time.Time {
@@ -150,41 +151,93 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if apierrors.IsNotFound(err) || (err == nil && cluster.DeletionTimestamp != nil) {
 		// Nothing is left to do: everything that shall go has the cluster as its owner.
 		r.Watchers.Forget(request.NamespacedName)
+		r.expected.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	o, err := r.observe(ctx, &cluster)
-	if err != nil {
-		return ctrl.Result{}, err
+	var done steps
+	again := r.reconcile(ctx, &cluster, &done)
+	log.FromContext(ctx).V(1).Info("reconciled", "steps", done.summary())
+	if err := done.err(); err != nil {
+		return ctrl.Result{}, err // it is tried again with back-off
 	}
-	input, err := r.forPlan(ctx, o)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	decision := plan.Decide(input)
-	actErr := r.act(ctx, o, decision, input.Paused)
-	reportErr := r.report(ctx, o, decision, input)
-	switch err := errors.Join(actErr, reportErr); {
-	case outdated(err):
-		log.FromContext(ctx).V(1).Info("something has changed since it was read", "error", err.Error())
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	case err != nil:
-		return ctrl.Result{}, err
-	}
-	if len(o.former) > 0 { // of the end of a Secret there is no event
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	}
-	again := decision.Again
-	if look := status.LookAgain(o.picture, input.Now); look > 0 && (again == 0 || look < again) {
-		again = look
+	if len(done.of(retry)) > 0 && (again == 0 || again > lookAgain) {
+		again = lookAgain
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
+// reconcile takes the steps, notes how each ended, and says when to look again although nothing changed (0: never).
+func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, done *steps) time.Duration {
+	o, err := r.observe(ctx, cluster)
+	if !done.attempt("reading what there is", err) {
+		done.attempt("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
+		return 0
+	}
+	if behind := r.behind(ctx, o, done); behind {
+		return lookAgain
+	}
+	input, err := r.forPlan(ctx, o)
+	if !done.attempt("reading what is in the way", err) {
+		done.attempt("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
+		return 0
+	}
+	decision := plan.Decide(input)
+	if !input.Paused {
+		r.act(ctx, o, decision, done)
+	}
+	again := decision.Again
+	sooner := func(after time.Duration) {
+		if after > 0 && (again == 0 || after < again) {
+			again = after
+		}
+	}
+	sooner(r.report(ctx, o, decision, input, done))
+	if len(o.former) > 0 { // of the end of a Secret there is no event
+		sooner(lookAgain)
+	}
+	return again
+}
+
+// behind says whether the cache does not show yet what this operator wrote (the own-writes rule). What was written and is
+// gone again will never be shown, and is asked for past the cache.
+func (r *ClusterReconciler) behind(ctx context.Context, o *observed, done *steps) bool {
+	key := client.ObjectKeyFromObject(o.cluster)
+	late := false
+	for _, one := range r.expected.unseen(key, o.read, r.now()) {
+		if !one.deleted && o.read[objectKey(one.object)] == nil {
+			fresh := one.object.DeepCopyObject().(client.Object)
+			if err := r.Uncached.Get(ctx, client.ObjectKeyFromObject(one.object), fresh); apierrors.IsNotFound(err) {
+				r.expected.drop(key, one.object)
+				continue
+			}
+		}
+		done.wait("reading what there is", objectKey(one.object)+" is not in the cache as it was written")
+		late = true
+	}
+	return late
+}
+
 func (r *ClusterReconciler) event(about client.Object, kind, reason, action, note string, args ...any) {
-	r.Recorder.Eventf(about, nil, kind, reason, action, note, args...)
+	r.Recorder.Eventf(about, nil, kind, reason, action, "%s", brief.Clip(fmt.Sprintf(note, args...), brief.Note))
+}
+
+// wrote notes a write that the cache has to show before the next decision.
+func (r *ClusterReconciler) wrote(o *observed, object client.Object) {
+	r.expected.expect(client.ObjectKeyFromObject(o.cluster), object, false, r.now())
+}
+
+// delete deletes the object that was looked at, and no later one of the same name.
+func (r *ClusterReconciler) delete(ctx context.Context, o *observed, object client.Object) error {
+	uid := object.GetUID()
+	err := r.Delete(ctx, object, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return err
+	}
+	r.expected.expect(client.ObjectKeyFromObject(o.cluster), object, true, r.now())
+	return nil
 }
 
 // orNil turns a typed nil into the nil that apply knows.

@@ -165,6 +165,7 @@ func TestAFormerEtcdIsNotTakenOver(t *testing.T) {
 	}
 	for i := range 3 {
 		w.owned(fmt.Sprintf("demo-coordinator-%d", i), &corev1.Pod{})
+		w.ready(fmt.Sprintf("demo-coordinator-%d", i))
 	}
 	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
 	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/brief"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/network"
 	"ramcloud.dev/operator/internal/plan"
@@ -33,15 +34,21 @@ type observed struct {
 	budgets    map[string]*policyv1.PodDisruptionBudget
 	servers    map[string]*ramcloudv1.RAMCloudServer
 	secret     *corev1.Secret
+	// read is all that was read from the cache, by objectKey.
+	read map[string]client.Object
+	// orphans are objects that nothing controls: to be adopted. A volume claim is none: it may outlive its cluster.
+	orphans []client.Object
 	// refused says why the spec cannot be followed, empty when it can.
 	refused string
+	// stranger says why the store that answers is not this cluster's (the pinned-identity rule), empty when it is.
+	stranger string
 	// former are the objects of a former cluster of the same name that are not gone yet. They are nowhere else here.
 	former []string
 }
 
 // observe reads from the cache, save for the Secret: caching Secrets would need the right to list them.
 func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
-	o := &observed{cluster: cluster}
+	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}}
 	var (
 		pods       corev1.PodList
 		claims     corev1.PersistentVolumeClaimList
@@ -70,6 +77,7 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	if err == nil {
 		o.secret = byName(o, "Secret", []corev1.Secret{secret})[secret.Name]
 	}
+	slices.SortFunc(o.orphans, func(a, b client.Object) int { return strings.Compare(objectKey(a), objectKey(b)) })
 	if _, err := network.For(cluster.Spec.Network); err != nil {
 		o.refused = err.Error()
 	}
@@ -80,10 +88,17 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 		return o, nil
 	}
 	o.picture = r.Watchers.Get(key, cluster.UID, r.adminAddress(cluster))
+	pinned, found := cluster.Status.Coordinator.ClusterUUID, o.picture.Status.GetClusterUuid()
+	if o.picture.Connected && pinned != "" && found != "" && found != pinned {
+		o.stranger = fmt.Sprintf("the coordinator leads the cluster %s, and this one is %s: its metadata was replaced or is read from "+
+			"another place; nothing is changed until it leads %s again", found, pinned, pinned)
+		o.picture = &coordinator.Picture{Problem: o.stranger, Heard: true, Since: o.picture.Since}
+	}
 	return o, nil
 }
 
-// byName are the objects by name, without those that a former cluster left: they are added to o.former.
+// byName are the objects by name, without those that a former cluster left: they are added to o.former. Nor are there
+// those that something else controls (the owner rule), volume claims excepted, which the plan is told of.
 func byName[T any, P interface {
 	*T
 	client.Object
@@ -92,8 +107,18 @@ func byName[T any, P interface {
 	var former []string
 	for i := range items {
 		p := P(&items[i])
+		o.read[objectKey(p)] = p
 		if specs.OfFormer(o.cluster, p) {
 			former = append(former, kind+" "+p.GetName())
+			continue
+		}
+		_, claim := any(p).(*corev1.PersistentVolumeClaim)
+		owner := metav1.GetControllerOfNoCopy(p)
+		switch {
+		case claim:
+		case owner == nil:
+			o.orphans = append(o.orphans, p)
+		case owner.UID != o.cluster.UID:
 			continue
 		}
 		out[p.GetName()] = p
@@ -113,7 +138,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		Connected: o.picture.Connected, Request: c.Spec.Update.RestartRequest,
 		// Nothing is made of a spec that cannot be followed, nor among what a former cluster left: its pods have
 		// our names and addresses.
-		Paused: c.Spec.Pause || o.refused != "" || len(o.former) > 0,
+		Paused: c.Spec.Pause || o.refused != "" || o.stranger != "" || len(o.former) > 0,
 	}
 	existing := o.existing()
 	var servers []int32
@@ -164,9 +189,12 @@ func (o *observed) existing() []plan.ID {
 }
 
 func (o *observed) memberForPlan(m member) plan.Member {
-	out := plan.Member{ID: m.id, Failure: failureForPlan(m.failure(o)), Made: m.made(o), Volume: o.volume(m)}
+	out := plan.Member{ID: m.id, Name: m.name, Problem: podProblem(o.pods[m.name]), Failure: failureForPlan(m.failure(o)),
+		Made: m.made(o), Volume: o.volume(m)}
 	if pod := o.pods[m.name]; pod != nil {
 		out.Pod = podForPlan(pod)
+	} else if service := m.waitsForAddress(o); service != "" {
+		out.Problem = "the pod waits for the address of the load balancer of Service " + service
 	}
 	if m.id.Kind == plan.Server && o.picture.Connected {
 		if s := o.picture.ServerByName(m.name); s != nil {
@@ -221,8 +249,8 @@ func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, pod 
 func podForPlan(pod *corev1.Pod) plan.Pod {
 	out := plan.Pod{
 		Exists: true, Deleting: pod.DeletionTimestamp != nil,
-		Failed: pod.Status.Phase == corev1.PodFailed, Reason: pod.Status.Reason, Message: pod.Status.Message,
-		Request: pod.Annotations[specs.AnnotationRestart],
+		Failed: pod.Status.Phase == corev1.PodFailed, Reason: pod.Status.Reason, Message: brief.Clip(pod.Status.Message, maxSaid),
+		Request: pod.Annotations[specs.AnnotationRestart], CreatedAt: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
 	}
 	if out.Failed {
 		out.FailedAt = failedAt(pod)
@@ -268,8 +296,13 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
+// maxSaid is how much is told of what Kubernetes says of one pod.
+const maxSaid = 500
+
 // podProblem says in Kubernetes' words why a pod does not run; empty when it does.
-func podProblem(pod *corev1.Pod) string {
+func podProblem(pod *corev1.Pod) string { return brief.Clip(podTrouble(pod), maxSaid) }
+
+func podTrouble(pod *corev1.Pod) string {
 	switch {
 	case pod == nil:
 		return "the pod does not exist yet"

@@ -3,15 +3,14 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/plan"
@@ -19,56 +18,52 @@ import (
 	acv1 "ramcloud.dev/operator/pkg/applyconfiguration/api/v1alpha1"
 )
 
-// report writes the status of the cluster and its servers where it changed.
-func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, input plan.Observed) error {
-	var errs []error
+// report writes the status of the cluster and its servers where it changed. It says when to look again although nothing
+// changed; 0: never.
+func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, input plan.Observed, done *steps) time.Duration {
+	if left := status.Silence(o.cluster, o.picture, input.Now); left > 0 {
+		done.wait("writing the status", "the coordinator was not heard yet: "+o.picture.Problem)
+		return left
+	}
 	in := status.Input{
-		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(r.now()), Refused: o.refused, Former: o.former,
+		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(input.Now), Refused: o.refused, Former: o.former,
+		Stranger: o.stranger,
 	}
 	for _, m := range o.members(d) {
-		pod := o.pods[m.name]
-		problem := podProblem(pod)
-		if service := m.waitsForAddress(o); pod == nil && service != "" {
-			problem = "the pod waits for the address of the load balancer of Service " + service
-		}
-		if problem != "" {
-			in.PodProblems = append(in.PodProblems, m.name+": "+problem)
-		}
+		member := o.memberForPlan(m)
+		in.Members = append(in.Members, member)
 		differs := m.differences(o, r.Defaults)
 		if len(differs) > 0 {
-			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{
-				Pod: m.name, Differs: differs, Waits: waits(input, o.memberForPlan(m), o.cluster)})
-		}
-		if m.id.Kind != plan.Server {
-			// One that is going is still Ready for Kubernetes, for as long as it takes to end.
-			ready := pod != nil && pod.DeletionTimestamp == nil && podForPlan(pod).Ready
-			in.Members = append(in.Members, status.Member{Kind: m.id.Kind, Pod: m.name, Exists: pod != nil,
-				Ready: ready, Failure: m.failure(o)})
-			continue
+			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{Pod: m.name, Differs: differs, Waits: waits(input, member, o.cluster)})
 		}
 		record := o.servers[m.name]
-		if record == nil {
-			continue // could not be created; act has said so
+		if m.id.Kind != plan.Server || record == nil { // one that could not be created is among the steps that failed
+			continue
 		}
-		node := ""
-		if pod != nil {
-			node = pod.Spec.NodeName
-		}
-		wanted := status.Server(status.ServerInput{
-			Name: m.name, Picture: o.picture, Node: node, PodProblem: problem,
-			Pending: len(differs) > 0, LastFailure: m.failure(o), Before: record.Status,
-		})
-		if err := r.writeServerStatus(ctx, record, wanted); err != nil {
-			errs = append(errs, err)
-		}
+		wanted := status.Server(status.ServerInput{Member: member, Picture: o.picture, Pending: len(differs) > 0, Before: record.Status})
+		done.attempt("writing the status of "+m.name, r.writeServerStatus(ctx, o, record, wanted))
 		in.Servers = append(in.Servers, *record)
 	}
+	in.Failed = done.of(fail)
 	wanted := status.Cluster(in)
-	err := r.writeClusterStatus(ctx, o.cluster, wanted)
-	if err == nil { // what was computed from an object that has changed is no news
+	// What was computed from an object that has changed is no news.
+	if done.attempt("writing the status", r.writeClusterStatus(ctx, o.cluster, wanted)) {
 		r.announce(o.cluster, wanted)
 	}
-	return errors.Join(append(errs, err)...)
+	return status.LookAgain(in)
+}
+
+// reportUnread tells of a reconcile that could not even read what there is. All else stays as it was reported.
+func (r *ClusterReconciler) reportUnread(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, failed []string) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	wanted := status.Unread(cluster, failed, metav1.NewTime(r.now()))
+	if err := r.writeClusterStatus(ctx, cluster, wanted); err != nil {
+		return err
+	}
+	r.announce(cluster, wanted)
+	return nil
 }
 
 // waits says why a pod that differs is not restarted now.
@@ -86,8 +81,9 @@ func waits(input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudClust
 }
 
 // writeServerStatus applies a status to the record as it was read, and to no later version of it: parts of a
-// status are carried over from the one before, and an old one must not take back what was noted since.
-func (r *ClusterReconciler) writeServerStatus(ctx context.Context, record *ramcloudv1.RAMCloudServer, wanted ramcloudv1.RAMCloudServerStatus) error {
+// status are carried over from the one before, and an old one must not take back what was noted since. Its fields are
+// taken back from whoever applied them, too: who reports is the operator, and nobody else.
+func (r *ClusterReconciler) writeServerStatus(ctx context.Context, o *observed, record *ramcloudv1.RAMCloudServer, wanted ramcloudv1.RAMCloudServerStatus) error {
 	if equality.Semantic.DeepEqual(record.Status, wanted) {
 		return nil
 	}
@@ -97,10 +93,11 @@ func (r *ClusterReconciler) writeServerStatus(ctx context.Context, record *ramcl
 	}
 	record.Status = wanted
 	written := acv1.RAMCloudServer(record.Name, record.Namespace).WithResourceVersion(record.ResourceVersion).WithStatus(fields)
-	if err := r.Status().Apply(ctx, written, fieldOwner); err != nil {
-		return fmt.Errorf("writing the status of %s: %w", record.Name, err)
+	if err := r.Status().Apply(ctx, written, fieldOwner, client.ForceOwnership); err != nil {
+		return err
 	}
 	record.ResourceVersion = *written.ResourceVersion
+	r.wrote(o, record)
 	return nil
 }
 
@@ -114,17 +111,12 @@ func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ram
 		return err
 	}
 	written := acv1.RAMCloudCluster(cluster.Name, cluster.Namespace).WithResourceVersion(cluster.ResourceVersion).WithStatus(fields)
-	if err := r.Status().Apply(ctx, written, fieldOwner); err != nil {
-		return fmt.Errorf("writing the status of %s: %w", cluster.Name, err)
+	if err := r.Status().Apply(ctx, written, fieldOwner, client.ForceOwnership); err != nil {
+		return err
 	}
 	cluster.ResourceVersion = *written.ResourceVersion
+	r.expected.expect(client.ObjectKeyFromObject(cluster), cluster, false, r.now())
 	return nil
-}
-
-// outdated says whether something was not written because it has changed since it was read. (A conflict about
-// who owns a field is another thing, which does not go away by looking again.)
-func outdated(err error) bool {
-	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
 // recordFailure notes a member's failure (nil: forgets it) at once, before anything is done about it.
@@ -148,14 +140,14 @@ func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m me
 	}
 	wanted := *record.Status.DeepCopy()
 	wanted.LastFailure = failure
-	return r.writeServerStatus(ctx, record, wanted)
+	return r.writeServerStatus(ctx, o, record, wanted)
 }
 
-// announce turns changes of conditions into events.
+// announce turns changes of conditions into events. What is not known is no news.
 func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) {
 	for _, c := range wanted.Conditions {
 		before := meta.FindStatusCondition(cluster.Status.Conditions, c.Type)
-		if before != nil && before.Status == c.Status && before.Reason == c.Reason {
+		if c.Status == metav1.ConditionUnknown || before != nil && before.Status == c.Status && before.Reason == c.Reason {
 			continue
 		}
 		good := c.Status == metav1.ConditionTrue

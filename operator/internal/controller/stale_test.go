@@ -2,15 +2,18 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,57 +23,106 @@ import (
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/envtest"
 	"ramcloud.dev/operator/internal/fakeadmin"
+	"ramcloud.dev/operator/internal/status"
 )
 
-// TestAnOldReadTakesNothingBack: a cache may be behind what the operator itself wrote. Here every reconcile is
-// called for, and what it reads of the cluster and its records can be held at what they were.
-func TestAnOldReadTakesNothingBack(t *testing.T) {
+// manual is a world whose operators reconcile when they are told to, and read from a cache that can be held back.
+type manual struct {
+	*world
+	cache client.Client
+	ahead time.Duration
+	// What the cache has, where it is held back.
+	oldCluster *ramcloudv1.RAMCloudCluster
+	oldRecords *ramcloudv1.RAMCloudServerList
+	oldPods    *corev1.PodList
+	// created are the pods that operators asked for, and events what they told.
+	created []string
+	events  []string
+	refusal string // with which no pod can be created
+}
+
+// Eventf implements events.EventRecorder.
+func (m *manual) Eventf(_, _ apiruntime.Object, kind, reason, _, note string, args ...any) {
+	text := fmt.Sprintf(note, args...)
+	if len(text) > 1024 {
+		m.t.Errorf("the note of %s has %d bytes", reason, len(text))
+	}
+	m.events = append(m.events, kind+" "+reason+": "+text)
+}
+
+func newManual(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *manual {
 	direct, err := client.NewWithWatch(envtest.Need(t), client.Options{Scheme: envtest.Scheme})
 	check(t, err)
 	fake, err := fakeadmin.Start()
 	check(t, err)
 	t.Cleanup(fake.Stop)
-	ctx := context.Background()
-	w := &world{t: t, ctx: ctx, client: direct, coordinator: fake,
-		key: client.ObjectKey{Namespace: fmt.Sprintf("test-%d", names.Add(1)), Name: "demo"}}
-	check(t, direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.key.Namespace}}))
-	w.create(withEtcd)
-
-	var oldCluster *ramcloudv1.RAMCloudCluster
-	var oldRecords *ramcloudv1.RAMCloudServerList
-	cache := interceptor.NewClient(direct, interceptor.Funcs{
+	m := &manual{world: &world{t: t, ctx: context.Background(), client: direct, coordinator: fake,
+		key: client.ObjectKey{Namespace: fmt.Sprintf("test-%d", names.Add(1)), Name: "demo"}}}
+	check(t, direct.Create(m.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.key.Namespace}}))
+	m.create(spec)
+	m.cache = interceptor.NewClient(direct, interceptor.Funcs{
 		Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if cluster, ok := object.(*ramcloudv1.RAMCloudCluster); ok && oldCluster != nil {
-				oldCluster.DeepCopyInto(cluster)
+			if cluster, ok := object.(*ramcloudv1.RAMCloudCluster); ok && m.oldCluster != nil {
+				m.oldCluster.DeepCopyInto(cluster)
 				return nil
 			}
 			return next.Get(ctx, key, object, options...)
 		},
 		List: func(ctx context.Context, next client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if records, ok := list.(*ramcloudv1.RAMCloudServerList); ok && oldRecords != nil {
-				oldRecords.DeepCopyInto(records)
+			if records, ok := list.(*ramcloudv1.RAMCloudServerList); ok && m.oldRecords != nil {
+				m.oldRecords.DeepCopyInto(records)
+				return nil
+			}
+			if pods, ok := list.(*corev1.PodList); ok && m.oldPods != nil {
+				m.oldPods.DeepCopyInto(pods)
 				return nil
 			}
 			return next.List(ctx, list, options...)
 		},
+		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if _, ok := object.(*corev1.Pod); ok {
+				m.created = append(m.created, object.GetName())
+				if m.refusal != "" {
+					return errors.New(m.refusal)
+				}
+			}
+			return next.Create(ctx, object, options...)
+		},
 	})
+	return m
+}
+
+// operator is one that has just started; address is where it looks for the coordinator.
+func (m *manual) operator(address string) *operator.ClusterReconciler {
 	watchers := coordinator.NewWatchers(logr.Discard(), coordinator.Tuning{FirstRetry: 10 * time.Millisecond, LastRetry: 200 * time.Millisecond,
 		Check: time.Second, Answer: 5 * time.Second, Figures: 50 * time.Millisecond}, func(context.Context, types.NamespacedName) {})
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(m.ctx)
 	ended := make(chan struct{})
 	go func() { _ = watchers.Start(running); close(ended) }()
-	t.Cleanup(func() { stop(); <-ended })
-	ahead := time.Duration(0)
-	r := &operator.ClusterReconciler{Client: cache, Uncached: direct, Recorder: &events.FakeRecorder{}, Watchers: watchers,
+	m.t.Cleanup(func() { stop(); <-ended })
+	return &operator.ClusterReconciler{Client: m.cache, Uncached: m.client, Recorder: m, Watchers: watchers,
 		Defaults:     operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"},
-		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
-		Now:          func() time.Time { return time.Now().Add(ahead) },
+		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return address },
+		Now:          func() time.Time { return time.Now().Add(m.ahead) },
 	}
+}
+
+func (m *manual) reconcile(r *operator.ClusterReconciler) ctrl.Result {
+	m.t.Helper()
+	result, err := r.Reconcile(m.ctx, ctrl.Request{NamespacedName: m.key})
+	check(m.t, err)
+	return result
+}
+
+// TestAnOldReadTakesNothingBack: a cache may be behind what the operator before this one wrote. Here every reconcile is
+// called for, and what it reads of the cluster and its records can be held at what they were.
+func TestAnOldReadTakesNothingBack(t *testing.T) {
+	w := newManual(t, withEtcd)
+	ctx, direct := w.ctx, w.client
+	r := w.operator(w.coordinator.Address())
 	reconcile := func() ctrl.Result {
 		t.Helper()
-		result, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.key})
-		check(t, err)
-		return result
+		return w.reconcile(r)
 	}
 	records := func() *ramcloudv1.RAMCloudServerList {
 		var list ramcloudv1.RAMCloudServerList
@@ -108,7 +160,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	w.setServers(3)
 	fail("demo-server-0")
 	fail("demo-coordinator-0")
-	ahead = time.Hour
+	w.ahead = time.Hour
 	w.until("the facts", func() string { reconcile(); return kept() })
 
 	// From here on nothing but what was noted tells of them.
@@ -116,10 +168,10 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	w.exists("demo-etcd-1", &member)
 	member.Status.Conditions[0].Status = corev1.ConditionFalse
 	check(t, direct.Status().Update(ctx, &member))
-	fake.Stop()
+	w.coordinator.Stop()
 	w.until("the coordinator's silence", func() string {
 		reconcile()
-		if watchers.Get(w.key, w.cluster().UID, fake.Address()).Connected {
+		if r.Watchers.Get(w.key, w.cluster().UID, w.coordinator.Address()).Connected {
 			return "it is connected"
 		}
 		return ""
@@ -130,9 +182,10 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 		cluster *ramcloudv1.RAMCloudCluster
 		records *ramcloudv1.RAMCloudServerList
 	}{{"the cluster", old, nil}, {"the records", nil, oldList}, {"both", old, oldList}} {
-		oldCluster, oldRecords = behind.cluster, behind.records
-		result := reconcile()
-		oldCluster, oldRecords = nil, nil
+		next := w.operator(w.coordinator.Address()) // it expects nothing to be in the cache
+		w.oldCluster, w.oldRecords = behind.cluster, behind.records
+		result := w.reconcile(next)
+		w.oldCluster, w.oldRecords = nil, nil
 		if missing := kept(); missing != "" {
 			t.Errorf("an old read of %s took back: %s", behind.what, missing)
 		}
@@ -143,5 +196,152 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	reconcile()
 	if missing := kept(); missing != "" {
 		t.Errorf("a new read took back: %s", missing)
+	}
+}
+
+// The own-writes rule: nothing is decided from a cache that does not show yet what the operator did.
+func TestOwnWritesAreSeenBeforeTheNextDecision(t *testing.T) {
+	w := newManual(t, nil)
+	r := w.operator(w.coordinator.Address())
+	w.oldPods = &corev1.PodList{}
+	w.reconcile(r)
+	if len(w.created) != 4 {
+		t.Fatalf("created %v", w.created)
+	}
+	for range 3 {
+		if result := w.reconcile(r); result.RequeueAfter <= 0 {
+			t.Error("it does not look again")
+		}
+	}
+	if len(w.created) != 4 {
+		t.Errorf("created again, from an old cache: %v", w.created[4:])
+	}
+	// What was written and is gone again will never be shown.
+	check(t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "demo-server-1"}}, client.GracePeriodSeconds(0)))
+	w.oldPods = nil
+	w.reconcile(r)
+	if len(w.created) != 5 || w.created[4] != "demo-server-1" {
+		t.Errorf("created %v", w.created[4:])
+	}
+}
+
+// A restart that was asked for is done once, also while the cache still shows the pod as it was.
+func TestARestartIsNotDoneTwice(t *testing.T) {
+	w := newManual(t, withEtcd)
+	r := w.operator(w.coordinator.Address())
+	w.reconcile(r)
+	for i := range 3 {
+		w.ready(fmt.Sprintf("demo-etcd-%d", i))
+	}
+	w.reconcile(r)
+	w.reconcile(r)
+	for i := range 3 {
+		w.ready(fmt.Sprintf("demo-coordinator-%d", i))
+	}
+	w.setServers(3)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Update.RestartRequest = "now" })
+	var before corev1.PodList
+	check(t, w.client.List(w.ctx, &before, client.InNamespace(w.key.Namespace)))
+	restarts := func() (n int) {
+		for _, event := range w.events {
+			if strings.HasPrefix(event, "Normal PodRestarted") {
+				n++
+			}
+		}
+		return n
+	}
+	w.until("the first restart", func() string {
+		w.reconcile(r)
+		if restarts() == 0 {
+			return "none"
+		}
+		return ""
+	})
+	w.oldPods = &before
+	for range 3 {
+		w.reconcile(r)
+	}
+	if n := restarts(); n != 1 {
+		t.Errorf("%d restarts from an old cache: %v", n, w.events)
+	}
+}
+
+// The silence rule: an operator that replaces another one knows nothing at first, and says nothing.
+func TestAFreshOperatorTakesNothingBack(t *testing.T) {
+	w := newManual(t, nil)
+	first := w.operator(w.coordinator.Address())
+	w.reconcile(first)
+	w.setServers(3)
+	ready := func() *metav1.Condition {
+		return meta.FindStatusCondition(w.cluster().Status.Conditions, ramcloudv1.ConditionReady)
+	}
+	w.until("the cluster", func() string {
+		w.reconcile(first)
+		if c := ready(); c.Status != metav1.ConditionTrue {
+			return c.Message
+		}
+		return ""
+	})
+	w.reconcile(first)
+	before, told := w.cluster(), len(w.events)
+	next := w.operator("127.0.0.1:1") // nobody listens there
+	for range 3 {
+		if result := w.reconcile(next); result.RequeueAfter <= 0 || result.RequeueAfter > status.SilenceGrace {
+			t.Errorf("it looks again in %s", result.RequeueAfter)
+		}
+	}
+	if after := w.cluster(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the status became %+v", after.Status)
+	}
+	if len(w.events) > told {
+		t.Errorf("it told %v", w.events[told:])
+	}
+	w.ahead = status.SilenceGrace + time.Second
+	w.reconcile(next)
+	if c := ready(); c.Status != metav1.ConditionUnknown || c.Reason != ramcloudv1.ReasonCoordinatorNotAnswering {
+		t.Errorf("after the grace: %+v", c)
+	}
+}
+
+// The owner rule: what nothing controls is adopted only by a cluster that is still there.
+func TestADeletedClusterAdoptsNothing(t *testing.T) {
+	w := newManual(t, nil)
+	w.reconcile(w.operator(w.coordinator.Address()))
+	old := w.cluster()
+	var pod corev1.Pod
+	w.exists("demo-server-0", &pod)
+	pod.OwnerReferences = nil
+	check(t, w.client.Update(w.ctx, &pod))
+	check(t, w.client.Delete(w.ctx, old))
+	w.oldCluster = old
+	w.reconcile(w.operator(w.coordinator.Address()))
+	w.oldCluster = nil
+	w.exists("demo-server-0", &pod)
+	if len(pod.OwnerReferences) > 0 {
+		t.Errorf("a cluster that is gone owns the pod: %v", pod.OwnerReferences)
+	}
+}
+
+// The bounded-text rule: the API server refuses longer notes, and then nothing is told at all.
+func TestNotesAreBounded(t *testing.T) {
+	w := newManual(t, nil)
+	w.refusal = strings.Repeat("this policy allows no pods; ", 100)
+	r := w.operator(w.coordinator.Address())
+	_, err := r.Reconcile(w.ctx, ctrl.Request{NamespacedName: w.key})
+	if err == nil || len(err.Error()) > 4096 {
+		t.Errorf("the reconcile ends with %v", err)
+	}
+	told := 0
+	for _, event := range w.events {
+		if strings.HasPrefix(event, "Warning PodNotCreated: pod demo-server-1: this policy") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d events: %v", told, w.events)
+	}
+	c := meta.FindStatusCondition(w.cluster().Status.Conditions, ramcloudv1.ConditionDegraded)
+	if c == nil || c.Reason != ramcloudv1.ReasonReconcileFailed || !strings.Contains(c.Message, "pod demo-server-0: this policy allows no pods") {
+		t.Errorf("%+v", c)
 	}
 }

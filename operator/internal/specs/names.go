@@ -155,7 +155,8 @@ func parseIndex(text string) (int32, bool) {
 
 const clusterKind = "RAMCloudCluster"
 
-func ownerReference(cluster *ramcloudv1.RAMCloudCluster) metav1.OwnerReference {
+// OwnerReference makes the cluster the controller of an object.
+func OwnerReference(cluster *ramcloudv1.RAMCloudCluster) metav1.OwnerReference {
 	yes := true
 	return metav1.OwnerReference{
 		APIVersion: ramcloudv1.GroupVersion.String(), Kind: clusterKind,
@@ -173,7 +174,7 @@ func OfFormer(cluster *ramcloudv1.RAMCloudCluster, object metav1.Object) bool {
 func meta(cluster *ramcloudv1.RAMCloudCluster, name, component string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: cluster.Namespace, Labels: Labels(cluster.Name, component),
-		OwnerReferences: []metav1.OwnerReference{ownerReference(cluster)},
+		OwnerReferences: []metav1.OwnerReference{OwnerReference(cluster)},
 	}
 }
 

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/brief"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
@@ -28,25 +30,41 @@ type Input struct {
 	Decision plan.Decision
 	// Servers as they are reported (Server below), in order of their index.
 	Servers []ramcloudv1.RAMCloudServer
-	// Members are the coordinators and the members of etcd.
-	Members []Member
+	// Members are all that shall exist, as the plan sees them.
+	Members []plan.Member
 	// Pending are the pods that differ from what spec asks for.
 	Pending []ramcloudv1.PendingRestart
 	// Refused says why the spec cannot be followed.
 	Refused string
 	// Former is what is left of a former cluster of the same name; nothing is made before it is gone.
 	Former []string
-	// PodProblems says of pods that do not run why, in Kubernetes' words.
-	PodProblems []string
-	Now         metav1.Time
+	// Stranger says why the store that answers is not this cluster's.
+	Stranger string
+	// Failed are the steps of this reconcile that failed, with their messages.
+	Failed []string
+	Now    metav1.Time
 }
 
-// Member is a coordinator's or etcd member's pod.
-type Member struct {
-	Kind          plan.Kind
-	Pod           string
-	Exists, Ready bool
-	Failure       *ramcloudv1.PodFailure
+// Graces: how long something may be so before it is called a trouble.
+const (
+	// SilenceGrace: an operator that has just begun to watch has not heard the coordinator.
+	SilenceGrace = 30 * time.Second
+	// StartGrace: a pod that was just created is not ready.
+	StartGrace = time.Minute
+)
+
+// Silence is for how long nothing may be reported, because this operator knows nothing yet of a cluster that was heard
+// before (the silence rule): what the operator before it has reported stays. 0: report.
+func Silence(c *ramcloudv1.RAMCloudCluster, p *coordinator.Picture, now time.Time) time.Duration {
+	if p.Heard || p.Since.IsZero() || !wasReady(c) {
+		return 0
+	}
+	return max(0, p.Since.Add(SilenceGrace).Sub(now))
+}
+
+// neverHeard: the grace is over, and this operator still cannot tell what the cluster does.
+func neverHeard(in Input) bool {
+	return !in.Picture.Heard && !in.Picture.Since.IsZero() && wasReady(in.Cluster)
 }
 
 // maxPending is how many pods status.pendingRestart lists.
@@ -67,7 +85,8 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 	members(in, &out)
 	out.PendingRestart = in.Pending[:min(len(in.Pending), maxPending)]
 	if s := in.Picture.Status; in.Picture.Connected && s != nil {
-		out.Coordinator.ClusterUUID = s.ClusterUuid
+		// Written once (the pinned-identity rule): another one never comes here, see Input.Stranger.
+		out.Coordinator.ClusterUUID = cmp.Or(out.Coordinator.ClusterUUID, s.ClusterUuid)
 		out.Coordinator.Version = s.Version
 		out.Coordinator.Term = int64(s.Term)
 	}
@@ -92,17 +111,22 @@ func members(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	out.Etcd = ramcloudv1.EtcdStatus{Formed: in.Cluster.Status.Etcd.Formed}
 	for _, m := range in.Members {
 		replicas, ready, failures := &out.Coordinator.Replicas, &out.Coordinator.Ready, &out.Coordinator.LastFailures
-		if m.Kind == plan.Etcd {
+		before := in.Cluster.Status.Coordinator.LastFailures
+		switch m.ID.Kind {
+		case plan.Server:
+			continue
+		case plan.Etcd:
 			replicas, ready, failures = &out.Etcd.Replicas, &out.Etcd.Ready, &out.Etcd.LastFailures
+			before = in.Cluster.Status.Etcd.LastFailures
 		}
-		if m.Exists {
+		if m.Pod.Exists {
 			*replicas++
 		}
-		if m.Ready {
+		if m.Pod.Serves() {
 			*ready++
 		}
-		if m.Failure != nil {
-			*failures = append(*failures, ramcloudv1.MemberFailure{Pod: m.Pod, PodFailure: *m.Failure})
+		if at := slices.IndexFunc(before, func(f ramcloudv1.MemberFailure) bool { return f.Pod == m.Name }); at >= 0 {
+			*failures = append(*failures, before[at])
 		}
 	}
 	if wanted := specs.WantedEtcd(in.Cluster); wanted > 0 && out.Etcd.Ready == wanted {
@@ -147,82 +171,219 @@ func memory(bytes uint64) *resource.Quantity {
 	return q
 }
 
+// set sets one condition.
+func set(c *ramcloudv1.RAMCloudCluster, out *ramcloudv1.RAMCloudClusterStatus, now metav1.Time, kind string, value metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: brief.Clip(message, brief.Message),
+		ObservedGeneration: c.Generation, LastTransitionTime: now,
+	})
+}
+
+func truth(yes bool) metav1.ConditionStatus {
+	if yes {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
 func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
-	set := func(kind string, yes bool, reason, message string) {
-		value := metav1.ConditionFalse
-		if yes {
-			value = metav1.ConditionTrue
-		}
-		condition := metav1.Condition{
-			Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: in.Cluster.Generation,
-		}
-		condition.LastTransitionTime = in.Now
-		meta.SetStatusCondition(&out.Conditions, condition)
+	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
+		set(in.Cluster, out, in.Now, kind, value, reason, message)
 	}
 	ready, reason, message := readiness(in, out)
 	set(ramcloudv1.ConditionReady, ready, reason, message)
-	degraded, dReason, dMessage := degradation(in, out)
-	set(ramcloudv1.ConditionDegraded, degraded, dReason, dMessage)
-	progressing, pReason, pMessage := progress(in, out, ready)
-	set(ramcloudv1.ConditionProgressing, progressing, pReason, pMessage)
+	troubles := degradation(in, out)
+	set(ramcloudv1.ConditionDegraded, truth(len(troubles) > 0), troubles.reason(), troubles.message())
+	progressing, pReason, pMessage := progress(in, out, ready == metav1.ConditionTrue)
+	set(ramcloudv1.ConditionProgressing, truth(progressing), pReason, pMessage)
+	identity := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionConsistentIdentity)
+	switch uuid := out.Coordinator.ClusterUUID; {
+	case in.Stranger != "":
+		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionFalse, ramcloudv1.ReasonIdentityChanged, in.Stranger)
+	case uuid == "":
+		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionUnknown, ramcloudv1.ReasonIdentityNotKnown, "the coordinator has not answered yet")
+	case !in.Picture.Connected && identity != nil: // what was last found out
+		set(identity.Type, identity.Status, identity.Reason, identity.Message)
+	default:
+		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "the store is the cluster "+uuid)
+	}
 	if in.Decision.Blocked != "" {
-		set(ramcloudv1.ConditionScaleBlocked, true, ramcloudv1.ReasonScaleInNotSupported, in.Decision.Blocked)
+		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionTrue, ramcloudv1.ReasonScaleInNotSupported, in.Decision.Blocked)
 	} else {
-		set(ramcloudv1.ConditionScaleBlocked, false, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
+		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
 	}
 	if in.Cluster.Spec.Pause {
-		set(ramcloudv1.ConditionPaused, true, ramcloudv1.ReasonPaused, "spec.pause is set: the operator changes nothing of this cluster")
+		set(ramcloudv1.ConditionPaused, metav1.ConditionTrue, ramcloudv1.ReasonPaused, "spec.pause is set: the operator changes nothing of this cluster")
 	} else {
-		set(ramcloudv1.ConditionPaused, false, ramcloudv1.ReasonNotPaused, "the operator looks after this cluster")
+		set(ramcloudv1.ConditionPaused, metav1.ConditionFalse, ramcloudv1.ReasonNotPaused, "the operator looks after this cluster")
 	}
 }
 
-func readiness(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string, string) {
+// Unread is the status of a cluster of which nothing could be read: as it was, and that.
+func Unread(c *ramcloudv1.RAMCloudCluster, failed []string, now metav1.Time) ramcloudv1.RAMCloudClusterStatus {
+	out := *c.Status.DeepCopy()
+	set(c, &out, now, ramcloudv1.ConditionDegraded, metav1.ConditionTrue, ramcloudv1.ReasonReconcileFailed, reconcileFailed(failed))
+	return out
+}
+
+func reconcileFailed(failed []string) string {
+	return "the operator could not do all that it has to, and tries again: " + brief.List(failed, "; ")
+}
+
+func readiness(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.ConditionStatus, string, string) {
+	no := func(reason, message string) (metav1.ConditionStatus, string, string) {
+		return metav1.ConditionFalse, reason, message
+	}
+	coordinators, etcd := down(in, plan.Coordinator), down(in, plan.Etcd)
 	switch {
 	case len(in.Former) > 0:
-		return false, ramcloudv1.ReasonFormerClusterNotGone, former(in)
+		return no(ramcloudv1.ReasonFormerClusterNotGone, former(in))
+	case in.Stranger != "":
+		return no(ramcloudv1.ReasonIdentityChanged, in.Stranger)
+	case !in.Picture.Connected && neverHeard(in):
+		return metav1.ConditionUnknown, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
 	case !in.Picture.Connected:
-		return false, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
+		return no(ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem)
 	case out.Data.TabletsUnavailable > 0:
-		return false, ramcloudv1.ReasonTabletsUnavailable, unavailable(in.Picture)
+		return no(ramcloudv1.ReasonTabletsUnavailable, unavailable(in.Picture))
 	case out.Servers.Ready < out.Servers.Replicas || out.Servers.Replicas < int32(len(in.Decision.Servers)):
-		return false, ramcloudv1.ReasonServersNotUp, notUp(in, out)
+		return no(ramcloudv1.ReasonServersNotUp, notUp(in, out))
+	case len(etcd) > 0:
+		return no(ramcloudv1.ReasonEtcdMembersDown, etcdMembersDown(in, etcd))
+	case len(coordinators) > 0:
+		return no(ramcloudv1.ReasonCoordinatorsDown, coordinatorsDown(in, coordinators))
 	}
-	return true, ramcloudv1.ReasonAllServersUp,
+	return metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp,
 		fmt.Sprintf("%d servers up, %d of %d tablets served", out.Servers.Ready, out.Data.Tablets, out.Data.Tablets)
 }
 
-func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (bool, string, string) {
-	switch {
-	case len(in.Decision.Foreign) > 0:
-		return true, ramcloudv1.ReasonVolumeNotOurs, fmt.Sprintf(
-			"volume claims %s exist and belong to something else; rename or delete them, or name this cluster otherwise",
-			strings.Join(in.Decision.Foreign, ", "))
-	case in.Refused != "":
-		return true, ramcloudv1.ReasonNetworkNotSupported, in.Refused
-	case len(in.Decision.MetadataLost) > 0:
-		return true, ramcloudv1.ReasonMetadataVolumeLost, fmt.Sprintf(
-			"the volume with the metadata of %s is lost, and an empty one in its place would be another cluster: bring the "+
-				"volume back, or rebuild the data from the servers' volumes into a new cluster (docs/operating/storage.md)",
-			strings.Join(in.Decision.MetadataLost, ", "))
-	case out.Data.TabletsUnavailable > 0:
-		return true, ramcloudv1.ReasonTabletsUnavailable, unavailable(in.Picture)
-	case len(in.Decision.Failing) > 0:
-		return true, ramcloudv1.ReasonPodsFailing, strings.Join(in.Decision.Failing, "; ")
-	case len(in.Decision.VolumesLost) > 0:
-		return true, ramcloudv1.ReasonVolumeLost, strings.Join(in.Decision.VolumesLost, "; ")
-	case withoutDomain(in) != "":
-		return true, ramcloudv1.ReasonFailureDomainMissing, withoutDomain(in)
-	case tooFewDomains(in, out) != "":
-		return true, ramcloudv1.ReasonTooFewFailureDomains, tooFewDomains(in, out)
-	case replicasLack(in.Picture, in.Now.Time):
-		return true, ramcloudv1.ReasonUnderReplicated, fmt.Sprintf(
-			"%d of %d segments have fewer replicas than replicationFactor %d",
-			out.Data.Replication.UnderReplicated, out.Data.Replication.Segments, specs.ReplicationFactor(in.Cluster))
-	case !in.Picture.Connected && wasReady(in.Cluster):
-		return true, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
+// down are the coordinators or members of etcd that do not work. The store's word comes first: a single coordinator that
+// answers is not down, whatever Kubernetes says of its pod.
+func down(in Input, kind plan.Kind) (out []plan.Member) {
+	if kind == plan.Coordinator && in.Picture.Connected && specs.WantedCoordinators(in.Cluster) == 1 {
+		return nil
 	}
-	return false, ramcloudv1.ReasonAsExpected, "nothing is broken that the operator knows of"
+	for _, m := range in.Members {
+		if m.ID.Kind == kind && !m.Pod.Serves() {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// lost are those of them that are not just starting: as after a scale-out, or in a restart that was asked for.
+func lost(in Input, kind plan.Kind) (out []plan.Member) {
+	for _, m := range down(in, kind) {
+		restarts := in.Decision.Rolling != "" && (m.Pod.Deleting || !m.Pod.Exists)
+		if !restarts && startsFor(m, in.Now.Time) == 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// startsFor is how much longer a pod that is not ready counts as one that starts.
+func startsFor(m plan.Member, now time.Time) time.Duration {
+	if !m.Pod.Exists || m.Pod.Deleting || m.Pod.Failed || m.Pod.Ready {
+		return 0
+	}
+	return max(0, m.Pod.CreatedAt.Add(StartGrace).Sub(now))
+}
+
+func etcdMembersDown(in Input, members []plan.Member) string {
+	return fmt.Sprintf("%d of %d members of etcd are not ready: %s", len(members), specs.WantedEtcd(in.Cluster), withProblems(members))
+}
+
+func coordinatorsDown(in Input, members []plan.Member) string {
+	return fmt.Sprintf("%d of %d coordinators are not ready: %s", len(members), specs.WantedCoordinators(in.Cluster), withProblems(members))
+}
+
+// withProblems names members and why they do not run.
+func withProblems(members []plan.Member) string {
+	var out []string
+	for _, m := range members {
+		problem := m.Problem
+		if problem == "" {
+			problem = "the pod is not ready"
+		}
+		out = append(out, m.Name+" ("+problem+")")
+	}
+	return brief.List(out, ", ")
+}
+
+// trouble is something that is broken and will not go away by waiting for a start.
+type trouble struct{ reason, message string }
+
+type troubles []trouble
+
+// reason is that of the worst one, which comes first.
+func (t troubles) reason() string {
+	if len(t) == 0 {
+		return ramcloudv1.ReasonAsExpected
+	}
+	return t[0].reason
+}
+
+// message tells of all of them.
+func (t troubles) message() string {
+	if len(t) == 0 {
+		return "nothing is broken that the operator knows of"
+	}
+	var out []string
+	for _, one := range t {
+		out = append(out, one.message)
+	}
+	return strings.Join(out, "; ")
+}
+
+// degradation are all troubles, the worst first.
+func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles) {
+	add := func(bad bool, reason string, message func() string) {
+		if bad {
+			all = append(all, trouble{reason, message()})
+		}
+	}
+	list := func(items []string) func() string { return func() string { return brief.List(items, "; ") } }
+	text := func(message string) func() string { return func() string { return message } }
+	add(in.Stranger != "", ramcloudv1.ReasonIdentityChanged, text(in.Stranger))
+	add(len(in.Decision.Foreign) > 0, ramcloudv1.ReasonVolumeNotOurs, func() string {
+		return fmt.Sprintf("volume claims %s exist and belong to something else; rename or delete them, or name this cluster otherwise",
+			brief.List(in.Decision.Foreign, ", "))
+	})
+	add(in.Refused != "", ramcloudv1.ReasonNetworkNotSupported, text(in.Refused))
+	add(len(in.Decision.MetadataLost) > 0, ramcloudv1.ReasonMetadataVolumeLost, func() string {
+		return fmt.Sprintf("the volume with the metadata of %s is lost, and an empty one in its place would be another cluster: bring the "+
+			"volume back, or rebuild the data from the servers' volumes into a new cluster (docs/operating/storage.md)",
+			brief.List(in.Decision.MetadataLost, ", "))
+	})
+	add(out.Data.TabletsUnavailable > 0, ramcloudv1.ReasonTabletsUnavailable, func() string { return unavailable(in.Picture) })
+	// Until etcd was complete once, and a coordinator has answered once, they start.
+	etcd, coordinators := lost(in, plan.Etcd), lost(in, plan.Coordinator)
+	add(len(etcd) > 0 && out.Etcd.Formed, ramcloudv1.ReasonEtcdMembersDown, func() string { return etcdMembersDown(in, etcd) })
+	add(len(coordinators) > 0 && wasReady(in.Cluster), ramcloudv1.ReasonCoordinatorsDown, func() string { return coordinatorsDown(in, coordinators) })
+	add(len(in.Failed) > 0, ramcloudv1.ReasonReconcileFailed, func() string { return reconcileFailed(in.Failed) })
+	add(len(in.Decision.Failing) > 0, ramcloudv1.ReasonPodsFailing, list(in.Decision.Failing))
+	add(len(in.Decision.VolumesLost) > 0, ramcloudv1.ReasonVolumeLost, list(in.Decision.VolumesLost))
+	detection := in.Picture.Status.GetDetection()
+	add(in.Picture.Connected && detection.GetState() == "SUSPECT", ramcloudv1.ReasonServersSilent, func() string { return serversSilent(detection) })
+	add(withoutDomain(in) != "", ramcloudv1.ReasonFailureDomainMissing, func() string { return withoutDomain(in) })
+	add(tooFewDomains(in, out) != "", ramcloudv1.ReasonTooFewFailureDomains, func() string { return tooFewDomains(in, out) })
+	add(replicasLack(in), ramcloudv1.ReasonUnderReplicated, func() string {
+		return fmt.Sprintf("%d of %d segments have fewer replicas than replicationFactor %d",
+			out.Data.Replication.UnderReplicated, out.Data.Replication.Segments, specs.ReplicationFactor(in.Cluster))
+	})
+	add(!in.Picture.Connected && in.Stranger == "" && len(in.Former) == 0 && wasReady(in.Cluster), ramcloudv1.ReasonCoordinatorNotAnswering, text(in.Picture.Problem))
+	return all
+}
+
+// serversSilent tells of servers that the coordinator does not hear, and does not take for dead either: it may be the one
+// that is cut off.
+func serversSilent(d *adminpb.Detection) string {
+	message := fmt.Sprintf("the coordinator hears %d of %d servers, too few to tell who is dead; it condemns none meanwhile", d.GetAccounted(), d.GetExpected())
+	if waits := d.GetWaitsFor(); len(waits) > 0 {
+		message += ": " + brief.List(waits, "; ")
+	}
+	return message
 }
 
 // withoutDomain names servers that do not know their failure domain: a pod without the label takes itself
@@ -249,7 +410,7 @@ func withoutDomain(in Input) string {
 	}
 	return fmt.Sprintf("spec.failureDomain is %s and the pods of %s have no label %s, so each counts as a domain of its own; "+
 		"label the nodes, see that Kubernetes copies the label to pods, and delete these pods when their data may go",
-		in.Cluster.Spec.FailureDomain, shorten(names), label)
+		in.Cluster.Spec.FailureDomain, brief.List(names, ", "), label)
 }
 
 // tooFewDomains compares what the replicas need with where the servers are, once all are up.
@@ -266,23 +427,41 @@ func tooFewDomains(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 		return ""
 	}
 	return fmt.Sprintf("replicationFactor %d needs %d failure domains (spec.failureDomain is %s) and the servers are in %d: %s",
-		needed-1, needed, in.Cluster.Spec.FailureDomain, len(domains), shorten(slices.Sorted(maps.Keys(domains))))
+		needed-1, needed, in.Cluster.Spec.FailureDomain, len(domains), brief.List(slices.Sorted(maps.Keys(domains)), ", "))
 }
 
 // UnderReplicatedGrace is how long segments may lack replicas before that is called a trouble: every
 // segment that is opened does for a moment.
 const UnderReplicatedGrace = 30 * time.Second
 
-func replicasLack(p *coordinator.Picture, now time.Time) bool {
-	return p.Connected && !p.UnderReplicatedSince.IsZero() && now.Sub(p.UnderReplicatedSince) >= UnderReplicatedGrace
+// replicasLack: they do for longer than the grace, or do still. An operator that has just begun to watch does not begin
+// another grace.
+func replicasLack(in Input) bool {
+	p := in.Picture
+	if !p.Connected || p.UnderReplicatedSince.IsZero() {
+		return false
+	}
+	before := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionDegraded)
+	return in.Now.Sub(p.UnderReplicatedSince) >= UnderReplicatedGrace ||
+		before != nil && before.Status == metav1.ConditionTrue && before.Reason == ramcloudv1.ReasonUnderReplicated
 }
 
 // LookAgain is when the status may change although nothing new is heard; 0: never.
-func LookAgain(p *coordinator.Picture, now time.Time) time.Duration {
-	if !p.Connected || p.UnderReplicatedSince.IsZero() || replicasLack(p, now) {
-		return 0
+func LookAgain(in Input) (after time.Duration) {
+	sooner := func(left time.Duration) {
+		if left > 0 && (after == 0 || left < after) {
+			after = left
+		}
 	}
-	return p.UnderReplicatedSince.Add(UnderReplicatedGrace).Sub(now)
+	if p := in.Picture; p.Connected && !p.UnderReplicatedSince.IsZero() && !replicasLack(in) {
+		sooner(p.UnderReplicatedSince.Add(UnderReplicatedGrace).Sub(in.Now.Time))
+	}
+	for _, kind := range []plan.Kind{plan.Etcd, plan.Coordinator} {
+		for _, m := range down(in, kind) {
+			sooner(startsFor(m, in.Now.Time))
+		}
+	}
+	return after
 }
 
 // wasReady: the coordinator has answered before, so its silence is not the wait for a start.
@@ -295,17 +474,30 @@ func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool
 	if in.Decision.Rolling != "" {
 		return true, ramcloudv1.ReasonRollingRestart, in.Decision.Rolling
 	}
-	if ready || (in.Picture.Connected && out.Servers.Ready == int32(len(in.Decision.Servers))) {
-		return false, ramcloudv1.ReasonSettled, pending(in, out)
+	etcd, coordinators := down(in, plan.Etcd), down(in, plan.Coordinator)
+	switch {
+	case in.Stranger != "":
+		return false, ramcloudv1.ReasonIdentityChanged, in.Stranger
+	case !in.Picture.Connected:
+		problems := []string{"waiting for the coordinator"}
+		for _, m := range in.Members {
+			if m.Problem != "" {
+				problems = append(problems, m.Name+": "+m.Problem)
+			}
+		}
+		return true, ramcloudv1.ReasonStarting, brief.List(problems, "; ")
+	case out.Servers.Ready < int32(len(in.Decision.Servers)):
+		return true, ramcloudv1.ReasonStarting, notUp(in, out)
+	case len(etcd) > 0 && !ready:
+		return true, ramcloudv1.ReasonStarting, etcdMembersDown(in, etcd)
+	case len(coordinators) > 0 && !ready:
+		return true, ramcloudv1.ReasonStarting, coordinatorsDown(in, coordinators)
 	}
-	if !in.Picture.Connected {
-		return true, ramcloudv1.ReasonStarting, strings.Join(append([]string{"waiting for the coordinator"}, in.PodProblems...), "; ")
-	}
-	return true, ramcloudv1.ReasonStarting, notUp(in, out)
+	return false, ramcloudv1.ReasonSettled, pending(in, out)
 }
 
 func former(in Input) string {
-	return "waiting until nothing is left of a former cluster of this name; there still are " + shorten(in.Former)
+	return "waiting until nothing is left of a former cluster of this name; there still are " + brief.List(in.Former, ", ")
 }
 
 func pending(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
@@ -335,7 +527,7 @@ func notUp(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 		}
 	}
 	if len(missing) > 0 {
-		text += ", waiting for " + shorten(missing)
+		text += ", waiting for " + brief.List(missing, ", ")
 	}
 	return text
 }
@@ -360,25 +552,14 @@ func unavailable(p *coordinator.Picture) string {
 		}
 	}
 	return fmt.Sprintf("%d tablets are not served (%s), of %d servers; a restarted server is a new one, and "+
-		"recovery of the former one's data from its replicas is not supported yet", bad, shorten(where), len(owners))
-}
-
-func shorten(items []string) string {
-	const most = 5
-	if len(items) > most {
-		return strings.Join(items[:most], ", ") + fmt.Sprintf(" and %d more", len(items)-most)
-	}
-	return strings.Join(items, ", ")
+		"recovery of the former one's data from its replicas is not supported yet", bad, brief.List(where, ", "), len(owners))
 }
 
 // ServerInput is what a server's status is computed from.
 type ServerInput struct {
-	Name        string
-	Picture     *coordinator.Picture
-	Node        string // where the pod runs
-	PodProblem  string // why it does not run, if so
-	Pending     bool
-	LastFailure *ramcloudv1.PodFailure
+	Member  plan.Member
+	Picture *coordinator.Picture
+	Pending bool
 	// Before is what was reported before.
 	Before ramcloudv1.RAMCloudServerStatus
 }
@@ -386,11 +567,11 @@ type ServerInput struct {
 // Server computes the status of a server.
 func Server(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	out := ramcloudv1.RAMCloudServerStatus{
-		PendingRestart: in.Pending, LastFailure: in.LastFailure,
-		Placement:   ramcloudv1.ServerPlacement{Node: in.Node},
+		PendingRestart: in.Pending, LastFailure: in.Before.LastFailure,
+		Placement:   ramcloudv1.ServerPlacement{Node: in.Member.Pod.Node},
 		Incarnation: in.Before.Incarnation, // that it once enlisted is not forgotten
 	}
-	s := in.Picture.ServerByName(in.Name)
+	s := in.Picture.ServerByName(in.Member.Name)
 	switch {
 	case !in.Picture.Connected:
 		out.State, out.StateReason = ramcloudv1.ServerUnknown, "the coordinator does not answer"
@@ -405,9 +586,10 @@ func Server(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 			out.StateReason = "the coordinator took it for dead"
 		}
 	}
-	if out.State != ramcloudv1.ServerUp && in.PodProblem != "" {
-		out.StateReason += "; " + in.PodProblem
+	if out.State != ramcloudv1.ServerUp && in.Member.Problem != "" {
+		out.StateReason += "; " + in.Member.Problem
 	}
+	out.StateReason = brief.Clip(out.StateReason, brief.Message)
 	if s == nil {
 		return out
 	}

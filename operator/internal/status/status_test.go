@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,35 @@ func TestConditions(t *testing.T) {
 		}, "+AllServersUp", "+FailureDomainMissing", "-Settled", ""},
 		{"a rolling restart", func(in *Input) { in.Decision.Rolling = "restart 'x': 3 to do" },
 			"+AllServersUp", "-AsExpected", "+RollingRestart", ""},
+		{"a member of etcd is down", func(in *Input) { trio(in); in.Members[1].Pod.Ready = false; in.Members[1].Problem = "no room" },
+			"-EtcdMembersDown", "+EtcdMembersDown", "+Starting", "1 of 3 members of etcd are not ready: demo-etcd-1 (no room)"},
+		{"a member of etcd ends", func(in *Input) { trio(in); in.Members[1].Pod.Deleting = true },
+			"-EtcdMembersDown", "+EtcdMembersDown", "+Starting", "demo-etcd-1 (the pod is not ready)"},
+		{"a coordinator has no pod", func(in *Input) { trio(in); in.Members[5].Pod = plan.Pod{} },
+			"-CoordinatorsDown", "+CoordinatorsDown", "+Starting", "1 of 3 coordinators are not ready: demo-coordinator-2"},
+		{"a coordinator that was just created", func(in *Input) {
+			trio(in)
+			in.Members[5].Pod = plan.Pod{Exists: true, CreatedAt: in.Now.Add(time.Second - StartGrace)}
+		}, "-CoordinatorsDown", "-AsExpected", "+Starting", "demo-coordinator-2"},
+		{"and still does not work", func(in *Input) {
+			trio(in)
+			in.Members[5].Pod = plan.Pod{Exists: true, CreatedAt: in.Now.Add(-StartGrace)}
+		}, "-CoordinatorsDown", "+CoordinatorsDown", "+Starting", "demo-coordinator-2"},
+		{"a member that ends in a roll that was asked for", func(in *Input) {
+			trio(in)
+			in.Members[0].Pod.Deleting, in.Decision.Rolling = true, "restart 'x': 6 to do"
+		}, "-EtcdMembersDown", "-AsExpected", "+RollingRestart", "demo-etcd-0"},
+		{"an etcd that forms", func(in *Input) { trio(in); in.Cluster.Status.Etcd.Formed = false; in.Members[0].Pod.Ready = false },
+			"-EtcdMembersDown", "-AsExpected", "+Starting", "demo-etcd-0"},
+		{"a single coordinator that answers and is not ready for Kubernetes", func(in *Input) {
+			in.Cluster.Status.Coordinator.ClusterUUID = "u"
+			in.Members = []plan.Member{{ID: plan.ID{Kind: plan.Coordinator}, Name: "demo-coordinator-0", Pod: plan.Pod{Exists: true}}}
+		}, "+AllServersUp", "-AsExpected", "-Settled", ""},
+		{"a step that failed", func(in *Input) { in.Failed = []string{"pod demo-server-1: exceeded quota"} },
+			"+AllServersUp", "+ReconcileFailed", "-Settled", ""},
+		{"servers that the coordinator does not hear", func(in *Input) {
+			in.Picture.Status.Detection = &adminpb.Detection{State: "SUSPECT", Accounted: 1, Expected: 4, WaitsFor: []string{"server 3"}}
+		}, "+AllServersUp", "+ServersSilent", "-Settled", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := input()
@@ -111,6 +141,175 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// trio makes it a cluster of three members of etcd and three coordinators, all well.
+func trio(in *Input) {
+	in.Cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3}
+	in.Cluster.Spec.Coordinator.Replicas = 3
+	in.Cluster.Status.Etcd.Formed, in.Cluster.Status.Coordinator.ClusterUUID = true, "u"
+	in.Members = nil
+	for kind, name := range []string{plan.Etcd: "demo-etcd-%d", plan.Coordinator: "demo-coordinator-%d"} {
+		for i := range int32(3) {
+			in.Members = append(in.Members, plan.Member{ID: plan.ID{Kind: plan.Kind(kind), Index: i}, Name: fmt.Sprintf(name, i),
+				Pod: plan.Pod{Exists: true, Ready: true, CreatedAt: in.Now.Add(-time.Hour)}})
+		}
+	}
+}
+
+// Several troubles are told together, the worst one as the reason.
+func TestEveryTroubleIsTold(t *testing.T) {
+	in := input()
+	trio(&in)
+	in.Members[0].Pod.Ready = false
+	in.Failed = []string{"volume claim data-demo-server-3: exceeded quota"}
+	in.Decision.VolumesLost = []string{"the volume of server 1 is lost"}
+	c := meta.FindStatusCondition(Cluster(in).Conditions, ramcloudv1.ConditionDegraded)
+	if c.Reason != ramcloudv1.ReasonEtcdMembersDown {
+		t.Errorf("reason %s", c.Reason)
+	}
+	for _, part := range []string{"demo-etcd-0", "exceeded quota", "the volume of server 1 is lost"} {
+		if !strings.Contains(c.Message, part) {
+			t.Errorf("no %q in %q", part, c.Message)
+		}
+	}
+}
+
+// The bounded-text rule: however many are in trouble, and however much Kubernetes says of each.
+func TestMessagesAreBounded(t *testing.T) {
+	in := input()
+	in.Picture.Connected, in.Picture.Heard = true, true
+	in.Servers, in.Decision.Servers = nil, nil
+	long := strings.Repeat("0/3 nodes are available. ", 400)
+	for i := range 1000 {
+		name := fmt.Sprintf("demo-server-%d", i)
+		s := server(name, ramcloudv1.ServerNotEnlisted)
+		s.Status.StateReason = long
+		in.Servers, in.Decision.Servers = append(in.Servers, s), append(in.Decision.Servers, int32(i))
+		in.Members = append(in.Members, plan.Member{ID: plan.ID{Kind: plan.Server, Index: int32(i)}, Name: name, Problem: long})
+		in.Failed = append(in.Failed, long)
+		in.Former = append(in.Former, long)
+		in.Decision.Failing, in.Decision.VolumesLost = append(in.Decision.Failing, long), append(in.Decision.VolumesLost, long)
+		in.Decision.Foreign, in.Decision.MetadataLost = append(in.Decision.Foreign, long), append(in.Decision.MetadataLost, long)
+	}
+	for _, change := range []func(){func() {}, func() { in.Former = nil }, func() { in.Picture = &coordinator.Picture{Problem: long + long} }} {
+		change()
+		for _, c := range Cluster(in).Conditions {
+			if len(c.Message) > 5000 {
+				t.Errorf("%s has %d bytes", c.Type, len(c.Message))
+			}
+		}
+	}
+	in = input()
+	for i := range 152 {
+		in.Failed = append(in.Failed, fmt.Sprintf("pod %d", i))
+	}
+	if c := meta.FindStatusCondition(Cluster(in).Conditions, ramcloudv1.ConditionDegraded); !strings.HasSuffix(c.Message, "; … and 147 more") {
+		t.Errorf("%s", c.Message)
+	}
+	if s := Server(ServerInput{Member: plan.Member{Problem: long}, Picture: picture()}); len(s.StateReason) > 5000 {
+		t.Errorf("the server's reason has %d bytes", len(s.StateReason))
+	}
+}
+
+// The silence rule: of what an operator has not heard it says nothing, and then that it does not know.
+func TestSilence(t *testing.T) {
+	in := input()
+	in.Picture = &coordinator.Picture{Problem: "connecting", Since: in.Now.Time}
+	if got := Silence(in.Cluster, in.Picture, in.Now.Time); got != 0 {
+		t.Errorf("a cluster that nobody ever heard is not reported for %s", got)
+	}
+	in.Cluster.Status.Coordinator.ClusterUUID = "u"
+	at := func(after time.Duration) time.Duration {
+		return Silence(in.Cluster, in.Picture, in.Now.Add(after))
+	}
+	if at(0) != SilenceGrace || at(SilenceGrace-time.Second) != time.Second || at(SilenceGrace) != 0 {
+		t.Errorf("%s, %s, %s", at(0), at(SilenceGrace-time.Second), at(SilenceGrace))
+	}
+	ready := func() metav1.Condition {
+		return *meta.FindStatusCondition(Cluster(in).Conditions, ramcloudv1.ConditionReady)
+	}
+	in.Now = metav1.NewTime(in.Now.Add(SilenceGrace))
+	if c := ready(); c.Status != metav1.ConditionUnknown || c.Reason != ramcloudv1.ReasonCoordinatorNotAnswering {
+		t.Errorf("after the grace: %+v", c)
+	}
+	in.Picture.Heard = true // and went away
+	if at(-SilenceGrace) != 0 {
+		t.Error("a coordinator that went away is not reported at once")
+	}
+	if c := ready(); c.Status != metav1.ConditionFalse {
+		t.Errorf("one that went away: %+v", c)
+	}
+}
+
+// An operator that has just begun to watch does not begin another grace, and takes nothing back meanwhile.
+func TestMissingReplicasAreStillMissingAfterARestart(t *testing.T) {
+	in := input()
+	in.Picture.UnderReplicatedSince = in.Now.Add(-UnderReplicatedGrace)
+	in.Cluster.Status = Cluster(in)
+	in.Picture.UnderReplicatedSince = in.Now.Time
+	if c := meta.FindStatusCondition(Cluster(in).Conditions, ramcloudv1.ConditionDegraded); c.Reason != ramcloudv1.ReasonUnderReplicated {
+		t.Errorf("%+v", c)
+	}
+	in.Picture.UnderReplicatedSince = time.Time{}
+	if c := meta.FindStatusCondition(Cluster(in).Conditions, ramcloudv1.ConditionDegraded); c.Status != metav1.ConditionFalse {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The pinned-identity rule: written once, and another one is told of.
+func TestTheIdentityIsPinned(t *testing.T) {
+	in := input()
+	identity := func() (metav1.ConditionStatus, string) {
+		in.Cluster.Status = Cluster(in)
+		c := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionConsistentIdentity)
+		return c.Status, c.Reason
+	}
+	expect := func(what string, status metav1.ConditionStatus, reason, uuid string) {
+		t.Helper()
+		s, r := identity()
+		if got := in.Cluster.Status.Coordinator.ClusterUUID; s != status || r != reason || got != uuid {
+			t.Errorf("%s: %s %s, uuid %q", what, s, r, got)
+		}
+	}
+	connected := in.Picture
+	away := &coordinator.Picture{Problem: "nobody there"}
+	in.Picture = away
+	expect("before the first answer", metav1.ConditionUnknown, ramcloudv1.ReasonIdentityNotKnown, "")
+	in.Picture = connected
+	expect("the first answer", metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "u")
+	in.Picture = picture()
+	in.Picture.Status.ClusterUuid = "another"
+	expect("an answer that should not be looked at", metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "u")
+	in.Picture, in.Stranger = away, "it leads another"
+	expect("another store", metav1.ConditionFalse, ramcloudv1.ReasonIdentityChanged, "u")
+	for _, kind := range []string{ramcloudv1.ConditionReady, ramcloudv1.ConditionDegraded} {
+		if c := meta.FindStatusCondition(in.Cluster.Status.Conditions, kind); c.Reason != ramcloudv1.ReasonIdentityChanged || c.Message != in.Stranger {
+			t.Errorf("%+v", c)
+		}
+	}
+	in.Stranger = ""
+	expect("while nobody answers", metav1.ConditionFalse, ramcloudv1.ReasonIdentityChanged, "u")
+	in.Picture = connected
+	expect("its own store again", metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "u")
+}
+
+// What could not be read changes nothing but that.
+func TestUnread(t *testing.T) {
+	in := input()
+	in.Cluster.Status = Cluster(in)
+	out := Unread(in.Cluster, []string{"reading what there is: forbidden"}, in.Now)
+	for _, c := range out.Conditions {
+		before := meta.FindStatusCondition(in.Cluster.Status.Conditions, c.Type)
+		switch {
+		case c.Type == ramcloudv1.ConditionDegraded:
+			if c.Status != metav1.ConditionTrue || c.Reason != ramcloudv1.ReasonReconcileFailed || !strings.Contains(c.Message, "forbidden") {
+				t.Errorf("%+v", c)
+			}
+		case !equality.Semantic.DeepEqual(*before, c):
+			t.Errorf("%s became %+v", c.Type, c)
+		}
+	}
+}
+
 func TestTheSameInputGivesTheSameStatus(t *testing.T) {
 	in := input()
 	in.Cluster.Status = Cluster(in)
@@ -122,16 +321,21 @@ func TestTheSameInputGivesTheSameStatus(t *testing.T) {
 
 func TestLookAgain(t *testing.T) {
 	in := input()
-	if got := LookAgain(in.Picture, in.Now.Time); got != 0 {
+	if got := LookAgain(in); got != 0 {
 		t.Errorf("all is well, look again in %s", got)
 	}
 	in.Picture.UnderReplicatedSince = in.Now.Add(-10 * time.Second)
-	if got := LookAgain(in.Picture, in.Now.Time); got != 20*time.Second {
+	if got := LookAgain(in); got != 20*time.Second {
 		t.Errorf("look again in %s", got)
 	}
 	in.Picture.UnderReplicatedSince = in.Now.Add(-time.Hour)
-	if got := LookAgain(in.Picture, in.Now.Time); got != 0 {
+	if got := LookAgain(in); got != 0 {
 		t.Errorf("it was told, look again in %s", got)
+	}
+	trio(&in)
+	in.Members[3].Pod = plan.Pod{Exists: true, CreatedAt: in.Now.Add(time.Second - StartGrace)}
+	if got := LookAgain(in); got != time.Second {
+		t.Errorf("a coordinator starts, look again in %s", got)
 	}
 }
 
@@ -149,9 +353,11 @@ func TestMembersAndPause(t *testing.T) {
 	in.Cluster.Spec.Pause = true
 	in.Cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3}
 	for i, name := range []string{"demo-etcd-0", "demo-etcd-1", "demo-etcd-2"} {
-		in.Members = append(in.Members, Member{Kind: plan.Etcd, Pod: name, Exists: true, Ready: i < 2})
+		in.Members = append(in.Members, plan.Member{ID: plan.ID{Kind: plan.Etcd, Index: int32(i)}, Name: name, Pod: plan.Pod{Exists: true, Ready: i < 2}})
 	}
-	in.Members = append(in.Members, Member{Kind: plan.Coordinator, Pod: "demo-coordinator-0", Exists: true, Failure: &ramcloudv1.PodFailure{Count: 2}})
+	in.Members = append(in.Members, plan.Member{ID: plan.ID{Kind: plan.Coordinator}, Name: "demo-coordinator-0", Pod: plan.Pod{Exists: true}})
+	in.Cluster.Status.Coordinator.LastFailures = []ramcloudv1.MemberFailure{
+		{Pod: "demo-coordinator-0", PodFailure: ramcloudv1.PodFailure{Count: 2}}, {Pod: "demo-coordinator-9", PodFailure: ramcloudv1.PodFailure{Count: 1}}}
 	out := Cluster(in)
 	if out.Etcd.Replicas != 3 || out.Etcd.Ready != 2 || out.Etcd.Formed || out.Coordinator.Replicas != 1 || out.Coordinator.Ready != 0 ||
 		len(out.Coordinator.LastFailures) != 1 || out.Coordinator.LastFailures[0].Pod != "demo-coordinator-0" {
@@ -160,9 +366,9 @@ func TestMembersAndPause(t *testing.T) {
 	if c := meta.FindStatusCondition(out.Conditions, ramcloudv1.ConditionPaused); c.Status != metav1.ConditionTrue || c.Reason != ramcloudv1.ReasonPaused {
 		t.Errorf("%+v", c)
 	}
-	in.Members[2].Ready = true
+	in.Members[2].Pod.Ready = true
 	in.Cluster.Status = Cluster(in)
-	in.Members[2].Ready = false
+	in.Members[2].Pod.Ready = false
 	if out := Cluster(in); !out.Etcd.Formed || out.Etcd.Ready != 2 {
 		t.Errorf("an etcd that was complete once: %+v", out.Etcd)
 	}
@@ -189,18 +395,18 @@ func TestServer(t *testing.T) {
 		1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Locator: "l", FailureDomain: "d", Stats: &adminpb.ServerStats{LogBytesUsed: 1, LogBytesTotal: 256 << 20}},
 		2: {Id: 2, Name: "b", State: adminpb.ServerState_SERVER_CRASHED},
 	}
-	up := Server(ServerInput{Name: "a", Picture: p, Node: "n", PodProblem: "ignored when up"})
+	up := Server(ServerInput{Member: plan.Member{Name: "a", Pod: plan.Pod{Node: "n"}, Problem: "ignored when up"}, Picture: p})
 	if up.State != ramcloudv1.ServerUp || up.StateReason != "" || up.Incarnation != "1" || up.Tablets != 1 || up.Placement.Node != "n" ||
 		up.Placement.FailureDomain != "d" || up.MemoryUsed.String() != "1Ki" || up.MemoryTotal.String() != "256Mi" {
 		t.Errorf("up: %+v", up)
 	}
 	for name, want := range map[string]ramcloudv1.ServerState{"b": ramcloudv1.ServerCrashed, "c": ramcloudv1.ServerNotEnlisted} {
-		got := Server(ServerInput{Name: name, Picture: p, PodProblem: "no pod", Before: ramcloudv1.RAMCloudServerStatus{Incarnation: "7"}})
+		got := Server(ServerInput{Member: plan.Member{Name: name, Problem: "no pod"}, Picture: p, Before: ramcloudv1.RAMCloudServerStatus{Incarnation: "7"}})
 		if got.State != want || !strings.HasSuffix(got.StateReason, "; no pod") || name == "c" && got.Incarnation != "7" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := Server(ServerInput{Name: "a", Picture: &coordinator.Picture{}}); got.State != ramcloudv1.ServerUnknown {
+	if got := Server(ServerInput{Member: plan.Member{Name: "a"}, Picture: &coordinator.Picture{}}); got.State != ramcloudv1.ServerUnknown {
 		t.Errorf("without a coordinator: %+v", got)
 	}
 }

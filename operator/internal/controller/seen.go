@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// expectedFor bounds how long a decision waits for the cache: an object whose label somebody removed never shows there.
+const expectedFor = time.Minute
+
+// expectations are the operator's own writes that the cache may not show yet. Before the next decision about a cluster
+// each has to be seen (the own-writes rule): a decision from what was there before could be taken twice.
+type expectations struct {
+	mutex     sync.Mutex
+	byCluster map[types.NamespacedName]map[string]expectation
+}
+
+type expectation struct {
+	object  client.Object // as it was written, or as it was when it was deleted
+	deleted bool
+	since   time.Time
+}
+
+// objectKey tells objects of one namespace apart.
+func objectKey(object client.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
+
+func (e *expectations) expect(cluster types.NamespacedName, object client.Object, deleted bool, now time.Time) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if e.byCluster == nil {
+		e.byCluster = map[types.NamespacedName]map[string]expectation{}
+	}
+	if e.byCluster[cluster] == nil {
+		e.byCluster[cluster] = map[string]expectation{}
+	}
+	e.byCluster[cluster][objectKey(object)] = expectation{object: object, deleted: deleted, since: now}
+}
+
+// forget drops what was expected of a cluster that is gone.
+func (e *expectations) forget(cluster types.NamespacedName) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	delete(e.byCluster, cluster)
+}
+
+// drop drops one expectation that turned out to be void.
+func (e *expectations) drop(cluster types.NamespacedName, object client.Object) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	delete(e.byCluster[cluster], objectKey(object))
+}
+
+// unseen drops what the cache shows, given by objectKey, and gives the rest in order.
+func (e *expectations) unseen(cluster types.NamespacedName, cached map[string]client.Object, now time.Time) (out []expectation) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	waiting := e.byCluster[cluster]
+	for _, key := range slices.Sorted(maps.Keys(waiting)) {
+		one := waiting[key]
+		if one.shownBy(cached[key]) || now.Sub(one.since) > expectedFor {
+			delete(waiting, key)
+			continue
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// shownBy says whether the cache, which has this object (nil: none), is as far as the write.
+func (e expectation) shownBy(cached client.Object) bool {
+	if e.deleted {
+		return cached == nil || cached.GetUID() != e.object.GetUID() || cached.GetDeletionTimestamp() != nil
+	}
+	if cached == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), e.object.GetResourceVersion())
+	return err != nil || order >= 0 // versions that cannot be compared say nothing
+}
