@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -22,6 +23,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	operator "ramcloud.dev/operator/internal/controller"
 	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/scope"
 )
 
 // version is set by the linker: -X main.version=…
@@ -59,7 +61,7 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 		"serve the metrics over HTTPS with a certificate of its own, and only to those whom the API server knows and allows (GET /metrics)")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "let only one of several operators act at a time")
-	flags.StringVar(&o.leaderNS, "leader-election-namespace", "", "namespace of the lease; empty: the operator's own")
+	flags.StringVar(&o.leaderNS, "leader-election-namespace", "", "namespace of the lease, the operator's own; needed with --leader-elect")
 	flags.IntVar(&o.workers, "workers", 2, "clusters that are looked after at the same time, 1 to 64")
 	flags.BoolVar(&o.printVersion, "version", false, "print the version and end")
 	logging.BindFlags(flags)
@@ -71,6 +73,8 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 		return nil, nil, fmt.Errorf("unexpected argument %q; only flags are accepted", flags.Arg(0))
 	case o.workers < 1 || o.workers > 64:
 		return nil, nil, fmt.Errorf("--workers is %d; accepted: 1 to 64", o.workers)
+	case o.leaderElection && o.leaderNS == "":
+		return nil, nil, errors.New("--leader-elect needs --leader-election-namespace; accepted: the namespace that the operator runs in")
 	case o.nodeImage == "" && !o.printVersion:
 		return nil, nil, errors.New("--node-image is empty; accepted: an image such as ramcloud/node:0.1.0 (or set RAMCLOUD_NODE_IMAGE)")
 	}
@@ -105,10 +109,10 @@ func run(o *options, logging *zap.Options) error {
 		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Cache: cacheOptions, Client: operator.ClientOptions(),
+		Scheme: scheme, Cache: cacheOptions,
 		Metrics:                metricsOptions(o),
 		HealthProbeBindAddress: o.probeAddress,
-		LeaderElection:         o.leaderElection, LeaderElectionID: "ramcloud-operator", LeaderElectionNamespace: o.leaderNS,
+		LeaderElection:         o.leaderElection, LeaderElectionID: scope.LeaseName, LeaderElectionNamespace: o.leaderNS,
 		// A new operator does not have to wait for the lease of one that ended in good order.
 		LeaderElectionReleaseOnCancel: true,
 	})
@@ -122,6 +126,16 @@ func run(o *options, logging *zap.Options) error {
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("ramcloud-operator"),
 		Defaults: operator.Defaults{NodeImage: o.nodeImage, EtcdImage: o.etcdImage, PriorityClass: o.priorityClass},
+	}
+	if o.leaderElection && o.namespace == "" {
+		leases, err := coordinationv1.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		reconciler.Leases = scope.NewLeases(leases, o.leaderNS, scope.DefaultTiming, ctrl.Log.WithName("scope"))
+		if err := mgr.Add(reconciler.Leases); err != nil {
+			return err
+		}
 	}
 	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute}
 	if err := reconciler.SetupWithManager(mgr, coordinator.DefaultTuning, controllerOptions); err != nil {

@@ -17,6 +17,8 @@ func TestFlags(t *testing.T) {
 		{[]string{"--version"}, none, ""},
 		{nil, none, "--node-image is empty; accepted"},
 		{[]string{"--node-image=a:1", "--workers=0"}, none, "--workers is 0; accepted: 1 to 64"},
+		{[]string{"--node-image=a:1", "--leader-elect"}, none, "--leader-elect needs --leader-election-namespace"},
+		{[]string{"--node-image=a:1", "--leader-elect", "--leader-election-namespace=n"}, none, ""},
 		{[]string{"--node-image=a:1", "extra"}, none, `unexpected argument "extra"`},
 		{[]string{"--unknown"}, none, "unknown"},
 	} {

@@ -274,7 +274,6 @@ func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed,
 	name := specs.ConnectionName(c.Name)
 	connection := specs.Connection(c, outside)
 	done.attempt("ConfigMap "+name, a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[name]), &corev1.ConfigMap{}))
-	done.attempt("Secret "+name, a.apply(ctx, specs.ConnectionSecret(c, connection), orNil(o.secret), &corev1.Secret{}))
 }
 
 // applyBudgets keeps servers, and a majority of the others, from being evicted.

@@ -30,6 +30,7 @@ import (
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/etcd"
 	"ramcloud.dev/operator/internal/plan"
+	"ramcloud.dev/operator/internal/scope"
 	"ramcloud.dev/operator/internal/specs"
 )
 
@@ -43,6 +44,8 @@ type ClusterReconciler struct {
 	Uncached client.Reader
 	Recorder events.EventRecorder
 	Watchers *coordinator.Watchers
+	// Leases say which namespaces this operator looks after; nil: all that it can read.
+	Leases *scope.Leases
 	// Defaults where a cluster says nothing.
 	Defaults Defaults
 
@@ -102,11 +105,6 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// ClientOptions keeps Secrets out of the cache.
-func ClientOptions() client.Options {
-	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
-}
-
 // SetupWithManager registers the controller and its event sources: the objects of clusters, and the
 // coordinators' watch streams.
 func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinator.Tuning, options controller.Options) error {
@@ -146,12 +144,19 @@ func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinato
 
 // Reconcile brings one cluster a step closer to what is wanted and reports where it is.
 func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if !r.Leases.Holds(request.Namespace) { // another operator does, or will be asked for it soon
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
 	var cluster ramcloudv1.RAMCloudCluster
 	err := r.Get(ctx, request.NamespacedName, &cluster)
 	if apierrors.IsNotFound(err) || (err == nil && cluster.DeletionTimestamp != nil) {
 		// Nothing is left to do: everything that shall go has the cluster as its owner.
 		r.Watchers.Forget(request.NamespacedName)
 		r.expected.forget(request.NamespacedName)
+		var left ramcloudv1.RAMCloudClusterList
+		if err := r.List(ctx, &left, client.InNamespace(request.Namespace)); err == nil && len(left.Items) == 0 {
+			r.Leases.Forget(request.Namespace)
+		}
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -195,9 +200,6 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 		}
 	}
 	sooner(r.report(ctx, o, decision, input, done))
-	if len(o.former) > 0 { // of the end of a Secret there is no event
-		sooner(lookAgain)
-	}
 	return again
 }
 

@@ -48,14 +48,13 @@ func (w *world) collect(former types.UID, kinds ...client.ObjectList) {
 	}
 }
 
-// podsAndVolumes take their time to end; everything else, the Secret first, goes at once.
+// podsAndVolumes take their time to end; everything else goes at once.
 func podsAndVolumes() []client.ObjectList {
 	return []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}}
 }
 
 func everythingElse() []client.ObjectList {
-	return []client.ObjectList{&corev1.SecretList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
-		&policyv1.PodDisruptionBudgetList{}, &ramcloudv1.RAMCloudServerList{}}
+	return []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudgetList{}, &ramcloudv1.RAMCloudServerList{}}
 }
 
 // controllerOf is who controls the object; empty: nobody.
@@ -188,16 +187,7 @@ func TestKeptVolumesAreFoundAgain(t *testing.T) {
 	if strings.Contains(message, "volume claim") {
 		t.Errorf("it waits for volumes that are kept: %s", message)
 	}
-	// The Secret goes last here: the operator hears nothing of that, and has to look.
-	w.collect(former, append(podsAndVolumes(), everythingElse()[1:]...)...)
-	w.until("only the Secret to be left", func() string {
-		message := w.condition("Ready", metav1.ConditionFalse, ramcloudv1.ReasonFormerClusterNotGone)
-		if !strings.HasSuffix(message, "there still are Secret demo-connection") {
-			return message
-		}
-		return ""
-	})
-	w.collect(former, &corev1.SecretList{})
+	w.collect(former, append(podsAndVolumes(), everythingElse()...)...)
 	for i := range 3 {
 		w.owned(fmt.Sprintf("demo-server-%d", i), &corev1.Pod{})
 	}

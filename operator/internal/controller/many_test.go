@@ -57,7 +57,7 @@ func TestAHundredClusters(t *testing.T) {
 	skip := true
 	cacheOptions := operator.CacheOptions()
 	cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: envtest.Scheme, Cache: cacheOptions, Client: operator.ClientOptions(),
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: envtest.Scheme, Cache: cacheOptions,
 		Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
 	check(t, err)
 	r := &operator.ClusterReconciler{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ramcloud-operator"),

@@ -33,7 +33,6 @@ type observed struct {
 	configMaps map[string]*corev1.ConfigMap
 	budgets    map[string]*policyv1.PodDisruptionBudget
 	servers    map[string]*ramcloudv1.RAMCloudServer
-	secret     *corev1.Secret
 	// read is all that was read from the cache, by objectKey.
 	read map[string]client.Object
 	// orphans are objects that nothing controls: to be adopted. A volume claim is none: it may outlive its cluster.
@@ -46,7 +45,7 @@ type observed struct {
 	former []string
 }
 
-// observe reads from the cache, save for the Secret: caching Secrets would need the right to list them.
+// observe reads from the cache.
 func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
 	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}}
 	var (
@@ -69,14 +68,6 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	o.budgets = byName(o, "PodDisruptionBudget", budgets.Items)
 	o.servers = byName(o, "RAMCloudServer", servers.Items)
 
-	var secret corev1.Secret
-	err := r.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: specs.ConnectionName(cluster.Name)}, &secret)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the connection Secret: %w", err)
-	}
-	if err == nil {
-		o.secret = byName(o, "Secret", []corev1.Secret{secret})[secret.Name]
-	}
 	slices.SortFunc(o.orphans, func(a, b client.Object) int { return strings.Compare(objectKey(a), objectKey(b)) })
 	if _, err := network.For(cluster.Spec.Network); err != nil {
 		o.refused = err.Error()

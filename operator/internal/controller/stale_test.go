@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	leasev1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -23,6 +25,7 @@ import (
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/envtest"
 	"ramcloud.dev/operator/internal/fakeadmin"
+	"ramcloud.dev/operator/internal/scope"
 	"ramcloud.dev/operator/internal/status"
 )
 
@@ -344,4 +347,39 @@ func TestNotesAreBounded(t *testing.T) {
 	if c == nil || c.Reason != ramcloudv1.ReasonReconcileFailed || !strings.Contains(c.Message, "pod demo-server-0: this policy allows no pods") {
 		t.Errorf("%+v", c)
 	}
+}
+
+// Of two operators one looks after the clusters of a namespace: the one that holds the lease there.
+func TestAnotherOperatorsNamespaceIsLeftAlone(t *testing.T) {
+	w := newManual(t, nil)
+	leases, err := coordinationv1.NewForConfig(envtest.Need(t))
+	check(t, err)
+	other, seconds, renewed := "operator of namespace "+w.key.Namespace, int32(3600), metav1.NowMicro()
+	theirs, err := leases.Leases(w.key.Namespace).Create(w.ctx, &leasev1.Lease{ObjectMeta: metav1.ObjectMeta{Name: scope.LeaseName},
+		Spec: leasev1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds, AcquireTime: &renewed, RenewTime: &renewed}}, metav1.CreateOptions{})
+	check(t, err)
+	r := w.operator(w.coordinator.Address())
+	r.Leases = scope.NewLeases(leases, "elsewhere", scope.Timing{Lease: 3 * time.Second, Renew: 2 * time.Second, Retry: 20 * time.Millisecond}, logr.Discard())
+	running, stop := context.WithCancel(w.ctx)
+	ended := make(chan struct{})
+	go func() { _ = r.Leases.Start(running); close(ended) }()
+	t.Cleanup(func() { stop(); <-ended })
+	for range 10 {
+		if result := w.reconcile(r); result.RequeueAfter <= 0 {
+			t.Error("it does not look again")
+		}
+		time.Sleep(20 * time.Millisecond) // a few attempts to get the lease
+	}
+	if len(w.created) > 0 || len(w.cluster().Status.Conditions) > 0 {
+		t.Errorf("created %v, conditions %v", w.created, w.cluster().Status.Conditions)
+	}
+	*theirs.Spec.HolderIdentity = "" // it gives the lease back
+	_, err = leases.Leases(w.key.Namespace).Update(w.ctx, theirs, metav1.UpdateOptions{})
+	check(t, err)
+	w.until("the lease", func() string {
+		if w.reconcile(r); len(w.created) == 0 {
+			return "nothing was created"
+		}
+		return ""
+	})
 }

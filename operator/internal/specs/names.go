@@ -71,7 +71,7 @@ func VolumeClaimName(pod string) string { return "data-" + pod }
 // OutsideServiceName is the name of the NodePort Service of a pod.
 func OutsideServiceName(pod string) string { return pod + "-outside" }
 
-// ConnectionName is the name of the ConfigMap and the Secret that say how to connect.
+// ConnectionName is the name of the ConfigMap that says how to connect.
 func ConnectionName(cluster string) string { return cluster + "-connection" }
 
 // DisruptionBudgetName is the name of the servers' PodDisruptionBudget.

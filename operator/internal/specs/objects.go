@@ -155,7 +155,7 @@ func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class
 	}}
 }
 
-// Connection is what a client needs to know, by the keys of the ConfigMap and the Secret. outside are the
+// Connection is what a client needs to know, by the keys of the ConfigMap. outside are the
 // coordinators' addresses outside Kubernetes, as far as they are known.
 func Connection(cluster *ramcloudv1.RAMCloudCluster, outside []string) map[string]string {
 	data := map[string]string{"cluster": CoordinatorAddress(cluster), "admin": AdminAddress(cluster)}
@@ -175,21 +175,9 @@ func OutsideAddress(node string, ports NodePorts) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(ports.RPC)))
 }
 
-// ConnectionConfigMap publishes the connection strings.
+// ConnectionConfigMap publishes the connection strings. Nothing in them is secret: the operator has no right to Secrets.
 func ConnectionConfigMap(cluster *ramcloudv1.RAMCloudCluster, connection map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Data: connection}
-}
-
-// ConnectionSecret is the same as a Secret: where credentials will be once there are any, so that what
-// is mounted today need not change.
-func ConnectionSecret(cluster *ramcloudv1.RAMCloudCluster, connection map[string]string) *corev1.Secret {
-	data := make(map[string][]byte, len(connection))
-	for key, value := range connection {
-		data[key] = []byte(value)
-	}
-	return &corev1.Secret{
-		ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Type: corev1.SecretTypeOpaque, Data: data,
-	}
 }
 
 // DisruptionBudget keeps every server: whatever a server holds in memory is unavailable once it is

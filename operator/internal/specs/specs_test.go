@@ -96,7 +96,6 @@ func TestGolden(t *testing.T) {
 		"coordinator-outside": CoordinatorOutsideService(c, 0, ports),
 		"server-outside":      ServerOutsideService(c, 1, NodePorts{}),
 		"config-map":          ConnectionConfigMap(c, Connection(c, []string{OutsideAddress("192.0.2.1", ports)})),
-		"secret":              ConnectionSecret(plain, Connection(plain, []string{OutsideAddress("192.0.2.1", ports)})),
 		"budget":              DisruptionBudget(c, 4),
 		"server":              Server(c, 1),
 
