@@ -210,6 +210,7 @@ const (
 	ReasonNotPaused               = "NotPaused"
 	ReasonMetadataVolumeLost      = "MetadataVolumeLost"
 	ReasonVolumeLost              = "VolumeLost"
+	ReasonVolumeTerminating       = "VolumeTerminating"
 	ReasonTooFewFailureDomains    = "TooFewFailureDomains"
 	ReasonFailureDomainMissing    = "FailureDomainMissing"
 	ReasonNetworkNotSupported     = "NetworkNotSupported"

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -43,6 +45,7 @@ type options struct {
 	leaderNS       string
 	workers        int
 	printVersion   bool
+	releaseVolumes bool
 }
 
 func parse(name string, args []string, env func(string) string) (*options, *zap.Options, error) {
@@ -63,6 +66,8 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "let only one of several operators act at a time")
 	flags.StringVar(&o.leaderNS, "leader-election-namespace", "", "namespace of the lease, the operator's own; needed with --leader-elect")
 	flags.IntVar(&o.workers, "workers", 2, "clusters that are looked after at the same time, 1 to 64")
+	flags.BoolVar(&o.releaseVolumes, "release-volumes", false,
+		"take the operator's finalizer off all volume claims and end: before it is uninstalled, so that they can be deleted without it")
 	flags.BoolVar(&o.printVersion, "version", false, "print the version and end")
 	logging.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -75,7 +80,7 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 		return nil, nil, fmt.Errorf("--workers is %d; accepted: 1 to 64", o.workers)
 	case o.leaderElection && o.leaderNS == "":
 		return nil, nil, errors.New("--leader-elect needs --leader-election-namespace; accepted: the namespace that the operator runs in")
-	case o.nodeImage == "" && !o.printVersion:
+	case o.nodeImage == "" && !o.printVersion && !o.releaseVolumes:
 		return nil, nil, errors.New("--node-image is empty; accepted: an image such as ramcloud/node:0.1.0 (or set RAMCLOUD_NODE_IMAGE)")
 	}
 	if o.etcdImage == "" {
@@ -91,6 +96,21 @@ func metricsOptions(o *options) metricsserver.Options {
 		out.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return out
+}
+
+// releaseVolumes takes the finalizers off, as the last act of an operator that is uninstalled.
+func releaseVolumes(ctx context.Context, o *options) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no way to reach the Kubernetes API: %w", err)
+	}
+	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		return err
+	}
+	n, err := operator.LetGo(ctx, c, o.namespace, time.Now())
+	fmt.Printf("%d volume claims were let go\n", n)
+	return err
 }
 
 func run(o *options, logging *zap.Options) error {
@@ -161,7 +181,12 @@ func main() {
 		fmt.Println("ramcloud-operator", version)
 		return
 	}
-	if err := run(o, logging); err != nil {
+	if o.releaseVolumes {
+		err = releaseVolumes(ctrl.SetupSignalHandler(), o)
+	} else {
+		err = run(o, logging)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}

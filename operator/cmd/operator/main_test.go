@@ -15,6 +15,7 @@ func TestFlags(t *testing.T) {
 		{[]string{"--node-image=a:1"}, none, ""},
 		{nil, func(name string) string { return map[string]string{"RAMCLOUD_NODE_IMAGE": "a:1"}[name] }, ""},
 		{[]string{"--version"}, none, ""},
+		{[]string{"--release-volumes"}, none, ""},
 		{nil, none, "--node-image is empty; accepted"},
 		{[]string{"--node-image=a:1", "--workers=0"}, none, "--workers is 0; accepted: 1 to 64"},
 		{[]string{"--node-image=a:1", "--leader-elect"}, none, "--leader-elect needs --leader-election-namespace"},

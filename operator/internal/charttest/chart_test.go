@@ -369,8 +369,8 @@ func manifests(t *testing.T, values map[string]any, wanted func(unstructured.Uns
 			continue
 		}
 		for _, object := range objects(t, files[name]) {
-			if !wanted(object) {
-				continue
+			if _, hook := object.GetAnnotations()["helm.sh/hook"]; hook || !wanted(object) {
+				continue // what Helm alone knows when to run
 			}
 			labels := object.GetLabels()
 			labels["app.kubernetes.io/managed-by"] = "kustomize"
@@ -480,6 +480,26 @@ func TestAvailability(t *testing.T) {
 	}
 	if ingress, _, _ := unstructured.NestedSlice(policy[0].Object, "spec", "ingress"); len(ingress) != 2 || ingress[0].(map[string]any)["from"] == nil {
 		t.Errorf("%v", ingress)
+	}
+}
+
+// Before the operator is uninstalled its finalizers go, or namespaces would hang.
+func TestAnUninstallLetsVolumesGo(t *testing.T) {
+	for _, namespaced := range []bool{false, true} {
+		jobs := kinds(t, map[string]any{"namespaced": namespaced})["Job"]
+		if len(jobs) != 1 || jobs[0].GetAnnotations()["helm.sh/hook"] != "pre-delete" {
+			t.Fatalf("%v", jobs)
+		}
+		containers, _, _ := unstructured.NestedSlice(jobs[0].Object, "spec", "template", "spec", "containers")
+		args, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		want := []string{"--release-volumes"}
+		if namespaced {
+			want = append(want, "--namespace="+namespace)
+		}
+		account, _, _ := unstructured.NestedString(jobs[0].Object, "spec", "template", "spec", "serviceAccountName")
+		if !slices.Equal(args, want) || account != "ramcloud-operator" {
+			t.Errorf("%v as %s", args, account)
+		}
 	}
 }
 

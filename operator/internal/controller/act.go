@@ -146,7 +146,7 @@ func controllerText(object metav1.Object) string {
 	return "nothing"
 }
 
-// ensureVolume creates the pod's volume claim if that was decided, or only sees to its owner: the rest of a
+// ensureVolume creates the pod's volume claim if that was decided, or only sees to its owner and its finalizer: the rest of a
 // claim is not changed once it exists, nor is the owner of one that another object controls.
 func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d plan.Decision, m member) error {
 	wanted := m.volumeClaim(o)
@@ -176,12 +176,15 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 		}
 		return nil
 	}
+	changed := live.DeepCopy()
 	owned := metav1.IsControlledBy(live, o.cluster)
-	if owned == (len(wanted.OwnerReferences) > 0) || live.DeletionTimestamp != nil || (!owned && metav1.GetControllerOf(live) != nil) {
+	retention := owned != (len(wanted.OwnerReferences) > 0) && live.DeletionTimestamp == nil && (owned || metav1.GetControllerOf(live) == nil)
+	if retention {
+		changed.OwnerReferences = wanted.OwnerReferences
+	}
+	if guarded := m.id.Kind == plan.Server && r.guardVolume(changed); !guarded && !retention {
 		return nil
 	}
-	changed := live.DeepCopy()
-	changed.OwnerReferences = wanted.OwnerReferences
 	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
 	if err := r.Patch(ctx, changed, patch, fieldOwner); err != nil {
 		return fmt.Errorf("changing its retention: %w", err)
@@ -204,20 +207,6 @@ func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d pl
 	for _, id := range d.Forget {
 		m := memberOf(o, id)
 		done.attempt("forgetting the failures of "+m.name, r.recordFailure(ctx, o, m, nil))
-	}
-}
-
-// dropVolumes deletes claims whose volumes are lost, and the pods that keep them from going.
-func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
-	for _, id := range d.DropVolumes {
-		m := memberOf(o, id)
-		claim := o.claims[specs.VolumeClaimName(m.name)]
-		if claim != nil && claim.DeletionTimestamp == nil && !done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim)) {
-			continue
-		}
-		if pod := o.pods[m.name]; pod != nil {
-			done.attempt("deleting pod "+m.name, r.delete(ctx, o, pod))
-		}
 	}
 }
 

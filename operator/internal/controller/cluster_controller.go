@@ -54,11 +54,14 @@ type ClusterReconciler struct {
 	AdminAddress func(*ramcloudv1.RAMCloudCluster) string
 	// Rejoin puts a member of a cluster's etcd out and in again; nil: by the etcd's API at its stable names.
 	Rejoin func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
+	// Releaser asks a cluster's coordinator which volumes may go; nil: the admin API, which has no such call yet.
+	Releaser func(*ramcloudv1.RAMCloudCluster) coordinator.Releaser
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 
 	changes  chan event.GenericEvent
 	expected expectations
+	started  time.Time // when this operator was set up
 }
 
 func (r *ClusterReconciler) now() time.Time {
@@ -108,7 +111,7 @@ func CacheOptions() cache.Options {
 // SetupWithManager registers the controller and its event sources: the objects of clusters, and the
 // coordinators' watch streams.
 func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinator.Tuning, options controller.Options) error {
-	r.changes = make(chan event.GenericEvent)
+	r.changes, r.started = make(chan event.GenericEvent), r.now()
 	r.Watchers = coordinator.NewWatchers(mgr.GetLogger().WithName("coordinator"), tuning,
 		func(ctx context.Context, cluster types.NamespacedName) {
 			changed := event.GenericEvent{Object: &ramcloudv1.RAMCloudCluster{
@@ -150,7 +153,11 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	var cluster ramcloudv1.RAMCloudCluster
 	err := r.Get(ctx, request.NamespacedName, &cluster)
 	if apierrors.IsNotFound(err) || (err == nil && cluster.DeletionTimestamp != nil) {
-		// Nothing is left to do: everything that shall go has the cluster as its owner.
+		// Everything that shall go has the cluster as its owner. Nobody can be asked about the volumes any more, and a
+		// namespace that is deleted must not wait for them.
+		if err := r.letGo(ctx, request.NamespacedName); err != nil {
+			return ctrl.Result{}, err
+		}
 		r.Watchers.Forget(request.NamespacedName)
 		r.expected.forget(request.NamespacedName)
 		var left ramcloudv1.RAMCloudClusterList
@@ -184,6 +191,7 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 	if behind := r.behind(ctx, o, done); behind {
 		return lookAgain
 	}
+	r.letFormerGo(ctx, o, done)
 	input, err := r.forPlan(ctx, o)
 	if !done.attempt("reading what is in the way", err) {
 		done.attempt("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))

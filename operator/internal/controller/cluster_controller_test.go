@@ -48,6 +48,8 @@ type world struct {
 	writes      atomic.Int64 // requests of the operator that change something
 	reconciles  atomic.Int64
 	rejoined    atomic.Int64 // a bit for each member of etcd
+	released    atomic.Value // the id of the server whose volume the coordinator releases; empty: none
+	asked       atomic.Value // the id that it was last asked about
 	clockAhead  atomic.Int64 // ns
 }
 
@@ -97,6 +99,7 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 		},
 		Defaults:     operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"},
 		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
+		Releaser:     func(*ramcloudv1.RAMCloudCluster) coordinator.Releaser { return w },
 		Now: func() time.Time {
 			w.reconciles.Add(1)
 			return time.Now().Add(time.Duration(w.clockAhead.Load()))
@@ -116,6 +119,15 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 
 	w.create(spec)
 	return w
+}
+
+// VolumeRelease implements coordinator.Releaser.
+func (w *world) VolumeRelease(_ context.Context, serverID string) (coordinator.Release, error) {
+	w.asked.Store(serverID)
+	if id, _ := w.released.Load().(string); id != serverID {
+		return coordinator.Release{Reason: "2 segments have their last replica there"}, nil
+	}
+	return coordinator.Release{Releasable: true, Token: "token-of-" + serverID, Expires: time.Now().Add(24 * time.Hour)}, nil
 }
 
 func (w *world) create(spec func(*ramcloudv1.RAMCloudClusterSpec)) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -234,7 +235,8 @@ func (w *world) loseVolume(pod string) {
 	w.t.Helper()
 	var claim corev1.PersistentVolumeClaim
 	w.exists("data-"+pod, &claim)
-	claim.Finalizers = nil // there is no controller here that would take it away
+	claim.Finalizers = nil                                                                                                 // there is no controller here that would take it away
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "ramcloud.dev/let-go", time.Now().Add(time.Hour).Format(time.RFC3339)) // nor is ours put back
 	check(w.t, w.client.Update(w.ctx, &claim))
 	check(w.t, w.client.Delete(w.ctx, &claim))
 	check(w.t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: pod}}, client.GracePeriodSeconds(0)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type observed struct {
 	servers    map[string]*ramcloudv1.RAMCloudServer
 	// read is all that was read from the cache, by objectKey.
 	read map[string]client.Object
+	// tokens are those with which the coordinator released volumes, by the pod's name.
+	tokens map[string]string
 	// orphans are objects that nothing controls: to be adopted. A volume claim is none: it may outlive its cluster.
 	orphans []client.Object
 	// refused says why the spec cannot be followed, empty when it can.
@@ -47,7 +50,7 @@ type observed struct {
 
 // observe reads from the cache.
 func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
-	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}}
+	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}, tokens: map[string]string{}}
 	var (
 		pods       corev1.PodList
 		claims     corev1.PersistentVolumeClaimList
@@ -139,6 +142,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 			servers = append(servers, id.Index)
 		}
 	}
+	r.askReleases(ctx, o, &out)
 	if len(o.former) > 0 {
 		return out, nil // whose claims are in the way until they are gone
 	}
@@ -182,13 +186,20 @@ func (o *observed) existing() []plan.ID {
 func (o *observed) memberForPlan(m member) plan.Member {
 	out := plan.Member{ID: m.id, Name: m.name, Problem: podProblem(o.pods[m.name]), Failure: failureForPlan(m.failure(o)),
 		Made: m.made(o), Volume: o.volume(m)}
+	if claim := o.claims[specs.VolumeClaimName(m.name)]; claim != nil {
+		out.Bound = claim.Spec.VolumeName != ""
+	}
 	if pod := o.pods[m.name]; pod != nil {
 		out.Pod = podForPlan(pod)
 	} else if service := m.waitsForAddress(o); service != "" {
 		out.Problem = "the pod waits for the address of the load balancer of Service " + service
 	}
+	if record := o.servers[m.name]; m.id.Kind == plan.Server && record != nil {
+		out.ServerID = record.Status.Incarnation
+	}
 	if m.id.Kind == plan.Server && o.picture.Connected {
 		if s := o.picture.ServerByName(m.name); s != nil {
+			out.KnownAs = strconv.FormatUint(s.Id, 10)
 			out.Up = s.State == adminpb.ServerState_SERVER_UP
 			out.Tablets = o.picture.Tablets(s.Id)
 		}

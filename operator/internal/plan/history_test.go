@@ -20,12 +20,19 @@ type world struct {
 	members map[ID]*Member
 	order   []ID           // of members, as they came
 	seen    map[int32]bool // every server that ever existed
+	// Of servers, what is true, whatever was noted of it: the id under which the one on the volume last enlisted, and
+	// of which ids the volumes have replicas that others need.
+	enlisted map[ID]string
+	needed   map[string]bool
+	unlisted map[string]bool // crashed servers leave the coordinator's list after a while
+	nextID   int
 }
 
 func newWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{},
-		o: Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
+	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{}, enlisted: map[ID]string{}, needed: map[string]bool{},
+		unlisted: map[string]bool{},
+		o:        Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
 	if rng.IntN(2) == 0 {
 		w.o.EtcdMembers = []int32{1, 3}[rng.IntN(2)]
 		w.o.Coordinators = []int32{1, 3}[rng.IntN(2)]
@@ -39,7 +46,16 @@ func (w *world) observe() Observed {
 	o := w.o
 	o.Members = make([]Member, 0, len(w.order))
 	for _, id := range w.order {
-		o.Members = append(o.Members, *w.members[id])
+		m := *w.members[id]
+		if id.Kind == Server && o.Connected {
+			if !w.unlisted[w.enlisted[id]] {
+				m.KnownAs = w.enlisted[id]
+			}
+			if asked := WantsRelease(o, m); asked != "" {
+				m.Release = Release{ServerID: asked, Releasable: w.releasable(id, asked), Reason: "its replicas are needed, or it is not known"}
+			}
+		}
+		o.Members = append(o.Members, m)
 	}
 	w.rng.Shuffle(len(o.Members), func(i, j int) { o.Members[i], o.Members[j] = o.Members[j], o.Members[i] })
 	return o
@@ -101,6 +117,9 @@ func (w *world) wrong(o Observed, d Decision) string {
 		m := w.members[id]
 		if m == nil || m.Volume == VolumeThere || m.Volume == VolumeNone && id.Kind != Etcd || m.Pod.Ready {
 			return say("the volume of %s is dropped although it is not lost or in use: %+v", id, m)
+		}
+		if w.needed[w.enlisted[id]] {
+			return say("the volume of %s is dropped and its replicas are needed (it is server id %s): %+v", id, w.enlisted[id], m)
 		}
 		if m.Made && id.Kind == Etcd && w.othersWell(o, id) {
 			continue // it rejoins
@@ -209,7 +228,8 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 	for _, id := range slices.Concat(d.Rejoin, d.Volumes) {
 		step(func() {
 			m := w.member(id)
-			m.Volume, m.Made = VolumeThere, false // an empty one, and that was allowed
+			m.Volume, m.Made, m.ServerID, m.Bound = VolumeThere, false, "", false // an empty one, and that was allowed
+			delete(w.enlisted, id)
 		})
 	}
 	for _, id := range d.Create {
@@ -229,8 +249,20 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 		step(func() { w.member(id).Pod.Deleting = true })
 	}
 	for _, id := range d.DropVolumes {
-		step(func() { w.member(id).Volume = VolumeGoing })
-		step(func() { w.member(id).Pod.Deleting = w.member(id).Pod.Exists })
+		step(func() { // the pod first: what it has open cannot go
+			if m := w.member(id); m.Pod.Exists {
+				m.Pod.Deleting = true
+			} else {
+				m.Volume = VolumeNone
+			}
+		})
+	}
+	for _, index := range d.Servers {
+		step(func() { // the report notes ids, if the operator comes that far
+			if m := w.members[ID{Server, index}]; m != nil && w.o.Connected && w.enlisted[m.ID] != "" && !w.unlisted[w.enlisted[m.ID]] {
+				m.ServerID, m.Made = w.enlisted[m.ID], true
+			}
+		})
 	}
 	for _, id := range d.Forget {
 		step(func() { w.member(id).Failure = Failure{} })
@@ -247,9 +279,44 @@ func (w *world) becomeReady(m *Member) {
 	if w.o.needsVolume(m.ID) && m.Volume != VolumeThere {
 		return
 	}
-	m.Pod.Ready, m.Pod.ReadySince, m.Made = true, w.o.Now, true
-	m.Up = m.ID.Kind == Server
+	m.Pod.Ready, m.Pod.ReadySince, m.Bound = true, w.o.Now, true
+	if m.ID.Kind == Server {
+		m.Up = true
+		w.enlist(m)
+	} else {
+		m.Made = true
+	}
 	w.form()
+}
+
+// enlist gives a server that starts a new id. What its volume has of others is known under that from now on.
+func (w *world) enlist(m *Member) {
+	before := w.enlisted[m.ID]
+	w.nextID++
+	id := strconv.Itoa(w.nextID)
+	w.enlisted[m.ID], w.needed[id] = id, w.needed[before]
+	delete(w.needed, before)
+}
+
+// releasable is the coordinator's answer about an id. Of one that has enlisted again it knows nothing that is needed, and
+// once the later id has left its list it does not know the earlier one at all.
+func (w *world) releasable(server ID, asked string) bool {
+	if now := w.enlisted[server]; asked != now && w.unlisted[now] {
+		return false
+	}
+	return !w.needed[asked]
+}
+
+// replicate lets a server that is up write, so that the others' volumes are needed.
+func (w *world) replicate(m *Member) {
+	if !m.Up || w.rng.IntN(2) == 0 {
+		return
+	}
+	for _, id := range w.order {
+		if other := w.members[id]; id.Kind == Server && id != m.ID && other.Up && w.rng.IntN(2) == 0 {
+			w.needed[w.enlisted[id]] = true
+		}
+	}
 }
 
 // form notes that etcd was complete once, which the status remembers.
@@ -262,11 +329,11 @@ func (w *world) form() {
 	w.o.Formed = w.o.EtcdMembers > 0
 }
 
-// podGone: the pod is gone, and with it a claim that was only waiting for that. The coordinator still
-// takes the server for up.
+// podGone: the pod is gone, and with it a claim that was only waiting for that, which a server's is not. The coordinator
+// still takes the server for up.
 func (w *world) podGone(m *Member) {
 	m.Pod = Pod{}
-	if m.Volume == VolumeGoing {
+	if m.Volume == VolumeGoing && m.ID.Kind != Server {
 		m.Volume = VolumeNone
 	}
 }
@@ -274,6 +341,9 @@ func (w *world) podGone(m *Member) {
 // disturb lets something happen that the operator does not control.
 func (w *world) disturb() {
 	w.o.Now = w.o.Now.Add(time.Duration(w.rng.IntN(60)) * time.Second)
+	for _, id := range w.order {
+		w.replicate(w.members[id])
+	}
 	switch w.rng.IntN(10) {
 	case 0:
 		w.o.Wanted = 1 + w.rng.Int32N(8)
@@ -299,7 +369,7 @@ func (w *world) disturb() {
 }
 
 func (w *world) breakMember(m *Member) {
-	switch w.rng.IntN(9) {
+	switch w.rng.IntN(12) {
 	case 0:
 		w.podGone(m)
 	case 1:
@@ -323,7 +393,7 @@ func (w *world) breakMember(m *Member) {
 	case 7: // somebody deletes the claim
 		if w.o.needsVolume(m.ID) && m.Volume != VolumeNone {
 			m.Volume = VolumeGoing
-			if !m.Pod.Exists {
+			if !m.Pod.Exists && m.ID.Kind != Server {
 				m.Volume = VolumeNone
 			}
 		}
@@ -331,7 +401,30 @@ func (w *world) breakMember(m *Member) {
 		if m.Up && !m.Pod.Ready {
 			m.Up = false
 		}
+	case 9: // what it had was copied elsewhere
+		if m.ID.Kind == Server && !m.Up {
+			delete(w.needed, w.enlisted[m.ID])
+		}
+	case 10: // the process ends and starts again, under the same pod
+		if m.ID.Kind == Server && m.Pod.Ready && m.Volume != VolumeLost {
+			m.Pod.Ready = w.rng.IntN(2) == 0
+			w.enlist(m)
+			m.Up = m.Pod.Ready
+		}
+	case 11: // somebody deletes the record, or the coordinator does not list it any more, or both
+		if m.ID.Kind == Server && w.rng.IntN(2) == 0 {
+			m.ServerID, m.Made = "", false
+		}
+		if m.ID.Kind == Server && !m.Up && w.rng.IntN(3) > 0 {
+			w.unlisted[w.enlisted[m.ID]] = true
+		}
 	}
+}
+
+// nobodyToAsk: a server's volume that is to go, of which nobody knows any more who used it. It stays.
+func (w *world) nobodyToAsk(m *Member) bool {
+	now := w.enlisted[m.ID]
+	return m.ID.Kind == Server && m.Bound && m.ServerID != now && w.unlisted[now] && m.Volume != VolumeThere
 }
 
 // settle lets Kubernetes and the coordinator catch up, without new trouble.
@@ -349,7 +442,10 @@ func (w *world) settle() {
 		if m.Up && !m.Pod.Ready {
 			m.Up = false
 		}
-		if m.Volume == VolumeGoing && !m.Pod.Exists {
+		if id.Kind == Server && !m.Up { // and the coordinator copies what it had
+			delete(w.needed, w.enlisted[id])
+		}
+		if m.Volume == VolumeGoing && !m.Pod.Exists && id.Kind != Server {
 			m.Volume = VolumeNone
 		}
 	}
@@ -379,19 +475,29 @@ func history(seed uint64) string {
 // comesToRest: once left alone it reaches what is wanted, save for metadata that was lost.
 func (w *world) comesToRest() string {
 	var d Decision
-	for range 40 {
+	busy := func() bool {
+		lost := len(d.VolumesLost)
+		for _, m := range w.members {
+			if m.Volume == VolumeLost && w.nobodyToAsk(m) {
+				lost--
+			}
+		}
+		return len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+lost > 0
+	}
+	for quiet, round := 0, 0; quiet < 2 && round < 40; round++ { // what is noted in one round counts in the next
 		w.settle()
 		o := w.observe()
 		d = Decide(o)
 		if text := w.wrong(o, d); text != "" {
 			return text
 		}
-		if len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) == 0 {
-			break
+		quiet++
+		if busy() {
+			quiet = 0
 		}
 		w.carryOut(d, false)
 	}
-	if len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.VolumesLost) > 0 {
+	if busy() {
 		return fmt.Sprintf("left alone it did not come to rest: %+v", d)
 	}
 	if len(d.MetadataLost) > 0 || d.Rolling != "" && w.metadataTrouble() {
@@ -400,6 +506,9 @@ func (w *world) comesToRest() string {
 	for _, id := range Wanted(w.o, d.Servers) {
 		m := w.members[id]
 		if m == nil || !m.Pod.Ready {
+			if m != nil && w.nobodyToAsk(m) {
+				continue
+			}
 			if id.Kind == Coordinator && !w.o.Formed && w.o.EtcdMembers > 0 {
 				continue
 			}

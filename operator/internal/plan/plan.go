@@ -6,7 +6,9 @@
 //     memory is the only copy that can be read;
 //   - a pod is deleted only after Kubernetes gave it up, or, for one coordinator or etcd member at a time,
 //     in a rolling restart that was asked for, while all others are well;
-//   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not
+//   - a server's volume is deleted only when the coordinator has released it, by the id that the server had on it
+//     (the release-token rule), and never under a server that runs;
+//   - a server gets an empty volume in place of one that is gone only when the coordinator answers and does not
 //     list the server as up;
 //   - a lost volume of metadata is never replaced by an empty one, save that of an etcd member which all others can
 //     do without: it is put out of the etcd and in again as a new member;
@@ -88,7 +90,7 @@ const (
 	VolumeNone Volume = iota
 	// VolumeThere: there is one, bound or waiting to be.
 	VolumeThere
-	// VolumeGoing: it is being deleted.
+	// VolumeGoing: somebody deletes it. A server's stays until it is released.
 	VolumeGoing
 	// VolumeLost: the volume behind the claim is gone.
 	VolumeLost
@@ -116,6 +118,33 @@ type Member struct {
 	// known while the coordinator answers (Observed.Connected).
 	Up      bool
 	Tablets int
+	// Bound: the claim has a volume, so there may be something on it.
+	Bound bool
+	// ServerID is the id under which the server last enlisted, as it was noted; empty: it never did, or the note is lost.
+	// KnownAs is the id of the server of this name that the coordinator lists; empty: none, or it does not answer.
+	ServerID, KnownAs string
+	// Release is the coordinator's answer about the volume, if WantsRelease asks for one.
+	Release Release
+}
+
+// Release is the coordinator's word on a server's volume.
+type Release struct {
+	// ServerID is the id that was asked about; empty: nobody was asked.
+	ServerID   string
+	Releasable bool
+	Reason     string // why not
+}
+
+// WantsRelease says by which id the coordinator is to be asked whether the member's volume may be deleted, now that
+// nothing uses it; empty: nobody is asked. "Not up" is not "not needed": other servers' replicas are on it. And the id has to
+// be the one that wrote them: after a restart that was not noted yet, nothing is known of the former one any more.
+func WantsRelease(o Observed, m Member) string {
+	unused := !m.Pod.Ready && !m.Up
+	wanted := m.Volume == VolumeGoing || m.Volume == VolumeLost
+	if m.ID.Kind != Server || !o.Connected || o.Paused || !wanted || !unused || m.KnownAs != "" && m.KnownAs != m.ServerID {
+		return ""
+	}
+	return m.ServerID
 }
 
 // Observed is the input of Decide.
@@ -178,6 +207,8 @@ type Decision struct {
 	MetadataLost []string
 	// VolumesLost tells of servers' volumes that are lost and what is waited for.
 	VolumesLost []string
+	// VolumesTerminating tells of servers' volumes that somebody deletes, and why they are kept.
+	VolumesTerminating []string
 	// Blocked says why spec.servers.replicas is not followed; empty when it is.
 	Blocked string
 	// Rolling says how far a restart that was asked for is, empty when none is in progress.
@@ -269,6 +300,8 @@ func decideMember(o Observed, m Member, d *Decision) {
 		decideFailed(o.Now, m, d)
 	case o.needsVolume(m.ID) && m.Volume != VolumeThere && !m.Pod.Ready:
 		decidePodWithoutVolume(o, m, d)
+	case m.ID.Kind == Server && m.Volume == VolumeGoing:
+		d.VolumesTerminating = append(d.VolumesTerminating, fmt.Sprintf("the volume claim of %s was deleted; it is kept while the server runs", m.ID))
 	case m.Pod.Ready && m.Failure.Count > 0:
 		if well := o.Now.Sub(m.Pod.ReadySince); well >= ForgetAfter {
 			d.Forget = append(d.Forget, m.ID)
@@ -297,14 +330,17 @@ func decideCreate(o Observed, m Member, d *Decision) {
 		case VolumeLost:
 			decideLost(o, m, d)
 			return
-		case VolumeGoing:
-			return // a claim of the same name can be made once it is gone
+		case VolumeGoing: // a claim of the same name can be made once it is gone
+			if m.ID.Kind == Server {
+				decideLost(o, m, d)
+			}
+			return
 		}
 	}
 	d.Create = append(d.Create, m.ID)
 }
 
-// decidePodWithoutVolume: the pod waits for a claim that is missing, going or lost. A claim that is going
+// decidePodWithoutVolume: the pod does not work, and its claim is missing, going or lost. A claim that is going
 // keeps a new pod from starting, and a pod that has it keeps the claim from going.
 func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
 	if m.Volume != VolumeNone || m.Made && m.ID.Kind == Etcd { // which rejoins without a pod
@@ -318,9 +354,38 @@ func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
 
 // decideLost: the claim is there or going, the volume behind it is not to be had.
 func decideLost(o Observed, m Member, d *Decision) {
-	if !m.Made || mayReplaceVolume(o, m, d) {
+	if m.ID.Kind == Server && mayRelease(o, m, d) || m.ID.Kind != Server && (!m.Made || mayReplaceVolume(o, m, d)) {
 		d.DropVolumes = append(d.DropVolumes, m.ID)
 	}
+}
+
+// mayRelease says whether a server's volume may be deleted, or tells why it is kept.
+func mayRelease(o Observed, m Member, d *Decision) bool {
+	keep := func(why string) bool {
+		if m.Volume == VolumeGoing {
+			d.VolumesTerminating = append(d.VolumesTerminating, fmt.Sprintf("the volume claim of %s was deleted; it is kept: %s", m.ID, why))
+		} else {
+			d.VolumesLost = append(d.VolumesLost, fmt.Sprintf("the volume of %s is lost; its claim is kept: %s", m.ID, why))
+		}
+		return false
+	}
+	switch {
+	case !o.Connected:
+		return keep("the coordinator, which says whether its replicas are needed, does not answer")
+	case m.Up:
+		return keep("the coordinator lists the server as up")
+	case m.KnownAs != m.ServerID && m.KnownAs != "":
+		return keep("the coordinator lists the server under the id " + m.KnownAs + ", which was not noted yet")
+	case m.ServerID == "" && !m.Bound:
+		return true // there never was a volume
+	case m.ServerID == "":
+		return keep("it is not known under which id a server used it, so nobody can be asked; when nothing on it is needed, take its finalizers off")
+	case m.Release.ServerID != m.ServerID:
+		return keep("the coordinator was not asked yet")
+	case !m.Release.Releasable:
+		return keep(fmt.Sprintf("the coordinator does not release it (server id %s): %s", m.ServerID, m.Release.Reason))
+	}
+	return true
 }
 
 // mayReplaceVolume says whether an empty volume may take the place of the lost one of a member that was made.

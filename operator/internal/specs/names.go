@@ -41,8 +41,14 @@ const (
 	ManagedBy            = "ramcloud-operator"
 )
 
+// FinalizerVolume keeps a server's volume claim until the coordinator has released it (the release-token rule).
+const FinalizerVolume = "ramcloud.dev/volume-in-use"
+
 // Annotations.
 const (
+	// AnnotationLetGo is when the finalizer was taken off a claim because the operator was to be uninstalled, as RFC 3339:
+	// the operator that still ran then does not put it back.
+	AnnotationLetGo = "ramcloud.dev/let-go"
 	// AnnotationTemplate is the hash of what a pod was made from; a difference is reported, never acted on.
 	AnnotationTemplate = "ramcloud.dev/template-hash"
 	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a Service

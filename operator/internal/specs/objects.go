@@ -136,6 +136,7 @@ func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1
 	m := serverMeta(cluster, VolumeClaimName(ServerName(cluster.Name, index)), index)
 	size := *resource.NewQuantity(ServerSizing(cluster).Volume, resource.BinarySI)
 	claim := volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
+	claim.Finalizers = []string{FinalizerVolume}
 	if OnDevices(cluster) {
 		block := corev1.PersistentVolumeBlock
 		claim.Spec.VolumeMode = &block

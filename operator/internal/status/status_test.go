@@ -85,6 +85,8 @@ func TestConditions(t *testing.T) {
 			"+AllServersUp", "+MetadataVolumeLost", "-Settled", ""},
 		{"a lost volume", func(in *Input) { in.Decision.VolumesLost = []string{"the volume of server 1 is lost"} },
 			"+AllServersUp", "+VolumeLost", "-Settled", ""},
+		{"a claim that somebody deleted", func(in *Input) { in.Decision.VolumesTerminating = []string{"the claim of server 1"} },
+			"+AllServersUp", "+VolumeTerminating", "-Settled", ""},
 		{"too few domains", func(in *Input) { in.Servers[1].Status.Placement.FailureDomain = "d-demo-server-0" },
 			"+AllServersUp", "+TooFewFailureDomains", "-Settled", ""},
 		{"pods without their zone", func(in *Input) {

@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/plan"
+	"ramcloud.dev/operator/internal/specs"
+)
+
+// answerWithin is how long the coordinator has to say whether a volume may go.
+const answerWithin = 5 * time.Second
+
+func (r *ClusterReconciler) releaser(cluster *ramcloudv1.RAMCloudCluster) coordinator.Releaser {
+	if r.Releaser != nil {
+		return r.Releaser(cluster)
+	}
+	return coordinator.Unsupported{}
+}
+
+// askReleases asks the coordinator about the volumes that the plan would let go, for this decision.
+func (r *ClusterReconciler) askReleases(ctx context.Context, o *observed, input *plan.Observed) {
+	for i := range input.Members {
+		m := &input.Members[i]
+		id := plan.WantsRelease(*input, *m)
+		if id == "" {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, answerWithin)
+		answer := coordinator.AskRelease(asking, r.releaser(o.cluster), id, r.now())
+		cancel()
+		m.Release = plan.Release{ServerID: id, Releasable: answer.Releasable, Reason: answer.Reason}
+		o.tokens[m.Name] = answer.Token
+	}
+}
+
+// dropVolumes deletes claims whose volumes are lost or released. The pod goes first: what it has open cannot go, and what
+// does not exist writes nothing.
+func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
+	for _, id := range d.DropVolumes {
+		m := memberOf(o, id)
+		if pod := o.pods[m.name]; pod != nil {
+			done.attempt("deleting pod "+m.name, r.delete(ctx, o, pod))
+			continue
+		}
+		claim := o.claims[specs.VolumeClaimName(m.name)]
+		if claim == nil || claim.DeletionTimestamp == nil && !done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim)) {
+			continue
+		}
+		if !controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
+			continue
+		}
+		if done.attempt("releasing volume claim "+claim.Name, r.removeFinalizer(ctx, claim)) && o.tokens[m.name] != "" {
+			r.event(o.cluster, corev1.EventTypeNormal, "VolumeReleased", "Release",
+				"volume claim %s is deleted: the coordinator says that no replica on it is needed (token %s)", claim.Name, o.tokens[m.name])
+		}
+	}
+}
+
+// removeFinalizer takes our finalizer off the claim, whatever else was changed of it: the decision was about its volume.
+func (r *ClusterReconciler) removeFinalizer(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	changed := claim.DeepCopy()
+	if !controllerutil.RemoveFinalizer(changed, specs.FinalizerVolume) {
+		return nil
+	}
+	// The list is replaced as a whole, so another's finalizer that came meanwhile would be lost without the lock.
+	return client.IgnoreNotFound(r.Patch(ctx, changed, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}), fieldOwner))
+}
+
+// guardVolume puts the finalizer onto a claim that lacks it: one of an operator that did not know it yet. It is not put
+// back onto one that was let go for an uninstall, save by an operator that was installed afterwards.
+func (r *ClusterReconciler) guardVolume(claim *corev1.PersistentVolumeClaim) bool {
+	if claim.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
+		return false
+	}
+	if text, was := claim.Annotations[specs.AnnotationLetGo]; was {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil || !r.started.After(at) {
+			return false
+		}
+		delete(claim.Annotations, specs.AnnotationLetGo)
+	}
+	return controllerutil.AddFinalizer(claim, specs.FinalizerVolume)
+}
+
+// letGo takes the finalizers off the claims of a cluster that is gone or going.
+func (r *ClusterReconciler) letGo(ctx context.Context, cluster types.NamespacedName) error {
+	var claims corev1.PersistentVolumeClaimList
+	err := r.List(ctx, &claims, client.InNamespace(cluster.Namespace), client.MatchingLabels{specs.LabelCluster: cluster.Name})
+	if err != nil {
+		return fmt.Errorf("listing the volume claims of a cluster that is gone: %w", err)
+	}
+	for i := range claims.Items {
+		if err := r.removeFinalizer(ctx, &claims.Items[i]); err != nil {
+			return fmt.Errorf("letting volume claim %s go: %w", claims.Items[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// letFormerGo does so for the claims that a former cluster of the same name owned: they are to go with it.
+func (r *ClusterReconciler) letFormerGo(ctx context.Context, o *observed, done *steps) {
+	for _, object := range o.read {
+		claim, ok := object.(*corev1.PersistentVolumeClaim)
+		if ok && specs.OfFormer(o.cluster, claim) && controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
+			done.attempt("letting volume claim "+claim.Name+" of a former cluster go", r.removeFinalizer(ctx, claim))
+		}
+	}
+}
+
+// LetGo takes the finalizers off all claims in the namespace (empty: in all), before the operator is uninstalled, and says
+// how many they were.
+func LetGo(ctx context.Context, c client.Client, namespace string, now time.Time) (int, error) {
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.List(ctx, &claims, client.InNamespace(namespace), client.MatchingLabels{specs.LabelManagedBy: specs.ManagedBy}); err != nil {
+		return 0, fmt.Errorf("listing volume claims: %w", err)
+	}
+	n := 0
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		changed := claim.DeepCopy()
+		if !controllerutil.RemoveFinalizer(changed, specs.FinalizerVolume) {
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, specs.AnnotationLetGo, now.UTC().Format(time.RFC3339))
+		err := c.Patch(ctx, changed, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}), fieldOwner)
+		if client.IgnoreNotFound(err) != nil {
+			return n, fmt.Errorf("volume claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		n++
+	}
+	return n, nil
+}
