@@ -11,6 +11,14 @@ A bug NAME.mutant is a header, then changes by search and replace:
   Tests: what must turn red, as for --gtest_filter
   Preset: tsan                      (dev, if there is no such line)
 
+or, of the operator, with a package below operator/ and names of its tests, separated by |:
+
+  Bug: what is wrong, in a sentence
+  Go: internal/plan
+  Tests: TestDecide|TestArbitraryHistories
+
+Then come the changes:
+
   File: node/src/store/object_store.cc
   Search:
     result.depends_on = found.depends_on;
@@ -27,8 +35,8 @@ import re
 import subprocess
 import sys
 
-REQUIRED = ("Bug", "Program", "Tests")
-KNOWN = REQUIRED + ("Promise", "Preset")
+REQUIRED = ("Bug", "Tests")
+KNOWN = REQUIRED + ("Program", "Go", "Promise", "Preset")
 
 
 class Wrong(Exception):
@@ -51,6 +59,8 @@ def read_header(lines):
     for name in REQUIRED:
         if not fields.get(name):
             raise Wrong(f'no line "{name}: …" before the change')
+    if bool(fields.get("Program")) == bool(fields.get("Go")):
+        raise Wrong('one line of "Program: …" and "Go: …" must stand before the change, not both')
     return fields, number
 
 

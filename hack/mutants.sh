@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plants the bugs in test/mutants, one at a time, in a copy of node/, and expects the tests that each one names to
-# turn red: a bug that survives is a hole in the tests.
+# Plants the bugs in test/mutants, one at a time, in a copy of node/ and operator/, and expects the tests that each one
+# names to turn red: a bug that survives is a hole in the tests.
 #   mutants.sh           all of them, then a table (bug, caught by, seconds); exit code 1 if one survives
 #   mutants.sh NAME…     these
 #   mutants.sh --check   only: is each complete, and can it be planted? Builds nothing
@@ -78,23 +78,44 @@ run() {
   (cd "$logs" && timeout $limit_s "$program" --gtest_filter="$3" --gtest_brief=0 </dev/null)
 }
 
+# go_run PACKAGE TESTS: the same of the operator's tests, of which each must be there.
+go_run() {
+  local name
+  for name in ${2//|/ }; do
+    grep -qE "^func $name\(" "$copy/operator/$1"/*_test.go || { echo "there is no test $name in $1" && return; }
+  done
+  (cd "$copy/operator" && timeout $limit_s nice -n 5 go test -count=1 -vet=off -failfast -p "$RAMCLOUD_JOBS" -run "^($2)\$" "./$1" </dev/null)
+}
+
 # caught_by STATUS LOG: what turned red, for the table.
 caught_by() {
   local test
+  test=$(sed -nE 's/^--- FAIL: ([^ ]*).*/\1/p' "$2" | head -1)
+  if [ -n "$test" ]; then
+    echo "$test"
+    return
+  fi
   test=$(sed -n 's/^\[  FAILED  \] \([^ ,]*\).*/\1/p' "$2" | head -1)
   [ -n "$test" ] || test="$(sed -n 's/^\[ RUN      \] //p' "$2" | tail -1) (ended with code $1)"
   [ "$1" != 124 ] || test="$test, after $limit_s s"
   echo "$test"
 }
 
-mapfile -t files < <(find node -type f | sort)
-restore "${files[@]}"
+# What the operator's tests read: its sources, the CRDs, and the charts with what is made of them.
+folders=(node operator charts manifests docs/reference)
+mapfile -t files < <(find "${folders[@]}" -type f | sort)
+restore VERSION "${files[@]}"
 # What is gone here is gone there.
-(cd "$copy" && find node -type f | sort) | comm -13 <(printf '%s\n' "${files[@]}") - | (cd "$copy" && xargs -r rm -f)
+(cd "$copy" && find "${folders[@]}" -type f | sort) | comm -13 <(printf '%s\n' "${files[@]}") - | (cd "$copy" && xargs -r rm -f)
 
 # Without any bug: what is named is there, and green.
-declare -A programs filters
+declare -A programs filters packages
 for bug in "${bugs[@]}"; do
+  package=$(field "$bug" Go)
+  if [ -n "$package" ]; then
+    packages[$package]+="|$(field "$bug" Tests)"
+    continue
+  fi
   preset=$(field "$bug" Preset) program=$(field "$bug" Program)
   programs[${preset:-dev}]+=" $program"
   filters[${preset:-dev} $program]+=":$(field "$bug" Tests)"
@@ -114,13 +135,33 @@ for both in "${!filters[@]}"; do
   }
 done
 
+if [ ${#packages[@]} -gt 0 ]; then
+  KUBEBUILDER_ASSETS=$(e2e/kind/components.sh envtest)
+  export KUBEBUILDER_ASSETS
+fi
+for package in "${!packages[@]}"; do
+  tests=$(tr '|' '\n' <<<"${packages[$package]#|}" | sort -u | paste -sd '|')
+  log=$logs/${package//\//-}.log
+  if ! go_run "$package" "$tests" >"$log" 2>&1 || ! grep -q '^ok' "$log"; then
+    grep -e '^--- FAIL' -e '^there is no' "$log" || tail -5 "$log"
+    die "mutants.sh: tests of $package are red without any bug; see $log"
+  fi
+done
+
 rows=() passed=0
 for bug in "${bugs[@]}"; do
   name=$(basename "${bug%.*}") began=$SECONDS verdict=""
   program=$(field "$bug" Program) tests=$(field "$bug" Tests) preset=$(field "$bug" Preset)
-  preset=${preset:-dev} log=$logs/$name.log status=0
+  preset=${preset:-dev} log=$logs/$name.log status=0 package=$(field "$bug" Go)
   if ! changed=$(hack/mutant.py plant "$bug" "$copy" 2>&1); then
     verdict="FAIL: cannot be planted: $changed" changed=""
+  elif [ -n "$package" ]; then
+    go_run "$package" "$tests" >"$log" 2>&1 || status=$?
+    if [ $status = 0 ]; then
+      verdict="FAIL: SURVIVED $tests"
+    elif grep -qE '\[(build|setup) failed\]' "$log"; then
+      verdict="FAIL: does not build with the bug"
+    fi
   elif ! build "$preset" "$program" >"$log" 2>&1; then
     verdict="FAIL: does not build with the bug"
   else

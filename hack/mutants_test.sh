@@ -40,7 +40,12 @@ expect 'needs "Search:" and "Replace:"' plant
 bug $'File: none.cc\nSearch:\nc();\nReplace:\nb();'
 expect 'none.cc: No such file' plant
 printf 'Bug: one.\nTests: A.b\nFile: source.cc\n' >"$folder/bug.mutant"
-expect 'no line "Program: …"' plant
+expect 'one line of "Program: …" and "Go: …"' plant
+printf 'Bug: one.\nProgram: a_test\nGo: internal/plan\nTests: A.b\nFile: source.cc\n' >"$folder/bug.mutant"
+expect 'one line of "Program: …" and "Go: …"' plant
+source_is 'a();'
+printf 'Bug: one.\nGo: internal/plan\nTests: TestA\n\nFile: source.cc\nSearch:\na();\nReplace:\nb();\n' >"$folder/bug.mutant"
+expect $'^source.cc\nb\\(\\);$' plant
 printf 'Bug: one.\nTest: A.b\nFile: source.cc\n' >"$folder/bug.mutant"
 expect 'line 2 is "Test: A.b"' plant
 
