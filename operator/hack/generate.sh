@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Generates what is checked in but not written by hand: deep copies, apply configurations, the CRDs (for
-# kustomize and for the chart), their reference in docs/ and the admin API's Go code. The generators' versions are in go.mod.
+# kustomize and for the chart), the references of the CRDs and of conditions in docs/ and the admin API's Go code. The
+# generators' versions are in go.mod.
 #
 #   hack/generate.sh [DIR]   into the repository, or into a copy of its layout under DIR (for the test
 #                            that compares)
@@ -44,6 +45,7 @@ done
 
 mkdir -p "$out/docs/reference"
 go run ./hack/crddoc "$out"/manifests/crds/ramcloud.dev_*.yaml >"$out/docs/reference/crd.md"
+go run ./hack/conditiondoc api/v1alpha1/cluster_status.go >"$out/docs/reference/conditions.md"
 
 if command -v protoc >/dev/null; then
   mkdir -p "$out/operator/pkg/adminpb"

@@ -190,35 +190,70 @@ const (
 	ConditionPaused = "Paused"
 )
 
-// Reasons of conditions. They are stable: alerts and scripts may match them.
+// Reasons of conditions. They are stable: alerts and scripts may match them. docs/reference/conditions.md is written from
+// these comments.
 const (
-	ReasonAllServersUp            = "AllServersUp"
+	// ReasonAllServersUp: Ready: every server is up, every tablet is served, no coordinator or member of etcd is down.
+	ReasonAllServersUp = "AllServersUp"
+	// ReasonCoordinatorNotAnswering: the coordinator does not answer. With Ready Unknown: this operator has not
+	// reached it since it started.
 	ReasonCoordinatorNotAnswering = "CoordinatorNotAnswering"
-	ReasonServersNotUp            = "ServersNotUp"
-	ReasonTabletsUnavailable      = "TabletsUnavailable"
-	ReasonUnderReplicated         = "UnderReplicated"
-	ReasonPodsFailing             = "PodsFailing"
-	ReasonVolumeNotOurs           = "VolumeNotOurs"
-	ReasonAsExpected              = "AsExpected"
-	ReasonStarting                = "Starting"
-	ReasonFormerClusterNotGone    = "FormerClusterNotGone"
-	ReasonSettled                 = "Settled"
-	ReasonScaleInNotSupported     = "ScaleInNotSupported"
-	ReasonNotBlocked              = "NotBlocked"
-	ReasonRollingRestart          = "RollingRestart"
-	ReasonPaused                  = "Paused"
-	ReasonNotPaused               = "NotPaused"
-	ReasonMetadataVolumeLost      = "MetadataVolumeLost"
-	ReasonVolumeLost              = "VolumeLost"
-	ReasonVolumeTerminating       = "VolumeTerminating"
-	ReasonTooFewFailureDomains    = "TooFewFailureDomains"
-	ReasonFailureDomainMissing    = "FailureDomainMissing"
-	ReasonNetworkNotSupported     = "NetworkNotSupported"
-	ReasonCoordinatorsDown        = "CoordinatorsDown"
-	ReasonEtcdMembersDown         = "EtcdMembersDown"
-	ReasonServersSilent           = "ServersSilent"
-	ReasonReconcileFailed         = "ReconcileFailed"
-	ReasonIdentityChanged         = "IdentityChanged"
-	ReasonIdentityPinned          = "IdentityPinned"
-	ReasonIdentityNotKnown        = "IdentityNotKnown"
+	// ReasonServersNotUp: the coordinator does not list every wanted server as up.
+	ReasonServersNotUp = "ServersNotUp"
+	// ReasonCoordinatorsDown: pods of coordinators are not ready. One that answers is enough to go on.
+	ReasonCoordinatorsDown = "CoordinatorsDown"
+	// ReasonEtcdMembersDown: pods of etcd members are not ready. Without a majority no table can be made or dropped.
+	ReasonEtcdMembersDown = "EtcdMembersDown"
+	// ReasonTabletsUnavailable: a part of the data cannot be read.
+	ReasonTabletsUnavailable = "TabletsUnavailable"
+	// ReasonIdentityChanged: the coordinator that answers leads another cluster than the one that was noted;
+	// everything stops.
+	ReasonIdentityChanged = "IdentityChanged"
+	// ReasonIdentityPinned: the store is the cluster that was noted in status.coordinator.clusterUUID.
+	ReasonIdentityPinned = "IdentityPinned"
+	// ReasonIdentityNotKnown: the coordinator has not answered yet, so there is nothing to compare.
+	ReasonIdentityNotKnown = "IdentityNotKnown"
+	// ReasonVolumeNotOurs: a volume claim with the name of one of ours belongs to something else.
+	ReasonVolumeNotOurs = "VolumeNotOurs"
+	// ReasonNetworkNotSupported: spec.network asks for what is not supported yet; no pods are made.
+	ReasonNetworkNotSupported = "NetworkNotSupported"
+	// ReasonMetadataVolumeLost: a volume with metadata is lost, and is not replaced by an empty one.
+	ReasonMetadataVolumeLost = "MetadataVolumeLost"
+	// ReasonVolumeTerminating: somebody deleted a server's volume claim; it is kept until the coordinator releases it.
+	ReasonVolumeTerminating = "VolumeTerminating"
+	// ReasonVolumeLost: the volume behind a server's claim is gone, or its claim is and the server is still listed as
+	// up.
+	ReasonVolumeLost = "VolumeLost"
+	// ReasonReconcileFailed: the operator could not do something that it has to, in the API server's words; it tries
+	// again.
+	ReasonReconcileFailed = "ReconcileFailed"
+	// ReasonServersSilent: the coordinator hears too few servers to tell who is dead, and condemns none.
+	ReasonServersSilent = "ServersSilent"
+	// ReasonPodsFailing: Kubernetes gave pods up; each is made anew after a pause that doubles.
+	ReasonPodsFailing = "PodsFailing"
+	// ReasonFailureDomainMissing: pods lack the label that spec.failureDomain reads, so each counts as a domain of its
+	// own.
+	ReasonFailureDomainMissing = "FailureDomainMissing"
+	// ReasonTooFewFailureDomains: the servers are in fewer failure domains than replicationFactor needs.
+	ReasonTooFewFailureDomains = "TooFewFailureDomains"
+	// ReasonUnderReplicated: segments have lacked replicas for longer than 30 s.
+	ReasonUnderReplicated = "UnderReplicated"
+	// ReasonAsExpected: not Degraded: nothing is broken that the operator knows of.
+	ReasonAsExpected = "AsExpected"
+	// ReasonFormerClusterNotGone: a former cluster of this name is not gone; nothing is made before it is.
+	ReasonFormerClusterNotGone = "FormerClusterNotGone"
+	// ReasonStarting: not everything that is wanted is up yet.
+	ReasonStarting = "Starting"
+	// ReasonRollingRestart: a restart that was asked for is in progress.
+	ReasonRollingRestart = "RollingRestart"
+	// ReasonSettled: not Progressing: nothing that was begun is unfinished.
+	ReasonSettled = "Settled"
+	// ReasonScaleInNotSupported: spec.servers.replicas asks for fewer servers than can be had without losing data.
+	ReasonScaleInNotSupported = "ScaleInNotSupported"
+	// ReasonNotBlocked: spec.servers.replicas is followed.
+	ReasonNotBlocked = "NotBlocked"
+	// ReasonPaused: spec.pause is set.
+	ReasonPaused = "Paused"
+	// ReasonNotPaused: the operator looks after the cluster.
+	ReasonNotPaused = "NotPaused"
 )

@@ -1,0 +1,84 @@
+// Command conditiondoc writes the reference of conditions and their reasons, in Markdown, from the constants that name
+// them: ConditionX = "X" and ReasonX = "X", each with a comment "ConditionX: what it says".
+//
+//	conditiondoc FILE.go >conditions.md
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const head = `# Conditions of a RAMCloudCluster
+
+<!-- Written by operator/hack/conditiondoc from operator/api/v1alpha1/cluster_status.go: make -C operator generate -->
+
+` + "`kubectl get rcc NAME -o jsonpath='{.status.conditions}'`" + `. Types and reasons are stable: alerts and scripts may match them. What to do
+about each: [troubleshooting](../operating/troubleshooting.md#conditions-of-a-ramcloudcluster-by-reason), or
+` + "`kubectl ramcloud explain`" + `.
+`
+
+type row struct{ name, text string }
+
+// rows are the constants with this prefix, in the order of the file.
+func rows(file *ast.File, prefix string) (out []row, err error) {
+	for _, declaration := range file.Decls {
+		group, ok := declaration.(*ast.GenDecl)
+		if !ok || group.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range group.Specs {
+			constant := spec.(*ast.ValueSpec)
+			name := constant.Names[0].Name
+			if !strings.HasPrefix(name, prefix) || len(constant.Values) != 1 {
+				continue
+			}
+			value, err := strconv.Unquote(constant.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			text := strings.Join(strings.Fields(constant.Doc.Text()), " ")
+			text, found := strings.CutPrefix(text, name+": ")
+			if !found || value != strings.TrimPrefix(name, prefix) {
+				return nil, fmt.Errorf("%s needs a comment that begins with \"%s: \", and the value %q", name, name, strings.TrimPrefix(name, prefix))
+			}
+			out = append(out, row{value, text})
+		}
+	}
+	return out, nil
+}
+
+func run(path string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	fmt.Print(head)
+	for _, part := range []struct{ prefix, title, column string }{{"Condition", "Types", "type"}, {"Reason", "Reasons", "reason"}} {
+		all, err := rows(file, part.prefix)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n## %s\n\n| %s | means |\n|---|---|\n", part.title, part.column)
+		for _, r := range all {
+			fmt.Printf("| `%s` | %s |\n", r.name, r.text)
+		}
+	}
+	return nil
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: conditiondoc FILE.go >conditions.md")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
