@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	operator "ramcloud.dev/operator/internal/controller"
@@ -113,6 +115,11 @@ func releaseVolumes(ctx context.Context, o *options) error {
 	return err
 }
 
+// backoff is after how long a reconcile that failed is tried again: a quota that was raised is noticed within half a minute.
+func backoff() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second)
+}
+
 func run(o *options, logging *zap.Options) error {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(logging)))
 	log := ctrl.Log.WithName("setup")
@@ -157,7 +164,7 @@ func run(o *options, logging *zap.Options) error {
 			return err
 		}
 	}
-	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute}
+	controllerOptions := controller.Options{MaxConcurrentReconciles: o.workers, CacheSyncTimeout: 2 * time.Minute, RateLimiter: backoff()}
 	if err := reconciler.SetupWithManager(mgr, coordinator.DefaultTuning, controllerOptions); err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 func TestFlags(t *testing.T) {
@@ -27,5 +30,17 @@ func TestFlags(t *testing.T) {
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
 		}
+	}
+}
+
+// However often a reconcile failed, it is tried again soon after the cause is gone.
+func TestFailedReconcilesAreTriedAgainSoon(t *testing.T) {
+	limiter, request := backoff(), reconcile.Request{}
+	var last time.Duration
+	for range 100 {
+		last = limiter.When(request)
+	}
+	if last != 30*time.Second {
+		t.Errorf("after 100 failures it waits for %s", last)
 	}
 }

@@ -139,3 +139,10 @@ func TestAMemberThatLostItsDataRejoins(t *testing.T) {
 		t.Errorf("nobody answered, and the error is %v", err)
 	}
 }
+
+// A proxy of the environment does not reach the members, which are in the cluster.
+func TestNoProxyIsAsked(t *testing.T) {
+	if transport := direct.Transport.(*http.Transport); transport.Proxy != nil {
+		t.Error("a proxy may stand between")
+	}
+}
