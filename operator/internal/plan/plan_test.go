@@ -248,6 +248,18 @@ func TestRollingRestart(t *testing.T) {
 			[]ID{{Coordinator, 1}}, "next is coordinator 1"},
 		{"unless something is on its way", func(o *Observed) { o.Members[3].Pod.Ready = false; o.Members[0].Pod.Deleting = true },
 			nil, "etcd member 0 has no pod"},
+		{"the last one is a part of it until it has ended", func(o *Observed) {
+			for i := range o.Members {
+				o.Members[i].Pod.Request = "new"
+			}
+			o.Members[5].Pod.Request, o.Members[5].Pod.Deleting = "old", true
+		}, nil, "restart 'new': waiting for coordinator 2 to end"},
+		{"one that ends and was restarted is none", func(o *Observed) {
+			for i := range o.Members {
+				o.Members[i].Pod.Request = "new"
+			}
+			o.Members[5].Pod.Deleting = true
+		}, nil, ""},
 		{"not while paused", func(o *Observed) { o.Paused = true }, nil, "spec.pause is set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -34,7 +34,11 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	var todo []Member
 	for _, id := range Wanted(o, nil) {
 		m := members[id]
-		if m.Pod.Exists && !m.Pod.Deleting && !m.Pod.Failed && m.Pod.Request != o.Request {
+		switch {
+		case !m.Pod.Exists || m.Pod.Request == o.Request:
+		case m.Pod.Deleting: // the last one is away for as long as it takes to end
+			d.Rolling = fmt.Sprintf("restart '%s': waiting for %s to end", o.Request, id)
+		case !m.Pod.Failed:
 			todo = append(todo, m)
 		}
 	}
