@@ -147,14 +147,11 @@ func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinato
 
 // Reconcile brings one cluster a step closer to what is wanted and reports where it is.
 func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	if !r.Leases.Holds(request.Namespace) { // another operator does, or will be asked for it soon
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	}
 	var cluster ramcloudv1.RAMCloudCluster
 	err := r.Get(ctx, request.NamespacedName, &cluster)
 	if apierrors.IsNotFound(err) || (err == nil && cluster.DeletionTimestamp != nil) {
 		// Everything that shall go has the cluster as its owner. Nobody can be asked about the volumes any more, and a
-		// namespace that is deleted must not wait for them.
+		// namespace that is deleted must not wait for them: nor for a lease, of which there is none in it any more.
 		if err := r.letGo(ctx, request.NamespacedName); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -168,6 +165,9 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	}
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if !r.Leases.Holds(request.Namespace) { // another operator does, or it is not ours yet
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	var done steps
 	again := r.reconcile(ctx, &cluster, &done)

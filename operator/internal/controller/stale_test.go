@@ -383,3 +383,20 @@ func TestAnotherOperatorsNamespaceIsLeftAlone(t *testing.T) {
 		return ""
 	})
 }
+
+// A namespace that is deleted has no lease any more, and none can be made in it: the finalizers go without one.
+func TestFinalizersGoWithoutALease(t *testing.T) {
+	w := newManual(t, nil)
+	first := w.operator(w.coordinator.Address())
+	w.reconcile(first)
+	if !w.guarded("data-demo-server-0") {
+		t.Fatal("the claim is not guarded")
+	}
+	check(t, w.client.Delete(w.ctx, w.cluster()))
+	next := w.operator(w.coordinator.Address())
+	next.Leases = scope.NewLeases(nil, "elsewhere", scope.DefaultTiming, logr.Discard()) // it holds none
+	w.reconcile(next)
+	if w.guarded("data-demo-server-0") {
+		t.Error("the namespace hangs")
+	}
+}
