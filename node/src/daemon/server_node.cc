@@ -25,6 +25,7 @@
 #include "store/invariants.h"
 #include "store/object_store.h"
 #include "transport/routed_replies.h"
+#include "wire/volume_messages.h"
 
 namespace ramcloud::daemon {
 namespace {
@@ -212,6 +213,7 @@ struct ServerNode::Impl final : TurnHook {
     registry.add(wire::Opcode::kUpdateServerList, &call_member<&Impl::update_list, Impl>, this);
     registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
     registry.add(wire::Opcode::kRestate, &call_member<&Impl::restate, Impl>, this);
+    registry.add(wire::Opcode::kGetReplicasOn, &call_member<&Impl::get_replicas_on, Impl>, this);
     list_changes = servers.subscribe([this] { check_condemned(); });
     register_gauges();
   }
@@ -529,6 +531,29 @@ struct ServerNode::Impl final : TurnHook {
     all.epoch = confirmed.epoch;
     log_info("said what it owns", {{"term", asked.term}, {"tables", all.tables.size()}});
     reply_message(transport, request.reply, all);
+  }
+
+  void get_replicas_on(const Request& request) {
+    wire::GetReplicasOnRequest asked;
+    if (!request.decode(asked)) {
+      return reply_error(transport, request.reply,
+                         Status(StatusCode::kInvalidArgument, "question does not decode"));
+    }
+    if (Status term = servers.check_term(asked.term); !term.ok()) {
+      return refuse(request.reply, term);
+    }
+    if (!master) {
+      return reply_error(transport, request.reply,
+                         Status(StatusCode::kRetry, "this server is not enlisted yet"),
+                         kForwardRetryAfterUs);
+    }
+    wire::ReplicasOn reply{.list_version = servers.version()};
+    if (master->replicas) {
+      const ReplicaManager::Need need = master->replicas->need_of(asked.server_ids);
+      reply.counted = need.counted;
+      reply.missed = need.missed;
+    }
+    reply_message(transport, request.reply, reply);
   }
 
   /// A server that the cluster has given up may not serve any more: its data is somebody else's.

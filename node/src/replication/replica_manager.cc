@@ -263,6 +263,10 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   ++lost_;
   const bool was_opened = slot.opened();
   ++effort_.losses;
+  if (std::ranges::find(replicas.left, slot.server_id()) == replicas.left.end()) {
+    replicas.left.push_back(slot.server_id());
+    ++left_on_[slot.server_id()];
+  }
   unplace(slot);
   const log::Segment& segment = *replicas.segment;
   if (segment.closed_durable()) {
@@ -434,11 +438,33 @@ ReplicaManager::Counts ReplicaManager::counts_of(const SegmentReplicas& replicas
           .unreplicated_bytes = published - acked};
 }
 
-/// After anything that changes a replica of a segment that is settled.
+/// After anything that changes a replica of a segment that is settled, and in each turn for others.
 void ReplicaManager::recount(SegmentReplicas& replicas) {
+  if (!replicas.left.empty()) forget_left(replicas);
   if (!replicas.segment->closed_durable()) return;
   settled_counts_.take_away(std::exchange(replicas.counted, counts_of(replicas)));
   settled_counts_.add(replicas.counted);
+}
+
+/// What was lost is made good when all replicas count: each has all that was acknowledged.
+void ReplicaManager::forget_left(SegmentReplicas& replicas) {
+  if (!std::ranges::all_of(replicas.slots, [](const auto& slot) { return slot->counts(); })) return;
+  for (const uint64_t server_id : replicas.left) {
+    const auto found = left_on_.find(server_id);
+    if (--found->second == 0) left_on_.erase(found);
+  }
+  replicas.left.clear();
+}
+
+ReplicaManager::Need ReplicaManager::need_of(std::span<const uint64_t> server_ids) const {
+  Need need;
+  for (const uint64_t id : server_ids) {
+    if (const auto there = backups_.find(id); there != backups_.end()) {
+      need.counted += there->second.slots.size();
+    }
+    if (const auto left = left_on_.find(id); left != left_on_.end()) need.missed += left->second;
+  }
+  return need;
 }
 
 ReplicationStats ReplicaManager::stats() {
@@ -475,8 +501,9 @@ ReplicationStats ReplicaManager::stats() {
 
 std::string ReplicaManager::check_counts() const {
   Counts counts;
-  std::map<uint64_t, uint64_t> on_backups;
+  std::map<uint64_t, uint64_t> on_backups, left_on;
   for (const auto& [id, replicas] : segments_) {
+    for (const uint64_t server_id : replicas.left) ++left_on[server_id];
     for (const auto& slot : replicas.slots) {
       if (slot->state() == ReplicaSlot::State::kUnplaced) continue;
       ++on_backups[slot->server_id()];
@@ -499,6 +526,7 @@ std::string ReplicaManager::check_counts() const {
         counts.segments, counts.fully_replicated, settled_counts_.segments,
         settled_counts_.fully_replicated);
   }
+  if (left_on != left_on_) return "backups that had replicas of segments are not counted right";
   for (const auto& [server_id, backup] : backups_) {
     if (backup.slots.size() == on_backups[server_id]) continue;
     return fmt::format("server {} has {} replicas; counted are {}", server_id,

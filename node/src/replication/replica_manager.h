@@ -33,6 +33,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,15 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   /// Calls `fn` for each replica of the segments from this id on, by rising segment; for tests and
   /// simulation, on the first reactor. It must not ask the manager.
   void for_each_slot(uint64_t first_segment, const std::function<void(const ReplicaSlot&)>& fn);
+  /// What this log needs of backups that share a volume.
+  struct Need {
+    uint64_t counted = 0;  // replicas that are there, or on their way there
+    /// That were there, of segments that do not have all their replicas elsewhere yet: should the
+    /// master crash now, that volume may have the copy that is missing.
+    uint64_t missed = 0;
+  };
+  /// On the first reactor; looks at no segment.
+  Need need_of(std::span<const uint64_t> server_ids) const;
   const EpochFence& fence() const { return fence_; }
   uint32_t min_replicas() const { return options_.min_replicas; }
 
@@ -168,6 +178,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     log::Segment* segment = nullptr;
     std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
     std::vector<uint64_t> banned;  // backups that may have a stale replica of it: not asked again
+    std::vector<uint64_t> left;    // backups whose replica was lost, until all replicas count
     bool repairing = false;        // is in repairs_
     Counts counted;                // in settled_counts_; nothing before it is settled
   };
@@ -233,6 +244,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void unplace(ReplicaSlot& slot);
   Counts counts_of(const SegmentReplicas& replicas) const;
   void recount(SegmentReplicas& replicas);
+  void forget_left(SegmentReplicas& replicas);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot);
   bool drive_repairs();
   bool may_be_fenced(const SegmentReplicas& replicas, const log::Segment* before) const;
@@ -274,6 +286,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   std::deque<SegmentReplicas*> repairs_;          // settled once, and lost replicas since
   Counts settled_counts_;                         // of all that are settled
   std::map<uint64_t, Backup> backups_;
+  std::map<uint64_t, uint64_t> left_on_;  // by backup: segments that name it in `left`
   std::deque<uint64_t> losing_;   // backups of which all is lost, and not all of it dealt with
   std::deque<GivenUp> given_up_;  // their backups have not been told to free them
   Time look_after_at_{};

@@ -10,6 +10,7 @@
 #include "wire/control_messages.h"
 #include "wire/message_header.h"
 #include "wire/testing/filler.h"
+#include "wire/volume_messages.h"
 
 namespace ramcloud::wire {
 namespace {
@@ -56,6 +57,8 @@ ordered_json all_messages() {
   RC_ADD(ReportServerRequest);
   RC_ADD(ProbePeerRequest);
   RC_ADD(ProbePeerReply);
+  RC_ADD(GetReplicasOnRequest);
+  RC_ADD(ReplicasOn);
 #undef RC_ADD
   return all;
 }

@@ -56,6 +56,7 @@ enum class Opcode : uint16_t {
   kGetServerStats = 99,
   kRestate = 100,
   kProbePeer = 108,
+  kGetReplicasOn = 109,
   // Backup, for masters.
   kReplicaOpen = 128,
   kReplicaWrite = 129,

@@ -19,6 +19,7 @@ bool is_idempotent(uint16_t opcode) {
     case Opcode::kTakeTablet:
     case Opcode::kDropTablet:
     case Opcode::kGetServerStats:
+    case Opcode::kGetReplicasOn:
     case Opcode::kRaiseReplicationEpoch:
     case Opcode::kReplicaOpen:
     case Opcode::kReplicaWrite:
