@@ -7,6 +7,7 @@
 #include "base/sometimes.h"
 #include "base/text.h"
 #include "coordinator/checks.h"
+#include "coordinator/volumes.h"
 
 namespace ramcloud {
 namespace {
@@ -132,8 +133,18 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
                                                    former->record.id));
   }
 
+  const uint64_t released = volume_released_until_ms(state_, request.former_server_id);
+  if (released > reactor_.clock().unix_ms()) {
+    RC_SOMETIMES("coordinator.released_volume_is_refused");
+    co_return fail(StatusCode::kRetry,
+                   fmt::format("the volume of server {} was released to be wiped; no server starts "
+                               "with it before the token expires",
+                               request.former_server_id));
+  }
+
   ServerRecord record = record_of(request);
   record.id = state_.ids.last_server_id + 1;
+  record.volume = volume_with(state_, request.former_server_id, record.id);
   record.enlisted_at_ms = reactor_.clock().unix_ms();
   IdsRecord ids = state_.ids;
   ids.last_server_id = record.id;

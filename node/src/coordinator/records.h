@@ -173,11 +173,16 @@ struct ServerRecord {
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
   uint32_t replicas = 0;
+  // Which volume it has: the first server that had it (coordinator/volumes.h). 0: not recorded, by
+  // a former build or in format 1.
+  uint64_t volume = 0;
+  uint64_t released_until_ms = 0;  // a token to wipe the volume holds until then; Unix time
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
       http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
+    v.since(2, volume, released_until_ms);
     v.unknown(unknown);
   }
 };

@@ -67,6 +67,8 @@ Task<void> Retirement::remove() {
       small.nonce = record.nonce;
       small.enlisted_at_ms = record.enlisted_at_ms;
       small.name = record.name;
+      small.volume = record.volume;
+      small.released_until_ms = record.released_until_ms;
       small.unknown = record.unknown;
       small.state = wire::ServerState::kRemoved;
       small.state_reason = record.state_reason;
