@@ -110,6 +110,16 @@ Result<AdminClient::Condemnation> AdminClient::condemn(uint64_t server_id, bool 
   return Condemnation{response.condemned(), response.answers(), response.effect()};
 }
 
+Result<VolumeRelease> AdminClient::volume_release(uint64_t server_id) {
+  pb::GetVolumeReleaseRequest request;
+  request.set_server_id(server_id);
+  pb::GetVolumeReleaseResponse response;
+  Status called = impl_->call(&pb::Admin::Stub::GetVolumeRelease, request, response);
+  if (!called.ok()) return fail(std::move(called));
+  return VolumeRelease{response.releasable(), response.reason(), response.token(),
+                       response.expires_at_ms()};
+}
+
 Status AdminClient::hint(uint64_t server_id) {
   pb::HintServerRequest request;
   request.set_server_id(server_id);

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "coordinator/cluster_view.h"
+#include "coordinator/volume_release.h"
 
 namespace ramcloud {
 
@@ -33,6 +34,8 @@ class AdminClient {
   /// answers and `force` is not given.
   Result<Condemnation> condemn(uint64_t server_id, bool confirmed, bool force,
                                const std::string& reason);
+  /// Whether this server's volume may be wiped: the answer, or what kept it from being found out.
+  Result<VolumeRelease> volume_release(uint64_t server_id);
   /// The coordinator probes this server at once.
   Status hint(uint64_t server_id);
   /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.

@@ -234,6 +234,10 @@ class Front : public ChangeListener {
                       pb::CondemnServerResponse* response) {
     if (may_wait(*call)) scope_.spawn(condemn(std::move(call), std::move(request), response));
   }
+  void release_volume(std::shared_ptr<PendingCall> call, uint64_t server_id,
+                      pb::GetVolumeReleaseResponse* response) {
+    if (may_wait(*call)) scope_.spawn(release(std::move(call), server_id, response));
+  }
   void hint_server(uint64_t server_id) { coordinator_.hint(server_id); }
 
   void watch(const std::shared_ptr<WatchStream>& stream) {
@@ -304,6 +308,24 @@ class Front : public ChangeListener {
       response->set_condemned(done->condemned);
       response->set_answers(done->answers);
       response->set_effect(done->effect);
+    });
+  }
+
+  Task<void> release(std::shared_ptr<PendingCall> call, uint64_t server_id,
+                     pb::GetVolumeReleaseResponse* response) {
+    const Coordinator::Waits waits(coordinator_);
+    const auto waiting = waiting_.insert(waiting_.end(), {call, true});
+    const auto release = co_await coordinator_.volume_release(server_id, deadline_of(*call));
+    waiting_.erase(waiting);
+    if (!release) {
+      call->finish(to_grpc(release.error()));
+      co_return;
+    }
+    call->finish(grpc::Status::OK, [&] {
+      response->set_releasable(release->releasable);
+      response->set_reason(release->reason);
+      response->set_token(release->token);
+      response->set_expires_at_ms(release->expires_at_ms);
     });
   }
 
@@ -512,6 +534,14 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     return on_reactor(context, [request = *request, response](
                                    Front& f, const std::shared_ptr<PendingCall>& call) {
       f.condemn_server(call, request, response);
+    });
+  }
+  grpc::ServerUnaryReactor* GetVolumeRelease(grpc::CallbackServerContext* context,
+                                             const pb::GetVolumeReleaseRequest* request,
+                                             pb::GetVolumeReleaseResponse* response) override {
+    return on_reactor(context, [id = request->server_id(), response](
+                                   Front& f, const std::shared_ptr<PendingCall>& call) {
+      f.release_volume(call, id, response);
     });
   }
   grpc::ServerUnaryReactor* HintServer(grpc::CallbackServerContext* context,

@@ -192,6 +192,22 @@ TEST_F(AdminServiceTest, TablesAndStatusThroughTheClient) {
   EXPECT_EQ(client.tables("nope").error().to_string(), "NOT_FOUND: table 'nope' does not exist");
 }
 
+TEST_F(AdminServiceTest, AVolumeIsReleasedThroughTheClient) {
+  begin(2);
+  AdminClient client(address_, 30s);
+  const auto no = client.volume_release(1);
+  ASSERT_TRUE(no.has_value()) << no.error().to_string();
+  EXPECT_FALSE(no->releasable);
+  EXPECT_THAT(no->reason, HasSubstr("server 1 (server-12000) is UP"));
+  EXPECT_EQ(no->token, "");
+  ASSERT_TRUE(client.condemn(1, /*confirmed=*/true, /*force=*/true, "").has_value());
+  const auto yes = client.volume_release(1);
+  ASSERT_TRUE(yes.has_value()) << yes.error().to_string();
+  EXPECT_TRUE(yes->releasable) << yes->reason;
+  EXPECT_THAT(yes->token, HasSubstr("/1/1/"));
+  EXPECT_GT(yes->expires_at_ms, 0u);
+}
+
 TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
   begin(1);
   pb::Table table;

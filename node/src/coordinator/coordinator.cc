@@ -53,6 +53,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
       restating_(
           rpc, state_, ledger_, term_claims_, notifier_, changes_,
           [this] { detector_.watch_all(); }, [this] { begin_to_order(); }, options_.restating),
+      volume_releases_(rpc, state_, ledger_, options_.volume_releases),
       condemned_by_operator_(metrics.counter("ramcloud_coordinator_verdicts_total",
                                              "Servers declared crashed, by the evidence",
                                              {{"evidence", "operator"}})),

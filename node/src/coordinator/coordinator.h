@@ -16,6 +16,7 @@
 #include "coordinator/retirement.h"
 #include "coordinator/tables.h"
 #include "coordinator/term_claims.h"
+#include "coordinator/volume_release.h"
 
 namespace ramcloud {
 
@@ -30,6 +31,7 @@ class Coordinator final : private ChangeListener {
     Notifier::Options notifier;
     Retirement::Options retirement;
     Restating::Options restating;
+    VolumeReleases::Options volume_releases;
     Duration longest_wait = 60s;  // of a call whose sender sets no deadline
     size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
   };
@@ -75,6 +77,10 @@ class Coordinator final : private ChangeListener {
   /// The platform thinks that a server may be dead: it is probed at once, and nothing else. Unknown
   /// ids are nothing to it.
   void hint(uint64_t server_id) { detector_.hint(server_id, FailureDetector::Source::kPlatform); }
+  /// Whether the volume of this server may be wiped. What VolumeReleases::ask() says.
+  Task<Result<VolumeRelease>> volume_release(uint64_t server_id, Time deadline) {
+    return volume_releases_.ask(server_id, deadline);
+  }
   /// A call that waits, for as long as this lives.
   class Waits {
    public:
@@ -145,6 +151,7 @@ class Coordinator final : private ChangeListener {
   Tables tables_;
   FailureDetector detector_;
   Restating restating_;
+  VolumeReleases volume_releases_;
   Counter& condemned_by_operator_;
   std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us
   bool started_ = false;

@@ -85,6 +85,10 @@ std::vector<std::string> objections_to_release(const ClusterState& state, uint64
                         server_text(state, id))};
   }
   std::vector<std::string> objections;
+  if (state.restate) {
+    objections.emplace_back(
+        "metadata was imported, and live servers have not said yet what they own");
+  }
   const uint64_t first = first_of(state, id);
   const std::set<uint64_t> owns = owners(state);
   for (const auto& [other, server] : state.servers) {

@@ -123,6 +123,14 @@ TEST_F(VolumesTest, AfterAnImportVolumesOfBeforeMayBeInUse) {
   EXPECT_THAT(objections(later), IsEmpty());
 }
 
+TEST_F(VolumesTest, UntilLiveServersHaveRestatedWhatTheyOwnNothingIsReleased) {
+  enlist(1, 0, ServerState::kCrashed);
+  state.restate = RestateRecord{};
+  EXPECT_THAT(objections(1), ElementsAre(HasSubstr("have not said yet what they own")));
+  state.restate.reset();
+  EXPECT_THAT(objections(1), IsEmpty());
+}
+
 /// It names a server of which the import lost the record.
 TEST_F(VolumesTest, AServerWithAVolumeOfALostServerMayHaveAnyOfBefore) {
   enlist(1, 0, ServerState::kCrashed);

@@ -722,6 +722,118 @@ func (*HintServerResponse) Descriptor() ([]byte, []int) {
 	return file_admin_proto_rawDescGZIP(), []int{11}
 }
 
+type GetVolumeReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetVolumeReleaseRequest) Reset() {
+	*x = GetVolumeReleaseRequest{}
+	mi := &file_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetVolumeReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetVolumeReleaseRequest) ProtoMessage() {}
+
+func (x *GetVolumeReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetVolumeReleaseRequest.ProtoReflect.Descriptor instead.
+func (*GetVolumeReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GetVolumeReleaseRequest) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+type GetVolumeReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Releasable    bool                   `protobuf:"varint,1,opt,name=releasable,proto3" json:"releasable,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                 // for people: what is waited for, or who was asked
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`                                   // when releasable: says cluster, server and term; printable, otherwise opaque
+	ExpiresAtMs   uint64                 `protobuf:"varint,4,opt,name=expires_at_ms,json=expiresAtMs,proto3" json:"expires_at_ms,omitempty"` // Unix time until which the token holds; no server starts with the volume before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetVolumeReleaseResponse) Reset() {
+	*x = GetVolumeReleaseResponse{}
+	mi := &file_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetVolumeReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetVolumeReleaseResponse) ProtoMessage() {}
+
+func (x *GetVolumeReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetVolumeReleaseResponse.ProtoReflect.Descriptor instead.
+func (*GetVolumeReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetVolumeReleaseResponse) GetReleasable() bool {
+	if x != nil {
+		return x.Releasable
+	}
+	return false
+}
+
+func (x *GetVolumeReleaseResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *GetVolumeReleaseResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *GetVolumeReleaseResponse) GetExpiresAtMs() uint64 {
+	if x != nil {
+		return x.ExpiresAtMs
+	}
+	return 0
+}
+
 type UpgradeMetadataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -730,7 +842,7 @@ type UpgradeMetadataRequest struct {
 
 func (x *UpgradeMetadataRequest) Reset() {
 	*x = UpgradeMetadataRequest{}
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +854,7 @@ func (x *UpgradeMetadataRequest) String() string {
 func (*UpgradeMetadataRequest) ProtoMessage() {}
 
 func (x *UpgradeMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +867,7 @@ func (x *UpgradeMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeMetadataRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{12}
+	return file_admin_proto_rawDescGZIP(), []int{14}
 }
 
 type UpgradeMetadataResponse struct {
@@ -767,7 +879,7 @@ type UpgradeMetadataResponse struct {
 
 func (x *UpgradeMetadataResponse) Reset() {
 	*x = UpgradeMetadataResponse{}
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +891,7 @@ func (x *UpgradeMetadataResponse) String() string {
 func (*UpgradeMetadataResponse) ProtoMessage() {}
 
 func (x *UpgradeMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +904,7 @@ func (x *UpgradeMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeMetadataResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{13}
+	return file_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpgradeMetadataResponse) GetFormat() uint32 {
@@ -810,7 +922,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +934,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +947,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{14}
+	return file_admin_proto_rawDescGZIP(), []int{16}
 }
 
 type WatchEvent struct {
@@ -855,7 +967,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +979,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +992,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{15}
+	return file_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchEvent) GetRevision() uint64 {
@@ -1003,7 +1115,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1127,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1140,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{16}
+	return file_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClusterStatus) GetClusterName() string {
@@ -1170,7 +1282,7 @@ type Detection struct {
 
 func (x *Detection) Reset() {
 	*x = Detection{}
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1294,7 @@ func (x *Detection) String() string {
 func (*Detection) ProtoMessage() {}
 
 func (x *Detection) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1307,7 @@ func (x *Detection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detection.ProtoReflect.Descriptor instead.
 func (*Detection) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{17}
+	return file_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Detection) GetState() string {
@@ -1242,7 +1354,7 @@ type ReplicationSummary struct {
 
 func (x *ReplicationSummary) Reset() {
 	*x = ReplicationSummary{}
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1366,7 @@ func (x *ReplicationSummary) String() string {
 func (*ReplicationSummary) ProtoMessage() {}
 
 func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1379,7 @@ func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationSummary.ProtoReflect.Descriptor instead.
 func (*ReplicationSummary) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{18}
+	return file_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplicationSummary) GetReplicasWanted() uint32 {
@@ -1341,7 +1453,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1465,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1478,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{19}
+	return file_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Server) GetId() uint64 {
@@ -1487,7 +1599,7 @@ type ServerStats struct {
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1611,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1624,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{20}
+	return file_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -1660,7 +1772,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1784,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1797,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{21}
+	return file_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -1727,7 +1839,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1851,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1864,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{22}
+	return file_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Table) GetId() uint64 {
@@ -1806,7 +1918,16 @@ const file_admin_proto_rawDesc = "" +
 	"\x06effect\x18\x03 \x01(\tR\x06effect\"0\n" +
 	"\x11HintServerRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\x04R\bserverId\"\x14\n" +
-	"\x12HintServerResponse\"\x18\n" +
+	"\x12HintServerResponse\"6\n" +
+	"\x17GetVolumeReleaseRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\"\x8c\x01\n" +
+	"\x18GetVolumeReleaseResponse\x12\x1e\n" +
+	"\n" +
+	"releasable\x18\x01 \x01(\bR\n" +
+	"releasable\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12\"\n" +
+	"\rexpires_at_ms\x18\x04 \x01(\x04R\vexpiresAtMs\"\x18\n" +
 	"\x16UpgradeMetadataRequest\"1\n" +
 	"\x17UpgradeMetadataResponse\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\"\x0e\n" +
@@ -1915,7 +2036,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x18TABLET_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rTABLET_NORMAL\x10\x01\x12\x13\n" +
 	"\x0fTABLET_CREATING\x10\x02\x12\x16\n" +
-	"\x12TABLET_UNAVAILABLE\x10\x032\xb0\x06\n" +
+	"\x12TABLET_UNAVAILABLE\x10\x032\x9d\a\n" +
 	"\x05Admin\x12R\n" +
 	"\tGetStatus\x12#.ramcloud.admin.v1.GetStatusRequest\x1a .ramcloud.admin.v1.ClusterStatus\x12\\\n" +
 	"\vListServers\x12%.ramcloud.admin.v1.ListServersRequest\x1a&.ramcloud.admin.v1.ListServersResponse\x12Y\n" +
@@ -1925,7 +2046,8 @@ const file_admin_proto_rawDesc = "" +
 	"\tDropTable\x12#.ramcloud.admin.v1.DropTableRequest\x1a$.ramcloud.admin.v1.DropTableResponse\x12b\n" +
 	"\rCondemnServer\x12'.ramcloud.admin.v1.CondemnServerRequest\x1a(.ramcloud.admin.v1.CondemnServerResponse\x12Y\n" +
 	"\n" +
-	"HintServer\x12$.ramcloud.admin.v1.HintServerRequest\x1a%.ramcloud.admin.v1.HintServerResponse\x12h\n" +
+	"HintServer\x12$.ramcloud.admin.v1.HintServerRequest\x1a%.ramcloud.admin.v1.HintServerResponse\x12k\n" +
+	"\x10GetVolumeRelease\x12*.ramcloud.admin.v1.GetVolumeReleaseRequest\x1a+.ramcloud.admin.v1.GetVolumeReleaseResponse\x12h\n" +
 	"\x0fUpgradeMetadata\x12).ramcloud.admin.v1.UpgradeMetadataRequest\x1a*.ramcloud.admin.v1.UpgradeMetadataResponse\x12I\n" +
 	"\x05Watch\x12\x1f.ramcloud.admin.v1.WatchRequest\x1a\x1d.ramcloud.admin.v1.WatchEvent0\x01B+Z)ramcloud.dev/operator/pkg/adminpb;adminpbb\x06proto3"
 
@@ -1942,48 +2064,50 @@ func file_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_admin_proto_goTypes = []any{
-	(ServerState)(0),                // 0: ramcloud.admin.v1.ServerState
-	(BackupDevice)(0),               // 1: ramcloud.admin.v1.BackupDevice
-	(TabletState)(0),                // 2: ramcloud.admin.v1.TabletState
-	(*GetStatusRequest)(nil),        // 3: ramcloud.admin.v1.GetStatusRequest
-	(*ListServersRequest)(nil),      // 4: ramcloud.admin.v1.ListServersRequest
-	(*ListTablesRequest)(nil),       // 5: ramcloud.admin.v1.ListTablesRequest
-	(*ListServersResponse)(nil),     // 6: ramcloud.admin.v1.ListServersResponse
-	(*ListTablesResponse)(nil),      // 7: ramcloud.admin.v1.ListTablesResponse
-	(*CreateTableRequest)(nil),      // 8: ramcloud.admin.v1.CreateTableRequest
-	(*DropTableRequest)(nil),        // 9: ramcloud.admin.v1.DropTableRequest
-	(*DropTableResponse)(nil),       // 10: ramcloud.admin.v1.DropTableResponse
-	(*CondemnServerRequest)(nil),    // 11: ramcloud.admin.v1.CondemnServerRequest
-	(*CondemnServerResponse)(nil),   // 12: ramcloud.admin.v1.CondemnServerResponse
-	(*HintServerRequest)(nil),       // 13: ramcloud.admin.v1.HintServerRequest
-	(*HintServerResponse)(nil),      // 14: ramcloud.admin.v1.HintServerResponse
-	(*UpgradeMetadataRequest)(nil),  // 15: ramcloud.admin.v1.UpgradeMetadataRequest
-	(*UpgradeMetadataResponse)(nil), // 16: ramcloud.admin.v1.UpgradeMetadataResponse
-	(*WatchRequest)(nil),            // 17: ramcloud.admin.v1.WatchRequest
-	(*WatchEvent)(nil),              // 18: ramcloud.admin.v1.WatchEvent
-	(*ClusterStatus)(nil),           // 19: ramcloud.admin.v1.ClusterStatus
-	(*Detection)(nil),               // 20: ramcloud.admin.v1.Detection
-	(*ReplicationSummary)(nil),      // 21: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),                  // 22: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),             // 23: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),                  // 24: ramcloud.admin.v1.Tablet
-	(*Table)(nil),                   // 25: ramcloud.admin.v1.Table
+	(ServerState)(0),                 // 0: ramcloud.admin.v1.ServerState
+	(BackupDevice)(0),                // 1: ramcloud.admin.v1.BackupDevice
+	(TabletState)(0),                 // 2: ramcloud.admin.v1.TabletState
+	(*GetStatusRequest)(nil),         // 3: ramcloud.admin.v1.GetStatusRequest
+	(*ListServersRequest)(nil),       // 4: ramcloud.admin.v1.ListServersRequest
+	(*ListTablesRequest)(nil),        // 5: ramcloud.admin.v1.ListTablesRequest
+	(*ListServersResponse)(nil),      // 6: ramcloud.admin.v1.ListServersResponse
+	(*ListTablesResponse)(nil),       // 7: ramcloud.admin.v1.ListTablesResponse
+	(*CreateTableRequest)(nil),       // 8: ramcloud.admin.v1.CreateTableRequest
+	(*DropTableRequest)(nil),         // 9: ramcloud.admin.v1.DropTableRequest
+	(*DropTableResponse)(nil),        // 10: ramcloud.admin.v1.DropTableResponse
+	(*CondemnServerRequest)(nil),     // 11: ramcloud.admin.v1.CondemnServerRequest
+	(*CondemnServerResponse)(nil),    // 12: ramcloud.admin.v1.CondemnServerResponse
+	(*HintServerRequest)(nil),        // 13: ramcloud.admin.v1.HintServerRequest
+	(*HintServerResponse)(nil),       // 14: ramcloud.admin.v1.HintServerResponse
+	(*GetVolumeReleaseRequest)(nil),  // 15: ramcloud.admin.v1.GetVolumeReleaseRequest
+	(*GetVolumeReleaseResponse)(nil), // 16: ramcloud.admin.v1.GetVolumeReleaseResponse
+	(*UpgradeMetadataRequest)(nil),   // 17: ramcloud.admin.v1.UpgradeMetadataRequest
+	(*UpgradeMetadataResponse)(nil),  // 18: ramcloud.admin.v1.UpgradeMetadataResponse
+	(*WatchRequest)(nil),             // 19: ramcloud.admin.v1.WatchRequest
+	(*WatchEvent)(nil),               // 20: ramcloud.admin.v1.WatchEvent
+	(*ClusterStatus)(nil),            // 21: ramcloud.admin.v1.ClusterStatus
+	(*Detection)(nil),                // 22: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),       // 23: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                   // 24: ramcloud.admin.v1.Server
+	(*ServerStats)(nil),              // 25: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                   // 26: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                    // 27: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	22, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	25, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
-	19, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	22, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	25, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	21, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	20, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	24, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	27, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	21, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
+	24, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	27, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	23, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	22, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
 	0,  // 7: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	23, // 8: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	25, // 8: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
 	1,  // 9: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
 	2,  // 10: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	24, // 11: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	26, // 11: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
 	3,  // 12: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
 	4,  // 13: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
 	5,  // 14: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
@@ -1991,19 +2115,21 @@ var file_admin_proto_depIdxs = []int32{
 	9,  // 16: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
 	11, // 17: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
 	13, // 18: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
-	15, // 19: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
-	17, // 20: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	19, // 21: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	6,  // 22: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	7,  // 23: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	25, // 24: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	10, // 25: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	12, // 26: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
-	14, // 27: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
-	16, // 28: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
-	18, // 29: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	21, // [21:30] is the sub-list for method output_type
-	12, // [12:21] is the sub-list for method input_type
+	15, // 19: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
+	17, // 20: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
+	19, // 21: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	21, // 22: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	6,  // 23: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	7,  // 24: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	27, // 25: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	10, // 26: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	12, // 27: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	14, // 28: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	16, // 29: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
+	18, // 30: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
+	20, // 31: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	22, // [22:32] is the sub-list for method output_type
+	12, // [12:22] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -2014,7 +2140,7 @@ func file_admin_proto_init() {
 	if File_admin_proto != nil {
 		return
 	}
-	file_admin_proto_msgTypes[15].OneofWrappers = []any{
+	file_admin_proto_msgTypes[17].OneofWrappers = []any{
 		(*WatchEvent_Status)(nil),
 		(*WatchEvent_Server)(nil),
 		(*WatchEvent_Table)(nil),
@@ -2027,7 +2153,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,15 +22,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_GetStatus_FullMethodName       = "/ramcloud.admin.v1.Admin/GetStatus"
-	Admin_ListServers_FullMethodName     = "/ramcloud.admin.v1.Admin/ListServers"
-	Admin_ListTables_FullMethodName      = "/ramcloud.admin.v1.Admin/ListTables"
-	Admin_CreateTable_FullMethodName     = "/ramcloud.admin.v1.Admin/CreateTable"
-	Admin_DropTable_FullMethodName       = "/ramcloud.admin.v1.Admin/DropTable"
-	Admin_CondemnServer_FullMethodName   = "/ramcloud.admin.v1.Admin/CondemnServer"
-	Admin_HintServer_FullMethodName      = "/ramcloud.admin.v1.Admin/HintServer"
-	Admin_UpgradeMetadata_FullMethodName = "/ramcloud.admin.v1.Admin/UpgradeMetadata"
-	Admin_Watch_FullMethodName           = "/ramcloud.admin.v1.Admin/Watch"
+	Admin_GetStatus_FullMethodName        = "/ramcloud.admin.v1.Admin/GetStatus"
+	Admin_ListServers_FullMethodName      = "/ramcloud.admin.v1.Admin/ListServers"
+	Admin_ListTables_FullMethodName       = "/ramcloud.admin.v1.Admin/ListTables"
+	Admin_CreateTable_FullMethodName      = "/ramcloud.admin.v1.Admin/CreateTable"
+	Admin_DropTable_FullMethodName        = "/ramcloud.admin.v1.Admin/DropTable"
+	Admin_CondemnServer_FullMethodName    = "/ramcloud.admin.v1.Admin/CondemnServer"
+	Admin_HintServer_FullMethodName       = "/ramcloud.admin.v1.Admin/HintServer"
+	Admin_GetVolumeRelease_FullMethodName = "/ramcloud.admin.v1.Admin/GetVolumeRelease"
+	Admin_UpgradeMetadata_FullMethodName  = "/ramcloud.admin.v1.Admin/UpgradeMetadata"
+	Admin_Watch_FullMethodName            = "/ramcloud.admin.v1.Admin/Watch"
 )
 
 // AdminClient is the client API for Admin service.
@@ -55,6 +56,10 @@ type AdminClient interface {
 	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
 	// unknown id is no error.
 	HintServer(ctx context.Context, in *HintServerRequest, opts ...grpc.CallOption) (*HintServerResponse, error)
+	// May the volume of this server be wiped? Yes only for a server that is known and not UP, when no server that is UP
+	// has the volume, no crashed master has tablets that are not recovered, and every master that is UP has just said
+	// that it needs no replica there. Anything else, silence included, is a no with its reason; so is an unknown id.
+	GetVolumeRelease(ctx context.Context, in *GetVolumeReleaseRequest, opts ...grpc.CallOption) (*GetVolumeReleaseResponse, error)
 	// From now on the metadata is written in the newest format. Coordinators of builds that know only older
 	// formats cannot take over afterwards, and there is no way back.
 	UpgradeMetadata(ctx context.Context, in *UpgradeMetadataRequest, opts ...grpc.CallOption) (*UpgradeMetadataResponse, error)
@@ -141,6 +146,16 @@ func (c *adminClient) HintServer(ctx context.Context, in *HintServerRequest, opt
 	return out, nil
 }
 
+func (c *adminClient) GetVolumeRelease(ctx context.Context, in *GetVolumeReleaseRequest, opts ...grpc.CallOption) (*GetVolumeReleaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetVolumeReleaseResponse)
+	err := c.cc.Invoke(ctx, Admin_GetVolumeRelease_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) UpgradeMetadata(ctx context.Context, in *UpgradeMetadataRequest, opts ...grpc.CallOption) (*UpgradeMetadataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpgradeMetadataResponse)
@@ -192,6 +207,10 @@ type AdminServer interface {
 	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
 	// unknown id is no error.
 	HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error)
+	// May the volume of this server be wiped? Yes only for a server that is known and not UP, when no server that is UP
+	// has the volume, no crashed master has tablets that are not recovered, and every master that is UP has just said
+	// that it needs no replica there. Anything else, silence included, is a no with its reason; so is an unknown id.
+	GetVolumeRelease(context.Context, *GetVolumeReleaseRequest) (*GetVolumeReleaseResponse, error)
 	// From now on the metadata is written in the newest format. Coordinators of builds that know only older
 	// formats cannot take over afterwards, and there is no way back.
 	UpgradeMetadata(context.Context, *UpgradeMetadataRequest) (*UpgradeMetadataResponse, error)
@@ -228,6 +247,9 @@ func (UnimplementedAdminServer) CondemnServer(context.Context, *CondemnServerReq
 }
 func (UnimplementedAdminServer) HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HintServer not implemented")
+}
+func (UnimplementedAdminServer) GetVolumeRelease(context.Context, *GetVolumeReleaseRequest) (*GetVolumeReleaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetVolumeRelease not implemented")
 }
 func (UnimplementedAdminServer) UpgradeMetadata(context.Context, *UpgradeMetadataRequest) (*UpgradeMetadataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpgradeMetadata not implemented")
@@ -382,6 +404,24 @@ func _Admin_HintServer_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_GetVolumeRelease_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetVolumeReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetVolumeRelease(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetVolumeRelease_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetVolumeRelease(ctx, req.(*GetVolumeReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_UpgradeMetadata_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UpgradeMetadataRequest)
 	if err := dec(in); err != nil {
@@ -445,6 +485,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "HintServer",
 			Handler:    _Admin_HintServer_Handler,
+		},
+		{
+			MethodName: "GetVolumeRelease",
+			Handler:    _Admin_GetVolumeRelease_Handler,
 		},
 		{
 			MethodName: "UpgradeMetadata",

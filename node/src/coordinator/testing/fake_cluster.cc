@@ -131,7 +131,26 @@ FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
   registry_.add(wire::Opcode::kPing, &call_member<&FakeServer::on_ping, FakeServer>, this);
   registry_.add(wire::Opcode::kProbePeer, &call_member<&FakeServer::on_probe_peer, FakeServer>,
                 this);
+  registry_.add(wire::Opcode::kGetReplicasOn, &call_member<&FakeServer::on_replicas_on, FakeServer>,
+                this);
   (void)transport_.listen(locator().address, Side::kInside, registry_);
+}
+
+void FakeServer::on_replicas_on(const Request& r) {
+  if (former_build) {
+    return reply_error(transport_, r.reply, {StatusCode::kUnsupported, "unknown operation"});
+  }
+  wire::GetReplicasOnRequest asked;
+  if (!r.decode(asked)) violation = "a question after replicas that does not decode";
+  if (asked.term < heard_term) return refuse_term(r, asked.term);
+  asked_about = asked.server_ids;
+  scope_.spawn(say_need(r.reply));
+}
+
+Task<void> FakeServer::say_need(ReplyHandle handle) {
+  co_await rpc_.reactor().sleep(think);
+  need.list_version = list_it_judges_by.value_or(list.version);
+  reply_message(transport_, handle, need);
 }
 
 void FakeServer::start_again() {

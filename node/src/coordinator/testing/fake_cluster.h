@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "coordinator/sim_metadata.h"
 #include "rpc/peer_probe.h"
 #include "runtime/manual_source.h"
+#include "wire/volume_messages.h"
 
 namespace ramcloud::testing {
 
@@ -91,10 +93,15 @@ class FakeServer {
   int term_refusals = 0;
   int outdated_orders = 0;  // with a lower revision than the last
   int restated = 0;
-  bool late = false;          // its timers are: what it sees of peers is void
-  int indirect_probes = 0;    // it was asked for
-  size_t pushed_entries = 0;  // of server lists
-  std::string violation;      // what the coordinator did that it must not
+  bool late = false;        // its timers are: what it sees of peers is void
+  int indirect_probes = 0;  // it was asked for
+  // What its log needs of others' volumes, and how it answers that.
+  wire::ReplicasOn need;
+  std::optional<uint64_t> list_it_judges_by;  // none: its own
+  Duration think{};
+  std::vector<uint64_t> asked_about;  // of the last question
+  size_t pushed_entries = 0;          // of server lists
+  std::string violation;              // what the coordinator did that it must not
 
  private:
   void on_list(const Request& r);
@@ -106,6 +113,8 @@ class FakeServer {
   void on_ping(const Request& r);
   void on_probe_peer(const Request& r);
   Task<void> probe_peer(ReplyHandle handle, wire::ProbePeerRequest asked);
+  void on_replicas_on(const Request& r);
+  Task<void> say_need(ReplyHandle handle);
   uint16_t port_;
   FakeTransport transport_;
   ServiceRegistry registry_;
