@@ -243,8 +243,26 @@ int condemn(Session& session, const Condemn& wanted) {
   return kExitFailed;
 }
 
+int release(Session& session, uint64_t id) {
+  auto answer = ask_admin(session, [&](AdminClient& admin) { return admin.volume_release(id); });
+  if (!answer) return session.report(answer.error());
+  if (session.json()) {
+    session.out << dump({{"server_id", id},
+                         {"releasable", answer->releasable},
+                         {"reason", answer->reason},
+                         {"token", answer->token},
+                         {"expires_at_ms", answer->expires_at_ms}})
+                << '\n';
+  } else {
+    session.out << printable(answer->reason) << '\n';
+    if (answer->releasable) session.out << printable(answer->token) << '\n';
+  }
+  return answer->releasable ? kExitOk : kExitFailed;
+}
+
 void add_server_commands(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("server", "List, show and give up servers");
+  CLI::App* group =
+      app.add_subcommand("server", "List, show and give up servers, and release their volumes");
   group->require_subcommand(1);
   CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
   needs_cluster(*list, session, [&session] { return servers(session); });
@@ -271,6 +289,14 @@ void add_server_commands(CLI::App& app, Session& session) {
   condemn_command->add_option("--reason", wanted->reason, "Why; kept with the server");
   needs_cluster(*condemn_command, session,
                 [&session, wanted] { return condemn(session, *wanted); });
+
+  CLI::App* release_command = group->add_subcommand(
+      "release",
+      "Ask whether the volume of a server that is not UP may be wiped: print the reason, and the "
+      "token if it may. Exits with 1 if it may not. No server starts with the volume before the "
+      "token expires");
+  release_command->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")->required();
+  needs_cluster(*release_command, session, [&session, id] { return release(session, *id); });
 }
 
 /// By the data protocol: the tablets' locators are those for the side this client is on.
