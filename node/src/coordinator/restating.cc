@@ -5,6 +5,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "coordinator/metadata_export.h"
+#include "coordinator/volumes.h"
 #include "rpc/back_off.h"
 
 namespace ramcloud {
@@ -134,7 +135,8 @@ Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
       records, [&](const ServerRecord& record) { return record.id == server_id; });
   if (!state_.servers.contains(server_id) && !is_crashed) {
     RC_SOMETIMES("coordinator.imported_metadata_did_not_know_a_server");
-    records.push_back(record_of(said));
+    ServerRecord& record = records.emplace_back(record_of(said));
+    record.volume = volume_with(state_, said.enlisted.former_server_id, record.id);
   }
   if (!co_await write(lock, std::move(records))) co_return false;
   for (auto& entry : since.unknown) {

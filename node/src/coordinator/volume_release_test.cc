@@ -197,6 +197,20 @@ TEST_F(VolumeReleaseTest, AVolumeWhoseServerStartedAgainIsNotReleased) {
   EXPECT_THAT(server(1).asked_about, ElementsAre(2, 4)) << "what either left there counts";
 }
 
+TEST_F(VolumeReleaseTest, AfterAnImportAServerSaysWhoseVolumeItHas) {
+  start(3);
+  const auto exported = cluster.metadata.records;
+  start_again(server(2));
+  ASSERT_TRUE(cluster.wait_for(server(2).enlist(5s)).has_value());
+  cluster.run_for(1s);
+  ASSERT_TRUE(cluster.import_records(exported).ok());
+  EXPECT_THAT(refused(1), HasSubstr("is UP"));
+  ASSERT_TRUE(cluster.run_until([&] { return !state().restate; }));
+  ASSERT_FALSE(is_up(2));
+  EXPECT_THAT(refused(2), HasSubstr("server 4 (server-12001), which is UP, has the volume of "
+                                    "server 2 now"));
+}
+
 TEST_F(VolumeReleaseTest, NoServerStartsWithAReleasedVolumeBeforeTheTokenExpires) {
   start(3);
   suspend(2);
