@@ -54,7 +54,7 @@ type ClusterReconciler struct {
 	AdminAddress func(*ramcloudv1.RAMCloudCluster) string
 	// Rejoin puts a member of a cluster's etcd out and in again; nil: by the etcd's API at its stable names.
 	Rejoin func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
-	// Releaser asks a cluster's coordinator which volumes may go; nil: the admin API, which has no such call yet.
+	// Releaser asks a cluster's coordinator which volumes may go; nil: its admin API.
 	Releaser func(*ramcloudv1.RAMCloudCluster) coordinator.Releaser
 	// Now is the clock; nil: the real one.
 	Now func() time.Time

@@ -24,7 +24,7 @@ func (r *ClusterReconciler) releaser(cluster *ramcloudv1.RAMCloudCluster) coordi
 	if r.Releaser != nil {
 		return r.Releaser(cluster)
 	}
-	return coordinator.Unsupported{}
+	return coordinator.Admin(r.adminAddress(cluster))
 }
 
 // askReleases asks the coordinator about the volumes that the plan would let go, for this decision.

@@ -2,10 +2,17 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 // Release is the coordinator's word on the volume of one server: that no replica on it is needed, or why not.
@@ -23,12 +30,39 @@ type Releaser interface {
 	VolumeRelease(ctx context.Context, serverID string) (Release, error)
 }
 
-// Unsupported is the Releaser of an admin API that has no such call. Its volumes are kept.
-type Unsupported struct{}
+// Admin is the Releaser of the admin API at these addresses: host:port, or several separated by commas of which one leads.
+type Admin string
 
 // VolumeRelease implements Releaser.
-func (Unsupported) VolumeRelease(context.Context, string) (Release, error) {
-	return Release{}, status.Error(codes.Unimplemented, "GetVolumeRelease")
+func (a Admin) VolumeRelease(ctx context.Context, serverID string) (Release, error) {
+	id, err := strconv.ParseUint(serverID, 10, 64)
+	if err != nil {
+		return Release{}, fmt.Errorf("server id %q is not a number", serverID)
+	}
+	for address := range strings.SplitSeq(string(a), ",") {
+		var release Release
+		if release, err = askAt(ctx, address, id); err == nil { // those that stand by refuse
+			return release, nil
+		}
+	}
+	return Release{}, err
+}
+
+func askAt(ctx context.Context, address string, id uint64) (Release, error) {
+	connection, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return Release{}, err
+	}
+	defer func() { _ = connection.Close() }()
+	answer, err := adminpb.NewAdminClient(connection).GetVolumeRelease(ctx, &adminpb.GetVolumeReleaseRequest{ServerId: id})
+	if err != nil {
+		return Release{}, err
+	}
+	return Release{
+		Releasable: answer.GetReleasable(), Reason: answer.GetReason(),
+		Token: answer.GetToken(), Expires: time.UnixMilli(int64(answer.GetExpiresAtMs())),
+	}, nil
 }
 
 // at is the answer as it counts at this time: one without a token, or that has expired, is a no.
