@@ -66,15 +66,16 @@ Task<Result<VolumeRelease>> VolumeReleases::ask(uint64_t server_id, Time deadlin
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));
   state_.servers.at(server_id).record = record;
+  const std::string token = token_of(server_id, record.released_until_ms);
   log_info("a volume is released to be wiped", {{"server", server_id},
                                                 {"name", record.name},
                                                 {"masters_asked", asked.size()},
-                                                {"expires_at_ms", record.released_until_ms}});
+                                                {"token", token}});
   co_return VolumeRelease{
       true,
       fmt::format("the volume of {} is not needed: {} live masters count nothing there",
                   server_text(state_, server_id), asked.size()),
-      token_of(server_id, record.released_until_ms), record.released_until_ms};
+      token, record.released_until_ms};
 }
 
 /// Empty if this master needs nothing of the volume; else why that is not so, or not known.
