@@ -10,9 +10,9 @@ namespace ramcloud {
 
 /// Work is counted in units, each about a nanosecond of a current core. They are estimates, not
 /// measurements: a simulation spends the same units whenever it runs. System calls are what
-/// estimates are worst at (to wake a peer takes 2 to 40 us, as the machine goes), so after one the
-/// clock decides, too; a simulation's stands still within a turn. A phase may overdraw by its last
-/// item, which is always done whole; so every item must be small.
+/// estimates are worst at (to wake a peer takes 2 to 40 us, as the machine goes), so after one that
+/// sends the clock decides, too; a simulation's stands still within a turn. A phase may overdraw by
+/// its last item, which is always done whole; so every item must be small.
 class TurnBudget {
  public:
   /// Outside events, and work that was continued, posted or deferred: each has this much a turn.
@@ -37,7 +37,7 @@ class TurnBudget {
     look_ = late_ = false;
   }
   void spend(int64_t units) { left_ -= units; }
-  /// Of a system call.
+  /// Of a system call that sends.
   void spend_on_call(int64_t units) {
     spend(units);
     look_ = true;

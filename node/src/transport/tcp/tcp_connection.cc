@@ -66,7 +66,7 @@ void TcpConnection::receive() {
   for (int i = 0; i < reads && state_ != State::kClosed && !(i > 0 && budget.spent()); ++i) {
     const size_t had = stream_.unread_bytes();
     const auto read = stream_.read(stranger ? ByteBuffer::kSmallBytes : kMostRead);
-    budget.spend_on_call(TurnBudget::kReceive + TurnBudget::of_bytes(stream_.unread_bytes() - had));
+    budget.spend(TurnBudget::kReceive + TurnBudget::of_bytes(stream_.unread_bytes() - had));
     if (read == TcpStream::Read::kClosed) return server_.close(*this);
     if (read == TcpStream::Read::kNothing) return;
     if (state_ == State::kHello && !take_hello()) return account();
@@ -194,8 +194,11 @@ bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slic
   }
   const uint64_t sent = stream_.sent_bytes() - before;
   budget.spend(TurnBudget::kReply + TurnBudget::of_bytes(header.body_length));
-  // The first that is gathered pays for the system call.
-  if (sent > 0 || !waited) budget.spend_on_call(TurnBudget::kSend);
+  if (sent > 0) {
+    budget.spend_on_call(TurnBudget::kSend);
+  } else if (!waited) {
+    budget.spend(TurnBudget::kSend);  // the first that is gathered pays for the call to come
+  }
   if (stream_.blocked()) {
     watch();
     account();
