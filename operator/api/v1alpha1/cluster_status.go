@@ -221,15 +221,15 @@ const (
 	ReasonMetadataVolumeLost = "MetadataVolumeLost"
 	// ReasonVolumeTerminating: somebody deleted a server's volume claim; it is kept until the coordinator releases it.
 	ReasonVolumeTerminating = "VolumeTerminating"
-	// ReasonVolumeLost: the volume behind a server's claim is gone, or its claim is and the server is still listed as
-	// up.
+	// ReasonVolumeLost: the volume behind a server's claim is lost, or the claim does not exist and the server is still
+	// listed as up.
 	ReasonVolumeLost = "VolumeLost"
 	// ReasonReconcileFailed: the operator could not do something that it has to, in the API server's words; it tries
 	// again.
 	ReasonReconcileFailed = "ReconcileFailed"
 	// ReasonServersSilent: the coordinator hears too few servers to tell who is dead, and condemns none.
 	ReasonServersSilent = "ServersSilent"
-	// ReasonPodsFailing: Kubernetes gave pods up; each is made anew after a pause that doubles.
+	// ReasonPodsFailing: Kubernetes gave pods up; each is re-created after a pause that doubles.
 	ReasonPodsFailing = "PodsFailing"
 	// ReasonFailureDomainMissing: pods lack the label that spec.failureDomain reads, so each counts as a domain of its
 	// own.
