@@ -12,12 +12,14 @@ namespace ramcloud {
 /// A turn that took at most kShort of wall-clock time is recorded as that, which is never less than
 /// its processor time. Of a longer one, which may have lost its core meanwhile, the processor time
 /// is measured: the time since the latest mark, less what short turns took since then. Marks are
-/// kMarkEvery of work apart, so they cost less than 0.5 %.
+/// kMarkEvery apart, so they cost less than 0.5 %. A turn that found nothing to do and took longer
+/// than kShortIdle has slept or given its core away: how much of it was processor time is not
+/// known, and counts as the next long turn's until the next mark.
 class TurnMeter {
  public:
   static constexpr int64_t kShort = 50'000;       // ns
-  static constexpr int64_t kMarkEvery = 100'000;  // ns of turns that did work
-  static constexpr int64_t kIdleMark = 20'000;    // ns of turns that did none
+  static constexpr int64_t kMarkEvery = 100'000;  // ns
+  static constexpr int64_t kShortIdle = 5'000;    // ns
   /// Processor time of the calling thread, in ns.
   using ReadCpu = int64_t (*)();
 
@@ -31,28 +33,32 @@ class TurnMeter {
       return set_mark(cpu);
     }
     record(wall_ns);
-    known_ += wall_ns;
-    if (known_ >= kMarkEvery || !has_mark_) set_mark(read_cpu_());
+    add_known(wall_ns);
   }
   /// A turn that found nothing to do, and the yielding or sleeping behind it.
   void idle(int64_t wall_ns) {
-    idle_ += wall_ns;
-    if (idle_ >= kIdleMark) set_mark(read_cpu_());
+    if (wall_ns <= kShortIdle) return add_known(wall_ns);
+    unknown_ += wall_ns;
+    if (unknown_ >= kMarkEvery) set_mark(read_cpu_());
   }
 
  private:
   void record(int64_t ns) { turns_.record_alone(static_cast<uint64_t>(std::max<int64_t>(ns, 0))); }
+  void add_known(int64_t ns) {
+    known_ += ns;
+    if (known_ >= kMarkEvery || !has_mark_) set_mark(read_cpu_());
+  }
   void set_mark(int64_t cpu) {
     mark_ = cpu;
-    known_ = idle_ = 0;
+    known_ = unknown_ = 0;
     has_mark_ = true;
   }
   Histogram& turns_;
   ReadCpu read_cpu_;
   bool has_mark_ = false;
   int64_t mark_ = 0;
-  int64_t known_ = 0;  // processor time since the mark that short turns account for
-  int64_t idle_ = 0;
+  int64_t known_ = 0;    // processor time since the mark that short turns account for
+  int64_t unknown_ = 0;  // wall-clock time since the mark in which the core may have been others'
 };
 
 /// CLOCK_THREAD_CPUTIME_ID: system calls are in it.
