@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Line coverage of the layers that keep data: a table, and build/coverage/html.
-#   coverage.sh            runs every unit test of the preset coverage, then reports
-#   coverage.sh report     reports what the last run left (`make test` runs its unit tests with that preset)
+#   coverage.sh            runs every unit test (preset asan), then reports
+#   coverage.sh report     reports what the last run left (`make test` runs its unit tests so)
 # Exit 1 when a layer is below MIN_COVERAGE (85 %). The last line says how many layers are not, and are.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 minimum=${MIN_COVERAGE:-85}
 layers=(log store replication backup coordinator)
-out=$RAMCLOUD_TOP/build/coverage
+out=$RAMCLOUD_TOP/build/coverage build=$RAMCLOUD_TOP/build/asan
 profiles=$out/profiles
 
 case ${1:-} in
@@ -23,15 +23,15 @@ compgen -G "$profiles/*.profraw" >/dev/null ||
 objects=()
 while read -r program; do objects+=(-object "$program"); done < <(
   for layer in "${layers[@]}"; do
-    find "$out/src/$layer" -type f -name '*_test' -perm -u+x
+    find "$build/src/$layer" -type f -name '*_test' -perm -u+x
   done | sort
 )
-[ ${#objects[@]} -gt 0 ] || die "coverage.sh: the build left no tests in build/coverage/src"
+[ ${#objects[@]} -gt 0 ] || die "coverage.sh: the build left no tests in build/asan/src"
 llvm-profdata-19 merge -sparse "$profiles"/*.profraw -o "$out/all.profdata"
 
 # Sources are named as the compiler saw them: from the build's folder, so that other clones' objects are the same.
-cd "$out"
-files=$(llvm-cov-19 export -summary-only -instr-profile all.profdata "${objects[@]:1}" 2>/dev/null)
+cd "$build"
+files=$(llvm-cov-19 export -summary-only -instr-profile "$out/all.profdata" "${objects[@]:1}" 2>/dev/null)
 
 passed=0 failed=0
 printf '%-14s %8s %8s %8s\n' layer lines missed covered
@@ -49,8 +49,8 @@ for layer in "${layers[@]}"; do
   fi
 done
 mapfile -t shown < <(printf '../../node/src/%s\n' "${layers[@]}")
-rm -rf html
-llvm-cov-19 show --compilation-dir="$out" -format html -output-dir html -instr-profile all.profdata "${objects[@]:1}" \
+rm -rf "$out/html"
+llvm-cov-19 show --compilation-dir="$build" -format html -output-dir "$out/html" -instr-profile "$out/all.profdata" "${objects[@]:1}" \
   -ignore-filename-regex='_test|/testing/|_support' "${shown[@]}" >/dev/null 2>&1
 say "lines by source: build/coverage/html/index.html"
 echo "$passed passed, $failed failed"

@@ -9,7 +9,7 @@ A bug NAME.mutant is a header, then changes by search and replace:
   Bug: what is wrong, in a sentence
   Program: the test program (a CMake target)
   Tests: what must turn red, as for --gtest_filter
-  Preset: tsan                      (dev, if there is no such line)
+  Preset: tsan                      (plain, if there is no such line)
 
 or, of the operator, with a package below operator/ and names of its tests, separated by |:
 

@@ -117,8 +117,8 @@ for bug in "${bugs[@]}"; do
     continue
   fi
   preset=$(field "$bug" Preset) program=$(field "$bug" Program)
-  programs[${preset:-dev}]+=" $program"
-  filters[${preset:-dev} $program]+=":$(field "$bug" Tests)"
+  programs[${preset:-plain}]+=" $program"
+  filters[${preset:-plain} $program]+=":$(field "$bug" Tests)"
 done
 for preset in "${!programs[@]}"; do
   # shellcheck disable=SC2086 # names of programs
@@ -152,7 +152,7 @@ rows=() passed=0
 for bug in "${bugs[@]}"; do
   name=$(basename "${bug%.*}") began=$SECONDS verdict=""
   program=$(field "$bug" Program) tests=$(field "$bug" Tests) preset=$(field "$bug" Preset)
-  preset=${preset:-dev} log=$logs/$name.log status=0 package=$(field "$bug" Go)
+  preset=${preset:-plain} log=$logs/$name.log status=0 package=$(field "$bug" Go)
   if ! changed=$(hack/mutant.py plant "$bug" "$copy" 2>&1); then
     verdict="FAIL: cannot be planted: $changed" changed=""
   elif [ -n "$package" ]; then

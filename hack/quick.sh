@@ -32,10 +32,10 @@ form() {
 long='^(coordinator_etcd_test|Conformance|CApi|.*ModelTest|Failover|.*ReactorsTest)'
 cpp() {
   local junit=$STAGE_LOGS/quick.xml status=0
-  (cd node && cmake --preset dev -DRAMCLOUD_VERSION="$(../hack/version.sh)" >/dev/null)
-  nice -n 5 cmake --build build/dev -- -j "$RAMCLOUD_JOBS"
+  (cd node && cmake --preset plain -DRAMCLOUD_VERSION="$(../hack/version.sh)" >/dev/null)
+  nice -n 5 cmake --build build/plain -- -j "$RAMCLOUD_JOBS"
   rm -f "$junit"
-  (cd node && SIM_SEEDS=1:5 ctest --preset dev -j "$RAMCLOUD_JOBS" -E "$long" --output-junit "$junit") || status=$?
+  (cd node && SIM_SEEDS=1:5 ctest --preset plain -j "$RAMCLOUD_JOBS" -E "$long" --output-junit "$junit") || status=$?
   hack/count.py ctest "$junit" && [ $status = 0 ]
 }
 

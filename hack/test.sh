@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell build unit coverage go python model asan tsan fuzz processes docs demo
+#   shell build unit coverage fuzz plain go python model tsan processes docs demo
 # and, only when it is named (it builds the programs of a former commit): former
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
@@ -36,14 +36,15 @@ use_etcd() {
   export RAMCLOUD_ETCD
 }
 
-# cpp PRESET: build the tests of one preset and run them.
+# cpp PRESET [LABEL TARGET]: build the tests of one preset and run them, or only those with a label, which a target builds.
 cpp() {
-  local preset=$1 junit=$STAGE_LOGS/$1.xml status=0 again=""
+  local preset=$1 junit=$STAGE_LOGS/$1.xml status=0 again="" label=${2:-} target=${3:-all}
   [ "$preset" = tsan ] || use_etcd # no gRPC there: Debian's is not instrumented
   (cd node && cmake --preset "$preset" -DRAMCLOUD_VERSION="$(../hack/version.sh)")
-  nice -n 5 cmake --build "build/$preset" -- -j "$RAMCLOUD_JOBS"
+  # shellcheck disable=SC2086 # names of targets
+  nice -n 5 cmake --build "build/$preset" --target $target -- -j "$RAMCLOUD_JOBS"
   rm -f "$junit"
-  (cd node && ctest --preset "$preset" -j "$RAMCLOUD_JOBS" --output-junit "$junit") || status=$?
+  (cd node && ctest --preset "$preset" ${label:+-L "$label"} -j "$RAMCLOUD_JOBS" --output-junit "$junit") || status=$?
   [ $status = 0 ] || [ ! -e "$junit" ] || again=$(hack/count.py again ctest "$junit")
   if [ -n "$again" ]; then
     (cd node && ctest --preset "$preset" -R "$again" --output-junit "$junit.again") || true
@@ -53,11 +54,14 @@ cpp() {
   hack/count.py ctest "$junit" && [ $status = 0 ]
 }
 
-# The unit tests also say which lines they ran: see coverage.sh.
+# Every unit test, with the address and the undefined behaviour sanitizer. It also says which lines it ran: see coverage.sh.
 unit() {
   rm -rf build/coverage/profiles
-  LLVM_PROFILE_FILE=$RAMCLOUD_TOP/build/coverage/profiles/%8m.profraw cpp coverage
+  LLVM_PROFILE_FILE=$RAMCLOUD_TOP/build/coverage/profiles/%8m.profraw cpp asan
 }
+
+# Those that do more without a sanitizer: more seeds, or what a sanitizer cannot stand.
+plain() { cpp plain plain "plain_tests ramcloudd"; }
 
 # Interleavings of what threads share without locks; the output says which seeds.
 model() {
@@ -128,8 +132,8 @@ processes() {
   [ -x build/bin/ramcloudd ] || hack/build.sh
   use_etcd
   # Simulated histories are checked here, and processes are ended at failpoints, which builds with tests have.
-  (cd node && cmake --preset coverage -DRAMCLOUD_VERSION="$(../hack/version.sh)")
-  nice -n 5 cmake --build build/coverage --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS"
+  (cd node && cmake --preset plain -DRAMCLOUD_VERSION="$(../hack/version.sh)")
+  nice -n 5 cmake --build build/plain --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS"
   # What is run only when the former programs are there is compiled here at least.
   (cd e2e && go vet -tags former ./local/)
   # Most of their time they wait: for verdicts, elections, timeouts.
@@ -172,19 +176,20 @@ demo() {
 stages=("$@")
 rm -f "$STAGE_LOGS/flaky.txt" "$STAGE_LOGS/steps.txt"
 began=$(date +%s)
-[ $# -gt 0 ] || stages=(shell build unit coverage go python model asan tsan fuzz processes docs demo)
+[ $# -gt 0 ] || stages=(shell build unit coverage fuzz plain go python model tsan processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
     build | model | docs | demo) run_stage "$stage" "$stage" || true ;;
     unit) run_stage unit unit || true ;;
     coverage) run_stage coverage hack/coverage.sh report || true ;;
-    asan | tsan) run_stage "$stage" cpp "$stage" || true ;;
+    tsan) run_stage tsan cpp tsan || true ;;
+    plain) run_stage plain plain || true ;;
     fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
     python) run_stage python hack/python.sh || true ;;
     processes | former) run_stage "$stage" "$stage" || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, go, python, model, asan, tsan, fuzz, processes, former, docs and demo" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, fuzz, plain, go, python, model, tsan, processes, former, docs and demo" ;;
   esac
 done
 # Said where it is seen: each of these is a test to be mended.

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// testBuild is the path of a program of a build with tests: it has failpoints (docs/design/simulation.md). The unit
-// stage builds it; RAMCLOUD_TEST_BUILD names another build folder.
+// testBuild is the path of a program of a build with tests: it has failpoints (docs/design/simulation.md). `make sim` and
+// `hack/test.sh processes` build it; RAMCLOUD_TEST_BUILD names another build folder.
 func testBuild(t *testing.T, name string) string {
 	t.Helper()
 	folder := os.Getenv("RAMCLOUD_TEST_BUILD")
 	if folder == "" {
-		folder = "../../build/coverage"
+		folder = "../../build/plain"
 	}
 	path, err := filepath.Abs(filepath.Join(folder, name))
 	if err == nil {
