@@ -113,6 +113,16 @@ class Cluster:
             result[child["name"]] = (int(fields[11]) + int(fields[12])) / ticks
         return result
 
+    def settle(self):
+        """Waits until the daemons rest: what a program does after its last request would be counted against the next one
+        on the same core."""
+        for _ in range(40):
+            before = sum(self.cpu_seconds().values())
+            time.sleep(0.25)
+            if sum(self.cpu_seconds().values()) - before < 0.05:
+                return
+        sys.exit("error: the cluster does not come to rest: its daemons use the processor without requests")
+
     def idle_share(self, seconds):
         time.sleep(1)  # what the last benchmark left is done
         before = self.cpu_seconds()

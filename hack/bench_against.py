@@ -69,15 +69,27 @@ def report(name, results, lower_is_better, worse):
 
 
 def latencies(trees, pairs, operations, worse):
+    """Of clusters that are started anew for every two pairs. Before each run both rest: on one core, a cluster that is
+    busy for half a second after its load would make the other's writes take twice as long."""
     for name, what, replicas, apart in LATENCIES:
-        with bench.Cluster(4, replicas, apart=apart, programs=trees[0].programs) as ours, \
-                bench.Cluster(4, replicas, apart=apart, programs=trees[1].programs) as theirs:
-            results = alternate(pairs, *(lambda c=c: bench.latency_us(c.bench(what, operations)) for c in (ours, theirs)))
-            for i, key in enumerate(("p50", "p99")):
-                report(f"{name}, {key}, us", [(a[i], b[i]) for a, b in results], True, worse)
-            if not apart:
-                idle = [tuple(max(c.idle_share(5).values()) * 100 for c in (ours, theirs)) for _ in range(2)]
-                report("idle CPU, worst daemon, % of a core", idle, True, worse)
+        results, idle = [], []
+        for number in range((pairs + 1) // 2):
+            order = trees if number % 2 == 0 else trees[::-1]
+            with bench.Cluster(4, replicas, apart=apart, programs=order[0].programs) as first, \
+                    bench.Cluster(4, replicas, apart=apart, programs=order[1].programs) as second:
+                clusters = (first, second) if number % 2 == 0 else (second, first)
+                def run(cluster):
+                    for c in clusters:
+                        c.settle()
+                    return bench.latency_us(cluster.bench(what, operations))
+
+                results += alternate(2, *(lambda c=c: run(c) for c in clusters))
+                if not apart and number < 2:
+                    idle.append(tuple(max(c.idle_share(5).values()) * 100 for c in clusters))
+        for i, key in enumerate(("p50", "p99")):
+            report(f"{name}, {key}, us", [(a[i], b[i]) for a, b in results], True, worse)
+        if idle:
+            report("idle CPU, worst daemon, % of a core", idle, True, worse)
 
 
 def throughput(trees, pairs, worse):
