@@ -209,8 +209,9 @@ class Ours:
 
     name = "RAMCloud"
 
-    def __init__(self, replicas=0, programs=bench.BIN):
-        self.cluster = bench.Cluster(replicas + 1, replicas, programs=programs, flags=["--poll-us", "0", "--log-memory", "3GiB" if replicas else "8GiB"])
+    def __init__(self, replicas=0, programs=bench.BIN, log_memory=None):
+        self.cluster = bench.Cluster(replicas + 1, replicas, programs=programs, flags=["--poll-us", "0", "--log-memory",
+                                                                                         log_memory or ("3GiB" if replicas else "8GiB")])
         self.cluster.__enter__()
         self.ramcloud("table", "create", "bench")
         locator = json.loads(self.ramcloud("tablets", "bench", "-o", "json"))[0]["locator"]
@@ -238,6 +239,12 @@ class Ours:
 
     def stop(self):
         self.cluster.__exit__()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
 
 # So many requests at a time in the table of throughput.
