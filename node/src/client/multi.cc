@@ -155,9 +155,11 @@ Task<void> ClientCore::multi_round(Multi& multi, int number) {
   for (const uint32_t i : multi.left) {
     const MultiOperation& operation = multi.operations[i];
     const TabletMap::Table* table = map_.find(operation.table_id);
-    if (Status status = tables[operation.table_id]; table == nullptr || !status.ok()) {
-      if (status.ok()) status = Status(StatusCode::kUnavailable, "the table was dropped meanwhile");
-      multi.results[i] = fail(std::move(status));
+    const Status& located = tables[operation.table_id];
+    if (table == nullptr || !located.ok()) {
+      multi.results[i] =
+          fail(!located.ok() ? located
+                             : Status(StatusCode::kUnavailable, "the table was dropped meanwhile"));
       continue;
     }
     const Place& place = TabletMap::place_of(*table, key_hash(operation.table_id, operation.key));

@@ -296,7 +296,12 @@ bool MultiService::make_room(Job& job, size_t bytes) {
   if (wanted <= job.results_charged) return true;
   constexpr size_t kLeast = 1024;
   const size_t ahead = std::min(2 * job.results_charged, wanted + kMostSpareBytes);
-  const size_t total = std::max({kLeast, wanted, ahead});
+  // What an earlier reply left is there already; so most messages are charged once.
+  const size_t there = job.results.capacity() <= kMostSpareBytes ? job.results.capacity() : 0;
+  size_t total = std::max({kLeast, wanted, ahead, there});
+  if (total > wanted && !transport_.has_room(job.handle, total - job.results_charged)) {
+    total = wanted;
+  }
   if (!transport_.has_room(job.handle, total - job.results_charged)) return false;
   job.results.reserve(total);
   charge_results(job, total);

@@ -84,7 +84,7 @@ void TcpConnection::take_requests() {
   while (state_ == State::kOpen) {
     stopped = !may_take_requests();
     if (stopped) break;
-    if (!first && budget.spent()) {
+    if (!first && stream_.has_unread() && budget.spent()) {
       server_.add_to_backlog(*this);
       break;
     }
@@ -94,7 +94,9 @@ void TcpConnection::take_requests() {
     first = false;
   }
   more_input_ = false;
-  if (state_ == State::kOpen) flush_gathered();
+  // Stopped by the budget, with nobody else in the backlog: replies to the rest go in the same call.
+  const bool goes_on = backlogged_ && server_.backlog_.size() == 1;
+  if (state_ == State::kOpen && !goes_on) flush_gathered();
   // What was gathered may have been all that it held: then nothing else would tell us to go on.
   if (state_ == State::kOpen && !may_take_requests()) {
     pause();

@@ -388,10 +388,12 @@ void TcpServer::add_to_backlog(TcpConnection& connection) {
 }
 
 /// Those that wait the longest first, each as far as the budget goes; so one that has much left
-/// goes to the end.
+/// goes to the end. One at least gets a request done, whatever else was posted.
 void TcpServer::serve_backlog() {
   TurnBudget& budget = context_.reactor.budget();
-  for (size_t left = backlog_.size(); left > 0 && !budget.spent(); --left) {
+  bool first = true;
+  for (size_t left = backlog_.size(); left > 0 && (first || !budget.spent()); --left) {
+    first = false;
     const auto [slot, generation] = backlog_.front();
     backlog_.pop_front();
     TcpConnection* connection = find(slot, generation);
