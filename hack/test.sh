@@ -60,8 +60,9 @@ unit() {
   LLVM_PROFILE_FILE=$RAMCLOUD_TOP/build/coverage/profiles/%8m.profraw cpp asan
 }
 
-# Those that do more without a sanitizer: more seeds, or what a sanitizer cannot stand.
-plain() { cpp plain plain "plain_tests ramcloudd"; }
+# Those that do more without a sanitizer: more seeds, or what a sanitizer cannot stand. What only `make bench` runs is
+# compiled here at least.
+plain() { cpp plain plain "plain_tests ramcloudd micro_benchmarks"; }
 
 # Interleavings of what threads share without locks; the output says which seeds.
 model() {

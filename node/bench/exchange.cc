@@ -66,7 +66,8 @@ int run(const Options& options) {
   if (!connecting) return 1;
   pollfd connected{connecting->get(), POLLOUT, 0};
   ::poll(&connected, 1, 5000);
-  if (const Status status = tcp::finish_connect(connecting->get()); !status.ok()) {
+  bool refused = false;
+  if (const Status status = tcp::finish_connect(connecting->get(), &refused); !status.ok()) {
     fmt::print(stderr, "exchange: port {}: {}\n", options.port, status.message());
     return 1;
   }
