@@ -1,6 +1,7 @@
 // The conformance suite on SQLite and on the simulated store, and what only these can do.
 #include "coordinator/metadata_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -121,6 +122,26 @@ TEST_F(SqliteMetadataTest, RefusesWhatIsNotItsOwn) {
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code(), StatusCode::kIoError);
   EXPECT_NE(missing.error().message().find("folder.db"), std::string::npos);
+}
+
+TEST_F(SqliteMetadataTest, NothingIsWrittenToAFileThatWasDeleted) {
+  for (const char* suffix : {"", "-wal"}) {
+    const std::string path = (dir_.path() / "deleted.db").string() + suffix;
+    auto store = SqliteMetadata::open(reactor_, path);
+    ASSERT_TRUE(store.has_value()) << store.error().to_string();
+    const auto put = [&](const char* value) {
+      return run_task(reactor_, (*store)->commit({{}, {{"/k", value}}, {}}));
+    };
+    EXPECT_EQ(put("before").outcome, CommitOutcome::kCommitted);
+    std::filesystem::rename(path + suffix, path + ".away");
+    const CommitResult refused = put("lost");
+    EXPECT_EQ(refused.outcome, CommitOutcome::kUnknown);
+    EXPECT_THAT(refused.message, ::testing::HasSubstr("was deleted or replaced"));
+    std::ofstream(path + suffix) << "another";
+    EXPECT_EQ(put("lost").outcome, CommitOutcome::kUnknown);
+    std::filesystem::rename(path + ".away", path + suffix);
+    EXPECT_EQ(put("after").outcome, CommitOutcome::kCommitted);
+  }
 }
 
 /// To SQLite some names mean a database in memory, which is gone with its process.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <coroutine>
@@ -68,6 +70,18 @@ StatusCode status_code_of(int sqlite_code) {
   }
 }
 
+/// Which file a path leads to.
+struct Identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const Identity&) const = default;
+};
+std::optional<Identity> identity_of(const std::string& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return Identity{found.st_dev, found.st_ino};
+}
+
 }  // namespace
 
 // ---- the database, blocking; one thread at a time -----------------------------------------------
@@ -92,7 +106,11 @@ class SqliteMetadata::Database {
     RC_RETURN_IF_ERROR(
         run("CREATE TABLE IF NOT EXISTS metadata (key TEXT PRIMARY KEY, value BLOB NOT NULL) "
             "WITHOUT ROWID"));
-    return run("CREATE TABLE IF NOT EXISTS leader (number INTEGER PRIMARY KEY, record BLOB)");
+    RC_RETURN_IF_ERROR(
+        run("CREATE TABLE IF NOT EXISTS leader (number INTEGER PRIMARY KEY, record BLOB)"));
+    for (const char* suffix : {"", "-wal"})
+      files_.emplace_back(file + suffix, identity_of(file + suffix));
+    return {};
   }
 
   Result<Leadership> lead(const std::string& record) {
@@ -122,6 +140,7 @@ class SqliteMetadata::Database {
   }
 
   CommitResult commit(const MetadataTransaction& transaction) {
+    if (Status there = check_files(); !there.ok()) return unknown(there);
     if (Status begun = run("BEGIN IMMEDIATE"); !begun.ok()) return unknown(begun);
     const auto applied = apply(transaction);
     if (!applied || !*applied) {
@@ -141,6 +160,18 @@ class SqliteMetadata::Database {
  private:
   static CommitResult unknown(const Status& status) {
     return {CommitOutcome::kUnknown, status.to_string()};
+  }
+
+  /// What is written to a file without a name is gone with this process.
+  Status check_files() const {
+    for (const auto& [name, opened] : files_) {
+      if (identity_of(name) == opened) continue;
+      return {StatusCode::kIoError,
+              fmt::format("metadata file '{}' was deleted or replaced since it was opened: nothing "
+                          "more is written to it; /proc/{}/fd has it until this process ends",
+                          name, ::getpid())};
+    }
+    return {};
   }
 
   Result<uint64_t> leadership() {
@@ -212,6 +243,7 @@ class SqliteMetadata::Database {
   }
 
   std::string path_;
+  std::vector<std::pair<std::string, std::optional<Identity>>> files_;  // as they were opened
   sqlite3* db_ = nullptr;
 };
 
