@@ -164,6 +164,8 @@ TEST_F(CommandsTest, WhatIsImportedIsExported) {
   EXPECT_EQ(imported.code, 0) << imported.err;
   EXPECT_THAT(imported.out, HasSubstr("imported 301 objects"));
   EXPECT_EQ(run({"export", "things", "--sort"}).out, lines);
+  EXPECT_THAT(run({"import", "things", "/"}).err, HasSubstr("FILE: '/' cannot be read; accepted"));
+  EXPECT_EQ(run({"import", "things", "/dev/null"}).code, 0);
   EXPECT_EQ(run({"scan", "things", "--count"}).out, "301\n");
   EXPECT_EQ(run({"scan", "things", "--limit", "2"}).out, "key100\tvalue 100\nkey101\tvalue 101\n");
 }

@@ -270,10 +270,12 @@ int import_file(Session& session, ImportArguments arguments) {
     return import_from(session, arguments, session.in);
   }
   std::ifstream file(arguments.file, std::ios::binary);
-  if (!file) {
+  file.peek();  // a folder can be opened
+  if (!file.is_open() || file.bad()) {
     return session.usage_error("FILE: '" + arguments.file +
-                               "' cannot be opened; accepted is a readable file or -");
+                               "' cannot be read; accepted is a readable file or -");
   }
+  file.clear();  // an empty one has no first byte
   return import_from(session, arguments, file);
 }
 
