@@ -1,6 +1,8 @@
 #include "base/text.h"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <charconv>
@@ -92,6 +94,15 @@ std::string format_duration(Duration d) {
 std::string HostPort::to_string() const {
   if (host.find(':') != std::string::npos) return fmt::format("[{}]:{}", host, port);
   return fmt::format("{}:{}", host, port);
+}
+
+bool HostPort::is_wildcard() const {
+  in_addr v4{};
+  in6_addr v6{};
+  if (::inet_aton(host.c_str(), &v4) == 1) return v4.s_addr == INADDR_ANY;
+  if (::inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) v6.s6_addr[10] = v6.s6_addr[11] = 0;
+  return IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
 Result<HostPort> parse_host_port(std::string_view text) {

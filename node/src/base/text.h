@@ -27,6 +27,8 @@ struct HostPort {
   uint16_t port = 0;
   /// "host:port", IPv6 in brackets.
   std::string to_string() const;
+  /// True for 0.0.0.0 and [::]: every address of this machine to listen on, nobody's to connect to.
+  bool is_wildcard() const;
   bool operator==(const HostPort&) const = default;
 };
 Result<HostPort> parse_host_port(std::string_view text);

@@ -39,6 +39,15 @@ TEST(Text, Addresses) {
   EXPECT_FALSE(parse_host_port_list("a:1,"));
 }
 
+TEST(Text, WildcardAddresses) {
+  for (const char* host : {"0.0.0.0", "0", "::", "0:0::0", "::ffff:0.0.0.0"}) {
+    EXPECT_TRUE((HostPort{host, 1}).is_wildcard()) << host;
+  }
+  for (const char* host : {"", "localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.0"}) {
+    EXPECT_FALSE((HostPort{host, 1}).is_wildcard()) << host;
+  }
+}
+
 TEST(Text, Locators) {
   const auto locator = parse_locator("tcp:host=10.0.0.1,port=11200");
   ASSERT_TRUE(locator);

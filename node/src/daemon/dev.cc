@@ -33,12 +33,22 @@ std::string server_name(uint32_t i) {
   return fmt::format("server-{}", i);
 }
 
+/// A cluster of one machine: where it listens everywhere, that machine reaches it by loopback.
+HostPort reached_by(HostPort listen) {
+  if (listen.is_wildcard()) {
+    listen.host = listen.host.find(':') == std::string::npos ? "127.0.0.1" : "::1";
+  }
+  return listen;
+}
+
 CoordinatorOptions coordinator_of(const DevOptions& dev) {
   CoordinatorOptions o;
   o.common = dev.common;
   o.limits = dev.limits;
-  o.listen = o.advertise = dev.listen;
+  o.listen = dev.listen;
+  o.advertise = reached_by(o.listen);
   o.admin_listen = offset(dev.listen, 1);
+  if (o.admin_listen.is_wildcard()) o.admin_advertise = reached_by(o.admin_listen);
   o.http_listen = offset(dev.listen, 2);
   o.metadata.sqlite_path = dev.dir + "/coordinator/metadata.db";
   o.cluster_name = "dev";
@@ -49,8 +59,9 @@ ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coord
   ServerOptions o;
   o.common = dev.common;
   o.limits = dev.limits;
-  o.coordinators = {coordinator};
+  o.coordinators = {reached_by(coordinator)};
   o.listen = offset(dev.listen, 10 * i);
+  o.advertise = reached_by(o.listen);
   o.http_listen = offset(dev.listen, 10 * i + 2);
   o.dir = fmt::format("{}/{}", dev.dir, server_name(i));
   o.name = o.failure_domain = server_name(i);
@@ -68,7 +79,7 @@ ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coord
 
 void print_ready(const DevOptions& dev, const HostPort& coordinator) {
   fmt::print("ready: {} servers, R = {}, data in {}; try: ramcloud --cluster {} status\n",
-             dev.servers, dev.replicas, dev.dir, coordinator.to_string());
+             dev.servers, dev.replicas, dev.dir, reached_by(coordinator).to_string());
   std::fflush(stdout);
 }
 
@@ -186,8 +197,12 @@ Result<Child> spawn_coordinator(const CoordinatorOptions& o) {
                                         "coordinator",
                                         "--listen",
                                         o.listen.to_string(),
+                                        "--advertise",
+                                        o.advertise.to_string(),
                                         "--admin-listen",
                                         o.admin_listen.to_string(),
+                                        "--admin-advertise",
+                                        reached_by(o.admin_listen).to_string(),
                                         "--http-listen",
                                         o.http_listen.to_string(),
                                         "--metadata",
@@ -212,6 +227,8 @@ Result<Child> spawn_server(const ServerOptions& o) {
                                         o.coordinators.front().to_string(),
                                         "--listen",
                                         o.listen.to_string(),
+                                        "--advertise",
+                                        reached_by(o.listen).to_string(),
                                         "--http-listen",
                                         o.http_listen.to_string(),
                                         "--dir",

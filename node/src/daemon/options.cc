@@ -366,10 +366,33 @@ void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   add_common(app, o.common);
 }
 
+/// What others are told to connect to: `advertised`, else `listen`.
+void check_advertised(const char* flag, const std::optional<HostPort>& advertised,
+                      const char* listen_flag, const HostPort& listen) {
+  constexpr const char* kAccepted = "accepted is the address by which others reach this machine";
+  if (advertised && advertised->is_wildcard()) {
+    throw CLI::ValidationError(flag,
+                               fmt::format("value '{}': {}", advertised->to_string(), kAccepted));
+  }
+  if (!advertised && listen.is_wildcard()) {
+    throw CLI::ValidationError(flag, fmt::format("needed because {} is '{}'; {}", listen_flag,
+                                                 listen.to_string(), kAccepted));
+  }
+}
+
+void check_outside(const char* flag, const std::optional<HostPort>& advertised) {
+  check_advertised(flag, advertised, "", {});
+}
+
 /// Rules between flags.
 void check_coordinator(CoordinatorOptions& o) {
   if (o.metadata.etcd) o.metadata.etcd->lease = o.leader_lease;
-  if (o.advertise.host.empty()) o.advertise = o.listen;
+  const auto advertised = o.advertise.host.empty() ? std::nullopt : std::optional(o.advertise);
+  check_advertised("--advertise", advertised, "--listen", o.listen);
+  check_advertised("--admin-advertise", o.admin_advertise, "--admin-listen", o.admin_listen);
+  check_outside("--advertise-outside", o.advertise_outside);
+  check_outside("--admin-advertise-outside", o.admin_advertise_outside);
+  if (!advertised) o.advertise = o.listen;
   if (o.cluster_name.empty() || o.cluster_name.size() > 255) {
     throw CLI::ValidationError("--cluster-name", "accepted are 1 to 255 bytes");
   }
@@ -384,6 +407,8 @@ void check_coordinator(CoordinatorOptions& o) {
 }
 
 void check_server(ServerOptions& o) {
+  check_advertised("--advertise", o.advertise, "--listen", o.listen);
+  check_outside("--advertise-outside", o.advertise_outside);
   if (o.min_replicas > o.replicas) {
     throw CLI::ValidationError("--min-replicas",
                                fmt::format("value '{}': accepted are 1 to --replicas, which is {}",

@@ -242,6 +242,45 @@ TEST(Options, AWrongConfigFileIsNamedWithItsLine) {
   EXPECT_THAT(missing.err, testing::HasSubstr("'/nowhere/x': cannot be read"));
 }
 
+TEST(Options, AConfigFileThatIsNoTextIsNotShownWhole) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"dir=\n", "line 1: 'dir' has no value"},
+      {std::string("name=a\0b\n", 9), "line 1: 'name=a\\x00b' (8 bytes): accepted are"},
+      {"name=" + std::string(1u << 17, 'a'), "(131077 bytes): accepted are at most 4096 bytes"},
+      {std::string(1u << 20, '\n'), "is longer than 256 KiB"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const ConfigFile file(text);
+    const auto parsed = parse({"server", "--dir", "d", "--config", file.path.c_str()});
+    EXPECT_EQ(parsed.command.exit_code, 2) << expected;
+    EXPECT_THAT(parsed.err, testing::HasSubstr(expected));
+    EXPECT_LT(parsed.err.size(), 500u);
+  }
+  EXPECT_THAT(parse({"server", "--dir", "d", "--config", "/dev/zero"}).err,
+              testing::HasSubstr("is longer than 256 KiB"));
+}
+
+TEST(Options, OthersAreToldAnAddressThatTheyCanConnectTo) {
+  const std::pair<std::vector<const char*>, const char*> cases[] = {
+      {{"server", "--dir", "d", "--listen", "0.0.0.0:1"},
+       "--advertise: needed because --listen is '0.0.0.0:1'"},
+      {{"server", "--dir", "d", "--advertise", "[::]:1"}, "--advertise: value '[::]:1'"},
+      {{"server", "--dir", "d", "--advertise-outside", "0:1"}, "--advertise-outside: value '0:1'"},
+      {{"coordinator", "--metadata", "sqlite:m", "--listen", "[::]:1"}, "--advertise: needed"},
+      {{"coordinator", "--metadata", "sqlite:m", "--admin-listen", "0.0.0.0:1"},
+       "--admin-advertise: needed because --admin-listen is '0.0.0.0:1'"},
+      {{"coordinator", "--metadata", "sqlite:m", "--admin-advertise-outside", "0.0.0.0:1"},
+       "--admin-advertise-outside: value '0.0.0.0:1'"},
+  };
+  for (const auto& [words, expected] : cases) {
+    const auto parsed = parse(words);
+    EXPECT_EQ(parsed.command.exit_code, 2) << expected;
+    EXPECT_THAT(parsed.err, testing::HasSubstr(expected));
+  }
+  EXPECT_EQ(parse({"dev", "--dir", "d", "--listen", "0.0.0.0:11100"}).command.kind,
+            Command::Kind::kDev);
+}
+
 TEST(Options, LimitsAreCheckedAndGivenOn) {
   const auto parsed = parse({"dev", "--dir", "d", "--max-connections", "50",
                              "--max-connections-per-peer", "5", "--max-buffered", "32MiB",
