@@ -2,6 +2,7 @@
 // is ordered (docs/design/coordinator.md, "Imports"). The invariants of the cluster, which compare
 // with what was before the import, hold all the time.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -86,6 +87,36 @@ TEST_F(ImportSim, NothingThatLiveServersHaveIsLostByAnOlderExport) {
     EXPECT_EQ(cluster.coordinator()->status().servers_up, 4u);
     EXPECT_EQ(cluster.failures(), "") << "no server ended itself";
     EXPECT_EQ(cluster.check_invariants(), "");
+  }
+}
+
+TEST_F(ImportSim, ServersOfAnotherClusterThanTheirCoordinatorsSaySoAndGoOn) {
+  MetadataStore::Records theirs;
+  {
+    Cluster another({.seed = 2});
+    ASSERT_TRUE(another.wait_ready());
+    theirs = another.metadata_state().records;
+  }
+  Cluster cluster({.seed = 1});
+  ASSERT_TRUE(cluster.wait_ready());
+  EXPECT_EQ(cluster.server(0).why_not_ready(), "");
+  cluster.kill_coordinator();
+  cluster.scheduler().run_for(60s);
+  EXPECT_EQ(cluster.server(0).why_not_ready(), "") << "a coordinator that is only out of reach";
+  const MetadataStore::Records ours = cluster.metadata_state().records;
+  cluster.import_metadata(theirs);
+  cluster.restart_coordinator();
+  cluster.scheduler().run_for(30s);
+  for (size_t i = 0; i < cluster.servers(); ++i) {
+    EXPECT_THAT(cluster.server(i).why_not_ready(), testing::HasSubstr("belong to another cluster"));
+  }
+  EXPECT_EQ(cluster.failures(), "");
+  cluster.kill_coordinator();
+  cluster.import_metadata(ours);
+  cluster.restart_coordinator();
+  cluster.scheduler().run_for(30s);
+  for (size_t i = 0; i < cluster.servers(); ++i) {
+    EXPECT_EQ(cluster.server(i).why_not_ready(), "");
   }
 }
 

@@ -51,8 +51,7 @@ struct ServerProcess::Impl {
             [this] { return machinery.check_turns(); },
             [this] {
               const ServerNode* seen = seen_node;
-              return seen != nullptr && seen->ready() ? std::string()
-                                                      : "not enlisted with the coordinator";
+              return seen != nullptr ? seen->why_not_ready() : "the server starts";
             },
             options.limits.http) {}
 
@@ -230,7 +229,8 @@ struct CoordinatorProcess::Impl {
     if (options.advertise_outside) {
       self.locator_outside = tcp(*options.advertise_outside).to_string();
     }
-    self.admin_address = options.admin_advertise.value_or(admin_address).to_string();
+    self.admin_address =
+        with_port(options.admin_advertise.value_or(admin_address), admin_address.port).to_string();
     self.admin_address_outside = options.admin_advertise_outside
                                      ? options.admin_advertise_outside->to_string()
                                      : self.admin_address;

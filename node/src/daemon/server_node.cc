@@ -37,6 +37,8 @@ constexpr Duration kStatsInterval = 500ms;
 /// The coordinator probes a server at least once a second. Whoever hears nothing for so long may
 /// have been given up, and asks.
 constexpr Duration kForgottenAfter = 5s;
+/// A coordinator that cannot be asked is told of that often.
+constexpr Duration kForgottenToldEvery = 60s;
 constexpr uint64_t kBucketBytes = 64;
 /// Requests that reactors have copied for the first one, and that it did not come to yet; more are
 /// asked to come again. A few of the largest, or tens of thousands of small ones.
@@ -64,7 +66,8 @@ struct Master {
   log::Log log;
   store::ObjectStore store;
 
-  Master(RpcClient& rpc, ServerList& servers, log::Arena& memory, const ServerNodeOptions& options,
+  Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
+         store::HashTable::Memory table_memory, const ServerNodeOptions& options,
          const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
          EpochFence::Raise raise_epoch, std::function<void(uint64_t)> on_broken, Counter& messages,
          std::span<const LaneOf> lane_of, std::function<void()> on_progress)
@@ -82,7 +85,7 @@ struct Master {
                                                    .on_broken = std::move(on_broken),
                                                    .messages = &messages})),
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
-        store(log, rpc.reactor().clock(), {.buckets = options.hash_table_bytes / kBucketBytes}) {
+        store(log, rpc.reactor().clock(), {}, std::move(table_memory)) {
     if (replicas) {
       for (const auto& of : lane_of) lanes.push_back(&replicas->add_lane(*of.rpc, *of.messages));
       replicas->attach(log);
@@ -174,12 +177,15 @@ struct ServerNode::Impl final : TurnHook {
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<ReplicaService> backup;
   std::unique_ptr<log::Arena> arena;
+  std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
   std::unique_ptr<Master> master;
   log::LogPosition swept;
 
   std::atomic<uint64_t> server_id{0};
   std::atomic<bool> enlisted{false};
   Time heard{};  // of the coordinator
+  std::optional<Time> told_forgotten;
+  std::string not_ready = "not enlisted with the coordinator";  // guarded by stats_mutex
   wire::EnlistRequest enlisted_as;
   struct {
     uint64_t lowest_open_segment = 0;
@@ -333,6 +339,7 @@ struct ServerNode::Impl final : TurnHook {
         options.log_bytes, log::Arena::Options{.prefault = options.prefault,
                                                .try_lock = options.prefault,
                                                .reserved_page_bytes = options.huge_page_bytes});
+    table_memory.emplace(options.hash_table_bytes / kBucketBytes);
     return {};
   }
 
@@ -398,15 +405,18 @@ struct ServerNode::Impl final : TurnHook {
     log_options.cluster_uuid = reply.cluster_uuid;
     log_options.master_id = reply.server_id;
     master = std::make_unique<Master>(
-        rpc, servers, *arena, options, log_options, [this](const Status& why) { fail_with(why); },
+        rpc, servers, *arena, std::move(*table_memory), options, log_options,
+        [this](const Status& why) { fail_with(why); },
         [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); },
         [this](uint64_t backup_id) { peers.connection_failed(backup_id); },
         members.front()->replica_messages, lanes(),
         members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
+    table_memory.reset();
     attach_all();
     reactor.add_hook(this);  // behind that of the replica manager, which moves the durable position
     tablets.attach(master->store);
     enlisted = true;
+    set_not_ready({});
     heard = reactor.now();
     tasks.spawn(ask_when_forgotten());
     peers.start(reply.server_id);
@@ -444,13 +454,20 @@ struct ServerNode::Impl final : TurnHook {
   Task<void> ask_when_forgotten() {
     for (;;) {
       co_await reactor.sleep(kForgottenAfter);
-      if (reactor.now() - heard < kForgottenAfter) continue;
+      if (reactor.now() - heard < kForgottenAfter) {
+        set_not_ready({});
+        continue;
+      }
       const Locator coordinator = coordinators.target();
       auto list = co_await coordinators.try_once<wire::ServerList>(
           wire::Opcode::kGetServerList,
           wire::GetServerListRequest{server_id, options.locator.to_string()},
           reactor.now() + kEnlistTimeout);
-      if (!list) continue;
+      if (!list) {
+        cannot_ask(coordinator, list.error());
+        continue;
+      }
+      set_not_ready({});
       log_info("nothing heard of the coordinator for long, asked it",
                {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
       (void)servers.apply(*list);  // tells check_condemned()
@@ -461,6 +478,26 @@ struct ServerNode::Impl final : TurnHook {
                                      server_id.load())));
       }
     }
+  }
+
+  /// While coordinators are only out of reach, or none leads, a server goes on: it owns what it
+  /// did. Where all of them serve another cluster, ours is gone, and clients must not be sent here.
+  void cannot_ask(const Locator& coordinator, const Status& reason) {
+    if (reason == StatusCode::kWrongCluster) {
+      set_not_ready(fmt::format("all of its coordinators ({}) belong to another cluster: {}",
+                                coordinators.addresses(), reason.message()));
+    }
+    if (told_forgotten && reactor.now() - *told_forgotten < kForgottenToldEvery) return;
+    told_forgotten = reactor.now();
+    log_warn("nothing heard of the coordinator for long, and it cannot be asked",
+             {{"coordinator", coordinator.to_string()},
+              {"silent_for", format_duration(reactor.now() - heard)},
+              {"reason", reason}});
+  }
+
+  void set_not_ready(std::string why) {
+    const std::lock_guard guard(stats_mutex);
+    not_ready = std::move(why);
   }
 
   // ---- what the coordinator asks ----------------------------------------------------------------
@@ -695,6 +732,10 @@ ServiceRegistry& ServerNode::registry(size_t reactor) {
 }
 bool ServerNode::ready() const {
   return impl_->enlisted;
+}
+std::string ServerNode::why_not_ready() const {
+  const std::lock_guard guard(impl_->stats_mutex);
+  return impl_->not_ready;
 }
 uint64_t ServerNode::server_id() const {
   return impl_->server_id;

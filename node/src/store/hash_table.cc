@@ -9,17 +9,25 @@
 
 namespace ramcloud::store {
 
-HashTable::HashTable(uint64_t buckets)
-    : mask_(std::bit_floor(std::max<uint64_t>(buckets, 8)) - 1),
-      stripes_(std::make_unique<Stripe[]>(kStripes)) {
-  const uint64_t bytes = (mask_ + 1) * sizeof(Bucket);
+HashTable::Memory::Memory(uint64_t buckets)
+    : count_(std::bit_floor(std::max<uint64_t>(buckets, 8))), overflow_count_(count_ / 8) {
+  const uint64_t bytes = count_ * sizeof(Bucket);
   if (!mapping_.map(bytes, bytes >= Mapping::kHugePageBytes)) {
     fatal("hash table cannot be mapped", {{"bytes", bytes}, {"error", strerror(errno)}});
   }
-  buckets_ = reinterpret_cast<Bucket*>(mapping_.data());
-  std::uninitialized_value_construct_n(buckets_, mask_ + 1);  // touches every page, too
-  const uint64_t count = (mask_ + 1) / 8;
-  overflow_.push_back({std::make_unique<Bucket[]>(count), count, 0});
+  // These touch every page, too.
+  std::uninitialized_value_construct_n(reinterpret_cast<Bucket*>(mapping_.data()), count_);
+  overflow_ = std::make_unique<Bucket[]>(overflow_count_);
+}
+
+HashTable::HashTable(uint64_t buckets) : HashTable(Memory(buckets)) {}
+
+HashTable::HashTable(Memory memory)
+    : mask_(memory.count_ - 1),
+      mapping_(std::move(memory.mapping_)),
+      buckets_(reinterpret_cast<Bucket*>(mapping_.data())),
+      stripes_(std::make_unique<Stripe[]>(kStripes)) {
+  overflow_.push_back({std::move(memory.overflow_), memory.overflow_count_, 0});
 }
 
 HashTable::~HashTable() = default;

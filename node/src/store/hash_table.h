@@ -29,11 +29,13 @@ inline constexpr uint32_t kSlotsPerBucket = 8;
 class HashTable {
  public:
   using Slot = Atomic<uint64_t>;
+  class Memory;
 
   /// `buckets` is rounded down to a power of two (but to no less than 8): who asked for so many has
   /// the memory for no more. An eighth of that is kept ready for overflow; more is allocated in
   /// chunks when that is used up.
   explicit HashTable(uint64_t buckets);
+  explicit HashTable(Memory memory);
   ~HashTable();
   HashTable(const HashTable&) = delete;
   HashTable& operator=(const HashTable&) = delete;
@@ -140,6 +142,23 @@ class HashTable {
     Slot slots[kSlotsPerBucket];
   };
   static_assert(sizeof(Bucket) == kCacheLineBytes);
+
+ public:
+  /// Of a table with so many buckets, every page touched: that can take seconds, so a server has it
+  /// made before its reactor owes anybody an answer.
+  class Memory {
+   public:
+    explicit Memory(uint64_t buckets);
+
+   private:
+    friend class HashTable;
+    uint64_t count_;
+    Mapping mapping_;
+    uint64_t overflow_count_;
+    std::unique_ptr<Bucket[]> overflow_;
+  };
+
+ private:
   struct alignas(kCacheLineBytes) Stripe {
     SpinLock lock;
     Atomic<int64_t> entries{0};  // in its buckets; changed under the lock, on whose line it is

@@ -41,6 +41,14 @@ TEST(HashTable, HasNoMoreBucketsThanAskedFor) {
   EXPECT_EQ(HashTable(0).bucket_count(), 8u);
 }
 
+TEST(HashTable, TakesMemoryThatWasMadeBefore) {
+  HashTable table(HashTable::Memory(1000));
+  EXPECT_EQ(table.bucket_count(), 512u);
+  const Entries entries(2000);  // into overflow buckets, too
+  for (size_t i = 0; i < 2000; ++i) entries.insert(table, i);
+  EXPECT_EQ(table.entries(), 2000u);
+}
+
 TEST(HashTable, EntriesWithTheSameTagAreToldApartByMatch) {
   HashTable table(8);
   const Entries entries(5);

@@ -43,10 +43,13 @@ bool valid_request(ByteView key, const RejectRules& rules) {
 }  // namespace
 
 ObjectStore::ObjectStore(log::Log& log, Clock& clock, StoreOptions options)
+    : ObjectStore(log, clock, options, HashTable::Memory(options.buckets)) {}
+
+ObjectStore::ObjectStore(log::Log& log, Clock& clock, StoreOptions options, HashTable::Memory table)
     : log_(log),
       clock_(clock),
       options_(options),
-      table_(options.buckets),
+      table_(std::move(table)),
       pending_(std::make_unique_for_overwrite<PendingDelete[]>(options.max_pending_deletes)) {
   log_.set_safe_version_source([this] { return safe_version(); });
 }

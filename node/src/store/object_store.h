@@ -79,6 +79,8 @@ class ObjectStore {
   /// Registers the safe version with the log: construct before Log::start(). Clock: only for
   /// objects' time stamps. All must outlive the store.
   ObjectStore(log::Log& log, Clock& clock, StoreOptions options);
+  /// The same with a hash table in memory that is there already; `options.buckets` does not count.
+  ObjectStore(log::Log& log, Clock& clock, StoreOptions options, HashTable::Memory table);
   ~ObjectStore();
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
