@@ -69,10 +69,17 @@ def report(name, results, lower_is_better, worse):
     print(f"{name:40s} {ours:10.2f} {theirs:10.2f}  {text:24s} {verdict}", flush=True)
 
 
-def latencies(trees, pairs, operations, worse):
+def wanted(rows, title):
+    """Is this one of the rows that were asked for? Each is asked for by a part of its title."""
+    return not rows or any(row.lower() in title.lower() for row in rows)
+
+
+def latencies(trees, pairs, operations, rows, worse):
     """Of clusters that are started anew for every two pairs. Before each run both rest: on one core, a cluster that is
     busy for half a second after its load would make the other's writes take twice as long."""
     for name, what, replicas, apart in LATENCIES:
+        if not wanted(rows, name):
+            continue
         results, idle = [], []
         for number in range((pairs + 1) // 2):
             order = trees if number % 2 == 0 else trees[::-1]
@@ -93,10 +100,12 @@ def latencies(trees, pairs, operations, worse):
             report("idle CPU, worst daemon, % of a core", idle, True, worse)
 
 
-def throughput(trees, pairs, worse):
+def throughput(trees, pairs, rows, worse):
     """Each row on clusters of its own: nothing frees a log's memory yet, and every run loads its keys anew."""
-    for replicas, rows in ((0, bench_peers.ROWS), (bench_peers.REPLICAS, bench_peers.DURABLE_ROWS)):
-        for title, what, at_once, depth, operations, *connections in rows:
+    for replicas, kinds in ((0, bench_peers.ROWS), (bench_peers.REPLICAS, bench_peers.DURABLE_ROWS)):
+        for title, what, at_once, depth, operations, *connections in kinds:
+            if not wanted(rows, title):
+                continue
             if connections and not knows_connections(trees[1]):
                 print(f"{title:40s} left out: the other commit has no --connections")
                 continue
@@ -132,6 +141,8 @@ def main():
     parser.add_argument("tree", help="folder of the other commit, built")
     parser.add_argument("--pairs", type=int, default=10, help="pairs a figure (default 10)")
     parser.add_argument("--operations", type=int, default=5000, help="operations of a latency (default 5000)")
+    parser.add_argument("--rows", nargs="+", default=[], metavar="PART", help="of latency and peers only rows whose title "
+                        "has one of these in it, say to measure once more what the machine may have disturbed")
     parser.add_argument("--parts", nargs="+", default=["latency", "peers", "store"], choices=["latency", "peers", "store"])
     arguments = parser.parse_args()
     if arguments.pairs < 1 or arguments.operations < 100:
@@ -140,9 +151,9 @@ def main():
     worse = []
     print_head(arguments.pairs)
     if "latency" in arguments.parts:
-        latencies(trees, arguments.pairs, arguments.operations, worse)
+        latencies(trees, arguments.pairs, arguments.operations, arguments.rows, worse)
     if "peers" in arguments.parts:
-        throughput(trees, arguments.pairs, worse)
+        throughput(trees, arguments.pairs, arguments.rows, worse)
     if "store" in arguments.parts:
         store(trees, arguments.pairs, worse)
     print(f"{len(worse)} worse" + (": " + ", ".join(worse) if worse else ""))
