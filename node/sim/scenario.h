@@ -31,7 +31,7 @@ struct Outcome {
   uint64_t events = 0;
   uint64_t operations = 0;
   uint64_t indeterminate = 0;
-  uint64_t lost = 0;            // messages
+  uint64_t lost = 0;             // messages
   uint64_t sent_by_others = 0;   // to backups, by reactors besides the first
   uint64_t taken_by_others = 0;  // writes to replicas, by backups' reactors besides the first
   uint64_t strikes = 0;          // times that the fault of the scenario's name hit

@@ -15,12 +15,12 @@
 namespace ramcloud {
 namespace {
 
-using testing::kCluster;
-using testing::kMaster;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kCluster;
+using testing::kMaster;
 using ::testing::UnorderedElementsAre;
 
 /// By how many reactors append and drive replication.
