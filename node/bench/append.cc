@@ -1,9 +1,9 @@
-// How appending scales with threads (engine.md §4: four reactors should append at least three times
-// what one does). Two loads, without network and replication: `write` is a whole write of the store
-// (hash table, stripe lock, head lock), as a reactor does one; `log` appends groups of one object
-// and does nothing else, so it is the head lock that is measured. Rounds with each number of
-// threads alternate, so that what else the machine does meets all of them; the medians and their
-// ratios are printed.
+// How appending scales with threads (docs/design/runtime.md#several-reactors-in-a-server: four
+// reactors should append at least three times what one does). Two loads, without network and
+// replication: `write` is a whole write of the store (hash table, stripe lock, head lock), as a
+// reactor does one; `log` appends groups of one object and does nothing else, so it is the head
+// lock that is measured. Rounds with each number of threads alternate, so that what else the
+// machine does meets all of them; the medians and their ratios are printed.
 //
 // Each round fills the log once, so --memory-mib is also what a round writes. Threads beyond the
 // number of cores show what waiting for a lock that is not running costs, not scaling.

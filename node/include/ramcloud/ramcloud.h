@@ -65,7 +65,7 @@ struct Error {
 template <typename T>
 using Expected = std::expected<T, Error>;
 
-/// When a call shall fail instead of taking effect (paper §3.1, conditional operations). Conditions
+/// When a call shall fail instead of taking effect [Ousterhout15 §3.1]. Conditions
 /// can be combined; none are set by default.
 struct Conditions {
   bool if_absent_fail = false;   // kNotFound when there is no object
@@ -180,7 +180,7 @@ class Client {
   Expected<Object> read(uint64_t table_id, std::string_view key, const Conditions& conditions = {},
                         const CallOptions& options = {});
   /// Gives the new version. Once it returns, the object is on as many servers as the cluster keeps
-  /// replicas (paper §4.2).
+  /// replicas [Ousterhout15 §4.2].
   Expected<uint64_t> write(uint64_t table_id, std::string_view key, std::string_view value,
                            const Conditions& conditions = {}, const CallOptions& options = {});
   /// Gives the version of the object that was removed; 0 if there was none.
@@ -188,7 +188,7 @@ class Client {
                             const Conditions& conditions = {}, const CallOptions& options = {});
   /// Adds to the number an object holds: 8 bytes, little-endian, an integer (which wraps round at
   /// its ends) or a double. An absent object counts as 0. kInvalidArgument if the value has another
-  /// length. (Paper §3.1.)
+  /// length. [Ousterhout15 §3.1]
   Expected<Sum<int64_t>> increment(uint64_t table_id, std::string_view key, int64_t delta,
                                    const Conditions& conditions = {},
                                    const CallOptions& options = {});
@@ -198,7 +198,7 @@ class Client {
 
   /// Many operations at once, any number, on any tables; far fewer messages than one by one. Each
   /// has its own outcome, at its place in the result; nothing is atomic across them. Of several on
-  /// one key the last takes effect last. (Paper §3.1.)
+  /// one key the last takes effect last. [Ousterhout15 §3.1]
   std::vector<Expected<Object>> multi_read(std::vector<MultiKey> keys,
                                            const CallOptions& options = {});
   std::vector<Expected<uint64_t>> multi_write(std::vector<MultiObject> objects,

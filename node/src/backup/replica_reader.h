@@ -95,10 +95,10 @@ struct VolumeImage {
 
 /// Rebuilds the data set that the replicas in these directories (or frames files) hold: for each
 /// master the newest eligible digest decides which segments belong to its log, and versions which
-/// objects live (paper §4.5). `sink` gets the live objects by table, then key; where two masters'
-/// logs hold the same key, the higher version. Replicas outside their master's fence do not count;
-/// without one, the highest epoch among a segment's open replicas holds. Errors, before the sink is
-/// called at all:
+/// objects live [Ousterhout15 §4.5]. `sink` gets the live objects by table, then key; where two
+/// masters' logs hold the same key, the higher version. Replicas outside their master's fence do
+/// not count; without one, the highest epoch among a segment's open replicas holds. Errors,
+/// before the sink is called at all:
 ///   NOT_FOUND      a file is not there; or logs are incomplete: names masters and segments
 ///   CORRUPT        a segment has no undamaged replica
 ///   WRONG_CLUSTER  the volumes are of several clusters

@@ -69,7 +69,7 @@ void ReplicaService::list_changed() {
 }
 
 /// Only a master that the list names as UP may change replicas: a crashed one is being recovered,
-/// or will be, from what is here now (engine.md §7, zombies).
+/// or will be, from what is here now (docs/design/replication.md).
 Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
                                     uint32_t& retry_after_us) const {
   retry_after_us = 0;

@@ -1,5 +1,5 @@
-// The backup side of replication: takes replicas of other masters' segments into frames (paper
-// §4.2).
+// The backup side of replication: takes replicas of other masters' segments into frames
+// [Ousterhout15 §4.2].
 //
 // Durability "buffered": what a write brought is in the operating system's cache when it is
 // acknowledged, so it survives the death of this process; it is on the device at most a flush

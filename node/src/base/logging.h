@@ -51,8 +51,8 @@ inline void log_error(std::string_view e, std::initializer_list<LogField> f = {}
   log_event(LogLevel::kError, e, f);
 }
 
-/// A violated invariant: logs a clear last line and ends the process; recovery is the repair (paper
-/// §6, failure promotion).
+/// A violated invariant: logs a clear last line and ends the process; recovery is the repair
+/// [Ousterhout15 §6].
 [[noreturn]] void fatal(std::string_view event, std::initializer_list<LogField> fields = {});
 
 }  // namespace ramcloud

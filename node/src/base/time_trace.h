@@ -1,6 +1,6 @@
 // Time-trace: the last events of one reactor, stamped with the processor's time-stamp counter, kept
-// in a ring that is always on (engine.md §12). Recording is four relaxed stores by the one thread
-// that owns the ring; any thread may take a snapshot while it goes on.
+// in a ring that is always on (docs/design/runtime.md#time-trace). Recording is four relaxed
+// stores by the one thread that owns the ring; any thread may take a snapshot while it goes on.
 //
 // The counter is read directly, not through Clock: stamps are only ever shown, nothing decides by
 // them, so they do not touch the determinism of a simulation (which does without a trace anyway).

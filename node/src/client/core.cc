@@ -138,8 +138,8 @@ Task<Result<wire::TableInfo>> ClientCore::create_table(std::string name, uint32_
   const Time until = deadline(timeout);
   if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
   auto table = co_await coordinator_.call<wire::TableInfo>(
-      wire::Opcode::kCreateTable, wire::CreateTableRequest{std::move(name), span}, Repeat::kIdempotent,
-      until);
+      wire::Opcode::kCreateTable, wire::CreateTableRequest{std::move(name), span},
+      Repeat::kIdempotent, until);
   if (!table) co_return fail(std::move(table.error()));
   if (Status status = map_.update(*table); !status.ok()) co_return fail(std::move(status));
   co_return std::move(*table);

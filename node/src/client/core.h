@@ -1,7 +1,7 @@
 // The client's core: every operation as a Task on any reactor and transport. The public blocking
 // API (client.cc), the command line and the simulation all run this code.
 //
-// What is repeated and what is not (docs/formats.md, "Retries"): a call that was certainly not
+// What is repeated and what is not (docs/architecture.md, "Client"): a call that was certainly not
 // executed is tried again until its deadline, with a new tablet map where that may help. One that
 // may have been executed is tried again only if doing it twice does no harm; otherwise it ends as
 // INDETERMINATE. When the deadline comes, the error names the table, the tablet and its server.
@@ -17,9 +17,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "rpc/back_off.h"
 #include "client/coordinator_link.h"
 #include "client/tablet_map.h"
+#include "rpc/back_off.h"
 #include "rpc/rpc.h"
 #include "runtime/reactor.h"
 #include "runtime/task.h"

@@ -1,7 +1,8 @@
-// Multi-operations of the client (paper §3.1). Rounds: what is left is grouped by the server of its
-// tablet; the groups go side by side, a group's messages one after the other, so that operations on
-// one key stay in order. What a server did not do (its log is not ready, the tablet is elsewhere)
-// is left for the next round, until the deadline, and with it what follows on the same keys.
+// Multi-operations of the client [Ousterhout15 §3.1]. Rounds: what is left is grouped by the
+// server of its tablet; the groups go side by side, a group's messages one after the other, so
+// that operations on one key stay in order. What a server did not do (its log is not ready, the
+// tablet is elsewhere) is left for the next round, until the deadline, and with it what follows
+// on the same keys.
 #include <fmt/core.h>
 
 #include <algorithm>

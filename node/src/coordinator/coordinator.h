@@ -1,7 +1,8 @@
-// The coordinator while it leads: the one place where the cluster's configuration is decided (paper
-// §3.2, §9). It is in no data operation's way. This class puts its parts together and answers their
-// calls; what they do is in membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
-// Who leads is decided in coordinator_node.h; a new leadership is a new object.
+// The coordinator while it leads: the one place where the cluster's configuration is decided
+// [Ousterhout15 §3.2, §9]. It is in no data operation's way. This class puts its parts together
+// and answers their calls; what they do is in membership.h, tables.h, failure_detector.h,
+// notifier.h and ledger.h. Who leads is decided in coordinator_node.h; a new leadership is a new
+// object.
 #pragma once
 
 #include <list>

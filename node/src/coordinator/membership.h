@@ -1,5 +1,5 @@
-// Who belongs to the cluster: servers enlist, and are marked CRASHED, once and for ever (paper
-// §7.3).
+// Who belongs to the cluster: servers enlist, and are marked CRASHED, once and for ever
+// [Ousterhout15 §7.3].
 #pragma once
 
 #include <functional>

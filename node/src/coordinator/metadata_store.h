@@ -1,6 +1,6 @@
 // Where the coordinator keeps what must survive it: a small map of paths to encoded records,
-// changed by transactions (paper §9 uses an external fault-tolerant key-value store in the same
-// way).
+// changed by transactions ([Ousterhout15 §9] uses an external fault-tolerant key-value store in
+// the same way).
 #pragma once
 
 #include <functional>

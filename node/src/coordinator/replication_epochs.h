@@ -1,5 +1,6 @@
-// Which replicas of open segments still count (engine.md §6): a master that lost one has this
-// raised before it acknowledges anything more, so that recovery cannot take the lost one for whole.
+// Which replicas of open segments still count (docs/design/replication.md#losing-a-backup): a
+// master that lost one has this raised before it acknowledges anything more, so that recovery
+// cannot take the lost one for whole.
 #pragma once
 
 #include "coordinator/ledger.h"

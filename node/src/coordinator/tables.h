@@ -1,5 +1,5 @@
 // Tables and the servers their tablets are on. Each update is written before any server is told, so
-// that a coordinator that starts later finishes it (paper §9).
+// that a coordinator that starts later finishes it [Ousterhout15 §9].
 #pragma once
 
 #include "coordinator/changes.h"

@@ -1,5 +1,5 @@
-// The memory of a log: one anonymous mapping cut in 64 KiB seglets (paper §4.1; seglets are what
-// segments are made of, so that cleaning can give back less than a segment).
+// The memory of a log: one anonymous mapping cut in 64 KiB seglets ([Ousterhout15 §4.1]; seglets
+// are what segments are made of, so that cleaning can give back less than a segment).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The log digest (paper §4.5): which segments the log consists of, as runs of ids.
+// The log digest [Ousterhout15 §4.5]: which segments the log consists of, as runs of ids.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The log of a master (paper §4.1-4.2, §4.5): appends groups to the head segment and switches heads
-// in the order that makes recovery safe. Replication is somebody else's (Replicator); this layer
-// knows nothing of RPC.
+// The log of a master [Ousterhout15 §4.1-4.2, §4.5]: appends groups to the head segment and
+// switches heads in the order that makes recovery safe. Replication is somebody else's
+// (Replicator); this layer knows nothing of RPC.
 //
 // Head ordering. The next head is opened ahead, when the current one is half full: its header group
 // (segment header, digest that lists itself, safe version) is published and segment_opened()

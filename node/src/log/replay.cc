@@ -117,8 +117,8 @@ void Replay::State::find_stale() {
   }
 }
 
-/// The digest of the newest open head (paper §4.5): a closed one's does not do, because a newer
-/// head, lost, must have followed it.
+/// The digest of the newest open head [Ousterhout15 §4.5]: a closed one's does not do, because a
+/// newer head, lost, must have followed it.
 const SegmentScan* Replay::State::newest_digest() {
   for (auto it = by_segment.rbegin(); it != by_segment.rend(); ++it) {
     bool any_digest = false;

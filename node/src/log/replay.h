@@ -1,6 +1,7 @@
-// Rebuilds what a master's log says from replicas of its segments (paper §4.5, §7.4), offline or in
-// recovery: chooses for each segment the replica to trust, checks by the digest that the log is
-// complete, and lets versions decide between objects and tombstones, in whatever order they come.
+// Rebuilds what a master's log says from replicas of its segments [Ousterhout15 §4.5, §7.4],
+// offline or in recovery: chooses for each segment the replica to trust, checks by the digest
+// that the log is complete, and lets versions decide between objects and tombstones, in whatever
+// order they come.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// A segment of the log in memory: 8 MiB in seglets (paper §4.1), and what is known of its replicas.
+// A segment of the log in memory: 8 MiB in seglets [Ousterhout15 §4.1], and what is known of its
+// replicas.
 #pragma once
 
 #include <algorithm>

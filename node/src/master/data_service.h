@@ -1,5 +1,5 @@
 // The client-facing service of a master: read, write, delete, increment,
-// enumerate (paper §3.1). Each request
+// enumerate [Ousterhout15 §3.1]. Each request
 // runs to completion here; its reply leaves when what it depends on is durable.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Replies that wait until the log is durable as far as they depend on (engine.md §4: every reply
-// carries the largest log position it depends on). Nothing of the request is kept but its handle.
-// Each reactor holds its own.
+// Replies that wait until the log is durable as far as they depend on
+// (docs/design/log.md#replies: every reply carries the largest log position it depends on).
+// Nothing of the request is kept but its handle. Each reactor holds its own.
 //
 // What is held is charged to the request's connection (Transport::charge). Replies of closed
 // connections are dropped, and those whose deadline has passed are answered DEADLINE_EXCEEDED, so

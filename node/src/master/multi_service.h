@@ -1,7 +1,7 @@
-// Many operations in one message: multi-read, multi-write, multi-delete (paper §3.1). They are done
-// in their order, a slice at a time, so that a large message does not hold up the single operations
-// of others. A message that is done within its first slice is answered at once; of others the rest
-// is copied and continued turn by turn, all of them in rotation.
+// Many operations in one message: multi-read, multi-write, multi-delete [Ousterhout15 §3.1]. They
+// are done in their order, a slice at a time, so that a large message does not hold up the single
+// operations of others. A message that is done within its first slice is answered at once; of
+// others the rest is copied and continued turn by turn, all of them in rotation.
 //
 // Memory. The rest of a request and the results in the making are charged to the request's
 // connection (Transport::charge). Results take memory only while there is room for them: a message

@@ -1,6 +1,6 @@
-// The fence around lost replicas (engine.md §6, "lost un-closed replica"). A backup that drops out
-// may come back with a replica of an open segment that misses what was acknowledged since. So after
-// every such loss, before anything more is acknowledged:
+// The fence around lost replicas (docs/design/replication.md#losing-a-backup). A backup that
+// drops out may come back with a replica of an open segment that misses what was acknowledged
+// since. So after every such loss, before anything more is acknowledged:
 //
 //   1. the master's replication epoch rises, and every backup that still has an open replica makes
 //      that durable for it;

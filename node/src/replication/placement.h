@@ -1,4 +1,4 @@
-// Where replicas go: randomisation with refinement (paper §7.1, "Mitzenmacher"): a few random
+// Where replicas go: randomisation with refinement [Ousterhout15 §7.1]: a few random
 // candidates, of which the one that would read its replicas back soonest after a crash is taken.
 // Pure functions of what is passed in.
 #pragma once

@@ -263,7 +263,7 @@ bool ReplicaManager::on_enough(const SegmentReplicas& replicas, Has has) const {
 }
 
 /// Tells the log what is on enough replicas: which segments are open there, which are closed there,
-/// and up to where everything is there (engine.md §4, LOG positions).
+/// and up to where everything is there (docs/design/log.md#replies).
 void ReplicaManager::report_progress() {
   bool changed = false;
   for (SegmentReplicas* replicas : unsettled_) {

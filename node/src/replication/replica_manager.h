@@ -1,10 +1,11 @@
-// The master's side of replication (paper §4.2, §4.5): keeps R replicas of every segment on other
-// servers' backups, tells the log what is durable, and re-creates replicas that were lost.
+// The master's side of replication [Ousterhout15 §4.2, §4.5]: keeps R replicas of every segment
+// on other servers' backups, tells the log what is durable, and re-creates replicas that were
+// lost.
 //
 // What "durable" means: on all R replicas. While there are not enough failure domains for R, a
-// segment goes on with those it has, if these are at least --min-replicas (engine.md §6); it is
-// shown as under-replicated and brought back to R as soon as that can be done. With fewer, nothing
-// is acknowledged.
+// segment goes on with those it has, if these are at least --min-replicas
+// (docs/design/replication.md#fewer-servers-than-replicas); it is shown as under-replicated and
+// brought back to R as soon as that can be done. With fewer, nothing is acknowledged.
 //
 // All of it happens at the ends of turns: replies only note what they say. Each replica has at most
 // one call under way; what is published meanwhile goes with the next, so that many small writes

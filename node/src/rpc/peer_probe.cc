@@ -56,8 +56,9 @@ Task<PeerLook> look_at(RpcClient& rpc, Locator locator, uint64_t server_id, wire
 }
 
 Task<PeerLook> ping(RpcClient& rpc, Locator locator, uint64_t server_id, Time deadline) {
-  return look_at(rpc, std::move(locator), server_id, wire::Opcode::kPing,
-                 [](uint16_t) { return std::string(); }, deadline);
+  return look_at(
+      rpc, std::move(locator), server_id, wire::Opcode::kPing,
+      [](uint16_t) { return std::string(); }, deadline);
 }
 
 }  // namespace ramcloud

@@ -1,5 +1,6 @@
-// Quiescent-state epochs (engine.md §3): when shared data was taken out of sight, how to know that
-// nobody looks at it any more, without readers paying more than a store a turn.
+// Quiescent-state epochs (docs/design/runtime.md#several-reactors-in-a-server): when shared data
+// was taken out of sight, how to know that nobody looks at it any more, without readers paying
+// more than a store a turn.
 //
 // Every thread that reads shared data without locks is a participant. A reactor passes once a turn,
 // between handlers, where it holds no pointer to shared data. Whoever made a change advances the

@@ -1,6 +1,6 @@
 // The reactor: one thread's loop over its event source, timers and posted work, with adaptive
-// polling (engine.md §3). The same class runs on the system's clock and sockets, and, stepped by
-// the simulation's scheduler, on virtual time.
+// polling (docs/design/runtime.md). The same class runs on the system's clock and sockets, and,
+// stepped by the simulation's scheduler, on virtual time.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // How fast a device reads, measured once at a server's start: placement puts replicas where they
-// would be read back soonest (paper §7.1).
+// would be read back soonest [Ousterhout15 §7.1].
 #pragma once
 
 #include <cstdint>

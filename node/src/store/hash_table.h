@@ -1,4 +1,4 @@
-// The hash table of a master (paper §4.1, figure 4): 64-byte buckets of 8 slots, each a 16-bit tag
+// The hash table of a master [Ousterhout15 §4.1]: 64-byte buckets of 8 slots, each a 16-bit tag
 // and a 47-bit address. What an address means is the user's affair: full keys are compared by a
 // callback.
 //

@@ -1,4 +1,5 @@
-// The single-node key-value store (paper §3.1, §4): objects in the log, found by the hash table.
+// The single-node key-value store [Ousterhout15 §3.1, §4]: objects in the log, found by the hash
+// table.
 //
 // What a reply depends on. Every operation gives the position of the log that must be durable
 // before its outcome may be told: that of the write, of the fresh object that was read, of the

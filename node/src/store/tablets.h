@@ -1,5 +1,5 @@
-// The tablets this master owns (paper §3.1): ranges of key hashes of tables, and what is counted
-// for each. Looked up on every operation, changed rarely.
+// The tablets this master owns [Ousterhout15 §3.1]: ranges of key hashes of tables, and what is
+// counted for each. Looked up on every operation, changed rarely.
 #pragma once
 
 #include <algorithm>

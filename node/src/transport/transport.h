@@ -1,7 +1,7 @@
-// Transport: message-oriented RPC between processes (engine.md §10). A client side connects to
-// locators and sends calls; a server side hands out requests and takes replies. Calls on a session
-// may be outstanding in any number; replies come in any order. Everything happens on one reactor's
-// thread.
+// Transport: message-oriented RPC between processes (docs/design/runtime.md). A client side
+// connects to locators and sends calls; a server side hands out requests and takes replies. Calls
+// on a session may be outstanding in any number; replies come in any order. Everything happens on
+// one reactor's thread.
 //
 // Data path rule: neither side allocates per message in steady state.
 #pragma once
@@ -137,7 +137,8 @@ struct PeerIdentity {
   uint64_t server_id = 0;
 };
 
-/// By which door a client came in: the cluster's inside or outside address (engine.md §10).
+/// By which door a client came in: the cluster's inside or outside address
+/// (docs/design/runtime.md).
 enum class Side : uint8_t { kInside, kOutside };
 
 /// Names one request until it is answered; a stale one (its connection is gone) is harmless. 24

@@ -62,7 +62,7 @@ struct TableInfo {
 };
 
 /// kCreateTable: CreateTableRequest -> TableInfo. A table of that name that exists is returned as
-/// it is (paper Figure 2) if its span is the one asked for, else EXISTS.
+/// it is [Ousterhout15, figure 2] if its span is the one asked for, else EXISTS.
 struct CreateTableRequest {
   std::string name;
   uint32_t span = 1;

@@ -37,7 +37,7 @@ struct ErrorDetails {
   bool operator==(const ErrorDetails&) const = default;
 };
 
-/// When a data operation shall fail instead of taking effect (paper §3.1, conditional operations).
+/// When a data operation shall fail instead of taking effect [Ousterhout15 §3.1].
 struct __attribute__((packed)) RejectRules {
   enum Flag : uint32_t {
     kIfAbsent = 1,           // fails with NOT_FOUND

@@ -14,7 +14,7 @@ inline constexpr uint16_t kVersionMax = 2;
 /// Terms and revisions above this are refused everywhere: both must still be able to rise.
 inline constexpr uint64_t kMaxTerm = uint64_t{1} << 62;
 
-/// Limits of the data model (engine.md §4): exact, checked at every door.
+/// Limits of the data model (docs/design/wire.md#limits): exact, checked at every door.
 inline constexpr uint32_t kMaxKeyBytes = 65'535;
 inline constexpr uint32_t kMaxValueBytes = 1'048'576;
 inline constexpr uint32_t kMaxTableNameBytes = 255;

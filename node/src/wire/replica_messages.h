@@ -1,6 +1,6 @@
 // Bodies of the replication operations (master -> backup): packed structs, then segment bytes.
 // Aligned, as are their fields, so that a field can be passed by reference.
-// Paper §4.2, §4.5. See docs/formats.md ("Wire").
+// [Ousterhout15 §4.2, §4.5]. See docs/formats.md ("Wire").
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Runs the reactors of a whole cluster in one thread on virtual time. Every step is an event with a
-// time; the order of events follows from the seed alone, and event_hash() proves it (engine.md
-// §11).
+// time; the order of events follows from the seed alone, and event_hash() proves it
+// (docs/design/simulation.md).
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// The transport that works everywhere: TCP sockets through epoll (engine.md §10).
+// The transport that works everywhere: TCP sockets through epoll (docs/design/wire.md).
 #pragma once
 
 #include <functional>
