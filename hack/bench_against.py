@@ -75,7 +75,7 @@ def wanted(rows, title):
 
 
 def latencies(trees, pairs, operations, rows, worse):
-    """Of clusters that are started anew for every two pairs. Before each run both rest: on one core, a cluster that is
+    """Of clusters of which new ones are started for every two pairs. Before each run both rest: on one core, a cluster that is
     busy for half a second after its load would make the other's writes take twice as long."""
     for name, what, replicas, apart in LATENCIES:
         if not wanted(rows, name):
@@ -101,7 +101,7 @@ def latencies(trees, pairs, operations, rows, worse):
 
 
 def throughput(trees, pairs, rows, worse):
-    """Each row on clusters of its own: nothing frees a log's memory yet, and every run loads its keys anew."""
+    """Each row on clusters of its own: nothing frees a log's memory yet, and every run loads its keys again."""
     for replicas, kinds in ((0, bench_peers.ROWS), (bench_peers.REPLICAS, bench_peers.DURABLE_ROWS)):
         for title, what, at_once, depth, operations, *connections in kinds:
             if not wanted(rows, title):

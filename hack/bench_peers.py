@@ -438,7 +438,7 @@ both sides, for sleeping and being woken.
 
 ## Throughput with 1 to 64 at a time
 
-The same, {sweep_pairs} rounds; the peers' requests are pipelined, ours are calls under way at a time.
+The same, {sweep_pairs} rounds; the peers' requests are pipelined, ours are calls in flight at a time.
 
 {table(swept)}
 

@@ -40,7 +40,7 @@ def write_docs(runs, objects, rounds):
 {bench.made_by("bench_store.py")}.
 
 One core, no network, no replicas: {objects:,} objects with 30-byte keys and 100-byte values, many times what the
-caches hold; {rounds} rounds in which ours and a `std::unordered_map` take turns, each built anew. A read copies the
+caches hold; {rounds} rounds in which ours and a `std::unordered_map` take turns, each rebuilt. A read copies the
 value out. Ours appends to a log with two checksums, gives every object a version, and keeps the tombstones of what
 was overwritten; the map does none of that.
 

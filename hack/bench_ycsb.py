@@ -99,7 +99,7 @@ def write_docs(data, clients, rounds, duration):
 {bench.made_by("bench_ycsb.py")}.
 
 {SERVERS} servers and a coordinator, every role a process of its own, on the cores that the load generator also uses; {clients} operations
-under way at a time, {KEYS:,} keys of {bench.KEY_BYTES} bytes with {bench.VALUE_BYTES}-byte values in {SERVERS} tablets, zipfian θ = 0.99 (D: the newest);
+in flight at a time, {KEYS:,} keys of {bench.KEY_BYTES} bytes with {bench.VALUE_BYTES}-byte values in {SERVERS} tablets, zipfian θ = 0.99 (D: the newest);
 medians of {rounds} rounds of {duration} s.
 
 {chr(10).join(lines)}
@@ -114,7 +114,7 @@ written a moment ago, which with θ = 0.99 are the popular ones. Other reads pas
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, default=16, help="operations under way at a time (default 16)")
+    parser.add_argument("--clients", type=int, default=16, help="operations in flight at a time (default 16)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
     parser.add_argument("--duration", type=int, default=3, help="seconds a run (default 3)")
     arguments = parser.parse_args()

@@ -52,7 +52,7 @@ mkdir -p "$copy" "$logs"
 # Objects of this checkout's own builds are the copy's, too.
 export CCACHE_BASEDIR=$copy
 
-# restore FILE…: as in this checkout. With the time of now, so that what was built with a bug is built anew.
+# restore FILE…: as in this checkout. With the time of now, so that what was built with a bug is rebuilt.
 restore() {
   local file
   for file in "$@"; do

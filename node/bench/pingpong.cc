@@ -44,7 +44,7 @@ std::string body_of(int64_t message_bytes) {
   return std::string(static_cast<size_t>(message_bytes) - sizeof(wire::MessageHeader), 'x');
 }
 
-/// Answers a request, after all `further` processes have answered a copy. One request is under way
+/// Answers a request, after all `further` processes have answered a copy. One request is in flight
 /// at a time.
 class Relay final : public RequestHandler {
  public:

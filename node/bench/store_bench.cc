@@ -2,7 +2,7 @@
 // second it appends, overwrites and reads at random in a table far larger than the caches, beside
 // std::unordered_map doing the same. Rows 3 and 4 of the project's figures.
 //
-// Keys have 30 bytes. Ours and the map take turns, round by round; a round builds both anew.
+// Keys have 30 bytes. Ours and the map take turns, round by round; a round rebuilds both.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

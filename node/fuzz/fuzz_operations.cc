@@ -23,7 +23,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Keeps the answer of the call under way.
+/// Keeps the answer of the call in flight.
 class Answers final : public ramcloud::testing::OnlyReplies {
  public:
   void reply(const ReplyHandle&, StatusCode code, std::span<const Slice> slices) override {

@@ -1,4 +1,4 @@
-# Precompiled headers for builds that compile everything anew, as continuous integration does: a third of such a build is
+# Precompiled headers for builds that compile everything, as continuous integration does: a third of such a build is
 # the parsing of the standard library, fmt and GoogleTest. CMake's own way (target_precompile_headers) does not go with
 # a compiler cache that several clones share: the compiled header names its clone's paths, so no object of one clone would
 # serve the next. Here the cache is told what the header says (.pch.sum, see CCACHE_PCH_EXTSUM) instead of its bytes.

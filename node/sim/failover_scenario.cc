@@ -170,7 +170,7 @@ class Saboteur {
   uint32_t strikes() const { return strikes_; }
 
  private:
-  /// The turn that is under way ends first; nothing of the node runs after it.
+  /// The current turn ends first; nothing of the node runs after it.
   void strike(size_t index) {
     if (left_ == 0 || busy_) return;
     --left_;

@@ -67,7 +67,7 @@ class Invariants {
   void check_listed(const ClusterView::Server& server);
   void check_accounting(const ClusterView::Server& server);
 
-  std::string broken_;  // by the check under way
+  std::string broken_;  // by the current check
   ramcloud::Invariants coordinator_;
   std::map<uint64_t, Seen> servers_;                                   // by id
   std::map<uint64_t, List> lists_;                                     // by life

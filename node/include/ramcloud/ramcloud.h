@@ -126,7 +126,7 @@ struct Table {
 
 class Scan;
 
-/// An operation under way. Destroying it cancels it. It may outlive its Client.
+/// An operation in flight. Destroying it cancels it. It may outlive its Client.
 template <typename T>
 class Call {
  public:

@@ -85,7 +85,7 @@ class FrameStore {
     return file_->read(frame_data_offset(frame) + offset, to, size);
   }
   /// Gives a frame back. Only with proof that its replica is obsolete. A direct write to it that is
-  /// under way ends before it is taken again.
+  /// in flight ends before it is taken again.
   Status release(uint32_t frame);
   /// Calls `done` when everything written before is on the device.
   void sync(std::function<void(Status)> done) { file_->sync(std::move(done)); }
@@ -95,7 +95,7 @@ class FrameStore {
   uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
   /// Found at start: replicas of earlier incarnations and damaged metadata. Kept, never reused.
   uint32_t frames_quarantined() const { return quarantined_; }
-  /// Given back while a direct write to them was under way: free when it ends.
+  /// Given back while a direct write to them was in flight: free when it ends.
   uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.
   uint32_t head_reserve() const {
@@ -108,7 +108,7 @@ class FrameStore {
     uint64_t sequence = 0;   // of the newest slot
     uint8_t next_slot = 0;   // the one to write next
     bool allocated = false;  // space was taken before
-    bool written = false;    // by the direct write that is under way
+    bool written = false;    // by the direct write in flight
     bool released = false;   // while it was
   };
   FrameStore(std::unique_ptr<File> file, std::string path)
@@ -135,7 +135,7 @@ class FrameStore {
   std::vector<uint32_t> free_;  // a heap: the lowest first, so that the file stays dense
   uint32_t quarantined_ = 0;
   uint32_t ending_ = 0;
-  std::vector<DirectWrite> direct_writes_;  // of the batch under way
+  std::vector<DirectWrite> direct_writes_;  // of the batch in flight
   std::vector<uint32_t> direct_frames_;     // the same
 };
 

@@ -623,7 +623,7 @@ void ReplicaService::failed_elsewhere(const Status& status) {
 bool ReplicaService::on_turn() {
   if (others_wait_.load(std::memory_order_relaxed) &&
       others_wait_.exchange(false, std::memory_order_acquire)) {
-    flush();  // or when the one under way has ended
+    flush();  // or when the one in flight has ended
     return true;
   }
   if (!dirty_.load(std::memory_order_relaxed) || flushing_ || flush_timer_.running() || stopping_) {

@@ -420,7 +420,7 @@ TEST_P(SyncedReplicaServiceTest, AFreedReplicasFrameIsCleanForTheNext) {
     const wire::ReplicaFreeRequest free{.master_id = kMaster, .segment_id = segment};
     ASSERT_EQ(send(wire::Opcode::kReplicaFree, std::string(bytes_of(free))), StatusCode::kOk);
     ASSERT_TRUE(scheduler_.run_until([&] { return frames_->frames_free() == 2; }, 10s));
-    // The answer to the write that was under way.
+    // The answer to the write that was in flight.
     scheduler_.run_for(100ms);
   }
   EXPECT_TRUE(service_->device_status().ok());

@@ -5,7 +5,7 @@
 //
 // append() is for any reactor, one at a time for each frame; all else is the first reactor's.
 //
-// Buffers under way are never touched: a device, or the checksums of what lies above it, must not
+// Buffers in flight are never touched: a device, or the checksums of what lies above it, must not
 // see bytes change. So a replica goes on in another buffer, which begins with a copy of the last
 // block.
 #pragma once
@@ -44,7 +44,7 @@ class SyncedTails {
   /// Nothing more comes for the frame; what no commit has begun to write is dropped.
   void forget(uint32_t frame);
   /// Calls `done` when everything taken before is on the device: at once, or when a batch that
-  /// begins after this is written. One batch is under way at a time. Once one failed all do.
+  /// begins after this is written. One batch is in flight at a time. Once one failed all do.
   void commit(std::function<void(Status)> done);
 
   uint32_t buffers_free() const {
@@ -84,10 +84,10 @@ class SyncedTails {
   std::unordered_map<uint32_t, std::unique_ptr<Tail>> tails_ RC_GUARDED_BY(lock_);
   std::vector<Tail*> unwritten_ RC_GUARDED_BY(lock_);  // those with a buffer
   std::vector<Full> full_ RC_GUARDED_BY(lock_);        // for the next batch
-  std::vector<Full> writing_;                          // the batch under way
+  std::vector<Full> writing_;                          // the batch in flight
   std::vector<FrameWrite> batch_;
   Waiters waiting_;  // for the next batch
-  Waiters serving_;  // the batch under way
+  Waiters serving_;  // the batch in flight
   Status failed_;
   bool under_way_ = false;
   bool beginning_ = false;  // in begin_batches()

@@ -1,4 +1,4 @@
-// Large, zeroed memory of its own mapping, in huge pages where they can be had: what is looked up
+// Large, zeroed memory of its own mapping, in huge pages where the system has them: what is looked up
 // at random in gigabytes of 4 KiB pages waits for page tables as much as for memory.
 #pragma once
 

@@ -291,7 +291,7 @@ void add_import_command(CLI::App& app, Session& session) {
       ->add_option("--resume", arguments->resume,
                    "Keep in this file how far the import is; when it is there already, go on")
       ->type_name("STATE");
-  command->add_option("--outstanding", arguments->outstanding, "Writes under way at a time")
+  command->add_option("--outstanding", arguments->outstanding, "Writes in flight at a time")
       ->capture_default_str()
       ->check(CLI::Range(1u, 4096u));
   CLI::Option* create =

@@ -12,7 +12,7 @@
 
 namespace ramcloud::cli {
 
-/// The longest prefix of the input whose records are all acknowledged, while many are under way.
+/// The longest prefix of the input whose records are all acknowledged, while many are in flight.
 class AckedPrefix {
  public:
   explicit AckedPrefix(const FilePosition& begin) : acked_(begin) {}

@@ -19,7 +19,7 @@ struct OperationMetrics {
   uint64_t operations(const std::string& op) const;
   /// Upper bound in seconds of the bucket in which the q-th quantile lies; 0 without operations.
   double quantile(double q) const;
-  /// What happened after `earlier`; everything when the server was started anew in between.
+  /// What happened after `earlier`; everything when the server restarted in between.
   OperationMetrics since(const OperationMetrics& earlier) const;
 };
 

@@ -216,7 +216,7 @@ struct ramcloud_scan {
   SharedClient client;
   uint64_t table_id = 0;
   bool keys_only = false;
-  // Shared with the page under way, which may outlive the scan.
+  // Shared with the page in flight, which may outlive the scan.
   std::shared_ptr<ClientCore::ScanPosition> position = std::make_shared<ClientCore::ScanPosition>();
 };
 

@@ -64,7 +64,7 @@ bool parse_multi_reply(ByteView body, size_t asked, wire::MultiReply& header,
 /// Operations on the same object have the same one.
 using Target = std::pair<uint64_t, ByteView>;
 
-/// One multi-operation under way.
+/// One multi-operation in progress.
 struct ClientCore::Multi {
   wire::Opcode opcode = wire::Opcode::kInvalid;
   Repeat repeat = Repeat::kSafe;

@@ -59,7 +59,7 @@ inline Status out_of_time(const Status& last, const std::string& where) {
 }
 
 /// A failure that a new tablet map may cure. The first lost or refused connection is just made
-/// anew: most often the server is still there.
+/// again: most often the server is still there.
 inline bool wants_new_map(StatusCode code, int attempt) {
   switch (code) {
     case StatusCode::kRetry:

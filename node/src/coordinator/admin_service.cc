@@ -163,7 +163,7 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   grpc::CallbackServerContext* context_;  // valid until finished
   const size_t backlog_;
   // The rest is guarded by mutex_.
-  size_t limit_ = 0;  // of queue_; larger while the snapshot is under way
+  size_t limit_ = 0;  // of queue_; larger while the snapshot is taken
   Writer* writer_ = nullptr;
   std::deque<Event> queue_;
   Event writing_;  // gRPC reads it until OnWriteDone()

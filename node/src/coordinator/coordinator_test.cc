@@ -653,8 +653,8 @@ TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
   ASSERT_EQ(state().tables.at(1).tablets[0].server_id, 1u);
   bool cut = false;
   cluster.store->set_probe([&](SimMetadata::Point point, const MetadataTransaction& transaction) {
-    const bool anew = transaction.puts[0].first == table_key(1);
-    if (point != SimMetadata::Point::kBefore || !anew || cut) return;
+    const bool again = transaction.puts[0].first == table_key(1);
+    if (point != SimMetadata::Point::kBefore || !again || cut) return;
     cut = true;
     cluster.store->set_cut_off(true);
   });

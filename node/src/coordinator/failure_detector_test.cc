@@ -276,7 +276,7 @@ TEST_F(DetectionTest, AnObserverThatSleptJudgesNobody) {
   EXPECT_FALSE(crashed(2));
   cluster.clock.advance(20s);  // as after SIGSTOP of the coordinator
   cluster.run_for(3s);
-  EXPECT_FALSE(crashed(2)) << "silence is counted anew after our own";
+  EXPECT_FALSE(crashed(2)) << "silence is counted from zero after our own";
   EXPECT_EQ(metric("ramcloud_coordinator_discarded_verdicts_total"), 1u);
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
 }

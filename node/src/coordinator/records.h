@@ -22,7 +22,7 @@ namespace ramcloud {
 
 inline constexpr const char* kTermKey = "/term";
 inline constexpr const char* kTermOffsetKey = "/term_offset";
-/// There while an import is under way.
+/// There while an import runs.
 inline constexpr const char* kImportKey = "/import";
 /// There from an import until live servers have said what they own.
 inline constexpr const char* kRestateKey = "/restate";

@@ -34,7 +34,7 @@ void add(ordered_json& all, const char* name) {
   all[name] = entry;
 }
 
-/// Written anew with RAMCLOUD_UPDATE_GOLDEN=1, for records and fields that were added. A byte of a
+/// Regenerated with RAMCLOUD_UPDATE_GOLDEN=1, for records and fields that were added. A byte of a
 /// former format that changes is a store that cannot be read any more.
 TEST(Records, HaveTheBytesOfEachFormat) {
   ordered_json now;
@@ -62,7 +62,7 @@ TEST(Records, HaveTheBytesOfEachFormat) {
       EXPECT_EQ(now[name][format], hex) << name << " in format " << format;
     }
   }
-  EXPECT_EQ(golden.size(), now.size()) << "write the file anew, see above";
+  EXPECT_EQ(golden.size(), now.size()) << "regenerate the file, see above";
 }
 
 /// What a newer coordinator may have added behind the fields of today.

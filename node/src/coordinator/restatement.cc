@@ -239,7 +239,7 @@ class Decision {
     result_.tables.push_back(std::move(record));
   }
 
-  /// A table that is being created may be placed anew where nobody owns it, so it stays so only if
+  /// A table that is being created may be placed again where nobody owns it, so it stays so only if
   /// every server of it says that it does not.
   TableState state_of(const Said& of, TableRecord& record, const Layout& layout) {
     if (of.record == nullptr && layout.has_holes() && !absentee_) {

@@ -138,7 +138,7 @@ Task<Result<uint64_t>> Tables::begin_drop(const std::string& name, Time deadline
   if (!lock.held()) co_return fail(Ledger::too_late());
   const TableRecord* table = state_.find_table(name);
   if (table == nullptr) {
-    // Asked again while the first is under way: the same answer.
+    // Asked again while the first is in progress: the same answer.
     for (const auto& [id, other] : state_.tables) {
       if (other.name == name) co_return id;
     }
@@ -187,7 +187,7 @@ Task<void> Tables::finish_create(uint64_t id) {
     const bool all_up = std::ranges::all_of(record.tablets, [this](const TabletRecord& tablet) {
       return state_.up_server(tablet.server_id) != nullptr;
     });
-    if (!all_up) continue;  // nothing is in it yet: place it anew instead of losing a part
+    if (!all_up) continue;  // nothing is in it yet: place it again instead of losing a part
     record.state = TableState::kNormal;
     if (!(co_await write(lock, record)).ok()) co_return;
     RC_FAILPOINT("coordinator.table.created");

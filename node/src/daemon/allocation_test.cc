@@ -390,7 +390,7 @@ TEST(Allocations, ABackupsWritesMakeNone) {
   Backup b(false);
   EXPECT_EQ(allocations_in([&] { b.one_write(); }), 0u);
   EXPECT_TRUE(b.acknowledged());
-  // Beside a flush that is under way, and after it.
+  // Beside a flush in flight, and after it.
   b.sim.run_for(50ms);
   ASSERT_EQ(b.disk.syncs.size(), 1u);
   EXPECT_EQ(allocations_in([&] { b.one_write(); }), 0u);

@@ -46,7 +46,7 @@ void Arena::map_ordinary(uint64_t usable, bool try_huge_pages) {
 /// No pages are taken from elsewhere, so too few are an error.
 void Arena::map_reserved(uint64_t usable, uint64_t page_bytes) {
   if (!mapping_.map_reserved(usable, page_bytes)) {
-    fatal("log memory cannot be had in huge pages: too few are set aside, or allowed",
+    fatal("the log's memory is not available in huge pages: too few are set aside, or allowed",
           {{"pages", align_up(usable, page_bytes) / page_bytes},
            {"page_bytes", page_bytes},
            {"error", strerror(errno)}});

@@ -455,7 +455,7 @@ LogStatistics Log::statistics() const {
   s.free_segments = free_segments();
   s.reserve_segments = options_.reserve_segments;
   s.total_bytes = uint64_t{s.total_segments} * kSegmentBytes;
-  // Outside the lock: there may be thousands, and each is a line or two that is not at hand.
+  // Outside the lock: there may be thousands, and each is a cache miss or two.
   for (const Segment* segment : all) {
     s.used_bytes += segment->published();
     s.live_bytes += segment->live_bytes();

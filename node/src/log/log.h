@@ -125,7 +125,7 @@ class Log {
   StatusCode append(std::span<const EntrySource> entries, bool for_delete, Appended& appended,
                     const char* refs[]);
 
-  /// Switches heads although the current one is not full. OK: under way (append() answers RETRY
+  /// Switches heads although the current one is not full. OK: it began (append() answers RETRY
   /// until it is done), at once if replication is. OUT_OF_MEMORY: no free segment.
   StatusCode roll_head();
 

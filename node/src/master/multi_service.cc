@@ -15,7 +15,7 @@ namespace {
 
 /// As for single operations: a head switch takes one round trip to the backups.
 constexpr uint32_t kRetryAfterUs = 500;
-/// Operations whose memory is fetched together: about as many as a core has misses under way.
+/// Operations whose memory is fetched together: about as many as a core has misses in flight.
 constexpr uint32_t kGroup = 16;
 constexpr size_t kMostSpareBytes = 256u << 10;
 

@@ -63,7 +63,7 @@ class MultiService final : public TurnHook {
     ByteView key, value;
     uint64_t hash = 0;  // of the key
   };
-  /// One message under way.
+  /// One message in progress.
   struct Job {
     ReplyHandle handle;
     wire::Opcode opcode = wire::Opcode::kInvalid;

@@ -23,7 +23,7 @@ struct DirectWrite {
 
 class File {
  public:
-  /// What is under way may still happen; its `done` is not called any more.
+  /// What is in flight may still happen; its `done` is not called any more.
   virtual ~File() = default;
   virtual uint64_t size() const = 0;
   /// Writes all of it, into the cache. NO_SPACE when the disk is full, IO_ERROR else.

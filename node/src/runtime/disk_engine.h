@@ -27,7 +27,7 @@ class DiskEngine {
 
 /// One thread, which does one call after the other.
 std::shared_ptr<DiskEngine> make_disk_threads(Reactor& reactor);
-/// Calls side by side in the kernel. UNSUPPORTED, with the reason, where it cannot be had.
+/// Calls side by side in the kernel. UNSUPPORTED, with the reason, where it is not supported.
 Result<std::shared_ptr<DiskEngine>> make_disk_uring(Reactor& reactor, EpollSource& events);
 
 /// As asked for. With kAuto the log says (once a process) why it is not io_uring. Reactor and

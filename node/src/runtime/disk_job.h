@@ -16,7 +16,7 @@
 
 namespace ramcloud {
 
-/// A file and its descriptors, shared with what is under way for it, so that they stay valid.
+/// A file and its descriptors, shared with what is in flight for it, so that they stay valid.
 struct OpenFile {
   UniqueFd fd;
   UniqueFd direct;  // past the cache; may be none
@@ -48,13 +48,13 @@ class DiskJob {
   DiskJob& operator=(const DiskJob&) = delete;
 
   /// The next call that may begin now, beside those that have begun. False: there is none, for now
-  /// if calls are under way, else the job is over.
+  /// if calls are in flight, else the job is over.
   bool next(DiskCall& call);
   /// The call returned this, or failed with -result.
   void ended(const DiskCall& call, int64_t result);
   bool over() const { return over_; }
 
-  /// Of those of a file one is under way at a time; when it begins it takes over who waits for the
+  /// Of those of a file one is in flight at a time; when it begins it takes over who waits for the
   /// others.
   virtual bool shared() const { return false; }
   void absorb(DiskJob& other);

@@ -69,7 +69,7 @@ class Epochs {
   /// thread.
   uint64_t oldest() const;
   bool passed(uint64_t epoch) const { return oldest() >= epoch; }
-  /// For how long the oldest grace period has been waiting: 0 if none is under way. Any thread; it
+  /// For how long the oldest grace period has been waiting: 0 if none waits. Any thread; it
   /// takes no lock, because it is asked by threads that may be held up with one.
   Duration oldest_age(Time now) const;
   /// What all have passed is not waited for any more. Called at the end of a grace period.

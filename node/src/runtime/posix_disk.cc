@@ -33,7 +33,7 @@ class PosixFile final : public File {
  public:
   PosixFile(std::shared_ptr<OpenFile> file, uint64_t size, std::weak_ptr<DiskEngine> engine)
       : file_(std::move(file)), size_(size), engine_(std::move(engine)) {}
-  ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // jobs under way may keep it open a little
+  ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // jobs in flight may keep it open a little
 
   uint64_t size() const override { return size_; }
 

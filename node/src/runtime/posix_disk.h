@@ -25,7 +25,7 @@ class PosixDisk final : public Disk {
   /// Waits for what the engine has begun; the rest is not done.
   ~PosixDisk() override;
 
-  /// UNSUPPORTED if DirectIo::kAlways cannot be had.
+  /// UNSUPPORTED if DirectIo::kAlways is not supported.
   Result<std::unique_ptr<File>> open(const std::string& path, uint64_t size) override;
   bool exists(const std::string& path) override;
   uint64_t device_bytes(const std::string& path) override;

@@ -31,7 +31,7 @@ class PosixDiskTest : public ::testing::TestWithParam<Kind> {
   void SetUp() override {
     auto engine = make_disk_engine(reactor, source, GetParam().io);
     if (!engine && GetParam().io == DiskIo::kUring) {
-      GTEST_SKIP() << "io_uring cannot be had here: " << engine.error().message();
+      GTEST_SKIP() << "io_uring is not supported here: " << engine.error().message();
     }
     ASSERT_TRUE(engine.has_value()) << engine.error().to_string();
     disk = std::make_unique<PosixDisk>(std::move(*engine), GetParam().direct);

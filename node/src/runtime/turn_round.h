@@ -49,9 +49,8 @@ class TurnRound {
 
   Reactor& reactor_;
   std::vector<Reactor*> others_;
-  std::vector<std::function<void()>>
-      waiting_;                                // for the next round: the one under way began before
-  std::vector<std::function<void()>> served_;  // by the round under way
+  std::vector<std::function<void()>> waiting_;  // for the next round: the current one began before
+  std::vector<std::function<void()>> served_;   // by the current round
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

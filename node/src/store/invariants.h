@@ -32,7 +32,7 @@ class Invariants {
   ObjectStore& store_;
   log::Invariants log_;
   struct State;
-  State* state_ = nullptr;  // of the check under way
+  State* state_ = nullptr;  // of the current check
 };
 
 }  // namespace ramcloud::store

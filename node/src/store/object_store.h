@@ -244,7 +244,7 @@ class ObjectStore {
   uint64_t pending_head_ RC_GUARDED_BY(pending_lock_) = 0;
   uint64_t pending_tail_ RC_GUARDED_BY(pending_lock_) = 0;
 
-  std::vector<const Tablet*> purging_;  // the dropped tablets that the pass under way covers
+  std::vector<const Tablet*> purging_;  // the dropped tablets that the current pass covers
   uint64_t purge_cursor_ = 0;
   uint32_t purge_work_ = 0;  // in this step
   bool purge_waits_ = false;

@@ -1,5 +1,5 @@
 // The bytes of every control message in every version of the protocol. A byte of version 1 that
-// changes shuts out the builds from before version 2. The file is written anew with
+// changes shuts out the builds from before version 2. The file is regenerated with
 // RAMCLOUD_UPDATE_GOLDEN=1, for messages and fields that were added.
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST(ControlGolden, EachMessageHasTheBytesOfEachVersion) {
       EXPECT_EQ(now[name][version], hex) << name << " in version " << version;
     }
   }
-  EXPECT_EQ(golden.size(), now.size()) << "write the file anew, see above";
+  EXPECT_EQ(golden.size(), now.size()) << "regenerate the file, see above";
 }
 
 }  // namespace

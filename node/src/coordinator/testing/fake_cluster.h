@@ -1,5 +1,5 @@
 // A coordinator among pretended servers on a pretended network, all on one reactor and virtual
-// time: what tests of the coordinator need, with every fault at hand. Whole clusters are simulated
+// time: what tests of the coordinator need, with every fault. Whole clusters are simulated
 // in node/sim.
 #pragma once
 

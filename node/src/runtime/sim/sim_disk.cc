@@ -146,7 +146,7 @@ class SimFile final : public File {
   }
 
  private:
-  /// Does something when the device gets to it: one after the other, or beside what is under way,
+  /// Does something when the device gets to it: one after the other, or beside what is in flight,
   /// as the engines of real disks do.
   enum class Turn : uint8_t { kInLine, kBeside };
   void later(std::function<void()> work, Turn turn = Turn::kInLine) {
@@ -254,7 +254,7 @@ class SimFile final : public File {
     return check_apart(write.offset, write.bytes.size());
   }
 
-  /// Nobody writes where a direct write is under way.
+  /// Nobody writes where a direct write is in flight.
   Status check_apart(uint64_t offset, uint64_t length) const {
     if (content_->flights.empty()) return {};
     bool apart = true;
@@ -264,7 +264,7 @@ class SimFile final : public File {
     if (apart) return {};
     return {StatusCode::kIoError, "offset " + std::to_string(offset) + " + " +
                                       std::to_string(length) +
-                                      ": a direct write there is under way"};
+                                      ": a direct write there is in flight"};
   }
 
   Status check(uint64_t offset, uint64_t length) const {
@@ -312,7 +312,7 @@ std::string SimDisk::contents(const std::string& path) const {
   return bytes;
 }
 
-/// Some sectors of the direct writes under way, which nobody waits for any more.
+/// Some sectors of the direct writes in flight, which nobody waits for any more.
 void SimDisk::land_some(Content& content) {
   for (const Content::Flight& flight : content.flights) {
     for (const auto& [sector, data] : flight.sectors) {

@@ -39,10 +39,10 @@ class SimDisk final : public Disk {
   void set_read_speed(uint64_t bytes_per_second) { read_speed_ = bytes_per_second; }
 
   /// The process died: locks are released, nothing that was written is lost. Of direct writes
-  /// under way a random subset of the sectors has been written.
+  /// in flight a random subset of the sectors has been written.
   void crash();
   /// The power went: of the sectors written since the last completed sync, and of direct writes
-  /// under way, a random subset is kept.
+  /// in flight, a random subset is kept.
   void power_loss();
   /// Every later write or sync fails so; OK ends it.
   void fail_with(Status status) { failure_ = std::move(status); }

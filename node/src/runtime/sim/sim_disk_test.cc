@@ -133,7 +133,7 @@ TEST_F(SimDiskTest, ADirectWriteThatIsDoneSurvivesThePower) {
   std::optional<Status> done;
   file->write_direct(writes, a.memory, [&](Status s) { done = std::move(s); });
   EXPECT_EQ(read(*file, 4096, 1), std::string(1, '\0')) << "later";
-  EXPECT_FALSE(file->write(5000, "x").ok()) << "nobody writes where a direct write is under way";
+  EXPECT_FALSE(file->write(5000, "x").ok()) << "nobody writes where a direct write is in flight";
   ASSERT_TRUE(file->write(0, "x").ok());
   ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
   ASSERT_TRUE(done->ok()) << done->to_string();

@@ -41,7 +41,7 @@ class SimNodeClock final : public Clock {
   int64_t wall_offset_ms_ = 0;
 };
 
-/// One simulated process: a reactor and a disk. Killing drops what was under way to it; its role
+/// One simulated process: a reactor and a disk. Killing drops what was in flight to it; its role
 /// objects are destroyed by the test, before restart().
 class SimNode final : public EventSource {
  public:

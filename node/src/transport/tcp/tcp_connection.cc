@@ -10,7 +10,7 @@
 namespace ramcloud::tcp {
 namespace {
 
-/// As many cache misses as a core has under way at once, and a few.
+/// As many cache misses as a core has in flight at once, and a few.
 constexpr uint32_t kMostAhead = 16;
 
 }  // namespace

@@ -426,7 +426,7 @@ void TcpServer::make_room() {
                                 connection.output_began_.value_or(kNever));
     busy.emplace_back(since, &connection);
   }
-  // The oldest first: an honest peer's message is under way for a moment only.
+  // The oldest first: an honest peer's message is in flight for a moment only.
   std::ranges::sort(busy, [](const auto& a, const auto& b) {
     return std::pair(a.first, a.second->slot_) < std::pair(b.first, b.second->slot_);
   });

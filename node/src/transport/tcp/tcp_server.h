@@ -91,7 +91,7 @@ class TcpServer {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nobody is inside them any more
-  uint32_t batches_ = 0;                                // under way
+  uint32_t batches_ = 0;                                // in flight
   std::vector<TcpConnection*> gathering_;  // open ones that have replies to send at the end
   std::deque<std::pair<uint32_t, uint32_t>> backlog_;  // slot, generation; some are closed
   bool serving_backlog_ = false;                       // in a later turn, or now
