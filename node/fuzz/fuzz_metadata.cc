@@ -4,11 +4,11 @@
 #include <cstdlib>
 
 #include "base/logging.h"
-#include "coordinator/cluster_view.h"
-#include "coordinator/invariants.h"
-#include "coordinator/ledger.h"
-#include "coordinator/metadata_export.h"
-#include "coordinator/sim_metadata.h"
+#include "coordinator/core/cluster_view.h"
+#include "coordinator/metadata/invariants.h"
+#include "coordinator/metadata/ledger.h"
+#include "coordinator/metadata/metadata_export.h"
+#include "coordinator/metadata/sim_metadata.h"
 #include "fuzz/input.h"
 #include "runtime/sim/sim_scheduler.h"
 

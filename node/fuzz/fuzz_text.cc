@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
-#include "coordinator/etcd_options.h"
+#include "coordinator/metadata/etcd_options.h"
 
 using namespace ramcloud;
 

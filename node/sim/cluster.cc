@@ -6,7 +6,7 @@
 
 #include "base/log_context.h"
 #include "base/logging.h"
-#include "coordinator/metadata_export.h"
+#include "coordinator/metadata/metadata_export.h"
 
 namespace ramcloud::sim {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "coordinator/invariants.h"
+#include "coordinator/metadata/invariants.h"
 #include "sim/view.h"
 
 namespace ramcloud::sim {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "coordinator/cluster_state.h"
+#include "coordinator/metadata/cluster_state.h"
 #include "daemon/server_node.h"
 #include "log/format.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cli/session.h"
-#include "coordinator/admin_client.h"
+#include "coordinator/admin/admin_client.h"
 
 namespace ramcloud::cli {
 

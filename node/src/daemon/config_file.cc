@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/text.h"
-#include "coordinator/checks.h"
+#include "coordinator/core/checks.h"
 
 namespace ramcloud::daemon {
 namespace {

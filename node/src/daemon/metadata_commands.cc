@@ -9,7 +9,7 @@
 #include "base/durable_file.h"
 #include "base/logging.h"
 #include "base/random.h"
-#include "coordinator/metadata_export.h"
+#include "coordinator/metadata/metadata_export.h"
 #include "daemon/metadata_place.h"
 #include "runtime/epoll_source.h"
 

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "coordinator/etcd_metadata.h"
-#include "coordinator/sqlite_metadata.h"
+#include "coordinator/metadata/etcd_metadata.h"
+#include "coordinator/metadata/sqlite_metadata.h"
 
 namespace ramcloud::daemon {
 

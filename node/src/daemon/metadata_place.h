@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "coordinator/metadata_store.h"
+#include "coordinator/metadata/metadata_store.h"
 #include "daemon/options.h"
 #include "runtime/reactor.h"
 

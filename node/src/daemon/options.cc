@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "coordinator/checks.h"
+#include "coordinator/core/checks.h"
 #include "daemon/config_file.h"
 #include "daemon/dev_record.h"
 

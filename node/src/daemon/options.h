@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/logging.h"
 #include "base/text.h"
-#include "coordinator/etcd_options.h"
+#include "coordinator/metadata/etcd_options.h"
 #include "daemon/http_server.h"
 #include "runtime/posix_disk.h"
 #include "transport/tcp/tcp_transport.h"

@@ -6,8 +6,8 @@
 #include <future>
 
 #include "base/logging.h"
-#include "coordinator/admin_service.h"
-#include "coordinator/coordinator_node.h"
+#include "coordinator/admin/admin_service.h"
+#include "coordinator/core/coordinator_node.h"
 #include "daemon/http_server.h"
 #include "daemon/machinery.h"
 #include "daemon/metadata_place.h"

@@ -1,0 +1,51 @@
+// A blocking client of the admin API for command-line programs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "coordinator/core/cluster_view.h"
+#include "coordinator/core/volume_release.h"
+
+namespace ramcloud {
+
+class AdminClient {
+ public:
+  /// `timeout` is of each call, connecting included.
+  AdminClient(const HostPort& address, Duration timeout);
+  ~AdminClient();
+  AdminClient(const AdminClient&) = delete;
+  AdminClient& operator=(const AdminClient&) = delete;
+
+  // Errors: UNAVAILABLE (nobody answers there), DEADLINE_EXCEEDED, and what the coordinator says;
+  // messages name the address when the call did not get there.
+  Result<ClusterStatus> status();
+  /// Ordered by id.
+  Result<std::vector<ServerView>> servers();
+  struct Condemnation {
+    bool condemned = false;  // it is CRASHED now, or was not UP before
+    bool answers = false;
+    std::string effect;  // for people
+  };
+  /// Without `confirmed` only says what would happen. NOT_FOUND; INVALID_ARGUMENT when the server
+  /// answers and `force` is not given.
+  Result<Condemnation> condemn(uint64_t server_id, bool confirmed, bool force,
+                               const std::string& reason);
+  /// Whether this server's volume may be wiped: the answer, or what kept it from being found out.
+  Result<VolumeRelease> volume_release(uint64_t server_id);
+  /// The coordinator probes this server at once.
+  Status hint(uint64_t server_id);
+  /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.
+  Result<std::vector<wire::TableInfo>> tables(const std::string& name = {});
+  /// The format of the metadata that holds now: the newest.
+  Result<uint32_t> upgrade_metadata();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,223 @@
+#include "coordinator/admin/admin_convert.h"
+
+namespace ramcloud {
+namespace pb = admin::v1;
+
+// The enumerations have the same values on both sides.
+static_assert(static_cast<int>(wire::ServerState::kUp) == pb::SERVER_UP);
+static_assert(static_cast<int>(wire::ServerState::kCrashed) == pb::SERVER_CRASHED);
+static_assert(static_cast<int>(wire::ServerState::kRemoved) == pb::SERVER_REMOVED);
+static_assert(static_cast<int>(wire::TabletState::kNormal) == pb::TABLET_NORMAL);
+static_assert(static_cast<int>(wire::TabletState::kCreating) == pb::TABLET_CREATING);
+static_assert(static_cast<int>(wire::TabletState::kUnavailable) == pb::TABLET_UNAVAILABLE);
+
+pb::ClusterStatus to_proto(const ClusterStatus& status) {
+  pb::ClusterStatus out;
+  out.set_cluster_name(status.cluster_name);
+  out.set_cluster_uuid(status.cluster_uuid);
+  out.set_version(status.version);
+  out.set_term(status.term);
+  out.set_revision(status.revision);
+  out.set_servers_up(status.servers_up);
+  out.set_servers_crashed(status.servers_crashed);
+  out.set_tables(status.tables);
+  out.set_tablets(status.tablets);
+  out.set_tablets_unavailable(status.tablets_unavailable);
+  out.set_masters_with_tablets(status.masters_with_tablets);
+  auto& sum = *out.mutable_replication();
+  sum.set_replicas_wanted(status.replication.replicas_wanted);
+  sum.set_segments(status.replication.segments);
+  sum.set_segments_fully_replicated(status.replication.segments_fully_replicated);
+  sum.set_segments_under_replicated(status.replication.segments_under_replicated);
+  sum.set_unreplicated_bytes(status.replication.unreplicated_bytes);
+  sum.set_segments_degraded(status.replication.segments_degraded);
+  sum.set_masters_waiting(status.replication.masters_waiting);
+  out.set_objects(status.objects);
+  out.set_log_bytes_used(status.log_bytes_used);
+  out.set_log_bytes_total(status.log_bytes_total);
+  out.set_health(status.health);
+  for (const auto& reason : status.reasons) out.add_reasons(reason);
+  auto& detection = *out.mutable_detection();
+  detection.set_state(detection_name(status.detection));
+  detection.set_accounted(status.detection.accounted);
+  detection.set_expected(status.detection.expected);
+  for (const auto& one : status.detection.waits_for) detection.add_waits_for(one);
+  return out;
+}
+
+ClusterStatus from_proto(const pb::ClusterStatus& in) {
+  ClusterStatus status;
+  status.cluster_name = in.cluster_name();
+  status.cluster_uuid = in.cluster_uuid();
+  status.version = in.version();
+  status.term = in.term();
+  status.revision = in.revision();
+  status.servers_up = in.servers_up();
+  status.servers_crashed = in.servers_crashed();
+  status.tables = in.tables();
+  status.tablets = in.tablets();
+  status.tablets_unavailable = in.tablets_unavailable();
+  status.masters_with_tablets = in.masters_with_tablets();
+  status.replication = {in.replication().replicas_wanted(),
+                        in.replication().segments(),
+                        in.replication().segments_fully_replicated(),
+                        in.replication().segments_under_replicated(),
+                        in.replication().unreplicated_bytes(),
+                        in.replication().segments_degraded(),
+                        in.replication().masters_waiting()};
+  status.objects = in.objects();
+  status.log_bytes_used = in.log_bytes_used();
+  status.log_bytes_total = in.log_bytes_total();
+  status.health = in.health();
+  status.reasons.assign(in.reasons().begin(), in.reasons().end());
+  status.detection.suspect = in.detection().state() == "SUSPECT";
+  status.detection.accounted = in.detection().accounted();
+  status.detection.expected = in.detection().expected();
+  status.detection.waits_for.assign(in.detection().waits_for().begin(),
+                                    in.detection().waits_for().end());
+  return status;
+}
+
+pb::Server to_proto(const ServerView& server) {
+  pb::Server out;
+  out.set_id(server.id);
+  out.set_name(server.name);
+  out.set_state(static_cast<pb::ServerState>(server.state));
+  out.set_locator(server.locator);
+  out.set_locator_outside(server.locator_outside);
+  out.set_http_address(server.http_address);
+  out.set_failure_domain(server.failure_domain);
+  out.set_enlisted_at_ms(server.enlisted_at_ms);
+  out.set_version(server.version);
+  out.set_state_reason(server.state_reason);
+  out.set_fence_segment(server.fence_segment);
+  out.set_fence_epoch(server.fence_epoch);
+  auto& stats = *out.mutable_stats();
+  stats.set_log_bytes_total(server.stats.log_bytes_total);
+  stats.set_log_bytes_used(server.stats.log_bytes_used);
+  stats.set_objects(server.stats.objects);
+  stats.set_tablets(static_cast<uint32_t>(server.stats.tablets));
+  stats.set_segments(server.stats.segments);
+  stats.set_segments_fully_replicated(server.stats.segments_fully_replicated);
+  stats.set_segments_under_replicated(server.stats.segments_under_replicated);
+  stats.set_unreplicated_bytes(server.stats.unreplicated_bytes);
+  stats.set_replicas_wanted(static_cast<uint32_t>(server.stats.replicas_wanted));
+  stats.set_backup_frames_total(server.stats.frames_total);
+  stats.set_backup_frames_used(server.stats.frames_used);
+  stats.set_backup_frames_quarantined(server.stats.frames_quarantined);
+  stats.set_reads(server.stats.reads);
+  stats.set_writes(server.stats.writes);
+  stats.set_deletes(server.stats.deletes);
+  stats.set_segments_degraded(server.stats.segments_degraded);
+  stats.set_writes_wait(server.stats.writes_wait != 0);
+  stats.set_replication_epoch(static_cast<uint32_t>(server.stats.replication_epoch));
+  stats.set_backup_device(static_cast<pb::BackupDevice>(server.stats.backup_device));
+  return out;
+}
+
+ServerView from_proto(const pb::Server& in) {
+  ServerView server;
+  server.id = in.id();
+  server.name = in.name();
+  server.state = static_cast<wire::ServerState>(in.state());
+  server.state_reason = in.state_reason();
+  server.fence_segment = in.fence_segment();
+  server.fence_epoch = in.fence_epoch();
+  server.locator = in.locator();
+  server.locator_outside = in.locator_outside();
+  server.http_address = in.http_address();
+  server.failure_domain = in.failure_domain();
+  server.version = in.version();
+  server.enlisted_at_ms = in.enlisted_at_ms();
+  const auto& stats = in.stats();
+  server.stats.log_bytes_total = stats.log_bytes_total();
+  server.stats.log_bytes_used = stats.log_bytes_used();
+  server.stats.objects = stats.objects();
+  server.stats.tablets = stats.tablets();
+  server.stats.segments = stats.segments();
+  server.stats.segments_fully_replicated = stats.segments_fully_replicated();
+  server.stats.segments_under_replicated = stats.segments_under_replicated();
+  server.stats.unreplicated_bytes = stats.unreplicated_bytes();
+  server.stats.replicas_wanted = stats.replicas_wanted();
+  server.stats.frames_total = stats.backup_frames_total();
+  server.stats.frames_used = stats.backup_frames_used();
+  server.stats.frames_quarantined = stats.backup_frames_quarantined();
+  server.stats.reads = stats.reads();
+  server.stats.writes = stats.writes();
+  server.stats.deletes = stats.deletes();
+  server.stats.segments_degraded = stats.segments_degraded();
+  server.stats.writes_wait = stats.writes_wait() ? 1 : 0;
+  server.stats.replication_epoch = stats.replication_epoch();
+  server.stats.backup_device = static_cast<uint64_t>(stats.backup_device());
+  return server;
+}
+
+pb::Table to_proto(const wire::TableInfo& table) {
+  pb::Table out;
+  out.set_id(table.table_id);
+  out.set_name(table.name);
+  for (const auto& tablet : table.tablets) {
+    auto& shown = *out.add_tablets();
+    shown.set_start_hash(tablet.start_hash);
+    shown.set_end_hash(tablet.end_hash);
+    shown.set_server_id(tablet.server_id);
+    shown.set_state(static_cast<pb::TabletState>(tablet.state));
+  }
+  return out;
+}
+
+wire::TableInfo from_proto(const pb::Table& in) {
+  wire::TableInfo table;
+  table.table_id = in.id();
+  table.name = in.name();
+  for (const auto& tablet : in.tablets()) {
+    table.tablets.push_back({tablet.start_hash(),
+                             tablet.end_hash(),
+                             tablet.server_id(),
+                             static_cast<wire::TabletState>(tablet.state()),
+                             {}});
+  }
+  return table;
+}
+
+namespace {
+struct CodePair {
+  StatusCode ours;
+  int grpc;  // of grpc/status.h; the values are part of gRPC's protocol
+};
+// The first of several pairs with one gRPC code is the way back.
+constexpr CodePair kCodes[] = {
+    {StatusCode::kOk, 0},
+    {StatusCode::kCancelled, 1},
+    {StatusCode::kInvalidArgument, 3},
+    {StatusCode::kDeadlineExceeded, 4},
+    {StatusCode::kNotFound, 5},
+    {StatusCode::kExists, 6},
+    {StatusCode::kOutOfMemory, 8},
+    {StatusCode::kNoSpace, 8},
+    {StatusCode::kWrongCluster, 9},
+    {StatusCode::kIndeterminate, 10},
+    {StatusCode::kUnsupported, 12},
+    {StatusCode::kInternal, 13},
+    {StatusCode::kUnavailable, 14},
+    {StatusCode::kRetry, 14},
+    {StatusCode::kNotLeader, 14},
+    {StatusCode::kCorrupt, 15},
+};
+}  // namespace
+
+int to_grpc_code(StatusCode code) {
+  for (const auto& pair : kCodes) {
+    if (pair.ours == code) return pair.grpc;
+  }
+  return 2;  // UNKNOWN
+}
+
+StatusCode from_grpc_code(int code) {
+  for (const auto& pair : kCodes) {
+    if (pair.grpc == code) return pair.ours;
+  }
+  return StatusCode::kInternal;
+}
+
+}  // namespace ramcloud

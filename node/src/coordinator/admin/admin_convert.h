@@ -1,0 +1,27 @@
+// Between the coordinator's plain values and the messages of the admin API, both ways in one place.
+// Only admin_service.cc, admin_client.cc and their tests include this.
+#pragma once
+
+#include "admin.pb.h"
+#include "coordinator/core/cluster_view.h"
+
+namespace ramcloud {
+
+admin::v1::ClusterStatus to_proto(const ClusterStatus& status);
+admin::v1::Server to_proto(const ServerView& server);
+admin::v1::Table to_proto(const wire::TableInfo& table);
+
+ClusterStatus from_proto(const admin::v1::ClusterStatus& status);
+ServerView from_proto(const admin::v1::Server& server);
+wire::TableInfo from_proto(
+    const admin::v1::Table& table);  // locators are not part of the admin API
+
+/// Trailers of an answer by a coordinator that does not lead: where the leader's admin API is.
+inline constexpr const char* kLeaderTrailer = "ramcloud-leader-admin";
+inline constexpr const char* kLeaderOutsideTrailer = "ramcloud-leader-admin-outside";
+
+/// gRPC's code for ours, and the nearest way back.
+int to_grpc_code(StatusCode code);
+StatusCode from_grpc_code(int code);
+
+}  // namespace ramcloud

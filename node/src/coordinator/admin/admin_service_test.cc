@@ -1,0 +1,403 @@
+// The admin API over a real gRPC connection; the cluster behind it is pretended, the time is real.
+#include "coordinator/admin/admin_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "admin.grpc.pb.h"
+#include "coordinator/admin/admin_client.h"
+#include "coordinator/admin/admin_convert.h"
+#include "coordinator/core/testing/fake_cluster.h"
+#include "coordinator/metadata/sim_metadata.h"
+#include "runtime/epoll_source.h"
+#include "runtime/thread.h"
+
+namespace ramcloud {
+namespace {
+
+namespace pb = admin::v1;
+using testing::FakeNetwork;
+using testing::FakeServer;
+using testing::FakeTransport;
+using ::testing::HasSubstr;
+
+class AdminServiceTest : public ::testing::Test {
+ protected:
+  void begin(int servers, AdminService::Options options = {}) {
+    coordinator_options_.cluster_name = "admin-test";
+    coordinator_options_.version = "1.2.3";
+    coordinator_options_.detector.interval = 50ms;
+    node_ = std::make_unique<CoordinatorNode>(
+        rpc_, transport_, store_, metrics_, coordinator_options_,
+        [](const Status& why) { FAIL() << "the coordinator gave up: " << why.to_string(); });
+    ASSERT_TRUE(transport_.listen({"10.0.0.1", 11100}, Side::kInside, *node_).has_value());
+    node_->start();
+    reactor_.run_until([this] { return node_->leading() != nullptr; });
+    for (int i = 0; i < servers; ++i) {
+      servers_.push_back(std::make_unique<FakeServer>(network_, static_cast<uint16_t>(12'000 + i)));
+      ASSERT_TRUE(run_task(reactor_, servers_.back()->enlist(10s)).has_value());
+    }
+    service_ = std::make_unique<AdminService>(*node_, options, metrics_);
+    const auto bound = service_->start({"127.0.0.1", 0});
+    ASSERT_TRUE(bound.has_value()) << bound.error().to_string();
+    address_ = *bound;
+    channel_ = grpc::CreateChannel(address_.to_string(), grpc::InsecureChannelCredentials());
+    stub_ = pb::Admin::NewStub(channel_);
+    loop_ = Thread("reactor", [this] { reactor_.run(); });
+  }
+  void TearDown() override { end(); }
+  /// What the daemon does: the loop ends, then everything goes in reverse order.
+  void end() {
+    reactor_.stop();
+    loop_.join();
+    service_.reset();
+    network_.scope.cancel_all();
+    node_.reset();
+  }
+  void on_reactor(std::function<void()> fn) {
+    std::atomic<bool> done{false};
+    reactor_.post([&] {
+      fn();
+      done = true;
+      done.notify_all();
+    });
+    done.wait(false);
+  }
+  static std::unique_ptr<grpc::ClientContext> context() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    return context;
+  }
+  grpc::Status create(const std::string& name, uint32_t span, pb::Table* table) {
+    pb::CreateTableRequest request;
+    request.set_name(name);
+    request.set_span(span);
+    return stub_->CreateTable(context().get(), request, table);
+  }
+
+  SystemClock clock_;
+  EpollSource source_;
+  Reactor reactor_{clock_, source_, 1, {}};
+  FakeNetwork network_{reactor_};
+  FakeTransport transport_{network_};
+  RpcClient rpc_{reactor_, transport_};
+  SimMetadataState metadata_;
+  SimMetadata store_{reactor_, metadata_};
+  MetricsRegistry metrics_;
+  Coordinator::Options coordinator_options_;
+  std::unique_ptr<CoordinatorNode> node_;
+  std::vector<std::unique_ptr<FakeServer>> servers_;
+  std::unique_ptr<AdminService> service_;
+  HostPort address_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<pb::Admin::Stub> stub_;
+  Thread loop_;
+};
+
+TEST_F(AdminServiceTest, AStandbyNamesTheLeaderAndTheClientFollows) {
+  begin(0);  // leads
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 2, {});
+  FakeNetwork network(reactor);
+  FakeTransport transport(network);
+  RpcClient rpc(reactor, transport);
+  SimMetadataState metadata = metadata_;
+  metadata.leader_owner = 99;
+  metadata.lease_end = kNever;
+  metadata.leader.record =
+      encode_record(LeaderRecord{"tcp:host=10.0.0.1,port=11100", "", address_.to_string(), "out:1"},
+                    kMetadataFormatMin);
+  SimMetadata store(reactor, metadata);
+  MetricsRegistry metrics;
+  CoordinatorNode standby(rpc, transport, store, metrics, {}, [](const Status&) { FAIL(); });
+  standby.start();
+  reactor.run_until([&] { return standby.useful(); });
+  EXPECT_FALSE(standby.is_leading());
+  EXPECT_EQ(standby.redirect(Side::kInside).to_string(),
+            "NOT_LEADER: this coordinator stands by; the leader is tcp:host=10.0.0.1,port=11100");
+  EXPECT_THAT(standby.redirect(Side::kOutside).message(), HasSubstr("knows of no leader"));
+  AdminService service(standby, {}, metrics);
+  const auto bound = service.start({"127.0.0.1", 0});
+  ASSERT_TRUE(bound.has_value());
+  {
+    Thread loop("standby", [&] { reactor.run(); });
+    const auto stub = pb::Admin::NewStub(
+        grpc::CreateChannel(bound->to_string(), grpc::InsecureChannelCredentials()));
+    const auto asked = context();
+    pb::ClusterStatus answer;
+    const grpc::Status refused = stub->GetStatus(asked.get(), pb::GetStatusRequest(), &answer);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+    const auto trailers = asked->GetServerTrailingMetadata();
+    ASSERT_TRUE(trailers.contains(kLeaderTrailer));
+    const auto leader = trailers.find(kLeaderTrailer)->second;
+    EXPECT_EQ(std::string(leader.data(), leader.size()), address_.to_string());
+    EXPECT_TRUE(trailers.contains(kLeaderOutsideTrailer));
+    AdminClient client(*bound, 30s);
+    const auto status = client.status();
+    EXPECT_TRUE(status.has_value()) << status.error().to_string();
+    if (status) EXPECT_EQ(status->cluster_name, "admin-test");
+    reactor.stop();
+  }
+  service.stop();
+}
+
+TEST_F(AdminServiceTest, WatchersAreToldWhenTheLeadershipIsLost) {
+  begin(0);
+  const auto watching = context();
+  auto stream = stub_->Watch(watching.get(), pb::WatchRequest());
+  pb::WatchEvent event;
+  while (stream->Read(&event) && !event.snapshot_complete()) {
+  }
+  on_reactor([this] { store_.set_cut_off(true); });
+  while (stream->Read(&event)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  pb::ClusterStatus answer;
+  EXPECT_EQ(stub_->GetStatus(context().get(), pb::GetStatusRequest(), &answer).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(AdminServiceTest, TablesAndStatusThroughTheClient) {
+  begin(2);
+  pb::Table table;
+  ASSERT_TRUE(create("t", 2, &table).ok());
+  EXPECT_EQ(table.tablets_size(), 2);
+  pb::Table single;
+  ASSERT_TRUE(create("u", 0, &single).ok()) << "span 0 means 1";
+  EXPECT_EQ(single.tablets_size(), 1);
+
+  AdminClient client(address_, 30s);
+  const auto status = client.status();
+  ASSERT_TRUE(status.has_value()) << status.error().to_string();
+  EXPECT_EQ(status->cluster_name, "admin-test");
+  EXPECT_EQ(status->servers_up, 2u);
+  EXPECT_EQ(status->tables, 2u);
+  EXPECT_EQ(status->tablets, 3u);
+  EXPECT_EQ(status->health, "HEALTHY");
+  const auto servers = client.servers();
+  ASSERT_TRUE(servers.has_value());
+  ASSERT_EQ(servers->size(), 2u);
+  EXPECT_EQ((*servers)[1].id, 2u);
+  EXPECT_EQ((*servers)[1].name, "server-12001");
+  const auto tables = client.tables("u");
+  ASSERT_TRUE(tables.has_value());
+  ASSERT_EQ(tables->size(), 1u);
+  EXPECT_EQ((*tables)[0].name, "u");
+  EXPECT_EQ(client.tables()->size(), 2u);
+  EXPECT_EQ(client.tables("nope").error().to_string(), "NOT_FOUND: table 'nope' does not exist");
+}
+
+TEST_F(AdminServiceTest, AVolumeIsReleasedThroughTheClient) {
+  begin(2);
+  AdminClient client(address_, 30s);
+  const auto no = client.volume_release(1);
+  ASSERT_TRUE(no.has_value()) << no.error().to_string();
+  EXPECT_FALSE(no->releasable);
+  EXPECT_THAT(no->reason, HasSubstr("server 1 (server-12000) is UP"));
+  EXPECT_EQ(no->token, "");
+  ASSERT_TRUE(client.condemn(1, /*confirmed=*/true, /*force=*/true, "").has_value());
+  const auto yes = client.volume_release(1);
+  ASSERT_TRUE(yes.has_value()) << yes.error().to_string();
+  EXPECT_TRUE(yes->releasable) << yes->reason;
+  EXPECT_THAT(yes->token, HasSubstr("/1/1/"));
+  EXPECT_GT(yes->expires_at_ms, 0u);
+}
+
+TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
+  begin(1);
+  pb::Table table;
+  const grpc::Status bad = create("t", 5, &table);
+  EXPECT_EQ(bad.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(bad.error_message(),
+            "span 5 is not accepted; accepted: 1 to 1 (the servers that are up)");
+  pb::DropTableRequest drop;
+  pb::DropTableResponse dropped;
+  drop.set_name("t");
+  EXPECT_EQ(stub_->DropTable(context().get(), drop, &dropped).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(create("t", 1, &table).ok());
+  EXPECT_TRUE(stub_->DropTable(context().get(), drop, &dropped).ok());
+}
+
+TEST_F(AdminServiceTest, ACallThatWasGivenUpIsNotMadeLaterAndCountsUntilItEnds) {
+  coordinator_options_.calls_at_once = 1;
+  begin(1);
+  pb::Table table;
+  ASSERT_TRUE(create("t", 1, &table).ok());
+  std::atomic<bool> tried{false};
+  Time tried_at{};
+  on_reactor([&] {
+    store_.set_full(true);
+    store_.set_probe([&](SimMetadata::Point, const MetadataTransaction&) {
+      if (!tried) tried_at = reactor_.now();
+      tried = true;
+    });
+  });
+  const auto wait = std::chrono::milliseconds(500);
+  grpc::Status status;
+  Thread caller("caller", [&] {
+    pb::DropTableRequest drop;
+    pb::DropTableResponse dropped;
+    drop.set_name("t");
+    const auto hurried = context();
+    hurried->set_deadline(std::chrono::system_clock::now() + wait);
+    status = stub_->DropTable(hurried.get(), drop, &dropped);
+  });
+  while (!tried) std::this_thread::yield();
+  const grpc::Status refused = create("other", 1, &table);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.error_message(), "too many calls are waiting at the coordinator");
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  for (bool late = false; !late;) on_reactor([&] { late = reactor_.now() >= tried_at + wait; });
+  on_reactor([this] { store_.set_full(false); });
+  while (!create("other", 1, &table).ok()) std::this_thread::yield();
+  AdminClient client(address_, 30s);
+  EXPECT_EQ(client.tables()->size(), 2u);
+  on_reactor([this] { store_.set_probe(nullptr); });
+}
+
+TEST_F(AdminServiceTest, NobodyThereIsSaidSo) {
+  begin(0);
+  {
+    AdminService other(*node_, {}, metrics_);
+    const auto taken = other.start(address_);
+    ASSERT_FALSE(taken.has_value());
+    EXPECT_THAT(taken.error().message(), HasSubstr(address_.to_string()));
+  }
+  end();
+  AdminClient client(address_, 30s);
+  const auto status = client.status();
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.error().message(), HasSubstr("admin API at " + address_.to_string()));
+}
+
+/// Reads until `done` says so; revisions never fall.
+void read_until(grpc::ClientReader<pb::WatchEvent>& reader,
+                const std::function<bool(const pb::WatchEvent&)>& done) {
+  pb::WatchEvent event;
+  uint64_t revision = 0;
+  while (reader.Read(&event)) {
+    EXPECT_GE(event.revision(), revision);
+    revision = event.revision();
+    if (done(event)) return;
+  }
+  ADD_FAILURE() << "the stream ended: " << reader.Finish().error_message();
+}
+
+TEST_F(AdminServiceTest, WatchGivesASnapshotThenChanges) {
+  begin(2);
+  pb::Table table;
+  ASSERT_TRUE(create("before", 1, &table).ok());
+  const auto watching = context();
+  const auto reader = stub_->Watch(watching.get(), pb::WatchRequest());
+  int servers = 0, tables = 0, statuses = 0;
+  read_until(*reader, [&](const pb::WatchEvent& e) {
+    servers += e.has_server();
+    tables += e.has_table();
+    statuses += e.has_status();
+    return e.snapshot_complete();
+  });
+  EXPECT_EQ(servers, 2);
+  EXPECT_EQ(tables, 1);
+  EXPECT_EQ(statuses, 1);
+
+  ASSERT_TRUE(create("after", 2, &table).ok());
+  read_until(*reader, [](const pb::WatchEvent& e) {
+    return e.table().name() == "after" && e.table().tablets(0).state() == pb::TABLET_NORMAL;
+  });
+  read_until(*reader, [](const pb::WatchEvent& e) { return e.status().tables() == 2; });
+  pb::DropTableRequest drop;
+  pb::DropTableResponse dropped;
+  drop.set_name("before");
+  ASSERT_TRUE(stub_->DropTable(context().get(), drop, &dropped).ok());
+  read_until(*reader, [](const pb::WatchEvent& e) { return e.table_dropped() == "before"; });
+  on_reactor([&] { servers_[1].reset(); });
+  read_until(*reader, [](const pb::WatchEvent& e) {
+    return e.server().id() == 2 && e.server().state() == pb::SERVER_CRASHED;
+  });
+  read_until(*reader, [](const pb::WatchEvent& e) { return e.status().health() == "UNAVAILABLE"; });
+  watching->TryCancel();
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(AdminServiceTest, ASlowConsumerIsClosedAndTheOthersGoOn) {
+  AdminService::Options options;
+  options.watch_backlog = 200;
+  begin(1, options);
+  const auto slow_context = context();
+  const auto slow = stub_->Watch(slow_context.get(), pb::WatchRequest());
+  read_until(*slow, [](const pb::WatchEvent& e) { return e.snapshot_complete(); });
+  // More than flow control lets through at once, and no turn between for anybody to catch up.
+  on_reactor([&] {
+    for (int i = 0; i < 100'000; ++i) node_->leading()->changes().server_changed(1);
+  });
+  pb::WatchEvent event;
+  while (slow->Read(&event)) {
+  }
+  const grpc::Status closed = slow->Finish();
+  EXPECT_EQ(closed.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(closed.error_message(), "the watcher is more than 200 events behind; watch again");
+  const auto again_context = context();
+  const auto again = stub_->Watch(again_context.get(), pb::WatchRequest());
+  read_until(*again, [](const pb::WatchEvent& e) { return e.snapshot_complete(); });
+  again_context->TryCancel();
+}
+
+TEST_F(AdminServiceTest, ManyWatchersAllSeeAChangeAndStoppingEndsThem) {
+  AdminService::Options options;
+  options.watchers = 50;
+  begin(1, options);
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<pb::WatchEvent>>> readers;
+  for (int i = 0; i < 50; ++i) {
+    contexts.push_back(context());
+    readers.push_back(stub_->Watch(contexts.back().get(), pb::WatchRequest()));
+    read_until(*readers.back(), [](const pb::WatchEvent& e) { return e.snapshot_complete(); });
+  }
+  const auto refused_context = context();
+  const auto refused = stub_->Watch(refused_context.get(), pb::WatchRequest());
+  pb::WatchEvent event;
+  EXPECT_FALSE(refused->Read(&event));
+  EXPECT_EQ(refused->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+
+  pb::Table table;
+  ASSERT_TRUE(create("t", 1, &table).ok());
+  for (auto& reader : readers) {
+    read_until(*reader, [](const pb::WatchEvent& e) { return e.table().name() == "t"; });
+  }
+  end();  // must not wait for watchers that do not read
+  for (auto& reader : readers) {
+    while (reader->Read(&event)) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  }
+}
+
+TEST_F(AdminServiceTest, StoppingEndsACallThatWaits) {
+  begin(1);
+  on_reactor([&] { servers_[0]->refuse_takes = 1'000'000; });
+  grpc::Status status;
+  std::atomic<bool> done{false};
+  pb::Table table;
+  Thread caller("caller", [&] {
+    status = create("t", 1, &table);
+    done = true;
+  });
+  for (bool begun = false; !begun;) {
+    on_reactor([&] { begun = !node_->leading()->state().tables.empty(); });
+  }
+  EXPECT_FALSE(done);
+  end();
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,89 @@
+// Tells those who watch the cluster what has changed. All on the coordinator's reactor.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "coordinator/metadata/records.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+class ChangeListener {
+ public:
+  virtual ~ChangeListener() = default;
+  virtual void on_server_changed(uint64_t revision, uint64_t server_id) = 0;
+  virtual void on_table_changed(uint64_t revision, uint64_t table_id) = 0;
+  virtual void on_table_dropped(uint64_t revision, const std::string& name) = 0;
+  /// Something that the cluster's sums and health are made of has changed; told once for many
+  /// changes that come close together.
+  virtual void on_status_changed(uint64_t revision) = 0;
+};
+
+class Changes {
+ public:
+  explicit Changes(Reactor& reactor) : status_timer_(reactor, [this] { tell_status(); }) {}
+
+  /// Begins with `first`, which no leader before has used. Up to `reserved` revisions are ours: the
+  /// metadata says so, and the next leader begins there. `on_short` is called when few are left,
+  /// and again after each reserve().
+  void begin(uint64_t first, uint64_t reserved, std::function<void()> on_short) {
+    revision_ = first;
+    on_short_ = std::move(on_short);
+    reserve(reserved);
+  }
+  void reserve(uint64_t reserved) {
+    reserved_ = reserved;
+    short_at_ = reserved - std::min(reserved, kReserve / 2);
+  }
+  /// So many are reserved at a time.
+  static constexpr uint64_t kReserve = kRevisionsReserved;
+  uint64_t revision() const { return revision_; }
+  void add(ChangeListener* listener) { listeners_.push_back(listener); }
+  void remove(ChangeListener* listener) { std::erase(listeners_, listener); }
+
+  void server_changed(uint64_t id) {
+    advance();
+    for (auto* listener : listeners_) listener->on_server_changed(revision_, id);
+    status_changed();
+  }
+  void table_changed(uint64_t id) {
+    advance();
+    for (auto* listener : listeners_) listener->on_table_changed(revision_, id);
+    status_changed();
+  }
+  void table_dropped(const std::string& name) {
+    advance();
+    for (auto* listener : listeners_) listener->on_table_dropped(revision_, name);
+    status_changed();
+  }
+  void status_changed() {
+    if (!status_timer_.running()) status_timer_.start_after(kStatusDelay);
+  }
+
+ private:
+  /// Gathers the statistics of one round of probes into one event.
+  static constexpr Duration kStatusDelay = 20ms;
+  void tell_status() {
+    advance();
+    for (auto* listener : listeners_) listener->on_status_changed(revision_);
+  }
+  /// Not beyond what is reserved: then changes share a revision until more are.
+  void advance() {
+    if (revision_ + 1 < reserved_) ++revision_;
+    if (revision_ < short_at_ || !on_short_) return;
+    short_at_ = ~uint64_t{0};
+    on_short_();
+  }
+  uint64_t revision_ = 0;
+  uint64_t reserved_ = ~uint64_t{0};
+  uint64_t short_at_ = ~uint64_t{0};
+  std::function<void()> on_short_;
+  std::vector<ChangeListener*> listeners_;
+  Timer status_timer_;
+};
+
+}  // namespace ramcloud

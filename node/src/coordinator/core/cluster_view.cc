@@ -1,0 +1,194 @@
+#include "coordinator/core/cluster_view.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace ramcloud {
+namespace {
+
+/// "server 3 (demo-server-2)".
+std::string label(const ServerRecord& server) {
+  return server.name.empty() ? fmt::format("server {}", server.id)
+                             : fmt::format("server {} ({})", server.id, server.name);
+}
+
+void add_tables(const ClusterState& state, ClusterStatus& status) {
+  for (const auto& [id, table] : state.tables) {
+    if (table.state == TableState::kDropping) continue;
+    ++status.tables;
+    status.tablets += static_cast<uint32_t>(table.tablets.size());
+    for (const auto& tablet : table.tablets) {
+      const bool lost = state.tablet_state(table, tablet) == wire::TabletState::kUnavailable;
+      status.tablets_unavailable += lost ? 1 : 0;
+    }
+  }
+}
+
+void add_stats(const wire::ServerStats& stats, ClusterStatus& status) {
+  ReplicationSummary& sum = status.replication;
+  sum.replicas_wanted = std::max(sum.replicas_wanted, static_cast<uint32_t>(stats.replicas_wanted));
+  sum.segments += stats.segments;
+  sum.segments_fully_replicated += stats.segments_fully_replicated;
+  sum.segments_under_replicated += stats.segments_under_replicated;
+  sum.unreplicated_bytes += stats.unreplicated_bytes;
+  sum.segments_degraded += stats.segments_degraded;
+  sum.masters_waiting += stats.writes_wait != 0 ? 1 : 0;
+  status.objects += stats.objects;
+  status.log_bytes_used += stats.log_bytes_used;
+  status.log_bytes_total += stats.log_bytes_total;
+}
+
+/// Collects reasons; health is the worst of them.
+class Diagnosis {
+ public:
+  void add(Health severity, std::string reason) {
+    health_ = std::max(health_, severity);
+    (severity == Health::kUnavailable ? first_ : second_).push_back(std::move(reason));
+  }
+  void write(ClusterStatus& status) {
+    status.health = health_name(health_);
+    status.reasons = std::move(first_);
+    status.reasons.insert(status.reasons.end(), second_.begin(), second_.end());
+  }
+
+ private:
+  Health health_ = Health::kHealthy;
+  std::vector<std::string> first_, second_;
+};
+
+void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
+  const auto tablets = state.tablets_by_server();
+  for (const auto& [id, server] : state.servers) {
+    const auto held = tablets.find(id);
+    if (server.suspected) {
+      diagnosis.add(Health::kDegraded, label(server.record) + " does not answer");
+    }
+    if (server.up() && server.stats.backup_device != 0) {
+      diagnosis.add(
+          Health::kDegraded,
+          fmt::format("{}: its backup takes no replicas, the device {}", label(server.record),
+                      server.stats.backup_device == 1 ? "is full" : "has failed"));
+    }
+    if (server.up() && server.stats.writes_wait != 0) {
+      diagnosis.add(Health::kDegraded, label(server.record) +
+                                           ": writes wait, too few other failure domains can take "
+                                           "replicas");
+    }
+    if (!server.up() && held != tablets.end()) {
+      diagnosis.add(Health::kUnavailable,
+                    fmt::format("{} is crashed and has {} tablets: {}", label(server.record),
+                                held->second, server.record.state_reason));
+    }
+  }
+}
+
+void diagnose_detection(const Detection& detection, Diagnosis& diagnosis) {
+  if (!detection.suspect) return;
+  std::string names;
+  for (const std::string& name : detection.waits_for) names += (names.empty() ? "" : ", ") + name;
+  diagnosis.add(
+      Health::kDegraded,
+      fmt::format("silence condemns no server: {} of {} are accounted for; waiting for {}",
+                  detection.accounted, detection.expected, names));
+}
+
+void diagnose_import(const ClusterState& state, Diagnosis& diagnosis) {
+  if (!state.restate) return;
+  std::string names;
+  for (const auto& [id, server] : state.servers) {
+    if (!server.up() || server.restated) continue;
+    names += (names.empty() ? "" : ", ") + label(server.record);
+  }
+  diagnosis.add(Health::kDegraded,
+                "the metadata was imported: no table is created, dropped or looked up until live "
+                "servers have said what they own" +
+                    (names.empty() ? names : "; waiting for " + names));
+}
+
+void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis& diagnosis) {
+  if (status.servers_up == 0) diagnosis.add(Health::kUnavailable, "no server is up");
+  diagnose_servers(state, diagnosis);
+  diagnose_detection(state.detection, diagnosis);
+  diagnose_import(state, diagnosis);
+  const ReplicationSummary& sum = status.replication;
+  if (sum.segments_under_replicated > 0) {
+    diagnosis.add(
+        Health::kDegraded,
+        fmt::format("{} segments have fewer than {} replicas{}", sum.segments_under_replicated,
+                    sum.replicas_wanted, sum.segments_degraded > 0 ? ", and writes go on" : ""));
+  }
+  uint32_t wanted = 0;
+  for (const auto& [id, server] : state.servers) {
+    if (server.up()) wanted = std::max(wanted, server.record.replicas);
+  }
+  if (status.servers_up > 0 && status.servers_up < wanted + 1) {
+    diagnosis.add(Health::kDegraded, fmt::format("{} replicas need {} servers, {} are up", wanted,
+                                                 wanted + 1, status.servers_up));
+  }
+}
+
+}  // namespace
+
+std::string health_name(Health health) {
+  switch (health) {
+    case Health::kHealthy:
+      return "HEALTHY";
+    case Health::kDegraded:
+      return "DEGRADED";
+    case Health::kUnavailable:
+      break;
+  }
+  return "UNAVAILABLE";
+}
+
+std::string detection_name(const Detection& detection) {
+  return detection.suspect ? "SUSPECT" : "SOUND";
+}
+
+ClusterStatus cluster_status(const ClusterState& state, const std::string& version) {
+  ClusterStatus status;
+  status.cluster_name = state.name;
+  status.cluster_uuid = format_uuid(state.uuid);
+  status.version = version;
+  status.term = state.term;
+  status.detection = state.detection;
+  add_tables(state, status);
+  const auto tablets = state.tablets_by_server();
+  for (const auto& [id, server] : state.servers) {
+    if (server.record.state == wire::ServerState::kCrashed) ++status.servers_crashed;
+    if (!server.up()) continue;
+    ++status.servers_up;
+    if (tablets.contains(id)) ++status.masters_with_tablets;
+    add_stats(server.stats, status);
+  }
+  Diagnosis diagnosis;
+  diagnose(state, status, diagnosis);
+  diagnosis.write(status);
+  return status;
+}
+
+ServerView server_view(const ClusterState& state, const ServerEntry& server) {
+  const ServerRecord& record = server.record;
+  ServerView view;
+  view.id = record.id;
+  view.name = record.name;
+  view.state = record.state;
+  view.state_reason = record.state_reason;
+  if (server.suspected) view.state_reason = "does not answer probes; no verdict yet";
+  view.locator = record.locator;
+  view.locator_outside = record.locator_outside;
+  view.http_address = record.http_address;
+  view.failure_domain = record.failure_domain;
+  view.version = record.version;
+  view.enlisted_at_ms = record.enlisted_at_ms;
+  view.stats = server.stats;
+  if (const auto held = state.replication_epochs.find(record.id);
+      held != state.replication_epochs.end()) {
+    view.fence_segment = held->second.lowest_open_segment;
+    view.fence_epoch = held->second.epoch;
+  }
+  return view;
+}
+
+}  // namespace ramcloud

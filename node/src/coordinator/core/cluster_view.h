@@ -1,0 +1,75 @@
+// What people and programs are shown of a cluster, as plain values: made from the coordinator's
+// state, carried by the admin API, read by the CLI.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coordinator/metadata/cluster_state.h"
+
+namespace ramcloud {
+
+/// Sums over live masters of what each knows of its own log.
+struct ReplicationSummary {
+  uint32_t replicas_wanted = 0;  // R, the largest over masters
+  uint64_t segments = 0;
+  uint64_t segments_fully_replicated = 0;
+  uint64_t segments_under_replicated = 0;
+  uint64_t unreplicated_bytes = 0;
+  uint64_t segments_degraded = 0;  // go on with fewer than R replicas
+  uint32_t masters_waiting = 0;    // whose writes wait for replicas
+  bool operator==(const ReplicationSummary&) const = default;
+};
+
+enum class Health : uint8_t { kHealthy, kDegraded, kUnavailable };
+/// "HEALTHY", "DEGRADED", "UNAVAILABLE".
+std::string health_name(Health health);
+
+/// "SOUND", "SUSPECT".
+std::string detection_name(const Detection& detection);
+
+struct ClusterStatus {
+  std::string cluster_name;
+  std::string cluster_uuid;  // 8-4-4-4-12 text
+  std::string version;       // of the coordinator
+  uint64_t term = 0;
+  uint64_t revision = 0;
+  uint32_t servers_up = 0;
+  uint32_t servers_crashed = 0;
+  uint32_t tables = 0;
+  uint32_t tablets = 0;
+  uint32_t tablets_unavailable = 0;
+  uint32_t masters_with_tablets = 0;  // of those that are up
+  ReplicationSummary replication;
+  uint64_t objects = 0;
+  uint64_t log_bytes_used = 0;
+  uint64_t log_bytes_total = 0;
+  std::string health;                // of health_name()
+  std::vector<std::string> reasons;  // why it is not HEALTHY
+  Detection detection;
+  bool operator==(const ClusterStatus&) const = default;
+};
+
+struct ServerView {
+  uint64_t id = 0;
+  std::string name;
+  wire::ServerState state = wire::ServerState::kUp;
+  std::string state_reason;
+  std::string locator;
+  std::string locator_outside;
+  std::string http_address;
+  std::string failure_domain;
+  std::string version;
+  uint64_t enlisted_at_ms = 0;  // Unix time
+  wire::ServerStats stats;      // as of the last probe that was answered
+  // Of its replicas that are not closed those count that are at least these; 0: all.
+  uint64_t fence_segment = 0;
+  uint32_t fence_epoch = 0;
+};
+
+/// `revision` is left 0: it belongs to the event or answer that carries the status.
+ClusterStatus cluster_status(const ClusterState& state, const std::string& version);
+ServerView server_view(const ClusterState& state, const ServerEntry& server);
+
+}  // namespace ramcloud

@@ -1,0 +1,459 @@
+#include "coordinator/core/coordinator.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/logging.h"
+#include "base/text.h"
+#include "coordinator/core/checks.h"
+#include "coordinator/metadata/invariants.h"
+
+namespace ramcloud {
+namespace {
+constexpr uint32_t kRetryAfterUs = 50'000;
+}
+
+/// Read by the thread that serves metrics.
+struct Coordinator::Gauges {
+  std::atomic<uint64_t> servers_up{0}, servers_crashed{0}, servers_suspected{0};
+  std::atomic<uint64_t> tables{0}, tablets{0}, tablets_unavailable{0};
+  std::atomic<uint64_t> term{0}, list_version{0};
+  std::atomic<uint64_t> suspect{0}, accounted{0}, expected{0};
+  std::vector<std::atomic<uint64_t>*> all() {
+    return {&servers_up, &servers_crashed, &servers_suspected,
+            &tables,     &tablets,         &tablets_unavailable,
+            &term,       &list_version,    &suspect,
+            &accounted,  &expected};
+  }
+};
+
+Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStore& store,
+                         MetricsRegistry& metrics, Options options)
+    : reactor_(rpc.reactor()),
+      rpc_(rpc),
+      registry_(registry),
+      options_(std::move(options)),
+      changes_(reactor_),
+      ledger_(reactor_, store),
+      term_claims_(reactor_, state_, ledger_, changes_),
+      notifier_(rpc, state_, term_claims_, options_.notifier),
+      membership_(reactor_, state_, ledger_, changes_,
+                  [this] {
+                    notifier_.push_list();
+                    detector_.watch_all();
+                    tables_.membership_changed();
+                  }),
+      retirement_(
+          reactor_, state_, ledger_, changes_, [this] { notifier_.push_list(); },
+          options_.retirement),
+      replication_epochs_(state_, ledger_),
+      tables_(reactor_, state_, ledger_, notifier_, changes_),
+      detector_(rpc, state_, ledger_, term_claims_, membership_, notifier_, changes_, metrics,
+                options_.detector),
+      restating_(
+          rpc, state_, ledger_, term_claims_, notifier_, changes_,
+          [this] { detector_.watch_all(); }, [this] { begin_to_order(); }, options_.restating),
+      volume_releases_(rpc, state_, ledger_, options_.volume_releases),
+      condemned_by_operator_(metrics.counter("ramcloud_coordinator_verdicts_total",
+                                             "Servers declared crashed, by the evidence",
+                                             {{"evidence", "operator"}})),
+      gauges_(std::make_shared<Gauges>()),
+      scope_(reactor_) {
+  membership_.set_examine([this](uint64_t id) { return detector_.examine(id); });
+  changes_.add(this);
+  register_metrics(metrics);
+  register_handlers();
+}
+
+Coordinator::~Coordinator() {
+  changes_.remove(this);
+  for (auto* gauge : gauges_->all()) *gauge = 0;  // the next leader's are to be looked at
+}
+
+Task<Status> Coordinator::start(uint64_t leadership) {
+  auto opened = co_await ledger_.open(options_.cluster_name, leadership);
+  if (!opened) co_return opened.error();
+  if (Status sound = Invariants().check(*opened); !sound.ok()) co_return sound;
+  state_ = std::move(*opened);
+  changes_.begin(state_.first_revision, state_.revisions.next,
+                 [this] { scope_.spawn(reserve_revisions()); });
+  rpc_.set_cluster_uuid(state_.uuid);
+  registry_.transport().set_identity({state_.uuid, 0});
+  started_ = true;
+  log_info("coordinator started", {{"cluster", state_.name},
+                                   {"uuid", format_uuid(state_.uuid)},
+                                   {"term", state_.term},
+                                   {"servers", state_.servers.size()},
+                                   {"tables", state_.tables.size()}});
+  const bool imported = restating_.start();
+  detector_.watch_all();
+  if (!imported) begin_to_order();
+  changes_.status_changed();
+  co_return StatusCode::kOk;
+}
+
+/// From here on servers are told what to do.
+void Coordinator::begin_to_order() {
+  notifier_.push_list();
+  tables_.resume();
+  retirement_.start();
+}
+
+Task<void> Coordinator::reserve_revisions() {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  RevisionsRecord record = state_.revisions;
+  record.next += Changes::kReserve;
+  Change change;
+  change.put(kRevisionsKey, record);
+  if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return;
+  state_.revisions = record;
+  changes_.reserve(record.next);
+}
+
+void Coordinator::set_admin_addresses(std::string inside, std::string outside) {
+  options_.admin_address = std::move(inside);
+  options_.admin_address_outside = std::move(outside);
+}
+
+Task<Result<wire::TableInfo>> Coordinator::create_table(std::string name, uint32_t span, Side side,
+                                                        Time deadline) {
+  if (Status may = restating_.check(); !may.ok()) co_return fail(std::move(may));
+  const auto id = co_await tables_.create(std::move(name), span, deadline);
+  if (!id) co_return fail(id.error());
+  co_return state_.table_info(state_.tables.at(*id), side);
+}
+
+Task<Status> Coordinator::drop_table(std::string name, Time deadline) {
+  if (Status may = restating_.check(); !may.ok()) co_return may;
+  co_return co_await tables_.drop(std::move(name), deadline);
+}
+
+Task<Result<uint16_t>> Coordinator::upgrade_metadata(Time deadline) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
+  if (!lock.held()) co_return fail(Ledger::too_late());
+  const uint16_t before = state_.format;
+  if (before == kMetadataFormatMax) co_return before;
+  Status done = co_await ledger_.raise_format(lock, {kMetadataFormatMax, state_.uuid, state_.name},
+                                              ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
+  state_.format = kMetadataFormatMax;
+  log_warn("metadata upgraded: coordinators of former builds can no longer take over",
+           {{"from_format", before}, {"to_format", state_.format}, {"term", state_.term}});
+  co_return state_.format;
+}
+
+Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id, bool force,
+                                                             bool confirmed, std::string reason,
+                                                             Time deadline) {
+  const auto found = state_.servers.find(server_id);
+  if (found == state_.servers.end()) {
+    co_return fail(StatusCode::kNotFound, fmt::format("server {} does not exist", server_id));
+  }
+  const auto name = [&] {
+    return fmt::format("server {} ({})", server_id, quoted(found->second.record.name));
+  };
+  Condemnation result;
+  if (!found->second.up()) {
+    result.condemned = true;
+    result.effect =
+        fmt::format("{} is not UP already: {}", name(), found->second.record.state_reason);
+    co_return result;
+  }
+  if (Status printable = check_printable("reason", reason, 0, 255); !printable.ok()) {
+    co_return fail(std::move(printable));
+  }
+  const Examination seen = co_await detector_.examine(server_id);
+  result.answers = seen.state == wire::PeerState::kAnswered;
+  const auto held = state_.tablets_by_server();
+  const auto tablets = held.contains(server_id) ? held.at(server_id) : 0;
+  if (result.answers && !force) {
+    co_return fail(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} answers {} at {}: it lives, and a verdict would end it; accepted "
+                    "with --force only",
+                    name(), seen.by, found->second.record.locator));
+  }
+  if (!confirmed) {
+    result.effect = fmt::format(
+        "{} at {}, {}, would be CRASHED for ever: its {} tablets are "
+        "unavailable then, and its replicas do not count",
+        name(), found->second.record.locator,
+        result.answers ? "which answers" : "which does not answer", tablets);
+    co_return result;
+  }
+  const std::string why =
+      fmt::format("condemned by an operator{}{}{}", result.answers ? ", while it answered" : "",
+                  reason.empty() ? "" : ": ", reason);
+  log_warn(
+      "an operator condemns a server",
+      {{"server", server_id}, {"answers", result.answers}, {"force", force}, {"reason", reason}});
+  const auto verdict = [&] { return std::vector<Membership::Verdict>{{server_id, why}}; };
+  Status done = co_await membership_.mark_crashed(verdict, ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
+  condemned_by_operator_.add();
+  result.condemned = true;
+  result.effect = fmt::format("{} is CRASHED: {}", name(), why);
+  co_return result;
+}
+
+ClusterStatus Coordinator::status() const {
+  ClusterStatus status = cluster_status(state_, options_.version);
+  status.revision = changes_.revision();
+  return status;
+}
+
+// ---- calls
+// ----------------------------------------------------------------------------------------
+
+void Coordinator::register_handlers() {
+  using wire::Opcode;
+  const auto add = [this]<auto Member>(Opcode opcode) {
+    registry_.add(opcode, &call_member<Member, Coordinator>, this);
+  };
+  add.operator()<&Coordinator::on_get_cluster_info>(Opcode::kGetClusterInfo);
+  add.operator()<&Coordinator::on_create_table>(Opcode::kCreateTable);
+  add.operator()<&Coordinator::on_drop_table>(Opcode::kDropTable);
+  add.operator()<&Coordinator::on_list_tables>(Opcode::kListTables);
+  add.operator()<&Coordinator::on_get_table>(Opcode::kGetTable);
+  add.operator()<&Coordinator::on_enlist>(Opcode::kEnlist);
+  add.operator()<&Coordinator::on_get_server_list>(Opcode::kGetServerList);
+  add.operator()<&Coordinator::on_raise_replication_epoch>(Opcode::kRaiseReplicationEpoch);
+  add.operator()<&Coordinator::on_report_server>(Opcode::kReportServer);
+}
+
+/// Says whose word it is, and when to ask again.
+void Coordinator::refuse(const ReplyHandle& handle, const Status& status) {
+  wire::ErrorDetails details;
+  details.term = state_.term;
+  if (status == StatusCode::kRetry) details.retry_after_us = kRetryAfterUs;
+  reply_error(registry_.transport(), handle, status, details.retry_after_us, details);
+}
+
+/// False when the request has been answered already: it cannot be served now, or not at all.
+template <typename Message>
+bool Coordinator::accept(const Request& request, Message& message) {
+  if (!started_) {
+    refuse(request.reply, {StatusCode::kRetry, "the coordinator is starting"});
+    return false;
+  }
+  if (ledger_.fenced()) {
+    refuse(request.reply, {StatusCode::kNotLeader, "another coordinator has taken over"});
+    return false;
+  }
+  if (!request.decode(message)) {
+    refuse(request.reply, {StatusCode::kInvalidArgument,
+                           fmt::format("body of operation {} ({} bytes) does not decode",
+                                       request.header.opcode, request.body.size())});
+    return false;
+  }
+  return true;
+}
+
+/// The same for calls that are told to RETRY while `may` is not OK.
+template <typename Message>
+bool Coordinator::accept_if(const Status& may, const Request& request, Message& message) {
+  if (!accept(request, message)) return false;
+  if (!may.ok()) refuse(request.reply, may);
+  return may.ok();
+}
+
+/// The same for calls that do not get their answer at once.
+template <typename Message>
+bool Coordinator::accept_to_wait(const Request& request, Message& message) {
+  return accept_if(may_wait(), request, message);
+}
+
+Status Coordinator::may_wait() const {
+  if (calls_ < options_.calls_at_once) return {};
+  return {StatusCode::kRetry, "too many calls are waiting at the coordinator"};
+}
+
+template <typename Reply>
+Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
+  const Waits waits(*this);
+  const auto waiting = waiting_.insert(waiting_.end(), {handle, true});
+  const Result<Reply> result = co_await std::move(flow);
+  waiting_.erase(waiting);
+  if (result) {
+    reply_message(registry_.transport(), handle, *result);
+  } else {
+    refuse(handle, to_tell(result.error()));
+  }
+}
+
+/// To ask the next leader is safe, even if it may have been done.
+Status Coordinator::to_tell(Status status) const {
+  if (status == StatusCode::kIndeterminate && ledger_.fenced()) {
+    return {StatusCode::kNotLeader, status.message()};
+  }
+  return status;
+}
+
+void Coordinator::abandon(const Status& why) {
+  scope_.cancel_all();
+  for (const Waiting& call : std::exchange(waiting_, {})) {
+    const Status unsure(StatusCode::kIndeterminate,
+                        "the coordinator lost its leadership meanwhile; it may or may not have "
+                        "happened");
+    refuse(call.reply, call.repeatable ? why : unsure);
+  }
+}
+
+Time Coordinator::deadline_of(const Request& request) const {
+  const auto asked = std::chrono::milliseconds(request.header.timeout_ms);
+  const bool given = request.header.timeout_ms != 0 && asked < options_.longest_wait;
+  return reactor_.now() + (given ? Duration(asked) : options_.longest_wait);
+}
+
+void Coordinator::on_get_cluster_info(const Request& request) {
+  wire::Empty message;
+  if (!accept(request, message)) return;
+  const bool outside =
+      request.reply.side == Side::kOutside && !options_.admin_address_outside.empty();
+  wire::ClusterInfo info;
+  info.cluster_uuid = state_.uuid;
+  info.cluster_name = state_.name;
+  info.version = options_.version;
+  info.admin_address = outside ? options_.admin_address_outside : options_.admin_address;
+  info.term = state_.term;
+  info.metadata_revision = ledger_.revision();
+  reply_message(registry_.transport(), request.reply, info);
+}
+
+void Coordinator::on_create_table(const Request& request) {
+  wire::CreateTableRequest message;
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer(request.reply, create_table(std::move(message.name), message.span,
+                                                  request.reply.side, deadline_of(request))));
+}
+
+void Coordinator::on_drop_table(const Request& request) {
+  wire::DropTableRequest message;
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer_drop(request.reply, std::move(message.name), deadline_of(request)));
+}
+
+Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time deadline) {
+  const Waits waits(*this);
+  const auto waiting = waiting_.insert(waiting_.end(), {handle, false});
+  const Status dropped = co_await drop_table(std::move(name), deadline);
+  waiting_.erase(waiting);
+  if (dropped.ok()) {
+    reply_message(registry_.transport(), handle, wire::Empty());
+  } else {
+    refuse(handle, dropped);
+  }
+}
+
+void Coordinator::on_list_tables(const Request& request) {
+  wire::Empty message;
+  if (!accept_if(restating_.check(), request, message)) return;
+  reply_message(registry_.transport(), request.reply, state_.all_tables(request.reply.side));
+}
+
+void Coordinator::on_get_table(const Request& request) {
+  wire::GetTableRequest message;
+  if (!accept_if(restating_.check(), request, message)) return;
+  const TableRecord* table = nullptr;
+  if (!message.name.empty()) {
+    table = state_.find_table(message.name);
+  } else if (const auto found = state_.tables.find(message.table_id);
+             found != state_.tables.end() && found->second.state != TableState::kDropping) {
+    table = &found->second;
+  }
+  if (table != nullptr) {
+    reply_message(registry_.transport(), request.reply,
+                  state_.table_info(*table, request.reply.side));
+    return;
+  }
+  const std::string asked =
+      message.name.empty() ? fmt::format("{}", message.table_id) : quoted(message.name);
+  refuse(request.reply, {StatusCode::kNotFound, fmt::format("table {} does not exist", asked)});
+}
+
+void Coordinator::on_enlist(const Request& request) {
+  wire::EnlistRequest message;
+  if (!accept_if(restating_.check_enlisting(), request, message)) return;
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer(request.reply, membership_.enlist(std::move(message), deadline_of(request))));
+}
+
+void Coordinator::on_get_server_list(const Request& request) {
+  wire::GetServerListRequest message;
+  if (!accept(request, message)) return;
+  restating_.note(message.server_id, message.locator);
+  if (!accept_if(restating_.check(), request, message)) return;
+  reply_message(registry_.transport(), request.reply, state_.server_list());
+}
+
+void Coordinator::on_raise_replication_epoch(const Request& request) {
+  wire::RaiseReplicationEpochRequest message;
+  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer(request.reply, replication_epochs_.raise(message, deadline_of(request))));
+}
+
+/// A hint costs a probe at most, whoever sends it.
+void Coordinator::on_report_server(const Request& request) {
+  wire::ReportServerRequest message;
+  if (!accept(request, message)) return;
+  log_debug("a server is reported", {{"server", message.server_id},
+                                     {"by", message.reporter_id},
+                                     {"state", static_cast<int>(message.state)}});
+  detector_.hint(message.server_id, FailureDetector::Source::kServer);
+  reply_message(registry_.transport(), request.reply, wire::Empty());
+}
+
+// ---- metrics
+// --------------------------------------------------------------------------------------
+
+void Coordinator::register_metrics(MetricsRegistry& metrics) {
+  const auto gauge = [&](const char* name, const char* help, std::atomic<uint64_t> Gauges::* member,
+                         MetricLabels labels = {}) {
+    metrics.gauge(
+        name, help,
+        [gauges = gauges_, member] {
+          return static_cast<double>((*gauges.*member).load(std::memory_order_relaxed));
+        },
+        std::move(labels));
+  };
+  const char* const servers = "ramcloud_coordinator_servers";
+  gauge(servers, "Servers by state", &Gauges::servers_up, {{"state", "up"}});
+  gauge(servers, "Servers by state", &Gauges::servers_crashed, {{"state", "crashed"}});
+  gauge("ramcloud_coordinator_servers_suspected", "Servers that do not answer, without a verdict",
+        &Gauges::servers_suspected);
+  gauge("ramcloud_coordinator_detection_suspect",
+        "1 while silence condemns no server, because too little is heard of the cluster or its "
+        "metadata cannot be written",
+        &Gauges::suspect);
+  gauge("ramcloud_coordinator_detection_accounted",
+        "Servers that are accounted for: they answer, or are known to be dead", &Gauges::accounted);
+  gauge("ramcloud_coordinator_detection_expected",
+        "Servers that failure detection watches; of these half must be accounted for",
+        &Gauges::expected);
+  gauge("ramcloud_coordinator_tables", "Tables", &Gauges::tables);
+  gauge("ramcloud_coordinator_tablets", "Tablets of all tables", &Gauges::tablets);
+  gauge("ramcloud_coordinator_tablets_unavailable", "Tablets whose server is crashed",
+        &Gauges::tablets_unavailable);
+  gauge("ramcloud_coordinator_term", "Leader term", &Gauges::term);
+  gauge("ramcloud_coordinator_server_list_version", "Version of the server list",
+        &Gauges::list_version);
+}
+
+void Coordinator::on_status_changed(uint64_t) {
+  const ClusterStatus now = cluster_status(state_, options_.version);
+  gauges_->servers_up = now.servers_up;
+  gauges_->servers_crashed = now.servers_crashed;
+  gauges_->servers_suspected = static_cast<uint64_t>(std::ranges::count_if(
+      state_.servers, [](const auto& entry) { return entry.second.suspected; }));
+  gauges_->tables = now.tables;
+  gauges_->tablets = now.tablets;
+  gauges_->tablets_unavailable = now.tablets_unavailable;
+  gauges_->term = state_.term;
+  gauges_->list_version = state_.list_version;
+  gauges_->suspect = state_.detection.suspect ? 1 : 0;
+  gauges_->accounted = state_.detection.accounted;
+  gauges_->expected = state_.detection.expected;
+}
+
+}  // namespace ramcloud

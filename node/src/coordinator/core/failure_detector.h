@@ -1,0 +1,120 @@
+// Finds servers that are dead. The coordinator and the servers look; the coordinator judges, by the
+// arithmetic of suspicion.h. It doubts itself first: what it measured while its own timers ran late
+// does not count, and when it hears of fewer than half of the cluster, silence condemns nobody.
+// docs/design/coordinator.md, "Failure detection".
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/metrics.h"
+#include "coordinator/core/changes.h"
+#include "coordinator/core/membership.h"
+#include "coordinator/core/notifier.h"
+#include "coordinator/core/suspicion.h"
+#include "coordinator/metadata/cluster_state.h"
+#include "rpc/peer_probe.h"
+#include "rpc/rpc.h"
+
+namespace ramcloud {
+
+class FailureDetector {
+ public:
+  struct Options {
+    /// Between two probes of one server, while there are few; with many, at least once a second.
+    Duration interval = 100ms;
+    Duration timeout = 1s;  // of one probe; at most a quarter of the silence
+    /// Between two probes of one whose connections are refused or break.
+    Duration again = 50ms;
+    uint32_t probes_of_suspect = 3;  // sent at the same time to one that failed before
+    Thresholds thresholds;
+    Duration lateness = 200ms;  // of our own timers: what was measured does not count
+  };
+  FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger, TermClaims& term_claims,
+                  Membership& membership, Notifier& notifier, Changes& changes,
+                  MetricsRegistry& metrics, Options options);
+
+  /// Starts probing every server that is UP and is not probed yet.
+  void watch_all();
+  /// Somebody thinks that this server may be dead: it is probed at once. Nothing else follows.
+  enum class Source : uint8_t { kServer, kPlatform };
+  void hint(uint64_t server_id, Source source);
+
+  /// Looks at the server's address now, and asks a peer to.
+  Task<Examination> examine(uint64_t server_id);
+
+ private:
+  struct Watch;  // of one server
+  struct Verdict {
+    Evidence evidence = Evidence::kNone;
+    std::string reason;
+    bool stands = true;  // it was not seen alive since
+  };
+  // Watching one server.
+  using WatchPtr = std::shared_ptr<Watch>;
+  Task<void> watch(uint64_t server_id, WatchPtr watch);
+  Task<void> round(uint64_t server_id, WatchPtr watch);
+  Task<PeerLook> probe(uint64_t server_id);
+  Task<PeerLook> probe_again(uint64_t server_id);
+  wire::PeerState state_of(uint64_t server_id, const PeerLook& look);
+  void answered(uint64_t server_id, Watch& watch);
+  void note_stats(uint64_t server_id, const RpcReply& reply);
+  void set_suspected(uint64_t server_id, bool suspected);
+  Time next_round(const Watch& watch, Time begun) const;
+  Duration probe_timeout() const;
+  // Asking peers.
+  Task<void> ask_peer(uint64_t server_id, WatchPtr watch);
+  void vouched(uint64_t server_id, Watch& watch);
+  struct PeerSays {
+    uint64_t peer = 0;  // 0: nobody said anything
+    wire::PeerState state = wire::PeerState::kVoid;
+  };
+  Task<PeerSays> indirect_probe(uint64_t server_id);
+  Task<PeerSays> own_probe(uint64_t server_id);
+  std::vector<uint64_t> peers_of(uint64_t server_id) const;
+  uint32_t observers_of(uint64_t server_id) const;
+  // The whole.
+  void tick(Duration late);
+  void take_stock();
+  Accounts accounts() const;
+  bool verdicts_are_due() const;
+  void show(const Accounts& accounts);
+  std::vector<std::string> waits_for() const;
+  // Verdicts.
+  void judge(uint64_t server_id, const Watch& watch);
+  void acquit(uint64_t server_id);
+  Status objection();
+  std::vector<Membership::Verdict> standing_verdicts();
+  Task<void> record_verdicts();
+
+  Reactor& reactor_;
+  RpcClient& rpc_;
+  ClusterState& state_;
+  Ledger& ledger_;
+  TermClaims& term_claims_;
+  Membership& membership_;
+  Notifier& notifier_;
+  Changes& changes_;
+  Options options_;
+  Counter& probes_;
+  Counter& failed_probes_;
+  Counter& condemned_;
+  Counter& condemned_refused_;
+  Counter& condemned_silent_;
+  Counter& discarded_;
+  Counter& hints_;
+  Counter& platform_hints_;
+  std::map<wire::PeerState, Counter*> indirect_probes_;
+  std::map<uint64_t, WatchPtr> watches_;
+  std::map<uint64_t, Verdict> verdicts_;  // that are being written
+  std::vector<uint64_t> writing_;         // of these, those of the change that is being made
+  bool recording_ = false;
+  std::optional<Time> sound_since_;  // none: silence condemns nobody
+  Punctuality punctuality_;
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,359 @@
+#include "coordinator/core/restatement.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "coordinator/core/checks.h"
+#include "coordinator/core/membership.h"
+#include "coordinator/metadata/metadata_export.h"
+
+namespace ramcloud {
+namespace {
+
+/// One statement that a range is a server's.
+struct Claim {
+  uint64_t start_hash = 0, end_hash = 0, server_id = 0;
+  uint64_t revision = 0;
+  bool named = false;        // the metadata says so, too
+  std::string unknown = {};  // of its record
+
+  /// Of two about the same hash: the later one; else the one that the metadata names.
+  auto rank() const { return std::tuple(revision, named, ~server_id); }
+};
+
+/// A table in all that is said of it.
+struct Said {
+  const TableRecord* record = nullptr;
+  uint64_t revision = 0;     // the highest of live servers' statements
+  uint64_t dropped = 0;      // the highest that says so
+  uint64_t not_dropped = 0;  // the highest that does not
+  std::string name;
+  std::vector<Claim> claims;  // of live servers
+
+  /// Servers follow later orders than the metadata knows of.
+  bool outdated() const { return record != nullptr && revision > record->revision; }
+};
+
+bool speaks(const ClusterState& state, uint64_t server_id, const Restatements& said) {
+  const auto server = state.servers.find(server_id);
+  return server != state.servers.end() && server->second.up() && said.contains(server_id);
+}
+
+std::map<uint64_t, Said> collect(const ClusterState& state, const Restatements& said) {
+  std::map<uint64_t, Said> all;
+  for (const auto& [id, table] : state.tables) all[id].record = &table;
+  for (const auto& [server_id, statement] : said) {
+    if (!speaks(state, server_id, said)) continue;
+    for (const auto& table : statement.tables) {
+      Said& of = all[table.table_id];
+      of.revision = std::max(of.revision, table.revision);
+      uint64_t& latest = table.dropped ? of.dropped : of.not_dropped;
+      latest = std::max(latest, table.revision);
+      if (of.name.empty()) of.name = table.name;
+      for (const auto& tablet : table.tablets) {
+        of.claims.push_back({tablet.start_hash, tablet.end_hash, server_id, table.revision});
+      }
+    }
+  }
+  return all;
+}
+
+bool was_dropped(const Said& of) {
+  const uint64_t alive = std::max(of.not_dropped, of.record == nullptr ? 0 : of.record->revision);
+  return of.dropped > alive;
+}
+
+/// Who has the hashes that nobody speaks for: somebody who is crashed or silent.
+std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& said) {
+  std::optional<uint64_t> crashed, silent;
+  for (const auto& [id, server] : state.servers) {
+    if (server.record.state == wire::ServerState::kRemoved) continue;
+    if (!server.up()) {
+      crashed = id;
+    } else if (!speaks(state, id, said)) {
+      silent = id;
+    }
+  }
+  return crashed ? crashed : silent;
+}
+
+/// The table's tablets, from the best claim for each hash.
+class Layout {
+ public:
+  Layout(const ClusterState& state, const Restatements& said, const Said& of)
+      : claims_(of.claims), outdated_(of.outdated()) {
+    if (of.record == nullptr) return;
+    for (const auto& tablet : of.record->tablets) {
+      for (Claim& claim : claims_) {
+        if (claim.server_id != tablet.server_id || claim.start_hash != tablet.start_hash) continue;
+        claim.named = true;
+        claim.unknown = tablet.unknown;
+      }
+      // One that speaks says itself what it owns.
+      auto& list = speaks(state, tablet.server_id, said) ? fallback_ : claims_;
+      list.push_back({tablet.start_hash, tablet.end_hash, tablet.server_id, of.record->revision,
+                      true, tablet.unknown});
+    }
+  }
+
+  std::vector<TabletRecord> tablets(std::optional<uint64_t> for_holes) {
+    std::set<uint64_t> starts{0};
+    for (const auto* list : {&claims_, &fallback_}) {
+      for (const Claim& claim : *list) {
+        starts.insert(claim.start_hash);
+        if (claim.end_hash != ~uint64_t{0}) starts.insert(claim.end_hash + 1);
+      }
+    }
+    std::vector<TabletRecord> result;
+    const Claim* last = nullptr;
+    for (auto start = starts.begin(); start != starts.end(); ++start) {
+      const auto next = std::next(start);
+      const uint64_t end = next == starts.end() ? ~uint64_t{0} : *next - 1;
+      const Claim* best = best_of(claims_, *start);
+      // What its server denies was true once, if it is not the order that has not come yet.
+      const bool denied = best == nullptr && outdated_ && for_holes;
+      if (best == nullptr && !denied) best = best_of(fallback_, *start);
+      if (best == nullptr) has_holes_ = true;
+      if (best != nullptr && best == last) {
+        result.back().end_hash = end;
+      } else {
+        TabletRecord& tablet = result.emplace_back();
+        tablet.start_hash = *start;
+        tablet.end_hash = end;
+        tablet.server_id = best != nullptr ? best->server_id : for_holes.value_or(0);
+        if (best != nullptr) tablet.unknown = best->unknown;
+      }
+      last = best;
+    }
+    return result;
+  }
+  bool has_holes() const { return has_holes_; }
+
+ private:
+  static const Claim* best_of(const std::vector<Claim>& claims, uint64_t hash) {
+    const Claim* best = nullptr;
+    for (const Claim& claim : claims) {
+      if (hash < claim.start_hash || hash > claim.end_hash) continue;
+      if (best == nullptr || claim.rank() > best->rank()) best = &claim;
+    }
+    return best;
+  }
+  std::vector<Claim> claims_;
+  std::vector<Claim> fallback_;  // the metadata says so, its server does not
+  bool outdated_;
+  bool has_holes_ = false;
+};
+
+/// A name that no other table has.
+std::string free_name(const ClusterState& state, const Owned& result, const Said& of,
+                      uint64_t table_id) {
+  const auto taken = [&](const std::string& name) {
+    const auto is = [&](const TableRecord& table) {
+      return table.state != TableState::kDropping && table.name == name && table.id != table_id;
+    };
+    // What has changed counts as it is now.
+    if (std::ranges::any_of(result.tables, is)) return true;
+    return std::ranges::any_of(state.tables, [&](const auto& entry) {
+      const bool changed = std::ranges::any_of(
+          result.tables, [&](const TableRecord& table) { return table.id == entry.first; });
+      return !changed && is(entry.second);
+    });
+  };
+  std::string name = of.name;
+  if (!check_printable("name", name, 1, wire::kMaxTableNameBytes).ok()) name = "table";
+  if (name == of.name && !taken(name)) return name;
+  const std::string mark = fmt::format("-restored-{}", table_id);
+  return name.substr(0, wire::kMaxTableNameBytes - mark.size()) + mark;
+}
+
+bool same(const std::vector<TabletRecord>& a, const std::vector<TabletRecord>& b) {
+  return std::ranges::equal(a, b, [](const TabletRecord& x, const TabletRecord& y) {
+    return std::tie(x.start_hash, x.end_hash, x.server_id) ==
+           std::tie(y.start_hash, y.end_hash, y.server_id);
+  });
+}
+
+/// Those that own something of the table, and are not to.
+void add_orphans(const Said& of, uint64_t table_id, const TableRecord* table, Owned& result) {
+  for (const Claim& claim : of.claims) {
+    if (table == nullptr || !table->has_tablet_on(claim.server_id)) {
+      result.orphans.insert({claim.server_id, table_id});
+    }
+  }
+}
+
+class Decision {
+ public:
+  Decision(const ClusterState& state, const Restatements& said)
+      : state_(state), said_(said), absentee_(absentee(state, said)) {}
+
+  /// Tables that are to go come first: their names are free then.
+  Owned all() {
+    const auto tables = collect(state_, said_);
+    for (const auto& [id, of] : tables) drop(id, of);
+    for (const auto& [id, of] : tables) place(id, of);
+    return std::move(result_);
+  }
+
+ private:
+  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+
+  void drop(uint64_t id, const Said& of) {
+    const bool dropping = of.record != nullptr && of.record->state == TableState::kDropping;
+    if (!dropping && !was_dropped(of)) return;
+    add_orphans(of, id, of.record, result_);
+    if (of.record == nullptr || (dropping && !of.outdated())) return;
+    TableRecord& record = result_.tables.emplace_back(*of.record);
+    record.state = TableState::kDropping;
+    if (dropping) return;
+    note(fmt::format("table {} ({}) was dropped since the export", id, quoted(record.name)));
+  }
+
+  void place(uint64_t id, const Said& of) {
+    if (was_dropped(of)) return;
+    if (of.record != nullptr && of.record->state == TableState::kDropping) return;
+    if (of.record == nullptr && of.claims.empty()) return;
+    Layout layout(state_, said_, of);
+    TableRecord record;
+    if (of.record != nullptr) record = *of.record;
+    record.id = id;
+    record.tablets = layout.tablets(absentee_);
+    record.state = state_of(of, record, layout);
+    if (of.record != nullptr && !of.outdated() && record.state == of.record->state &&
+        same(record.tablets, of.record->tablets)) {
+      return add_orphans(of, id, of.record, result_);
+    }
+    if (of.record == nullptr) {
+      record.name = free_name(state_, result_, of, id);
+      note(fmt::format("table {} was created since the export; it is called {}", id,
+                       quoted(record.name)));
+    } else {
+      note(fmt::format("table {} ({}) has changed since the export", id, quoted(record.name)));
+    }
+    if (layout.has_holes() && record.state == TableState::kNormal) {
+      note(fmt::format("nobody says that it owns some of table {}: it is taken for server {}'s", id,
+                       *absentee_));
+    }
+    add_orphans(of, id, &record, result_);
+    result_.tables.push_back(std::move(record));
+  }
+
+  /// A table that is being created may be placed again where nobody owns it, so it stays so only if
+  /// every server of it says that it does not.
+  TableState state_of(const Said& of, TableRecord& record, const Layout& layout) {
+    if (of.record == nullptr && layout.has_holes() && !absentee_) {
+      // Nobody is missing: not all of its servers had been told.
+      for (TabletRecord& tablet : record.tablets) {
+        if (tablet.server_id == 0) tablet.server_id = of.claims.front().server_id;
+      }
+      return TableState::kCreating;
+    }
+    if (of.record == nullptr || of.record->state == TableState::kNormal) return TableState::kNormal;
+    bool all_owned = true;
+    for (const TabletRecord& tablet : record.tablets) {
+      if (!speaks(state_, tablet.server_id, said_)) return TableState::kNormal;
+      all_owned = all_owned && std::ranges::any_of(of.claims, [&](const Claim& claim) {
+                    return claim.server_id == tablet.server_id &&
+                           claim.start_hash <= tablet.start_hash &&
+                           claim.end_hash >= tablet.end_hash;
+                  });
+    }
+    return all_owned ? TableState::kNormal : TableState::kCreating;
+  }
+
+  const ClusterState& state_;
+  const Restatements& said_;
+  std::optional<uint64_t> absentee_;
+  Owned result_;
+};
+
+}  // namespace
+
+Status check(const wire::Restatement& said) {
+  constexpr uint64_t kMost = wire::kMaxTerm / 2;
+  const auto impossible = [&](const char* what, uint64_t number) {
+    return not_accepted(what, fmt::format("{}", number), fmt::format("at most {}", kMost));
+  };
+  if (said.list.version > kMost) return impossible("list version", said.list.version);
+  for (const auto& entry : said.list.servers) {
+    if (entry.server_id == 0 || entry.server_id > kMost) {
+      return impossible("server id", entry.server_id);
+    }
+  }
+  for (const auto& table : said.tables) {
+    if (table.table_id == 0 || table.table_id > kMost) return impossible("table", table.table_id);
+    if (table.revision > kMost) return impossible("revision", table.revision);
+    for (const auto& tablet : table.tablets) {
+      if (tablet.end_hash < tablet.start_hash) return impossible("hash", tablet.start_hash);
+    }
+  }
+  return {};
+}
+
+ListedSince listed_since(const ClusterState& state, const wire::ServerList& list) {
+  ListedSince since;
+  std::set<uint64_t> listed;
+  for (const auto& entry : list.servers) {
+    listed.insert(entry.server_id);
+    const auto known = state.servers.find(entry.server_id);
+    if (known == state.servers.end() && entry.state == wire::ServerState::kUp) {
+      since.unknown.push_back(entry);
+    } else if (known == state.servers.end() ||
+               (known->second.up() && entry.state != wire::ServerState::kUp)) {
+      ServerRecord& crashed = since.crashed.emplace_back(
+          known == state.servers.end() ? record_of(entry) : known->second.record);
+      crashed.state = wire::ServerState::kCrashed;
+      crashed.state_reason = "listed as crashed by live servers when the metadata was imported";
+    }
+  }
+  // Of the time between the export and the import: what left it then, left it for good.
+  const bool newer = state.restate && list.version > state.restate->revision &&
+                     list.version - state.restate->revision < kImportGap;
+  if (!newer) return since;
+  for (const auto& [id, server] : state.servers) {
+    if (!server.up() || id > state.restate->last_server_id || listed.contains(id)) continue;
+    ServerRecord& crashed = since.crashed.emplace_back(server.record);
+    crashed.state = wire::ServerState::kCrashed;
+    crashed.state_reason = "not listed by live servers any more when the metadata was imported";
+  }
+  return since;
+}
+
+ServerRecord record_of(const wire::ServerListEntry& listed) {
+  ServerRecord record;
+  record.id = listed.server_id;
+  record.name = listed.name;
+  record.locator = listed.locator;
+  record.failure_domain = listed.failure_domain;
+  record.disk_read_bytes_per_second = listed.disk_read_bytes_per_second;
+  return record;
+}
+
+ServerRecord record_of(const wire::Restatement& said) {
+  ServerRecord record = record_of(said.enlisted);
+  record.id = said.server_id;
+  return record;
+}
+
+Owned owned_by(const ClusterState& state, const Restatements& said) {
+  return Decision(state, said).all();
+}
+
+Heard heard_by(const Restatements& said) {
+  Heard heard;
+  for (const auto& [id, statement] : said) {
+    heard.server_id = std::max(heard.server_id, id);
+    heard.revision = std::max(heard.revision, statement.list.version);
+    for (const auto& entry : statement.list.servers) {
+      heard.server_id = std::max(heard.server_id, entry.server_id);
+    }
+    for (const auto& table : statement.tables) {
+      heard.table_id = std::max(heard.table_id, table.table_id);
+      heard.revision = std::max(heard.revision, table.revision);
+    }
+  }
+  return heard;
+}
+
+}  // namespace ramcloud

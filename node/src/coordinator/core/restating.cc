@@ -1,0 +1,296 @@
+#include "coordinator/core/restating.h"
+
+#include <algorithm>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "coordinator/core/volumes.h"
+#include "coordinator/metadata/metadata_export.h"
+#include "rpc/back_off.h"
+
+namespace ramcloud {
+namespace {
+
+constexpr Duration kLook = 50ms;
+/// In one change: etcd accepts 128 operations by default.
+constexpr size_t kRecordsAtOnce = 100;
+constexpr Duration kRetryMin = 50ms;
+constexpr Duration kRetryMax = 500ms;
+
+}  // namespace
+
+bool Restating::start() {
+  if (!state_.restate) return false;
+  settled_at_ = reactor_.now() + options_.settle;
+  state_.no_verdict_before = settled_at_;
+  log_warn(
+      "metadata was imported: servers are asked what they own before anything is ordered",
+      {{"revision_of_the_export", state_.restate->revision}, {"servers", state_.servers_up()}});
+  scope_.spawn(run());
+  return true;
+}
+
+Status Restating::check() const {
+  if (!state_.restate) return {};
+  return {StatusCode::kRetry,
+          "the metadata was imported, and not all live servers have said yet what they own"};
+}
+
+Status Restating::check_enlisting() const {
+  return settled() ? Status() : check();
+}
+
+void Restating::note(uint64_t server_id, const std::string& locator) {
+  if (!state_.restate || server_id == 0 || state_.servers.contains(server_id)) return;
+  const auto at = parse_locator(locator);
+  if (at && asked_.insert(server_id).second) scope_.spawn(ask(server_id, *at));
+}
+
+Task<void> Restating::run() {
+  for (;;) {
+    ask_those_who_are_up();
+    if (settled() && !co_await add_silent()) co_return;
+    if (all_said()) {
+      const AsyncMutex::Lock lock = co_await ledger_.lock();
+      if (all_said()) {
+        if (co_await finish(lock)) break;
+        co_return;  // another leads
+      }
+    }
+    co_await reactor_.sleep(kLook);
+  }
+  on_done_();
+}
+
+void Restating::ask_those_who_are_up() {
+  for (auto& [id, server] : state_.servers) {
+    if (!server.up()) continue;
+    server.restated = server.restated || server.enlisted_now || said_.contains(id);
+    if (server.restated || asked_.contains(id)) continue;
+    const auto at = parse_locator(server.record.locator);
+    if (!at) continue;  // checked when it enlisted
+    asked_.insert(id);
+    scope_.spawn(ask(id, *at));
+  }
+}
+
+/// Everybody who is UP did. A list that one of them has names all who were, so that nobody else is
+/// waited for.
+bool Restating::all_said() const {
+  const bool all = std::ranges::all_of(state_.servers, [](const auto& entry) {
+    return !entry.second.up() || entry.second.restated;
+  });
+  if (!all) return false;
+  const bool listed = unknown_.empty() && std::ranges::any_of(said_, [](const auto& entry) {
+                        return entry.second.list.version > 0;
+                      });
+  return listed || settled();
+}
+
+Task<void> Restating::ask(uint64_t server_id, Locator at) {
+  BackOff back_off(kRetryMin, kRetryMax);
+  wire::RestateRequest request;
+  while (state_.restate) {
+    if (state_.servers.contains(server_id) && state_.up_server(server_id) == nullptr) co_return;
+    request.term = state_.term;
+    const RpcReply reply =
+        co_await rpc_.call_with(at, server_id, wire::Opcode::kRestate, RpcClient::body_of(request),
+                                reactor_.now() + options_.timeout);
+    if (reply.status == StatusCode::kUnsupported && state_.servers.contains(server_id)) {
+      RC_SOMETIMES("coordinator.former_server_cannot_restate");
+      log_warn("a server of a former build cannot say what it owns", {{"server", server_id}});
+      said_[server_id] = {};
+      co_return;
+    }
+    if (reply.ok()) {
+      auto said = decode_message<wire::Restatement>(reply);
+      const Status sound = said ? ramcloud::check(*said) : said.error();
+      if (sound.ok() && said->server_id == server_id) {
+        if (!co_await heard(server_id, std::move(*said))) co_return;
+        if (said_.contains(server_id)) co_return;
+      } else {
+        log_error("what a server says that it owns is refused",
+                  {{"server", server_id}, {"error", sound}});
+      }
+    } else {
+      (void)term_claims_.refused(server_id, request.term, reply);
+      log_debug("a server has not said yet what it owns",
+                {{"server", server_id}, {"error", reply.status}});
+    }
+    co_await reactor_.sleep(back_off.next(reactor_.random()));
+  }
+}
+
+/// False: another leads.
+Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  if (!state_.restate || said_.contains(server_id)) co_return true;
+  ListedSince since = listed_since(state_, said.list);
+  std::erase_if(unknown_, [&](const auto& entry) {
+    return std::ranges::any_of(since.crashed,
+                               [&](const ServerRecord& r) { return r.id == entry.first; });
+  });
+  std::vector<ServerRecord> records = std::move(since.crashed);
+  const bool is_crashed = std::ranges::any_of(
+      records, [&](const ServerRecord& record) { return record.id == server_id; });
+  if (!state_.servers.contains(server_id) && !is_crashed) {
+    RC_SOMETIMES("coordinator.imported_metadata_did_not_know_a_server");
+    ServerRecord& record = records.emplace_back(record_of(said));
+    record.volume = volume_with(state_, said.enlisted.former_server_id, record.id);
+  }
+  if (!co_await write(lock, std::move(records))) co_return false;
+  for (auto& entry : since.unknown) {
+    if (state_.servers.contains(entry.server_id)) continue;
+    note(entry.server_id, entry.locator);
+    unknown_.try_emplace(entry.server_id, std::move(entry));
+  }
+  unknown_.erase(server_id);
+  log_info(
+      "a server has said what it owns",
+      {{"server", server_id}, {"tables", said.tables.size()}, {"list_version", said.list.version}});
+  said_[server_id] = std::move(said);
+  changes_.status_changed();
+  co_return true;
+}
+
+/// Servers that others list as UP, and that have not answered: failure detection looks after them,
+/// and volumes of theirs that come back are known.
+Task<bool> Restating::add_silent() {
+  if (unknown_.empty()) co_return true;
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  std::vector<ServerRecord> records;
+  for (const auto& [id, entry] : unknown_) {
+    if (!state_.servers.contains(id)) records.push_back(record_of(entry));
+  }
+  unknown_.clear();
+  co_return co_await write(lock, std::move(records));
+}
+
+/// Ids above those that are known are not given out: who else has some is not known.
+Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers) {
+  for (size_t at = 0; at < servers.size(); at += kRecordsAtOnce) {
+    const size_t end = std::min(servers.size(), at + kRecordsAtOnce);
+    IdsRecord ids = state_.ids;
+    Change change;
+    for (size_t i = at; i < end; ++i) {
+      if (servers[i].id > ids.last_server_id) ids.last_server_id = servers[i].id + kImportGap;
+      change.put(server_key(servers[i].id), servers[i]);
+    }
+    if (ids.last_server_id != state_.ids.last_server_id) change.put(kIdsKey, ids);
+    const uint64_t revision = ledger_.next_revision();
+    if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
+    state_.ids = ids;
+    state_.list_version = revision;
+    for (size_t i = at; i < end; ++i) {
+      ServerEntry& entry = state_.servers[servers[i].id];
+      entry.record = std::move(servers[i]);
+      entry.changed = revision;
+      entry.suspected = false;
+      log_warn("imported metadata did not know this of a server",
+               {{"server", entry.record.id},
+                {"name", entry.record.name},
+                {"up", entry.up()},
+                {"reason", entry.record.state_reason}});
+      changes_.server_changed(entry.record.id);
+    }
+    on_list_changed_();
+  }
+  co_return true;
+}
+
+/// Nothing that a live server has heard of is given out again: importing one export twice makes the
+/// same gap twice.
+Task<bool> Restating::pass_what_was_heard(const AsyncMutex::Lock& lock) {
+  const Heard heard = heard_by(said_);
+  if (heard.revision >= ledger_.next_revision()) {
+    RC_SOMETIMES("coordinator.imported_metadata_was_imported_before");
+    const uint64_t revision = heard.revision + kImportGap;
+    if (!(co_await ledger_.pass_revision(lock, revision)).ok()) co_return false;
+    // Servers may have lists of higher versions than those that were given since the import.
+    state_.list_version = state_.first_list_version = revision;
+  }
+  IdsRecord ids = state_.ids;
+  if (heard.server_id > ids.last_server_id) ids.last_server_id = heard.server_id + kImportGap;
+  if (heard.table_id > ids.last_table_id) ids.last_table_id = heard.table_id + kImportGap;
+  if (ids.last_server_id == state_.ids.last_server_id &&
+      ids.last_table_id == state_.ids.last_table_id) {
+    co_return true;
+  }
+  Change change;
+  change.put(kIdsKey, ids);
+  if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
+  state_.ids = ids;
+  co_return true;
+}
+
+void Restating::apply(const TableRecord& table) {
+  const bool dropped = table.state == TableState::kDropping;
+  const bool shown = !dropped || state_.tables.contains(table.id);
+  state_.tables[table.id] = table;
+  if (dropped && shown) changes_.table_dropped(table.name);
+  if (!dropped) changes_.table_changed(table.id);
+}
+
+/// A leader that dies in between has the next one ask again: all of it can be done twice.
+Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
+  if (!co_await pass_what_was_heard(lock)) co_return false;
+  Owned owned = owned_by(state_, said_);
+  for (const std::string& note : owned.notes) {
+    log_warn("imported metadata is corrected", {{"what", note}});
+  }
+  std::vector<ReplicationEpochRecord> epochs;
+  for (const auto& [id, said] : said_) {
+    if (said.epoch == 0 || state_.up_server(id) == nullptr) continue;
+    ReplicationEpochRecord record;
+    if (const auto held = state_.replication_epochs.find(id);
+        held != state_.replication_epochs.end()) {
+      record = held->second;
+    }
+    if (record.epoch >= said.epoch && record.lowest_open_segment >= said.lowest_open_segment) {
+      continue;
+    }
+    record.server_id = id;
+    record.epoch = std::max(record.epoch, said.epoch);
+    record.lowest_open_segment = std::max(record.lowest_open_segment, said.lowest_open_segment);
+    epochs.push_back(record);
+  }
+  const size_t records = epochs.size() + owned.tables.size();
+  size_t written = 0;
+  do {
+    Change change;
+    const size_t end = std::min(records, written + kRecordsAtOnce);
+    for (size_t i = written; i < end; ++i) {
+      if (i < epochs.size()) {
+        change.put(replication_epoch_key(epochs[i].server_id), epochs[i]);
+        continue;
+      }
+      TableRecord& table = owned.tables[i - epochs.size()];
+      table.revision = ledger_.next_revision();
+      change.put(table_key(table.id), table);
+    }
+    if (end == records) change.remove(kRestateKey);
+    if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
+    for (size_t i = written; i < end; ++i) {
+      if (i < epochs.size()) {
+        state_.replication_epochs[epochs[i].server_id] = epochs[i];
+      } else {
+        apply(owned.tables[i - epochs.size()]);
+      }
+    }
+    written = end;
+  } while (written < records);
+  state_.restate.reset();
+  log_info("live servers have said what they own", {{"servers", said_.size()},
+                                                    {"tables_changed", owned.tables.size()},
+                                                    {"orphans", owned.orphans.size()}});
+  for (const auto& orphan : owned.orphans) {
+    RC_SOMETIMES("coordinator.imported_metadata_leaves_an_orphan");
+    scope_.spawn(
+        [](Notifier& notifier, uint64_t server_id, wire::DropTabletRequest request) -> Task<void> {
+          (void)co_await notifier.drop_tablet(server_id, request);
+        }(notifier_, orphan.server_id, {state_.term, ledger_.revision(), orphan.table_id}));
+  }
+  co_return true;
+}
+
+}  // namespace ramcloud

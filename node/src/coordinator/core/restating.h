@@ -1,0 +1,85 @@
+// After an import of metadata, which may be older than what servers do: every live server is asked
+// what it owns, and the metadata follows, before anything is ordered. Until then the leader answers
+// nothing that could be wrong. docs/design/coordinator.md, "Imports".
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "coordinator/core/changes.h"
+#include "coordinator/core/notifier.h"
+#include "coordinator/core/restatement.h"
+#include "coordinator/core/term_claims.h"
+#include "coordinator/metadata/ledger.h"
+#include "rpc/rpc.h"
+
+namespace ramcloud {
+
+class Restating {
+ public:
+  struct Options {
+    /// So long nobody is given up and nobody enlists, and servers that the metadata does not know
+    /// can show themselves: one that hears nothing for 5 s asks for the list.
+    Duration settle = 10s;
+    Duration timeout = 1s;  // of one try
+  };
+  /// `on_list_changed` is called after every change of the server list, `on_done` when live servers
+  /// have said what they own and all of it is durable.
+  Restating(RpcClient& rpc, ClusterState& state, Ledger& ledger, TermClaims& term_claims,
+            Notifier& notifier, Changes& changes, std::function<void()> on_list_changed,
+            std::function<void()> on_done, Options options)
+      : reactor_(rpc.reactor()),
+        rpc_(rpc),
+        state_(state),
+        ledger_(ledger),
+        term_claims_(term_claims),
+        notifier_(notifier),
+        changes_(changes),
+        on_list_changed_(std::move(on_list_changed)),
+        on_done_(std::move(on_done)),
+        options_(options),
+        scope_(reactor_) {}
+
+  /// If there was an import; false if not.
+  bool start();
+  /// A server that the metadata may not know is there.
+  void note(uint64_t server_id, const std::string& locator);
+
+  /// RETRY until it is known what servers own.
+  Status check() const;
+  /// RETRY until servers that nobody knows of have had the time to show themselves: their ids are
+  /// not to be given out.
+  Status check_enlisting() const;
+
+ private:
+  bool settled() const { return reactor_.now() >= settled_at_; }
+  Task<void> run();
+  void ask_those_who_are_up();
+  bool all_said() const;
+  Task<void> ask(uint64_t server_id, Locator at);
+  Task<bool> heard(uint64_t server_id, wire::Restatement said);
+  Task<bool> add_silent();
+  Task<bool> write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers);
+  Task<bool> finish(const AsyncMutex::Lock& lock);
+  Task<bool> pass_what_was_heard(const AsyncMutex::Lock& lock);
+  void apply(const TableRecord& table);
+
+  Reactor& reactor_;
+  RpcClient& rpc_;
+  ClusterState& state_;
+  Ledger& ledger_;
+  TermClaims& term_claims_;
+  Notifier& notifier_;
+  Changes& changes_;
+  std::function<void()> on_list_changed_;
+  std::function<void()> on_done_;
+  Options options_;
+  Time settled_at_{};
+  Restatements said_;
+  std::set<uint64_t> asked_;
+  std::map<uint64_t, wire::ServerListEntry> unknown_;  // listed as UP, and not heard of
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,62 @@
+// Tables and the servers their tablets are on. Each update is written before any server is told, so
+// that a coordinator that starts later finishes it [Ousterhout15 §9].
+#pragma once
+
+#include "coordinator/core/changes.h"
+#include "coordinator/core/notifier.h"
+#include "coordinator/metadata/ledger.h"
+
+namespace ramcloud {
+
+/// Keeps the list of all tables well within one message.
+inline constexpr size_t kMaxTablets = 16'384;
+
+class Tables {
+ public:
+  Tables(Reactor& reactor, ClusterState& state, Ledger& ledger, Notifier& notifier,
+         Changes& changes)
+      : reactor_(reactor),
+        state_(state),
+        ledger_(ledger),
+        notifier_(notifier),
+        changes_(changes),
+        changed_(reactor),
+        scope_(reactor) {}
+
+  /// Goes on with what an earlier coordinator began.
+  void resume();
+  /// Servers came or went.
+  void membership_changed() { wake_waiting(); }
+
+  /// The id of the table once all its servers have taken their tablets. EXISTS with another span;
+  /// INVALID_ARGUMENT; DEADLINE_EXCEEDED (it goes on being created, or was not begun); UNAVAILABLE
+  /// (no server).
+  Task<Result<uint64_t>> create(std::string name, uint32_t span, Time deadline);
+  /// OK once no server that is UP has the table. NOT_FOUND; DEADLINE_EXCEEDED (it goes on, or was
+  /// not begun).
+  Task<Status> drop(std::string name, Time deadline);
+
+ private:
+  Status check_span(uint32_t span) const;
+  TableRecord plan(std::string name, uint32_t span) const;
+  Task<Result<uint64_t>> begin_create(std::string name, uint32_t span, Time deadline);
+  Task<Result<uint64_t>> begin_drop(const std::string& name, Time deadline);
+  Task<Status> write(const AsyncMutex::Lock& lock, TableRecord record,
+                     Ledger::Objection objection = nullptr);
+  bool creating(uint64_t id) const;
+  Task<void> finish_create(uint64_t id);
+  Task<bool> tell_servers_to_take(uint64_t id);
+  Task<bool> replace_crashed(uint64_t id);
+  Task<void> finish_drop(uint64_t id);
+  void wake_waiting();
+
+  Reactor& reactor_;
+  ClusterState& state_;
+  Ledger& ledger_;
+  Notifier& notifier_;
+  Changes& changes_;
+  Event changed_;  // pulsed when a table or the membership changes
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud

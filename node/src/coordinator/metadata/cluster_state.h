@@ -1,0 +1,79 @@
+// What the coordinator knows, in memory: the durable records, and beside them what it has learnt
+// from servers since it started. Records change only after the ledger has committed the change.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "coordinator/metadata/records.h"
+#include "transport/transport.h"
+
+namespace ramcloud {
+
+struct ServerEntry {
+  ServerRecord record;
+  // Not durable:
+  wire::ServerStats stats;          // as of the last probe that was answered
+  bool answered = false;            // a probe of this id was answered since we started
+  bool enlisted_now = false;        // it enlisted under this leadership
+  bool restated = false;            // after an import: it said what it owns
+  Time heard{};                     // its last sign of life, as far as detection saw one
+  bool suspected = false;           // probes go unanswered, no verdict yet
+  bool refuses_term = false;        // it knows a higher term, and takes no orders of ours
+  uint64_t changed = 0;             // list version that brought it, or its state
+  Time crashed_since{};             // as far as we have seen; only of a crashed one
+  uint64_t list_version_acked = 0;  // it has this version of the list
+  bool needs_whole_list = false;    // it did not take changes
+  bool pushing = false;             // a flow is bringing it the list
+  bool probing = false;             // a flow is probing it
+
+  bool up() const { return record.state == wire::ServerState::kUp; }
+};
+
+/// How failure detection stands (docs/design/coordinator.md, "Failure detection").
+struct Detection {
+  bool suspect = false;  // silence condemns nobody
+  uint32_t accounted = 0, expected = 0;
+  std::vector<std::string> waits_for;  // for people; a few of them
+  bool operator==(const Detection&) const = default;
+};
+
+struct ClusterState {
+  wire::Uuid uuid{};
+  std::string name;
+  uint16_t format = kMetadataFormatMax;  // of the records that are written
+  uint64_t term = 0;
+  uint64_t list_version = 0;        // revision of the last change of the server list
+  uint64_t first_list_version = 0;  // of this leadership: changes since older ones are not known
+  uint64_t first_revision = 0;      // of the admin API, in this leadership
+  RevisionsRecord revisions;
+  IdsRecord ids;
+  std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
+  std::map<uint64_t, TableRecord> tables;
+  std::map<uint64_t, ReplicationEpochRecord> replication_epochs;  // by master
+  /// There after an import, until live servers have said what they own. No order goes out.
+  std::optional<RestateRecord> restate;
+  Time no_verdict_before{};  // not durable: after an import
+  Detection detection;       // not durable
+
+  /// Null if there is none of this id that is UP.
+  ServerEntry* up_server(uint64_t id);
+  uint32_t servers_up() const;
+  /// By name, without those being dropped; null if absent.
+  const TableRecord* find_table(const std::string& table_name) const;
+  wire::TabletState tablet_state(const TableRecord& table, const TabletRecord& tablet) const;
+  /// Tablets of each server, dropped tables left out.
+  std::map<uint64_t, uint32_t> tablets_by_server() const;
+
+  /// For clients that came in by `side`.
+  wire::TableInfo table_info(const TableRecord& table, Side side) const;
+  wire::ListTablesReply all_tables(Side side) const;
+  /// The whole list, without servers that were removed; or what changed since `base`, if that is a
+  /// version of this leadership.
+  wire::ServerList server_list(uint64_t base = 0) const;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,133 @@
+#include "coordinator/metadata/invariants.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace ramcloud {
+namespace {
+
+template <typename... Args>
+Status broken(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kInternal, fmt::format(text, std::forward<Args>(args)...)};
+}
+
+Status check_coverage(const TableRecord& table) {
+  if (table.tablets.empty()) return broken("table {} has no tablets", table.id);
+  uint64_t next = 0;
+  bool complete = false;
+  for (const auto& tablet : table.tablets) {
+    if (complete || tablet.start_hash != next || tablet.end_hash < tablet.start_hash) {
+      return broken("table {}: tablet {:#x}..{:#x} does not follow on {:#x}", table.id,
+                    tablet.start_hash, tablet.end_hash, next);
+    }
+    complete = tablet.end_hash == ~uint64_t{0};
+    next = tablet.end_hash + 1;
+  }
+  if (!complete)
+    return broken("table {}: hashes from {:#x} are covered by no tablet", table.id, next);
+  return {};
+}
+
+}  // namespace
+
+Status Invariants::check(const ClusterState& state) {
+  RC_RETURN_IF_ERROR(check_servers(state));
+  RC_RETURN_IF_ERROR(check_tables(state));
+  return check_history(state);
+}
+
+Status Invariants::check_servers(const ClusterState& state) {
+  for (const auto& [id, server] : state.servers) {
+    const ServerRecord& record = server.record;
+    if (id == 0 || record.id != id) return broken("server {} has record {}", id, record.id);
+    if (id > state.ids.last_server_id) {
+      return broken("server {} is above the last id, {}", id, state.ids.last_server_id);
+    }
+    if (record.state < wire::ServerState::kUp || record.state > wire::ServerState::kRemoved) {
+      return broken("server {} has state {}", id, static_cast<int>(record.state));
+    }
+  }
+  return {};
+}
+
+Status Invariants::check_tables(const ClusterState& state) {
+  std::set<std::string> names;
+  for (const auto& [id, table] : state.tables) {
+    if (id == 0 || table.id != id) return broken("table {} has record {}", id, table.id);
+    if (id > state.ids.last_table_id) {
+      return broken("table {} is above the last id, {}", id, state.ids.last_table_id);
+    }
+    if (table.state < TableState::kCreating || table.state > TableState::kDropping) {
+      return broken("table {} has state {}", id, static_cast<int>(table.state));
+    }
+    if (table.state != TableState::kDropping && !names.insert(table.name).second) {
+      return broken("two tables are named '{}'", table.name);
+    }
+    RC_RETURN_IF_ERROR(check_coverage(table));
+  }
+  // What users are shown, by the way users get it.
+  for (const auto& table : state.all_tables(Side::kInside).tables) {
+    for (const auto& tablet : table.tablets) {
+      const auto server = state.servers.find(tablet.server_id);
+      if (server == state.servers.end()) {
+        return broken("table {} has a tablet on unknown server {}", table.table_id,
+                      tablet.server_id);
+      }
+      const bool served = tablet.state == wire::TabletState::kNormal || !tablet.locator.empty();
+      if (served && !server->second.up()) {
+        return broken("table {} has a served tablet on server {}, which is not UP", table.table_id,
+                      tablet.server_id);
+      }
+    }
+  }
+  return {};
+}
+
+Status Invariants::check_history(const ClusterState& state) {
+  if (state.term < term_) return broken("term fell from {} to {}", term_, state.term);
+  if (state.list_version < list_version_) {
+    return broken("list version fell from {} to {}", list_version_, state.list_version);
+  }
+  if (state.ids.last_server_id < ids_.last_server_id ||
+      state.ids.last_table_id < ids_.last_table_id) {
+    return broken("ids would be given out again");
+  }
+  for (const auto& [id, server] : state.servers) {
+    const SeenServer now{server.record.state, server.record.nonce};
+    const auto [seen, added] = servers_.try_emplace(id, now);
+    if (!added && seen->second.nonce != now.nonce) return broken("server id {} was reused", id);
+    if (!added && now.state < seen->second.state) {
+      return broken("server {} went from state {} to {}", id, static_cast<int>(seen->second.state),
+                    static_cast<int>(now.state));
+    }
+    if ((added || now.state != seen->second.state) && term_ == state.term &&
+        list_version_ == state.list_version) {
+      return broken("server {} changed without a new list version", id);
+    }
+    seen->second = now;
+  }
+  for (const auto& [id, table] : state.tables) {
+    const auto [seen, added] = tables_.try_emplace(id, table.name);
+    if (!added && seen->second != table.name) return broken("table id {} was reused", id);
+  }
+  for (const auto& [id, seen] : replication_epochs_) {
+    const auto server = state.servers.find(id);
+    if (server != state.servers.end() &&
+        server->second.record.state == wire::ServerState::kRemoved) {
+      continue;  // nobody asks any more
+    }
+    const auto now = state.replication_epochs.find(id);
+    if (now == state.replication_epochs.end() || now->second.epoch < seen.epoch ||
+        now->second.lowest_open_segment < seen.lowest_open_segment) {
+      return broken("the replication epoch of server {} fell", id);
+    }
+  }
+  replication_epochs_ = state.replication_epochs;
+  term_ = state.term;
+  list_version_ = state.list_version;
+  ids_ = state.ids;
+  return {};
+}
+
+}  // namespace ramcloud

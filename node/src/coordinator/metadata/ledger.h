@@ -1,0 +1,158 @@
+// The way of every change into the metadata store. One change at a time; each is conditional on our
+// leadership and on the change before it, so that an ambiguous outcome can be settled by reading, a
+// retry cannot take effect twice, and a coordinator that was replaced changes nothing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "coordinator/metadata/cluster_state.h"
+#include "coordinator/metadata/metadata_store.h"
+#include "runtime/async_mutex.h"
+
+namespace ramcloud {
+
+/// What one transaction writes. Records are encoded when the ledger makes the transaction: it knows
+/// their format.
+class Change {
+ public:
+  template <typename Record>
+  Change& put(std::string key, const Record& record) {
+    puts_.emplace_back(std::move(key),
+                       [record](uint16_t format) { return encode_record(record, format); });
+    return *this;
+  }
+  Change& remove(std::string key) {
+    transaction_.deletes.push_back(std::move(key));
+    return *this;
+  }
+
+ private:
+  friend class Ledger;
+  MetadataTransaction in_format(uint16_t format) const {
+    MetadataTransaction transaction = transaction_;
+    for (const auto& [key, encode] : puts_) transaction.puts.emplace_back(key, encode(format));
+    return transaction;
+  }
+  std::vector<std::pair<std::string, std::function<std::string(uint16_t format)>>> puts_;
+  MetadataTransaction transaction_;  // without these
+};
+
+/// The record '/cluster'. INVALID_ARGUMENT: it is of a cluster of another name (an empty one takes
+/// any); UNSUPPORTED: of another format; CORRUPT.
+Result<ClusterRecord> read_cluster_record(const std::string& bytes, const std::string& wanted_name);
+
+/// What the records of a cluster say, '/term' and '/cluster' among them. CORRUPT, UNSUPPORTED.
+Result<ClusterState> read_cluster_state(const MetadataStore::Records& records);
+
+/// `co_await` it: a lock, not held if the deadline passed first.
+class LockUntil {
+ public:
+  LockUntil(Reactor& reactor, AsyncMutex& mutex, Time deadline)
+      : waiter_(new Waiter(mutex.lock())),
+        deadline_(deadline),
+        timer_(reactor, [this] { on_deadline(); }) {}
+  bool await_ready() { return waiter_->await_ready(); }
+  void await_suspend(std::coroutine_handle<> handle) {
+    waiting_ = handle;
+    waiter_->await_suspend(handle);
+    timer_.start_at(deadline_);
+  }
+  AsyncMutex::Lock await_resume() {
+    timer_.stop();
+    return waiter_ ? waiter_->await_resume() : AsyncMutex::Lock();
+  }
+
+ private:
+  using Waiter = decltype(std::declval<AsyncMutex&>().lock());
+  void on_deadline() {
+    waiter_.reset();  // gives up its place
+    waiting_.resume();
+  }
+  std::unique_ptr<Waiter> waiter_;
+  Time deadline_;
+  Timer timer_;
+  std::coroutine_handle<> waiting_{};
+};
+
+class Ledger {
+ public:
+  Ledger(Reactor& reactor, MetadataStore& store)
+      : reactor_(reactor), store_(store), mutex_(reactor) {}
+
+  /// Loads everything (creating the cluster, named `name`, in an empty store) and raises the term
+  /// to the number of our leadership, durably. An empty `name` takes what is stored ("ramcloud" in
+  /// an empty store). Waits as long as the store does not answer. INVALID_ARGUMENT: the store is of
+  /// a cluster of another name; UNSUPPORTED: of another format; CORRUPT: a record does not decode
+  /// (named); NOT_LEADER: the leadership was lost meanwhile.
+  Task<Result<ClusterState>> open(std::string name, uint64_t leadership);
+
+  /// Held from looking at the state until the change is applied to it.
+  auto lock() { return mutex_.lock(); }
+  /// Not held, if the deadline passed first: then too_late() is the answer.
+  LockUntil lock(Time deadline) { return {reactor_, mutex_, deadline}; }
+  /// DEADLINE_EXCEEDED: nothing was changed, nor will be.
+  static Status too_late();
+  /// The revision that the next commit gives; fixed while the lock is held.
+  uint64_t next_revision() const { return current_.revision + 1; }
+  /// Of the last change.
+  uint64_t revision() const { return current_.revision; }
+  uint64_t term() const { return current_.term; }
+  /// OK while a change is wanted; then why it is not any more.
+  using Objection = std::function<Status()>;
+  /// Objects with too_late().
+  Objection until(Time deadline);
+
+  /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER: we no
+  /// longer lead; nothing was changed, now or ever after. INDETERMINATE: we no longer lead, and it
+  /// may have been changed. `objection` is asked before each try; what it says: nothing was
+  /// changed, now or ever after.
+  Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
+
+  /// Proves that we lead, and makes `term`, which is higher, ours. What commit() says.
+  Task<Status> rise_to(const AsyncMutex::Lock& held, uint64_t term);
+  /// Makes this the number of the last change: those between are never given. What commit() says.
+  Task<Status> pass_revision(const AsyncMutex::Lock& held, uint64_t revision);
+  /// The format of the records that are written from now on; `cluster` says it, and is durable when
+  /// this is OK. What commit() says.
+  Task<Status> raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
+                            Objection objection = nullptr);
+
+  /// `fn` is called when we know that we no longer lead.
+  void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
+  /// The change that is being made has failed at least once, and nothing is known to work since.
+  bool failing() const { return failing_; }
+  /// True once the leadership is lost; never taken back.
+  bool fenced() const { return fenced_ || store_.leading() != leadership_; }
+
+ private:
+  Task<Result<MetadataStore::Records>> load_patiently(std::string prefix);
+  Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
+  Status replaced(bool unknown);
+  void fence();
+  class Failing;
+  struct Attempt;
+  void adopt(const Attempt& made);
+  Attempt attempt(Change change, uint64_t revisions, uint64_t term) const;
+  struct Step {
+    uint64_t term;
+    uint64_t revisions;
+  };
+  Task<Status> commit_at(Step step, const AsyncMutex::Lock& held, Change change,
+                         Objection objection);
+  Reactor& reactor_;
+  MetadataStore& store_;
+  AsyncMutex mutex_;
+  uint64_t leadership_ = 0;
+  uint16_t format_ = kMetadataFormatMin;
+  TermOffsetRecord offset_;
+  TermRecord current_;
+  std::string current_bytes_;  // as the store has them
+  bool fenced_ = false;
+  bool failing_ = false;
+  std::function<void()> on_fenced_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,243 @@
+// The records of the metadata store, in codec.h's encoding, and their keys. See docs/formats.md
+// ("Metadata").
+//
+// There are two formats of records. In format 1 they are in version 1 of the encoding. In format 2
+// they are extensible: a mark, then version 2 of the encoding. Every reader takes both, record by
+// record; which one a leader writes is said by the record '/cluster' (docs/design/coordinator.md).
+// What a newer coordinator added to a record is in `unknown`, and is written back with it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/codec.h"
+#include "wire/control_messages.h"
+
+namespace ramcloud {
+
+inline constexpr const char* kTermKey = "/term";
+inline constexpr const char* kTermOffsetKey = "/term_offset";
+/// There while an import runs.
+inline constexpr const char* kImportKey = "/import";
+/// There from an import until live servers have said what they own.
+inline constexpr const char* kRestateKey = "/restate";
+inline constexpr const char* kClusterKey = "/cluster";
+inline constexpr const char* kIdsKey = "/ids";
+inline constexpr const char* kRevisionsKey = "/revisions";
+inline constexpr const char* kServerPrefix = "/servers/";
+inline constexpr const char* kTablePrefix = "/tables/";
+inline constexpr const char* kReplicationEpochPrefix = "/replication-epochs/";
+
+// Ids are padded so that the order of keys is the order of ids.
+inline std::string server_key(uint64_t id) {
+  return fmt::format("{}{:020}", kServerPrefix, id);
+}
+inline std::string table_key(uint64_t id) {
+  return fmt::format("{}{:020}", kTablePrefix, id);
+}
+
+inline std::string replication_epoch_key(uint64_t server_id) {
+  return fmt::format("{}{:020}", kReplicationEpochPrefix, server_id);
+}
+
+/// Formats of records that this build reads and writes.
+inline constexpr uint16_t kMetadataFormatMin = 1;
+inline constexpr uint16_t kMetadataFormatMax = 2;
+
+/// Before each record of format 2. None of format 1 begins so: those begin with an id or a term,
+/// which are below 2^63, with the length of a text that is shorter, or, '/cluster', with 1 or 2.
+inline constexpr std::string_view kRecordMark("\xffRCMETA\xff", 8);
+
+/// A record's bytes in this format. '/cluster' looks the same in all of them, so that every build
+/// can tell whether it reads the rest.
+template <typename Record>
+std::string encode_record(const Record& record, uint16_t format) {
+  if (format < 2 || requires { Record::kSameInAllFormats; }) return wire::encode(record, 1);
+  std::string bytes(kRecordMark);
+  wire::encode(record, 2, bytes);
+  return bytes;
+}
+
+/// False if these are no bytes of such a record, in whatever format.
+template <typename Record>
+[[nodiscard]] bool decode_record(std::string_view bytes, Record& record) {
+  if (!bytes.starts_with(kRecordMark)) return wire::decode(bytes, 1, record);
+  if (requires { Record::kSameInAllFormats; }) return false;
+  return wire::decode(bytes.substr(kRecordMark.size()), 2, record);
+}
+
+/// Who leads, and the number of the last transaction. Every transaction expects the value that it
+/// knows and writes the next, so that an old leader changes nothing and none is applied twice.
+struct TermRecord {
+  uint64_t term = 0;
+  uint64_t revision = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(term, revision);
+    v.unknown(unknown);
+  }
+};
+
+/// By how much terms are above the numbers of leaderships: absent (0) unless the records came from
+/// another store, where numbers were higher.
+struct TermOffsetRecord {
+  uint64_t offset = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(offset);
+    v.unknown(unknown);
+  }
+};
+
+/// What the leader says of itself, for those who ask another coordinator. Addresses as others reach
+/// them; empty if they do not.
+struct LeaderRecord {
+  std::string locator;
+  std::string locator_outside;
+  std::string admin_address;
+  std::string admin_address_outside;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(locator, locator_outside, admin_address, admin_address_outside);
+    v.unknown(unknown);
+  }
+};
+
+struct ClusterRecord {
+  static constexpr bool kSameInAllFormats = true;
+  uint16_t format = kMetadataFormatMax;  // of the other records that leaders write
+  wire::Uuid uuid{};
+  std::string name;
+  template <class V>
+  void fields(V& v) {
+    v(format, uuid, name);
+  }
+};
+
+/// How many revisions of the admin API a leader reserves at a time.
+constexpr uint64_t kRevisionsReserved = uint64_t{1} << 24;
+
+/// From where the next leader counts the revisions of the admin API: above all that were used.
+struct RevisionsRecord {
+  uint64_t next = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(next);
+    v.unknown(unknown);
+  }
+};
+
+/// What the export knew that an import was made of, before the gap was left.
+struct RestateRecord {
+  uint64_t revision = 0;  // of the last change
+  uint64_t last_server_id = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(revision, last_server_id);
+    v.unknown(unknown);
+  }
+};
+
+/// The last ids given out: they are never used again.
+struct IdsRecord {
+  uint64_t last_server_id = 0;
+  uint64_t last_table_id = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(last_server_id, last_table_id);
+    v.unknown(unknown);
+  }
+};
+
+struct ServerRecord {
+  uint64_t id = 0;
+  wire::ServerState state = wire::ServerState::kUp;
+  std::string state_reason;  // why it is not UP
+  uint64_t enlisted_at_ms = 0;
+  uint64_t nonce = 0;
+  std::string name;
+  std::string version;
+  std::string locator;
+  std::string locator_outside;
+  std::string http_address;
+  std::string failure_domain;
+  uint64_t log_bytes = 0;
+  uint64_t backup_bytes = 0;
+  uint64_t disk_read_bytes_per_second = 0;
+  uint32_t replicas = 0;
+  // Which volume it has: the first server that had it (coordinator/core/volumes.h). 0: not recorded, by
+  // a former build or in format 1.
+  uint64_t volume = 0;
+  uint64_t released_until_ms = 0;  // a token to wipe the volume holds until then; Unix time
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
+      http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
+    v.since(2, volume, released_until_ms);
+    v.unknown(unknown);
+  }
+};
+
+/// Of a master that lost a replica of an open segment: which of its replicas that are not closed
+/// still count (docs/design/replication.md). Both only rise.
+struct ReplicationEpochRecord {
+  uint64_t server_id = 0;
+  uint64_t lowest_open_segment = 0;
+  uint32_t epoch = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(server_id, lowest_open_segment, epoch);
+    v.unknown(unknown);
+  }
+};
+
+enum class TableState : uint8_t {
+  kCreating = 1,  // not all servers are known to have taken their tablets
+  kNormal = 2,
+  kDropping = 3,  // gone for users; not all servers are known to have dropped their tablets
+};
+
+struct TabletRecord {
+  uint64_t start_hash = 0;  // inclusive
+  uint64_t end_hash = 0;    // inclusive
+  uint64_t server_id = 0;
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(start_hash, end_hash, server_id);
+    v.unknown(unknown);
+  }
+};
+
+struct TableRecord {
+  uint64_t id = 0;
+  std::string name;
+  TableState state = TableState::kCreating;
+  uint64_t revision = 0;  // of the transaction that wrote this; goes with every notification of it
+  std::vector<TabletRecord> tablets;  // in hash order, covering the whole range
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(id, name, state, revision, tablets);
+    v.unknown(unknown);
+  }
+  bool has_tablet_on(uint64_t server_id) const {
+    return std::ranges::any_of(
+        tablets, [server_id](const TabletRecord& t) { return t.server_id == server_id; });
+  }
+};
+
+}  // namespace ramcloud

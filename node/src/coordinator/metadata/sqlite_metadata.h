@@ -1,0 +1,40 @@
+// Metadata in one SQLite file beside the coordinator. Each transaction is on the device before it
+// is said to be committed. The database is used by a thread of its own; results come by the
+// reactor.
+#pragma once
+
+#include <memory>
+
+#include "coordinator/metadata/metadata_store.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+class SqliteMetadata final : public MetadataStore {
+ public:
+  /// Opens or creates the file (its folder must exist) and holds it alone: UNAVAILABLE while
+  /// another process has it, CORRUPT if it is no database of ours, IO_ERROR else; all name the
+  /// path.
+  static Result<std::unique_ptr<SqliteMetadata>> open(Reactor& reactor, const std::string& path);
+  /// Finishes what was begun; must not outlive the reactor.
+  ~SqliteMetadata() override;
+
+  Task<Result<Records>> load(std::string prefix) override;
+  Task<CommitResult> commit(MetadataTransaction transaction) override;
+  /// Whoever has the file leads; each time counts as a new leadership.
+  Task<Result<Leadership>> campaign(std::string record) override;
+  uint64_t leading() const override { return leading_; }
+  Task<void> wait_for_change(uint64_t number) override;
+  Task<void> resign() override;
+
+ private:
+  class Database;
+  class Worker;
+  SqliteMetadata(Reactor& reactor, std::unique_ptr<Database> database);
+  Reactor& reactor_;
+  uint64_t leading_ = 0;
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace ramcloud

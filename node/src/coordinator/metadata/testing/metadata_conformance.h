@@ -1,0 +1,336 @@
+// One suite for every implementation of MetadataStore. A test program includes this, and
+// instantiates MetadataStoreTest with what it has.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "coordinator/metadata/ledger.h"
+#include "coordinator/metadata/metadata_store.h"
+#include "coordinator/metadata/sim_metadata.h"
+#include "runtime/epoll_source.h"
+
+namespace ramcloud::testing {
+
+/// Keeps what a store keeps while the stores themselves come and go.
+class StoreHarness {
+ public:
+  virtual ~StoreHarness() = default;
+  virtual std::unique_ptr<MetadataStore> open(Reactor& reactor) = 0;
+  /// Of leaders that do not resign.
+  virtual Duration lease() const { return 1s; }
+};
+
+struct StoreKind {
+  std::string name;
+  std::function<std::unique_ptr<StoreHarness>()> make;
+  bool ambiguous = false;  // outcomes may be unknown without a fault
+
+  friend void PrintTo(const StoreKind& kind, std::ostream* out) { *out << kind.name; }
+  static std::string name_of(const ::testing::TestParamInfo<StoreKind>& info) {
+    return info.param.name;
+  }
+};
+
+/// Loses requests and answers on the way to a store and back.
+class AmbiguousStore final : public MetadataStore {
+ public:
+  AmbiguousStore(Reactor& reactor, std::unique_ptr<MetadataStore> store)
+      : reactor_(reactor), store_(std::move(store)) {}
+  Task<Result<Records>> load(std::string prefix) override {
+    if (reactor_.random().chance(0.1)) co_return fail(StatusCode::kUnavailable, "lost on the way");
+    co_return co_await store_->load(std::move(prefix));
+  }
+  Task<CommitResult> commit(MetadataTransaction transaction) override {
+    const CommitResult lost{CommitOutcome::kUnknown, "lost on the way"};
+    if (reactor_.random().chance(0.25)) co_return lost;
+    const CommitResult result = co_await store_->commit(std::move(transaction));
+    co_return reactor_.random().chance(0.25) ? lost : result;
+  }
+  Task<Result<Leadership>> campaign(std::string record) override {
+    return store_->campaign(std::move(record));
+  }
+  uint64_t leading() const override { return store_->leading(); }
+  Task<void> wait_for_change(uint64_t number) override { return store_->wait_for_change(number); }
+  Task<void> resign() override { return store_->resign(); }
+
+ private:
+  Reactor& reactor_;
+  std::unique_ptr<MetadataStore> store_;
+};
+
+/// The same with every outcome in doubt.
+inline StoreKind in_doubt(const StoreKind& kind) {
+  class Harness final : public StoreHarness {
+   public:
+    explicit Harness(std::unique_ptr<StoreHarness> inner) : inner_(std::move(inner)) {}
+    std::unique_ptr<MetadataStore> open(Reactor& reactor) override {
+      return std::make_unique<AmbiguousStore>(reactor, inner_->open(reactor));
+    }
+    Duration lease() const override { return inner_->lease(); }
+
+   private:
+    std::unique_ptr<StoreHarness> inner_;
+  };
+  return {kind.name + "_in_doubt", [make = kind.make] { return std::make_unique<Harness>(make()); },
+          true};
+}
+
+class MetadataStoreTest : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  using Records = MetadataStore::Records;
+
+  void SetUp() override {
+    harness_ = GetParam().make();
+    reopen();
+  }
+  /// What a restart of the coordinator does.
+  void reopen() {
+    store_.reset();
+    store_ = harness_->open(reactor_);
+    ASSERT_NE(store_, nullptr);
+  }
+  CommitOutcome commit(MetadataTransaction t) {
+    return run_task(reactor_, store_->commit(std::move(t))).outcome;
+  }
+  Records load(const std::string& prefix = "") { return load_from(*store_, prefix); }
+  Records load_from(MetadataStore& store, const std::string& prefix = "") {
+    for (;;) {
+      auto loaded = run_task(reactor_, store.load(prefix));
+      if (loaded) return *loaded;
+      EXPECT_EQ(loaded.error().code(), StatusCode::kUnavailable);
+      run_for(10ms);
+    }
+  }
+  /// As every caller must treat "unknown": look, then act on what is there.
+  bool commit_surely(const MetadataTransaction& t) {
+    for (;;) {
+      const Records before = load();
+      const CommitOutcome outcome = commit(t);
+      if (outcome != CommitOutcome::kUnknown) return outcome == CommitOutcome::kCommitted;
+      const Records now = load();
+      Records with = before;
+      if (!apply_transaction(t, with)) return false;
+      if (now == with && now != before) return true;
+      EXPECT_EQ(now, before) << "an unknown outcome must be all or nothing";
+    }
+  }
+  /// Tries until somebody is known to lead.
+  Leadership campaign(MetadataStore& store, const std::string& record) {
+    for (;;) {
+      auto leader = run_task(reactor_, store.campaign(record));
+      if (leader) return *leader;
+      run_for(10ms);
+    }
+  }
+  /// Tries until `store` leads.
+  uint64_t win(MetadataStore& store, const std::string& record) {
+    while (campaign(store, record).number != store.leading()) run_for(20ms);
+    return store.leading();
+  }
+  void run_for(Duration d) {
+    run_task(reactor_,
+             [](Reactor& r, Duration wait) -> Task<void> { co_await r.sleep(wait); }(reactor_, d));
+  }
+
+  SystemClock clock_;
+  EpollSource source_;
+  Reactor reactor_{clock_, source_, 1, {}};
+  std::unique_ptr<StoreHarness> harness_;
+  std::unique_ptr<MetadataStore> store_;
+};
+
+// ---- records ------------------------------------------------------------------------------------
+
+TEST_P(MetadataStoreTest, StartsEmptyAndKeepsWhatIsPut) {
+  EXPECT_EQ(load(), Records());
+  const std::string bytes("\0\xff'\"%_\n", 7);
+  EXPECT_TRUE(commit_surely({{}, {{"/a", bytes}, {"/b", ""}}, {}}));
+  EXPECT_EQ(load(), (Records{{"/a", bytes}, {"/b", ""}}));
+}
+
+TEST_P(MetadataStoreTest, SurvivesReopening) {
+  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}, {"/b", "2"}}, {}}));
+  reopen();
+  EXPECT_TRUE(commit_surely({{}, {{"/a", "3"}}, {"/b"}}));
+  reopen();
+  EXPECT_EQ(load(), (Records{{"/a", "3"}}));
+}
+
+TEST_P(MetadataStoreTest, ConditionsOnValues) {
+  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}}, {}}));
+  EXPECT_FALSE(commit_surely({{{"/a", "2"}}, {{"/b", "x"}}, {}}));
+  EXPECT_FALSE(commit_surely({{{"/a", ""}}, {{"/b", "x"}}, {}}));
+  EXPECT_FALSE(commit_surely({{{"/missing", "1"}}, {{"/b", "x"}}, {}}));
+  EXPECT_EQ(load("/b"), Records());
+  EXPECT_TRUE(commit_surely({{{"/a", "1"}}, {{"/b", "x"}}, {}}));
+  EXPECT_EQ(load("/b"), (Records{{"/b", "x"}}));
+}
+
+TEST_P(MetadataStoreTest, ConditionsOnAbsence) {
+  EXPECT_TRUE(commit_surely({{{"/a", std::nullopt}}, {{"/a", "1"}}, {}}));
+  EXPECT_FALSE(commit_surely({{{"/a", std::nullopt}}, {{"/a", "2"}}, {}}));
+  EXPECT_EQ(load(), (Records{{"/a", "1"}}));
+  // An empty value is a value.
+  EXPECT_TRUE(commit_surely({{}, {{"/e", ""}}, {}}));
+  EXPECT_FALSE(commit_surely({{{"/e", std::nullopt}}, {{"/a", "3"}}, {}}));
+}
+
+TEST_P(MetadataStoreTest, OneFailedConditionStopsEverything) {
+  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}, {"/b", "1"}}, {}}));
+  EXPECT_FALSE(commit_surely({{{"/a", "1"}, {"/b", "2"}}, {{"/a", "9"}, {"/c", "9"}}, {"/b"}}));
+  EXPECT_EQ(load(), (Records{{"/a", "1"}, {"/b", "1"}}));
+}
+
+TEST_P(MetadataStoreTest, LoadTakesAPrefixLiterally) {
+  EXPECT_TRUE(commit_surely(
+      {{}, {{"/servers/1", "a"}, {"/servers/2", "b"}, {"/serversX", "c"}, {"/%", "d"}}, {}}));
+  EXPECT_EQ(load("/servers/"), (Records{{"/servers/1", "a"}, {"/servers/2", "b"}}));
+  EXPECT_EQ(load("/%"), (Records{{"/%", "d"}}));
+  EXPECT_EQ(load("/nothing"), Records());
+}
+
+TEST_P(MetadataStoreTest, DeletesMayNameAbsentKeys) {
+  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}}, {"/never"}}));
+  EXPECT_TRUE(commit_surely({{}, {{"/b", "1"}}, {"/a"}}));
+  EXPECT_EQ(load(), (Records{{"/b", "1"}}));
+}
+
+TEST_P(MetadataStoreTest, CommitsTakeEffectInOrder) {
+  TaskScope scope(reactor_);
+  int done = 0;
+  constexpr int kCommits = 50;
+  auto put = [](MetadataStore& store, int i, int& count) -> Task<void> {
+    co_await store.commit({{}, {{"/last", std::to_string(i)}}, {}});
+    ++count;
+  };
+  for (int i = 0; i < kCommits; ++i) scope.spawn(put(*store_, i, done));
+  reactor_.run_until([&] { return done == kCommits; });
+  const Records left = load();
+  // Which of those that took effect was the last is open where answers are lost.
+  if (!GetParam().ambiguous) EXPECT_EQ(left, (Records{{"/last", std::to_string(kCommits - 1)}}));
+  EXPECT_LE(left.size(), 1u);
+}
+
+TEST_P(MetadataStoreTest, AbandonedCallsDoNoHarm) {
+  {
+    TaskScope scope(reactor_);
+    auto put = [](MetadataStore& store) -> Task<void> {
+      const CommitResult result = co_await store.commit({{}, {{"/a", "1"}}, {}});
+      if (result.outcome != CommitOutcome::kUnknown) ADD_FAILURE() << "a cancelled task went on";
+    };
+    scope.spawn(put(*store_));
+  }
+  // Either outcome is right, at once or later; the store must go on.
+  for (;;) {
+    const CommitOutcome outcome = commit({{}, {{"/b", "2"}}, {}});
+    if (outcome == CommitOutcome::kCommitted) break;
+    EXPECT_EQ(outcome, CommitOutcome::kUnknown);
+  }
+  EXPECT_EQ(load("/b"), (Records{{"/b", "2"}}));
+}
+
+// ---- leadership ---------------------------------------------------------------------------------
+
+TEST_P(MetadataStoreTest, NumbersOfLeadershipsRise) {
+  uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t number = win(*store_, "me");
+    EXPECT_GT(number, last);
+    last = number;
+    if (i == 1) {
+      run_task(reactor_, store_->resign());
+      EXPECT_EQ(store_->leading(), 0u);
+      reopen();
+    }
+  }
+  EXPECT_EQ(load(), Records()) << "who leads is no record";
+}
+
+TEST_P(MetadataStoreTest, OnlyTheLeadersTransactionsTakeEffect) {
+  const uint64_t former = win(*store_, "me");
+  EXPECT_TRUE(commit_surely({{}, {{"/a", "1"}}, {}, former}));
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, former + 1}));
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, 0}));
+  const uint64_t present = win(*store_, "me again");
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, former}));
+  EXPECT_FALSE(commit_surely({{{"/a", "1"}}, {{"/a", "x"}}, {}, former}));
+  EXPECT_TRUE(commit_surely({{{"/a", "1"}}, {{"/a", "2"}}, {}, present}));
+  run_task(reactor_, store_->resign());
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, 0})) << "a lapsed lease is no leadership";
+  EXPECT_EQ(load(), (Records{{"/a", "2"}}));
+}
+
+/// Of stores that several can have open.
+class SharedMetadataStoreTest : public MetadataStoreTest {};
+
+TEST_P(SharedMetadataStoreTest, OneLeadsAndTheOthersKnowWho) {
+  const uint64_t first = win(*store_, "first");
+  const auto second = harness_->open(reactor_);
+  const Leadership seen = campaign(*second, "second");
+  EXPECT_EQ(seen.number, first);
+  EXPECT_EQ(seen.record, "first");
+  EXPECT_EQ(second->leading(), 0u);
+  EXPECT_EQ(store_->leading(), first);
+  // Who stands by is woken when the leader resigns, and can lead at once.
+  bool woken = false;
+  TaskScope scope(reactor_);
+  auto wait = [](MetadataStore& store, uint64_t number, bool& done) -> Task<void> {
+    co_await store.wait_for_change(number);
+    done = true;
+  };
+  scope.spawn(wait(*second, first, woken));
+  run_task(reactor_, store_->resign());
+  reactor_.run_until([&] { return woken; });
+  const Leadership now = campaign(*second, "second");
+  EXPECT_EQ(now.number, second->leading());
+  EXPECT_GT(now.number, first);
+  EXPECT_FALSE(commit_surely({{}, {{"/a", "x"}}, {}, first}));
+  EXPECT_EQ(load(), Records());
+}
+
+TEST_P(SharedMetadataStoreTest, ALeaseThatIsNotRenewedRunsOut) {
+  const auto second = harness_->open(reactor_);
+  const uint64_t first = win(*store_, "first");
+  run_for(2 * harness_->lease());
+  EXPECT_EQ(store_->leading(), first) << "a leader that lives keeps its lease";
+  store_.reset();  // as if it was killed: it resigns nothing
+  EXPECT_EQ(campaign(*second, "second").number, first);
+  run_task(reactor_, second->wait_for_change(first));
+  EXPECT_GT(win(*second, "second"), first);
+}
+
+/// Unknown means to read again before acting: no change is lost, none is made twice.
+TEST_P(MetadataStoreTest, TheLedgerSettlesEveryOutcome) {
+  constexpr uint64_t kChanges = 15;
+  for (uint64_t round = 1; round <= 2; ++round) {
+    const uint64_t leadership = win(*store_, "me");
+    Ledger ledger(reactor_, *store_);
+    const auto opened = run_task(reactor_, ledger.open("test", leadership));
+    ASSERT_TRUE(opened.has_value()) << opened.error().to_string();
+    EXPECT_GE(opened->term, leadership);
+    EXPECT_EQ(opened->ids.last_table_id, (round - 1) * kChanges);
+    const auto change = [](Ledger& l, IdsRecord ids) -> Task<Status> {
+      const AsyncMutex::Lock lock = co_await l.lock();
+      co_return co_await l.commit(lock, std::move(Change().put(kIdsKey, ids)));
+    };
+    const uint64_t revision = ledger.next_revision();
+    for (uint64_t i = 1; i <= kChanges; ++i) {
+      const Status done = run_task(reactor_, change(ledger, {0, opened->ids.last_table_id + i}));
+      ASSERT_TRUE(done.ok()) << done.to_string();
+    }
+    EXPECT_EQ(ledger.next_revision(), revision + kChanges) << "a change was made twice";
+    run_task(reactor_, store_->resign());
+    const Status late = run_task(reactor_, change(ledger, {7, 7}));
+    EXPECT_EQ(late.code(), StatusCode::kNotLeader);
+    reopen();
+  }
+  IdsRecord ids;
+  ASSERT_TRUE(decode_record(load(kIdsKey).at(kIdsKey), ids));
+  EXPECT_EQ(ids.last_table_id, 2 * kChanges);
+}
+
+}  // namespace ramcloud::testing
