@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/csv.h"
-#include "cli/record_source.h"
+#include "cli/formats/csv.h"
+#include "cli/formats/record_source.h"
 #include "wire/message_header.h"
 
 using namespace ramcloud;

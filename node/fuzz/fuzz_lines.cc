@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "cli/line_reader.h"
+#include "cli/formats/line_reader.h"
 #include "fuzz/input.h"
 
 using namespace ramcloud;

@@ -1,7 +1,7 @@
 // A line of an import. What parses must come back the same from what export writes.
 #include <cstdlib>
 
-#include "cli/record.h"
+#include "cli/formats/record.h"
 #include "wire/message_header.h"
 
 using namespace ramcloud;

@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "base/random.h"
-#include "cli/base64.h"
-#include "cli/line_reader.h"
-#include "cli/output.h"
-#include "cli/record.h"
+#include "cli/formats/base64.h"
+#include "cli/formats/line_reader.h"
+#include "cli/formats/output.h"
+#include "cli/formats/record.h"
 #include "cli/session.h"
 
 namespace ramcloud::cli {

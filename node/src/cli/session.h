@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "cli/exit_codes.h"
-#include "cli/record_source.h"
+#include "cli/formats/record_source.h"
 #include "client/blocking_client.h"
 
 namespace CLI {

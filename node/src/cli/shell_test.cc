@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <sstream>
 
+#include "cli/commands/shell_words.h"
 #include "cli/session.h"
-#include "cli/shell_words.h"
 
 namespace ramcloud::cli {
 namespace {

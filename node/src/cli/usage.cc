@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/output.h"
+#include "cli/formats/output.h"
 
 namespace ramcloud::cli {
 namespace {

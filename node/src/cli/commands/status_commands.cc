@@ -1,0 +1,335 @@
+// ramcloud status|servers|tablets: the cluster as the coordinator sees it, by its admin API.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/text.h"
+#include "cli/commands/table_view.h"
+#include "cli/daemons.h"
+#include "cli/formats/output.h"
+#include "cli/session.h"
+#include "cli/usage.h"
+
+namespace ramcloud::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+const char* state_name(wire::ServerState state) {
+  switch (state) {
+    case wire::ServerState::kUp:
+      return "UP";
+    case wire::ServerState::kCrashed:
+      return "CRASHED";
+    case wire::ServerState::kRemoved:
+      return "REMOVED";
+  }
+  return "UNKNOWN";
+}
+
+bool fully_replicated(const ReplicationSummary& replication) {
+  return replication.segments_under_replicated == 0 &&
+         replication.segments_fully_replicated == replication.segments;
+}
+
+/// "every segment has its 2 replicas (12 of 12)".
+std::string replication_text(const ReplicationSummary& replication) {
+  if (fully_replicated(replication)) {
+    return fmt::format("every segment has its {} replicas ({} of {})", replication.replicas_wanted,
+                       replication.segments_fully_replicated, replication.segments);
+  }
+  std::string text =
+      fmt::format("{} of {} segments have their {} replicas, {} bytes wait",
+                  replication.segments_fully_replicated, replication.segments,
+                  replication.replicas_wanted, with_thousands(replication.unreplicated_bytes));
+  if (replication.segments_degraded > 0) {
+    text += fmt::format("; {} go on with fewer", replication.segments_degraded);
+  }
+  if (replication.masters_waiting > 0) {
+    text += fmt::format("; writes wait on {} masters", replication.masters_waiting);
+  }
+  return text;
+}
+
+/// "SOUND, 4 of 4 servers accounted for".
+std::string detection_text(const Detection& detection) {
+  return fmt::format("{}, {} of {} servers accounted for{}", detection_name(detection),
+                     detection.accounted, detection.expected,
+                     detection.suspect ? "; silence condemns none" : "");
+}
+
+ordered_json to_json(const ClusterStatus& status) {
+  const ReplicationSummary& replication = status.replication;
+  return {
+      {"cluster_name", status.cluster_name},
+      {"cluster_uuid", status.cluster_uuid},
+      {"version", status.version},
+      {"term", status.term},
+      {"revision", status.revision},
+      {"health", status.health},
+      {"reasons", status.reasons},
+      {"detection",
+       {{"state", detection_name(status.detection)},
+        {"accounted", status.detection.accounted},
+        {"expected", status.detection.expected},
+        {"waits_for", status.detection.waits_for}}},
+      {"servers_up", status.servers_up},
+      {"servers_crashed", status.servers_crashed},
+      {"tables", status.tables},
+      {"tablets", status.tablets},
+      {"tablets_unavailable", status.tablets_unavailable},
+      {"masters_with_tablets", status.masters_with_tablets},
+      {"replication",
+       {{"replicas_wanted", replication.replicas_wanted},
+        {"segments", replication.segments},
+        {"segments_fully_replicated", replication.segments_fully_replicated},
+        {"segments_under_replicated", replication.segments_under_replicated},
+        {"unreplicated_bytes", replication.unreplicated_bytes},
+        {"segments_degraded", replication.segments_degraded},
+        {"masters_waiting", replication.masters_waiting},
+        {"all_segments_replicated", fully_replicated(replication)}}},
+      {"objects", status.objects},
+      {"log_bytes_used", status.log_bytes_used},
+      {"log_bytes_total", status.log_bytes_total},
+  };
+}
+
+void print_status(Session& session, const ClusterStatus& status) {
+  const auto line = [&](const char* name, const std::string& text) {
+    session.out << fmt::format("{:<13}{}\n", name, text);
+  };
+  line("cluster", fmt::format("{} ({})", printable(status.cluster_name), status.cluster_uuid));
+  line("health", status.health);
+  for (const std::string& reason : status.reasons) line("", printable(reason));
+  line("version", fmt::format("{}, term {}", status.version, status.term));
+  line("servers", fmt::format("{} up, {} crashed", status.servers_up, status.servers_crashed));
+  line("detection", detection_text(status.detection));
+  line("tables",
+       fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables, status.tablets,
+                   status.masters_with_tablets, status.tablets_unavailable));
+  line("objects", with_thousands(status.objects));
+  line("memory", fmt::format("{} of {} in use", format_size(status.log_bytes_used),
+                             format_size(status.log_bytes_total)));
+  line("replication", replication_text(status.replication));
+}
+
+int status(Session& session, bool check) {
+  auto status = ask_admin(session, [](AdminClient& admin) { return admin.status(); });
+  if (!status) return session.report(status.error());
+  if (session.json()) {
+    session.out << dump(to_json(*status)) << '\n';
+  } else {
+    print_status(session, *status);
+  }
+  const bool good = status->health == health_name(Health::kHealthy);
+  return check && !good ? kExitFailed : kExitOk;
+}
+
+ordered_json to_json(const ServerView& server) {
+  const wire::ServerStats& stats = server.stats;
+  return {
+      {"id", server.id},
+      {"name", server.name},
+      {"state", state_name(server.state)},
+      {"state_reason", server.state_reason},
+      {"locator", server.locator},
+      {"locator_outside", server.locator_outside},
+      {"http_address", server.http_address},
+      {"failure_domain", server.failure_domain},
+      {"version", server.version},
+      {"enlisted_at_ms", server.enlisted_at_ms},
+      {"log_bytes_total", stats.log_bytes_total},
+      {"log_bytes_used", stats.log_bytes_used},
+      {"objects", stats.objects},
+      {"tablets", stats.tablets},
+      {"segments", stats.segments},
+      {"segments_fully_replicated", stats.segments_fully_replicated},
+      {"segments_under_replicated", stats.segments_under_replicated},
+      {"unreplicated_bytes", stats.unreplicated_bytes},
+      {"replicas_wanted", stats.replicas_wanted},
+      {"backup_frames_total", stats.frames_total},
+      {"backup_frames_used", stats.frames_used},
+      {"backup_frames_quarantined", stats.frames_quarantined},
+      {"reads", stats.reads},
+      {"writes", stats.writes},
+      {"deletes", stats.deletes},
+      {"segments_degraded", stats.segments_degraded},
+      {"writes_wait", stats.writes_wait != 0},
+      {"replication_epoch", stats.replication_epoch},
+      {"backup_device", stats.backup_device == 0   ? "good"
+                        : stats.backup_device == 1 ? "full"
+                                                   : "failed"},
+      {"fence_segment", server.fence_segment},
+      {"fence_epoch", server.fence_epoch},
+  };
+}
+
+int servers(Session& session) {
+  auto servers = ask_admin(session, [](AdminClient& admin) { return admin.servers(); });
+  if (!servers) return session.report(servers.error());
+  if (session.json()) {
+    ordered_json list = ordered_json::array();
+    for (const ServerView& server : *servers) list.push_back(to_json(server));
+    session.out << dump(list) << '\n';
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ServerView& server : *servers) {
+    const wire::ServerStats& stats = server.stats;
+    rows.push_back({std::to_string(server.id), printable(server.name), state_name(server.state),
+                    server.locator, printable(server.failure_domain), std::to_string(stats.tablets),
+                    with_thousands(stats.objects),
+                    fmt::format("{} / {}", format_size(stats.log_bytes_used),
+                                format_size(stats.log_bytes_total)),
+                    fmt::format("{} / {}", stats.segments_fully_replicated, stats.segments),
+                    fmt::format("{} / {}", stats.frames_used, stats.frames_total)});
+  }
+  print_table(session.out,
+              {"ID", "NAME", "STATE", "LOCATOR", "DOMAIN", "TABLETS", "OBJECTS", "MEMORY",
+               "REPLICATED", "FRAMES"},
+              rows);
+  return kExitOk;
+}
+
+int show_server(Session& session, uint64_t id) {
+  auto servers = ask_admin(session, [](AdminClient& admin) { return admin.servers(); });
+  if (!servers) return session.report(servers.error());
+  const auto found = std::ranges::find(*servers, id, &ServerView::id);
+  if (found == servers->end()) {
+    return session.report({StatusCode::kNotFound, fmt::format("server {} does not exist", id)});
+  }
+  const ordered_json fields = to_json(*found);
+  if (session.json()) {
+    session.out << dump(fields) << '\n';
+    return kExitOk;
+  }
+  for (const auto& [name, value] : fields.items()) {
+    session.out << fmt::format(
+        "{:<28}{}\n", name, value.is_string() ? printable(value.get<std::string>()) : value.dump());
+  }
+  return kExitOk;
+}
+
+struct Condemn {
+  uint64_t id = 0;
+  bool yes = false, force = false;
+  std::string reason;
+};
+
+int condemn(Session& session, const Condemn& wanted) {
+  auto done = ask_admin(session, [&](AdminClient& admin) {
+    return admin.condemn(wanted.id, wanted.yes, wanted.force, wanted.reason);
+  });
+  if (!done) return session.report(done.error());
+  if (session.json()) {
+    session.out << dump({{"server_id", wanted.id},
+                         {"condemned", done->condemned},
+                         {"answers", done->answers},
+                         {"effect", done->effect}})
+                << '\n';
+  } else {
+    session.out << printable(done->effect) << '\n';
+  }
+  if (done->condemned) return kExitOk;
+  session.err << "nothing was done; --yes does it\n";
+  return kExitFailed;
+}
+
+int release(Session& session, uint64_t id) {
+  auto answer = ask_admin(session, [&](AdminClient& admin) { return admin.volume_release(id); });
+  if (!answer) return session.report(answer.error());
+  if (session.json()) {
+    session.out << dump({{"server_id", id},
+                         {"releasable", answer->releasable},
+                         {"reason", answer->reason},
+                         {"token", answer->token},
+                         {"expires_at_ms", answer->expires_at_ms}})
+                << '\n';
+  } else {
+    session.out << printable(answer->reason) << '\n';
+    if (answer->releasable) session.out << printable(answer->token) << '\n';
+  }
+  return answer->releasable ? kExitOk : kExitFailed;
+}
+
+void add_server_commands(CLI::App& app, Session& session) {
+  CLI::App* group =
+      app.add_subcommand("server", "List, show and give up servers, and release their volumes");
+  group->require_subcommand(1);
+  CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
+  needs_cluster(*list, session, [&session] { return servers(session); });
+
+  auto id = std::make_shared<uint64_t>(0);
+  CLI::App* show = group->add_subcommand("show", "Show all that is known of one server");
+  show->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")
+      ->required()
+      ->check(positive());
+  needs_cluster(*show, session, [&session, id] { return show_server(session, *id); });
+
+  auto wanted = std::make_shared<Condemn>();
+  CLI::App* condemn_command = group->add_subcommand(
+      "condemn",
+      "Give a server up for ever: it is CRASHED, its tablets are unavailable, its replicas do not "
+      "count. For a server that will not come back while failure detection is SUSPECT");
+  condemn_command->add_option("ID", wanted->id, "Its id, as `ramcloud server list` shows it")
+      ->required()
+      ->check(positive());
+  condemn_command->add_flag("--yes", wanted->yes, "Do it; else only say what would happen");
+  condemn_command->add_flag(
+      "--force", wanted->force,
+      "Also a server that answers. It ends itself within seconds; until then it may serve");
+  condemn_command->add_option("--reason", wanted->reason, "Why; kept with the server");
+  needs_cluster(*condemn_command, session,
+                [&session, wanted] { return condemn(session, *wanted); });
+
+  CLI::App* release_command = group->add_subcommand(
+      "release",
+      "Ask whether the volume of a server that is not UP may be wiped: print the reason, and the "
+      "token if it may. Exits with 1 if it may not. No server starts with the volume before the "
+      "token expires");
+  release_command->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")->required();
+  needs_cluster(*release_command, session, [&session, id] { return release(session, *id); });
+}
+
+/// By the data protocol: the tablets' locators are those for the side this client is on.
+int tablets(Session& session, const std::string& name) {
+  if (!name.empty()) {
+    auto table = open_table(session, name);
+    if (!table) return session.report(table.error());
+    print_tablets(session, {*table});
+    return kExitOk;
+  }
+  auto tables = session.client().run(session.core().list_tables());
+  if (!tables) return session.report(tables.error());
+  print_tablets(session, *tables);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_status_commands(CLI::App& app, Session& session) {
+  auto check = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("status", "Show the cluster: health, servers, tables, replication");
+  command->add_flag("--check", *check, "Exit with 1 unless the cluster is HEALTHY");
+  needs_cluster(*command, session, [&session, check] { return status(session, *check); });
+
+  command = app.add_subcommand("servers", "List the servers (as `ramcloud server list`)");
+  needs_cluster(*command, session, [&session] { return servers(session); });
+  add_server_commands(app, session);
+
+  auto table = std::make_shared<std::string>();
+  command = app.add_subcommand("tablets", "List tablets and the servers that have them");
+  command->add_option("TABLE", *table, "Only those of this table");
+  needs_cluster(*command, session, [&session, table] { return tablets(session, *table); });
+}
+
+}  // namespace ramcloud::cli
