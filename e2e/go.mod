@@ -2,9 +2,9 @@ module ramcloud.dev/e2e
 
 go 1.26.0
 
-require ramcloud.dev/operator v0.0.0
+require ramcloud.dev/client v0.0.0
 
-replace ramcloud.dev/operator => ../operator
+replace ramcloud.dev/client => ../clients/go
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

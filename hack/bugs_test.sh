@@ -11,7 +11,7 @@ problem() {
 # there NAME: is a test of this name in the sources?
 there() {
   case $1 in
-    Test*) grep -rqE "^func $1\(" --include='*_test.go' operator e2e ;;
+    Test*) grep -rqE "^func $1\(" --include='*_test.go' clients operator e2e ;;
     test_*) grep -rqE "def $1\(" --include='*.py' node/clients ;;
     *.*) grep -qE "^TEST(_F|_P)?\(${1%%.*}, ${1#*.}\)" <<<"$cases" ;;
     *) return 1 ;;

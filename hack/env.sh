@@ -29,7 +29,7 @@ export GOTOOLCHAIN=local
 # The newest `go` line of the repository's modules.
 required_go() {
   local version
-  version=$(cat "$RAMCLOUD_TOP"/operator/go.mod "$RAMCLOUD_TOP"/e2e/go.mod "$RAMCLOUD_TOP"/e2e/kind/*/go.mod 2>/dev/null |
+  version=$(cat "$RAMCLOUD_TOP"/{clients/go,operator,e2e}/go.mod "$RAMCLOUD_TOP"/e2e/kind/*/go.mod 2>/dev/null |
     sed -n 's/^go \([0-9.]*\).*/\1/p' | sort -V | tail -1)
   echo "${version:-1.25}"
 }

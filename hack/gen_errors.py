@@ -87,7 +87,7 @@ HANDLED = {"UNKNOWN_TABLET", "RETRY", "NOT_LEADER", "STALE_TERM", "WRONG_SERVER"
 PUBLIC = {("include", "ramcloud", "ramcloud.h"): r"^  k{camel} = {number},",
           ("include", "ramcloud", "ramcloud_c.h"): r"^  RAMCLOUD_{name} = {number}\b",
           ("clients", "python", "src", "ramcloud", "errors.py"): r"^    {name} = {number}$",
-          ("..", "operator", "pkg", "client", "errors.go"): r"^\t\w+ +Code = {number}$"}
+          ("..", "clients", "go", "errors.go"): r"^\t\w+ +Code = {number}$"}
 
 
 def check_public(codes):

@@ -10,7 +10,7 @@ cd "$RAMCLOUD_TOP"
 versions() { sed -n 's#^\(require\)\?[[:space:]]*\([a-z0-9.-]*\.[a-z]*/[^ ]*\) \(v[^ ]*\).*#\2 \3#p' "$1/go.mod" | LC_ALL=C sort; }
 
 passed=0 failed=0
-for pair in operator:charts/tests operator:e2e e2e/kind/coredns:e2e/kind/nodetools; do
+for pair in operator:charts/tests operator:clients/go operator:e2e clients/go:e2e e2e/kind/coredns:e2e/kind/nodetools; do
   one=${pair%:*} other=${pair#*:}
   shared=$(LC_ALL=C join <(versions "$one") <(versions "$other"))
   others=$(awk '$2 != $3 { print $1 ": " $2 " and " $3 }' <<<"$shared")

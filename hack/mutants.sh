@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants the bugs in test/mutants, one at a time, in a copy of node/ and operator/, and expects the tests that each one
+# Plants the bugs in test/mutants, one at a time, in a copy of the sources, and expects the tests that each one
 # names to turn red: a bug that survives is a hole in the tests.
 #   mutants.sh           all of them, then a table (bug, caught by, seconds); exit code 1 if one survives
 #   mutants.sh NAME…     these
@@ -101,8 +101,9 @@ caught_by() {
   echo "$test"
 }
 
-# What the operator's tests read: its sources, the CRDs, and the charts with what is made of them.
-folders=(node operator charts manifests docs/reference)
+# What the operator's tests read: its sources, the client's module that it uses, the CRDs, and the charts with what is
+# made of them.
+folders=(node clients operator charts manifests docs/reference)
 mapfile -t files < <(find "${folders[@]}" -type f | sort)
 restore VERSION "${files[@]}"
 # What is gone here is gone there.

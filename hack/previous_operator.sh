@@ -16,13 +16,16 @@ without() {
 }
 
 [ -n "$(cluster_way)" ] || die "there is no cluster: make up starts one"
-changed=$(git rev-list -1 HEAD -- operator charts/ramcloud-operator 2>/dev/null) || without "this is no git checkout"
+changed=$(git rev-list -1 HEAD -- operator clients/go/adminpb charts/ramcloud-operator 2>/dev/null) || without "this is no git checkout"
 [ -n "$changed" ] || without "no commit of the history changed the operator"
 commit=$(git rev-parse --verify --quiet "$changed~1") || without "the history ends at $changed, the last commit that changed the operator"
 git cat-file -e "$commit:charts/ramcloud-operator/Chart.yaml" 2>/dev/null || without "at $commit there was no operator"
 tag=before-$(git rev-parse --short=9 "$changed")
 
-git archive "$commit" operator charts/ramcloud-operator images/operator | tar -x -C "$folder/source"
+sources=(operator charts/ramcloud-operator images/operator)
+# The client was a part of operator/ before it had a module of its own.
+if git cat-file -e "$commit:clients/go" 2>/dev/null; then sources+=(clients/go); fi
+git archive "$commit" "${sources[@]}" | tar -x -C "$folder/source"
 mv "$folder/source/charts" "$folder/charts"
 (cd "$folder/source/operator" && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$tag" \
   -p "$RAMCLOUD_JOBS" -o "$folder/image/ramcloud-operator" ./cmd/operator) || die "the operator of $commit does not build"

@@ -39,14 +39,17 @@ cpp() {
   hack/count.py ctest "$junit" && [ $status = 0 ]
 }
 
-# The operator's packages without those that start an API server, etcd or daemons.
+# A module's packages without those that start an API server, etcd or daemons.
 fast_packages() { go list ./... | grep -v -e /envtest$ -e /etcd$ -e /flagstest$ -e /controller$ -e /cmd/operator$ -e /v1alpha1$; }
 
 go_quick() {
-  local json=$STAGE_LOGS/go-quick.json status=0 packages
-  cd operator
-  mapfile -t packages < <(fast_packages)
-  { go vet ./... && go test -vet=off -p "$RAMCLOUD_JOBS" -json "${packages[@]}" >"$json"; } || status=$?
+  local json=$STAGE_LOGS/go-quick.json status=0 packages folder
+  : >"$json"
+  for folder in clients/go operator; do
+    cd "$RAMCLOUD_TOP/$folder"
+    mapfile -t packages < <(fast_packages)
+    { go vet ./... && go test -vet=off -p "$RAMCLOUD_JOBS" -json "${packages[@]}" >>"$json"; } || status=$?
+  done
   cd "$RAMCLOUD_TOP"
   hack/count.py go "$json" && [ $status = 0 ]
 }

@@ -122,7 +122,7 @@ kind() {
 helm() {
   have helm "$HELM_VERSION" && return
   scratch_folder helm
-  sed 's#^module .*#module scratch/helm#' "$RAMCLOUD_TOP/operator/go.mod" >go.mod
+  sed -e 's#^module .*#module scratch/helm#' -e '/ramcloud\.dev\/client/d' "$RAMCLOUD_TOP/operator/go.mod" >go.mod
   cp "$RAMCLOUD_TOP/operator/go.sum" go.sum
   require "helm.sh/helm/v3/cmd/helm@$HELM_VERSION"
   compile helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm "-X helm.sh/helm/v3/internal/version.version=$HELM_VERSION"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 // splitByTable gives the server that has the only tablet of the table, and the others: these can be killed

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // limit bounds every wait for something that must come; reaching it is a failure, never a measurement.

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // suspension is how long processes are suspended: well above every limit of failure detection. RAMCLOUD_SOAK=60 makes

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 // A server whose folder is a file system of 24 MiB takes what fits. The cluster goes on, and says who is full.

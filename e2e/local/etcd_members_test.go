@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // etcdTrio is a real etcd of three members.

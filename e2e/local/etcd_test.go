@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // etcdServer is a real etcd with one member.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 const (

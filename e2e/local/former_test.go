@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 // The programs of a former commit (test/former-commit) run together with those of today: `make former`.

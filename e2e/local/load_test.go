@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // remove deletes all keys that begin like this.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 // tableOn makes tables of one tablet until one lies on the server wanted.

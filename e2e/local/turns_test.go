@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 var turnBucket = regexp.MustCompile(`^ramcloud_reactor_turn_seconds_bucket\{.*le="([^"]+)"\} (\d+)$`)

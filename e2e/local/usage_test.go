@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/client"
+	"ramcloud.dev/client"
 )
 
 // refused runs a daemon that must end by itself with exit code 1 and a message of all these texts.

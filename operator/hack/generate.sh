@@ -14,6 +14,8 @@ cd "$operator"
 if [ "$out" != "$top" ]; then # the generators write beside the sources
   mkdir -p "$out/operator"
   cp -r go.mod go.sum api hack "$out/operator/"
+  mkdir -p "$out/clients/go"
+  cp ../clients/go/go.mod "$out/clients/go/" # go.mod says that the client's module is there
 fi
 mkdir -p "$out/manifests/crds" "$out/charts/ramcloud-operator/templates/crds"
 
@@ -48,9 +50,9 @@ go run ./hack/crddoc "$out"/manifests/crds/ramcloud.dev_*.yaml >"$out/docs/refer
 go run ./hack/conditiondoc api/v1alpha1/cluster_status.go >"$out/docs/reference/conditions.md"
 
 if command -v protoc >/dev/null; then
-  mkdir -p "$out/operator/pkg/adminpb"
-  PATH=$tools:$PATH protoc -I "$top/node/proto" --go_out="$out/operator/pkg/adminpb" --go_opt=paths=source_relative \
-    --go-grpc_out="$out/operator/pkg/adminpb" --go-grpc_opt=paths=source_relative admin.proto
+  mkdir -p "$out/clients/go/adminpb"
+  PATH=$tools:$PATH protoc -I "$top/node/proto" --go_out="$out/clients/go/adminpb" --go_opt=paths=source_relative \
+    --go-grpc_out="$out/clients/go/adminpb" --go-grpc_opt=paths=source_relative admin.proto
 else
-  echo "SKIP generating operator/pkg/adminpb: no protoc (Debian package protobuf-compiler)" >&2
+  echo "SKIP generating clients/go/adminpb: no protoc (Debian package protobuf-compiler)" >&2
 fi

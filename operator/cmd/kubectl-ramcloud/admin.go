@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
+	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/specs"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 // admin calls use with the admin API of the cluster's coordinators, through a forwarded port: of several, one

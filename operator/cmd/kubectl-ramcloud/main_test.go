@@ -28,10 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/fakeadmin"
 	"ramcloud.dev/operator/internal/specs"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 // cluster is a cluster as the operator leaves it, half broken.

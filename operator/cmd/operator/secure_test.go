@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"ramcloud.dev/client/testing/freeport"
 	"ramcloud.dev/operator/internal/envtest"
-	"ramcloud.dev/operator/pkg/freeport"
 )
 
 func TestMain(m *testing.M) {

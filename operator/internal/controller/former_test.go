@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 // again deletes the cluster and makes another of its name at once. Nothing collects here what the former one had;

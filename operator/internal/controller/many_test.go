@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	operator "ramcloud.dev/operator/internal/controller"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/envtest"
 	"ramcloud.dev/operator/internal/fakeadmin"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 // cpu is what this process has used: the operator, and the tests around it.

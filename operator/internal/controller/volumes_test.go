@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	operator "ramcloud.dev/operator/internal/controller"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 const volumeInUse = "ramcloud.dev/volume-in-use"

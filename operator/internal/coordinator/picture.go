@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/client/adminpb"
 )
 
 // Picture is what a coordinator last said of its cluster. A picture is never changed once handed out.

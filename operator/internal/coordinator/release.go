@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/client/adminpb"
 )
 
 // Release is the coordinator's word on the volume of one server: that no replica on it is needed, or why not.

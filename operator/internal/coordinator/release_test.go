@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/client/adminpb"
 )
 
 type answers struct {

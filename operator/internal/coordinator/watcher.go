@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
-	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/client/adminpb"
 )
 
 // Tuning of a watcher. Tests shorten them.

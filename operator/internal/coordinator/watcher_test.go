@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"ramcloud.dev/client/adminpb"
 	"ramcloud.dev/operator/internal/fakeadmin"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 var key = types.NamespacedName{Namespace: "default", Name: "demo"}

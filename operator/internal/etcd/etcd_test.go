@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // three is an etcd of three members on this machine.

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"ramcloud.dev/operator/pkg/adminpb"
+	"ramcloud.dev/client/adminpb"
 )
 
 // Server is the fake. Its methods may be called from any goroutine.

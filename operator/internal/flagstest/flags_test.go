@@ -19,11 +19,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"ramcloud.dev/client/adminpb"
+	"ramcloud.dev/client/testing/freeport"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/specs"
-	"ramcloud.dev/operator/pkg/adminpb"
-	"ramcloud.dev/operator/pkg/freeport"
 )
 
 const patience = 90 * time.Second

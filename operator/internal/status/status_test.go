@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/plan"
-	"ramcloud.dev/operator/pkg/adminpb"
 )
 
 const normal, creating, gone = adminpb.TabletState_TABLET_NORMAL, adminpb.TabletState_TABLET_CREATING, adminpb.TabletState_TABLET_UNAVAILABLE

@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strconv"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // place is a server where it can be called.

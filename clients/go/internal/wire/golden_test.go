@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write node/src/wire/golden/wire.json anew; only for a new protocol version")
 
-const goldenFile = "../../../node/src/wire/golden/wire.json"
+const goldenFile = "../../../../node/src/wire/golden/wire.json"
 
 // golden is the file: every number a decimal string, byte strings in hexadecimal.
 type golden struct {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // fakeStore is a coordinator and servers in this process that speak the protocol, with a plain map as

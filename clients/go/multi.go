@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"sync"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // MultiKey names an object of a multi-read or multi-delete.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // TestSpeaksTheHighestVersionThatBothDo: coordinators and servers of former builds speak version 1 only.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // Code is what went wrong: the same values and names as on the wire and in the C++ client. A Code is

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // TestAVanishedPeerIsNoticed: what the kernel does then cannot be tried here, only that it was told to.

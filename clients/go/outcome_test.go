@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // TestRetryFollowsTheTable of docs/reference/errors.md.

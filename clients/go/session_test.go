@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // eventually waits for a condition.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 const connectTimeout = 3 * time.Second

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // control calls the coordinator of the cluster that this client is of.

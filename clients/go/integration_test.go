@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"ramcloud.dev/operator/pkg/adminpb"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client/adminpb"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 // TestAgainstTheDaemon runs a real cluster of one process and does everything with it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // TestManyCallsShareOneQuestionForTheMap: the coordinator answers only when all of them want to know.

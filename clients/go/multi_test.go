@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 func multiObjects(table uint64, n int, value string) (objects []MultiObject) {

@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"ramcloud.dev/operator/internal/wire"
+	"ramcloud.dev/client/internal/wire"
 )
 
 // DefaultTimeout is how long a call takes at most when its context has no deadline.

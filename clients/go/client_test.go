@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"ramcloud.dev/operator/internal/wire"
-	"ramcloud.dev/operator/pkg/freeport"
+	"ramcloud.dev/client/internal/wire"
+	"ramcloud.dev/client/testing/freeport"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -2049,7 +2049,7 @@ const file_admin_proto_rawDesc = "" +
 	"HintServer\x12$.ramcloud.admin.v1.HintServerRequest\x1a%.ramcloud.admin.v1.HintServerResponse\x12k\n" +
 	"\x10GetVolumeRelease\x12*.ramcloud.admin.v1.GetVolumeReleaseRequest\x1a+.ramcloud.admin.v1.GetVolumeReleaseResponse\x12h\n" +
 	"\x0fUpgradeMetadata\x12).ramcloud.admin.v1.UpgradeMetadataRequest\x1a*.ramcloud.admin.v1.UpgradeMetadataResponse\x12I\n" +
-	"\x05Watch\x12\x1f.ramcloud.admin.v1.WatchRequest\x1a\x1d.ramcloud.admin.v1.WatchEvent0\x01B+Z)ramcloud.dev/operator/pkg/adminpb;adminpbb\x06proto3"
+	"\x05Watch\x12\x1f.ramcloud.admin.v1.WatchRequest\x1a\x1d.ramcloud.admin.v1.WatchEvent0\x01B%Z#ramcloud.dev/client/adminpb;adminpbb\x06proto3"
 
 var (
 	file_admin_proto_rawDescOnce sync.Once
