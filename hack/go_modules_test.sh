@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The Go modules of the project name the same versions of what they share: else Kubernetes' libraries are compiled once
 # for each of them, minutes of a build with an empty cache. Those of the cluster's own programs are of the cluster's
-# version of Kubernetes, and agree among themselves. The last line says how many agree.
+# version of Kubernetes, and agree among themselves. The client's module requires none of Kubernetes'.
+# The last line says how many agree.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
@@ -21,5 +22,12 @@ for pair in operator:charts/tests operator:clients/go operator:e2e clients/go:e2
     failed=$((failed + 1))
   fi
 done
+# Who uses the client must not have to fetch Kubernetes' libraries.
+if kubernetes=$(versions clients/go | grep -E '^(helm\.sh|[a-z.]*k8s\.io)/'); then
+  printf 'FAIL clients/go/go.mod requires libraries of Kubernetes:\n%s\n' "$kubernetes"
+  failed=$((failed + 1))
+else
+  passed=$((passed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -18,11 +18,17 @@ def dpkg_components(text):
 
 
 def go_components(text):
+    found = []
     for line in text.splitlines():
         words = line.split()
-        # "dep MODULE VERSION HASH"; "=> MODULE VERSION" replaces the line before, which is then not in the program.
-        if len(words) >= 3 and words[0] in ("dep", "=>"):
-            yield words[1], words[2], f"pkg:golang/{words[1]}@{words[2]}"
+        if len(words) < 3 or words[0] not in ("dep", "=>"):
+            continue
+        if words[0] == "=>":
+            found.pop()  # "=> MODULE VERSION" replaces the line before, which is then not in the program
+            if words[1].startswith((".", "/")):
+                continue  # a folder: a module of this repository
+        found.append((words[1], words[2], f"pkg:golang/{words[1]}@{words[2]}"))
+    return found
 
 
 def main():
