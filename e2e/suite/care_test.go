@@ -53,13 +53,13 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 	})
 
 	It("leaves a paused cluster alone", func() {
-		must(kubectl("patch", "rcc", cluster, "--type=merge", "-p", `{"spec":{"pause":true}}`))
+		must(kubectl("patch", "rcc", cluster, "--type=merge", "-p", `{"spec":{"paused":true}}`))
 		DeferCleanup(func() { waitReady(cluster) })
-		DeferCleanup(func() { must(kubectl("patch", "rcc", cluster, "--type=merge", "-p", `{"spec":{"pause":false}}`)) })
+		DeferCleanup(func() { must(kubectl("patch", "rcc", cluster, "--type=merge", "-p", `{"spec":{"paused":false}}`)) })
 		Eventually(func() string { return status(cluster).condition("Paused").Status }, time.Minute, time.Second).Should(Equal("True"))
 		must(kubectl("delete", "service", cluster))
 		Consistently(func() error { _, err := kubectl("get", "service", cluster); return err }, 10*time.Second, time.Second).ShouldNot(Succeed())
-		check("a Service that was deleted stays away while spec.pause is set")
+		check("a Service that was deleted stays away while spec.paused is set")
 	})
 
 	It("refuses bad clusters with messages that name field, value and what is accepted", func() {

@@ -10,7 +10,7 @@ import (
 type RAMCloudClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Paused.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Paused, DeprecatedFields.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -186,8 +186,11 @@ const (
 	ConditionScaleBlocked = "ScaleBlocked"
 	// ConditionConsistentIdentity: the store that answers is the one that the cluster was made with.
 	ConditionConsistentIdentity = "ConsistentIdentity"
-	// ConditionPaused: spec.pause is set, and the operator changes nothing.
+	// ConditionPaused: spec.paused is set, and the operator changes nothing.
 	ConditionPaused = "Paused"
+	// ConditionDeprecatedFields: spec has fields or values that the next minor version refuses; the message says what to
+	// write instead.
+	ConditionDeprecatedFields = "DeprecatedFields"
 )
 
 // Reasons of conditions. They are stable: alerts and scripts may match them. docs/reference/conditions.md is written from
@@ -231,7 +234,7 @@ const (
 	ReasonServersSilent = "ServersSilent"
 	// ReasonPodsFailing: Kubernetes gave pods up; each is re-created after a pause that doubles.
 	ReasonPodsFailing = "PodsFailing"
-	// ReasonFailureDomainMissing: pods lack the label that spec.failureDomain reads, so each counts as a domain of its
+	// ReasonFailureDomainMissing: pods lack the label that spec.topologyKey names, so each counts as a domain of its
 	// own.
 	ReasonFailureDomainMissing = "FailureDomainMissing"
 	// ReasonTooFewFailureDomains: the servers are in fewer failure domains than replicationFactor needs.
@@ -252,8 +255,13 @@ const (
 	ReasonScaleInNotSupported = "ScaleInNotSupported"
 	// ReasonNotBlocked: spec.servers.replicas is followed.
 	ReasonNotBlocked = "NotBlocked"
-	// ReasonPaused: spec.pause is set.
+	// ReasonPaused: spec.paused is set.
 	ReasonPaused = "Paused"
 	// ReasonNotPaused: the operator looks after the cluster.
 	ReasonNotPaused = "NotPaused"
+	// ReasonDeprecatedFieldsUsed: spec has old fields or values; write what the message says. A former version may have
+	// filled them in.
+	ReasonDeprecatedFieldsUsed = "DeprecatedFieldsUsed"
+	// ReasonNoDeprecatedFields: spec has only fields and values of this version.
+	ReasonNoDeprecatedFields = "NoDeprecatedFields"
 )

@@ -6,28 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FailureDomain is what may fail as one; replicas of a segment are placed in different ones.
-// +kubebuilder:validation:Enum=server;node;zone;label
-type FailureDomain string
-
-// The accepted failure domains.
-const (
-	FailureDomainServer FailureDomain = "server"
-	FailureDomainNode   FailureDomain = "node"
-	FailureDomainZone   FailureDomain = "zone"
-	FailureDomainLabel  FailureDomain = "label"
-)
-
-// Durability is when a write is acknowledged.
-// +kubebuilder:validation:Enum=buffered;synced
+// Durability is when a write is acknowledged. (buffered and synced: as former versions wrote them.)
+// +kubebuilder:validation:Enum=Buffered;Synced;buffered;synced
 type Durability string
 
 // The accepted durabilities.
 const (
 	// DurabilityBuffered: R other servers have it in their operating systems' page cache.
-	DurabilityBuffered Durability = "buffered"
+	DurabilityBuffered Durability = "Buffered"
 	// DurabilitySynced: R other servers have it on their devices.
-	DurabilitySynced Durability = "synced"
+	DurabilitySynced Durability = "Synced"
 )
 
 // ExposeType is how clients outside Kubernetes reach the cluster.
@@ -62,7 +50,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || !has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is %s: a server keeps replicas of about replicationFactor (%d) times servers.memory.log (%s) and as much again as room to place them; accepted: at least %d bytes, or leave it out'.format([self.servers.backupStorage.size, self.replicationFactor, self.servers.memory.log, 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()])"
 // +kubebuilder:validation:XValidation:rule="!has(self.coordinator) || self.coordinator.replicas == 1 || (has(self.metadata) && (has(self.metadata.etcd) || has(self.metadata.managedEtcd)))",fieldPath=".coordinator.replicas",reason=FieldValueInvalid,messageExpression="'spec.coordinator.replicas is %d and the metadata is on the volume of one coordinator, which others cannot read; accepted: 1, or 3 with spec.metadata.managedEtcd or spec.metadata.etcd'.format([self.coordinator.replicas])"
 // +kubebuilder:validation:XValidation:rule="(has(self.metadata) && has(self.metadata.etcd)) == (has(oldSelf.metadata) && has(oldSelf.metadata.etcd)) && (has(self.metadata) && has(self.metadata.managedEtcd)) == (has(oldSelf.metadata) && has(oldSelf.metadata.managedEtcd))",fieldPath=".metadata",reason=FieldValueForbidden,message="spec.metadata cannot be moved to another kind of store: the metadata would stay behind, and with it the way to the data; accepted: the kind that it was made with"
-// +kubebuilder:validation:XValidation:rule="!has(self.failureDomain) || (self.failureDomain == 'label') == has(self.failureDomainLabel)",fieldPath=".failureDomainLabel",reason=FieldValueInvalid,messageExpression="'spec.failureDomain is %s and spec.failureDomainLabel is %s; accepted: failureDomainLabel with failureDomain label, and only with it'.format([self.failureDomain, has(self.failureDomainLabel) ? self.failureDomainLabel : 'not set'])"
+// +kubebuilder:validation:XValidation:rule="(has(self.failureDomain) && self.failureDomain == 'label') == has(self.failureDomainLabel)",fieldPath=".failureDomainLabel",reason=FieldValueInvalid,messageExpression="'spec.failureDomain is %s and spec.failureDomainLabel is %s, the old names of topologyKey; accepted: topologyKey with the label, for example topology.kubernetes.io/zone'.format([has(self.failureDomain) ? self.failureDomain : 'not set', has(self.failureDomainLabel) ? self.failureDomainLabel : 'not set'])"
+// +kubebuilder:validation:XValidation:rule="!has(self.topologyKey) || !has(self.failureDomain) || self.failureDomain == 'server'",fieldPath=".failureDomain",reason=FieldValueInvalid,messageExpression="'spec has both topologyKey (%s) and failureDomain (%s), which is its old name; accepted: topologyKey without failureDomain'.format([self.topologyKey, self.failureDomain])"
+// +kubebuilder:validation:XValidation:rule="!(has(self.paused) && has(self.pause))",fieldPath=".pause",reason=FieldValueInvalid,message="spec has both paused and pause, which is its old name; accepted: paused without pause"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.replicationFactor",fieldPath=".minReplicas",reason=FieldValueInvalid,messageExpression="'spec.minReplicas is %d and spec.replicationFactor is %d; accepted: 1 to %d'.format([self.minReplicas, self.replicationFactor, self.replicationFactor])"
 type RAMCloudClusterSpec struct {
 	// The coordinators: they know the servers and tables, and are not on the path of reads and writes.
@@ -93,26 +83,31 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:validation:Maximum=8
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// When a write is acknowledged: "buffered" when its replicas are in the page cache of R servers,
-	// "synced" when they are on R devices.
+	// When a write is acknowledged: Buffered when its replicas are in the page cache of R servers,
+	// Synced when they are on R devices.
 	// +optional
-	// +kubebuilder:default=buffered
+	// +kubebuilder:default=Buffered
 	Durability Durability `json:"durability,omitempty"`
 
-	// What may fail as one: the replicas of a segment are kept in different domains. "zone" reads the
-	// label topology.kubernetes.io/zone, which Kubernetes puts on pods since 1.35; "label" the one named
-	// by failureDomainLabel.
+	// What may fail as one: servers with the same value of this label are one failure domain, and the replicas of a
+	// segment are kept in different ones. kubernetes.io/hostname is the node. topology.kubernetes.io/zone and
+	// topology.kubernetes.io/region are on pods since Kubernetes 1.35; other labels are the pods' own. Left out: each
+	// server is a domain of its own.
 	// +optional
-	// +kubebuilder:default=server
-	FailureDomain FailureDomain `json:"failureDomain,omitempty"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'spec.topologyKey is %s; accepted: a label key, for example topology.kubernetes.io/zone'.format([self])"
+	TopologyKey string `json:"topologyKey,omitempty"`
 
-	// The label of the servers' pods whose value is their failure domain. Kubernetes copies
-	// topology.kubernetes.io/region and topology.kubernetes.io/zone from the node to the pod; other labels
-	// need an admission policy that does so.
+	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
+	// +optional
+	DeprecatedFailureDomain FailureDomain `json:"failureDomain,omitempty"`
+
+	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'spec.failureDomainLabel is %s; accepted: a label key, for example topology.kubernetes.io/region'.format([self])"
-	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+	DeprecatedFailureDomainLabel string `json:"failureDomainLabel,omitempty"`
 
 	// How servers and clients talk to each other.
 	// +optional
@@ -141,7 +136,11 @@ type RAMCloudClusterSpec struct {
 	// The operator changes nothing of this cluster while this is set; it goes on reporting. The cluster
 	// itself goes on working.
 	// +optional
-	Pause bool `json:"pause,omitempty"`
+	Paused bool `json:"paused,omitempty"`
+
+	// Deprecated: use paused. Accepted in 0.1, refused from 0.2.
+	// +optional
+	DeprecatedPause bool `json:"pause,omitempty"`
 }
 
 // CoordinatorSpec describes the coordinators' pods.
@@ -174,6 +173,7 @@ type MetadataSpec struct {
 // ExternalEtcdSpec names an etcd that somebody else runs. Its endpoints may change, as its members do; the prefix is a
 // part of the cluster's identity.
 //
+// +kubebuilder:validation:XValidation:rule="!(has(self.tlsSecretRef) && has(self.tlsSecret))",fieldPath=".tlsSecret",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd has both tlsSecretRef (%s) and tlsSecret (%s), which is its old name; accepted: tlsSecretRef without tlsSecret'.format([self.tlsSecretRef.name, self.tlsSecret])"
 // +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",fieldPath=".prefix",reason=FieldValueForbidden,messageExpression="'spec.metadata.etcd.prefix is %s and was %s: coordinators with another prefix would found another cluster beside this one; accepted: the prefix that it was made with'.format([has(self.prefix) ? self.prefix : 'not set', has(oldSelf.prefix) ? oldSelf.prefix : 'not set'])"
 type ExternalEtcdSpec struct {
 	// host:port of its members.
@@ -193,9 +193,20 @@ type ExternalEtcdSpec struct {
 	// Secret with ca.crt, tls.crt and tls.key: the authority that signed the etcd's certificates, and the
 	// coordinators' own. Left out: connections without TLS.
 	// +optional
+	TLSSecretRef *SecretReference `json:"tlsSecretRef,omitempty"`
+	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	TLSSecret string `json:"tlsSecret,omitempty"`
+	DeprecatedTLSSecret string `json:"tlsSecret,omitempty"`
+}
+
+// SecretReference names a Secret in the namespace of the cluster.
+type SecretReference struct {
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 }
 
 // ManagedEtcdSpec describes the etcd that the operator runs for the cluster.

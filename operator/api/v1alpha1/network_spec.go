@@ -1,50 +1,62 @@
 package v1alpha1
 
-// Transport is what the messages travel over.
-// +kubebuilder:validation:Enum=tcp;rdma;dpdk
+// Transport is what the messages travel over. (In lower case: as former versions wrote them.)
+// +kubebuilder:validation:Enum=TCP;RDMA;DPDK;tcp;rdma;dpdk
 type Transport string
 
 // The transports.
 const (
-	TransportTCP  Transport = "tcp"
-	TransportRDMA Transport = "rdma"
-	TransportDPDK Transport = "dpdk"
+	TransportTCP  Transport = "TCP"
+	TransportRDMA Transport = "RDMA"
+	TransportDPDK Transport = "DPDK"
 )
 
-// NetworkProvider is how a pod comes to the device that its transport needs.
-// +kubebuilder:validation:Enum=pod;sharedRDMA;sriov;dra
+// NetworkProvider is how a pod comes to the device that its transport needs. (In lower case: as former versions wrote them.)
+// +kubebuilder:validation:Enum=Pod;SharedRDMA;SRIOV;DRA;pod;sharedRDMA;sriov;dra
 type NetworkProvider string
 
 // The providers.
 const (
 	// ProviderPod: the pod's ordinary network.
-	ProviderPod NetworkProvider = "pod"
+	ProviderPod NetworkProvider = "Pod"
 	// ProviderSharedRDMA: a device that pods share, by the RDMA shared device plugin.
-	ProviderSharedRDMA NetworkProvider = "sharedRDMA"
+	ProviderSharedRDMA NetworkProvider = "SharedRDMA"
 	// ProviderSRIOV: a virtual function for each pod, by the SR-IOV device plugin.
-	ProviderSRIOV NetworkProvider = "sriov"
+	ProviderSRIOV NetworkProvider = "SRIOV"
 	// ProviderDRA: a device by a resource claim.
-	ProviderDRA NetworkProvider = "dra"
+	ProviderDRA NetworkProvider = "DRA"
 )
 
 // NetworkSpec says how servers and clients talk to each other.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport == 'tcp'",fieldPath=".transport",reason=FieldValueInvalid,messageExpression="'spec.network.transport is %s, which is not supported yet; accepted: tcp'.format([self.transport])"
-// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'pod'",fieldPath=".provider",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which is not supported yet; accepted: pod'.format([self.provider])"
-// +kubebuilder:validation:XValidation:rule="!has(self.resourceName) && !has(self.networkAttachment)",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which takes no device: resourceName and networkAttachment are for sharedRDMA and sriov, which are not supported yet; accepted: leave both out'.format([self.provider])"
+// +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport in ['TCP', 'tcp']",fieldPath=".transport",reason=FieldValueInvalid,messageExpression="'spec.network.transport is %s, which is not supported yet; accepted: TCP'.format([self.transport])"
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider in ['Pod', 'pod']",fieldPath=".provider",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which is not supported yet; accepted: Pod'.format([self.provider])"
+// +kubebuilder:validation:XValidation:rule="!has(self.resourceName) && !has(self.networkAttachmentRef)",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which takes no device: resourceName and networkAttachmentRef are for SharedRDMA and SRIOV, which are not supported yet; accepted: leave both out'.format([has(self.provider) ? self.provider : 'Pod'])"
 type NetworkSpec struct {
 	// +optional
-	// +kubebuilder:default=tcp
+	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`
 	// +optional
-	// +kubebuilder:default=pod
+	// +kubebuilder:default=Pod
 	Provider NetworkProvider `json:"provider,omitempty"`
 	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ResourceName string `json:"resourceName,omitempty"`
-	// NetworkAttachmentDefinition, as [namespace/]name.
+	// The NetworkAttachmentDefinition that brings the device into the pod.
 	// +optional
+	NetworkAttachmentRef *NetworkAttachmentReference `json:"networkAttachmentRef,omitempty"`
+}
+
+// NetworkAttachmentReference names a NetworkAttachmentDefinition.
+type NetworkAttachmentReference struct {
+	// Namespace; that of the cluster when left out.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	NetworkAttachment string `json:"networkAttachment,omitempty"`
+	Name string `json:"name,omitempty"`
 }

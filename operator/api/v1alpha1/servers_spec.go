@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// HugePages is the size of the pages under a server's memory.
-// +kubebuilder:validation:Enum=none;2Mi;1Gi
+// HugePages is the size of the pages under a server's memory. (none: as former versions wrote it.)
+// +kubebuilder:validation:Enum=None;2Mi;1Gi;none
 type HugePages string
 
 // The sizes.
 const (
-	HugePagesNone HugePages = "none"
+	HugePagesNone HugePages = "None"
 	HugePages2Mi  HugePages = "2Mi"
 	HugePages1Gi  HugePages = "1Gi"
 )
@@ -30,8 +30,8 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cpu) && has(self.resources))",fieldPath=".resources",reason=FieldValueInvalid,message="spec.servers has both cpu and resources; accepted: cpu (whole cores, memory is derived) or resources (all of it by you)"
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.resources.limits['memory'])).compareTo(quantity(string(self.memory.log))) > 0",fieldPath=".resources.limits.memory",reason=FieldValueInvalid,messageExpression="'spec.servers.resources.limits.memory is %s and servers.memory.log is %s: the log alone would not fit; accepted: more than the log, its hash table and 192Mi, or leave resources out'.format([self.resources.limits['memory'], self.memory.log])"
-// +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages == 'none' || !has(self.resources)",fieldPath=".resources",reason=FieldValueInvalid,messageExpression="'spec.servers has both hugePages (%s) and resources; accepted: hugePages with cpu (memory is derived) or resources without hugePages'.format([self.hugePages])"
-// +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages == 'none' || !has(self.memory) || !has(self.memory.log) || quantity(string(self.memory.log)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",fieldPath=".memory.log",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s and spec.servers.hugePages is %s; accepted: a multiple of %s'.format([self.memory.log, self.hugePages, self.hugePages])"
+// +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.resources)",fieldPath=".resources",reason=FieldValueInvalid,messageExpression="'spec.servers has both hugePages (%s) and resources; accepted: hugePages with cpu (memory is derived) or resources without hugePages'.format([self.hugePages])"
+// +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.memory) || !has(self.memory.log) || quantity(string(self.memory.log)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",fieldPath=".memory.log",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s and spec.servers.hugePages is %s; accepted: a multiple of %s'.format([self.memory.log, self.hugePages, self.hugePages])"
 type ServersSpec struct {
 	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
 	// be moved.
@@ -46,10 +46,10 @@ type ServersSpec struct {
 	// +kubebuilder:default={}
 	Memory MemorySpec `json:"memory,omitzero"`
 
-	// Pages under the log: none (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
+	// Pages under the log: None (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
 	// of those that were set aside on the nodes. The pods ask for them as hugepages-2Mi or hugepages-1Gi.
 	// +optional
-	// +kubebuilder:default=none
+	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
 
 	// Whole cores for each server. Left out: 50m requested, and whatever is free.

@@ -66,11 +66,11 @@ func TestDefaults(t *testing.T) {
 			t.Fatalf("%q: %v", spec, err)
 		}
 		s := cluster.Spec
-		if s.Servers.Replicas == nil || *s.Servers.Replicas != 3 || s.ReplicationFactor != 2 || s.FailureDomain != "server" ||
+		if s.Servers.Replicas == nil || *s.Servers.Replicas != 3 || s.ReplicationFactor != 2 || s.TopologyKey != "" ||
 			s.Servers.Memory.Log.String() != "256Mi" || s.Servers.Memory.HashTableFraction.AsApproximateFloat64() != 0.125 ||
-			s.Expose.Type != "None" || s.PVCRetention != "Retain" || s.Coordinator.Replicas != 1 || s.Durability != "buffered" ||
-			s.Network.Transport != "tcp" || s.Network.Provider != "pod" || s.Servers.HugePages != "none" ||
-			s.Servers.BackupStorage.VolumeMode != "Filesystem" || s.Metadata.ManagedEtcd != nil || s.Pause {
+			s.Expose.Type != "None" || s.PVCRetention != "Retain" || s.Coordinator.Replicas != 1 || s.Durability != "Buffered" ||
+			s.Network.Transport != "TCP" || s.Network.Provider != "Pod" || s.Servers.HugePages != "None" ||
+			s.Servers.BackupStorage.VolumeMode != "Filesystem" || s.Metadata.ManagedEtcd != nil || s.Paused || s.Modernize() != nil {
 			t.Errorf("%q: defaults are %+v", spec, s)
 		}
 		if err := c.Delete(context.Background(), cluster); err != nil {
@@ -88,10 +88,16 @@ var bad = []struct{ name, object, spec string }{
 	{"a hash table larger than the log", "x", "servers: {memory: {hashTableFraction: '1.5'}}"},
 	{"no hash table", "x", "servers: {memory: {hashTableFraction: '0'}}"},
 	{"an empty volume", "x", "coordinator: {storage: {size: '0'}}"},
-	{"a failure domain that does not exist", "x", "failureDomain: rack"},
-	{"a label without its name", "x", "failureDomain: label"},
-	{"a label that is not used", "x", "failureDomainLabel: topology.kubernetes.io/region"},
-	{"a label that is none", "x", "failureDomain: label\nfailureDomainLabel: 'a b'"},
+	{"a topology key that is no label", "x", "topologyKey: 'a b'"},
+	{"no topology key", "x", "topologyKey: ''"},
+	{"an old failure domain that does not exist", "x", "failureDomain: rack"},
+	{"an old label without its name", "x", "failureDomain: label"},
+	{"an old label that is not used", "x", "failureDomainLabel: topology.kubernetes.io/region"},
+	{"an old label that is none", "x", "failureDomain: label\nfailureDomainLabel: 'a b'"},
+	{"a failure domain, old and new", "x", "failureDomain: zone\ntopologyKey: topology.kubernetes.io/zone"},
+	{"paused, old and new", "x", "pause: false\npaused: true"},
+	{"a Secret, old and new", "x", "metadata: {etcd: {endpoints: ['a:1'], tlsSecret: s, tlsSecretRef: {name: s}}}"},
+	{"a Secret without a name", "x", "metadata: {etcd: {endpoints: ['a:1'], tlsSecretRef: {}}}"},
 	{"an unknown way to expose", "x", "expose: {type: Ingress}"},
 	{"an unknown retention", "x", "pvcRetention: Keep"},
 	{"no replicas at all", "x", "replicationFactor: 0"},
@@ -114,8 +120,9 @@ var bad = []struct{ name, object, spec string }{
 	{"no cores", "x", "servers: {cpu: {cores: 0}}"},
 	{"cores twice", "x", "servers: {cpu: {cores: 1}, resources: {limits: {memory: 1Gi}}}"},
 	{"less memory than the log", "x", "servers: {resources: {limits: {memory: 256Mi}}}"},
-	{"RDMA", "x", "network: {transport: rdma}"},
-	{"SR-IOV", "x", "network: {provider: sriov}"},
+	{"RDMA", "x", "network: {transport: RDMA}"},
+	{"SR-IOV", "x", "network: {provider: SRIOV}"},
+	{"an attachment for TCP", "x", "network: {networkAttachmentRef: {name: a}}"},
 	{"a device for TCP", "x", "network: {resourceName: rdma/hca}"},
 	{"a restart request with blanks", "x", "update: {restartRequest: 'right now'}"},
 	{"a name with a dot", "a.b", "{}"},
@@ -216,20 +223,53 @@ func TestAccepted(t *testing.T) {
 		"whole-table":   "servers: {memory: {hashTableFraction: 1}}",
 		"managed-etcd":  "coordinator: {replicas: 3}\nmetadata: {managedEtcd: {image: 'a/etcd:1', storage: {size: 1Gi}}}",
 		"single-etcd":   "metadata: {managedEtcd: {replicas: 1, autoCompactionRetention: 90m}}",
-		"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecret: s}}",
-		"by-label":      "failureDomain: label\nfailureDomainLabel: topology.kubernetes.io/region",
+		"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecretRef: {name: s}}}",
+		"by-label":      "topologyKey: topology.kubernetes.io/region",
 		"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
 		"balanced":      "expose: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}",
 		"huge-pages":    "servers: {hugePages: 2Mi, cpu: {cores: 1, guaranteed: true}}",
 		"gigantic":      "servers: {hugePages: 1Gi, memory: {log: 2Gi}}",
 		"devices":       "servers: {backupStorage: {volumeMode: Block, storageClass: local, size: 2Gi}}",
 		"own-resources": "servers: {resources: {limits: {memory: 600Mi}}}",
-		"synced":        "durability: synced\nminReplicas: 1\npause: true\nupdate: {restartRequest: '2026-01-31T10:00:00Z'}",
-		"all": "coordinator: {resources: {requests: {cpu: 10m}}}\nfailureDomain: zone\nexpose: {type: NodePort}\n" +
+		"synced":        "durability: Synced\nminReplicas: 1\npaused: true\nupdate: {restartRequest: '2026-01-31T10:00:00Z'}",
+		"all": "coordinator: {resources: {requests: {cpu: 10m}}}\ntopologyKey: topology.kubernetes.io/zone\nexpose: {type: NodePort}\n" +
 			"images: {node: 'a/b:1'}\npvcRetention: Delete\nservers: {replicas: 5, template: {tolerations: [{operator: Exists}]}}",
 	} {
 		if _, err := create(t, c, name, spec); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Old fields and values are accepted, and mean what they meant.
+func TestOldFieldsAreAccepted(t *testing.T) {
+	c := newClient(t)
+	for name, test := range map[string]struct{ old, now string }{
+		"old-label": {"failureDomain: label\nfailureDomainLabel: topology.kubernetes.io/region", "topologyKey: topology.kubernetes.io/region"},
+		"old-node":  {"failureDomain: node\npause: true", "topologyKey: kubernetes.io/hostname\npaused: true"},
+		// What a former version filled in, and what its user writes now.
+		"old-default": {"failureDomain: server\ntopologyKey: a/b\ndurability: buffered\nnetwork: {transport: tcp, provider: pod}\nservers: {hugePages: none}",
+			"topologyKey: a/b"},
+		"old-values": {"durability: synced\nmetadata: {etcd: {endpoints: ['a:1'], tlsSecret: s}}",
+			"durability: Synced\nmetadata: {etcd: {endpoints: ['a:1'], tlsSecretRef: {name: s}}}"},
+	} {
+		old, err := create(t, c, name, test.old)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		now, err := create(t, c, name+"-now", test.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if advice := old.Spec.Modernize(); len(advice) == 0 {
+			t.Errorf("%s: no advice", name)
+		}
+		if advice := now.Spec.Modernize(); len(advice) > 0 {
+			t.Errorf("%s-now: %q", name, advice)
+		}
+		if diff := cmp.Diff(now.Spec, old.Spec); diff != "" {
+			t.Errorf("%s: -now +old:\n%s", name, diff)
 		}
 	}
 }

@@ -39,15 +39,16 @@ var advice = map[string]string{
 	ramcloudv1.ReasonMetadataVolumeLost:      "bring the volume back, or rebuild into a new cluster: docs/operating/storage.md",
 	ramcloudv1.ReasonVolumeLost:              "the message says what the volume is kept for: docs/operating/storage.md",
 	ramcloudv1.ReasonVolumeTerminating:       "somebody deleted a volume claim; it is kept, and the server goes on: docs/operating/storage.md",
-	ramcloudv1.ReasonTooFewFailureDomains:    "add nodes or zones and delete pods that may move, or set failureDomain to what there is enough of",
+	ramcloudv1.ReasonTooFewFailureDomains:    "add nodes or zones and delete pods that may move, or set spec.topologyKey to what there is enough of",
 	ramcloudv1.ReasonFailureDomainMissing:    "label the nodes; pods get the labels when they are made",
-	ramcloudv1.ReasonNetworkNotSupported:     "set spec.network to transport tcp and provider pod",
+	ramcloudv1.ReasonNetworkNotSupported:     "set spec.network to transport TCP and provider Pod",
 	ramcloudv1.ReasonEtcdMembersDown:         "kubectl describe the pods; with one of three down the cluster goes on, with two no table can be changed",
 	ramcloudv1.ReasonCoordinatorsDown:        "kubectl describe the pods; the cluster goes on while one of them leads",
 	ramcloudv1.ReasonServersSilent:           "see whether the coordinator's node reaches the others: it may be the one that is cut off",
 	ramcloudv1.ReasonReconcileFailed:         "the message is what the API server said: a quota, an admission policy or a missing right",
 	ramcloudv1.ReasonIdentityChanged:         "bring the former metadata back (volume, etcd, prefix); the operator changes nothing before: docs/operating/troubleshooting.md",
-	ramcloudv1.ReasonPaused:                  "set spec.pause to false when the operator shall go on",
+	ramcloudv1.ReasonPaused:                  "set spec.paused to false when the operator shall go on",
+	ramcloudv1.ReasonDeprecatedFieldsUsed:    "write the new fields and values before the next minor version is installed",
 }
 
 // findings are all that keeps the cluster from being as spec asks for, the worst first.
@@ -68,6 +69,7 @@ func (p *plugin) findings(ctx context.Context, c *ramcloudv1.RAMCloudCluster) ([
 	add(ramcloudv1.ConditionReady, metav1.ConditionUnknown)
 	add(ramcloudv1.ConditionScaleBlocked, metav1.ConditionTrue)
 	add(ramcloudv1.ConditionPaused, metav1.ConditionTrue)
+	add(ramcloudv1.ConditionDeprecatedFields, metav1.ConditionTrue)
 	if condition := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionProgressing); condition != nil &&
 		condition.Reason == ramcloudv1.ReasonRollingRestart {
 		add(ramcloudv1.ConditionProgressing, metav1.ConditionTrue)

@@ -136,6 +136,7 @@ func (p *plugin) cluster(ctx context.Context, args []string) (*ramcloudv1.RAMClo
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("there is no RAMCloudCluster '%s' in namespace '%s'; kubectl get rcc -A lists all", args[0], p.namespace)
 		}
+		cluster.Spec.Modernize()
 		return cluster, err
 	}
 	var list ramcloudv1.RAMCloudClusterList
@@ -148,6 +149,7 @@ func (p *plugin) cluster(ctx context.Context, args []string) (*ramcloudv1.RAMClo
 	}
 	switch len(names) {
 	case 1:
+		list.Items[0].Spec.Modernize()
 		return &list.Items[0], nil
 	case 0:
 		return nil, fmt.Errorf("there is no RAMCloudCluster in namespace '%s'; kubectl get rcc -A lists all", p.namespace)

@@ -317,13 +317,48 @@ func TestAPausedClusterIsLeftAlone(t *testing.T) {
 	w.exists("demo-server-2", &corev1.Pod{})
 	w.condition("Paused", metav1.ConditionFalse, ramcloudv1.ReasonNotPaused)
 	w.quiet()
-	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Pause = true })
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Paused = true })
 	w.condition("Paused", metav1.ConditionTrue, ramcloudv1.ReasonPaused)
 	check(t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "demo-server-2"}}, client.GracePeriodSeconds(0)))
 	w.poke(3)
 	w.absent("demo-server-2")
-	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Pause = false })
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Paused = false })
 	w.exists("demo-server-2", &corev1.Pod{})
+}
+
+// A spec in old fields is followed, reported, and left as its user wrote it.
+func TestOldFieldsAreFollowed(t *testing.T) {
+	w := newWorld(t, func(s *ramcloudv1.RAMCloudClusterSpec) { s.DeprecatedFailureDomain, s.Durability = "zone", "synced" })
+	w.exists("demo-coordinator-0", &corev1.Pod{})
+	var pod corev1.Pod
+	w.exists("demo-server-2", &pod)
+	flags := strings.Join(pod.Spec.Containers[0].Args, " ")
+	if !strings.Contains(flags, "--durability=synced") || !strings.Contains(flags, "--failure-domain=$(ZONE)") {
+		t.Errorf("server: %s", flags)
+	}
+	w.quiet()
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.DeprecatedPause = true })
+	w.condition("Paused", metav1.ConditionTrue, ramcloudv1.ReasonPaused)
+	message := w.condition("DeprecatedFields", metav1.ConditionTrue, ramcloudv1.ReasonDeprecatedFieldsUsed)
+	if !strings.Contains(message, "spec.pause is now paused: true") || !strings.Contains(message, "spec.durability: synced is now Synced") {
+		t.Errorf("message: %s", message)
+	}
+	check(t, w.client.Delete(w.ctx, &pod, client.GracePeriodSeconds(0)))
+	w.poke(3)
+	w.absent("demo-server-2")
+	if s := w.cluster().Spec; s.DeprecatedFailureDomain != "zone" || s.TopologyKey != "" || s.Durability != "synced" {
+		t.Errorf("the operator changed spec: %+v", s)
+	}
+	w.change(func(c *ramcloudv1.RAMCloudCluster) {
+		c.Spec.DeprecatedFailureDomain, c.Spec.TopologyKey, c.Spec.Durability = "", corev1.LabelTopologyZone, ramcloudv1.DurabilitySynced
+		c.Spec.DeprecatedPause = false
+	})
+	w.condition("DeprecatedFields", metav1.ConditionFalse, ramcloudv1.ReasonNoDeprecatedFields)
+	w.exists("demo-server-2", &corev1.Pod{})
+	w.quiet()
+	for _, pending := range w.cluster().Status.PendingRestart {
+		t.Errorf("the new names of the same are a difference: %+v", pending)
+	}
 }
 
 func TestEventsTellWhatHappened(t *testing.T) {

@@ -40,6 +40,8 @@ type observed struct {
 	tokens map[string]string
 	// orphans are objects that nothing controls: to be adopted. A volume claim is none: it may outlive its cluster.
 	orphans []client.Object
+	// deprecated is what the spec has in old fields and values. It is in the new ones, too.
+	deprecated []string
 	// refused says why the spec cannot be followed, empty when it can.
 	refused string
 	// stranger says why the store that answers is not this cluster's (the pinned-identity rule), empty when it is.
@@ -50,7 +52,8 @@ type observed struct {
 
 // observe reads from the cache.
 func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
-	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}, tokens: map[string]string{}}
+	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}, tokens: map[string]string{},
+		deprecated: cluster.Spec.Modernize()}
 	var (
 		pods       corev1.PodList
 		claims     corev1.PersistentVolumeClaimList
@@ -132,7 +135,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		Connected: o.picture.Connected, Request: c.Spec.Update.RestartRequest,
 		// Nothing is made of a spec that cannot be followed, nor among what a former cluster left: its pods have
 		// our names and addresses.
-		Paused: c.Spec.Pause || o.refused != "" || o.stranger != "" || len(o.former) > 0,
+		Paused: c.Spec.Paused || o.refused != "" || o.stranger != "" || len(o.former) > 0,
 	}
 	existing := o.existing()
 	var servers []int32

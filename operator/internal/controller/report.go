@@ -27,7 +27,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	}
 	in := status.Input{
 		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(input.Now), Refused: o.refused, Former: o.former,
-		Stranger: o.stranger,
+		Stranger: o.stranger, Deprecated: o.deprecated,
 	}
 	for _, m := range o.members(d) {
 		member := o.memberForPlan(m)
@@ -68,7 +68,7 @@ func (r *ClusterReconciler) reportUnread(ctx context.Context, cluster *ramcloudv
 
 // waits says why a pod that differs is not restarted now.
 func waits(input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudCluster) string {
-	if m.ID.Kind == plan.Server || cluster.Spec.Pause {
+	if m.ID.Kind == plan.Server || cluster.Spec.Paused {
 		return plan.MayNotRestart(input, m)
 	}
 	if input.Request == "" || m.Pod.Request == input.Request {
@@ -151,7 +151,8 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 			continue
 		}
 		good := c.Status == metav1.ConditionTrue
-		if c.Type == ramcloudv1.ConditionDegraded || c.Type == ramcloudv1.ConditionScaleBlocked || c.Type == ramcloudv1.ConditionPaused {
+		switch c.Type {
+		case ramcloudv1.ConditionDegraded, ramcloudv1.ConditionScaleBlocked, ramcloudv1.ConditionPaused, ramcloudv1.ConditionDeprecatedFields:
 			good = !good
 		}
 		switch {

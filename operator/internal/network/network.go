@@ -4,6 +4,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,11 +56,10 @@ type podNetwork struct{}
 
 func (podNetwork) Check(spec ramcloudv1.NetworkSpec) error {
 	if spec.Transport != "" && spec.Transport != ramcloudv1.TransportTCP {
-		return fmt.Errorf("spec.network.transport is %s, which is not supported yet; accepted: tcp", spec.Transport)
+		return fmt.Errorf("spec.network.transport is %s, which is not supported yet; accepted: TCP", spec.Transport)
 	}
-	if spec.ResourceName != "" || spec.NetworkAttachment != "" {
-		return fmt.Errorf("spec.network.provider is pod, which takes no device (resourceName %q, networkAttachment %q); accepted: leave both out",
-			spec.ResourceName, spec.NetworkAttachment)
+	if spec.ResourceName != "" || spec.NetworkAttachmentRef != nil {
+		return errors.New("spec.network.provider is Pod, which takes no device; accepted: leave resourceName and networkAttachmentRef out")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (podNetwork) Prepare(ramcloudv1.NetworkSpec, *metav1.ObjectMeta, *corev1.Po
 type notYet struct{ name ramcloudv1.NetworkProvider }
 
 func (n notYet) Check(ramcloudv1.NetworkSpec) error {
-	return fmt.Errorf("spec.network.provider is %s, which is not supported yet; accepted: pod", n.name)
+	return fmt.Errorf("spec.network.provider is %s, which is not supported yet; accepted: Pod", n.name)
 }
 
 func (notYet) Arguments(ramcloudv1.NetworkSpec) []string { return nil }

@@ -17,14 +17,15 @@ func TestWhatIsSupported(t *testing.T) {
 		want string // part of the refusal; empty: accepted
 	}{
 		{ramcloudv1.NetworkSpec{}, ""},
-		{ramcloudv1.NetworkSpec{Transport: "tcp", Provider: "pod"}, ""},
-		{ramcloudv1.NetworkSpec{Transport: "rdma"}, "spec.network.transport is rdma, which is not supported yet; accepted: tcp"},
-		{ramcloudv1.NetworkSpec{Transport: "dpdk", Provider: "pod"}, "spec.network.transport is dpdk"},
-		{ramcloudv1.NetworkSpec{Provider: "sharedRDMA"}, "spec.network.provider is sharedRDMA, which is not supported yet; accepted: pod"},
-		{ramcloudv1.NetworkSpec{Provider: "sriov", ResourceName: "a/b"}, "spec.network.provider is sriov"},
-		{ramcloudv1.NetworkSpec{Provider: "dra"}, "spec.network.provider is dra"},
-		{ramcloudv1.NetworkSpec{Provider: "pod", ResourceName: "a/b"}, "takes no device"},
-		{ramcloudv1.NetworkSpec{Provider: "carrier-pigeon"}, "accepted: dra, pod, sharedRDMA, sriov"},
+		{ramcloudv1.NetworkSpec{Transport: "TCP", Provider: "Pod"}, ""},
+		{ramcloudv1.NetworkSpec{Transport: "RDMA"}, "spec.network.transport is RDMA, which is not supported yet; accepted: TCP"},
+		{ramcloudv1.NetworkSpec{Transport: "DPDK", Provider: "Pod"}, "spec.network.transport is DPDK"},
+		{ramcloudv1.NetworkSpec{Provider: "SharedRDMA"}, "spec.network.provider is SharedRDMA, which is not supported yet; accepted: Pod"},
+		{ramcloudv1.NetworkSpec{Provider: "SRIOV", ResourceName: "a/b"}, "spec.network.provider is SRIOV"},
+		{ramcloudv1.NetworkSpec{Provider: "DRA"}, "spec.network.provider is DRA"},
+		{ramcloudv1.NetworkSpec{Provider: "Pod", ResourceName: "a/b"}, "takes no device"},
+		{ramcloudv1.NetworkSpec{NetworkAttachmentRef: &ramcloudv1.NetworkAttachmentReference{Name: "a"}}, "takes no device"},
+		{ramcloudv1.NetworkSpec{Provider: "carrier-pigeon"}, "accepted: DRA, Pod, SRIOV, SharedRDMA"},
 	} {
 		_, err := For(test.spec)
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {

@@ -47,9 +47,9 @@ func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults D
 	}
 	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentCoordinator, index)}
 	pod.Spec = podSpec(cluster, name, c)
-	if etcd := cluster.Spec.Metadata.Etcd; etcd != nil && etcd.TLSSecret != "" {
+	if etcd := cluster.Spec.Metadata.Etcd; etcd != nil && etcd.TLSSecretRef != nil {
 		mount(&pod.Spec, etcdTLSPath, corev1.Volume{Name: "etcd-tls", VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: etcd.TLSSecret}}})
+			Secret: &corev1.SecretVolumeSource{SecretName: etcd.TLSSecretRef.Name}}})
 	}
 	if WantedCoordinators(cluster) > 1 {
 		pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentCoordinator))
@@ -78,7 +78,7 @@ func metadataFlag(cluster *ramcloudv1.RAMCloudCluster) string {
 			prefix = m.Etcd.Prefix
 		}
 		flag := "etcd:" + strings.Join(m.Etcd.Endpoints, ",") + "?prefix=" + prefix
-		if m.Etcd.TLSSecret != "" {
+		if m.Etcd.TLSSecretRef != nil {
 			flag += fmt.Sprintf("&ca=%[1]s/ca.crt&cert=%[1]s/tls.crt&key=%[1]s/tls.key", etcdTLSPath)
 		}
 		return flag

@@ -177,11 +177,12 @@ func environment(cluster *ramcloudv1.RAMCloudCluster) []corev1.EnvVar {
 	if Exposed(cluster) {
 		env = append(env, field("HOST_IP", "status.hostIP"))
 	}
-	switch cluster.Spec.FailureDomain {
-	case ramcloudv1.FailureDomainZone:
-		env = append(env, field("ZONE", "metadata.labels['"+corev1.LabelTopologyZone+"']"))
-	case ramcloudv1.FailureDomainLabel:
-		env = append(env, field("FAILURE_DOMAIN", "metadata.labels['"+cluster.Spec.FailureDomainLabel+"']"))
+	switch key := cluster.Spec.TopologyKey; key {
+	case "", corev1.LabelHostname: // no label of the pod
+	case corev1.LabelTopologyZone:
+		env = append(env, field("ZONE", "metadata.labels['"+key+"']"))
+	default:
+		env = append(env, field("FAILURE_DOMAIN", "metadata.labels['"+key+"']"))
 	}
 	return env
 }

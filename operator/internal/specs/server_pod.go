@@ -82,12 +82,13 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 	if cluster.Spec.Durability == ramcloudv1.DurabilitySynced {
 		args = append(args, "--durability=synced")
 	}
-	switch cluster.Spec.FailureDomain {
-	case ramcloudv1.FailureDomainNode:
+	switch cluster.Spec.TopologyKey {
+	case "": // the server's name
+	case corev1.LabelHostname:
 		args = append(args, "--failure-domain=$(NODE_NAME)")
-	case ramcloudv1.FailureDomainZone:
+	case corev1.LabelTopologyZone:
 		args = append(args, "--failure-domain=$(ZONE)")
-	case ramcloudv1.FailureDomainLabel:
+	default:
 		args = append(args, "--failure-domain=$(FAILURE_DOMAIN)")
 	}
 	if Exposed(cluster) {

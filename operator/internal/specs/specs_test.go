@@ -33,7 +33,6 @@ func demo() *ramcloudv1.RAMCloudCluster {
 	c.Spec.Servers.Memory.Log = quantity("256Mi")
 	c.Spec.Servers.Memory.HashTableFraction = quantity("0.125")
 	c.Spec.ReplicationFactor = 2
-	c.Spec.FailureDomain = ramcloudv1.FailureDomainServer
 	c.Spec.Expose.Type = ramcloudv1.ExposeNodePort
 	c.Spec.PVCRetention = ramcloudv1.RetentionRetain
 	return c
@@ -47,7 +46,7 @@ func everything() *ramcloudv1.RAMCloudCluster {
 	c.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3, Image: "registry.example/etcd:v3", AutoCompactionRetention: "30m",
 		Storage: ramcloudv1.StorageSpec{Size: quantity("4Gi")}}
 	c.Spec.Durability, c.Spec.MinReplicas = ramcloudv1.DurabilitySynced, &least
-	c.Spec.FailureDomain, c.Spec.FailureDomainLabel = ramcloudv1.FailureDomainLabel, "topology.kubernetes.io/region"
+	c.Spec.TopologyKey = corev1.LabelTopologyRegion
 	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 2}
 	c.Spec.Servers.Template.PriorityClassName = "important"
 	c.Spec.Update.RestartRequest = "2026-01-31"
@@ -64,7 +63,7 @@ func onDevices() *ramcloudv1.RAMCloudCluster {
 func TestGolden(t *testing.T) {
 	plain := demo()
 	plain.Spec.Expose.Type = ramcloudv1.ExposeNone
-	plain.Spec.FailureDomain = ramcloudv1.FailureDomainZone
+	plain.Spec.TopologyKey = corev1.LabelTopologyZone
 	plain.Spec.PVCRetention = ramcloudv1.RetentionDelete
 	plain.Spec.Images = ramcloudv1.ImagesSpec{Node: "r/n:2", PullPolicy: corev1.PullAlways, PullSecrets: []corev1.LocalObjectReference{{Name: "s"}}}
 	plain.Spec.Servers.Template = ramcloudv1.ServerTemplate{
@@ -75,7 +74,7 @@ func TestGolden(t *testing.T) {
 	full := everything()
 	external := demo()
 	external.Spec.Expose.Type = ramcloudv1.ExposeNone
-	external.Spec.Metadata.Etcd = &ramcloudv1.ExternalEtcdSpec{Endpoints: []string{"a.example:2379", "b.example:2379"}, Prefix: "/x", TLSSecret: "etcd-client"}
+	external.Spec.Metadata.Etcd = &ramcloudv1.ExternalEtcdSpec{Endpoints: []string{"a.example:2379", "b.example:2379"}, Prefix: "/x", TLSSecretRef: &ramcloudv1.SecretReference{Name: "etcd-client"}}
 	devices := onDevices()
 	balanced := demo()
 	balanced.Spec.Expose = ramcloudv1.ExposeSpec{Type: ramcloudv1.ExposeLoadBalancer, Annotations: map[string]string{"example.com/internal": "true"}}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,8 @@ type Input struct {
 	Former []string
 	// Stranger says why the store that answers is not this cluster's.
 	Stranger string
+	// Deprecated is what the spec has in old fields and values, and what to write instead.
+	Deprecated []string
 	// Failed are the steps of this reconcile that failed, with their messages.
 	Failed []string
 	Now    metav1.Time
@@ -212,10 +215,16 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	} else {
 		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
 	}
-	if in.Cluster.Spec.Pause {
-		set(ramcloudv1.ConditionPaused, metav1.ConditionTrue, ramcloudv1.ReasonPaused, "spec.pause is set: the operator changes nothing of this cluster")
+	if in.Cluster.Spec.Paused {
+		set(ramcloudv1.ConditionPaused, metav1.ConditionTrue, ramcloudv1.ReasonPaused, "spec.paused is set: the operator changes nothing of this cluster")
 	} else {
 		set(ramcloudv1.ConditionPaused, metav1.ConditionFalse, ramcloudv1.ReasonNotPaused, "the operator looks after this cluster")
+	}
+	if len(in.Deprecated) > 0 {
+		set(ramcloudv1.ConditionDeprecatedFields, metav1.ConditionTrue, ramcloudv1.ReasonDeprecatedFieldsUsed,
+			"spec has old fields or values, which version 0.2 refuses: "+brief.List(in.Deprecated, "; "))
+	} else {
+		set(ramcloudv1.ConditionDeprecatedFields, metav1.ConditionFalse, ramcloudv1.ReasonNoDeprecatedFields, "spec has no old fields or values")
 	}
 }
 
@@ -390,13 +399,8 @@ func serversSilent(d *adminpb.Detection) string {
 // withoutDomain names servers that do not know their failure domain: a pod without the label takes itself
 // for a domain of its own, and replicas are placed as if that were so.
 func withoutDomain(in Input) string {
-	var label string
-	switch in.Cluster.Spec.FailureDomain {
-	case ramcloudv1.FailureDomainZone:
-		label = "topology.kubernetes.io/zone"
-	case ramcloudv1.FailureDomainLabel:
-		label = in.Cluster.Spec.FailureDomainLabel
-	default:
+	label := in.Cluster.Spec.TopologyKey
+	if label == "" || label == corev1.LabelHostname {
 		return ""
 	}
 	var names []string
@@ -409,9 +413,9 @@ func withoutDomain(in Input) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("spec.failureDomain is %s and the pods of %s have no label %s, so each counts as a domain of its own; "+
+	return fmt.Sprintf("spec.topologyKey is %s and the pods of %s have no such label, so each counts as a domain of its own; "+
 		"label the nodes, see that Kubernetes copies the label to pods, and delete these pods when their data may go",
-		in.Cluster.Spec.FailureDomain, brief.List(names, ", "), label)
+		label, brief.List(names, ", "))
 }
 
 // tooFewDomains compares what the replicas need with where the servers are, once all are up.
@@ -427,8 +431,8 @@ func tooFewDomains(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 	if len(domains) >= needed {
 		return ""
 	}
-	return fmt.Sprintf("replicationFactor %d needs %d failure domains (spec.failureDomain is %s) and the servers are in %d: %s",
-		needed-1, needed, in.Cluster.Spec.FailureDomain, len(domains), brief.List(slices.Sorted(maps.Keys(domains)), ", "))
+	return fmt.Sprintf("replicationFactor %d needs %d failure domains (spec.topologyKey is %s) and the servers are in %d: %s",
+		needed-1, needed, cmp.Or(in.Cluster.Spec.TopologyKey, "not set"), len(domains), brief.List(slices.Sorted(maps.Keys(domains)), ", "))
 }
 
 // UnderReplicatedGrace is how long segments may lack replicas before that is called a trouble: every

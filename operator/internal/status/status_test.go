@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ func server(name string, state ramcloudv1.ServerState) ramcloudv1.RAMCloudServer
 func input() Input {
 	c := &ramcloudv1.RAMCloudCluster{}
 	c.Name, c.Generation = "demo", 4
-	c.Spec.ReplicationFactor, c.Spec.FailureDomain = 1, ramcloudv1.FailureDomainNode
+	c.Spec.ReplicationFactor, c.Spec.TopologyKey = 1, corev1.LabelHostname
 	return Input{Cluster: c, Picture: picture(normal, normal), Decision: plan.Decision{Servers: []int32{0, 1}},
 		Servers: []ramcloudv1.RAMCloudServer{server("demo-server-0", ramcloudv1.ServerUp), server("demo-server-1", ramcloudv1.ServerUp)},
 		Now:     metav1.NewTime(time.Unix(1000, 0))}
@@ -90,7 +91,7 @@ func TestConditions(t *testing.T) {
 		{"too few domains", func(in *Input) { in.Servers[1].Status.Placement.FailureDomain = "d-demo-server-0" },
 			"+AllServersUp", "+TooFewFailureDomains", "-Settled", ""},
 		{"pods without their zone", func(in *Input) {
-			in.Cluster.Spec.FailureDomain = ramcloudv1.FailureDomainZone
+			in.Cluster.Spec.TopologyKey = corev1.LabelTopologyZone
 			in.Servers[1].Status.Placement.FailureDomain = "demo-server-1"
 		}, "+AllServersUp", "+FailureDomainMissing", "-Settled", ""},
 		{"a rolling restart", func(in *Input) { in.Decision.Rolling = "restart 'x': 3 to do" },
@@ -350,9 +351,27 @@ func TestScaleBlocked(t *testing.T) {
 	}
 }
 
+func TestOldFieldsAreReported(t *testing.T) {
+	in := input()
+	is := func(status metav1.ConditionStatus, reason, message string) {
+		t.Helper()
+		in.Cluster.Status = Cluster(in)
+		c := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionDeprecatedFields)
+		if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) {
+			t.Errorf("%+v", c)
+		}
+	}
+	is(metav1.ConditionFalse, ramcloudv1.ReasonNoDeprecatedFields, "no old fields")
+	in.Deprecated = []string{"spec.pause is now paused: true", "spec.durability: buffered is now Buffered"}
+	is(metav1.ConditionTrue, ramcloudv1.ReasonDeprecatedFieldsUsed,
+		"version 0.2 refuses: spec.pause is now paused: true; spec.durability: buffered is now Buffered")
+	in.Deprecated = nil
+	is(metav1.ConditionFalse, ramcloudv1.ReasonNoDeprecatedFields, "")
+}
+
 func TestMembersAndPause(t *testing.T) {
 	in := input()
-	in.Cluster.Spec.Pause = true
+	in.Cluster.Spec.Paused = true
 	in.Cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3}
 	for i, name := range []string{"demo-etcd-0", "demo-etcd-1", "demo-etcd-2"} {
 		in.Members = append(in.Members, plan.Member{ID: plan.ID{Kind: plan.Etcd, Index: int32(i)}, Name: name, Pod: plan.Pod{Exists: true, Ready: i < 2}})

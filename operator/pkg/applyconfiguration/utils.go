@@ -45,6 +45,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MemorySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MetadataSpec"):
 		return &apiv1alpha1.MetadataSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAttachmentReference"):
+		return &apiv1alpha1.NetworkAttachmentReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkSpec"):
 		return &apiv1alpha1.NetworkSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PendingRestart"):
@@ -65,6 +67,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RAMCloudServerStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicationStatus"):
 		return &apiv1alpha1.ReplicationStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &apiv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServerPlacement"):
 		return &apiv1alpha1.ServerPlacementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServersSpec"):

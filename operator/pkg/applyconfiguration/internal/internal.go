@@ -171,6 +171,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tlsSecret
       type:
         scalar: string
+    - name: tlsSecretRef
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.SecretReference
 - name: dev.ramcloud.operator.api.v1alpha1.FailureDomain
   scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.HugePages
@@ -248,25 +251,34 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: managedEtcd
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ManagedEtcdSpec
+- name: dev.ramcloud.operator.api.v1alpha1.NetworkAttachmentReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.NetworkProvider
   scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.NetworkSpec
   map:
     fields:
-    - name: networkAttachment
+    - name: networkAttachmentRef
       type:
-        scalar: string
+        namedType: dev.ramcloud.operator.api.v1alpha1.NetworkAttachmentReference
     - name: provider
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.NetworkProvider
-      default: pod
+      default: Pod
     - name: resourceName
       type:
         scalar: string
     - name: transport
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.Transport
-      default: tcp
+      default: TCP
 - name: dev.ramcloud.operator.api.v1alpha1.PendingRestart
   map:
     fields:
@@ -326,7 +338,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: durability
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.Durability
-      default: buffered
+      default: Buffered
     - name: expose
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ExposeSpec
@@ -334,7 +346,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: failureDomain
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.FailureDomain
-      default: server
     - name: failureDomainLabel
       type:
         scalar: string
@@ -354,6 +365,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: pause
       type:
         scalar: boolean
+    - name: paused
+      type:
+        scalar: boolean
     - name: pvcRetention
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.RetentionPolicy
@@ -366,6 +380,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ServersSpec
       default: {}
+    - name: topologyKey
+      type:
+        scalar: string
     - name: update
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.UpdateSpec
@@ -489,6 +506,12 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: dev.ramcloud.operator.api.v1alpha1.RetentionPolicy
   scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.SecretReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.ServerPlacement
   map:
     fields:
@@ -542,7 +565,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hugePages
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.HugePages
-      default: none
+      default: None
     - name: memory
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.MemorySpec

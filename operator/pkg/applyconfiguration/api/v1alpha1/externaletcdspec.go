@@ -18,7 +18,9 @@ type ExternalEtcdSpecApplyConfiguration struct {
 	Prefix *string `json:"prefix,omitempty"`
 	// Secret with ca.crt, tls.crt and tls.key: the authority that signed the etcd's certificates, and the
 	// coordinators' own. Left out: connections without TLS.
-	TLSSecret *string `json:"tlsSecret,omitempty"`
+	TLSSecretRef *SecretReferenceApplyConfiguration `json:"tlsSecretRef,omitempty"`
+	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
+	DeprecatedTLSSecret *string `json:"tlsSecret,omitempty"`
 }
 
 // ExternalEtcdSpecApplyConfiguration constructs a declarative configuration of the ExternalEtcdSpec type for use with
@@ -45,10 +47,18 @@ func (b *ExternalEtcdSpecApplyConfiguration) WithPrefix(value string) *ExternalE
 	return b
 }
 
-// WithTLSSecret sets the TLSSecret field in the declarative configuration to the given value
+// WithTLSSecretRef sets the TLSSecretRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TLSSecret field is set to the value of the last call.
-func (b *ExternalEtcdSpecApplyConfiguration) WithTLSSecret(value string) *ExternalEtcdSpecApplyConfiguration {
-	b.TLSSecret = &value
+// If called multiple times, the TLSSecretRef field is set to the value of the last call.
+func (b *ExternalEtcdSpecApplyConfiguration) WithTLSSecretRef(value *SecretReferenceApplyConfiguration) *ExternalEtcdSpecApplyConfiguration {
+	b.TLSSecretRef = value
+	return b
+}
+
+// WithDeprecatedTLSSecret sets the DeprecatedTLSSecret field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeprecatedTLSSecret field is set to the value of the last call.
+func (b *ExternalEtcdSpecApplyConfiguration) WithDeprecatedTLSSecret(value string) *ExternalEtcdSpecApplyConfiguration {
+	b.DeprecatedTLSSecret = &value
 	return b
 }

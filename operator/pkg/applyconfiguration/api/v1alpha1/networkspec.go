@@ -18,8 +18,8 @@ type NetworkSpecApplyConfiguration struct {
 	Provider  *apiv1alpha1.NetworkProvider `json:"provider,omitempty"`
 	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a.
 	ResourceName *string `json:"resourceName,omitempty"`
-	// NetworkAttachmentDefinition, as [namespace/]name.
-	NetworkAttachment *string `json:"networkAttachment,omitempty"`
+	// The NetworkAttachmentDefinition that brings the device into the pod.
+	NetworkAttachmentRef *NetworkAttachmentReferenceApplyConfiguration `json:"networkAttachmentRef,omitempty"`
 }
 
 // NetworkSpecApplyConfiguration constructs a declarative configuration of the NetworkSpec type for use with
@@ -52,10 +52,10 @@ func (b *NetworkSpecApplyConfiguration) WithResourceName(value string) *NetworkS
 	return b
 }
 
-// WithNetworkAttachment sets the NetworkAttachment field in the declarative configuration to the given value
+// WithNetworkAttachmentRef sets the NetworkAttachmentRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the NetworkAttachment field is set to the value of the last call.
-func (b *NetworkSpecApplyConfiguration) WithNetworkAttachment(value string) *NetworkSpecApplyConfiguration {
-	b.NetworkAttachment = &value
+// If called multiple times, the NetworkAttachmentRef field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithNetworkAttachmentRef(value *NetworkAttachmentReferenceApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.NetworkAttachmentRef = value
 	return b
 }

@@ -28,17 +28,18 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	// With how many replicas writes still go on while there are not enough failure domains for all.
 	// Left out: the engine's default, one less than replicationFactor and at least 1.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// When a write is acknowledged: "buffered" when its replicas are in the page cache of R servers,
-	// "synced" when they are on R devices.
+	// When a write is acknowledged: Buffered when its replicas are in the page cache of R servers,
+	// Synced when they are on R devices.
 	Durability *apiv1alpha1.Durability `json:"durability,omitempty"`
-	// What may fail as one: the replicas of a segment are kept in different domains. "zone" reads the
-	// label topology.kubernetes.io/zone, which Kubernetes puts on pods since 1.35; "label" the one named
-	// by failureDomainLabel.
-	FailureDomain *apiv1alpha1.FailureDomain `json:"failureDomain,omitempty"`
-	// The label of the servers' pods whose value is their failure domain. Kubernetes copies
-	// topology.kubernetes.io/region and topology.kubernetes.io/zone from the node to the pod; other labels
-	// need an admission policy that does so.
-	FailureDomainLabel *string `json:"failureDomainLabel,omitempty"`
+	// What may fail as one: servers with the same value of this label are one failure domain, and the replicas of a
+	// segment are kept in different ones. kubernetes.io/hostname is the node. topology.kubernetes.io/zone and
+	// topology.kubernetes.io/region are on pods since Kubernetes 1.35; other labels are the pods' own. Left out: each
+	// server is a domain of its own.
+	TopologyKey *string `json:"topologyKey,omitempty"`
+	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
+	DeprecatedFailureDomain *apiv1alpha1.FailureDomain `json:"failureDomain,omitempty"`
+	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
+	DeprecatedFailureDomainLabel *string `json:"failureDomainLabel,omitempty"`
 	// How servers and clients talk to each other.
 	Network *NetworkSpecApplyConfiguration `json:"network,omitempty"`
 	// How clients outside Kubernetes reach the cluster. There is no authentication yet: who can reach
@@ -52,7 +53,9 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	PVCRetention *apiv1alpha1.RetentionPolicy `json:"pvcRetention,omitempty"`
 	// The operator changes nothing of this cluster while this is set; it goes on reporting. The cluster
 	// itself goes on working.
-	Pause *bool `json:"pause,omitempty"`
+	Paused *bool `json:"paused,omitempty"`
+	// Deprecated: use paused. Accepted in 0.1, refused from 0.2.
+	DeprecatedPause *bool `json:"pause,omitempty"`
 }
 
 // RAMCloudClusterSpecApplyConfiguration constructs a declarative configuration of the RAMCloudClusterSpec type for use with
@@ -109,19 +112,27 @@ func (b *RAMCloudClusterSpecApplyConfiguration) WithDurability(value apiv1alpha1
 	return b
 }
 
-// WithFailureDomain sets the FailureDomain field in the declarative configuration to the given value
+// WithTopologyKey sets the TopologyKey field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FailureDomain field is set to the value of the last call.
-func (b *RAMCloudClusterSpecApplyConfiguration) WithFailureDomain(value apiv1alpha1.FailureDomain) *RAMCloudClusterSpecApplyConfiguration {
-	b.FailureDomain = &value
+// If called multiple times, the TopologyKey field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithTopologyKey(value string) *RAMCloudClusterSpecApplyConfiguration {
+	b.TopologyKey = &value
 	return b
 }
 
-// WithFailureDomainLabel sets the FailureDomainLabel field in the declarative configuration to the given value
+// WithDeprecatedFailureDomain sets the DeprecatedFailureDomain field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FailureDomainLabel field is set to the value of the last call.
-func (b *RAMCloudClusterSpecApplyConfiguration) WithFailureDomainLabel(value string) *RAMCloudClusterSpecApplyConfiguration {
-	b.FailureDomainLabel = &value
+// If called multiple times, the DeprecatedFailureDomain field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithDeprecatedFailureDomain(value apiv1alpha1.FailureDomain) *RAMCloudClusterSpecApplyConfiguration {
+	b.DeprecatedFailureDomain = &value
+	return b
+}
+
+// WithDeprecatedFailureDomainLabel sets the DeprecatedFailureDomainLabel field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeprecatedFailureDomainLabel field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithDeprecatedFailureDomainLabel(value string) *RAMCloudClusterSpecApplyConfiguration {
+	b.DeprecatedFailureDomainLabel = &value
 	return b
 }
 
@@ -165,10 +176,18 @@ func (b *RAMCloudClusterSpecApplyConfiguration) WithPVCRetention(value apiv1alph
 	return b
 }
 
-// WithPause sets the Pause field in the declarative configuration to the given value
+// WithPaused sets the Paused field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Pause field is set to the value of the last call.
-func (b *RAMCloudClusterSpecApplyConfiguration) WithPause(value bool) *RAMCloudClusterSpecApplyConfiguration {
-	b.Pause = &value
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithPaused(value bool) *RAMCloudClusterSpecApplyConfiguration {
+	b.Paused = &value
+	return b
+}
+
+// WithDeprecatedPause sets the DeprecatedPause field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeprecatedPause field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithDeprecatedPause(value bool) *RAMCloudClusterSpecApplyConfiguration {
+	b.DeprecatedPause = &value
 	return b
 }

@@ -20,7 +20,7 @@ type ServersSpecApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Memory for data.
 	Memory *MemorySpecApplyConfiguration `json:"memory,omitempty"`
-	// Pages under the log: none (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
+	// Pages under the log: None (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
 	// of those that were set aside on the nodes. The pods ask for them as hugepages-2Mi or hugepages-1Gi.
 	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
 	// Whole cores for each server. Left out: 50m requested, and whatever is free.
