@@ -144,6 +144,8 @@ type RAMCloudClusterSpec struct {
 }
 
 // CoordinatorSpec describes the coordinators' pods.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.size) || (has(oldSelf.storage) && has(oldSelf.storage.size)) || !quantity(string(self.storage.size)).isLessThan(quantity('1Gi'))",fieldPath=".storage.size",reason=FieldValueForbidden,messageExpression="'spec.coordinator.storage.size is %s and was not set, which is 1Gi: a volume cannot shrink; accepted: at least 1Gi'.format([string(self.storage.size)])"
 type CoordinatorSpec struct {
 	// How many: one, or three of which two stand by. Three need an etcd (spec.metadata).
 	// +optional
@@ -155,6 +157,7 @@ type CoordinatorSpec struct {
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// Volume of the cluster's metadata. Not used with an etcd.
 	// +optional
+	// +kubebuilder:default={}
 	Storage StorageSpec `json:"storage,omitzero"`
 }
 
@@ -212,6 +215,7 @@ type SecretReference struct {
 // ManagedEtcdSpec describes the etcd that the operator runs for the cluster.
 //
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.replicas is %d and was %d: members are not added or removed yet; accepted: %d'.format([self.replicas, oldSelf.replicas, oldSelf.replicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.size) || (has(oldSelf.storage) && has(oldSelf.storage.size)) || !quantity(string(self.storage.size)).isLessThan(quantity('2Gi'))",fieldPath=".storage.size",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.storage.size is %s and was not set, which is 2Gi: a volume cannot shrink; accepted: at least 2Gi'.format([string(self.storage.size)])"
 type ManagedEtcdSpec struct {
 	// Members: three survive the loss of one.
 	// +optional
@@ -225,6 +229,7 @@ type ManagedEtcdSpec struct {
 	Image string `json:"image,omitempty"`
 	// Volume of each member. Default: 2Gi.
 	// +optional
+	// +kubebuilder:default={}
 	Storage StorageSpec `json:"storage,omitzero"`
 	// Compute resources. Default: 50m CPU and 128Mi requested, at most 512Mi.
 	// +optional
@@ -249,15 +254,19 @@ type UpdateSpec struct {
 	RestartRequest string `json:"restartRequest,omitempty"`
 }
 
-// StorageSpec describes one pod's volume.
+// StorageSpec describes one pod's volume. Where no size was written the first one must be no smaller than the default,
+// which differs: see the rules of those that have a StorageSpec.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",fieldPath=".storageClass",reason=FieldValueForbidden,messageExpression="'storageClass is %s and was %s: volumes that exist stay in their class; accepted: %s'.format([has(self.storageClass) ? self.storageClass : 'not set', has(oldSelf.storageClass) ? oldSelf.storageClass : 'not set', has(oldSelf.storageClass) ? oldSelf.storageClass : 'not set'])"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && !quantity(string(self.size)).isLessThan(quantity(string(oldSelf.size))))",fieldPath=".size",reason=FieldValueForbidden,messageExpression="'size is %s and was %s: a volume cannot shrink; accepted: at least %s'.format([has(self.size) ? string(self.size) : 'not set', string(oldSelf.size), string(oldSelf.size)])"
 type StorageSpec struct {
-	// Storage class; the cluster's default class when left out.
+	// Storage class; the cluster's default class when left out. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageClass *string `json:"storageClass,omitempty"`
 
-	// Size of the volume. Default for servers: 2 x replicationFactor x memory.log and a little for the
+	// Size of the volume. It can grow, where the storage class lets volumes grow. Default for servers: 2 x replicationFactor x memory.log and a little for the
 	// file system; for a coordinator: 1Gi; for a member of etcd: 2Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'size is %s; accepted: a whole number of bytes, more than 0, for example 2Gi'.format([self])"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,6 +121,7 @@ var bad = []struct{ name, object, spec string }{
 	{"no cores", "x", "servers: {cpu: {cores: 0}}"},
 	{"cores twice", "x", "servers: {cpu: {cores: 1}, resources: {limits: {memory: 1Gi}}}"},
 	{"less memory than the log", "x", "servers: {resources: {limits: {memory: 256Mi}}}"},
+	{"less memory than log and hash table need", "x", "servers: {memory: {hashTableFraction: 250m}, resources: {limits: {memory: 511Mi}}}"},
 	{"RDMA", "x", "network: {transport: RDMA}"},
 	{"SR-IOV", "x", "network: {provider: SRIOV}"},
 	{"an attachment for TCP", "x", "network: {networkAttachmentRef: {name: a}}"},
@@ -156,37 +158,57 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// refusedTransitions are changes that the operator could not follow.
+var refusedTransitions = map[string]struct {
+	spec   string
+	change func(*ramcloudv1.RAMCloudClusterSpec)
+	want   string
+}{
+	"sqlite to etcd": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+		s.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}
+	}, "spec.metadata cannot be moved to another kind of store"},
+	"etcd to sqlite": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd = nil },
+		"spec.metadata cannot be moved to another kind of store"},
+	"another prefix": {"metadata: {etcd: {endpoints: ['a:2379'], prefix: /x}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "/y" },
+		"spec.metadata.etcd.prefix is /y and was /x: coordinators with another prefix would found another cluster"},
+	"no prefix any more": {"metadata: {etcd: {endpoints: ['a:2379'], prefix: /x}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "" },
+		"spec.metadata.etcd.prefix is not set and was /x"},
+	"a prefix all at once": {"metadata: {etcd: {endpoints: ['a:2379']}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "/x" },
+		"spec.metadata.etcd.prefix is /x and was not set"},
+	"etcd to a managed one": {"metadata: {etcd: {endpoints: ['a:2379']}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+		s.Metadata = ramcloudv1.MetadataSpec{ManagedEtcd: &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}}
+	}, "spec.metadata cannot be moved to another kind of store"},
+	"a device to what is the default": {"servers: {backupStorage: {volumeMode: Block}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+		s.Servers.BackupStorage = ramcloudv1.BackupStorageSpec{}
+	}, "spec.servers.backupStorage.volumeMode is Filesystem and was Block"},
+	"a file system to a device": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+		s.Servers.BackupStorage.VolumeMode = ramcloudv1.VolumeModeBlock
+	},
+		"spec.servers.backupStorage.volumeMode is Block and was Filesystem: the volumes that there are cannot be used in another way; accepted: Filesystem"},
+	"another log": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Memory.Log = quantity("512Mi") },
+		"spec.servers.memory.log is 512Mi and was 256Mi: servers that run keep their log"},
+	"another class": {"servers: {backupStorage: {storageClass: a}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.BackupStorage.StorageClass = new("b") },
+		"spec.servers.backupStorage.storageClass: Forbidden: storageClass is b and was a: volumes that exist stay in their class; accepted: a"},
+	"a class all at once": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Storage.StorageClass = new("b") },
+		"spec.metadata.managedEtcd.storage.storageClass: Forbidden: storageClass is b and was not set"},
+	"a smaller volume": {"servers: {backupStorage: {size: 4Gi}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.BackupStorage.Size = quantity("3Gi") },
+		"spec.servers.backupStorage.size: Forbidden: size is 3Gi and was 4Gi: a volume cannot shrink; accepted: at least 4Gi"},
+	"no size any more": {"coordinator: {storage: {size: 4Gi}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Coordinator.Storage = ramcloudv1.StorageSpec{} },
+		"spec.coordinator.storage.size: Forbidden: size is not set and was 4Gi"},
+	"less than the default": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Coordinator.Storage.Size = quantity("1023Mi") },
+		"spec.coordinator.storage.size is 1023Mi and was not set, which is 1Gi"},
+	"less than an etcd's default": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Storage.Size = quantity("1Gi") },
+		"spec.metadata.managedEtcd.storage.size is 1Gi and was not set, which is 2Gi"},
+	"too little memory": {"servers: {resources: {limits: {memory: 600Mi}}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+		s.Servers.Resources.Limits["memory"] = *quantity("479Mi")
+	}, "accepted: at least 480Mi, or leave resources out"},
+	"etcd members": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Replicas = 1 },
+		"spec.metadata.managedEtcd.replicas is 1 and was 3: members are not added or removed yet; accepted: 3"},
+}
+
 func TestTransitionsThatAreRefused(t *testing.T) {
 	c := newClient(t)
-	for name, test := range map[string]struct {
-		spec   string
-		change func(*ramcloudv1.RAMCloudClusterSpec)
-		want   string
-	}{
-		"sqlite to etcd": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
-			s.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}
-		}, "spec.metadata cannot be moved to another kind of store"},
-		"etcd to sqlite": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd = nil },
-			"spec.metadata cannot be moved to another kind of store"},
-		"another prefix": {"metadata: {etcd: {endpoints: ['a:2379'], prefix: /x}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "/y" },
-			"spec.metadata.etcd.prefix is /y and was /x: coordinators with another prefix would found another cluster"},
-		"no prefix any more": {"metadata: {etcd: {endpoints: ['a:2379'], prefix: /x}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "" },
-			"spec.metadata.etcd.prefix is not set and was /x"},
-		"a prefix all at once": {"metadata: {etcd: {endpoints: ['a:2379']}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.Etcd.Prefix = "/x" },
-			"spec.metadata.etcd.prefix is /x and was not set"},
-		"etcd to a managed one": {"metadata: {etcd: {endpoints: ['a:2379']}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
-			s.Metadata = ramcloudv1.MetadataSpec{ManagedEtcd: &ramcloudv1.ManagedEtcdSpec{Replicas: 3, AutoCompactionRetention: "1h"}}
-		}, "spec.metadata cannot be moved to another kind of store"},
-		"a device to what is the default": {"servers: {backupStorage: {volumeMode: Block}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
-			s.Servers.BackupStorage = ramcloudv1.BackupStorageSpec{}
-		}, "spec.servers.backupStorage.volumeMode is Filesystem and was Block"},
-		"a file system to a device": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) {
-			s.Servers.BackupStorage.VolumeMode = ramcloudv1.VolumeModeBlock
-		},
-			"spec.servers.backupStorage.volumeMode is Block and was Filesystem: the volumes that there are cannot be used in another way; accepted: Filesystem"},
-		"etcd members": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Replicas = 1 },
-			"spec.metadata.managedEtcd.replicas is 1 and was 3: members are not added or removed yet; accepted: 3"},
-	} {
+	for name, test := range refusedTransitions {
 		cluster, err := create(t, c, "transition", test.spec)
 		if err != nil {
 			t.Fatal(err)
@@ -194,6 +216,37 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 		test.change(&cluster.Spec)
 		if err := c.Update(context.Background(), cluster); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		if err := c.Delete(context.Background(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func quantity(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
+
+var acceptedTransitions = map[string]struct {
+	spec   string
+	change func(*ramcloudv1.RAMCloudClusterSpec)
+}{
+	"the same log in other words": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Memory.Log = quantity("268435456") }},
+	"a larger volume":             {"servers: {backupStorage: {size: 4Gi}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.BackupStorage.Size = quantity("5Gi") }},
+	"a size that was left out": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
+		s.Servers.BackupStorage.Size, s.Coordinator.Storage.Size, s.Metadata.ManagedEtcd.Storage.Size = quantity("2Gi"), quantity("1Gi"), quantity("2Gi")
+	}},
+	"a larger hash table": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Memory.HashTableFraction = quantity("250m") }},
+}
+
+func TestTransitionsThatAreAccepted(t *testing.T) {
+	c := newClient(t)
+	for name, test := range acceptedTransitions {
+		cluster, err := create(t, c, "accepted-transition", test.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.change(&cluster.Spec)
+		if err := c.Update(context.Background(), cluster); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 		if err := c.Delete(context.Background(), cluster); err != nil {
 			t.Fatal(err)
@@ -214,27 +267,29 @@ func TestEndpointsMayChange(t *testing.T) {
 	}
 }
 
+var accepted = map[string]string{
+	"smallest":      "servers: {replicas: 2, memory: {log: 64Mi}}\nreplicationFactor: 1",
+	"exact-volume":  "servers: {backupStorage: {size: 1Gi}}",
+	"number-volume": "servers: {backupStorage: {size: 1073741824}}",
+	"whole-table":   "servers: {memory: {hashTableFraction: 1}}",
+	"managed-etcd":  "coordinator: {replicas: 3}\nmetadata: {managedEtcd: {image: 'a/etcd:1', storage: {size: 1Gi}}}",
+	"single-etcd":   "metadata: {managedEtcd: {replicas: 1, autoCompactionRetention: 90m}}",
+	"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecretRef: {name: s}}}",
+	"by-label":      "topologyKey: topology.kubernetes.io/region",
+	"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
+	"balanced":      "expose: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}",
+	"huge-pages":    "servers: {hugePages: 2Mi, cpu: {cores: 1, guaranteed: true}}",
+	"gigantic":      "servers: {hugePages: 1Gi, memory: {log: 2Gi}}",
+	"devices":       "servers: {backupStorage: {volumeMode: Block, storageClass: local, size: 2Gi}}",
+	"own-resources": "servers: {resources: {limits: {memory: 480Mi}}}",
+	"synced":        "durability: Synced\nminReplicas: 1\npaused: true\nupdate: {restartRequest: '2026-01-31T10:00:00Z'}",
+	"all": "coordinator: {resources: {requests: {cpu: 10m}}}\ntopologyKey: topology.kubernetes.io/zone\nexpose: {type: NodePort}\n" +
+		"images: {node: 'a/b:1'}\npvcRetention: Delete\nservers: {replicas: 5, template: {tolerations: [{operator: Exists}]}}",
+}
+
 func TestAccepted(t *testing.T) {
 	c := newClient(t)
-	for name, spec := range map[string]string{
-		"smallest":      "servers: {replicas: 2, memory: {log: 64Mi}}\nreplicationFactor: 1",
-		"exact-volume":  "servers: {backupStorage: {size: 1Gi}}",
-		"number-volume": "servers: {backupStorage: {size: 1073741824}}",
-		"whole-table":   "servers: {memory: {hashTableFraction: 1}}",
-		"managed-etcd":  "coordinator: {replicas: 3}\nmetadata: {managedEtcd: {image: 'a/etcd:1', storage: {size: 1Gi}}}",
-		"single-etcd":   "metadata: {managedEtcd: {replicas: 1, autoCompactionRetention: 90m}}",
-		"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecretRef: {name: s}}}",
-		"by-label":      "topologyKey: topology.kubernetes.io/region",
-		"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
-		"balanced":      "expose: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}",
-		"huge-pages":    "servers: {hugePages: 2Mi, cpu: {cores: 1, guaranteed: true}}",
-		"gigantic":      "servers: {hugePages: 1Gi, memory: {log: 2Gi}}",
-		"devices":       "servers: {backupStorage: {volumeMode: Block, storageClass: local, size: 2Gi}}",
-		"own-resources": "servers: {resources: {limits: {memory: 600Mi}}}",
-		"synced":        "durability: Synced\nminReplicas: 1\npaused: true\nupdate: {restartRequest: '2026-01-31T10:00:00Z'}",
-		"all": "coordinator: {resources: {requests: {cpu: 10m}}}\ntopologyKey: topology.kubernetes.io/zone\nexpose: {type: NodePort}\n" +
-			"images: {node: 'a/b:1'}\npvcRetention: Delete\nservers: {replicas: 5, template: {tolerations: [{operator: Exists}]}}",
-	} {
+	for name, spec := range accepted {
 		if _, err := create(t, c, name, spec); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -65,6 +65,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: storage
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.StorageSpec
+      default: {}
 - name: dev.ramcloud.operator.api.v1alpha1.CoordinatorStatus
   map:
     fields:
@@ -213,6 +214,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: storage
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.StorageSpec
+      default: {}
 - name: dev.ramcloud.operator.api.v1alpha1.MemberFailure
   map:
     fields:

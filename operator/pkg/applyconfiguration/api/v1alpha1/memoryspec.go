@@ -14,7 +14,7 @@ import (
 //
 // MemorySpec sizes a server's memory.
 type MemorySpecApplyConfiguration struct {
-	// Memory of the log, which holds the objects.
+	// Memory of the log, which holds the objects. It cannot be changed.
 	Log *resource.Quantity `json:"log,omitempty"`
 	// Memory of the hash table, as a fraction of the log's.
 	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`

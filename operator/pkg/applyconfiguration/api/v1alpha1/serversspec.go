@@ -13,7 +13,7 @@ import (
 // ServersSpecApplyConfiguration represents a declarative configuration of the ServersSpec type for use
 // with apply.
 //
-// ServersSpec describes the servers.
+// ServersSpec describes the servers. (A limit that a former version accepted stays, so that such a cluster can be scaled.)
 type ServersSpecApplyConfiguration struct {
 	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
 	// be moved.

@@ -12,11 +12,12 @@ import (
 // StorageSpecApplyConfiguration represents a declarative configuration of the StorageSpec type for use
 // with apply.
 //
-// StorageSpec describes one pod's volume.
+// StorageSpec describes one pod's volume. Where no size was written the first one must be no smaller than the default,
+// which differs: see the rules of those that have a StorageSpec.
 type StorageSpecApplyConfiguration struct {
-	// Storage class; the cluster's default class when left out.
+	// Storage class; the cluster's default class when left out. It cannot be changed.
 	StorageClass *string `json:"storageClass,omitempty"`
-	// Size of the volume. Default for servers: 2 x replicationFactor x memory.log and a little for the
+	// Size of the volume. It can grow, where the storage class lets volumes grow. Default for servers: 2 x replicationFactor x memory.log and a little for the
 	// file system; for a coordinator: 1Gi; for a member of etcd: 2Gi.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
