@@ -47,7 +47,7 @@ done
 
 mkdir -p "$out/docs/reference"
 go run ./hack/crddoc "$out"/manifests/crds/ramcloud.dev_*.yaml >"$out/docs/reference/crd.md"
-go run ./hack/conditiondoc api/v1alpha1/cluster_status.go >"$out/docs/reference/conditions.md"
+go run ./hack/conditiondoc api/v1alpha1/cluster_status.go api/v1alpha1/server_types.go >"$out/docs/reference/conditions.md"
 
 if command -v protoc >/dev/null; then
   mkdir -p "$out/clients/go/adminpb"

@@ -173,7 +173,7 @@ type PodFailure struct {
 	Count int32 `json:"count,omitempty"`
 }
 
-// Condition types of a RAMCloudCluster. Each is set by internal/status and nobody else.
+// Condition types of a RAMCloudCluster; a RAMCloudServer has Ready. Each is set by internal/status and nobody else.
 const (
 	// ConditionReady: the coordinator answers, every wanted server, coordinator and member of etcd is up, every tablet is
 	// served. Unknown: an operator that has just started cannot reach the coordinator.

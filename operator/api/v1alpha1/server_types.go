@@ -35,8 +35,26 @@ const (
 	ServerUnknown ServerState = "Unknown"
 )
 
+// Reasons of the condition Ready of a RAMCloudServer: stable, as those of a cluster. Where the coordinator does not answer
+// it is Unknown, with ReasonCoordinatorNotAnswering.
+const (
+	// ReasonUp: the coordinator lists the server as up.
+	ReasonUp = "Up"
+	// ReasonNotEnlisted: the coordinator has no live server of this name (yet); the message says what its pod waits for.
+	ReasonNotEnlisted = "NotEnlisted"
+	// ReasonCrashed: the coordinator took the server for dead; it comes back under a new id.
+	ReasonCrashed = "Crashed"
+)
+
 // RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
 type RAMCloudServerStatus struct {
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Ready: the server is up, as the coordinator says.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// +optional
 	State ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
@@ -93,6 +111,7 @@ type ServerPlacement struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=rcs,categories=ramcloud
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.incarnation`
 // +kubebuilder:printcolumn:name="Tablets",type=integer,JSONPath=`.status.tablets`
@@ -100,6 +119,7 @@ type ServerPlacement struct {
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.memoryTotal`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.placement.node`
 // +kubebuilder:printcolumn:name="Locator",type=string,JSONPath=`.status.locator`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.stateReason`,priority=1
 // +kubebuilder:printcolumn:name="Outside",type=string,JSONPath=`.status.locatorOutside`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type RAMCloudServer struct {

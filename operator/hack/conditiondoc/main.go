@@ -1,7 +1,7 @@
 // Command conditiondoc writes the reference of conditions and their reasons, in Markdown, from the constants that name
 // them: ConditionX = "X" and ReasonX = "X", each with a comment "ConditionX: what it says".
 //
-//	conditiondoc FILE.go >conditions.md
+//	conditiondoc CLUSTER.go SERVER.go >conditions.md
 package main
 
 import (
@@ -14,13 +14,14 @@ import (
 	"strings"
 )
 
-const head = `# Conditions of a RAMCloudCluster
+const head = `# Conditions
 
-<!-- Written by operator/hack/conditiondoc from operator/api/v1alpha1/cluster_status.go: make -C operator generate -->
+<!-- Written by operator/hack/conditiondoc from cluster_status.go and server_types.go in operator/api/v1alpha1: make -C operator generate -->
 
 ` + "`kubectl get rcc NAME -o jsonpath='{.status.conditions}'`" + `. Types and reasons are stable: alerts and scripts may match them. What to do
-about each: [troubleshooting](../operating/troubleshooting.md#conditions-of-a-ramcloudcluster-by-reason), or
-` + "`kubectl ramcloud explain`" + `.
+about each of a cluster's: [troubleshooting](../operating/troubleshooting.md#conditions-of-a-ramcloudcluster-by-reason), or
+` + "`kubectl ramcloud explain`" + `. A RAMCloudServer has the condition ` + "`Ready`" + `: Unknown, with the reason ` + "`CoordinatorNotAnswering`" + `,
+where the coordinator does not answer.
 `
 
 type row struct{ name, text string }
@@ -53,13 +54,19 @@ func rows(file *ast.File, prefix string) (out []row, err error) {
 	return out, nil
 }
 
-func run(path string) error {
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-	if err != nil {
-		return err
-	}
+type part struct{ path, prefix, title, column string }
+
+func run(cluster, server string) error {
 	fmt.Print(head)
-	for _, part := range []struct{ prefix, title, column string }{{"Condition", "Types", "type"}, {"Reason", "Reasons", "reason"}} {
+	for _, part := range []part{
+		{cluster, "Condition", "Types of a RAMCloudCluster", "type"},
+		{cluster, "Reason", "Reasons of a RAMCloudCluster", "reason"},
+		{server, "Reason", "Reasons of a RAMCloudServer, type Ready", "reason"},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), part.path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
 		all, err := rows(file, part.prefix)
 		if err != nil {
 			return err
@@ -73,11 +80,11 @@ func run(path string) error {
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: conditiondoc FILE.go >conditions.md")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: conditiondoc CLUSTER.go SERVER.go >conditions.md")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}

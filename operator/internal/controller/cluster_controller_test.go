@@ -320,6 +320,10 @@ func TestAClusterComesUpAndRests(t *testing.T) {
 	if s := server.Status; s.State != ramcloudv1.ServerUp || s.Incarnation != "2" || s.Locator == "" || s.MemoryTotal.String() != "256Mi" {
 		t.Errorf("server: %+v", s)
 	}
+	if ready := meta.FindStatusCondition(server.Status.Conditions, "Ready"); ready == nil || ready.Status != metav1.ConditionTrue ||
+		ready.ObservedGeneration != server.Generation || server.Status.ObservedGeneration != server.Generation {
+		t.Errorf("server of generation %d: %+v", server.Generation, server.Status)
+	}
 	if len(server.Finalizers)+len(c.Finalizers) > 0 {
 		t.Error("finalizers would strand objects when the operator is uninstalled first")
 	}

@@ -40,7 +40,8 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		if m.id.Kind != plan.Server || record == nil { // one that could not be created is among the steps that failed
 			continue
 		}
-		wanted := status.Server(status.ServerInput{Member: member, Picture: o.picture, Pending: len(differs) > 0, Before: record.Status})
+		wanted := status.Server(status.ServerInput{Member: member, Picture: o.picture, Pending: len(differs) > 0,
+			Before: record.Status, Generation: record.Generation, Now: in.Now})
 		done.attempt("writing the status of "+m.name, r.writeServerStatus(ctx, o, record, wanted))
 		in.Servers = append(in.Servers, *record)
 	}

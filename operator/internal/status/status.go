@@ -567,10 +567,33 @@ type ServerInput struct {
 	Pending bool
 	// Before is what was reported before.
 	Before ramcloudv1.RAMCloudServerStatus
+	// Generation of the record.
+	Generation int64
+	Now        metav1.Time
 }
 
 // Server computes the status of a server.
 func Server(in ServerInput) ramcloudv1.RAMCloudServerStatus {
+	out := serverState(in)
+	out.ObservedGeneration = in.Generation
+	ready := metav1.Condition{Type: ramcloudv1.ConditionReady, Reason: string(out.State), Message: out.StateReason,
+		ObservedGeneration: in.Generation, LastTransitionTime: in.Now}
+	switch out.State {
+	case ramcloudv1.ServerUp:
+		ready.Status, ready.Message = metav1.ConditionTrue, "the coordinator lists it as up"
+	case ramcloudv1.ServerUnknown:
+		ready.Status, ready.Reason = metav1.ConditionUnknown, ramcloudv1.ReasonCoordinatorNotAnswering
+	default:
+		ready.Status = metav1.ConditionFalse
+	}
+	for i := range in.Before.Conditions {
+		out.Conditions = append(out.Conditions, *in.Before.Conditions[i].DeepCopy())
+	}
+	meta.SetStatusCondition(&out.Conditions, ready)
+	return out
+}
+
+func serverState(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	out := ramcloudv1.RAMCloudServerStatus{
 		PendingRestart: in.Pending, LastFailure: in.Before.LastFailure,
 		Placement:   ramcloudv1.ServerPlacement{Node: in.Member.Pod.Node},

@@ -431,3 +431,37 @@ func TestServer(t *testing.T) {
 		t.Errorf("without a coordinator: %+v", got)
 	}
 }
+
+func TestServerConditions(t *testing.T) {
+	p := picture(normal)
+	p.Servers = map[uint64]*adminpb.Server{1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP}}
+	crashed := picture(normal)
+	crashed.Servers = map[uint64]*adminpb.Server{1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_CRASHED, StateReason: "silent"}}
+	in := ServerInput{Member: plan.Member{Name: "a"}, Picture: p, Generation: 3, Now: metav1.NewTime(time.Unix(1000, 0))}
+	since := in.Now
+	for _, step := range []struct {
+		name            string
+		picture         *coordinator.Picture
+		status          metav1.ConditionStatus
+		reason, message string
+		moves           bool
+	}{
+		{"up", p, metav1.ConditionTrue, "Up", "lists it as up", true},
+		{"still up", p, metav1.ConditionTrue, "Up", "lists it as up", false},
+		{"nobody answers", &coordinator.Picture{}, metav1.ConditionUnknown, "CoordinatorNotAnswering", "does not answer", true},
+		{"crashed", crashed, metav1.ConditionFalse, "Crashed", "silent", true},
+		{"a new one is not there yet", picture(normal), metav1.ConditionFalse, "NotEnlisted", "not enlisted", false},
+	} {
+		in.Picture, in.Now = step.picture, metav1.NewTime(in.Now.Add(time.Minute))
+		if step.moves {
+			since = in.Now
+		}
+		got := Server(in)
+		c := meta.FindStatusCondition(got.Conditions, ramcloudv1.ConditionReady)
+		if c == nil || c.Status != step.status || c.Reason != step.reason || !strings.Contains(c.Message, step.message) ||
+			c.ObservedGeneration != 3 || got.ObservedGeneration != 3 || !c.LastTransitionTime.Equal(&since) || len(got.Conditions) != 1 {
+			t.Errorf("%s: %+v of %d, since %s", step.name, got.Conditions, got.ObservedGeneration, since)
+		}
+		in.Before = got
+	}
+}

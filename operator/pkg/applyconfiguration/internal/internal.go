@@ -455,6 +455,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.ramcloud.operator.api.v1alpha1.RAMCloudServerStatus
   map:
     fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
     - name: incarnation
       type:
         scalar: string
@@ -474,6 +482,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
     - name: objects
+      type:
+        scalar: numeric
+    - name: observedGeneration
       type:
         scalar: numeric
     - name: pendingRestart
