@@ -38,20 +38,25 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 // asked is when the rules are asked.
 var asked = time.Unix(1_700_000_000, 0)
 
-// data are constant series, by their text.
+// data are series by their text: constant, or with "rising " before it, rising by the number each minute.
 type data map[string]float64
 
 // series has a sample a minute of each, for longer than any rule looks back.
 func (d data) series(t *testing.T) (all series.Store) {
 	t.Helper()
 	for text, value := range d {
+		text, rising := strings.CutPrefix(text, "rising ")
 		metric, err := parser.ParseMetric(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		one := &series.Series{Labels: metric}
 		for back := 120 * time.Minute; back >= 0; back -= time.Minute {
-			one.Add(asked.Add(-back).UnixMilli(), value)
+			now := value
+			if rising {
+				now *= (120*time.Minute - back).Minutes()
+			}
+			one.Add(asked.Add(-back).UnixMilli(), now)
 		}
 		all = append(all, one)
 	}
@@ -102,6 +107,32 @@ func TestAlerts(t *testing.T) {
 			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100}, "n/b"},
 		{"RAMCloudBackupsFull", data{`ramcloud_backup_frames_used{namespace="n",cluster="a"}`: 90, `ramcloud_backup_frames{namespace="n",cluster="a"}`: 100,
 			`ramcloud_backup_frames_used{namespace="n",cluster="b"}`: 91, `ramcloud_backup_frames{namespace="n",cluster="b"}`: 100}, "n/b"},
+		{"RAMCloudOperatorAbsent", data{`ramcloud_transport_connections{namespace="n",cluster="a",pod="1"}`: 3, `ramcloud_transport_connections{namespace="n",cluster="b",pod="1"}`: 0,
+			`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Ready",reason="ServersNotUp"}`: 0,
+			`leader_election_master_status{namespace="system",name="ramcloud-operator",pod="1"}`:            1, // and a standby
+			`leader_election_master_status{namespace="system",name="ramcloud-operator",pod="2"}`:            0,
+			`leader_election_master_status{namespace="other",name="ramcloud-operator",pod="1"}`:             0, // no operator there acts
+			`leader_election_master_status{namespace="n",name="another-controller",pod="1"}`:                0}, "n/b other/"},
+		{"RAMCloudReconcileErrors", data{`rising ramcloud_cluster_reconcile_errors_total{namespace="n",cluster="a"}`: 0.2, // now and then
+			`rising ramcloud_cluster_reconcile_errors_total{namespace="n",cluster="b"}`: 2, // with the longest back-off
+			`ramcloud_cluster_reconcile_errors_total{namespace="n",cluster="c"}`:        500}, "n/b"},
+		{"RAMCloudEtcdMemberDown", data{`ramcloud_cluster_etcd_members{namespace="n",cluster="a",state="ready"}`: 3, `ramcloud_cluster_etcd_members{namespace="n",cluster="a",state="wanted"}`: 3,
+			`ramcloud_cluster_etcd_members{namespace="n",cluster="b",state="ready"}`: 2, `ramcloud_cluster_etcd_members{namespace="n",cluster="b",state="wanted"}`: 3}, "n/b"},
+		{"RAMCloudEtcdQuorumLost", data{`ramcloud_cluster_etcd_members{namespace="n",cluster="a",state="ready"}`: 2, `ramcloud_cluster_etcd_members{namespace="n",cluster="a",state="wanted"}`: 3,
+			`ramcloud_cluster_etcd_members{namespace="n",cluster="b",state="ready"}`: 1, `ramcloud_cluster_etcd_members{namespace="n",cluster="b",state="wanted"}`: 3,
+			`ramcloud_cluster_etcd_members{namespace="n",cluster="c",state="ready"}`: 1, `ramcloud_cluster_etcd_members{namespace="n",cluster="c",state="wanted"}`: 1,
+			`etcd_server_has_leader{namespace="n",cluster="a",component="etcd",pod="1"}`: 1,
+			`etcd_server_has_leader{namespace="n",cluster="a",component="etcd",pod="2"}`: 0, // cut off from the others
+			`etcd_server_has_leader{namespace="n",cluster="d",component="etcd",pod="1"}`: 0,
+			`etcd_server_has_leader{namespace="kube-system",component="control-plane"}`:  0}, "n/b n/d"},
+		{"RAMCloudNoLeader", data{`ramcloud_coordinator_leading{namespace="n",cluster="a",pod="1"}`: 0, `ramcloud_coordinator_leading{namespace="n",cluster="a",pod="2"}`: 1,
+			`ramcloud_coordinator_leading{namespace="n",cluster="b",pod="1"}`:                                          0,
+			`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Ready",reason="ServersNotUp"}`:            0,
+			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="Ready",reason="CoordinatorNotAnswering"}`: 0}, "n/b n/c"}, // of c nothing is scraped
+		{"RAMCloudVolumeTerminating", data{`ramcloud_cluster_volumes_terminating{namespace="n",cluster="a"}`: 0, `ramcloud_cluster_volumes_terminating{namespace="n",cluster="b"}`: 1}, "n/b"},
+		{"RAMCloudIdentityChanged", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="ConsistentIdentity",reason="IdentityNotKnown"}`: 0,
+			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="ConsistentIdentity",reason="IdentityPinned"}`:  1,
+			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ConsistentIdentity",reason="IdentityChanged"}`: 0}, "n/b"},
 		{"RAMCloudServersSuspected", data{`ramcloud_coordinator_servers_suspected{namespace="n",cluster="a"}`: 0,
 			`ramcloud_coordinator_servers_suspected{namespace="n",cluster="b"}`: 1}, "n/b"},
 		{"RAMCloudEpochStuck", data{`ramcloud_oldest_epoch_seconds{namespace="n",cluster="a",pod="1"}`: 0.00002, // a grace period under way
@@ -122,9 +153,17 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s fires without data: %v", test.alert, got)
 		}
 	}
+	entries, err := os.ReadFile("../../docs/operating/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, rule := range all {
 		if !tested[name] {
 			t.Errorf("the alert %s is not tested", name)
+		}
+		anchor := strings.ToLower(name)
+		if rule.Annotations["runbook"] != "docs/operating/troubleshooting.md#"+anchor || !strings.Contains(string(entries), "\n### "+name+"\n") {
+			t.Errorf("docs/operating/troubleshooting.md has no entry %s, or the alert does not name it: %q", name, rule.Annotations["runbook"])
 		}
 		if rule.For == 0 || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 			t.Errorf("%s lacks for, severity, summary or description", name)
@@ -139,7 +178,7 @@ var metricName = regexp.MustCompile(`\bramcloud_[a-z_]+`)
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, folder := range []string{"../../node/src", "../../operator/cmd/operator"} {
+	for _, folder := range []string{"../../node/src", "../../operator/cmd/operator", "../../operator/internal/controller"} {
 		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".cc") && filepath.Base(path) != "metrics.go" || strings.HasSuffix(path, "_test.cc") {
 				return err

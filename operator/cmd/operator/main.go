@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -146,8 +147,10 @@ func run(o *options, logging *zap.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := ctrlmetrics.Registry.Register(clusterMetrics{mgr.GetClient()}); err != nil {
-		return err
+	for _, metrics := range []prometheus.Collector{clusterMetrics{mgr.GetClient()}, operator.ReconcileErrors} {
+		if err := ctrlmetrics.Registry.Register(metrics); err != nil {
+			return err
+		}
 	}
 	reconciler := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),

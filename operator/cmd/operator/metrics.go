@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/specs"
 )
 
 // clusterMetrics tells of every cluster what its status says, for alerts and dashboards. It reads the
@@ -27,12 +29,19 @@ var (
 		"Tablets that no server serves.", byCluster, nil)
 	lackingDesc = prometheus.NewDesc("ramcloud_cluster_segments_under_replicated",
 		"Segments with fewer replicas than replicationFactor.", byCluster, nil)
+	coordinatorsDesc = prometheus.NewDesc("ramcloud_cluster_coordinators",
+		"Coordinators: wanted by spec, and those whose pods are ready.", append(byCluster, "state"), nil)
+	etcdDesc = prometheus.NewDesc("ramcloud_cluster_etcd_members",
+		"Members of the etcd that the operator runs: wanted by spec, and those whose pods are ready.", append(byCluster, "state"), nil)
+	terminatingDesc = prometheus.NewDesc("ramcloud_cluster_volumes_terminating",
+		"Volume claims that were deleted and still exist.", byCluster, nil)
 	pendingDesc = prometheus.NewDesc("ramcloud_cluster_pods_pending_restart",
 		"Pods that differ from what spec asks for, as far as status lists them.", byCluster, nil)
 )
 
 func (clusterMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{conditionDesc, serversDesc, unavailableDesc, lackingDesc, pendingDesc} {
+	for _, desc := range []*prometheus.Desc{conditionDesc, serversDesc, unavailableDesc, lackingDesc, coordinatorsDesc, etcdDesc,
+		terminatingDesc, pendingDesc} {
 		out <- desc
 	}
 }
@@ -45,12 +54,34 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(conditionDesc, err)
 		return
 	}
+	terminating, err := m.terminating(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(terminatingDesc, err)
+		return
+	}
 	for i := range list.Items {
-		collectCluster(&list.Items[i], out)
+		c := &list.Items[i]
+		collectCluster(c, terminating[client.ObjectKeyFromObject(c)], out)
 	}
 }
 
-func collectCluster(c *ramcloudv1.RAMCloudCluster, out chan<- prometheus.Metric) {
+// terminating counts the volume claims that were deleted and still exist, by cluster. The condition Degraded tells of them
+// too, but has the reason of the worst trouble only.
+func (m clusterMetrics) terminating(ctx context.Context) (map[client.ObjectKey]int, error) {
+	var claims corev1.PersistentVolumeClaimList
+	if err := m.reader.List(ctx, &claims, client.MatchingLabels{specs.LabelManagedBy: specs.ManagedBy}); err != nil {
+		return nil, err
+	}
+	out := map[client.ObjectKey]int{}
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; claim.DeletionTimestamp != nil {
+			out[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Labels[specs.LabelCluster]}]++
+		}
+	}
+	return out, nil
+}
+
+func collectCluster(c *ramcloudv1.RAMCloudCluster, terminating int, out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{c.Namespace, c.Name}, labels...)...)
 	}
@@ -70,5 +101,12 @@ func collectCluster(c *ramcloudv1.RAMCloudCluster, out chan<- prometheus.Metric)
 	gauge(serversDesc, float64(s.Servers.Crashed), "crashed")
 	gauge(unavailableDesc, float64(s.Data.TabletsUnavailable))
 	gauge(lackingDesc, float64(s.Data.Replication.UnderReplicated))
+	gauge(coordinatorsDesc, float64(specs.WantedCoordinators(c)), "wanted")
+	gauge(coordinatorsDesc, float64(s.Coordinator.Ready), "ready")
+	if members := specs.WantedEtcd(c); members > 0 {
+		gauge(etcdDesc, float64(members), "wanted")
+		gauge(etcdDesc, float64(s.Etcd.Ready), "ready")
+	}
+	gauge(terminatingDesc, float64(terminating))
 	gauge(pendingDesc, float64(len(s.PendingRestart)))
 }

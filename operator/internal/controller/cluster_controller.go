@@ -157,6 +157,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		}
 		r.Watchers.Forget(request.NamespacedName)
 		r.expected.forget(request.NamespacedName)
+		forgetReconciles(request.NamespacedName)
 		var left ramcloudv1.RAMCloudClusterList
 		if err := r.List(ctx, &left, client.InNamespace(request.Namespace)); err == nil && len(left.Items) == 0 {
 			r.Leases.Forget(request.Namespace)
@@ -164,6 +165,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
+		countReconcile(request.NamespacedName, err)
 		return ctrl.Result{}, err
 	}
 	if !r.Leases.Holds(request.Namespace) { // another operator does, or it is not ours yet
@@ -172,7 +174,9 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	var done steps
 	again := r.reconcile(ctx, &cluster, &done)
 	log.FromContext(ctx).V(1).Info("reconciled", "steps", done.summary())
-	if err := done.err(); err != nil {
+	err = done.err()
+	countReconcile(request.NamespacedName, err)
+	if err != nil {
 		return ctrl.Result{}, err // it is tried again with back-off
 	}
 	if len(done.of(retry)) > 0 && (again == 0 || again > lookAgain) {
