@@ -1,5 +1,4 @@
-// Command kubectl-ramcloud is a kubectl plugin: kubectl ramcloud status, servers, tables, top, connect, cli, logs,
-// report, explain, version.
+// Command kubectl-ramcloud is a kubectl plugin that looks at RAMCloud clusters.
 package main
 
 import (
@@ -17,10 +16,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ramcloud.dev/client/adminpb"
@@ -33,62 +32,54 @@ var version = "0.0.0-unknown"
 
 // plugin is what all commands share.
 type plugin struct {
-	out        io.Writer
-	kubeconfig string
-	context    string
-	namespace  string
-	timeout    time.Duration
+	out   io.Writer
+	flags *genericclioptions.ConfigFlags // kubectl's own
 
 	config     *rest.Config
 	client     client.Client
 	kubernetes kubernetes.Interface
+	namespace  string
+}
+
+func newPlugin(out io.Writer) *plugin {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir = nil // nothing is kept on disk
+	return &plugin{out: out, flags: flags}
 }
 
 func main() {
-	p := &plugin{out: os.Stdout}
-	err := p.command().Execute()
-	var code exitCode
-	if errors.As(err, &code) {
-		os.Exit(int(code))
-	}
-	if err != nil {
+	command := newPlugin(os.Stdout).command()
+	began := false
+	command.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	err := command.Execute()
+	var ran exitCode
+	if err != nil && !errors.As(err, &ran) { // a command in a pod has said itself what was wrong
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
 	}
+	os.Exit(codeOf(err, began))
 }
 
 func (p *plugin) command() *cobra.Command {
 	root := &cobra.Command{
 		Use: "kubectl-ramcloud", Short: "Look at RAMCloud clusters on Kubernetes",
+		Long: `Looks at RAMCloud clusters on Kubernetes.
+
+A command without a name is about the only RAMCloudCluster of the namespace. kubectl's own flags (--namespace,
+--context, --as, …) stand after the name of the plugin: kubectl ramcloud status --context=prod.
+
+` + exitCodes,
+		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ramcloud"},
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.SetOut(p.out)
-	flags := root.PersistentFlags()
-	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig file; default as kubectl's")
-	flags.StringVar(&p.context, "context", "", "context of the kubeconfig")
-	flags.StringVarP(&p.namespace, "namespace", "n", "", "namespace; default: the context's")
-	flags.DurationVar(&p.timeout, "timeout", 20*time.Second, "how long a command may take")
-	one := func(use, short string, run func(context.Context, *ramcloudv1.RAMCloudCluster) error) *cobra.Command {
-		return &cobra.Command{
-			Use: use + " [CLUSTER]", Short: short, Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
-				defer cancel()
-				cluster, err := p.cluster(ctx, args)
-				if err != nil {
-					return err
-				}
-				return run(ctx, cluster)
-			},
-		}
-	}
+	p.flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		one("status", "Say in one screen how a cluster is and what it waits for", p.status),
-		one("servers", "List the servers of a cluster", p.servers),
-		one("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
-		one("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
+		p.aboutOne("status", "Say in one screen how a cluster is and what it waits for", p.status),
+		p.aboutOne("servers", "List the servers of a cluster", p.servers),
+		p.aboutOne("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
+		p.aboutOne("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
 		p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),
-		one("connect", "Print how to connect from inside, from outside and through port-forwarding", p.connect),
+		p.aboutOne("connect", "Print how to connect from inside, from outside and through port-forwarding", p.connect),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
 			fmt.Fprintln(p.out, "kubectl-ramcloud", version)
 		}},
@@ -97,32 +88,52 @@ func (p *plugin) command() *cobra.Command {
 	return root
 }
 
+// aboutOne is a command that looks at one cluster and ends.
+func (p *plugin) aboutOne(use, short string, run func(context.Context, *ramcloudv1.RAMCloudCluster) error) *cobra.Command {
+	timeout := 20 * time.Second
+	command := &cobra.Command{
+		Use: use + " [CLUSTER]", Short: short, Args: cobra.MaximumNArgs(1), ValidArgsFunction: p.completeCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			cluster, err := p.cluster(ctx, args)
+			if err != nil {
+				return err
+			}
+			return run(ctx, cluster)
+		},
+	}
+	command.Flags().DurationVar(&timeout, "timeout", timeout, "how long the command may take")
+	return command
+}
+
 // dial finds the Kubernetes cluster as kubectl does.
 func (p *plugin) dial() error {
+	loader := p.flags.ToRawKubeConfigLoader()
+	var err error
+	if p.namespace, _, err = loader.Namespace(); err != nil {
+		return fmt.Errorf("no way to reach Kubernetes: %w", err)
+	}
 	if p.client != nil {
 		return nil
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = p.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: p.context})
-	config, err := loader.ClientConfig()
-	if err != nil {
+	if p.config, err = p.flags.ToRESTConfig(); err != nil {
 		return fmt.Errorf("no way to reach Kubernetes: %w", err)
 	}
-	if p.namespace == "" {
-		if p.namespace, _, err = loader.Namespace(); err != nil {
-			return err
-		}
-	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), ramcloudv1.AddToScheme(scheme)); err != nil {
+	scheme, err := newScheme()
+	if err != nil {
 		return err
 	}
-	p.config = config
-	if p.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	if p.client, err = client.New(p.config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
 	return p.kube()
+}
+
+// newScheme has the types of Kubernetes and RAMCloud's own.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), ramcloudv1.AddToScheme(scheme))
 }
 
 // cluster is the named one or, without a name, the only one of the namespace.

@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,17 +59,24 @@ func pods() kubernetes.Interface {
 
 func run(t *testing.T, objects []client.Object, args ...string) (string, error) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, ramcloudv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	return runWith(t, objects, func(*cobra.Command) {}, args...)
+}
+
+// runWith runs a command that prepare has changed.
+func runWith(t *testing.T, objects []client.Object, prepare func(*cobra.Command), args ...string) (string, error) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", os.DevNull)
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	p := &plugin{out: &out, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), kubernetes: pods()}
+	p := newPlugin(&out)
+	p.client, p.kubernetes = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), pods()
 	command := p.command()
-	command.SetArgs(append(args, "--namespace=default"))
-	err := command.ExecuteContext(context.Background())
+	prepare(command)
+	command.SetArgs(append([]string{"--namespace=default"}, args...))
+	err = command.ExecuteContext(context.Background())
 	return out.String(), err
 }
 

@@ -32,6 +32,7 @@ func (p *plugin) reportCommand() *cobra.Command {
 	file := ""
 	command := &cobra.Command{
 		Use: "report [CLUSTER]", Short: "Write a redacted bundle of resources, events, logs, metrics and traces", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: p.completeCluster,
 		Long: "Writes what is needed to look into a trouble from afar: the cluster's objects, events, logs, metrics and\n" +
 			"traces. Secrets are never read. Values of environment variables, and whatever looks like a password, key or\n" +
 			"token, are left out. What could not be had is listed in errors.txt of the bundle.",

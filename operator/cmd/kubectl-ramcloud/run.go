@@ -62,13 +62,16 @@ func (p *plugin) aReadyPod(ctx context.Context, c *ramcloudv1.RAMCloudCluster) (
 }
 
 func (p *plugin) cliCommand() *cobra.Command {
-	var name string
-	command := &cobra.Command{
-		Use: "cli [--cluster NAME] -- COMMAND…", Short: "Run the ramcloud command line in a pod of the cluster",
-		Example: "  kubectl ramcloud cli -- table list\n  kubectl ramcloud cli -- import users - <users.jsonl",
-		Args:    cobra.MinimumNArgs(1),
+	return &cobra.Command{
+		Use: "cli [CLUSTER] -- COMMAND…", Short: "Run the ramcloud command line in a pod of the cluster", DisableFlagsInUseLine: true,
+		Example:           "  kubectl ramcloud cli -- table list\n  kubectl ramcloud cli demo -- import users - <users.jsonl",
+		ValidArgsFunction: p.completeCluster,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := p.cluster(cmd.Context(), notEmpty(name))
+			dash := cmd.ArgsLenAtDash()
+			if dash < 0 || dash > 1 || dash == len(args) {
+				return notAccepted("cli has the arguments %q; accepted: at most one name of a cluster, then -- and a command of ramcloud", args)
+			}
+			c, err := p.cluster(cmd.Context(), args[:dash])
 			if err != nil {
 				return err
 			}
@@ -76,18 +79,9 @@ func (p *plugin) cliCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.exec(cmd.Context(), pod, append([]string{"/usr/bin/ramcloud", "--cluster", specs.CoordinatorAddress(c)}, args...))
+			return p.exec(cmd.Context(), pod, append([]string{"/usr/bin/ramcloud", "--cluster", specs.CoordinatorAddress(c)}, args[dash:]...))
 		},
 	}
-	command.Flags().StringVar(&name, "cluster", "", "name of the RAMCloudCluster; not needed where there is one")
-	return command
-}
-
-func notEmpty(name string) []string {
-	if name == "" {
-		return nil
-	}
-	return []string{name}
 }
 
 // exec runs a command in the pod's first container, with this process' standard input and outputs.
@@ -107,11 +101,6 @@ func (p *plugin) exec(ctx context.Context, pod *corev1.Pod, command []string) er
 	return err
 }
 
-// exitCode is the exit code of a command that ran in the cluster.
-type exitCode int
-
-func (e exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(e)) }
-
 type logOptions struct {
 	component string
 	follow    bool
@@ -123,13 +112,14 @@ func (p *plugin) logsCommand() *cobra.Command {
 	var o logOptions
 	command := &cobra.Command{
 		Use: "logs [CLUSTER]", Short: "Print the logs of all pods of a cluster", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: p.completeCluster,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
 			if !slices.Contains([]string{"", specs.ComponentCoordinator, specs.ComponentServer, specs.ComponentEtcd}, o.component) {
-				return fmt.Errorf("--component is %s; accepted: coordinator, server, etcd", o.component)
+				return notAccepted("--component is %s; accepted: coordinator, server, etcd", o.component)
 			}
 			return p.logs(cmd.Context(), c, o)
 		},
@@ -209,9 +199,10 @@ func (p *plugin) topCommand() *cobra.Command {
 	interval, count := 2*time.Second, 0
 	command := &cobra.Command{
 		Use: "top [CLUSTER]", Short: "Show what each server does, as the coordinator hears it", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: p.completeCluster,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
-				return fmt.Errorf("--interval is %s; accepted: 100ms or more", interval)
+				return notAccepted("--interval is %s; accepted: 100ms or more", interval)
 			}
 			c, err := p.cluster(cmd.Context(), args)
 			if err != nil {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// exitCodes is for people; codeOf says the same.
+const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument that is not accepted.
+"cli" ends with the exit code of the command that it ran.`
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// exitCode is the exit code of a command that ran in the cluster.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(e)) }
+
+// usageError tells of a flag or an argument that is not accepted.
+type usageError struct{ error }
+
+func notAccepted(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// codeOf is the program's exit code. began: the command line was accepted, and the command began.
+func codeOf(err error, began bool) int {
+	var ran exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &ran):
+		return int(ran)
+	case !began || errors.As(err, new(usageError)):
+		return exitUsage
+	}
+	return exitFailed
+}
