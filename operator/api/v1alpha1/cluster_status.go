@@ -10,7 +10,7 @@ import (
 type RAMCloudClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Paused, DeprecatedFields.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, Paused, DeprecatedFields.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -186,6 +186,9 @@ const (
 	ConditionScaleBlocked = "ScaleBlocked"
 	// ConditionConsistentIdentity: the store that answers is the one that the cluster was made with.
 	ConditionConsistentIdentity = "ConsistentIdentity"
+	// ConditionResizing: volumes are growing to the size that spec asks for. A cluster of which no size was changed does
+	// not have it.
+	ConditionResizing = "Resizing"
 	// ConditionPaused: spec.paused is set, and the operator changes nothing.
 	ConditionPaused = "Paused"
 	// ConditionDeprecatedFields: spec has fields or values that the next minor version refuses; the message says what to
@@ -255,6 +258,13 @@ const (
 	ReasonScaleInNotSupported = "ScaleInNotSupported"
 	// ReasonNotBlocked: spec.servers.replicas is followed.
 	ReasonNotBlocked = "NotBlocked"
+	// ReasonVolumesGrowing: Resizing: the message says of each volume what it waits for.
+	ReasonVolumesGrowing = "VolumesGrowing"
+	// ReasonResizeInfeasible: a volume will not have the size that spec asks for: the API server or the storage driver
+	// refuses.
+	ReasonResizeInfeasible = "ResizeInfeasible"
+	// ReasonVolumesAsWanted: not Resizing: every volume has the size that spec asks for.
+	ReasonVolumesAsWanted = "VolumesAsWanted"
 	// ReasonPaused: spec.paused is set.
 	ReasonPaused = "Paused"
 	// ReasonNotPaused: the operator looks after the cluster.

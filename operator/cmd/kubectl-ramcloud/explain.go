@@ -47,6 +47,7 @@ var advice = map[string]string{
 	ramcloudv1.ReasonServersSilent:           "see whether the coordinator's node reaches the others: it may be the one that is cut off",
 	ramcloudv1.ReasonReconcileFailed:         "the message is what the API server said: a quota, an admission policy or a missing right",
 	ramcloudv1.ReasonIdentityChanged:         "bring the former metadata back (volume, etcd, prefix); the operator changes nothing before: docs/operating/troubleshooting.md",
+	ramcloudv1.ReasonResizeInfeasible:        "set the size to what is accepted, or let the storage class grow volumes (allowVolumeExpansion): docs/operating/storage.md",
 	ramcloudv1.ReasonPaused:                  "set spec.paused to false when the operator shall go on",
 	ramcloudv1.ReasonDeprecatedFieldsUsed:    "write the new fields and values before the next minor version is installed",
 }
@@ -69,6 +70,10 @@ func (p *plugin) findings(ctx context.Context, c *ramcloudv1.RAMCloudCluster) ([
 	add(ramcloudv1.ConditionReady, metav1.ConditionUnknown)
 	add(ramcloudv1.ConditionScaleBlocked, metav1.ConditionTrue)
 	add(ramcloudv1.ConditionPaused, metav1.ConditionTrue)
+	if condition := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionResizing); condition != nil &&
+		condition.Reason == ramcloudv1.ReasonResizeInfeasible {
+		add(ramcloudv1.ConditionResizing, condition.Status)
+	}
 	add(ramcloudv1.ConditionDeprecatedFields, metav1.ConditionTrue)
 	if condition := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionProgressing); condition != nil &&
 		condition.Reason == ramcloudv1.ReasonRollingRestart {

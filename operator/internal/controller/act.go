@@ -102,6 +102,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 	if m.hasVolume(o) && !done.attempt("volume claim "+specs.VolumeClaimName(m.name), r.ensureVolume(ctx, o, d, m)) {
 		return
 	}
+	r.growVolume(ctx, o, m, done)
 	if !slices.Contains(d.Create, m.id) {
 		return
 	}

@@ -61,6 +61,7 @@ type ClusterReconciler struct {
 
 	changes  chan event.GenericEvent
 	expected expectations
+	refused  refusals
 	started  time.Time // when this operator was set up
 }
 
@@ -211,6 +212,7 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 			again = after
 		}
 	}
+	sooner(o.again)
 	sooner(r.report(ctx, o, decision, input, done))
 	return again
 }

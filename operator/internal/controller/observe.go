@@ -38,6 +38,9 @@ type observed struct {
 	read map[string]client.Object
 	// tokens are those with which the coordinator released volumes, by the pod's name.
 	tokens map[string]string
+	// notGrown has the API server's refusals to let volumes grow, by the pod's name; again is when to ask again, 0: never.
+	notGrown map[string]string
+	again    time.Duration
 	// orphans are objects that nothing controls: to be adopted. A volume claim is none: it may outlive its cluster.
 	orphans []client.Object
 	// deprecated is what the spec has in old fields and values. It is in the new ones, too.
@@ -52,7 +55,7 @@ type observed struct {
 
 // observe reads from the cache.
 func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
-	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}, tokens: map[string]string{},
+	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}, tokens: map[string]string{}, notGrown: map[string]string{},
 		deprecated: cluster.Spec.Modernize()}
 	var (
 		pods       corev1.PodList

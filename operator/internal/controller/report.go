@@ -45,6 +45,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		done.attempt("writing the status of "+m.name, r.writeServerStatus(ctx, o, record, wanted))
 		in.Servers = append(in.Servers, *record)
 	}
+	in.Growing, in.NotGrowing = o.resizes(o.members(d))
 	in.Failed = done.of(fail)
 	wanted := status.Cluster(in)
 	// What was computed from an object that has changed is no news.
@@ -152,6 +153,9 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 			continue
 		}
 		good := c.Status == metav1.ConditionTrue
+		if c.Type == ramcloudv1.ConditionResizing {
+			good = c.Reason != ramcloudv1.ReasonResizeInfeasible
+		}
 		switch c.Type {
 		case ramcloudv1.ConditionDegraded, ramcloudv1.ConditionScaleBlocked, ramcloudv1.ConditionPaused, ramcloudv1.ConditionDeprecatedFields:
 			good = !good

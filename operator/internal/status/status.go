@@ -41,6 +41,8 @@ type Input struct {
 	Former []string
 	// Stranger says why the store that answers is not this cluster's.
 	Stranger string
+	// Growing tells of volumes that grow, NotGrowing of those that cannot come to the size that spec asks for.
+	Growing, NotGrowing []string
 	// Deprecated is what the spec has in old fields and values, and what to write instead.
 	Deprecated []string
 	// Failed are the steps of this reconcile that failed, with their messages.
@@ -215,6 +217,7 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	} else {
 		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
 	}
+	resizing(in, out)
 	if in.Cluster.Spec.Paused {
 		set(ramcloudv1.ConditionPaused, metav1.ConditionTrue, ramcloudv1.ReasonPaused, "spec.paused is set: the operator changes nothing of this cluster")
 	} else {
@@ -225,6 +228,22 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 			"spec has old fields or values, which version 0.2 refuses: "+brief.List(in.Deprecated, "; "))
 	} else {
 		set(ramcloudv1.ConditionDeprecatedFields, metav1.ConditionFalse, ramcloudv1.ReasonNoDeprecatedFields, "spec has no old fields or values")
+	}
+}
+
+// resizing tells of volumes that do not have the size that spec asks for. A cluster of which none was ever changed has no
+// such condition.
+func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
+	set := func(value bool, reason, message string) {
+		set(in.Cluster, out, in.Now, ramcloudv1.ConditionResizing, truth(value), reason, message)
+	}
+	switch growing := len(in.Growing) > 0; {
+	case len(in.NotGrowing) > 0:
+		set(growing, ramcloudv1.ReasonResizeInfeasible, brief.List(slices.Concat(in.NotGrowing, in.Growing), "; "))
+	case growing:
+		set(true, ramcloudv1.ReasonVolumesGrowing, brief.List(in.Growing, "; "))
+	case meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionResizing) != nil:
+		set(false, ramcloudv1.ReasonVolumesAsWanted, "every volume has the size that spec asks for; a server uses a larger one when it starts next")
 	}
 }
 

@@ -465,3 +465,28 @@ func TestServerConditions(t *testing.T) {
 		in.Before = got
 	}
 }
+
+func TestResizing(t *testing.T) {
+	in := input()
+	find := func() *metav1.Condition { return meta.FindStatusCondition(Cluster(in).Conditions, "Resizing") }
+	if c := find(); c != nil {
+		t.Errorf("no size was changed: %+v", c)
+	}
+	for _, test := range []struct {
+		growing, not []string
+		status       metav1.ConditionStatus
+		reason, says string
+	}{
+		{[]string{"a grows"}, nil, metav1.ConditionTrue, "VolumesGrowing", "a grows"},
+		{[]string{"a grows"}, []string{"b cannot"}, metav1.ConditionTrue, "ResizeInfeasible", "b cannot; a grows"},
+		{nil, []string{"b cannot"}, metav1.ConditionFalse, "ResizeInfeasible", "b cannot"},
+		{nil, nil, metav1.ConditionFalse, "VolumesAsWanted", "every volume has the size that spec asks for; a server uses a larger one when it starts next"},
+	} {
+		in.Growing, in.NotGrowing = test.growing, test.not
+		c := find()
+		if c == nil || c.Status != test.status || c.Reason != test.reason || c.Message != test.says {
+			t.Errorf("%v %v: %+v", test.growing, test.not, c)
+		}
+		in.Cluster.Status = Cluster(in)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Paused, DeprecatedFields.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, Paused, DeprecatedFields.
 	Conditions  []v1.ConditionApplyConfiguration     `json:"conditions,omitempty"`
 	Coordinator *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
 	Servers     *ServersStatusApplyConfiguration     `json:"servers,omitempty"`

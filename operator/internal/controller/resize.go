@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"ramcloud.dev/operator/internal/specs"
+)
+
+// askAgainAfter is when a claim that the API server did not let grow is tried again: its storage class or the quota may have
+// been changed.
+const askAgainAfter = 5 * time.Minute
+
+// refusal is the API server's no to a size of a claim.
+type refusal struct {
+	size, message string
+	at            time.Time
+}
+
+// refusals remembers them, so that not every reconcile asks again, and the condition keeps the message.
+type refusals struct {
+	mutex sync.Mutex
+	known map[types.UID]refusal
+}
+
+// of is the refusal of this size; nil: the API server is to be asked.
+func (r *refusals) of(claim types.UID, size string, now time.Time) *refusal {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	known, refused := r.known[claim]
+	if !refused || known.size != size || now.Sub(known.at) >= askAgainAfter {
+		return nil
+	}
+	return &known
+}
+
+// note remembers a refusal; nil forgets it.
+func (r *refusals) note(claim types.UID, no *refusal) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if no == nil {
+		delete(r.known, claim)
+		return
+	}
+	if r.known == nil {
+		r.known = map[types.UID]refusal{}
+	}
+	r.known[claim] = *no
+}
+
+// resize says how the member's claim comes to the size that spec asks for.
+func (m member) resize(o *observed) specs.Resize {
+	if !m.hasVolume(o) {
+		return specs.Resize{}
+	}
+	return specs.ResizeOf(m.volumeClaim(o), o.claims[specs.VolumeClaimName(m.name)])
+}
+
+// growVolume asks for a larger volume where spec does. Whether the storage class allows that is the API server's to say: the
+// operator has no right to read classes. Its no reaches the condition Resizing.
+func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m member, done *steps) {
+	ask := m.resize(o).Ask
+	if ask == nil {
+		return
+	}
+	live := o.claims[specs.VolumeClaimName(m.name)]
+	name, size := "size of volume claim "+live.Name, ask.String()
+	no := r.refused.of(live.UID, size, r.now())
+	if no == nil {
+		changed := live.DeepCopy()
+		changed.Spec.Resources.Requests[corev1.ResourceStorage] = *ask
+		err := r.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), fieldOwner)
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			if done.attempt(name, err) {
+				r.refused.note(live.UID, nil)
+				r.wrote(o, changed)
+				o.claims[live.Name] = changed
+				r.event(o.cluster, corev1.EventTypeNormal, "VolumeGrows", "Resize", "volume claim %s asks for %s", live.Name, size)
+			}
+			return
+		}
+		no = &refusal{size: size, message: err.Error(), at: r.now()}
+		r.refused.note(live.UID, no)
+	}
+	o.notGrown[m.name] = no.message
+	done.wait(name, no.message)
+	if left := no.at.Add(askAgainAfter).Sub(r.now()); left > 0 && (o.again == 0 || left < o.again) {
+		o.again = left
+	}
+}
+
+// resizes are what the status tells of the sizes of volumes.
+func (o *observed) resizes(members []member) (growing, infeasible []string) {
+	for _, m := range members {
+		resize := m.resize(o)
+		switch refused := o.notGrown[m.name]; {
+		case refused != "":
+			infeasible = append(infeasible, "volume claim "+specs.VolumeClaimName(m.name)+" cannot grow: "+refused)
+		case resize.Infeasible != "":
+			infeasible = append(infeasible, resize.Infeasible)
+		case resize.Growing != "":
+			growing = append(growing, resize.Growing)
+		}
+	}
+	return growing, infeasible
+}

@@ -1,0 +1,72 @@
+package specs
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Resize compares the size of a volume claim with the one that spec asks for. At most one of Growing and Infeasible is set.
+type Resize struct {
+	// Ask the claim for this size; nil: it asks for the right one, or cannot.
+	Ask *resource.Quantity
+	// Growing says what is waited for; empty: nothing.
+	Growing string
+	// Infeasible says why the volume will not have the size; empty: it will, or has it.
+	Infeasible string
+}
+
+// ResizeOf says how a claim comes to the size that is wanted. One that somebody let grow beyond it is left alone.
+func ResizeOf(wanted, live *corev1.PersistentVolumeClaim) Resize {
+	if live == nil || live.Status.Phase != corev1.ClaimBound || live.DeletionTimestamp != nil {
+		return Resize{} // the API server lets only bound claims grow
+	}
+	want, asks, has := storage(wanted.Spec.Resources.Requests), storage(live.Spec.Resources.Requests), storage(live.Status.Capacity)
+	if want.Cmp(asks) > 0 {
+		return Resize{Ask: &want, Growing: fmt.Sprintf("volume claim %s is to grow from %s to %s", live.Name, has.String(), want.String())}
+	}
+	if has.Cmp(asks) >= 0 {
+		return Resize{}
+	}
+	if why := failedResize(live); why != "" {
+		return Resize{Infeasible: fmt.Sprintf("volume claim %s does not grow from %s to %s: %s", live.Name, has.String(), asks.String(), why)}
+	}
+	return Resize{Growing: fmt.Sprintf("volume claim %s grows from %s to %s: %s", live.Name, has.String(), asks.String(), resizeStep(live))}
+}
+
+func storage(list corev1.ResourceList) resource.Quantity { return list[corev1.ResourceStorage] }
+
+// failedResize is what the storage driver says of a resize that it does not try again.
+func failedResize(claim *corev1.PersistentVolumeClaim) string {
+	switch status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status {
+	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		why := string(status)
+		for _, c := range claim.Status.Conditions {
+			if c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError {
+				why += ": " + c.Message
+			}
+		}
+		return why
+	}
+	return ""
+}
+
+// resizeStep says how far a resize is.
+func resizeStep(claim *corev1.PersistentVolumeClaim) string {
+	step := "waiting for the storage driver"
+	for _, c := range claim.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case corev1.PersistentVolumeClaimFileSystemResizePending:
+			return "the volume is larger, and the node is to grow its file system; a driver that cannot do so in use does when the pod starts next"
+		case corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
+			return "the storage driver tries again after an error: " + c.Message
+		case corev1.PersistentVolumeClaimResizing:
+			step = "the storage driver is at it"
+		}
+	}
+	return step
+}
