@@ -75,6 +75,10 @@ type Pod struct {
 	Node            string // where it runs
 	// Request is the restart request that the pod was made under.
 	Request string
+	// TLS is the stage that the pod was made for (PodTLS).
+	TLS TLSStage
+	// Outdated says why the pod has to start again although nobody asked: what it read at its start ends. Empty: it has not.
+	Outdated string
 }
 
 // Serves says whether the pod works and stays. One that is being deleted is still ready for Kubernetes, for as long as
@@ -125,6 +129,8 @@ type Member struct {
 	ServerID, KnownAs string
 	// Release is the coordinator's answer about the volume, if WantsRelease asks for one.
 	Release Release
+	// SecurePeer: the other members of etcd reach this one by TLS. It is noted on the claim, because it is so in the data.
+	SecurePeer bool
 }
 
 // Release is the coordinator's word on a server's volume.
@@ -158,6 +164,8 @@ type Observed struct {
 	CoordinatorVolume bool
 	// Formed: the etcd was complete once.
 	Formed bool
+	// TLS is the stage that was noted for the etcd.
+	TLS TLSStage
 	// Connected: the coordinator answers.
 	Connected bool
 	// Paused: nothing shall be changed.
@@ -193,6 +201,9 @@ type Decision struct {
 	Replace []Replacement
 	// Restart: delete this pod that works, to be created again by a later decision. At most one.
 	Restart []ID
+	// Secure: before this member of etcd is restarted, tell the others to reach it by TLS, and note that on its claim. It is
+	// in Restart, too, and is not restarted if this fails.
+	Secure []ID
 	// Remove these pods of coordinators that are not wanted any more. At most one.
 	Remove []ID
 	// DropVolumes: delete these claims (and the pods that wait for them), whose volumes are lost.
@@ -243,7 +254,7 @@ func Decide(o Observed) Decision {
 	decideRestart(o, members, &d)
 	if o.Paused {
 		d.Volumes, d.Create, d.Replace, d.Restart, d.Remove, d.DropVolumes, d.Forget = nil, nil, nil, nil, nil, nil, nil
-		d.Rejoin = nil
+		d.Rejoin, d.Secure = nil, nil
 	}
 	return d
 }

@@ -25,19 +25,32 @@ func decideSurplus(o Observed, d *Decision) {
 	d.Remove = append(d.Remove, last.ID)
 }
 
-// decideRestart restarts the next etcd member or coordinator that was not restarted for the request: first
-// one that does not work anyway, then in order.
-func decideRestart(o Observed, members map[ID]Member, d *Decision) {
-	if o.Request == "" {
-		return
+// WantsRestart says why a coordinator or member of etcd has to be restarted; empty when it has not.
+func WantsRestart(o Observed, m Member) string {
+	switch {
+	case m.ID.Kind == Server || !m.Pod.Exists:
+		return ""
+	case requested(o, m):
+		return fmt.Sprintf("restart '%s'", o.Request)
+	case behindTLS(o, m):
+		return "TLS for the etcd"
 	}
+	return m.Pod.Outdated
+}
+
+func requested(o Observed, m Member) bool { return o.Request != "" && m.Pod.Request != o.Request }
+
+// decideRestart restarts the next etcd member or coordinator that has to be: first one that does not work anyway, then in
+// order.
+func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	var todo []Member
 	for _, id := range Wanted(o, nil) {
 		m := members[id]
+		why := WantsRestart(o, m)
 		switch {
-		case !m.Pod.Exists || m.Pod.Request == o.Request:
+		case why == "":
 		case m.Pod.Deleting: // the last one is away for as long as it takes to end
-			d.Rolling = fmt.Sprintf("restart '%s': waiting for %s to end", o.Request, id)
+			d.Rolling = fmt.Sprintf("%s: waiting for %s to end", why, id)
 		case !m.Pod.Failed:
 			todo = append(todo, m)
 		}
@@ -49,13 +62,19 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	if broken := slices.IndexFunc(todo, func(m Member) bool { return !m.Pod.Ready }); broken >= 0 {
 		next = todo[broken]
 	}
-	d.Rolling = fmt.Sprintf("restart '%s': %d to do, next is %s", o.Request, len(todo), next.ID)
+	d.Rolling = fmt.Sprintf("%s: %d to do, next is %s", WantsRestart(o, next), len(todo), next.ID)
 	if why := MayNotRestart(o, next); why != "" {
 		d.Rolling += ", which waits: " + why
 		return
 	}
-	if len(d.Remove) == 0 { // one thing at a time
-		d.Restart = append(d.Restart, next.ID)
+	if len(d.Remove) > 0 { // one thing at a time
+		return
+	}
+	d.Restart = append(d.Restart, next.ID)
+	// One that does not work is not kept from a restart that was asked for by an etcd that takes no changes.
+	heals := !next.Pod.Ready && requested(o, next)
+	if next.ID.Kind == Etcd && o.TLS == TLSRequired && !next.SecurePeer && !heals {
+		d.Secure = append(d.Secure, next.ID)
 	}
 }
 

@@ -1,0 +1,269 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestFirstTLS(t *testing.T) {
+	etcd := func(change func(*Member)) []Member {
+		m := Member{ID: ID{Etcd, 0}}
+		change(&m)
+		return []Member{m, {ID: ID{Etcd, 1}}, {ID: ID{Etcd, 2}}}
+	}
+	nothing := func(*Member) {}
+	for name, test := range map[string]struct {
+		members []Member
+		formed  bool
+		want    TLSStage
+	}{
+		"a new cluster":                  {etcd(nothing), false, TLSRequired},
+		"an earlier operator's":          {etcd(func(m *Member) { m.Pod.Exists, m.Volume = true, VolumeThere }), true, TLSOff},
+		"one that it began":              {etcd(func(m *Member) { m.Volume = VolumeThere }), false, TLSOff},
+		"all volumes are lost":           {etcd(nothing), true, TLSOff},
+		"volumes that were kept":         {etcd(func(m *Member) { m.Volume, m.SecurePeer = VolumeThere, true }), false, TLSRequired},
+		"the note was lost at the start": {etcd(func(m *Member) { m.Pod.Exists, m.Pod.TLS, m.Volume = true, TLSOffered, VolumeThere }), true, TLSOffered},
+		"the note was lost later": {append(etcd(func(m *Member) { m.Volume = VolumeThere }),
+			Member{ID: ID{Coordinator, 0}, Pod: Pod{TLS: TLSUsed, Exists: true}}), true, TLSUsed},
+	} {
+		if got := NextTLS(Observed{EtcdMembers: 3, Coordinators: 3, Formed: test.formed, Members: test.members}); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	if got := NextTLS(Observed{Coordinators: 1}); got != TLSUnknown {
+		t.Errorf("without an etcd: %s", got)
+	}
+	for stage := TLSUnknown; stage <= TLSRequired; stage++ {
+		if ParseTLSStage(stage.String()) != stage {
+			t.Errorf("%s", stage)
+		}
+	}
+}
+
+// tlsWorld is a model of who can talk to whom. It carries decisions out step by step, may stop between any two, and lets
+// pods die and others take their place.
+type tlsWorld struct {
+	rng     *rand.Rand
+	o       Observed
+	members map[ID]*Member
+	reached map[ID]bool // by TLS: what etcd's list of members says of each
+}
+
+func newTLSWorld(seed uint64) *tlsWorld {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := &tlsWorld{rng: rng, members: map[ID]*Member{}, reached: map[ID]bool{}}
+	w.o = Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Formed: true, Connected: true,
+		EtcdMembers: []int32{1, 3}[rng.IntN(2)], Coordinators: []int32{1, 3}[rng.IntN(2)]}
+	for _, id := range Wanted(w.o, nil) {
+		m := &Member{ID: id, Made: true, Pod: Pod{Exists: true, Ready: true}}
+		if id.Kind == Etcd {
+			m.Volume = VolumeThere
+		}
+		w.members[id] = m
+	}
+	return w
+}
+
+func (w *tlsWorld) observe() Observed {
+	o := w.o
+	for _, id := range Wanted(o, nil) {
+		o.Members = append(o.Members, *w.members[id])
+	}
+	return o
+}
+
+// reaches: one member of etcd gets a connection to another, which runs.
+func (w *tlsWorld) reaches(from, to ID) bool {
+	dials, listens := w.members[from].Pod.TLS, w.members[to].Pod.TLS
+	if w.reached[to] {
+		return dials >= TLSOffered && listens == TLSRequired
+	}
+	return listens != TLSRequired
+}
+
+// connects: a coordinator gets a connection to a member of etcd, which runs.
+func (w *tlsWorld) connects(from, to ID) bool {
+	if w.members[from].Pod.TLS >= TLSUsed {
+		return w.members[to].Pod.TLS >= TLSOffered
+	}
+	return w.members[to].Pod.TLS < TLSRequired
+}
+
+func (w *tlsWorld) runs(id ID) bool { return w.members[id].Pod.Exists && !w.members[id].Pod.Deleting }
+
+// cutOff names who runs and does not get through to somebody who runs. One member may be out of reach for a moment: it was
+// just told to the others that it is reached by TLS, and its pod is not the next one yet.
+func (w *tlsWorld) cutOff() string {
+	out := map[ID]bool{}
+	for _, to := range Wanted(w.o, nil) {
+		for _, from := range Wanted(w.o, nil) {
+			if to.Kind != Etcd || from == to || !w.runs(from) || !w.runs(to) {
+				continue
+			}
+			if from.Kind == Etcd && !w.reaches(from, to) {
+				out[to] = true
+			}
+			if from.Kind == Coordinator && !w.connects(from, to) {
+				return fmt.Sprintf("%s (made for %s) cannot connect to %s (made for %s)", from, w.members[from].Pod.TLS, to, w.members[to].Pod.TLS)
+			}
+		}
+	}
+	if len(out) > 1 {
+		return fmt.Sprintf("%d members of etcd are out of reach of the others", len(out))
+	}
+	return ""
+}
+
+// steps of a decision, as the operator takes them.
+func (w *tlsWorld) steps(d Decision) (out []func() bool) {
+	do := func(f func() bool) { out = append(out, f) }
+	for _, id := range d.Create {
+		do(func() bool {
+			m := w.members[id]
+			if m == nil {
+				return true // a server, which does not speak to the etcd
+			}
+			m.Pod = Pod{Exists: true, Request: w.o.Request, TLS: PodTLS(w.o.TLS, id.Kind, m.SecurePeer)}
+			return true
+		})
+	}
+	for _, id := range d.Secure {
+		do(func() bool { // etcd takes the change only with a majority
+			if w.rng.IntN(4) == 0 {
+				return false
+			}
+			w.reached[id] = true
+			return true
+		})
+		do(func() bool { w.members[id].SecurePeer = true; return true })
+	}
+	for _, id := range d.Restart {
+		do(func() bool { w.members[id].Pod.Deleting = true; return true })
+	}
+	return out
+}
+
+// settle: pods that were deleted are gone, and those that reach the others are ready.
+func (w *tlsWorld) settle() {
+	for _, id := range Wanted(w.o, nil) {
+		m := w.members[id]
+		if m.Pod.Deleting && w.rng.IntN(2) == 0 {
+			m.Pod = Pod{}
+		}
+		if !m.Pod.Exists {
+			continue
+		}
+		m.Pod.Ready = true
+		for _, from := range Wanted(w.o, nil) {
+			if id.Kind == Etcd && from.Kind == Etcd && from != id && w.runs(from) && w.runs(id) && !w.reaches(from, id) {
+				m.Pod.Ready = false
+			}
+		}
+	}
+}
+
+func (w *tlsWorld) complete() bool {
+	for _, m := range w.members {
+		if !m.Pod.Serves() {
+			return false
+		}
+	}
+	return true
+}
+
+// TestMovingToTLS: whoever asks for restarts, whichever pod dies and wherever the operator is killed, no two programs are
+// ever made such that they cannot talk; and once a restart is asked for it comes to the end by itself.
+func TestMovingToTLS(t *testing.T) {
+	for seed := range uint64(3000) {
+		w := newTLSWorld(seed)
+		w.o.Request = "go"
+		before := TLSUnknown
+		for round := 0; ; round++ {
+			if round == 100 && w.o.TLS == TLSOff { // all pods died, and so had what was asked for
+				w.o.Request = "again"
+			}
+			if round == 400 {
+				t.Fatalf("seed %d: at %s it goes no further: %+v", seed, w.o.TLS, Decide(w.observe()))
+			}
+			o := w.observe()
+			stage := NextTLS(o)
+			if stage < before {
+				t.Fatalf("seed %d: from %s back to %s", seed, before, stage)
+			}
+			w.o.TLS, o.TLS, before = stage, stage, stage
+			d := Decide(o)
+			if len(d.Restart) > 1 || len(d.Secure) > 0 && !slices.Equal(d.Secure, d.Restart) {
+				t.Fatalf("seed %d: %+v", seed, d)
+			}
+			for _, step := range w.steps(d) {
+				if round < 100 && w.rng.IntN(6) == 0 || !step() {
+					break
+				}
+				if text := w.cutOff(); text != "" {
+					t.Fatalf("seed %d, at %s: %s", seed, stage, text)
+				}
+			}
+			if round < 100 && w.rng.IntN(5) == 0 { // somebody deletes a pod
+				all := Wanted(w.o, nil)
+				w.members[all[w.rng.IntN(len(all))]].Pod.Deleting = true
+			}
+			w.settle()
+			if text := w.cutOff(); text != "" {
+				t.Fatalf("seed %d, at %s: %s", seed, stage, text)
+			}
+			if round > 100 && stage == TLSRequired && d.Rolling == "" && w.complete() {
+				break
+			}
+		}
+		for id, m := range w.members {
+			if id.Kind == Etcd && (m.Pod.TLS != TLSRequired || !w.reached[id] || !m.SecurePeer) || id.Kind == Coordinator && m.Pod.TLS != TLSUsed {
+				t.Fatalf("seed %d: at the end %+v", seed, m)
+			}
+		}
+	}
+}
+
+// An upgrade of the operator restarts nothing.
+func TestTLSWaitsForARequest(t *testing.T) {
+	w := newTLSWorld(1)
+	for _, request := range []string{"", "old"} {
+		w.o.Request = request
+		for _, m := range w.members {
+			m.Pod.Request = request
+		}
+		for range 3 {
+			o := w.observe()
+			o.TLS = NextTLS(o)
+			if d := Decide(o); o.TLS != TLSOff || len(d.Restart) != 0 || d.Rolling != "" {
+				t.Errorf("request %q: at %s, %+v", request, o.TLS, d)
+			}
+			w.o.TLS = o.TLS
+		}
+	}
+	w.o.Paused, w.o.Request = true, "new"
+	if o := w.observe(); NextTLS(o) != TLSOff {
+		t.Error("a paused cluster moves")
+	}
+}
+
+// A pod that reads its certificates only at its start is restarted before they end, with nobody asking.
+func TestOutdatedPodsAreRestarted(t *testing.T) {
+	w := newTLSWorld(1)
+	w.o.TLS = TLSRequired
+	for _, m := range w.members {
+		m.SecurePeer, m.Pod.TLS = true, PodTLS(TLSRequired, m.ID.Kind, true)
+	}
+	if d := Decide(w.observe()); len(d.Restart) != 0 {
+		t.Fatalf("%+v", d)
+	}
+	w.members[ID{Coordinator, 0}].Pod.Outdated = "a certificate that ends"
+	if d := Decide(w.observe()); !slices.Equal(d.Restart, []ID{{Coordinator, 0}}) {
+		t.Errorf("%+v", d)
+	}
+	w.members[ID{Etcd, 0}].Pod.Ready = false
+	if d := Decide(w.observe()); len(d.Restart) != 0 {
+		t.Errorf("restarted while a member of etcd is away: %+v", d)
+	}
+}
