@@ -68,6 +68,12 @@ type EtcdStatus struct {
 	// one, because a member that forgot its votes can lose what was agreed on.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
+	// How the etcd is connected to: "Required" is TLS with certificates on both sides, and nothing else. An etcd that an earlier
+	// operator made is "Off" until a restart is asked for (spec.update.restartRequest); then it goes through "Offered"
+	// (members take both) and "Used" (coordinators connect by TLS) to "Required" by itself.
+	// +optional
+	// +kubebuilder:validation:Enum=Off;Offered;Used;Required
+	TLS string `json:"tls,omitempty"`
 	// The last failures of the members' pods.
 	// +optional
 	// +listType=map

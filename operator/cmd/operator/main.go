@@ -154,7 +154,7 @@ func run(o *options, logging *zap.Options) error {
 	}
 	reconciler := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder("ramcloud-operator"),
+		Recorder: mgr.GetEventRecorder("ramcloud-operator"), Namespace: o.leaderNS,
 		Defaults: operator.Defaults{NodeImage: o.nodeImage, EtcdImage: o.etcdImage, PriorityClass: o.priorityClass},
 	}
 	if o.leaderElection && o.namespace == "" {

@@ -205,6 +205,26 @@ func (s *Set) Due() time.Time {
 	return due
 }
 
+// Outgrown says why a pod that trusts the authorities of `noted` has to start again, because the newest, which it does not
+// trust, will soon have to sign; empty: it has not.
+func (s *Set) Outgrown(noted string, now time.Time) string {
+	n := len(s.authorities)
+	if n < 2 || trustedBy(noted, s.authorities[n-1]) {
+		return ""
+	}
+	for _, old := range s.authorities[:n-1] {
+		if !now.Before(old.cert.NotAfter.Add(-AuthorityLife / 6)) {
+			return "it does not trust the new authority, and the old one ends at " + old.cert.NotAfter.Format(time.RFC3339)
+		}
+	}
+	for _, leaf := range s.leaves {
+		if !now.Before(leaf.cert.NotAfter.Add(-Life / 6)) {
+			return "it does not trust the new authority, and a certificate of the old one ends at " + leaf.cert.NotAfter.Format(time.RFC3339)
+		}
+	}
+	return ""
+}
+
 // Until is to when the certificate of this name is valid; the zero time: there is none.
 func (s *Set) Until(name string) time.Time {
 	if leaf, ok := s.leaves[name]; ok {

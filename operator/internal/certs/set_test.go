@@ -141,6 +141,31 @@ func TestANewAuthoritySignsOnlyWhenAllTrustIt(t *testing.T) {
 	}
 }
 
+// Pods that nobody restarts are restarted before what they trust ends, and not as soon as there is something newer.
+func TestOutgrownAuthorities(t *testing.T) {
+	s := fresh(t)
+	old := s.Authorities()
+	at := s.authorities[0].cert.NotBefore.Add(AuthorityLife / 3 * 2).Add(time.Hour)
+	renew(t, s, []string{old}, at)
+	if why := s.Outgrown(old, at); why != "" {
+		t.Errorf("at once: %s", why)
+	}
+	if late := now.Add(AuthorityLife / 6 * 5); s.Outgrown(old, late) == "" || s.Outgrown(s.Authorities(), late) != "" {
+		t.Errorf("late: %q, %q", s.Outgrown(old, late), s.Outgrown(s.Authorities(), late))
+	}
+	have := entries(t, fresh(t))
+	delete(have, AuthorityKey)
+	s = Read("uid", have)
+	old = s.Authorities()
+	renew(t, s, []string{old}, now)
+	if why := s.Outgrown(old, now.Add(Life/2)); why != "" {
+		t.Errorf("at once: %s", why)
+	}
+	if s.Outgrown(old, now.Add(Life/6*5+time.Hour)) == "" {
+		t.Error("what the lost key signed ends, and nobody trusts the next")
+	}
+}
+
 // Without its key an authority is still trusted, and what it signed is kept, until every pod trusts the next.
 func TestALostKeyHurtsNobody(t *testing.T) {
 	have := entries(t, fresh(t))

@@ -36,7 +36,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 		}
 	}
 	for _, id := range d.Rejoin {
-		if done.attempt("replacing "+id.String(), r.rejoin(ctx, o.cluster, id.Index)) {
+		if done.attempt("replacing "+id.String(), r.rejoin(ctx, o, id.Index)) {
 			d.Volumes = append(slices.Clone(d.Volumes), id)
 		}
 	}
@@ -45,6 +45,11 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	}
 	r.replaceFailed(ctx, o, d, done)
 	r.dropVolumes(ctx, o, d, done)
+	for _, id := range d.Secure {
+		if !done.attempt("reaching "+id.String()+" by TLS", r.securePeer(ctx, o, id)) {
+			d.Restart = nil
+		}
+	}
 	r.takeAway(ctx, o, d, done)
 	r.deleteUnexposed(ctx, o, done)
 	r.publish(ctx, a, o, done)

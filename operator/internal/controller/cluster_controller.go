@@ -28,7 +28,6 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/brief"
 	"ramcloud.dev/operator/internal/coordinator"
-	"ramcloud.dev/operator/internal/etcd"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/scope"
 	"ramcloud.dev/operator/internal/specs"
@@ -54,6 +53,10 @@ type ClusterReconciler struct {
 	AdminAddress func(*ramcloudv1.RAMCloudCluster) string
 	// Rejoin puts a member of a cluster's etcd out and in again; nil: by the etcd's API at its stable names.
 	Rejoin func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
+	// Reach has the others reach a member of a cluster's etcd by TLS; nil: by the etcd's API.
+	Reach func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
+	// Namespace is the operator's own, from which etcds are reached; empty: it is not known.
+	Namespace string
 	// Releaser asks a cluster's coordinator which volumes may go; nil: its admin API.
 	Releaser func(*ramcloudv1.RAMCloudCluster) coordinator.Releaser
 	// Now is the clock; nil: the real one.
@@ -62,6 +65,7 @@ type ClusterReconciler struct {
 	changes  chan event.GenericEvent
 	expected expectations
 	refused  refusals
+	shared   sharedObjects
 	started  time.Time // when this operator was set up
 }
 
@@ -80,17 +84,21 @@ func (r *ClusterReconciler) adminAddress(cluster *ramcloudv1.RAMCloudCluster) st
 }
 
 // rejoin lets a member of etcd start again without the data that it lost.
-func (r *ClusterReconciler) rejoin(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error {
+func (r *ClusterReconciler) rejoin(ctx context.Context, o *observed, index int32) error {
 	if r.Rejoin != nil {
-		return r.Rejoin(ctx, cluster, index)
+		return r.Rejoin(ctx, o.cluster, index)
 	}
-	var others []string
-	for i := range specs.WantedEtcd(cluster) {
+	var others []int32
+	for i := range specs.WantedEtcd(o.cluster) {
 		if i != index {
-			others = append(others, specs.EtcdClientAddress(cluster, i))
+			others = append(others, i)
 		}
 	}
-	return etcd.Rejoin(ctx, others, specs.EtcdPeerURL(cluster, index))
+	c, err := o.etcdClient(others)
+	if err != nil {
+		return err
+	}
+	return c.Rejoin(ctx, specs.EtcdPeerURL(o.cluster, index, specs.TLSStage(o.cluster) == plan.TLSRequired))
 }
 
 // CacheOptions restricts the cache to what belongs to clusters, whatever else runs in Kubernetes.
@@ -159,6 +167,9 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		r.Watchers.Forget(request.NamespacedName)
 		r.expected.forget(request.NamespacedName)
 		forgetReconciles(request.NamespacedName)
+		if err := r.forgetCertificates(ctx, request.NamespacedName); err != nil {
+			return ctrl.Result{}, err
+		}
 		var left ramcloudv1.RAMCloudClusterList
 		if err := r.List(ctx, &left, client.InNamespace(request.Namespace)); err == nil && len(left.Items) == 0 {
 			r.Leases.Forget(request.Namespace)
@@ -202,7 +213,11 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 		done.attempt("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
 		return 0
 	}
+	secured := r.secureEtcd(ctx, o, &input, done)
 	decision := plan.Decide(input)
+	if !secured {
+		decision = withoutEtcd(decision)
+	}
 	if !input.Paused {
 		r.act(ctx, o, decision, done)
 	}
@@ -213,6 +228,9 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 		}
 	}
 	sooner(o.again)
+	if o.certificates != nil {
+		sooner(lookAtShared)
+	}
 	sooner(r.report(ctx, o, decision, input, done))
 	return again
 }

@@ -102,7 +102,8 @@ func (m member) volumeClaim(o *observed) *corev1.PersistentVolumeClaim {
 }
 
 func (m member) pod(o *observed, defaults Defaults) *corev1.Pod {
-	ours := specs.Defaults{Image: defaults.NodeImage, PriorityClass: defaults.PriorityClass}
+	ours := specs.Defaults{Image: defaults.NodeImage, PriorityClass: defaults.PriorityClass, Trust: o.trust}
+	ours.Trust.SecurePeers = o.securePeers()
 	switch m.id.Kind {
 	case plan.Etcd:
 		ours.Image = defaults.EtcdImage

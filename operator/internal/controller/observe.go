@@ -18,6 +18,7 @@ import (
 	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/brief"
+	"ramcloud.dev/operator/internal/certs"
 	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/network"
 	"ramcloud.dev/operator/internal/plan"
@@ -49,6 +50,9 @@ type observed struct {
 	refused string
 	// stranger says why the store that answers is not this cluster's (the pinned-identity rule), empty when it is.
 	stranger string
+	// certificates are those of the etcd, and trust is what pods are made from; nil: it has none, or they were not read.
+	certificates *certs.Set
+	trust        specs.Trust
 	// former are the objects of a former cluster of the same name that are not gone yet. They are nowhere else here.
 	former []string
 }
@@ -134,7 +138,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	out := plan.Observed{
 		Now: r.now(), Wanted: specs.WantedServers(c), ReplicationFactor: specs.ReplicationFactor(c),
 		Coordinators: specs.WantedCoordinators(c), EtcdMembers: specs.WantedEtcd(c),
-		CoordinatorVolume: specs.MetadataOnVolume(c), Formed: c.Status.Etcd.Formed,
+		CoordinatorVolume: specs.MetadataOnVolume(c), Formed: c.Status.Etcd.Formed, TLS: specs.TLSStage(c),
 		Connected: o.picture.Connected, Request: c.Spec.Update.RestartRequest,
 		// Nothing is made of a spec that cannot be followed, nor among what a former cluster left: its pods have
 		// our names and addresses.
@@ -193,7 +197,7 @@ func (o *observed) memberForPlan(m member) plan.Member {
 	out := plan.Member{ID: m.id, Name: m.name, Problem: podProblem(o.pods[m.name]), Failure: failureForPlan(m.failure(o)),
 		Made: m.made(o), Volume: o.volume(m)}
 	if claim := o.claims[specs.VolumeClaimName(m.name)]; claim != nil {
-		out.Bound = claim.Spec.VolumeName != ""
+		out.Bound, out.SecurePeer = claim.Spec.VolumeName != "", claim.Annotations[specs.AnnotationPeerTLS] != ""
 	}
 	if pod := o.pods[m.name]; pod != nil {
 		out.Pod = podForPlan(pod)
@@ -259,6 +263,7 @@ func podForPlan(pod *corev1.Pod) plan.Pod {
 		Exists: true, Deleting: pod.DeletionTimestamp != nil,
 		Failed: pod.Status.Phase == corev1.PodFailed, Reason: pod.Status.Reason, Message: brief.Clip(pod.Status.Message, maxSaid),
 		Request: pod.Annotations[specs.AnnotationRestart], CreatedAt: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
+		TLS: plan.ParseTLSStage(pod.Annotations[specs.AnnotationTLS]),
 	}
 	if out.Failed {
 		out.FailedAt = failedAt(pod)

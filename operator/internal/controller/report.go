@@ -73,7 +73,7 @@ func waits(input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudClust
 	if m.ID.Kind == plan.Server || cluster.Spec.Paused {
 		return plan.MayNotRestart(input, m)
 	}
-	if input.Request == "" || m.Pod.Request == input.Request {
+	if plan.WantsRestart(input, m) == "" {
 		return "no restart was asked for; set spec.update.restartRequest to a new text"
 	}
 	if why := plan.MayNotRestart(input, m); why != "" {

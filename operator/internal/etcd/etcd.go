@@ -4,20 +4,32 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
 // patience is how long one call may take.
 const patience = 5 * time.Second
 
-// direct asks without a proxy, whatever the environment names: the members are in the cluster.
-var direct = &http.Client{Transport: &http.Transport{}}
+// Client talks to the members of one etcd.
+type Client struct {
+	Endpoints []string // host:port
+	// TLS is how to connect; nil: plainly.
+	TLS *tls.Config
+}
+
+// transport asks without a proxy, whatever the environment names: the members are in the cluster. A connection serves one
+// call: the next one may have other certificates.
+func (c Client) transport() *http.Transport {
+	return &http.Transport{TLSClientConfig: c.TLS, DisableKeepAlives: true}
+}
 
 // member is one as etcd lists it. A member that was added and has not started yet has no name.
 type member struct {
@@ -29,34 +41,71 @@ type member struct {
 // Rejoin lets the member with this peer URL, which lost its data, start again without any: it is put out of the
 // etcd and added as a new one. (A member that forgot what it voted for must not come back under its old identity.)
 // Afterwards it has to be started as a member of an existing etcd. It can be asked again after a failure at any step;
-// a member that was added and has not started yet is left as it is. endpoints are host:port of the others, which
+// a member that was added and has not started yet is left as it is. The client's endpoints are the others, which
 // must be a majority that works.
-func Rejoin(ctx context.Context, endpoints []string, peerURL string) error {
-	var list struct{ Members []member }
-	endpoint, err := first(ctx, endpoints, "/v3/cluster/member/list", struct{}{}, &list)
+func (c Client) Rejoin(ctx context.Context, peerURL string) error {
+	endpoint, old, err := c.find(ctx, peerURL)
 	if err != nil {
 		return err
 	}
-	if at := slices.IndexFunc(list.Members, func(m member) bool { return slices.Contains(m.PeerURLs, peerURL) }); at >= 0 {
-		old := list.Members[at]
-		if old.Name == "" {
+	if old != nil {
+		if old.Name == "" && slices.Equal(old.PeerURLs, []string{peerURL}) {
 			return nil // added already
 		}
-		if err := post(ctx, endpoint, "/v3/cluster/member/remove", map[string]string{"ID": old.ID}, &struct{}{}); err != nil {
+		if err := c.post(ctx, endpoint, "/v3/cluster/member/remove", map[string]string{"ID": old.ID}, &struct{}{}); err != nil {
 			return fmt.Errorf("putting out member %s: %w", old.Name, err)
 		}
 	}
-	if err := post(ctx, endpoint, "/v3/cluster/member/add", map[string]any{"peerURLs": []string{peerURL}}, &struct{}{}); err != nil {
+	if err := c.post(ctx, endpoint, "/v3/cluster/member/add", map[string]any{"peerURLs": []string{peerURL}}, &struct{}{}); err != nil {
 		return fmt.Errorf("adding the member at %s: %w", peerURL, err)
 	}
 	return nil
 }
 
+// Reach tells all members that the one with this host and port is reached by this URL from now on, whatever its scheme was.
+// Asked again it changes nothing.
+func (c Client) Reach(ctx context.Context, peerURL string) error {
+	endpoint, member, err := c.find(ctx, peerURL)
+	switch {
+	case err != nil:
+		return err
+	case member == nil:
+		return fmt.Errorf("the etcd has no member at %s", peerURL)
+	case slices.Equal(member.PeerURLs, []string{peerURL}):
+		return nil
+	}
+	change := map[string]any{"ID": member.ID, "peerURLs": []string{peerURL}}
+	if err := c.post(ctx, endpoint, "/v3/cluster/member/update", change, &struct{}{}); err != nil {
+		return fmt.Errorf("reaching member %s at %s: %w", member.Name, peerURL, err)
+	}
+	return nil
+}
+
+// find gives the member that the others reach at this URL's host and port (nil: none), and an endpoint that answers.
+func (c Client) find(ctx context.Context, peerURL string) (endpoint string, found *member, err error) {
+	var list struct{ Members []member }
+	if endpoint, err = c.first(ctx, "/v3/cluster/member/list", struct{}{}, &list); err != nil {
+		return "", nil, err
+	}
+	for i, m := range list.Members {
+		if slices.ContainsFunc(m.PeerURLs, func(url string) bool { return hostOf(url) == hostOf(peerURL) }) {
+			return endpoint, &list.Members[i], nil
+		}
+	}
+	return endpoint, nil, nil
+}
+
+// hostOf is a URL without its scheme.
+func hostOf(url string) string {
+	_, host, _ := strings.Cut(url, "://")
+	return host
+}
+
 // first asks one after the other until one answers, and gives that.
-func first(ctx context.Context, endpoints []string, path string, request, answer any) (string, error) {
+func (c Client) first(ctx context.Context, path string, request, answer any) (string, error) {
 	var errs []error
-	for _, endpoint := range endpoints {
-		err := post(ctx, endpoint, path, request, answer)
+	for _, endpoint := range c.Endpoints {
+		err := c.post(ctx, endpoint, path, request, answer)
 		if err == nil {
 			return endpoint, nil
 		}
@@ -65,18 +114,22 @@ func first(ctx context.Context, endpoints []string, path string, request, answer
 	return "", errors.Join(errs...)
 }
 
-func post(ctx context.Context, endpoint, path string, request, answer any) error {
+func (c Client) post(ctx context.Context, endpoint, path string, request, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	scheme, transport := "http://", c.transport()
+	if c.TLS != nil {
+		scheme = "https://"
+	}
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+endpoint+path, bytes.NewReader(body))
+	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, scheme+endpoint+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	response, err := direct.Do(asked)
+	response, err := (&http.Client{Transport: transport}).Do(asked)
 	if err != nil {
 		return fmt.Errorf("etcd at %s: %w", endpoint, err)
 	}

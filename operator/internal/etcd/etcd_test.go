@@ -26,6 +26,8 @@ type three struct {
 func (e *three) client(i int) string { return fmt.Sprintf("127.0.0.1:%d", e.base+2*i) }
 func (e *three) peer(i int) string   { return fmt.Sprintf("http://127.0.0.1:%d", e.base+2*i+1) }
 
+func (e *three) plain() Client { return Client{} }
+
 func (e *three) start(i int, state string) {
 	e.t.Helper()
 	var all []string
@@ -108,7 +110,7 @@ func TestAMemberThatLostItsDataRejoins(t *testing.T) {
 	for i := range 3 {
 		e.until("three members", func() error { return e.healthy(i) })
 	}
-	if err := post(ctx, e.client(0), "/v3/kv/put", map[string]string{"key": encoded("k"), "value": encoded("v")}, &struct{}{}); err != nil {
+	if err := e.plain().post(ctx, e.client(0), "/v3/kv/put", map[string]string{"key": encoded("k"), "value": encoded("v")}, &struct{}{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -118,9 +120,9 @@ func TestAMemberThatLostItsDataRejoins(t *testing.T) {
 	}
 	others := []string{e.client(2), e.client(0), e.client(1)} // the first does not answer
 	for range 2 {                                             // asked again it changes nothing
-		e.until("the member to be added anew", func() error { return Rejoin(ctx, others, e.peer(2)) })
+		e.until("the member to be added anew", func() error { return Client{Endpoints: others}.Rejoin(ctx, e.peer(2)) })
 		var list struct{ Members []member }
-		if err := post(ctx, e.client(0), "/v3/cluster/member/list", struct{}{}, &list); err != nil || len(list.Members) != 3 {
+		if err := e.plain().post(ctx, e.client(0), "/v3/cluster/member/list", struct{}{}, &list); err != nil || len(list.Members) != 3 {
 			t.Fatalf("%v: %+v", err, list)
 		}
 	}
@@ -129,20 +131,20 @@ func TestAMemberThatLostItsDataRejoins(t *testing.T) {
 	e.kill(0) // the new one and one of the old are a majority
 	e.until("the key, read from the new member", func() error {
 		var got struct{ Kvs []struct{ Value []byte } }
-		err := post(ctx, e.client(2), "/v3/kv/range", map[string]string{"key": encoded("k")}, &got)
+		err := e.plain().post(ctx, e.client(2), "/v3/kv/range", map[string]string{"key": encoded("k")}, &got)
 		if err == nil && (len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v") {
 			err = fmt.Errorf("%+v", got)
 		}
 		return err
 	})
-	if err := Rejoin(ctx, []string{"127.0.0.1:1"}, e.peer(0)); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if err := (Client{Endpoints: []string{"127.0.0.1:1"}}).Rejoin(ctx, e.peer(0)); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("nobody answered, and the error is %v", err)
 	}
 }
 
 // A proxy of the environment does not reach the members, which are in the cluster.
 func TestNoProxyIsAsked(t *testing.T) {
-	if transport := direct.Transport.(*http.Transport); transport.Proxy != nil {
+	if (Client{}).transport().Proxy != nil {
 		t.Error("a proxy may stand between")
 	}
 }

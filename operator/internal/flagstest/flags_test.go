@@ -23,6 +23,7 @@ import (
 	"ramcloud.dev/client/testing/freeport"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/coordinator"
+	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
 )
 
@@ -32,6 +33,46 @@ const patience = 90 * time.Second
 type stage struct {
 	t        *testing.T
 	replaced []string // old, new …
+	// folders are what pods have on their volumes, by name: a pod that starts again finds it there.
+	folders map[string]string
+	// secret is the data of the Secret that pods mount files from.
+	secret map[string][]byte
+}
+
+// folder is a pod's volume here.
+func (s *stage) folder(pod string) string {
+	if s.folders[pod] == "" {
+		if s.folders == nil {
+			s.folders = map[string]string{}
+		}
+		s.folders[pod] = s.t.TempDir()
+	}
+	return s.folders[pod]
+}
+
+// mountSecret puts a pod's files of the Secret where they are found here, and gives old and new place.
+func (s *stage) mountSecret(pod *corev1.Pod) []string {
+	s.t.Helper()
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Secret == nil {
+			continue
+		}
+		folder := s.t.TempDir()
+		for _, item := range volume.Secret.Items {
+			if len(s.secret[item.Key]) == 0 {
+				s.t.Fatalf("%s mounts %s, which is not in the Secret", pod.Name, item.Key)
+			}
+			if err := os.WriteFile(filepath.Join(folder, item.Path), s.secret[item.Key], 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		for _, mounted := range pod.Spec.Containers[0].VolumeMounts {
+			if mounted.Name == volume.Name {
+				return []string{mounted.MountPath, folder}
+			}
+		}
+	}
+	return nil
 }
 
 // host gives a pod's ports numbers of this machine.
@@ -54,8 +95,9 @@ func (s *stage) host(name string, ports ...int) int {
 // start runs a pod's command line; listen are its ports here, by those of the pod.
 func (s *stage) start(pod *corev1.Pod, binary string, listen map[int]int) *exec.Cmd {
 	s.t.Helper()
-	folder := s.t.TempDir()
+	folder := s.folder(pod.Name)
 	pairs := append([]string{"/var/lib/etcd", folder, "/var/lib/ramcloud", folder}, s.replaced...)
+	pairs = append(pairs, s.mountSecret(pod)...)
 	for port, here := range listen {
 		pairs = append(pairs, fmt.Sprintf("0.0.0.0:%d", port), fmt.Sprintf("127.0.0.1:%d", here))
 	}
@@ -65,7 +107,7 @@ func (s *stage) start(pod *corev1.Pod, binary string, listen map[int]int) *exec.
 		args = append(args, translate.Replace(arg))
 	}
 	command := exec.Command(binary, args...)
-	log, err := os.Create(filepath.Join(folder, "log"))
+	log, err := os.CreateTemp(s.t.TempDir(), "log")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -115,12 +157,20 @@ func programs(t *testing.T) (etcd, ramcloudd string) {
 // TestPodsOfAClusterWithEtcd starts an etcd, three coordinators and three servers as their pods would be, follows
 // the coordinator as the operator does, and takes the leader away.
 func TestPodsOfAClusterWithEtcd(t *testing.T) {
+	for _, tls := range []plan.TLSStage{plan.TLSOff, plan.TLSRequired} {
+		t.Run(tls.String(), func(t *testing.T) { podsOfAClusterWithEtcd(t, tls) })
+	}
+}
+
+func podsOfAClusterWithEtcd(t *testing.T, tls plan.TLSStage) {
 	etcdBinary, ramcloudd := programs(t)
 	least := int32(1)
 	cluster := &ramcloudv1.RAMCloudCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "u"}}
 	cluster.Spec.Coordinator.Replicas, cluster.Spec.ReplicationFactor, cluster.Spec.MinReplicas = 3, 2, &least
 	cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 1, AutoCompactionRetention: "30m"}
-	s := &stage{t: t}
+	cluster.Status.Etcd.TLS = tls.String()
+	s := &stage{t: t, secret: secretOf(t, cluster)}
+	defaults := specs.Defaults{Trust: specs.Trust{SecurePeers: map[int32]bool{0: tls == plan.TLSRequired}}}
 	etcd := s.host(specs.EtcdName("demo", 0), specs.EtcdClientPort, specs.EtcdPeerPort, specs.EtcdMetricsPort)
 	s.replaced = append(s.replaced, specs.EtcdClientAddress(cluster, 0), fmt.Sprintf("127.0.0.1:%d", etcd))
 	var coordinators, servers [3]int
@@ -128,12 +178,12 @@ func TestPodsOfAClusterWithEtcd(t *testing.T) {
 		coordinators[i] = s.host(specs.CoordinatorName("demo", int32(i)), specs.CoordinatorPort, specs.CoordinatorAdminPort, specs.CoordinatorHTTPPort)
 		servers[i] = s.host(specs.ServerName("demo", int32(i)), specs.ServerPort, specs.ServerHTTPPort)
 	}
-	s.start(specs.EtcdPod(cluster, 0, specs.Defaults{}), etcdBinary, map[int]int{
+	s.start(specs.EtcdPod(cluster, 0, defaults), etcdBinary, map[int]int{
 		specs.EtcdClientPort: etcd, specs.EtcdPeerPort: etcd + 1, specs.EtcdMetricsPort: etcd + 2})
 	s.until("etcd ready", func() bool { return answers(etcd+2, "/readyz") && answers(etcd+2, "/livez") })
 	running := map[int]*exec.Cmd{}
 	for i, port := range coordinators {
-		running[port] = s.start(specs.CoordinatorPod(cluster, int32(i), specs.Defaults{}, specs.NodePorts{}), ramcloudd, map[int]int{
+		running[port] = s.start(specs.CoordinatorPod(cluster, int32(i), defaults, specs.NodePorts{}), ramcloudd, map[int]int{
 			specs.CoordinatorPort: port, specs.CoordinatorAdminPort: port + 1, specs.CoordinatorHTTPPort: port + 2})
 	}
 	for i, port := range servers {

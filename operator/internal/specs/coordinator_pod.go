@@ -7,9 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/plan"
 )
 
-const etcdTLSPath = "/etc/ramcloud/etcd"
+const (
+	etcdTLSPath = "/etc/ramcloud/etcd"
+	// etcdTLSFiles tells a coordinator of its certificate and whom to trust.
+	etcdTLSFiles = "&ca=" + etcdTLSPath + "/ca.crt&cert=" + etcdTLSPath + "/tls.crt&key=" + etcdTLSPath + "/tls.key"
+)
 
 // CoordinatorPod builds coordinator `index`'s pod.
 func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults, ports NodePorts) *corev1.Pod {
@@ -51,10 +56,16 @@ func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults D
 		mount(&pod.Spec, etcdTLSPath, corev1.Volume{Name: "etcd-tls", VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: etcd.TLSSecretRef.Name}}})
 	}
+	if stage := plan.PodTLS(TLSStage(cluster), plan.Coordinator, false); stage != plan.TLSOff {
+		pod.Annotations = map[string]string{AnnotationTLS: stage.String()}
+		certificateFiles(cluster, &pod.Spec, map[string]string{coordinatorLeaf: "tls"}, coordinatorLeaf)
+	}
 	if WantedCoordinators(cluster) > 1 {
 		pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentCoordinator))
 	}
-	return finish(cluster, pod, ports)
+	finish(cluster, pod, ports)
+	noteTrust(pod, defaults.Trust)
+	return pod
 }
 
 // MetadataOnVolume says whether the coordinator keeps the metadata on a volume of its own.
@@ -72,14 +83,18 @@ func metadataFlag(cluster *ramcloudv1.RAMCloudCluster) string {
 		for index := range WantedEtcd(cluster) {
 			endpoints = append(endpoints, EtcdClientAddress(cluster, index))
 		}
-		return "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
+		flag := "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
+		if TLSStage(cluster) >= plan.TLSUsed {
+			flag += etcdTLSFiles
+		}
+		return flag
 	case m.Etcd != nil:
 		if m.Etcd.Prefix != "" {
 			prefix = m.Etcd.Prefix
 		}
 		flag := "etcd:" + strings.Join(m.Etcd.Endpoints, ",") + "?prefix=" + prefix
 		if m.Etcd.TLSSecretRef != nil {
-			flag += fmt.Sprintf("&ca=%[1]s/ca.crt&cert=%[1]s/tls.crt&key=%[1]s/tls.key", etcdTLSPath)
+			flag += etcdTLSFiles
 		}
 		return flag
 	}

@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
+// notInTemplate are annotations about a pod's making that are no difference.
+var notInTemplate = []string{AnnotationTemplate, AnnotationRestart, AnnotationAuthorities, AnnotationCertificateUntil}
+
 // maxDifferences bounds what is said of one pod.
 const maxDifferences = 8
 
@@ -65,8 +68,8 @@ func flagDifferences(have, want []string) (out []string) {
 	names := maps.Clone(before)
 	maps.Copy(names, after)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if name == stateFlag {
-			continue // it says how a member without data starts, and nothing of one that runs
+		if name == stateFlag || name == membersFlag {
+			continue // they say how a member without data starts, and nothing of one that runs
 		}
 		b, was := before[name]
 		a, is := after[name]
@@ -93,7 +96,7 @@ func flagMap(args []string) map[string]string {
 
 func mapDifferences(what string, have, want map[string]string, exact bool) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if key != AnnotationTemplate && key != AnnotationRestart && have[key] != want[key] {
+		if !slices.Contains(notInTemplate, key) && have[key] != want[key] {
 			out = append(out, fmt.Sprintf("%s %s: %q, wanted %q", what, key, have[key], want[key]))
 		}
 	}

@@ -2,17 +2,18 @@ package specs
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/plan"
 )
 
 const (
 	etcdDataPath = "/var/lib/etcd"
 	stateFlag    = "--initial-cluster-state"
+	membersFlag  = "--initial-cluster"
 )
 
 // EtcdPod builds the pod of etcd member `index`. The members are fixed from the start; a member that starts
@@ -28,11 +29,9 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 			retention = managed.AutoCompactionRetention
 		}
 	}
-	url := func(host string, port int32) string { return "http://" + hostPort(host, port) }
-	var members []string
-	for i := range WantedEtcd(cluster) {
-		members = append(members, EtcdName(cluster.Name, i)+"="+EtcdPeerURL(cluster, i))
-	}
+	trust := defaults.Trust
+	stage := plan.PodTLS(TLSStage(cluster), plan.Etcd, trust.SecurePeers[index])
+	secure := stage == plan.TLSRequired
 	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentEtcd, index)}
 	pod.Spec = podSpec(cluster, name, container{
 		name: ComponentEtcd, image: image, priorityClass: defaults.PriorityClass,
@@ -41,12 +40,12 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 			"--name=" + name,
 			// A folder below the volume's: etcd wants it for itself, with rights of its own.
 			"--data-dir=" + etcdDataPath + "/data",
-			"--listen-peer-urls=" + url("0.0.0.0", EtcdPeerPort),
-			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index),
-			"--listen-client-urls=" + url("0.0.0.0", EtcdClientPort),
-			"--advertise-client-urls=" + url(Host(cluster, name), EtcdClientPort),
-			"--listen-metrics-urls=" + url("0.0.0.0", EtcdMetricsPort),
-			"--initial-cluster=" + strings.Join(members, ","),
+			"--listen-peer-urls=" + urls(secure, "0.0.0.0", EtcdPeerPort),
+			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index, secure),
+			"--listen-client-urls=" + clientURLs(stage, "0.0.0.0"),
+			"--advertise-client-urls=" + clientURLs(stage, Host(cluster, name)),
+			"--listen-metrics-urls=" + urls(false, "0.0.0.0", EtcdMetricsPort),
+			initialCluster(cluster, func(int32) bool { return secure }),
 			stateFlag + "=new",
 			"--initial-cluster-token=" + string(cluster.UID),
 			"--auto-compaction-mode=periodic",
@@ -62,19 +61,62 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 		// As Kubernetes probes its own etcd. A member without a majority is not ready, and not dead.
 		startup: probe("/livez", 2, 90), ready: probe("/readyz", 5, 3), liveness: probe("/livez", 10, 12),
 	})
+	if stage != plan.TLSOff {
+		pod.Annotations = map[string]string{AnnotationTLS: stage.String()}
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, etcdTLSArgs()...)
+		leaf := memberLeaf(index)
+		certificateFiles(cluster, &pod.Spec, map[string]string{leaf: "tls", leaf + "-client": "client"}, leaf, leaf+"-client")
+	}
 	pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentEtcd))
 	finish(cluster, pod, NodePorts{})
-	// Without data a member then joins those that there are, and never founds another etcd. Not a part of the
-	// template: a member with data does not look at it.
-	if args := pod.Spec.Containers[0].Args; cluster.Status.Etcd.Formed {
-		args[slices.Index(args, stateFlag+"=new")] = stateFlag + "=existing"
-	}
+	noteTrust(pod, trust)
+	notTemplate(cluster, pod.Spec.Containers[0].Args, trust)
 	return pod
 }
 
-// EtcdPeerURL is where the other members reach member `index`.
-func EtcdPeerURL(cluster *ramcloudv1.RAMCloudCluster, index int32) string {
-	return "http://" + hostPort(Host(cluster, EtcdName(cluster.Name, index)), EtcdPeerPort)
+// notTemplate fills in what only a member without data looks at. It is no part of the template, and changes while members
+// move to TLS: where each of the others is reached now, and, once the etcd is there, that it joins and founds no other.
+func notTemplate(cluster *ramcloudv1.RAMCloudCluster, args []string, trust Trust) {
+	for i, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, membersFlag+"="):
+			args[i] = initialCluster(cluster, func(i int32) bool { return trust.SecurePeers[i] })
+		case arg == stateFlag+"=new" && cluster.Status.Etcd.Formed:
+			args[i] = stateFlag + "=existing"
+		}
+	}
+}
+
+func initialCluster(cluster *ramcloudv1.RAMCloudCluster, secure func(int32) bool) string {
+	var members []string
+	for i := range WantedEtcd(cluster) {
+		members = append(members, EtcdName(cluster.Name, i)+"="+EtcdPeerURL(cluster, i, secure(i)))
+	}
+	return membersFlag + "=" + strings.Join(members, ",")
+}
+
+// EtcdPeerURL is where the other members reach member `index`: by TLS or not, which is so in the etcd's data.
+func EtcdPeerURL(cluster *ramcloudv1.RAMCloudCluster, index int32, secure bool) string {
+	return urls(secure, Host(cluster, EtcdName(cluster.Name, index)), EtcdPeerPort)
+}
+
+func urls(secure bool, host string, port int32) string {
+	if secure {
+		return "https://" + hostPort(host, port)
+	}
+	return "http://" + hostPort(host, port)
+}
+
+// clientURLs of a member: both kinds on one port while clients move from one to the other. etcd tells them apart.
+func clientURLs(stage plan.TLSStage, host string) string {
+	plain, secure := urls(false, host, EtcdClientPort), urls(true, host, EtcdClientPort)
+	switch stage {
+	case plan.TLSRequired:
+		return secure
+	case plan.TLSOffered:
+		return plain + "," + secure
+	}
+	return plain
 }
 
 // EtcdService gives member `index` an address that stays when its pod is made anew. The pod's own name leads to the

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/plan"
 )
 
 // HeadlessService gives the pods their stable names. Names resolve before a pod is ready, because
@@ -128,6 +129,9 @@ func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.P
 	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil {
 		class = managed.Storage.StorageClass
 	}
+	if TLSStage(cluster) == plan.TLSRequired { // a member that begins on it is reached by TLS from the start
+		m.Annotations = map[string]string{AnnotationPeerTLS: "true"}
+	}
 	return volumeClaim(cluster, m, class, *resource.NewQuantity(etcdVolumeBytes(cluster), resource.BinarySI))
 }
 
@@ -176,7 +180,7 @@ func OutsideAddress(node string, ports NodePorts) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(ports.RPC)))
 }
 
-// ConnectionConfigMap publishes the connection strings. Nothing in them is secret: the operator has no right to Secrets.
+// ConnectionConfigMap publishes the connection strings. Nothing in them is secret.
 func ConnectionConfigMap(cluster *ramcloudv1.RAMCloudCluster, connection map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Data: connection}
 }

@@ -49,6 +49,8 @@ type Defaults struct {
 	Image string
 	// PriorityClass of all pods; empty: none.
 	PriorityClass string
+	// Trust is what a pod's connections to a managed etcd are made from.
+	Trust Trust
 }
 
 // container is what the pods differ in.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,9 @@ func TestGolden(t *testing.T) {
 		TopologySpread: []corev1.TopologySpreadConstraint{{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}},
 	}
 	full := everything()
+	secure, offered := everything(), everything()
+	secure.Status.Etcd.TLS, offered.Status.Etcd.TLS, offered.Status.Etcd.Formed = "Required", "Offered", true
+	trust := Trust{SecurePeers: map[int32]bool{0: true, 1: true, 2: true}, Authorities: "0123456789ab", Until: time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)}
 	external := demo()
 	external.Spec.Expose.Type = ramcloudv1.ExposeNone
 	external.Spec.Metadata.Etcd = &ramcloudv1.ExternalEtcdSpec{Endpoints: []string{"a.example:2379", "b.example:2379"}, Prefix: "/x", TLSSecretRef: &ramcloudv1.SecretReference{Name: "etcd-client"}}
@@ -107,6 +111,12 @@ func TestGolden(t *testing.T) {
 		"full-etcd-claim":          EtcdVolumeClaim(full, 1),
 		"full-etcd-budget":         EtcdBudget(full),
 		"full-config-map":          ConnectionConfigMap(full, Connection(full, []string{"192.0.2.1:30100", "192.0.2.2:30102"})),
+		"tls-etcd-pod":             EtcdPod(secure, 1, Defaults{Image: "ramcloud/etcd:1", Trust: trust}),
+		"tls-etcd-claim":           EtcdVolumeClaim(secure, 1),
+		"tls-etcd-policy":          EtcdNetworkPolicy(secure, "ramcloud-system"),
+		"tls-etcd-secret":          EtcdSecret(secure, map[string][]byte{"ca.crt": []byte("cert")}),
+		"tls-coordinator-pod":      CoordinatorPod(secure, 2, Defaults{Image: "ramcloud/node:1", Trust: trust}, ports),
+		"offered-etcd-pod":         EtcdPod(offered, 1, Defaults{Image: "ramcloud/etcd:1", Trust: Trust{Authorities: "0123456789ab"}}),
 		"device-server-pod":        ServerPod(devices, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30200}),
 		"device-server-claim":      ServerVolumeClaim(devices, 0),
 		"balanced-server-pod":      ServerPod(balanced, 0, Defaults{Image: "ramcloud/node:1"}, AllocatedNodePorts(balancer)),
@@ -337,5 +347,66 @@ func TestSelectors(t *testing.T) {
 	}
 	if _, ok := ServerIndex(CoordinatorPod(demo(), 0, Defaults{Image: "i"}, NodePorts{}).Labels); ok {
 		t.Error("the coordinator has a server's index")
+	}
+}
+
+// What changes while other members move, or is renewed, is no difference of a pod that runs.
+func TestMovingMembersDifferInNothing(t *testing.T) {
+	c := everything()
+	c.Status.Etcd.TLS = "Required"
+	some := Trust{SecurePeers: map[int32]bool{1: true}, Authorities: "a"}
+	all := Trust{SecurePeers: map[int32]bool{0: true, 1: true, 2: true}, Authorities: "a.b", Until: time.Now()}
+	live, wanted := EtcdPod(c, 1, Defaults{Trust: some}), EtcdPod(c, 1, Defaults{Trust: all})
+	if got := Differences(live, wanted); got != nil {
+		t.Errorf("%q", got)
+	}
+	if args := live.Spec.Containers[0].Args; !slices.Contains(args, "--initial-cluster=demo-etcd-0=http://demo-etcd-0.demo.default.svc:2380,"+
+		"demo-etcd-1=https://demo-etcd-1.demo.default.svc:2380,demo-etcd-2=http://demo-etcd-2.demo.default.svc:2380") {
+		t.Errorf("a member that joins is told of others as they are not: %q", args)
+	}
+	wanted.Spec.Containers[0].Args, wanted.Annotations[AnnotationTemplate] = append(wanted.Spec.Containers[0].Args, "--x=y"), "other"
+	if got := Differences(live, wanted); len(got) != 1 || !strings.HasPrefix(got[0], "--x") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Nothing changes for an etcd without TLS: pods that an earlier operator made are not reported as different.
+func TestPlainPodsStayAsTheyWere(t *testing.T) {
+	off := everything()
+	off.Status.Etcd.TLS = "Off"
+	for name, pods := range map[string][2]*corev1.Pod{
+		"etcd":        {EtcdPod(everything(), 1, Defaults{Image: "i"}), EtcdPod(off, 1, Defaults{Image: "i", Trust: Trust{Authorities: "a"}})},
+		"coordinator": {CoordinatorPod(everything(), 1, Defaults{Image: "i"}, NodePorts{}), CoordinatorPod(off, 1, Defaults{Image: "i", Trust: Trust{Authorities: "a"}}, NodePorts{})},
+	} {
+		if got := Differences(pods[0], pods[1]); got != nil || pods[1].Annotations[AnnotationAuthorities] != "" {
+			t.Errorf("%s: %q, %v", name, got, pods[1].Annotations)
+		}
+	}
+}
+
+// The key of an authority is in no pod, and a coordinator has no key of a member.
+func TestPodsHaveTheirOwnKeysOnly(t *testing.T) {
+	c := everything()
+	c.Status.Etcd.TLS = "Required"
+	trust := Trust{SecurePeers: map[int32]bool{0: true, 1: true, 2: true}}
+	for want, pod := range map[string]*corev1.Pod{
+		"demo.ca.crt demo.etcd-1.crt demo.etcd-1.key demo.etcd-1-client.crt demo.etcd-1-client.key": EtcdPod(c, 1, Defaults{Trust: trust}),
+		"demo.ca.crt demo.coordinator.crt demo.coordinator.key":                                     CoordinatorPod(c, 1, Defaults{Trust: trust}, NodePorts{}),
+		"": ServerPod(c, 1, Defaults{Trust: trust}, NodePorts{}),
+	} {
+		var keys []string
+		for _, volume := range pod.Spec.Volumes {
+			if volume.Secret != nil {
+				for _, item := range volume.Secret.Items {
+					keys = append(keys, item.Key)
+				}
+				if len(volume.Secret.Items) == 0 {
+					t.Errorf("%s has all of Secret %s", pod.Name, volume.Secret.SecretName)
+				}
+			}
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%s has %q, want %q", pod.Name, got, want)
+		}
 	}
 }

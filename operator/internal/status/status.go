@@ -113,7 +113,7 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 // members counts the coordinators and the members of etcd, and notes when etcd is complete.
 func members(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	out.Coordinator.Replicas, out.Coordinator.Ready, out.Coordinator.LastFailures = 0, 0, nil
-	out.Etcd = ramcloudv1.EtcdStatus{Formed: in.Cluster.Status.Etcd.Formed}
+	out.Etcd = ramcloudv1.EtcdStatus{Formed: in.Cluster.Status.Etcd.Formed, TLS: in.Cluster.Status.Etcd.TLS}
 	for _, m := range in.Members {
 		replicas, ready, failures := &out.Coordinator.Replicas, &out.Coordinator.Ready, &out.Coordinator.LastFailures
 		before := in.Cluster.Status.Coordinator.LastFailures

@@ -143,6 +143,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: tls
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.ExposeSpec
   map:
     fields:

@@ -16,6 +16,10 @@ type EtcdStatusApplyConfiguration struct {
 	// The etcd was complete once: from then on a member whose volume is lost is not made anew with an empty
 	// one, because a member that forgot its votes can lose what was agreed on.
 	Formed *bool `json:"formed,omitempty"`
+	// How the etcd is connected to: "Required" is TLS with certificates on both sides, and nothing else. An etcd that an earlier
+	// operator made is "Off" until a restart is asked for (spec.update.restartRequest); then it goes through "Offered"
+	// (members take both) and "Used" (coordinators connect by TLS) to "Required" by itself.
+	TLS *string `json:"tls,omitempty"`
 	// The last failures of the members' pods.
 	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`
 }
@@ -47,6 +51,14 @@ func (b *EtcdStatusApplyConfiguration) WithReady(value int32) *EtcdStatusApplyCo
 // If called multiple times, the Formed field is set to the value of the last call.
 func (b *EtcdStatusApplyConfiguration) WithFormed(value bool) *EtcdStatusApplyConfiguration {
 	b.Formed = &value
+	return b
+}
+
+// WithTLS sets the TLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TLS field is set to the value of the last call.
+func (b *EtcdStatusApplyConfiguration) WithTLS(value string) *EtcdStatusApplyConfiguration {
+	b.TLS = &value
 	return b
 }
 
