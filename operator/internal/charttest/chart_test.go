@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/specs"
 )
 
 var update = flag.Bool("update", false, "write manifests/operator/operator.yaml anew from the chart")
@@ -217,8 +218,12 @@ func TestRights(t *testing.T) {
 				if slices.Contains(rule.Verbs, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.APIGroups, "*") {
 					t.Errorf("%s has everything: %+v", role.Name, rule)
 				}
-				if slices.Contains(rule.Resources, "secrets") {
-					t.Errorf("%s has a right to Secrets: %v", role.Name, rule.Verbs)
+				named := slices.Equal(rule.ResourceNames, []string{specs.EtcdSecretName}) && slices.Equal(rule.Verbs, []string{"get", "create", "patch"})
+				if slices.Contains(rule.Resources, "secrets") && !named {
+					t.Errorf("%s has a right to Secrets: %v %v", role.Name, rule.Verbs, rule.ResourceNames)
+				}
+				if slices.Contains(rule.Resources, "networkpolicies") && (!named || specs.EtcdPolicyName != specs.EtcdSecretName) {
+					t.Errorf("%s has a right to NetworkPolicies: %v %v", role.Name, rule.Verbs, rule.ResourceNames)
 				}
 			}
 		}
@@ -257,6 +262,8 @@ var why = map[string]string{
 	" persistentvolumeclaims":                   "their volumes",
 	" services":                                 "their addresses",
 	" configmaps":                               "`<cluster>-connection`",
+	" secrets":                                  "keys and certificates of managed etcds; one Secret in each namespace, and no other is ever seen",
+	"networking.k8s.io networkpolicies":         "to close managed etcds to all but their coordinators, members and the operator",
 	"policy poddisruptionbudgets":               "to keep members from being evicted",
 	"events.k8s.io events":                      "to tell what happened",
 	" events":                                   "to tell who leads",
@@ -305,7 +312,7 @@ func TestRightsAreDocumented(t *testing.T) {
 	golden(t, top+"/docs/reference/operator-rights.md", "# The operator's rights\n\n"+
 		"Written from charts/ramcloud-operator (`go test ./internal/charttest -update`). What `kubectl auth can-i --list\n"+
 		"--as=system:serviceaccount:ramcloud-system:ramcloud-operator` shows beside these is what every service account has.\n"+
-		"There is no right to Secrets, to nodes, or to any resource by `*`.\n\n"+
+		"There is no right to Secrets of other names than `ramcloud-etcd`, to nodes, or to any resource by `*`.\n\n"+
 		"## For clusters in all namespaces\n\n"+rights(t, nil)+
 		"\n## For clusters in one namespace (`namespaced=true`)\n\nNothing beyond the namespace. CRDs belong to no namespace: with `crds.enabled=false` "+
 		"the release needs no right to make them.\nMetrics are served inside the pod only, unless `metrics.secure=false`.\n\n"+
