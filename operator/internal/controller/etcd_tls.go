@@ -93,8 +93,10 @@ func (r *ClusterReconciler) secureEtcd(ctx context.Context, o *observed, input *
 	if !done.attempt("certificates of the etcd", r.renewCertificates(ctx, o, *input)) {
 		return false
 	}
-	for i := range input.Members {
-		input.Members[i].Pod.Outdated = r.outdated(o, input.Members[i])
+	for i, m := range input.Members {
+		if pod := o.pods[m.Name]; pod != nil {
+			input.Members[i].Pod.Outdated = specs.Outdated(pod, o.certificates, input.Now)
+		}
 	}
 	return true
 }
@@ -240,20 +242,6 @@ func (r *ClusterReconciler) forgetCertificates(ctx context.Context, cluster type
 	}
 	r.shared.update(cluster.Namespace, func(s *shared) { s.secret = secret.Data })
 	return nil
-}
-
-// outdated says why a pod has to start again: programs read whom to trust, and coordinators their certificate, only then.
-func (r *ClusterReconciler) outdated(o *observed, m plan.Member) string {
-	pod := o.pods[m.Name]
-	if pod == nil || o.certificates == nil || pod.Annotations[specs.AnnotationTLS] == "" {
-		return ""
-	}
-	if text := pod.Annotations[specs.AnnotationCertificateUntil]; text != "" {
-		if until, err := time.Parse(time.RFC3339, text); err == nil && !r.now().Before(until.Add(-certs.Life/6)) {
-			return "the certificate that it started with ends at " + text
-		}
-	}
-	return o.certificates.Outgrown(pod.Annotations[specs.AnnotationAuthorities], r.now())
 }
 
 // securePeers are the members that the others reach by TLS. One without a claim begins on a new one, as that will say.

@@ -169,3 +169,16 @@ func noteTrust(pod *corev1.Pod, trust Trust) {
 		pod.Annotations[AnnotationCertificateUntil] = trust.Until.UTC().Format(time.RFC3339)
 	}
 }
+
+// Outdated says why a pod has to start again although nobody asked: programs read whom to trust, and coordinators their
+// certificate, only when they start. Empty: it has not, or it would read the same again.
+func Outdated(pod *corev1.Pod, set *certs.Set, now time.Time) string {
+	if pod.Annotations[AnnotationTLS] == "" {
+		return ""
+	}
+	until, err := time.Parse(time.RFC3339, pod.Annotations[AnnotationCertificateUntil])
+	if err == nil && !now.Before(until.Add(-certs.Life/6)) && set.Until(coordinatorLeaf).After(until) {
+		return "the certificate that it started with ends at " + until.Format(time.RFC3339)
+	}
+	return set.Outgrown(pod.Annotations[AnnotationAuthorities], now)
+}

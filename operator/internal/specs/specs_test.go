@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/certs"
 )
 
 var update = flag.Bool("update", false, "write the golden files in testdata anew")
@@ -408,5 +409,34 @@ func TestPodsHaveTheirOwnKeysOnly(t *testing.T) {
 		if got := strings.Join(keys, " "); got != want {
 			t.Errorf("%s has %q, want %q", pod.Name, got, want)
 		}
+	}
+}
+
+// A coordinator is restarted before its certificate ends, and only when there is a later one: else it would be again and again.
+func TestOutdatedCoordinators(t *testing.T) {
+	c, now := everything(), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	c.Status.Etcd.TLS = "Required"
+	set := certs.Read(string(c.UID), nil)
+	renew := func(at time.Time, pods ...string) {
+		t.Helper()
+		if _, err := set.Renew(EtcdCertificates(c), pods, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew(now)
+	pod := CoordinatorPod(c, 0, Defaults{Trust: Trust{Authorities: set.Authorities(), Until: set.Until(CoordinatorLeaf())}}, NodePorts{})
+	late := now.Add(certs.Life / 6 * 5).Add(time.Hour)
+	if why := Outdated(pod, set, late); why != "" {
+		t.Errorf("there is no later one, and it is restarted: %s", why)
+	}
+	renew(now.Add(certs.Life/4*3), set.Authorities())
+	if why := Outdated(pod, set, now.Add(certs.Life/4*3)); why != "" {
+		t.Errorf("there is time: %s", why)
+	}
+	if why := Outdated(pod, set, late); !strings.Contains(why, "ends at 2027-03-01") {
+		t.Errorf("it ends soon: %q", why)
+	}
+	if why := Outdated(CoordinatorPod(demo(), 0, Defaults{}, NodePorts{}), set, late); why != "" {
+		t.Errorf("without TLS: %s", why)
 	}
 }
