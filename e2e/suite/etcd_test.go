@@ -19,6 +19,7 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 			"expose": map[string]any{"type": "NodePort"}, "pvcRetention": "Delete",
 		})
 		waitReady(name)
+		Expect(string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.tls}")))).To(Equal("Required"), "a new etcd takes nothing but TLS")
 		Expect(strings.Count(outsideOf(name), ",")).To(Equal(2), "three coordinators are told to clients outside")
 		check("three coordinators, three members of etcd, %s", outsideOf(name))
 
