@@ -33,3 +33,15 @@ func (p *plugin) completeCluster(cmd *cobra.Command, args []string, _ string) ([
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// completeMember offers the members of the cluster that is named, or the only one.
+func (p *plugin) completeMember(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	c, err := p.cluster(ctx, args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	etcd, coordinators := members(c)
+	return append(etcd, coordinators...), cobra.ShellCompDirectiveNoFileComp
+}

@@ -6,12 +6,13 @@ import (
 )
 
 // exitCodes is for people; codeOf says the same.
-const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument that is not accepted.
-"cli" ends with the exit code of the command that it ran.`
+const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument that is not accepted, 3 --wait ended before what
+was waited for. "cli" ends with the exit code of the command that it ran.`
 
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed   = 1
+	exitUsage    = 2
+	exitTimedOut = 3
 )
 
 // exitCode is the exit code of a command that ran in the cluster.
@@ -24,6 +25,9 @@ type usageError struct{ error }
 
 func notAccepted(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// timedOut tells what was waited for in vain.
+type timedOut struct{ error }
+
 // codeOf is the program's exit code. began: the command line was accepted, and the command began.
 func codeOf(err error, began bool) int {
 	var ran exitCode
@@ -34,6 +38,8 @@ func codeOf(err error, began bool) int {
 		return int(ran)
 	case !began || errors.As(err, new(usageError)):
 		return exitUsage
+	case errors.As(err, new(timedOut)):
+		return exitTimedOut
 	}
 	return exitFailed
 }

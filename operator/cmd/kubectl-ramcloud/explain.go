@@ -48,7 +48,7 @@ var advice = map[string]string{
 	ramcloudv1.ReasonReconcileFailed:         "the message is what the API server said: a quota, an admission policy or a missing right",
 	ramcloudv1.ReasonIdentityChanged:         "bring the former metadata back (volume, etcd, prefix); the operator changes nothing before: docs/operating/troubleshooting.md",
 	ramcloudv1.ReasonResizeInfeasible:        "set the size to what is accepted, or let the storage class grow volumes (allowVolumeExpansion): docs/operating/storage.md",
-	ramcloudv1.ReasonPaused:                  "set spec.paused to false when the operator shall go on",
+	ramcloudv1.ReasonPaused:                  "kubectl ramcloud resume, when the operator shall go on",
 	ramcloudv1.ReasonDeprecatedFieldsUsed:    "write the new fields and values before the next minor version is installed",
 }
 

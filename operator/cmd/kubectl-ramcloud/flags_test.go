@@ -118,6 +118,13 @@ func TestExitCodes(t *testing.T) {
 		{"cli", exitUsage},
 		{"cli --", exitUsage},
 		{"cli a b -- table list", exitUsage},
+		{"pause demo --dry-run=maybe", exitUsage},
+		{"pause demo --dry-run", exitUsage},
+		{"pause demo -o xml", exitUsage},
+		{"restart demo --component=server", exitUsage},
+		{"restart demo --component=etcd --member=demo-etcd-0", exitUsage},
+		{"restart demo --wait --timeout=20ms", exitTimedOut},
+		{"resume absent", exitFailed},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			began := false
@@ -142,6 +149,10 @@ func TestCompletion(t *testing.T) {
 	out, err := run(t, []client.Object{cluster("demo"), cluster("other")}, "__complete", "status", "")
 	if err != nil || !strings.HasPrefix(out, "demo\nother\n:4\n") {
 		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = run(t, []client.Object{cluster("demo")}, "__complete", "restart", "demo", "--member", "")
+	if err != nil || !strings.HasPrefix(out, "demo-coordinator-0\n:4\n") {
+		t.Errorf("members: %v\n%s", err, out)
 	}
 	if out, err = run(t, []client.Object{cluster("demo")}, "__complete", "logs", "demo", ""); err != nil || !strings.HasPrefix(out, ":4\n") {
 		t.Errorf("after a name: %v\n%s", err, out)

@@ -1,4 +1,5 @@
-// Command kubectl-ramcloud is a kubectl plugin that looks at RAMCloud clusters.
+// Command kubectl-ramcloud is a kubectl plugin: it looks at RAMCloud clusters, restarts their members, and pauses the
+// operator.
 package main
 
 import (
@@ -32,8 +33,10 @@ var version = "0.0.0-unknown"
 
 // plugin is what all commands share.
 type plugin struct {
-	out   io.Writer
-	flags *genericclioptions.ConfigFlags // kubectl's own
+	out      io.Writer
+	progress io.Writer                      // where is told what is waited for: out is for what --output asked for
+	poll     time.Duration                  // how often is looked
+	flags    *genericclioptions.ConfigFlags // kubectl's own
 
 	config     *rest.Config
 	client     client.Client
@@ -44,7 +47,7 @@ type plugin struct {
 func newPlugin(out io.Writer) *plugin {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.CacheDir = nil // nothing is kept on disk
-	return &plugin{out: out, flags: flags}
+	return &plugin{out: out, progress: os.Stderr, poll: time.Second, flags: flags}
 }
 
 func main() {
@@ -61,8 +64,8 @@ func main() {
 
 func (p *plugin) command() *cobra.Command {
 	root := &cobra.Command{
-		Use: "kubectl-ramcloud", Short: "Look at RAMCloud clusters on Kubernetes",
-		Long: `Looks at RAMCloud clusters on Kubernetes.
+		Use: "kubectl-ramcloud", Short: "Look at RAMCloud clusters on Kubernetes, and restart or pause them",
+		Long: `Looks at RAMCloud clusters on Kubernetes, restarts their members, and pauses the operator.
 
 A command without a name is about the only RAMCloudCluster of the namespace. kubectl's own flags (--namespace,
 --context, --as, …) stand after the name of the plugin: kubectl ramcloud status --context=prod.
@@ -79,6 +82,7 @@ A command without a name is about the only RAMCloudCluster of the namespace. kub
 		p.aboutOne("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
 		p.aboutOne("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
 		p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),
+		p.restartCommand(), p.pauseCommand(), p.resumeCommand(),
 		p.aboutOne("connect", "Print how to connect from inside, from outside and through port-forwarding", p.connect),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
 			fmt.Fprintln(p.out, "kubectl-ramcloud", version)

@@ -26,6 +26,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
@@ -65,18 +66,30 @@ func run(t *testing.T, objects []client.Object, args ...string) (string, error) 
 // runWith runs a command that prepare has changed.
 func runWith(t *testing.T, objects []client.Object, prepare func(*cobra.Command), args ...string) (string, error) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", os.DevNull)
+	return runOn(t, fakeClient(t, interceptor.Funcs{}, objects...), prepare, args...)
+}
+
+// fakeClient is an API server that has these objects.
+func fakeClient(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&ramcloudv1.RAMCloudCluster{}).WithObjects(objects...).
+		WithInterceptorFuncs(funcs).Build()
+}
+
+func runOn(t *testing.T, on client.Client, prepare func(*cobra.Command), args ...string) (string, error) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", os.DevNull)
 	var out bytes.Buffer
 	p := newPlugin(&out)
-	p.client, p.kubernetes = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), pods()
+	p.client, p.kubernetes, p.progress, p.poll = on, pods(), io.Discard, time.Millisecond
 	command := p.command()
 	prepare(command)
 	command.SetArgs(append([]string{"--namespace=default"}, args...))
-	err = command.ExecuteContext(context.Background())
+	err := command.ExecuteContext(context.Background())
 	return out.String(), err
 }
 
