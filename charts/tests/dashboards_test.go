@@ -30,6 +30,11 @@ func TestDashboards(t *testing.T) {
 		t.Fatalf("%v %v", files, err)
 	}
 	have := registered(t)
+	page, err := os.ReadFile("../../docs/operating/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := questions(string(page))
 	// What Grafana fills in before it asks.
 	filled := strings.NewReplacer("$__rate_interval", "1m", "$namespace", "n", "$cluster", "c")
 	for _, file := range files {
@@ -51,6 +56,10 @@ func TestDashboards(t *testing.T) {
 				t.Errorf("%s: panel %q: id %d, %d queries, %+v", file, p.Title, p.ID, len(p.Targets), p.GridPos)
 			}
 			ids[p.ID] = true
+			if listed[d.Title][p.Title] == "" {
+				t.Errorf("docs/operating/monitoring.md does not say which question the panel %q of %s answers", p.Title, d.Title)
+			}
+			delete(listed[d.Title], p.Title)
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 					if other := taken[[2]int{x, y}]; other != "" {
@@ -67,4 +76,30 @@ func TestDashboards(t *testing.T) {
 			}
 		}
 	}
+	for title, left := range listed {
+		for panel := range left {
+			t.Errorf("docs/operating/monitoring.md lists the panel %q, which %s does not have", panel, title)
+		}
+	}
+}
+
+// questions are those that the page lists: by dashboard, and by panel. A dashboard's table stands below its title.
+func questions(page string) map[string]map[string]string {
+	out := map[string]map[string]string{}
+	title := ""
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if heading, is := strings.CutPrefix(line, "#"); is {
+			title = strings.TrimSpace(strings.TrimLeft(heading, "#"))
+		}
+		cells := strings.Split(line, "|")
+		if !strings.HasPrefix(title, "RAMCloud / ") || len(cells) != 4 || strings.Contains(line, "---") || strings.TrimSpace(cells[1]) == "panel" {
+			continue
+		}
+		if out[title] == nil {
+			out[title] = map[string]string{}
+		}
+		out[title][strings.TrimSpace(cells[1])] = strings.TrimSpace(cells[2])
+	}
+	return out
 }

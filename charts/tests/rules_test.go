@@ -14,8 +14,6 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"ramcloud.dev/charts/series"
 )
 
 const rulesFile = "../ramcloud-operator/files/alerts/ramcloud.yaml"
@@ -42,7 +40,7 @@ var asked = time.Unix(1_700_000_000, 0)
 type data map[string]float64
 
 // series has a sample a minute of each, for longer than any rule looks back.
-func (d data) series(t *testing.T) (all series.Store) {
+func (d data) series(t *testing.T) (all seriesStore) {
 	t.Helper()
 	for text, value := range d {
 		text, rising := strings.CutPrefix(text, "rising ")
@@ -50,13 +48,13 @@ func (d data) series(t *testing.T) (all series.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := &series.Series{Labels: metric}
+		one := &timeSeries{labels: metric}
 		for back := 120 * time.Minute; back >= 0; back -= time.Minute {
 			now := value
 			if rising {
 				now *= (120*time.Minute - back).Minutes()
 			}
-			one.Add(asked.Add(-back).UnixMilli(), now)
+			one.add(asked.Add(-back).UnixMilli(), now)
 		}
 		all = append(all, one)
 	}

@@ -355,3 +355,30 @@ func TestWhichCluster(t *testing.T) {
 		}
 	}
 }
+
+// What is printed as R is what the masters replicate with, also where spec leaves it out or says another number.
+func TestReplicationFactorInForce(t *testing.T) {
+	for _, test := range []struct {
+		spec, inForce int32
+		want          string
+	}{{2, 2, "R = 2"}, {0, 3, "R = 3 (spec: 2)"}, {3, 2, "R = 2 (spec: 3)"}, {0, 0, "R = 2"}} {
+		c := &ramcloudv1.RAMCloudCluster{}
+		c.Spec.ReplicationFactor, c.Status.Data.Replication.Factor = test.spec, test.inForce
+		if got := replicationFactor(c); got != test.want {
+			t.Errorf("spec %d, in force %d: %q, want %q", test.spec, test.inForce, got, test.want)
+		}
+	}
+}
+
+// Whoever looks a reason up in the documentation finds it, as in explain.
+func TestTroubleshootingHasEveryReason(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/operating/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason := range advice {
+		if !strings.Contains(string(page), "\n| `"+reason+"` |") {
+			t.Errorf("docs/operating/troubleshooting.md has no row for %s", reason)
+		}
+	}
+}

@@ -1,6 +1,5 @@
 // Package network is how pods come to the network that their transport needs: one interface, and a
-// provider for each way. Only the pod's ordinary network with TCP works yet; the others are known by name
-// and refused.
+// provider for each way that works. A provider without an entry here is refused.
 package network
 
 import (
@@ -25,28 +24,15 @@ type Provider interface {
 	Prepare(spec ramcloudv1.NetworkSpec, meta *metav1.ObjectMeta, pod *corev1.PodSpec)
 }
 
-var providers = map[ramcloudv1.NetworkProvider]Provider{
-	ramcloudv1.ProviderPod:        podNetwork{},
-	ramcloudv1.ProviderSharedRDMA: notYet{ramcloudv1.ProviderSharedRDMA},
-	ramcloudv1.ProviderSRIOV:      notYet{ramcloudv1.ProviderSRIOV},
-	ramcloudv1.ProviderDRA:        notYet{ramcloudv1.ProviderDRA},
-}
+var providers = map[ramcloudv1.NetworkProvider]Provider{ramcloudv1.ProviderPod: podNetwork{}}
 
 // For is the provider that the spec names. The API server refuses what Check refuses; Check is asked
 // again because an object may have been stored under other rules.
 func For(spec ramcloudv1.NetworkSpec) (Provider, error) {
-	name := spec.Provider
-	if name == "" {
-		name = ramcloudv1.ProviderPod
-	}
-	provider, known := providers[name]
-	if !known {
-		var names []string
-		for each := range providers {
-			names = append(names, string(each))
-		}
-		slices.Sort(names)
-		return nil, fmt.Errorf("spec.network.provider is %s; accepted: %s", name, strings.Join(names, ", "))
+	name := cmp.Or(spec.Provider, ramcloudv1.ProviderPod)
+	provider, supported := providers[name]
+	if !supported {
+		return nil, fmt.Errorf("spec.network.provider is %s, which is not supported; accepted: %s", name, ramcloudv1.ProviderPod)
 	}
 	return provider, provider.Check(spec)
 }
@@ -67,14 +53,3 @@ func (podNetwork) Check(spec ramcloudv1.NetworkSpec) error {
 func (podNetwork) Arguments(ramcloudv1.NetworkSpec) []string { return nil }
 
 func (podNetwork) Prepare(ramcloudv1.NetworkSpec, *metav1.ObjectMeta, *corev1.PodSpec) {}
-
-// notYet is a provider that is known and does not work.
-type notYet struct{ name ramcloudv1.NetworkProvider }
-
-func (n notYet) Check(ramcloudv1.NetworkSpec) error {
-	return fmt.Errorf("spec.network.provider is %s, which is not supported yet; accepted: Pod", n.name)
-}
-
-func (notYet) Arguments(ramcloudv1.NetworkSpec) []string { return nil }
-
-func (notYet) Prepare(ramcloudv1.NetworkSpec, *metav1.ObjectMeta, *corev1.PodSpec) {}

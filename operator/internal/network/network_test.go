@@ -20,12 +20,12 @@ func TestWhatIsSupported(t *testing.T) {
 		{ramcloudv1.NetworkSpec{Transport: "TCP", Provider: "Pod"}, ""},
 		{ramcloudv1.NetworkSpec{Transport: "RDMA"}, "spec.network.transport is RDMA, which is not supported yet; accepted: TCP"},
 		{ramcloudv1.NetworkSpec{Transport: "DPDK", Provider: "Pod"}, "spec.network.transport is DPDK"},
-		{ramcloudv1.NetworkSpec{Provider: "SharedRDMA"}, "spec.network.provider is SharedRDMA, which is not supported yet; accepted: Pod"},
+		{ramcloudv1.NetworkSpec{Provider: "SharedRDMA"}, "spec.network.provider is SharedRDMA, which is not supported; accepted: Pod"},
 		{ramcloudv1.NetworkSpec{Provider: "SRIOV", ResourceName: "a/b"}, "spec.network.provider is SRIOV"},
 		{ramcloudv1.NetworkSpec{Provider: "DRA"}, "spec.network.provider is DRA"},
 		{ramcloudv1.NetworkSpec{Provider: "Pod", ResourceName: "a/b"}, "takes no device"},
 		{ramcloudv1.NetworkSpec{NetworkAttachmentRef: &ramcloudv1.NetworkAttachmentReference{Name: "a"}}, "takes no device"},
-		{ramcloudv1.NetworkSpec{Provider: "carrier-pigeon"}, "accepted: DRA, Pod, SRIOV, SharedRDMA"},
+		{ramcloudv1.NetworkSpec{Provider: "carrier-pigeon"}, "spec.network.provider is carrier-pigeon, which is not supported; accepted: Pod"},
 	} {
 		_, err := For(test.spec)
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {

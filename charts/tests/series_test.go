@@ -1,6 +1,4 @@
-// Package series is a store of numbers over time that Prometheus' engine can be asked about: what the rules' tests
-// make up, and what the drawing of dashboards has scraped.
-package series
+package tests
 
 import (
 	"context"
@@ -14,23 +12,20 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// Series has the samples of one set of labels, by rising time.
-type Series struct {
-	Labels  labels.Labels
+// timeSeries has the samples of one set of labels, by rising time.
+type timeSeries struct {
+	labels  labels.Labels
 	samples []chunks.Sample
 }
 
-// Add appends a number at a time in milliseconds.
-func (s *Series) Add(ms int64, number float64) { s.samples = append(s.samples, sample{ms, number}) }
+// add appends a number at a time in milliseconds.
+func (s *timeSeries) add(ms int64, number float64) { s.samples = append(s.samples, sample{ms, number}) }
 
-// Len is how many numbers there are.
-func (s *Series) Len() int { return len(s.samples) }
-
-// Store is what the engine is given.
-type Store []*Series
+// seriesStore is what Prometheus' engine asks.
+type seriesStore []*timeSeries
 
 // Querier implements storage.Queryable.
-func (s Store) Querier(mint, maxt int64) (storage.Querier, error) {
+func (s seriesStore) Querier(mint, maxt int64) (storage.Querier, error) {
 	return querier{s, mint, maxt}, nil
 }
 
@@ -47,7 +42,7 @@ func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
 type querier struct {
-	store      Store
+	store      seriesStore
 	mint, maxt int64
 }
 
@@ -62,7 +57,7 @@ func (querier) LabelValues(context.Context, string, *storage.LabelHints, ...*lab
 func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	var found []storage.Series
 	for _, one := range q.store {
-		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.Labels.Get(m.Name)) }) {
+		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.labels.Get(m.Name)) }) {
 			continue
 		}
 		var inside []chunks.Sample
@@ -72,7 +67,7 @@ func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 			}
 		}
 		if len(inside) > 0 {
-			found = append(found, storage.NewListSeries(one.Labels, inside))
+			found = append(found, storage.NewListSeries(one.labels, inside))
 		}
 	}
 	slices.SortFunc(found, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
