@@ -1,0 +1,140 @@
+// What one replica of a segment is to its master, and how each event changes it. Values and pure
+// functions: no clock, no call, no lock. ReplicaSlot sends what is said here, ReplicaManager does
+// what else a change asks for. The tables are in docs/design/replication.md#a-replica; the names
+// below are theirs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace ramcloud {
+
+enum class ReplicaPhase : uint8_t {
+  kUnplaced,     // no backup is chosen
+  kOpening,      // placed; no open is acknowledged, and none was sent as a copy
+  kOpeningCopy,  // placed; no open is acknowledged, and one was sent as a copy
+  kCopying,      // opened as a copy that lacks bytes: recovery does not see it
+  kOpen,         // a prefix of the segment that recovery may use
+  kClosed,       // everything, the footer included
+};
+inline constexpr uint32_t kReplicaPhases = 6;
+
+enum class ReplicaEvent : uint8_t {
+  kPlacementFailed,   // no backup can take it now
+  kPlacementOverdue,  // for so long that its segment goes on without it
+  kPlaced,            // a backup is chosen
+  kWholeOpenSent,     // an open with all bytes so far
+  kCopyOpenSent,      // an open with the first bytes of a copy
+  kBytesSent,         // more bytes, a close, a new epoch or a question
+  kLastOfCopySent,    // the bytes that complete a copy, perhaps with the close
+  kOutcomeUnknown,    // a call was given up, or failed without proof that nothing was written
+  kOpened,            // acknowledged, as are the next three
+  kBytesAcked,
+  kCopyCompleted,
+  kCloseAcked,  // perhaps with the last bytes of a copy
+  kRefused,     // the backup does not have it and will not
+  kLost,        // the backup, or the replica on it, is no longer there
+};
+inline constexpr uint32_t kReplicaEvents = 14;
+
+/// For messages about bugs.
+std::string_view name_of(ReplicaPhase phase);
+std::string_view name_of(ReplicaEvent event);
+
+/// Acknowledged by the backup: bytes from the segment's start (the end of a group), and the highest
+/// replication epoch.
+struct Acked {
+  uint32_t bytes = 0;
+  uint32_t epoch = 0;
+  bool operator==(const Acked&) const = default;
+};
+
+struct ReplicaState {
+  ReplicaPhase phase = ReplicaPhase::kUnplaced;
+  bool optional = false;  // the segment becomes durable without this replica
+  bool optional_when_placed = false;
+  bool placement_failed = false;  // when it was last tried
+  bool may_exist = false;  // of this placement: an open may have left something on the backup
+  Acked acked;             // of this placement
+
+  bool placed() const { return phase != ReplicaPhase::kUnplaced; }
+  bool opening() const {
+    return phase == ReplicaPhase::kOpening || phase == ReplicaPhase::kOpeningCopy;
+  }
+  bool opened() const { return phase >= ReplicaPhase::kCopying; }
+  bool operator==(const ReplicaState&) const = default;
+};
+
+/// The state after the event. None: the event cannot happen in this state, so the master has a bug.
+/// `acked`: what an acknowledgement is for.
+[[nodiscard]] std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
+                                                Acked acked = {});
+
+/// What of its segment matters to a replica. `closed` is read before `published`: once closed is
+/// seen, that is the final length.
+struct SegmentView {
+  bool closed = false;
+  uint32_t published = 0;
+  uint32_t epoch = 0;
+};
+
+/// Open, and of an epoch that is over: recovery would not take it. (A closed one it would.)
+inline bool behind(const ReplicaState& state, uint32_t epoch) {
+  return (state.phase == ReplicaPhase::kOpen || state.phase == ReplicaPhase::kCopying) &&
+         state.acked.epoch < epoch;
+}
+/// Recovery can use it, and it has all that is durable.
+inline bool counts(const ReplicaState& state, uint32_t epoch) {
+  return state.phase == ReplicaPhase::kClosed ||
+         (state.phase == ReplicaPhase::kOpen && state.acked.epoch >= epoch);
+}
+/// There is something that was not sent, or must be sent again. (Questions after closed replicas
+/// are nobody's need.)
+bool wants_to_send(const ReplicaState& state, const SegmentView& segment);
+/// What it sends next is a part of a copy of what other replicas have. `most`: bytes of an open
+/// that is no copy.
+bool sends_copy(const ReplicaState& state, const SegmentView& segment, uint32_t most);
+
+/// What a message carries, for its answer.
+struct ReplicaMessage {
+  uint32_t to = 0;  // the segment's bytes up to here
+  uint32_t epoch = 0;
+  bool opening = false;  // the open
+  bool plain = false;    // published bytes, and nothing that changes the replica's phase or epoch
+  bool closing = false;  // the close
+  bool completing = false;  // the last bytes of a copy
+};
+
+/// A write of the bytes up to `end`. `only_bytes`: the close is left to a later one.
+ReplicaMessage write_up_to(uint32_t end, const ReplicaState& state, const SegmentView& segment,
+                           bool only_bytes);
+/// That a write leaves, and that it is acknowledged.
+ReplicaEvent sent(const ReplicaMessage& write);
+ReplicaEvent acknowledged(const ReplicaMessage& message);
+
+/// What a failed call means.
+enum class Reaction : uint8_t {
+  kSendWhenTold,    // after the time that the answer names
+  kBackOff,         // send again, later with each failure in a row
+  kReportBroken,    // the same; the connection shows that the backup may have failed
+  kStop,            // the cluster has given this master up
+  kPlaceElsewhere,  // refused, and nothing of it exists
+  kLose,            // the server is another one now
+  kGiveUp,          // lost to the master, though the backup may still have it: it frees it later
+};
+Reaction reaction_to(StatusCode failure, const ReplicaState& state);
+
+/// What must follow the loss of a replica.
+enum class LossAction : uint8_t {
+  kRepair,             // copy it to another backup
+  kRaiseEpoch,         // before anything more is acknowledged
+  kRaiseEpochAndRoll,  // and go on in a head that has all its replicas
+};
+/// `settled`: its segment is closed on its replicas. `head`: it takes data. `before`: the replica's
+/// state.
+LossAction action_on_loss(const ReplicaState& before, bool settled, bool head);
+
+}  // namespace ramcloud
