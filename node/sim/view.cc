@@ -38,7 +38,7 @@ void look_at_replica(const ReplicaSlot& slot, const ClusterView::Server& master,
   replica.segment_id = slot.segment().id();
   replica.backup_id = slot.server_id();
   replica.counts = slot.counts();
-  replica.closed = slot.state() == ReplicaSlot::State::kClosed;
+  replica.closed = slot.closed();
   replica.acked = slot.acked();
   replica.acked_epoch = slot.acked_epoch();
   const auto backup = std::ranges::find_if(
@@ -126,12 +126,12 @@ Backing backing_of(const daemon::ServerNode& server, log::LogPosition before) {
     }
     if (lacks) return;
     const bool left = segment_id < durable.segment_id();
-    const bool holds = slot.counts() && (left ? slot.state() == ReplicaSlot::State::kClosed &&
-                                                    slot.acked() >= slot.segment().published()
-                                              : slot.acked() >= durable.offset());
+    const bool holds =
+        slot.counts() && (left ? slot.closed() && slot.acked() >= slot.segment().published()
+                               : slot.acked() >= durable.offset());
     backing.holding += holds;
-    backing.wanted += !slot.waived();
-    backing.lacking += !slot.waived() && !holds;
+    backing.wanted += !slot.state().optional;
+    backing.lacking += !slot.state().optional && !holds;
   });
   return backing;
 }
@@ -153,7 +153,7 @@ ClusterView look_at(const std::vector<Running>& running, const ClusterState* lea
     if (parts.replicas == nullptr) continue;
     server.fence_holds = parts.replicas->fence().holds();
     parts.replicas->for_each_slot(0, [&](const ReplicaSlot& slot) {
-      if (slot.state() == ReplicaSlot::State::kUnplaced) return;
+      if (!slot.placed()) return;
       look_at_replica(slot, server, running, compared, server.replicas.emplace_back());
     });
   }

@@ -7,11 +7,11 @@
 
 namespace ramcloud {
 
-void ReplicaCall::begin(ReplicaSlot& slot, const Content& content,
+void ReplicaCall::begin(ReplicaSlot& slot, const ReplicaMessage& message,
                         const wire::MessageHeader& header, std::span<const Slice> body,
                         Time deadline) {
   slot_ = &slot;
-  content_ = content;
+  message_ = message;
   deadline_ = deadline;
   state_.store(State::kUnderWay, std::memory_order_release);
   session_->send(*this, header, body);
@@ -44,9 +44,9 @@ void ReplicaCall::on_reply(const wire::MessageHeader& header, ByteView body) {
     return note({StatusCode::kProtocolError, fmt::format("reply has {} bytes", body.size())});
   }
   const auto reply = load<wire::ReplicaReply>(body.data());
-  if (reply.held < content_.to) {
+  if (reply.held < message_.to) {
     return note({StatusCode::kProtocolError,
-                 fmt::format("backup holds {} bytes after {} were sent", reply.held, content_.to)});
+                 fmt::format("backup holds {} bytes after {} were sent", reply.held, message_.to)});
   }
   note({});
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "replication/replica_state.h"
 #include "transport/transport.h"
 #include "wire/data_messages.h"
 #include "wire/message_header.h"
@@ -36,15 +37,6 @@ class ReplicaCall final : public ClientCall {
     /// Nobody waits for it any more: take it back. On any reactor, under the lock.
     virtual void call_dropped(ReplicaCall& call) = 0;
   };
-  /// What the message carries.
-  struct Content {
-    uint32_t to = 0;  // the segment's bytes up to here
-    uint32_t epoch = 0;
-    bool plain = false;       // published bytes, and nothing that changes the replica's state
-    bool closing = false;     // the close
-    bool completing = false;  // the last bytes of a re-creation
-  };
-
   explicit ReplicaCall(Owner& owner) : owner_(owner) {}
 
   Owner& owner() const { return owner_; }
@@ -58,7 +50,7 @@ class ReplicaCall final : public ClientCall {
   void set_session(std::shared_ptr<Session> session) { session_ = std::move(session); }
   Time deadline() const { return deadline_; }
   /// Under the lock, and idle.
-  void begin(ReplicaSlot& slot, const Content& content, const wire::MessageHeader& header,
+  void begin(ReplicaSlot& slot, const ReplicaMessage& message, const wire::MessageHeader& header,
              std::span<const Slice> body, Time deadline);
   /// Takes it back: idle.
   void retract();
@@ -75,7 +67,7 @@ class ReplicaCall final : public ClientCall {
   uint32_t retry_after_us() const { return retry_after_us_; }
   /// Of the peer's answer, if that is an error.
   const wire::ErrorDetails& details() const { return details_; }
-  const Content& content() const { return content_; }
+  const ReplicaMessage& message() const { return message_; }
   /// The answer was taken: idle.
   void finish() {
     slot_ = nullptr;
@@ -94,7 +86,7 @@ class ReplicaCall final : public ClientCall {
   std::shared_ptr<Session> session_;
   Time deadline_ = kNever;
   ReplicaSlot* slot_ = nullptr;  // under the lock
-  Content content_;
+  ReplicaMessage message_;
   Status status_;  // this and the next two are its reactor's while in flight, else the lock's
   uint32_t retry_after_us_ = 0;
   wire::ErrorDetails details_;

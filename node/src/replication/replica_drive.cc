@@ -147,7 +147,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
       back_off(slot);
     }
   }
-  if (slot.state() == ReplicaSlot::State::kUnplaced && !place(replicas, slot)) return worked;
+  if (!slot.placed() && !place(replicas, slot)) return worked;
   if (!slot.wants_to_send()) return worked;
   if (now < slot.not_before()) {
     wake_at(slot.not_before());
@@ -167,8 +167,7 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
   if (call.session() == nullptr || call.session()->broken()) {
     call.set_session(rpc_.session(*server->locator, slot.server_id()));
   }
-  const Duration timeout =
-      slot.state() == ReplicaSlot::State::kOpening ? options_.open_timeout : options_.write_timeout;
+  const Duration timeout = slot.state().opening() ? options_.open_timeout : options_.write_timeout;
   const bool copies = slot.copies();
   const uint32_t bytes = slot.send(call, servers_.version(), reactor_.now(), timeout);
   if (copies) effort_.copied += bytes;
@@ -232,10 +231,9 @@ bool ReplicaManager::take_plain_answers(SegmentReplicas& head, bool& ask_first) 
   for (const auto& slot : head.slots) {
     const ReplicaCall* call = slot->call();
     if (call == nullptr || !call->answered()) continue;
-    if (call->status().ok() && call->content().plain) {
+    if (call->status().ok() && call->message().plain) {
       RC_FAILPOINT("replication.message.answered");
-      uint32_t retry_after_us = 0;
-      (void)slot->take_answer(retry_after_us);
+      (void)slot->take_answer();
       progress_ = advanced = true;
     } else {
       ask_first = true;
@@ -255,7 +253,7 @@ bool ReplicaManager::on_enough(const SegmentReplicas& replicas, Has has) const {
   for (const auto& slot : replicas.slots) {
     if (slot->counts() && has(*slot)) {
       ++have;
-    } else if (!slot->waived()) {
+    } else if (!slot->state().optional) {
       return false;
     }
   }
@@ -285,9 +283,7 @@ bool ReplicaManager::settle_front() {
   SegmentReplicas& front = *unsettled_.front();
   log::Segment& segment = *front.segment;
   if (!raise_durable(front)) return false;
-  const auto is_closed = [](const auto& slot) {
-    return slot.state() == ReplicaSlot::State::kClosed;
-  };
+  const auto is_closed = [](const auto& slot) { return slot.closed(); };
   if (!on_enough(front, is_closed)) return false;
   segment.mark_closed_durable();
   unsettled_.pop_front();

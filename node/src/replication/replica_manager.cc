@@ -89,7 +89,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   const auto candidates = placement_servers(replicas);
   std::vector<std::string> taken = {options_.failure_domain};
   for (const auto& other : replicas.slots) {
-    if (other->state() != ReplicaSlot::State::kUnplaced) taken.push_back(other->failure_domain());
+    if (other->placed()) taken.push_back(other->failure_domain());
   }
   const auto chosen = choose_backup(candidates, taken, slot.primary(), reactor_.random());
   if (!chosen) {
@@ -97,8 +97,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
               check_domains(candidates, options_.failure_domain, options_.replicas));
     return false;
   }
-  if (slot.turned_away()) {
-    slot.set_turned_away(false);
+  if (slot.state().placement_failed) {
     short_ = false;
     waiting_ = {};
   }
@@ -119,16 +118,13 @@ void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slo
     log_warn("replication.waiting", {{"segment", replicas.segment->id()}, {"why", why}});
     waiting_ = why;
   }
-  slot.set_turned_away(true);
   if (!short_) {
     short_ = true;
     short_since_ = now;
   }
-  if (now - short_since_ >= options_.degrade_after && !slot.waived()) {
-    RC_SOMETIMES("replication.segment_goes_on_degraded");
-    slot.waive();
-    if (!slot.segment().closed_durable()) progress_ = true;
-  }
+  const bool was_optional = slot.state().optional;
+  slot.placement_failed(now - short_since_ >= options_.degrade_after);
+  if (!was_optional && slot.state().optional && !slot.segment().closed_durable()) progress_ = true;
   slot.wait_until(now + kPlacementInterval);
   wake_at(slot.not_before());
 }
@@ -170,12 +166,11 @@ void ReplicaManager::call_dropped(ReplicaCall& call) {
 
 void ReplicaManager::settle(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
-  uint32_t retry_after_us = 0;
-  const Status status = slot.take_answer(retry_after_us);
-  if (!status.ok()) {
-    replica_failed(slot, status, retry_after_us);
-  } else {
+  const ReplicaSlot::Answer answer = slot.take_answer();
+  if (answer.status.ok()) {
     replica_advanced(slot);
+  } else {
+    replica_failed(slot, answer);
   }
   if (slot.segment().closed_durable()) recount(replicas_of(slot));
 }
@@ -184,7 +179,7 @@ void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
   backups_[slot.server_id()].refusals = 0;
   if (!slot.segment().closed_durable()) {
     progress_ = true;
-  } else if (slot.state() == ReplicaSlot::State::kClosed) {
+  } else if (slot.closed()) {
     ++recreated_;
   }
 }
@@ -197,98 +192,108 @@ void ReplicaManager::back_off(ReplicaSlot& slot) {
   slot.wait_until(reactor_.now() + delay);
 }
 
-void ReplicaManager::replica_failed(ReplicaSlot& slot, const Status& status,
-                                    uint32_t retry_after_us) {
-  switch (status.code()) {
-    case StatusCode::kRetry:
-      slot.wait_until(reactor_.now() + std::max<Duration>(std::chrono::microseconds(retry_after_us),
-                                                          options_.retry_delay));
+void ReplicaManager::replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer& answer) {
+  const Status& status = answer.status;
+  switch (reaction_to(status.code(), slot.state())) {
+    case Reaction::kSendWhenTold:
+      slot.wait_until(reactor_.now() +
+                      std::max<Duration>(std::chrono::microseconds(answer.retry_after_us),
+                                         options_.retry_delay));
       break;
-    // The backup may still be there, with all that it acknowledged: only the server list or another
-    // server at its address says that it is not.
-    case StatusCode::kUnavailable:
-    case StatusCode::kConnectionLost:
+    case Reaction::kReportBroken:
       if (options_.on_broken) options_.on_broken(slot.server_id());
       back_off(slot);
       break;
-    case StatusCode::kDeadlineExceeded:
+    case Reaction::kBackOff:
       back_off(slot);
       break;
-    case StatusCode::kCrashed:
+    case Reaction::kStop:
       RC_SOMETIMES("replication.backup_tells_a_zombie");
       condemned(status);
       break;
-    default:
-      refuse(slot, status);
+    case Reaction::kPlaceElsewhere:
+      place_elsewhere(slot, status);
+      break;
+    case Reaction::kGiveUp:
+      note_given_up(slot);
+      [[fallthrough]];
+    case Reaction::kLose:
+      lose_refused(slot, status);
       break;
   }
   // Something has to be done later, though nobody waits for it yet.
   wake_at(std::max(reactor_.now(), slot.not_before()));
 }
 
-/// This backup will not have the replica, or has it no more.
-void ReplicaManager::refuse(ReplicaSlot& slot, const Status& status) {
-  SegmentReplicas& replicas = replicas_of(slot);
-  const uint64_t server_id = slot.server_id();
+/// The backup is left alone for a while.
+void ReplicaManager::note_refusal(uint64_t server_id) {
   Backup& backup = backups_[server_id];
   const Duration delay = options_.refused_delay * (1 << std::min(backup.refusals++, 10u));
   backup.usable_from = reactor_.now() + std::min(delay, options_.max_refused_delay);
-  const bool gone = status.code() == StatusCode::kWrongServer;
-  if (!gone && !slot.may_be_there()) {
-    // The backup wrote nothing, and says so: choose another one. Any other failed open may leave
-    // the replica there: after a failed sync its removal cannot be trusted either.
-    RC_SOMETIMES("replication.backup_refuses_an_open");
-    log_debug("replication.refused",
-              {{"server", server_id}, {"segment", replicas.segment->id()}, {"why", status}});
-    unplace(slot);
-    slot.restore_waiver();
-    if (!slot.segment().closed_durable()) progress_ = true;
-    if (status == StatusCode::kIoError) begin_losing(server_id, status);
-    return;
-  }
-  if (!gone) {
-    replicas.banned.push_back(server_id);
-    given_up_.push_back({replicas.segment->id(), server_id});
-  }
-  lose(replicas, slot, status);
+}
+
+/// The backup wrote nothing, and says so: choose another one.
+void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
+  RC_SOMETIMES("replication.backup_refuses_an_open");
+  const uint64_t server_id = slot.server_id();
+  log_debug("replication.refused",
+            {{"server", server_id}, {"segment", slot.segment().id()}, {"why", status}});
+  note_refusal(server_id);
+  unplace(slot, ReplicaEvent::kRefused);
+  if (!slot.segment().closed_durable()) progress_ = true;
   if (status == StatusCode::kIoError) begin_losing(server_id, status);
 }
 
-/// A replica that had (or may have) been opened is gone. If the segment is not closed everywhere,
-/// the others get a higher epoch: should the lost one come back, it is known to miss what came
-/// after.
+/// The backup may still have the replica: it is not asked for this segment again, and told to free
+/// it once others have the bytes.
+void ReplicaManager::note_given_up(const ReplicaSlot& slot) {
+  replicas_of(slot).banned.push_back(slot.server_id());
+  given_up_.push_back({slot.segment().id(), slot.server_id()});
+}
+
+/// By what the backup says, the replica is lost.
+void ReplicaManager::lose_refused(ReplicaSlot& slot, const Status& status) {
+  const uint64_t server_id = slot.server_id();
+  note_refusal(server_id);
+  lose(replicas_of(slot), slot, status);
+  if (status == StatusCode::kIoError) begin_losing(server_id, status);
+}
+
+/// A replica that had (or may have) been opened is no longer there. If the segment is not closed
+/// everywhere, the others get a higher epoch: should the lost one come back, it is known to miss
+/// what was acknowledged since.
 void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) {
   log_warn("replication.replica_lost",
            {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
   ++lost_;
-  const bool was_opened = slot.opened();
   ++effort_.losses;
   if (std::ranges::find(replicas.left, slot.server_id()) == replicas.left.end()) {
     replicas.left.push_back(slot.server_id());
     ++left_on_[slot.server_id()];
   }
-  unplace(slot);
   const log::Segment& segment = *replicas.segment;
-  if (segment.closed_durable()) {
+  const bool settled = segment.closed_durable();
+  const bool head = !settled && !segment.closed() && log_->head().segment_id() == segment.id();
+  const LossAction action = action_on_loss(slot.state(), settled, head);
+  unplace(slot, ReplicaEvent::kLost);
+  if (action == LossAction::kRepair) {
     RC_SOMETIMES("replication.replica_of_closed_segment_is_lost");
     recount(replicas);
     return add_repair(replicas);
   }
   raise_epoch();
-  // What comes next goes into a head with all its replicas; this one is closed and copied. (A head
-  // that never had the replica gets it as it is: a backup that fails each open must not roll it.)
-  const bool is_head = !segment.closed() && log_->head().segment_id() == segment.id();
-  if (was_opened && is_head) roll_wanted_ = true;
+  // New data goes into a head with all its replicas; this one is closed and copied.
+  if (action == LossAction::kRaiseEpochAndRoll) roll_wanted_ = true;
 }
 
-void ReplicaManager::unplace(ReplicaSlot& slot) {
+void ReplicaManager::unplace(ReplicaSlot& slot, ReplicaEvent why) {
   Backup& backup = backups_[slot.server_id()];
   ReplicaSlot* last = backup.slots.back();
   backup.slots[slot.index_on_backup()] = last;
   last->set_index_on_backup(slot.index_on_backup());
   backup.slots.pop_back();
   if (slot.primary()) --backup.primaries;
-  slot.unplace();
+  slot.unplace(why);
   slot.wait_until(reactor_.now());
 }
 
@@ -391,7 +396,7 @@ void ReplicaManager::look_at_list() {
   // looked at when it is their turn.)
   const auto try_again = [this](SegmentReplicas& replicas) {
     for (auto& slot : replicas.slots) {
-      if (slot->state() == ReplicaSlot::State::kUnplaced) slot->wait_until(reactor_.now());
+      if (!slot->placed()) slot->wait_until(reactor_.now());
     }
   };
   for (SegmentReplicas* replicas : unsettled_) try_again(*replicas);
@@ -428,9 +433,9 @@ ReplicaManager::Counts ReplicaManager::counts_of(const SegmentReplicas& replicas
   bool all_count = true;
   bool degraded = false;
   for (const auto& slot : replicas.slots) {
-    if (!slot->waived()) acked = std::min(acked, slot->acked());
+    if (!slot->state().optional) acked = std::min(acked, slot->acked());
     all_count = all_count && slot->counts();
-    degraded = degraded || slot->waived();
+    degraded = degraded || slot->state().optional;
   }
   return {.segments = 1,
           .fully_replicated = all_count,
@@ -481,10 +486,9 @@ ReplicationStats ReplicaManager::stats() {
     stats.messages = messages_ + lane_messages_;
     for (const SegmentReplicas* open : unsettled_) {
       counts.add(counts_of(*open));
-      const auto unplaced = std::ranges::count(open->slots, ReplicaSlot::State::kUnplaced,
-                                               [](const auto& slot) { return slot->state(); });
-      stats.writes_wait = stats.writes_wait || open->slots.size() - static_cast<size_t>(unplaced) <
-                                                   options_.min_replicas;
+      const auto placed =
+          std::ranges::count_if(open->slots, [](const auto& slot) { return slot->placed(); });
+      stats.writes_wait = stats.writes_wait || placed < options_.min_replicas;
     }
     most_under_lock_.raise({.segments = unsettled_.size()});
   }
@@ -505,7 +509,7 @@ std::string ReplicaManager::check_counts() const {
   for (const auto& [id, replicas] : segments_) {
     for (const uint64_t server_id : replicas.left) ++left_on[server_id];
     for (const auto& slot : replicas.slots) {
-      if (slot->state() == ReplicaSlot::State::kUnplaced) continue;
+      if (!slot->placed()) continue;
       ++on_backups[slot->server_id()];
       const auto backup = backups_.find(slot->server_id());
       if (backup == backups_.end() || slot->index_on_backup() >= backup->second.slots.size() ||

@@ -224,7 +224,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool take_settled_answers();
   void settle(ReplicaSlot& slot);
   void replica_advanced(ReplicaSlot& slot);
-  void replica_failed(ReplicaSlot& slot, const Status& status, uint32_t retry_after_us);
+  void replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer& answer);
   void take_opened();
   bool drive(SegmentReplicas& replicas);
   bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot);
@@ -233,7 +233,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const;
   bool send(ReplicaSlot& slot);
   void back_off(ReplicaSlot& slot);
-  void refuse(ReplicaSlot& slot, const Status& status);
+  void note_refusal(uint64_t server_id);
+  void place_elsewhere(ReplicaSlot& slot, const Status& status);
+  void note_given_up(const ReplicaSlot& slot);
+  void lose_refused(ReplicaSlot& slot, const Status& status);
   void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why);
   void begin_losing(uint64_t server_id, const Status& why);
   void lose_unsettled();
@@ -242,7 +245,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool is_freed(const GivenUp& replica);
   bool look_after();
   void ask_for_one(Backup& backup);
-  void unplace(ReplicaSlot& slot);
+  void unplace(ReplicaSlot& slot, ReplicaEvent why);
   Counts counts_of(const SegmentReplicas& replicas) const;
   void recount(SegmentReplicas& replicas);
   void forget_left(SegmentReplicas& replicas);

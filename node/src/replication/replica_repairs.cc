@@ -61,17 +61,13 @@ bool ReplicaManager::drive_repairs() {
   for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
     SegmentReplicas& replicas = *repairs_[driven];
     worked = drive(replicas) || worked;
-    const auto in_state = [&](ReplicaSlot::State state) {
-      return std::ranges::count(replicas.slots, state, [](const auto& s) { return s->state(); });
-    };
-    const auto closed = static_cast<size_t>(in_state(ReplicaSlot::State::kClosed));
-    if (closed + static_cast<size_t>(in_state(ReplicaSlot::State::kUnplaced)) <
-        replicas.slots.size()) {
+    const auto all = [&](auto has) { return std::ranges::all_of(replicas.slots, has); };
+    if (!all([](const auto& slot) { return slot->closed() || !slot->placed(); })) {
       ++driven;
       continue;
     }
     repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
-    if (closed < replicas.slots.size()) {
+    if (!all([](const auto& slot) { return slot->closed(); })) {
       repairs_.push_back(&replicas);
     } else {
       replicas.repairing = false;
@@ -105,9 +101,7 @@ void ReplicaManager::lose_unsettled() {
     const Backup& backup = backups_.at(server_id);
     for (SegmentReplicas* replicas : unsettled_) {
       for (auto& slot : replicas->slots) {
-        if (slot->state() == ReplicaSlot::State::kUnplaced || slot->server_id() != server_id) {
-          continue;
-        }
+        if (!slot->placed() || slot->server_id() != server_id) continue;
         if (*backup.lost == StatusCode::kIoError) {
           RC_SOMETIMES("replication.all_replicas_of_a_broken_device_are_lost");
         }
@@ -214,7 +208,7 @@ void ReplicaManager::ask_for_one(Backup& backup) {
   const size_t looks = std::min(backup.slots.size(), kMostLooksForOne);
   for (size_t i = 0; i < looks; ++i) {
     ReplicaSlot& slot = *backup.slots[backup.ask_next++ % backup.slots.size()];
-    if (slot.state() != ReplicaSlot::State::kClosed || !slot.segment().closed_durable()) continue;
+    if (!slot.closed() || !slot.segment().closed_durable()) continue;
     if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
         reactor_.now() >= slot.call()->deadline()) {
       slot.drop_call();  // of the last round: whoever is silent is the coordinator's affair
