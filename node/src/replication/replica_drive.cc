@@ -245,21 +245,6 @@ bool ReplicaManager::take_plain_answers(SegmentReplicas& head, bool& ask_first) 
 // ---- durability
 // ----------------------------------------------------------------------------------
 
-/// True if `has` is so of every replica that the segment does not go on without, and of the
-/// minimum.
-template <typename Has>
-bool ReplicaManager::on_enough(const SegmentReplicas& replicas, Has has) const {
-  uint32_t have = 0;
-  for (const auto& slot : replicas.slots) {
-    if (slot->counts() && has(*slot)) {
-      ++have;
-    } else if (!slot->state().optional) {
-      return false;
-    }
-  }
-  return have >= options_.min_replicas;
-}
-
 /// Tells the log what is on enough replicas: which segments are open there, which are closed there,
 /// and up to where everything is there (docs/design/log.md#replies).
 void ReplicaManager::report_progress() {
@@ -267,8 +252,10 @@ void ReplicaManager::report_progress() {
   for (SegmentReplicas* replicas : unsettled_) {
     log::Segment& segment = *replicas->segment;
     if (segment.opened_durable()) continue;
-    if (on_enough(*replicas,
-                  [&](const auto& slot) { return slot.acked() >= segment.header_length(); })) {
+    const auto has_header = [&](const ReplicaSlot& slot) {
+      return slot.acked() >= segment.header_length();
+    };
+    if (replicas->on_enough(options_.min_replicas, has_header)) {
       segment.mark_opened_durable();
       changed = true;
     }
@@ -283,26 +270,20 @@ bool ReplicaManager::settle_front() {
   SegmentReplicas& front = *unsettled_.front();
   log::Segment& segment = *front.segment;
   if (!raise_durable(front)) return false;
-  const auto is_closed = [](const auto& slot) { return slot.closed(); };
-  if (!on_enough(front, is_closed)) return false;
+  const auto is_closed = [](const ReplicaSlot& slot) { return slot.closed(); };
+  if (!front.on_enough(options_.min_replicas, is_closed)) return false;
   segment.mark_closed_durable();
   unsettled_.pop_front();
   recount(front);
-  if (!std::ranges::all_of(front.slots, [&](const auto& slot) { return is_closed(*slot); })) {
-    add_repair(front);
-  }
+  if (!front.all_closed()) add_repair(front);
   return true;
 }
 
 /// As far as enough replicas have the segment; false if there are not enough.
 bool ReplicaManager::raise_durable(const SegmentReplicas& front) {
-  uint32_t acked = ~uint32_t{0};
-  const auto note_acked = [&](const auto& slot) {
-    acked = std::min(acked, slot.acked());
-    return true;
-  };
-  if (!on_enough(front, note_acked)) return false;
-  if (acked > 0) log_->set_durable(front.segment->position(acked));
+  const auto acked = front.durable_bytes(options_.min_replicas);
+  if (!acked) return false;
+  if (*acked > 0) log_->set_durable(front.segment->position(*acked));
   return true;
 }
 

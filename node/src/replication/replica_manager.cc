@@ -138,9 +138,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
     candidate.server_id = server.server_id;
     candidate.failure_domain = server.failure_domain;
     candidate.read_bytes_per_second = server.disk_read_bytes_per_second;
-    candidate.usable =
-        server.locator.has_value() &&
-        std::ranges::find(replicas.banned, server.server_id) == replicas.banned.end();
+    candidate.usable = server.locator.has_value() && !replicas.takes_none_from(server.server_id);
     if (const auto known = backups_.find(server.server_id); known != backups_.end()) {
       candidate.replicas = static_cast<uint32_t>(known->second.slots.size());
       candidate.primaries = known->second.primaries;
@@ -297,7 +295,7 @@ void ReplicaManager::unplace(ReplicaSlot& slot, ReplicaEvent why) {
   slot.wait_until(reactor_.now());
 }
 
-ReplicaManager::SegmentReplicas& ReplicaManager::replicas_of(const ReplicaSlot& slot) {
+SegmentReplicas& ReplicaManager::replicas_of(const ReplicaSlot& slot) {
   return segments_.at(slot.segment().id());
 }
 
@@ -327,13 +325,10 @@ void ReplicaManager::raise_epoch() {
 /// and a segment that was opened ahead once the one `before` is closed.
 bool ReplicaManager::may_be_fenced(const SegmentReplicas& replicas,
                                    const log::Segment* before) const {
-  if (std::ranges::any_of(replicas.slots, [](const auto& slot) { return slot->behind(); })) {
-    return false;
-  }
+  if (replicas.any([](const ReplicaSlot& slot) { return slot.behind(); })) return false;
   const bool needed = replicas.segment->opened_durable() && (before == nullptr || before->closed());
   if (!needed) return true;
-  const bool counts =
-      std::ranges::any_of(replicas.slots, [](const auto& slot) { return slot->counts(); });
+  const bool counts = replicas.any([](const ReplicaSlot& slot) { return slot.counts(); });
   if (!counts) RC_SOMETIMES("replication.fence_waits_for_a_replica_that_counts");
   return counts;
 }
@@ -413,47 +408,17 @@ void ReplicaManager::look_at_list() {
 // ---- statistics
 // ----------------------------------------------------------------------------------
 
-void ReplicaManager::Counts::add(const Counts& more) {
-  segments += more.segments;
-  fully_replicated += more.fully_replicated;
-  degraded += more.degraded;
-  unreplicated_bytes += more.unreplicated_bytes;
-}
-
-void ReplicaManager::Counts::take_away(const Counts& less) {
-  segments -= less.segments;
-  fully_replicated -= less.fully_replicated;
-  degraded -= less.degraded;
-  unreplicated_bytes -= less.unreplicated_bytes;
-}
-
-ReplicaManager::Counts ReplicaManager::counts_of(const SegmentReplicas& replicas) const {
-  const uint32_t published = replicas.segment->published();
-  uint32_t acked = published;
-  bool all_count = true;
-  bool degraded = false;
-  for (const auto& slot : replicas.slots) {
-    if (!slot->state().optional) acked = std::min(acked, slot->acked());
-    all_count = all_count && slot->counts();
-    degraded = degraded || slot->state().optional;
-  }
-  return {.segments = 1,
-          .fully_replicated = all_count,
-          .degraded = degraded,
-          .unreplicated_bytes = published - acked};
-}
-
 /// After anything that changes a replica of a segment that is settled, and in each turn for others.
 void ReplicaManager::recount(SegmentReplicas& replicas) {
   if (!replicas.left.empty()) forget_left(replicas);
-  if (!replicas.segment->closed_durable()) return;
-  settled_counts_.take_away(std::exchange(replicas.counted, counts_of(replicas)));
+  if (!replicas.settled()) return;
+  settled_counts_.take_away(std::exchange(replicas.counted, replicas.counts()));
   settled_counts_.add(replicas.counted);
 }
 
 /// What was lost is made good when all replicas count: each has all that was acknowledged.
 void ReplicaManager::forget_left(SegmentReplicas& replicas) {
-  if (!std::ranges::all_of(replicas.slots, [](const auto& slot) { return slot->counts(); })) return;
+  if (!replicas.all_count()) return;
   for (const uint64_t server_id : replicas.left) {
     const auto found = left_on_.find(server_id);
     if (--found->second == 0) left_on_.erase(found);
@@ -479,13 +444,13 @@ ReplicationStats ReplicaManager::stats() {
   stats.replicas_recreated = recreated_;
   stats.epoch = fence_.epoch();
   stats.waiting = waiting_;
-  Counts counts = settled_counts_;
+  SegmentCounts counts = settled_counts_;
   stats.writes_wait = !fence_.holds();
   {
     const Hold hold(*this);
     stats.messages = messages_ + lane_messages_;
     for (const SegmentReplicas* open : unsettled_) {
-      counts.add(counts_of(*open));
+      counts.add(open->counts());
       const auto placed =
           std::ranges::count_if(open->slots, [](const auto& slot) { return slot->placed(); });
       stats.writes_wait = stats.writes_wait || placed < options_.min_replicas;
@@ -504,7 +469,7 @@ ReplicationStats ReplicaManager::stats() {
 }
 
 std::string ReplicaManager::check_counts() const {
-  Counts counts;
+  SegmentCounts counts;
   std::map<uint64_t, uint64_t> on_backups, left_on;
   for (const auto& [id, replicas] : segments_) {
     for (const uint64_t server_id : replicas.left) ++left_on[server_id];
@@ -518,8 +483,8 @@ std::string ReplicaManager::check_counts() const {
                            slot->server_id(), id);
       }
     }
-    if (!replicas.segment->closed_durable()) continue;
-    const Counts now = counts_of(replicas);
+    if (!replicas.settled()) continue;
+    const SegmentCounts now = replicas.counts();
     if (now != replicas.counted) return fmt::format("segment {} changed and was not counted", id);
     counts.add(now);
   }

@@ -44,7 +44,7 @@
 #include "replication/epoch_fence.h"
 #include "replication/placement.h"
 #include "replication/replica_lane.h"
-#include "replication/replica_slot.h"
+#include "replication/segment_replicas.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/reactor.h"
@@ -165,24 +165,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   uint32_t min_replicas() const { return options_.min_replicas; }
 
  private:
-  /// What segments add to the statistics.
-  struct Counts {
-    uint64_t segments = 0;
-    uint64_t fully_replicated = 0;
-    uint64_t degraded = 0;
-    uint64_t unreplicated_bytes = 0;
-    bool operator==(const Counts&) const = default;
-    void add(const Counts& more);
-    void take_away(const Counts& less);
-  };
-  struct SegmentReplicas {
-    log::Segment* segment = nullptr;
-    std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
-    std::vector<uint64_t> banned;  // backups that may have a stale replica of it: not asked again
-    std::vector<uint64_t> left;    // backups whose replica was lost, until all replicas count
-    bool repairing = false;        // is in repairs_
-    Counts counted;                // in settled_counts_; nothing before it is settled
-  };
   struct Backup {
     std::vector<ReplicaSlot*> slots;  // placed there; each knows its index
     uint32_t primaries = 0;
@@ -246,7 +228,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool look_after();
   void ask_for_one(Backup& backup);
   void unplace(ReplicaSlot& slot, ReplicaEvent why);
-  Counts counts_of(const SegmentReplicas& replicas) const;
   void recount(SegmentReplicas& replicas);
   void forget_left(SegmentReplicas& replicas);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot);
@@ -262,8 +243,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool raise_durable(const SegmentReplicas& front);
   void take_fence_answer();
   void add_repair(SegmentReplicas& replicas);
-  template <typename Has>
-  bool on_enough(const SegmentReplicas& replicas, Has has) const;
   void condemned(const Status& status);
   void wake_at(Time when);
   Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
@@ -288,7 +267,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   Time stalled_since_{};
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
   std::deque<SegmentReplicas*> repairs_;          // settled once, and lost replicas since
-  Counts settled_counts_;                         // of all that are settled
+  SegmentCounts settled_counts_;                  // of all that are settled
   std::map<uint64_t, Backup> backups_;
   std::map<uint64_t, uint64_t> left_on_;  // by backup: segments that name it in `left`
   std::deque<uint64_t> losing_;   // backups of which all is lost, and not all of it dealt with

@@ -61,13 +61,12 @@ bool ReplicaManager::drive_repairs() {
   for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
     SegmentReplicas& replicas = *repairs_[driven];
     worked = drive(replicas) || worked;
-    const auto all = [&](auto has) { return std::ranges::all_of(replicas.slots, has); };
-    if (!all([](const auto& slot) { return slot->closed() || !slot->placed(); })) {
+    if (!replicas.all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); })) {
       ++driven;
       continue;
     }
     repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
-    if (!all([](const auto& slot) { return slot->closed(); })) {
+    if (!replicas.all_closed()) {
       repairs_.push_back(&replicas);
     } else {
       replicas.repairing = false;
@@ -155,14 +154,11 @@ bool ReplicaManager::free_given_up() {
 
 bool ReplicaManager::is_freed(const GivenUp& replica) {
   const SegmentReplicas& replicas = segments_.at(replica.segment_id);
-  const auto all_count = [&] {
-    return std::ranges::all_of(replicas.slots, [](const auto& slot) { return slot->counts(); });
-  };
-  if (replicas.segment->closed_durable()) {
-    if (!all_count()) return false;
+  if (replicas.settled()) {
+    if (!replicas.all_count()) return false;
   } else {
     const Hold hold(*this);
-    if (!all_count()) return false;
+    if (!replicas.all_count()) return false;
   }
   const ListedServer* server = servers_.find(replica.server_id);
   if (server != nullptr && server->locator) {

@@ -1,0 +1,43 @@
+#include "replication/segment_replicas.h"
+
+namespace ramcloud {
+
+void SegmentCounts::add(const SegmentCounts& more) {
+  segments += more.segments;
+  fully_replicated += more.fully_replicated;
+  degraded += more.degraded;
+  unreplicated_bytes += more.unreplicated_bytes;
+}
+
+void SegmentCounts::take_away(const SegmentCounts& less) {
+  segments -= less.segments;
+  fully_replicated -= less.fully_replicated;
+  degraded -= less.degraded;
+  unreplicated_bytes -= less.unreplicated_bytes;
+}
+
+std::optional<uint32_t> SegmentReplicas::durable_bytes(uint32_t min_replicas) const {
+  uint32_t acked = ~uint32_t{0};
+  const auto note_acked = [&](const ReplicaSlot& slot) {
+    acked = std::min(acked, slot.acked());
+    return true;
+  };
+  if (!on_enough(min_replicas, note_acked)) return std::nullopt;
+  return acked;
+}
+
+SegmentCounts SegmentReplicas::counts() const {
+  const uint32_t published = segment->published();
+  uint32_t acked = published;
+  bool degraded = false;
+  for (const auto& slot : slots) {
+    if (!slot->state().optional) acked = std::min(acked, slot->acked());
+    degraded = degraded || slot->state().optional;
+  }
+  return {.segments = 1,
+          .fully_replicated = all_count(),
+          .degraded = degraded,
+          .unreplicated_bytes = published - acked};
+}
+
+}  // namespace ramcloud
