@@ -586,7 +586,7 @@ struct ServerNode::Impl final : TurnHook {
     }
     wire::ReplicasOn reply{.list_version = servers.version()};
     if (master->replicas) {
-      const ReplicaManager::Need need = master->replicas->need_of(asked.server_ids);
+      const BackupTable::Need need = master->replicas->need_of(asked.server_ids);
       reply.counted = need.counted;
       reply.missed = need.missed;
     }

@@ -23,6 +23,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       reactor_(rpc.reactor()),
       servers_(servers),
       options_(std::move(options)),
+      backups_({options_.refused_delay, options_.max_refused_delay}),
       timer_(reactor_, [this] { due_ = true; }),
       subscription_(servers.subscribe([this] {
         list_changed_ = due_ = true;
@@ -103,10 +104,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   }
   const PlacementServer& server = candidates[*chosen];
   slot.place(server.server_id, *servers_.find(server.server_id)->locator, server.failure_domain);
-  Backup& backup = backups_[server.server_id];
-  slot.set_index_on_backup(backup.slots.size());
-  backup.slots.push_back(&slot);
-  if (slot.primary()) ++backup.primaries;
+  backups_.add(slot);
   return true;
 }
 
@@ -139,12 +137,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
     candidate.failure_domain = server.failure_domain;
     candidate.read_bytes_per_second = server.disk_read_bytes_per_second;
     candidate.usable = server.locator.has_value() && !replicas.takes_none_from(server.server_id);
-    if (const auto known = backups_.find(server.server_id); known != backups_.end()) {
-      candidate.replicas = static_cast<uint32_t>(known->second.slots.size());
-      candidate.primaries = known->second.primaries;
-      candidate.usable =
-          candidate.usable && reactor_.now() >= known->second.usable_from && !known->second.lost;
-    }
+    backups_.describe(candidate, reactor_.now());
     candidates.push_back(std::move(candidate));
   }
   return candidates;
@@ -174,7 +167,7 @@ void ReplicaManager::settle(ReplicaSlot& slot) {
 }
 
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
-  backups_[slot.server_id()].refusals = 0;
+  backups_.accepted(slot.server_id());
   if (!slot.segment().closed_durable()) {
     progress_ = true;
   } else if (slot.closed()) {
@@ -223,23 +216,16 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer
   wake_at(std::max(reactor_.now(), slot.not_before()));
 }
 
-/// The backup is left alone for a while.
-void ReplicaManager::note_refusal(uint64_t server_id) {
-  Backup& backup = backups_[server_id];
-  const Duration delay = options_.refused_delay * (1 << std::min(backup.refusals++, 10u));
-  backup.usable_from = reactor_.now() + std::min(delay, options_.max_refused_delay);
-}
-
 /// The backup wrote nothing, and says so: choose another one.
 void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
   RC_SOMETIMES("replication.backup_refuses_an_open");
   const uint64_t server_id = slot.server_id();
   log_debug("replication.refused",
             {{"server", server_id}, {"segment", slot.segment().id()}, {"why", status}});
-  note_refusal(server_id);
+  backups_.refused(server_id, reactor_.now());
   unplace(slot, ReplicaEvent::kRefused);
   if (!slot.segment().closed_durable()) progress_ = true;
-  if (status == StatusCode::kIoError) begin_losing(server_id, status);
+  if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);
 }
 
 /// The backup may still have the replica: it is not asked for this segment again, and told to free
@@ -252,9 +238,9 @@ void ReplicaManager::note_given_up(const ReplicaSlot& slot) {
 /// By what the backup says, the replica is lost.
 void ReplicaManager::lose_refused(ReplicaSlot& slot, const Status& status) {
   const uint64_t server_id = slot.server_id();
-  note_refusal(server_id);
+  backups_.refused(server_id, reactor_.now());
   lose(replicas_of(slot), slot, status);
-  if (status == StatusCode::kIoError) begin_losing(server_id, status);
+  if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);
 }
 
 /// A replica that had (or may have) been opened is no longer there. If the segment is not closed
@@ -267,7 +253,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   ++effort_.losses;
   if (std::ranges::find(replicas.left, slot.server_id()) == replicas.left.end()) {
     replicas.left.push_back(slot.server_id());
-    ++left_on_[slot.server_id()];
+    backups_.missed(slot.server_id());
   }
   const log::Segment& segment = *replicas.segment;
   const bool settled = segment.closed_durable();
@@ -285,12 +271,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
 }
 
 void ReplicaManager::unplace(ReplicaSlot& slot, ReplicaEvent why) {
-  Backup& backup = backups_[slot.server_id()];
-  ReplicaSlot* last = backup.slots.back();
-  backup.slots[slot.index_on_backup()] = last;
-  last->set_index_on_backup(slot.index_on_backup());
-  backup.slots.pop_back();
-  if (slot.primary()) --backup.primaries;
+  backups_.remove(slot);
   slot.unplace(why);
   slot.wait_until(reactor_.now());
 }
@@ -398,10 +379,10 @@ void ReplicaManager::look_at_list() {
   for (size_t i = 0; i < std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs); ++i) {
     try_again(*repairs_[i]);
   }
-  for (const auto& [server_id, backup] : backups_) {
-    if (servers_.is_live(server_id)) continue;
-    begin_losing(server_id,
-                 {StatusCode::kCrashed, fmt::format("server list {}", servers_.version())});
+  for (auto at = backups_.first_from(0); at; at = backups_.first_from(*at + 1)) {
+    if (servers_.is_live(*at)) continue;
+    backups_.begin_losing(
+        *at, {StatusCode::kCrashed, fmt::format("server list {}", servers_.version())});
   }
 }
 
@@ -419,22 +400,8 @@ void ReplicaManager::recount(SegmentReplicas& replicas) {
 /// What was lost is made good when all replicas count: each has all that was acknowledged.
 void ReplicaManager::forget_left(SegmentReplicas& replicas) {
   if (!replicas.all_count()) return;
-  for (const uint64_t server_id : replicas.left) {
-    const auto found = left_on_.find(server_id);
-    if (--found->second == 0) left_on_.erase(found);
-  }
+  for (const uint64_t server_id : replicas.left) backups_.not_missed(server_id);
   replicas.left.clear();
-}
-
-ReplicaManager::Need ReplicaManager::need_of(std::span<const uint64_t> server_ids) const {
-  Need need;
-  for (const uint64_t id : server_ids) {
-    if (const auto there = backups_.find(id); there != backups_.end()) {
-      need.counted += there->second.slots.size();
-    }
-    if (const auto left = left_on_.find(id); left != left_on_.end()) need.missed += left->second;
-  }
-  return need;
 }
 
 ReplicationStats ReplicaManager::stats() {
@@ -476,9 +443,7 @@ std::string ReplicaManager::check_counts() const {
     for (const auto& slot : replicas.slots) {
       if (!slot->placed()) continue;
       ++on_backups[slot->server_id()];
-      const auto backup = backups_.find(slot->server_id());
-      if (backup == backups_.end() || slot->index_on_backup() >= backup->second.slots.size() ||
-          backup->second.slots[slot->index_on_backup()] != slot.get()) {
+      if (!backups_.knows(*slot)) {
         return fmt::format("server {} does not know that a replica of segment {} is there",
                            slot->server_id(), id);
       }
@@ -495,11 +460,12 @@ std::string ReplicaManager::check_counts() const {
         counts.segments, counts.fully_replicated, settled_counts_.segments,
         settled_counts_.fully_replicated);
   }
-  if (left_on != left_on_) return "backups that had replicas of segments are not counted right";
-  for (const auto& [server_id, backup] : backups_) {
-    if (backup.slots.size() == on_backups[server_id]) continue;
-    return fmt::format("server {} has {} replicas; counted are {}", server_id,
-                       on_backups[server_id], backup.slots.size());
+  if (left_on != backups_.missed_by())
+    return "backups that had replicas of segments are not counted right";
+  for (auto at = backups_.first_from(0); at; at = backups_.first_from(*at + 1)) {
+    if (backups_.replicas_on(*at) == on_backups[*at]) continue;
+    return fmt::format("server {} has {} replicas; counted are {}", *at, on_backups[*at],
+                       backups_.replicas_on(*at));
   }
   return {};
 }

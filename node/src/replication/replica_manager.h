@@ -40,6 +40,7 @@
 
 #include "base/metrics.h"
 #include "log/log.h"
+#include "replication/backup_table.h"
 #include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
 #include "replication/placement.h"
@@ -152,27 +153,14 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   /// Calls `fn` for each replica of the segments from this id on, by rising segment; for tests and
   /// simulation, on the first reactor. It must not ask the manager.
   void for_each_slot(uint64_t first_segment, const std::function<void(const ReplicaSlot&)>& fn);
-  /// What this log needs of backups that share a volume.
-  struct Need {
-    uint64_t counted = 0;  // replicas that are there, or on their way there
-    /// That were there, of segments that do not have all their replicas elsewhere yet: should the
-    /// master crash now, that volume may have the copy that is missing.
-    uint64_t missed = 0;
-  };
-  /// On the first reactor; looks at no segment.
-  Need need_of(std::span<const uint64_t> server_ids) const;
+  /// What this log needs of backups that share a volume. On the first reactor; looks at no segment.
+  BackupTable::Need need_of(std::span<const uint64_t> server_ids) const {
+    return backups_.need_of(server_ids);
+  }
   const EpochFence& fence() const { return fence_; }
   uint32_t min_replicas() const { return options_.min_replicas; }
 
  private:
-  struct Backup {
-    std::vector<ReplicaSlot*> slots;  // placed there; each knows its index
-    uint32_t primaries = 0;
-    uint32_t refusals = 0;  // in a row
-    Time usable_from{};
-    size_t ask_next = 0;         // index of the replica that look_after() begins with
-    std::optional<Status> lost;  // why all that is there is lost; is in losing_
-  };
   /// A backup that refused to go on with a replica that it may still hold.
   struct GivenUp {
     uint64_t segment_id = 0;
@@ -215,18 +203,16 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const;
   bool send(ReplicaSlot& slot);
   void back_off(ReplicaSlot& slot);
-  void note_refusal(uint64_t server_id);
   void place_elsewhere(ReplicaSlot& slot, const Status& status);
   void note_given_up(const ReplicaSlot& slot);
   void lose_refused(ReplicaSlot& slot, const Status& status);
   void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why);
-  void begin_losing(uint64_t server_id, const Status& why);
   void lose_unsettled();
   bool lose_settled();
   bool free_given_up();
   bool is_freed(const GivenUp& replica);
   bool look_after();
-  void ask_for_one(Backup& backup);
+  void ask_for_one(uint64_t server_id);
   void unplace(ReplicaSlot& slot, ReplicaEvent why);
   void recount(SegmentReplicas& replicas);
   void forget_left(SegmentReplicas& replicas);
@@ -268,9 +254,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
   std::deque<SegmentReplicas*> repairs_;          // settled once, and lost replicas since
   SegmentCounts settled_counts_;                  // of all that are settled
-  std::map<uint64_t, Backup> backups_;
-  std::map<uint64_t, uint64_t> left_on_;  // by backup: segments that name it in `left`
-  std::deque<uint64_t> losing_;   // backups of which all is lost, and not all of it dealt with
+  BackupTable backups_;
   std::deque<GivenUp> given_up_;  // their backups have not been told to free them
   Time look_after_at_{};
   static constexpr uint64_t kAllAsked = ~uint64_t{0};

@@ -85,26 +85,17 @@ bool ReplicaManager::drive_repairs() {
 // ---- losses
 // --------------------------------------------------------------------------------------
 
-/// The backup's server has crashed, or its device has failed for good: what it was given before is
-/// as little there as what it refuses. Nothing new is put there until all of it is dealt with.
-void ReplicaManager::begin_losing(uint64_t server_id, const Status& why) {
-  Backup& backup = backups_[server_id];
-  if (backup.lost) return;
-  backup.lost = why;
-  losing_.push_back(server_id);
-}
-
 /// Under the lock, and at once: nothing may be acknowledged that counts on these.
 void ReplicaManager::lose_unsettled() {
-  for (const uint64_t server_id : losing_) {
-    const Backup& backup = backups_.at(server_id);
+  for (const uint64_t server_id : backups_.losing()) {
+    const Status& why = backups_.why_lost(server_id);
     for (SegmentReplicas* replicas : unsettled_) {
       for (auto& slot : replicas->slots) {
         if (!slot->placed() || slot->server_id() != server_id) continue;
-        if (*backup.lost == StatusCode::kIoError) {
+        if (why == StatusCode::kIoError) {
           RC_SOMETIMES("replication.all_replicas_of_a_broken_device_are_lost");
         }
-        lose(*replicas, *slot, *backup.lost);
+        lose(*replicas, *slot, why);
       }
     }
   }
@@ -112,19 +103,15 @@ void ReplicaManager::lose_unsettled() {
 
 /// The rest, a slice a turn. True if there was some.
 bool ReplicaManager::lose_settled() {
-  if (losing_.empty()) return false;
-  while (!losing_.empty() && effort_.losses < kMostLossesAtOnce) {
-    const uint64_t server_id = losing_.front();
-    Backup& backup = backups_.at(server_id);
-    if (!backup.slots.empty()) {
-      ReplicaSlot& slot = *backup.slots.back();
-      if (!slot.segment().closed_durable()) break;  // lose_unsettled() is next
-      lose(replicas_of(slot), slot, *backup.lost);
-      continue;
+  if (backups_.losing().empty()) return false;
+  while (!backups_.losing().empty() && effort_.losses < kMostLossesAtOnce) {
+    const uint64_t server_id = backups_.losing().front();
+    if (ReplicaSlot* slot = backups_.any_on(server_id)) {
+      if (!slot->segment().closed_durable()) break;  // lose_unsettled() is next
+      lose(replicas_of(*slot), *slot, backups_.why_lost(server_id));
+    } else {
+      backups_.end_losing(!servers_.is_live(server_id));
     }
-    losing_.pop_front();
-    backup.lost.reset();
-    if (!servers_.is_live(server_id)) backups_.erase(server_id);
   }
   return true;
 }
@@ -136,7 +123,7 @@ bool ReplicaManager::lose_settled() {
 /// to free it only when R others count, and the coordinator knows that it does not.
 bool ReplicaManager::free_given_up() {
   // Some that are lost seem to count as long as they are not dealt with.
-  if (!fence_holds_ || !fence_.holds() || !losing_.empty()) return false;
+  if (!fence_holds_ || !fence_.holds() || !backups_.losing().empty()) return false;
   bool any = false;
   const size_t looks = std::min(given_up_.size(), kMostFreedAtOnce);
   for (size_t i = 0; i < looks; ++i) {
@@ -193,17 +180,19 @@ bool ReplicaManager::look_after() {
   wake_at(look_after_at_);
   if (ask_from_ == kAllAsked) return false;
   size_t asked = 0;
-  auto at = backups_.lower_bound(ask_from_);
-  for (; at != backups_.end() && asked < kMostAskedAtOnce; ++at, ++asked) ask_for_one(at->second);
-  ask_from_ = at == backups_.end() ? kAllAsked : at->first;
+  auto at = backups_.first_from(ask_from_);
+  for (; at && asked < kMostAskedAtOnce; at = backups_.first_from(*at + 1), ++asked) {
+    ask_for_one(*at);
+  }
+  ask_from_ = at.value_or(kAllAsked);
   return ask_from_ != kAllAsked;
 }
 
-void ReplicaManager::ask_for_one(Backup& backup) {
-  if (backup.lost) return;
-  const size_t looks = std::min(backup.slots.size(), kMostLooksForOne);
+void ReplicaManager::ask_for_one(uint64_t server_id) {
+  if (backups_.is_being_lost(server_id)) return;
+  const size_t looks = std::min<size_t>(backups_.replicas_on(server_id), kMostLooksForOne);
   for (size_t i = 0; i < looks; ++i) {
-    ReplicaSlot& slot = *backup.slots[backup.ask_next++ % backup.slots.size()];
+    ReplicaSlot& slot = *backups_.next_on(server_id);
     if (!slot.closed() || !slot.segment().closed_durable()) continue;
     if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
         reactor_.now() >= slot.call()->deadline()) {

@@ -1,0 +1,99 @@
+// The backups that have replicas of this master: which replicas, whether new ones may go there, and
+// which of them are being lost. The first reactor's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "replication/placement.h"
+#include "replication/replica_slot.h"
+
+namespace ramcloud {
+
+class BackupTable {
+ public:
+  /// How long a backup that refused a replica gets no new ones; doubled with each refusal in a row,
+  /// up to the maximum.
+  struct Options {
+    Duration refused_delay;
+    Duration max_refused_delay;
+  };
+  explicit BackupTable(Options options) : options_(options) {}
+
+  /// @name Replicas
+  /// @{
+  /// It was placed on slot.server_id().
+  void add(ReplicaSlot& slot);
+  /// It leaves that backup.
+  void remove(ReplicaSlot& slot);
+  uint64_t replicas_on(uint64_t server_id) const;
+  /// The backup with the lowest id from this one on.
+  std::optional<uint64_t> first_from(uint64_t server_id) const;
+  /// Any replica there; null if there is none.
+  ReplicaSlot* any_on(uint64_t server_id) const;
+  /// The replicas there in turn, one a call; null if there is none.
+  ReplicaSlot* next_on(uint64_t server_id);
+  /// For checks: the table says of this placed replica where it is.
+  bool knows(const ReplicaSlot& slot) const;
+  /// @}
+
+  /// @name Whether new replicas may go there
+  /// @{
+  void accepted(uint64_t server_id) { backups_[server_id].refusals = 0; }
+  void refused(uint64_t server_id, Time now);
+  /// Adds what is known of the backup; one that refused lately, or is being lost, is not usable.
+  void describe(PlacementServer& server, Time now) const;
+  /// @}
+
+  /// @name Losing all that is on a backup, a little at a time
+  /// @{
+  /// Nothing new is put there until end_losing(). Again: as the first time.
+  void begin_losing(uint64_t server_id, const Status& why);
+  bool is_being_lost(uint64_t server_id) const;
+  /// In the order in which that began.
+  const std::deque<uint64_t>& losing() const { return losing_; }
+  const Status& why_lost(uint64_t server_id) const { return *backups_.at(server_id).lost; }
+  /// Of the first of losing(), on which no replica is left. `forget`: the server will not be back.
+  void end_losing(bool forget);
+  /// @}
+
+  /// @name Backups that segments miss, because their replicas there were lost
+  /// @{
+  void missed(uint64_t server_id) { ++missed_[server_id]; }
+  void not_missed(uint64_t server_id);
+  const std::map<uint64_t, uint64_t>& missed_by() const { return missed_; }
+  /// @}
+
+  /// What this log needs of backups that share a volume.
+  struct Need {
+    uint64_t counted = 0;  // replicas that are there, or on their way there
+    /// That were there, of segments that do not have all their replicas elsewhere yet: should the
+    /// master crash now, that volume may have the copy that is missing.
+    uint64_t missed = 0;
+  };
+  Need need_of(std::span<const uint64_t> server_ids) const;
+
+ private:
+  struct Backup {
+    std::vector<ReplicaSlot*> slots;  // placed there; each knows its index
+    uint32_t primaries = 0;
+    uint32_t refusals = 0;  // in a row
+    Time usable_from{};
+    size_t next = 0;             // for next_on()
+    std::optional<Status> lost;  // why all that is there is lost; is in losing_
+  };
+
+  Options options_;
+  std::map<uint64_t, Backup> backups_;
+  std::deque<uint64_t> losing_;
+  std::map<uint64_t, uint64_t> missed_;  // by backup: segments that miss it
+};
+
+}  // namespace ramcloud
