@@ -275,7 +275,7 @@ bool ReplicaManager::settle_front() {
   segment.mark_closed_durable();
   unsettled_.pop_front();
   recount(front);
-  if (!front.all_closed()) add_repair(front);
+  if (!front.all_closed()) repairs_.add(front);
   return true;
 }
 

@@ -23,6 +23,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       reactor_(rpc.reactor()),
       servers_(servers),
       options_(std::move(options)),
+      repairs_(options_.concurrent_repairs),
       backups_({options_.refused_delay, options_.max_refused_delay}),
       timer_(reactor_, [this] { due_ = true; }),
       subscription_(servers.subscribe([this] {
@@ -263,7 +264,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   if (action == LossAction::kRepair) {
     RC_SOMETIMES("replication.replica_of_closed_segment_is_lost");
     recount(replicas);
-    return add_repair(replicas);
+    return repairs_.add(replicas);
   }
   raise_epoch();
   // New data goes into a head with all its replicas; this one is closed and copied.
@@ -376,9 +377,7 @@ void ReplicaManager::look_at_list() {
     }
   };
   for (SegmentReplicas* replicas : unsettled_) try_again(*replicas);
-  for (size_t i = 0; i < std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs); ++i) {
-    try_again(*repairs_[i]);
-  }
+  repairs_.for_next(try_again);
   for (auto at = backups_.first_from(0); at; at = backups_.first_from(*at + 1)) {
     if (servers_.is_live(*at)) continue;
     backups_.begin_losing(

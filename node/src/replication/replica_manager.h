@@ -44,6 +44,7 @@
 #include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
 #include "replication/placement.h"
+#include "replication/repair_queue.h"
 #include "replication/replica_lane.h"
 #include "replication/segment_replicas.h"
 #include "rpc/rpc.h"
@@ -228,7 +229,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool settle_front();
   bool raise_durable(const SegmentReplicas& front);
   void take_fence_answer();
-  void add_repair(SegmentReplicas& replicas);
   void condemned(const Status& status);
   void wake_at(Time when);
   Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
@@ -252,7 +252,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   log::LogPosition stalled_at_;
   Time stalled_since_{};
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
-  std::deque<SegmentReplicas*> repairs_;          // settled once, and lost replicas since
+  RepairQueue repairs_;                           // settled once, and lost replicas since
   SegmentCounts settled_counts_;                  // of all that are settled
   BackupTable backups_;
   std::deque<GivenUp> given_up_;  // their backups have not been told to free them

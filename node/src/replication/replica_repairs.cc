@@ -47,38 +47,19 @@ bool ReplicaManager::take_settled_answers() {
 // ---- repairs
 // -------------------------------------------------------------------------------------
 
-void ReplicaManager::add_repair(SegmentReplicas& replicas) {
-  if (replicas.repairing) return;
-  replicas.repairing = true;
-  repairs_.push_back(&replicas);
-}
-
-/// Looks at the first few only; those that nobody can take now go to the end.
 bool ReplicaManager::drive_repairs() {
   bool worked = false;
-  const size_t looks = std::min<size_t>(repairs_.size(), 2 * options_.concurrent_repairs);
-  size_t driven = 0;
-  for (size_t i = 0; i < looks && driven < options_.concurrent_repairs; ++i) {
-    SegmentReplicas& replicas = *repairs_[driven];
-    worked = drive(replicas) || worked;
-    if (!replicas.all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); })) {
-      ++driven;
-      continue;
-    }
-    repairs_.erase(repairs_.begin() + static_cast<ptrdiff_t>(driven));
-    if (!replicas.all_closed()) {
-      repairs_.push_back(&replicas);
-    } else {
-      replicas.repairing = false;
+  RepairQueue::Pass pass(repairs_);
+  while (SegmentReplicas* replicas = pass.next()) {
+    worked = drive(*replicas) || worked;
+    if (pass.driven()) {
       RC_SOMETIMES("replication.closed_segment_is_repaired");
-      log_info("replication.repaired", {{"segment", replicas.segment->id()}});
+      log_info("replication.repaired", {{"segment", replicas->segment->id()}});
     }
   }
-  // Those behind have their turn when one of these is done, which is a reply, or when one that was
-  // turned away may try again.
-  if (driven < options_.concurrent_repairs && looks < repairs_.size()) {
-    wake_at(reactor_.now() + options_.retry_delay);
-  }
+  // The others have their turn when one of these is done, which is a reply, or when one that could
+  // not be placed may try again.
+  if (pass.others_wait()) wake_at(reactor_.now() + options_.retry_delay);
   return worked;
 }
 

@@ -1,0 +1,62 @@
+// Settled segments that lack replicas, in the order in which they are copied. The first reactor's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+
+#include "replication/segment_replicas.h"
+
+namespace ramcloud {
+
+class RepairQueue {
+ public:
+  /// `concurrent`: segments that are copied at the same time.
+  explicit RepairQueue(uint32_t concurrent) : concurrent_(concurrent) {}
+
+  /// It is closed and lacks a replica; in the queue already: nothing.
+  void add(SegmentReplicas& replicas) {
+    if (replicas.repairing) return;
+    replicas.repairing = true;
+    queue_.push_back(&replicas);
+  }
+  size_t size() const { return queue_.size(); }
+
+  /// One pass over the first few: those in work, and those that may come into work. What no backup
+  /// can take goes to the end, so that others have their turn.
+  class Pass {
+   public:
+    explicit Pass(RepairQueue& queue)
+        : queue_(queue), looks_(std::min<size_t>(queue.size(), 2 * queue.concurrent_)) {}
+    /// The next to be driven; null at the end of the pass.
+    SegmentReplicas* next() {
+      if (looked_ == looks_ || in_work_ == queue_.concurrent_) return nullptr;
+      ++looked_;
+      return queue_.queue_[in_work_];
+    }
+    /// next() was driven: keeps it, moves it to the end, or takes it out. True: it is repaired.
+    bool driven();
+    /// Others are in the queue, and no copy in work will make room for them.
+    bool others_wait() const {
+      return in_work_ < queue_.concurrent_ && looks_ < queue_.queue_.size();
+    }
+
+   private:
+    RepairQueue& queue_;
+    const size_t looks_;
+    size_t looked_ = 0;
+    size_t in_work_ = 0;  // that is where the next one is
+  };
+  /// Calls `fn` for those that the next pass may look at.
+  template <typename Fn>
+  void for_next(Fn fn) {
+    const size_t looks = std::min<size_t>(queue_.size(), 2 * concurrent_);
+    for (size_t i = 0; i < looks; ++i) fn(*queue_[i]);
+  }
+
+ private:
+  const uint32_t concurrent_;
+  std::deque<SegmentReplicas*> queue_;
+};
+
+}  // namespace ramcloud
