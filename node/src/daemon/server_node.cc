@@ -69,8 +69,8 @@ struct Master {
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
          store::HashTable::Memory table_memory, const ServerNodeOptions& options,
          const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
-         EpochFence::Raise raise_epoch, std::function<void(uint64_t)> on_broken, Counter& messages,
-         std::span<const LaneOf> lane_of, std::function<void()> on_progress)
+         ReplicaManager::Options::RaiseEpoch raise_epoch, std::function<void(uint64_t)> on_broken,
+         Counter& messages, std::span<const LaneOf> lane_of, std::function<void()> on_progress)
       : arena(memory),
         replicas(options.replicas == 0
                      ? nullptr

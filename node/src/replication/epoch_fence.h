@@ -1,6 +1,6 @@
-// The fence around lost replicas (docs/design/replication.md#losing-a-backup). A backup that
-// drops out may come back with a replica of an open segment that misses what was acknowledged
-// since. So after every such loss, before anything more is acknowledged:
+// The fence around lost replicas (docs/design/replication.md#losing-a-backup). A backup that drops
+// out may come back with a replica of an open segment that misses what was acknowledged since. So
+// after every such loss, before anything more is acknowledged:
 //
 //   1. the master's replication epoch rises, and every backup that still has an open replica makes
 //      that durable for it;
@@ -12,42 +12,36 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-
-#include "base/status.h"
-#include "runtime/reactor.h"
+#include <optional>
 
 namespace ramcloud {
 
+/// The state of the fence; whoever owns it tells the coordinator.
 class EpochFence {
  public:
-  /// Tells the coordinator, and waits for its definite answer however long that takes: OK once it
-  /// is durable; anything else is final (CRASHED: the cluster has given this master up).
-  using Raise = std::function<Task<Status>(uint64_t lowest_open_segment, uint32_t epoch)>;
-
-  /// `done` is called with each definite answer. Without a `raise` (tests of single parts) the
-  /// answer is OK.
-  EpochFence(Reactor& reactor, Raise raise, std::function<void(const Status&)> done);
-
   /// Of this master; goes with every replica request and into every group.
   uint32_t epoch() const { return epoch_; }
-  /// Nothing may be acknowledged while this is false.
+  /// The coordinator has the epoch durably. Nothing may be acknowledged while this is false.
   bool holds() const { return confirmed_ == epoch_; }
   /// An open replica was lost.
   void raise() { ++epoch_; }
-  /// The open replicas that are left have the epoch: step 2. Does nothing while the coordinator is
-  /// being told, or when the fence holds.
-  void confirm(uint64_t lowest_open_segment);
+  /// The open replicas that are left have the epoch: step 2. Gives what the coordinator is to be
+  /// told now; none if the fence holds, or if an answer is outstanding.
+  std::optional<uint32_t> begin_telling() {
+    if (holds() || telling_) return std::nullopt;
+    telling_ = true;
+    return epoch_;
+  }
+  /// The coordinator has that epoch. It may have risen again since.
+  void told(uint32_t epoch) {
+    telling_ = false;
+    confirmed_ = epoch;
+  }
 
  private:
-  Task<void> tell(uint64_t lowest_open_segment, uint32_t epoch);
-
-  Raise raise_;
-  std::function<void(const Status&)> done_;
   uint32_t epoch_ = 0;
   uint32_t confirmed_ = 0;
   bool telling_ = false;
-  TaskScope scope_;
 };
 
 }  // namespace ramcloud

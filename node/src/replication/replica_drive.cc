@@ -80,7 +80,7 @@ bool ReplicaManager::control() {
   drive_fence();
   take_fence_answer();
   if (condemned_) return true;
-  if (fence_holds_ && std::exchange(progress_, false)) {
+  if (fence_.holds() && std::exchange(progress_, false)) {
     report_progress();
     worked = true;
   }
@@ -217,7 +217,7 @@ bool ReplicaManager::drive_head(ReplicaLane& lane, bool& ask_first) {
     }
   }
   if (!advanced) return worked;
-  if (fence_holds_) {
+  if (fence_.holds()) {
     (void)raise_durable(head);
   } else {
     progress_ = true;  // the first reactor says so when the fence stands

@@ -30,8 +30,6 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
         list_changed_ = due_ = true;
         timer_.start_at(reactor_.now());
       })),
-      fence_(reactor_, options_.raise_epoch,
-             [this](const Status& status) { fence_answered(status); }),
       scope_(reactor_) {
   if (options_.failure_domain.empty()) {
     options_.failure_domain = fmt::format("server:{}", options_.master_id);
@@ -296,7 +294,6 @@ void ReplicaManager::raise_epoch() {
   if (!log_->takes_data()) RC_SOMETIMES("replication.fence_is_raised_while_the_head_rolls");
   RC_FAILPOINT("replication.epoch.before_raise");
   fence_.raise();
-  fence_holds_ = false;
   for (SegmentReplicas* replicas : unsettled_) {
     replicas->segment->set_replication_epoch(fence_.epoch());
   }
@@ -328,12 +325,19 @@ void ReplicaManager::drive_fence() {
     if (!may_be_fenced(*replicas, before)) return;
     before = replicas->segment;
   }
-  if (!unsettled_.empty()) fence_.confirm(unsettled_.front()->segment->id());
+  if (unsettled_.empty()) return;
+  if (const auto epoch = fence_.begin_telling()) {
+    scope_.spawn(tell_coordinator(unsettled_.front()->segment->id(), *epoch));
+  }
 }
 
-/// On the first reactor; what it means is taken up in the next control().
-void ReplicaManager::fence_answered(const Status& status) {
-  fence_answer_ = status;
+/// The answer is noted; what it means is taken up in the next control().
+Task<void> ReplicaManager::tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch) {
+  FenceAnswer answer{epoch, {}};
+  if (options_.raise_epoch) {
+    answer.status = co_await options_.raise_epoch(lowest_open_segment, epoch);
+  }
+  fence_answer_ = std::move(answer);
   due_ = true;
   timer_.start_at(reactor_.now());
 }
@@ -341,10 +345,10 @@ void ReplicaManager::fence_answered(const Status& status) {
 void ReplicaManager::take_fence_answer() {
   if (!fence_answer_) return;
   RC_FAILPOINT("replication.epoch.confirmed");
-  const Status status = *std::exchange(fence_answer_, std::nullopt);
-  if (!status.ok()) return condemned(status);
-  fence_holds_ = fence_.holds();
-  log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_holds_}});
+  const FenceAnswer answer = *std::exchange(fence_answer_, std::nullopt);
+  if (!answer.status.ok()) return condemned(answer.status);
+  fence_.told(answer.epoch);
+  log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_.holds()}});
   progress_ = true;
   wake_at(reactor_.now());
 }

@@ -95,8 +95,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     uint32_t concurrent_repairs = 4;
     /// The cluster has condemned this master: it must stop serving. Called once.
     std::function<void(const Status&)> on_condemned;
-    /// Tells the coordinator of a higher replication epoch.
-    EpochFence::Raise raise_epoch;
+    /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
+    /// however long that takes: OK once it is durable; anything else is final (CRASHED: the cluster
+    /// has given this master up). Null (tests of single parts): OK.
+    using RaiseEpoch = std::function<Task<Status>(uint64_t lowest_open_segment, uint32_t epoch)>;
+    RaiseEpoch raise_epoch;
     /// The connection to this backup was refused, or broke: writes wait until it is back, or listed
     /// as crashed. Called again and again; may be null.
     std::function<void(uint64_t server_id)> on_broken = nullptr;
@@ -168,6 +171,12 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
     uint64_t server_id = 0;
   };
 
+  /// Of the coordinator.
+  struct FenceAnswer {
+    uint32_t epoch = 0;
+    Status status;
+  };
+
   /// The lock, for looking. What others noted meanwhile is for the next turn.
   class Hold {
    public:
@@ -223,7 +232,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   void drive_fence();
   void raise_epoch();
   void roll_head();
-  void fence_answered(const Status& status);
+  Task<void> tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch);
   void look_at_list();
   void report_progress();
   bool settle_front();
@@ -248,7 +257,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool due_ = true;
   std::vector<ReplicaCall*> answered_;  // own calls, since the last turn
   bool list_changed_ = false;
-  std::optional<Status> fence_answer_;
+  std::optional<FenceAnswer> fence_answer_;  // not taken yet
   log::LogPosition stalled_at_;
   Time stalled_since_{};
   std::map<uint64_t, SegmentReplicas> segments_;  // by id
@@ -273,12 +282,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   DriveLock lock_;  // what follows is under it, and so are the slots of what is not settled
   std::deque<SegmentReplicas*> unsettled_;  // not closed durable, by rising id; last is the head
   bool progress_ = false;
-  bool fence_holds_ = true;  // as fence_; only the first reactor changes it
+  EpochFence fence_;  // only the first reactor changes it, so that one may look without the lock
   uint64_t lane_messages_ = 0;
   Effort most_under_lock_;
 
   ServerList::Subscription subscription_;
-  EpochFence fence_;
   TaskScope scope_;
 };
 
