@@ -488,10 +488,10 @@ void expect_no_allocations_of_replication(size_t lane_count) {
   EXPECT_EQ(allocations_in([&] {
               failed += append_object(log, 1, ++version, "key", value) != StatusCode::kOk;
               const size_t by = version % std::max<size_t>(lane_count, 1);
-              if (lane_count > 0) lanes[by]->on_turn(true);
+              if (lane_count > 0) manager.drive(*lanes[by], true);
               manager.on_turn();
               backup.deliver();
-              for (ReplicaLane* lane : lanes) lane->on_turn(false);
+              for (ReplicaLane* lane : lanes) manager.drive(*lane, false);
               manager.on_turn();
               failed += log.durable() != log.head();
             }),

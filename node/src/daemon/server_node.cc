@@ -275,14 +275,17 @@ struct ServerNode::Impl final : TurnHook {
 
   /// The store is there: every reactor serves it, in a turn of its own.
   void attach_all() {
-    members.front()->plane.attach(master->store, lane_of(0));
+    members.front()->plane.attach(master->store, replication_of(0));
     for (size_t i = 1; i < members.size(); ++i) {
-      members[i]->reactor.post([member = members[i].get(), store = &master->store,
-                                lane = lane_of(i)] { member->plane.attach(*store, lane); });
+      members[i]->reactor.post(
+          [member = members[i].get(), store = &master->store, replication = replication_of(i)] {
+            member->plane.attach(*store, replication);
+          });
     }
   }
-  ReplicaLane* lane_of(size_t i) const {
-    return i < master->lanes.size() ? master->lanes[i] : nullptr;
+  std::optional<master::DataPlane::Replication> replication_of(size_t i) const {
+    if (i >= master->lanes.size()) return std::nullopt;
+    return master::DataPlane::Replication{master->replicas.get(), master->lanes[i]};
   }
   /// With one reactor the replica manager needs no help.
   std::vector<LaneOf> lanes() const {

@@ -17,14 +17,14 @@ DataPlane::~DataPlane() {
   reactor_.remove_hook(this);
 }
 
-void DataPlane::attach(store::ObjectStore& store, ReplicaLane* lane) {
+void DataPlane::attach(store::ObjectStore& store, std::optional<Replication> replication) {
   log_ = &store.log();
-  lane_ = lane;
+  replication_ = replication;
   replies_.attach(*log_);
   parked_.attach(*log_);
   data_.attach(store, &parked_);
   multi_.attach(store, &parked_);
-  if (lane_ == nullptr) {
+  if (!replication_) {
     // Behind the hook of the replica manager, which is there now.
     reactor_.remove_hook(this);
     reactor_.add_hook(this);
@@ -32,7 +32,7 @@ void DataPlane::attach(store::ObjectStore& store, ReplicaLane* lane) {
 }
 
 bool DataPlane::on_turn() {
-  if (lane_ == nullptr) return replies_.on_turn();  // of what became durable in this turn
+  if (!replication_) return replies_.on_turn();  // of what became durable in this turn
   // What this thread appended in this turn is published by now; a reply waits for it, or a message
   // of many operations that is not done yet. Without either it was others who appended, and they
   // drive it themselves, so that the answers of backups come to where replies wait for them. (With
@@ -43,7 +43,7 @@ bool DataPlane::on_turn() {
     appended = head != driven_;
     driven_ = head;
   }
-  if (!lane_->on_turn(appended)) return false;
+  if (!replication_->manager->drive(*replication_->lane, appended)) return false;
   (void)replies_.on_turn();  // what is durable now is answered in this turn
   return true;
 }

@@ -5,13 +5,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "base/metrics.h"
 #include "master/data_service.h"
 #include "master/held_replies.h"
 #include "master/multi_service.h"
 #include "master/parked_requests.h"
-#include "replication/replica_lane.h"
+#include "replication/replica_manager.h"
 #include "rpc/rpc.h"
 
 namespace ramcloud::master {
@@ -31,9 +32,14 @@ class DataPlane final : public TurnHook {
   HeldReplies& replies() { return replies_; }
   const DataService& data() const { return data_; }
 
-  /// From now on this store is served; on this reactor's thread. `lane`: drives replication from
-  /// this reactor; null if that is not needed (one reactor, which does so anyway, or no replicas).
-  void attach(store::ObjectStore& store, ReplicaLane* lane);
+  /// What a reactor that replicates what it appended has for that.
+  struct Replication {
+    ReplicaManager* manager;
+    ReplicaLane* lane;
+  };
+  /// From now on this store is served; on this reactor's thread. No `replication`: that is not
+  /// needed (one reactor, on which the manager has a turn of its own, or no replicas).
+  void attach(store::ObjectStore& store, std::optional<Replication> replication);
   /// The log's durable position rose, or a new head takes data: wakes this reactor if replies or
   /// requests wait for it. Any thread.
   void on_log_progress() {
@@ -45,7 +51,7 @@ class DataPlane final : public TurnHook {
 
  private:
   Reactor& reactor_;
-  ReplicaLane* lane_ = nullptr;
+  std::optional<Replication> replication_;
   ServiceRegistry registry_;
   HeldReplies replies_;
   ParkedRequests parked_;

@@ -13,7 +13,7 @@ void ReplicaCall::begin(ReplicaSlot& slot, const ReplicaMessage& message,
   slot_ = &slot;
   message_ = message;
   deadline_ = deadline;
-  state_.store(State::kUnderWay, std::memory_order_release);
+  state_.store(State::kInFlight, std::memory_order_release);
   session_->send(*this, header, body);
 }
 
@@ -32,7 +32,7 @@ void ReplicaCall::note(Status status, uint32_t retry_after_us, wire::ErrorDetail
   retry_after_us_ = retry_after_us;
   details_ = std::move(details);
   state_.store(State::kAnswered, std::memory_order_release);
-  owner_.call_answered(*this);
+  inbox_.answered().push_back(this);
 }
 
 void ReplicaCall::on_reply(const wire::MessageHeader& header, ByteView body) {

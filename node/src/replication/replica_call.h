@@ -6,42 +6,59 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "replication/replica_state.h"
+#include "runtime/reactor.h"
 #include "transport/transport.h"
 #include "wire/data_messages.h"
 #include "wire/message_header.h"
 
 namespace ramcloud {
 
+class ReplicaCall;
 class ReplicaSlot;
 
-/// It goes round: idle; under way, which its own reactor begins under the lock that replication is
-/// driven under; answered, which its own reactor notes without a lock; idle again, when whoever
-/// holds the lock has taken the answer. While it is under way only its own reactor may take it back
-/// (the session belongs to that one's transport).
+/// What a reactor's calls have for it. Belongs to that reactor, except as said.
+class CallInbox {
+ public:
+  /// `calls`: so many can be noted without allocating.
+  explicit CallInbox(Reactor& reactor, size_t calls = 0) : reactor_(reactor) {
+    answered_.reserve(calls);
+  }
+  /// Calls that were answered, or failed, since this was last cleared.
+  std::vector<ReplicaCall*>& answered() { return answered_; }
+  /// Nobody waits for one of the calls any more: it is to be taken back. Any reactor, under the
+  /// lock.
+  void note_dropped() {
+    dropped_.store(true, std::memory_order_relaxed);
+    reactor_.nudge();
+  }
+  bool has_dropped() const { return dropped_.load(std::memory_order_relaxed); }
+  void clear_dropped() { dropped_.store(false, std::memory_order_relaxed); }
+
+ private:
+  Reactor& reactor_;
+  std::vector<ReplicaCall*> answered_;
+  std::atomic<bool> dropped_{false};
+};
+
+/// It goes round: idle; in flight, which its own reactor begins under the lock that replication is
+/// driven under; answered, which is noted in its reactor's inbox without a lock; idle again, when
+/// whoever holds the lock has taken the answer. While it is in flight only its own reactor may take
+/// it back (the session belongs to that one's transport).
 ///
 /// The call and the slot that waits for it know each other, and both ends change under the lock
 /// only. So a slot that does not want to wait any more lets go of the call at once, whichever
 /// reactor's it is; the answer is then dropped.
 class ReplicaCall final : public ClientCall {
  public:
-  /// What sends: the first reactor's ReplicaManager, or the ReplicaLane of any.
-  class Owner {
-   public:
-    virtual ~Owner() = default;
-    /// On the owner's reactor, from a transport callback: only to be noted.
-    virtual void call_answered(ReplicaCall& call) = 0;
-    /// Nobody waits for it any more: take it back. On any reactor, under the lock.
-    virtual void call_dropped(ReplicaCall& call) = 0;
-  };
-  explicit ReplicaCall(Owner& owner) : owner_(owner) {}
+  explicit ReplicaCall(CallInbox& inbox) : inbox_(inbox) {}
 
-  Owner& owner() const { return owner_; }
   bool idle() const { return state() == State::kIdle; }
-  bool under_way() const { return state() == State::kUnderWay; }
+  bool in_flight() const { return state() == State::kInFlight; }
   bool answered() const { return state() == State::kAnswered; }
 
   /// @name On its own reactor
@@ -61,7 +78,11 @@ class ReplicaCall final : public ClientCall {
   /// @name Under the lock
   /// @{
   ReplicaSlot* slot() const { return slot_; }
-  void let_go() { slot_ = nullptr; }
+  /// Nobody waits for it any more: its reactor takes it back.
+  void let_go() {
+    slot_ = nullptr;
+    inbox_.note_dropped();
+  }
   /// Answered: OK, the peer's answer, or the transport's report.
   const Status& status() const { return status_; }
   uint32_t retry_after_us() const { return retry_after_us_; }
@@ -76,13 +97,13 @@ class ReplicaCall final : public ClientCall {
   /// @}
 
  private:
-  enum class State : uint8_t { kIdle, kUnderWay, kAnswered };
+  enum class State : uint8_t { kIdle, kInFlight, kAnswered };
   State state() const { return state_.load(std::memory_order_acquire); }
   void on_reply(const wire::MessageHeader& header, ByteView body) override;
   void on_failure(const Status& status) override;
   void note(Status status, uint32_t retry_after_us = 0, wire::ErrorDetails details = {});
 
-  Owner& owner_;
+  CallInbox& inbox_;
   std::shared_ptr<Session> session_;
   Time deadline_ = kNever;
   ReplicaSlot* slot_ = nullptr;  // under the lock

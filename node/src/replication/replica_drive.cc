@@ -42,7 +42,7 @@ bool ReplicaManager::due() {
   if (wanted_.load(std::memory_order_relaxed)) {
     due_ = wanted_.exchange(false, std::memory_order_acquire) || due_;
   }
-  return due_ || lanes_.empty() || stalled();
+  return due_ || !own_calls_.answered().empty() || lanes_.empty() || stalled();
 }
 
 /// Something published has been lying, and nothing moved. True once for each kStalled.
@@ -96,7 +96,7 @@ void ReplicaManager::take_opened() {
     SegmentReplicas& replicas = segments_[segment->id()];
     replicas.segment = segment;
     for (uint32_t i = 0; i < options_.replicas; ++i) {
-      replicas.slots.push_back(std::make_unique<ReplicaSlot>(*this, *segment, i == 0));
+      replicas.slots.push_back(std::make_unique<ReplicaSlot>(own_calls_, *segment, i == 0));
     }
     unsettled_.push_back(&replicas);
   }
@@ -107,7 +107,7 @@ void ReplicaManager::take_opened() {
 /// some of it another reactor may have taken already.
 bool ReplicaManager::take_own_answers() {
   bool any = false;
-  std::erase_if(answered_, [&](ReplicaCall* call) {
+  std::erase_if(own_calls_.answered(), [&](ReplicaCall* call) {
     if (!call->answered() || call->slot() == nullptr) return true;
     if (call->slot()->segment().closed_durable()) return false;
     settle(*call->slot());
@@ -180,8 +180,9 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
 // ---- lanes
 // ---------------------------------------------------------------------------------------
 
-bool ReplicaManager::drive(ReplicaLane& lane) {
-  if (!lock_.try_enter(DriveLock::Note::kAgain)) return false;
+bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
+  const bool news = lane.take_news();
+  if ((!appended && !news) || !lock_.try_enter(DriveLock::Note::kAgain)) return false;
   bool worked = false;
   bool ask_first = false;
   DriveLock::Left left;

@@ -1,9 +1,6 @@
 #include "replication/replica_lane.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "replication/replica_manager.h"
 
 namespace ramcloud {
 namespace {
@@ -13,23 +10,21 @@ constexpr Duration kAvoided = 5s;
 
 }  // namespace
 
-ReplicaLane::ReplicaLane(ReplicaManager& manager, RpcClient& rpc, Counter& messages,
-                         uint32_t replicas, Duration write_timeout)
-    : manager_(manager),
-      rpc_(rpc),
+ReplicaLane::ReplicaLane(RpcClient& rpc, Counter& messages, uint32_t replicas,
+                         Duration write_timeout)
+    : rpc_(rpc),
       reactor_(rpc.reactor()),
       messages_(messages),
       write_timeout_(write_timeout),
+      inbox_(reactor_, replicas),
       timer_(reactor_, [this] { on_deadline(); }) {
-  for (uint32_t i = 0; i < replicas; ++i) lines_.emplace_back(*this);
+  for (uint32_t i = 0; i < replicas; ++i) lines_.emplace_back(inbox_);
 }
 
-ReplicaLane::~ReplicaLane() = default;
-
-bool ReplicaLane::on_turn(bool appended) {
-  const bool answered = std::exchange(answered_, false);
-  if (!appended && !answered && !dropped_.load(std::memory_order_relaxed)) return false;
-  return manager_.drive(*this);
+bool ReplicaLane::take_news() {
+  const bool any = !inbox_.answered().empty() || inbox_.has_dropped();
+  inbox_.answered().clear();  // the calls themselves know
+  return any;
 }
 
 bool ReplicaLane::send(size_t index, ReplicaSlot& slot) {
@@ -57,17 +52,8 @@ bool ReplicaLane::connected(Line& line, const ReplicaSlot& slot) {
   return !session.broken() && session.peer_server_id() == slot.server_id();
 }
 
-void ReplicaLane::call_answered(ReplicaCall&) {
-  answered_ = true;
-}
-
-void ReplicaLane::call_dropped(ReplicaCall&) {
-  dropped_.store(true, std::memory_order_relaxed);
-  reactor_.nudge();
-}
-
 void ReplicaLane::retract_dropped() {
-  dropped_.store(false, std::memory_order_relaxed);
+  inbox_.clear_dropped();
   for (Line& line : lines_) {
     if (!line.call.idle() && line.call.slot() == nullptr) line.call.retract();
   }
@@ -82,7 +68,7 @@ void ReplicaLane::stop() {
 void ReplicaLane::on_deadline() {
   Time next = kNever;
   for (Line& line : lines_) {
-    if (!line.call.under_way()) continue;
+    if (!line.call.in_flight()) continue;
     if (line.call.deadline() > now()) {
       next = std::min(next, line.call.deadline());
       continue;

@@ -23,6 +23,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       reactor_(rpc.reactor()),
       servers_(servers),
       options_(std::move(options)),
+      own_calls_(reactor_),
       repairs_(options_.concurrent_repairs),
       backups_({options_.refused_delay, options_.max_refused_delay}),
       timer_(reactor_, [this] { due_ = true; }),
@@ -42,8 +43,8 @@ ReplicaManager::~ReplicaManager() {
 }
 
 ReplicaLane& ReplicaManager::add_lane(RpcClient& rpc, Counter& messages) {
-  lanes_.push_back(std::make_unique<ReplicaLane>(*this, rpc, messages, options_.replicas,
-                                                 options_.write_timeout));
+  lanes_.push_back(
+      std::make_unique<ReplicaLane>(rpc, messages, options_.replicas, options_.write_timeout));
   return *lanes_.back();
 }
 
@@ -144,15 +145,6 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 
 // ---- what became of calls
 // ------------------------------------------------------------------------
-
-void ReplicaManager::call_answered(ReplicaCall& call) {
-  answered_.push_back(&call);
-  due_ = true;
-}
-
-void ReplicaManager::call_dropped(ReplicaCall& call) {
-  call.retract();  // only the first reactor drops calls
-}
 
 void ReplicaManager::settle(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");

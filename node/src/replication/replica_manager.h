@@ -69,7 +69,7 @@ struct ReplicationStats {
   Status waiting;            // not OK: why replicas cannot be placed
 };
 
-class ReplicaManager final : public log::Replicator, public TurnHook, public ReplicaCall::Owner {
+class ReplicaManager final : public log::Replicator, public TurnHook {
  public:
   struct Options {
     uint64_t master_id = 0;
@@ -127,9 +127,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
   bool replicates() const override { return options_.replicas > 0; }
   /// The first reactor's turn.
   bool on_turn() override;
-  /// A lane's: takes the answers that came for the head's replicas and sends what was published.
-  /// When another reactor is at it, that one does it. On the lane's reactor.
-  bool drive(ReplicaLane& lane);
+  /// At the end of a turn of the lane's reactor, when all that it appended is published: takes the
+  /// answers that came for the head's replicas and sends what was published. When another reactor
+  /// is at it, that one does it. `appended`: something was appended that replies of this reactor
+  /// wait for. True if anything was done.
+  bool drive(ReplicaLane& lane, bool appended);
 
   /// On the first reactor. Looks at the segments that are not settled, whatever their number.
   ReplicationStats stats();
@@ -190,9 +192,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
    private:
     ReplicaManager& manager_;
   };
-  void call_answered(ReplicaCall& call) override;
-  void call_dropped(ReplicaCall& call) override;
-
   bool due();
   bool stalled();
   void want_control();
@@ -255,7 +254,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook, public Rep
 
   // The first reactor's.
   bool due_ = true;
-  std::vector<ReplicaCall*> answered_;  // own calls, since the last turn
+  CallInbox own_calls_;
   bool list_changed_ = false;
   std::optional<FenceAnswer> fence_answer_;  // not taken yet
   log::LogPosition stalled_at_;

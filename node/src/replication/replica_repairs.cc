@@ -36,11 +36,11 @@ bool ReplicaManager::mend() {
 
 /// Of the first reactor's calls: what take_own_answers() left.
 bool ReplicaManager::take_settled_answers() {
-  const bool any = !answered_.empty();
-  for (ReplicaCall* call : answered_) {
+  const bool any = !own_calls_.answered().empty();
+  for (ReplicaCall* call : own_calls_.answered()) {
     if (call->answered() && call->slot() != nullptr) settle(*call->slot());
   }
-  answered_.clear();
+  own_calls_.answered().clear();
   return any;
 }
 

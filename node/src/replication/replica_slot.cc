@@ -141,8 +141,11 @@ void ReplicaSlot::drop_call() {
   ReplicaCall* call = std::exchange(call_, nullptr);
   if (call == nullptr) return;
   happened(ReplicaEvent::kOutcomeUnknown);
-  call->let_go();
-  call->owner().call_dropped(*call);
+  if (call == &own_) {
+    call->retract();  // only the first reactor drops calls
+  } else {
+    call->let_go();
+  }
 }
 
 ReplicaSlot::Answer ReplicaSlot::take_answer() {

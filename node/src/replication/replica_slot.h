@@ -25,8 +25,8 @@ inline constexpr uint32_t kMaxCopyMessageBytes = 256u << 10;
 /// All of it belongs to whoever holds the lock that replication is driven under.
 class ReplicaSlot {
  public:
-  /// `first`: sends what only the first reactor may send.
-  ReplicaSlot(ReplicaCall::Owner& first, log::Segment& segment, bool primary)
+  /// `first`: of the first reactor, which sends what only it may send.
+  ReplicaSlot(CallInbox& first, log::Segment& segment, bool primary)
       : segment_(segment), primary_(primary), own_(first) {}
   ReplicaSlot(const ReplicaSlot&) = delete;
   ReplicaSlot& operator=(const ReplicaSlot&) = delete;

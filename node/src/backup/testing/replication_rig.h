@@ -33,12 +33,13 @@ struct LaneRole final : TurnHook {
     node.reactor().add_hook(this);
   }
   ~LaneRole() override { node.reactor().remove_hook(this); }
-  bool on_turn() override { return lane->on_turn(std::exchange(appended, false)); }
+  bool on_turn() override { return manager->drive(*lane, std::exchange(appended, false)); }
 
   SimNode& node;
   std::unique_ptr<SimTransport> transport;
   RpcClient rpc;
   Counter messages;
+  ReplicaManager* manager = nullptr;
   ReplicaLane* lane = nullptr;
   bool appended = false;
 };
@@ -99,6 +100,7 @@ class ReplicationRig {
     for (uint32_t i = 0; reactors_ > 1 && i < reactors_; ++i) {
       SimNode& node = i == 0 ? *master_ : scheduler_.add_node("m-" + std::to_string(i));
       lanes_.push_back(std::make_unique<LaneRole>(network_, node));
+      lanes_[i]->manager = manager_.get();
       lanes_[i]->lane = &manager_->add_lane(lanes_[i]->rpc, lanes_[i]->messages);
     }
     arena_ = std::make_unique<log::Arena>(
