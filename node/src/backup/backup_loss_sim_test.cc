@@ -41,7 +41,7 @@ class BackupLoss {
     EXPECT_TRUE(rig_.all_durable(120s)) << "seed " << seed_;
     note_acknowledged();
     check("at the end", replicas_ > 1 && rig_.manager_->stats().under_replicated == 0);
-    EXPECT_FALSE(rig_.condemned_);
+    EXPECT_FALSE(rig_.manager_->condemned());
     EXPECT_EQ(rig_.manager_->stats().epoch, rig_.fence_.epoch) << "seed " << seed_;
   }
 

@@ -68,8 +68,7 @@ struct Master {
 
   Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
          store::HashTable::Memory table_memory, const ServerNodeOptions& options,
-         const log::LogOptions& log_options, std::function<void(const Status&)> on_condemned,
-         ReplicaManager::Options::RaiseEpoch raise_epoch, std::function<void(uint64_t)> on_broken,
+         const log::LogOptions& log_options, ReplicaManager::Options::RaiseEpoch raise_epoch,
          Counter& messages, std::span<const LaneOf> lane_of, std::function<void()> on_progress)
       : arena(memory),
         replicas(options.replicas == 0
@@ -80,9 +79,7 @@ struct Master {
                                                    .failure_domain = options.failure_domain,
                                                    .replicas = options.replicas,
                                                    .min_replicas = options.min_replicas,
-                                                   .on_condemned = std::move(on_condemned),
                                                    .raise_epoch = std::move(raise_epoch),
-                                                   .on_broken = std::move(on_broken),
                                                    .messages = &messages})),
         log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
         store(log, rpc.reactor().clock(), {}, std::move(table_memory)) {
@@ -302,8 +299,16 @@ struct ServerNode::Impl final : TurnHook {
     return sum;
   }
 
+  /// What replication found out in its turn.
+  void heed(ReplicaManager& replicas) {
+    if (replicas.condemned()) fail_with(*replicas.condemned());
+    for (const uint64_t backup_id : replicas.take_broken()) peers.connection_failed(backup_id);
+  }
+
   bool on_turn() override {
-    if (!master || master->log.durable() == swept) return false;
+    if (!master) return false;
+    if (master->replicas) heed(*master->replicas);
+    if (master->log.durable() == swept) return false;
     const log::LogPosition durable = master->log.durable();
     constexpr uint32_t kSweptPerTurn = 128;  // about 20 us
     if (!master->store.sweep(kSweptPerTurn)) swept = durable;
@@ -409,9 +414,7 @@ struct ServerNode::Impl final : TurnHook {
     log_options.master_id = reply.server_id;
     master = std::make_unique<Master>(
         rpc, servers, *arena, std::move(*table_memory), options, log_options,
-        [this](const Status& why) { fail_with(why); },
         [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); },
-        [this](uint64_t backup_id) { peers.connection_failed(backup_id); },
         members.front()->replica_messages, lanes(),
         members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
     table_memory.reset();

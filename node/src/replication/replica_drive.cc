@@ -31,8 +31,8 @@ bool ReplicaManager::on_turn() {
     worked = control() || worked;
     most_under_lock_.raise(effort_);
   } while (lock_.leave() == DriveLock::Left::kAgain);
-  if (!condemned_) worked = mend() || worked;
-  if (wake_ != kNever && !condemned_) timer_.start_at(wake_);
+  if (!stopped_) worked = mend() || worked;
+  if (wake_ != kNever && !stopped_) timer_.start_at(wake_);
   due_ = due_ || worked;  // until there is nothing left to do
   return worked;
 }
@@ -63,23 +63,23 @@ void ReplicaManager::want_control() {
 
 /// Under the lock: what is not settled.
 bool ReplicaManager::control() {
-  if (condemned_) return false;
+  if (stopped_) return false;
   put_off_ = false;
   take_opened();
   bool worked = take_own_answers();
   take_fence_answer();
-  if (condemned_) return true;
+  if (stopped_) return true;
   if (std::exchange(list_changed_, false)) {
     look_at_list();
     worked = true;
-    if (condemned_) return true;
+    if (stopped_) return true;
   }
   lose_unsettled();
   for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
   lose_unsettled();
   drive_fence();
   take_fence_answer();
-  if (condemned_) return true;
+  if (stopped_) return true;
   if (fence_.holds() && std::exchange(progress_, false)) {
     report_progress();
     worked = true;
@@ -203,7 +203,7 @@ bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
 /// way, or behind what is under way, or the first reactor is asked to see to it.
 bool ReplicaManager::drive_head(ReplicaLane& lane, bool& ask_first) {
   lane.retract_dropped();
-  if (log_ == nullptr || condemned_ || unsettled_.empty()) return false;
+  if (log_ == nullptr || stopped_ || unsettled_.empty()) return false;
   SegmentReplicas& head = *unsettled_.front();
   bool worked = take_plain_answers(head, ask_first);
   const bool advanced = worked;

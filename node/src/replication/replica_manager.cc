@@ -183,7 +183,9 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer
                                          options_.retry_delay));
       break;
     case Reaction::kReportBroken:
-      if (options_.on_broken) options_.on_broken(slot.server_id());
+      if (std::ranges::find(broken_, slot.server_id()) == broken_.end()) {
+        broken_.push_back(slot.server_id());
+      }
       back_off(slot);
       break;
     case Reaction::kBackOff:
@@ -191,7 +193,7 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer
       break;
     case Reaction::kStop:
       RC_SOMETIMES("replication.backup_tells_a_zombie");
-      condemned(status);
+      stop_serving(status);
       break;
     case Reaction::kPlaceElsewhere:
       place_elsewhere(slot, status);
@@ -271,11 +273,11 @@ SegmentReplicas& ReplicaManager::replicas_of(const ReplicaSlot& slot) {
   return segments_.at(slot.segment().id());
 }
 
-void ReplicaManager::condemned(const Status& status) {
-  if (condemned_) return;
-  condemned_ = true;  // a lane that misses it sends what the backups refuse
-  log_error("replication.condemned", {{"master", options_.master_id}, {"why", status}});
-  if (options_.on_condemned) options_.on_condemned(status);
+void ReplicaManager::stop_serving(const Status& why) {
+  if (stopped_) return;
+  stopped_ = true;  // a lane that misses it sends what the backups refuse
+  condemned_why_ = why;
+  log_error("replication.condemned", {{"master", options_.master_id}, {"why", why}});
 }
 
 // ---- the fence
@@ -338,7 +340,7 @@ void ReplicaManager::take_fence_answer() {
   if (!fence_answer_) return;
   RC_FAILPOINT("replication.epoch.confirmed");
   const FenceAnswer answer = *std::exchange(fence_answer_, std::nullopt);
-  if (!answer.status.ok()) return condemned(answer.status);
+  if (!answer.status.ok()) return stop_serving(answer.status);
   fence_.told(answer.epoch);
   log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_.holds()}});
   progress_ = true;
@@ -361,7 +363,7 @@ void ReplicaManager::roll_head() {
 void ReplicaManager::look_at_list() {
   const ListedServer* self = servers_.find(options_.master_id);
   if (self != nullptr && !self->live()) {
-    return condemned(
+    return stop_serving(
         {StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
                                            servers_.version(), options_.master_id)});
   }

@@ -36,6 +36,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/metrics.h"
@@ -93,16 +94,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Duration look_after_interval = std::chrono::seconds(10);
     /// Segments whose lost replicas are re-created at the same time; open ones come on top.
     uint32_t concurrent_repairs = 4;
-    /// The cluster has condemned this master: it must stop serving. Called once.
-    std::function<void(const Status&)> on_condemned;
     /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
     /// however long that takes: OK once it is durable; anything else is final (CRASHED: the cluster
     /// has given this master up). Null (tests of single parts): OK.
     using RaiseEpoch = std::function<Task<Status>(uint64_t lowest_open_segment, uint32_t epoch)>;
     RaiseEpoch raise_epoch;
-    /// The connection to this backup was refused, or broke: writes wait until it is back, or listed
-    /// as crashed. Called again and again; may be null.
-    std::function<void(uint64_t server_id)> on_broken = nullptr;
     /// Of the messages that the first reactor sends; may be null. It outlives the manager.
     Counter* messages = nullptr;
   };
@@ -132,6 +128,15 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// is at it, that one does it. `appended`: something was appended that replies of this reactor
   /// wait for. True if anything was done.
   bool drive(ReplicaLane& lane, bool appended);
+
+  /// @name For the server, after the first reactor's turn
+  /// @{
+  /// The cluster has given this master up, and why: it must stop serving.
+  const std::optional<Status>& condemned() const { return condemned_why_; }
+  /// Backups to which a connection was refused, or broke, since this was last asked; each once.
+  /// Writes wait until it is back, or listed as crashed.
+  std::vector<uint64_t> take_broken() { return std::exchange(broken_, {}); }
+  /// @}
 
   /// On the first reactor. Looks at the segments that are not settled, whatever their number.
   ReplicationStats stats();
@@ -237,7 +242,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool settle_front();
   bool raise_durable(const SegmentReplicas& front);
   void take_fence_answer();
-  void condemned(const Status& status);
+  void stop_serving(const Status& why);
   void wake_at(Time when);
   Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
 
@@ -250,12 +255,14 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::vector<log::Segment*> opened_;  // guarded by opened_mutex_; not in segments_ yet
   std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // none: the first reactor does all
   std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
-  std::atomic<bool> condemned_{false};               // the first reactor says so
+  std::atomic<bool> stopped_{false};                 // as condemned_why_; the first reactor says so
 
   // The first reactor's.
   bool due_ = true;
   CallInbox own_calls_;
   bool list_changed_ = false;
+  std::optional<Status> condemned_why_;
+  std::vector<uint64_t> broken_;
   std::optional<FenceAnswer> fence_answer_;  // not taken yet
   log::LogPosition stalled_at_;
   Time stalled_since_{};

@@ -92,7 +92,6 @@ class ReplicationRig {
     options.master_id = kMaster;
     options.failure_domain = domains_[kMaster];
     options.replicas = replicas;
-    options.on_condemned = [this](const Status&) { condemned_ = true; };
     options.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
       return raise_epoch(segment, epoch);
     };
@@ -247,7 +246,6 @@ class ReplicationRig {
   std::vector<std::unique_ptr<LaneRole>> lanes_;  // none with one reactor
   std::optional<size_t> appends_;                 // the reactor that does; none: all of them
   uint64_t version_ = 0;
-  bool condemned_ = false;
   std::map<uint64_t, std::string> domains_;   // by server, before start(); empty: one of its own
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // as the coordinator has it
