@@ -18,20 +18,15 @@ struct Model {
   void publish_and_drive() {
     published.fetch_add(1);
     if (!lock.try_enter(DriveLock::Note::kAgain)) return;
-    DriveLock::Left left;
-    do {
-      take();
-      left = lock.leave();
-    } while (left == DriveLock::Left::kAgain);
-    if (left == DriveLock::Left::kFreeTellFirst) told.store(true);
+    take();
+    if (lock.leave([this] { take(); })) told.store(true);
   }
   /// What the first reactor does in a turn; true if it got through.
   bool control() {
     if (!lock.try_enter(DriveLock::Note::kFirst)) return false;
     controlled = true;
-    do {
-      take();
-    } while (lock.leave() == DriveLock::Left::kAgain);
+    take();
+    (void)lock.leave([this] { take(); });
     return true;
   }
   void take() {

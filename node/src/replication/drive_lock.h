@@ -1,5 +1,5 @@
-// Who drives replication: whoever comes at the end of a turn. Nobody waits for the lock; who does
-// not get it leaves a note, and whoever has it looks once more, or tells the first reactor.
+// Who drives replication: any reactor, at the end of a turn. No reactor waits for the lock: one
+// that does not get it leaves a note, and the holder looks once more, or tells the first reactor.
 #pragma once
 
 #include <sched.h>
@@ -7,27 +7,27 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/logging.h"
 #include "base/spin_lock.h"
+#include "replication/reactor_role.h"
 
 namespace ramcloud {
 
 /// One word, so that there is no moment between "not free" and "noted" in which the holder goes
 /// away without having seen the note. Each change of it is a read-modify-write: what was published
 /// before a note is seen by the holder that takes the note.
-class alignas(kCacheLineBytes) DriveLock {
+class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
  public:
+  DriveLock() = default;
+  DriveLock(const DriveLock&) = delete;
+  DriveLock& operator=(const DriveLock&) = delete;
+
   enum class Note : uint32_t {
     kAgain = 2,  // the holder looks at everything again before it goes
     kFirst = 4,  // the first reactor wants the lock, and is told when it is free
   };
-  enum class Left : uint8_t {
-    kFree,
-    kFreeTellFirst,
-    kAgain,  // the lock is still held: look again
-  };
-
   /// True: it is ours. False: somebody has it, and will see the note.
-  bool try_enter(Note note) {
+  bool try_enter(Note note) RC_TRY_ACQUIRE(true) {
     uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
       const uint32_t wanted = seen == 0 ? kHeld : seen | static_cast<uint32_t>(note);
@@ -39,7 +39,7 @@ class alignas(kCacheLineBytes) DriveLock {
   }
 
   /// Waits, for what happens rarely (statistics).
-  void enter() {
+  void enter() RC_ACQUIRE() {
     for (;;) {
       uint32_t seen = 0;
       if (word_.compare_exchange_strong(seen, kHeld, std::memory_order_acq_rel,
@@ -50,7 +50,34 @@ class alignas(kCacheLineBytes) DriveLock {
     }
   }
 
-  Left leave() {
+  /// Leaves. `again` is called first, still under the lock, for each note kAgain. True: the first
+  /// reactor wants to be told that the lock is free.
+  template <typename Again>
+  bool leave(Again again) RC_RELEASE() RC_NO_THREAD_SAFETY_ANALYSIS {
+    for (;;) {
+      switch (try_leave()) {
+        case Left::kFree:
+          return false;
+        case Left::kFreeTellFirst:
+          return true;
+        case Left::kAgain:
+          again();
+      }
+    }
+  }
+
+  /// Where only the caller's caller can know that it holds the lock. Not held by anybody: a bug.
+  void assert_held() const RC_ASSERT_CAPABILITY() {
+    if (word_.load(std::memory_order_relaxed) == 0) fatal("replication.lock_is_not_held");
+  }
+
+ private:
+  enum class Left : uint8_t {
+    kFree,
+    kFreeTellFirst,
+    kAgain,  // the lock is still held: look again
+  };
+  Left try_leave() {
     constexpr auto kAgain = static_cast<uint32_t>(Note::kAgain);
     uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
@@ -64,7 +91,6 @@ class alignas(kCacheLineBytes) DriveLock {
     }
   }
 
- private:
   static constexpr uint32_t kHeld = 1;
   Atomic<uint32_t> word_{0};
 };

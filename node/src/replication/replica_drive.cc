@@ -22,15 +22,16 @@ constexpr uint64_t kMostCopiedAtOnce = 256u << 10;
 // ------------------------------------------------------------------------------------
 
 bool ReplicaManager::on_turn() {
+  first_.assert_here();
   if (log_ == nullptr || !due() || !lock_.try_enter(DriveLock::Note::kFirst)) return false;
   due_ = false;
   wake_ = kNever;
-  bool worked = false;
-  do {
-    effort_ = {};
+  bool worked = control();
+  (void)lock_.leave([&] {
+    first_.assert_here();
+    lock_.assert_held();
     worked = control() || worked;
-    most_under_lock_.raise(effort_);
-  } while (lock_.leave() == DriveLock::Left::kAgain);
+  });
   if (!stopped_) worked = mend() || worked;
   if (wake_ != kNever && !stopped_) timer_.start_at(wake_);
   due_ = due_ || worked;  // until there is nothing left to do
@@ -61,8 +62,15 @@ void ReplicaManager::want_control() {
   reactor_.nudge();
 }
 
-/// Under the lock: what is not settled.
 bool ReplicaManager::control() {
+  effort_ = {};
+  const bool worked = control_once();
+  most_under_lock_.raise(effort_);
+  return worked;
+}
+
+/// The order of what the first reactor does with segments that are not settled.
+bool ReplicaManager::control_once() {
   if (stopped_) return false;
   put_off_ = false;
   take_opened();
@@ -89,7 +97,7 @@ bool ReplicaManager::control() {
 
 /// They come in the order of their ids: the log opens one when the last was reported open.
 void ReplicaManager::take_opened() {
-  const std::lock_guard guard(opened_mutex_);
+  const MutexGuard guard(opened_mutex_);
   for (log::Segment* segment : opened_) {
     // It takes no data before it is open on its replicas, so no group has another epoch.
     segment->set_replication_epoch(fence_.epoch());
@@ -108,6 +116,7 @@ void ReplicaManager::take_opened() {
 bool ReplicaManager::take_own_answers() {
   bool any = false;
   std::erase_if(own_calls_.answered(), [&](ReplicaCall* call) {
+    first_.assert_here();
     if (!call->answered() || call->slot() == nullptr) return true;
     if (call->slot()->segment().closed_durable()) return false;
     settle(*call->slot());
@@ -183,64 +192,62 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
 bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
   const bool news = lane.take_news();
   if ((!appended && !news) || !lock_.try_enter(DriveLock::Note::kAgain)) return false;
-  bool worked = false;
-  bool ask_first = false;
-  DriveLock::Left left;
-  do {
-    worked = drive_head(lane, ask_first) || worked;
-    left = lock_.leave();
-  } while (left == DriveLock::Left::kAgain);
-  if (ask_first) {
+  Driven driven = drive_head(lane);
+  const bool tell_first = lock_.leave([&] {
+    lock_.assert_held();
+    driven.add(drive_head(lane));
+  });
+  if (driven.ask_first) {
     want_control();
-  } else if (left == DriveLock::Left::kFreeTellFirst) {
+  } else if (tell_first) {
     reactor_.nudge();
   }
-  return worked;
+  return driven.worked;
 }
 
 /// New data is in the oldest segment that is not settled: the next one takes none before this is
-/// closed on its replicas. When this returns, each published byte of it is acknowledged, or under
-/// way, or behind what is under way, or the first reactor is asked to see to it.
-bool ReplicaManager::drive_head(ReplicaLane& lane, bool& ask_first) {
+/// closed on its replicas. When this returns, each published byte of it is acknowledged, or in
+/// flight, or behind what is in flight, or the first reactor is asked to see to it.
+ReplicaManager::Driven ReplicaManager::drive_head(ReplicaLane& lane) {
   lane.retract_dropped();
-  if (log_ == nullptr || stopped_ || unsettled_.empty()) return false;
+  if (log_ == nullptr || stopped_ || unsettled_.empty()) return {};
   SegmentReplicas& head = *unsettled_.front();
-  bool worked = take_plain_answers(head, ask_first);
-  const bool advanced = worked;
+  Driven driven = take_plain_answers(head);
+  const bool advanced = driven.worked;
   for (size_t i = 0; i < head.slots.size(); ++i) {
     ReplicaSlot& slot = *head.slots[i];
     if (slot.call() != nullptr || !slot.wants_to_send()) continue;
     if (slot.wants_plain(lane.now()) && lane.send(i, slot)) {
       ++lane_messages_;
-      worked = true;
+      driven.worked = true;
     } else {
-      ask_first = true;
+      driven.ask_first = true;
     }
   }
-  if (!advanced) return worked;
+  if (!advanced) return driven;
   if (fence_.holds()) {
     (void)raise_durable(head);
   } else {
     progress_ = true;  // the first reactor says so when the fence stands
   }
-  return worked;
+  return driven;
 }
 
-/// Whoever's they are. True if more is acknowledged.
-bool ReplicaManager::take_plain_answers(SegmentReplicas& head, bool& ask_first) {
-  bool advanced = false;
+/// Whoever's they are.
+ReplicaManager::Driven ReplicaManager::take_plain_answers(SegmentReplicas& head) {
+  Driven taken;
   for (const auto& slot : head.slots) {
     const ReplicaCall* call = slot->call();
     if (call == nullptr || !call->answered()) continue;
     if (call->status().ok() && call->message().plain) {
       RC_FAILPOINT("replication.message.answered");
       (void)slot->take_answer();
-      progress_ = advanced = true;
+      progress_ = taken.worked = true;
     } else {
-      ask_first = true;
+      taken.ask_first = true;
     }
   }
-  return advanced;
+  return taken;
 }
 
 // ---- durability

@@ -26,8 +26,13 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       own_calls_(reactor_),
       repairs_(options_.concurrent_repairs),
       backups_({options_.refused_delay, options_.max_refused_delay}),
-      timer_(reactor_, [this] { due_ = true; }),
+      timer_(reactor_,
+             [this] {
+               first_.assert_here();
+               due_ = true;
+             }),
       subscription_(servers.subscribe([this] {
+        first_.assert_here();
         list_changed_ = due_ = true;
         timer_.start_at(reactor_.now());
       })),
@@ -54,6 +59,7 @@ void ReplicaManager::attach(log::Log& log) {
 }
 
 void ReplicaManager::detach() {
+  first_.assert_here();
   if (log_ == nullptr) return;
   reactor_.remove_hook(this);
   timer_.stop();
@@ -67,7 +73,7 @@ void ReplicaManager::detach() {
 void ReplicaManager::segment_opened(log::Segment& segment) {
   if (!replicates()) return;
   {
-    const std::lock_guard guard(opened_mutex_);
+    const MutexGuard guard(opened_mutex_);
     opened_.push_back(&segment);
   }
   want_control();
@@ -122,7 +128,7 @@ void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slo
   }
   const bool was_optional = slot.state().optional;
   slot.placement_failed(now - short_since_ >= options_.degrade_after);
-  if (!was_optional && slot.state().optional && !slot.segment().closed_durable()) progress_ = true;
+  if (!was_optional && slot.state().optional) note_progress(slot);
   slot.wait_until(now + kPlacementInterval);
   wake_at(slot.not_before());
 }
@@ -160,10 +166,17 @@ void ReplicaManager::settle(ReplicaSlot& slot) {
 void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
   backups_.accepted(slot.server_id());
   if (!slot.segment().closed_durable()) {
-    progress_ = true;
+    note_progress(slot);
   } else if (slot.closed()) {
     ++recreated_;
   }
+}
+
+/// More may be durable now, or go on without it.
+void ReplicaManager::note_progress(const ReplicaSlot& slot) {
+  if (slot.segment().closed_durable()) return;
+  lock_.assert_held();
+  progress_ = true;
 }
 
 void ReplicaManager::back_off(ReplicaSlot& slot) {
@@ -217,7 +230,7 @@ void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
             {{"server", server_id}, {"segment", slot.segment().id()}, {"why", status}});
   backups_.refused(server_id, reactor_.now());
   unplace(slot, ReplicaEvent::kRefused);
-  if (!slot.segment().closed_durable()) progress_ = true;
+  note_progress(slot);
   if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);
 }
 
@@ -258,6 +271,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
     recount(replicas);
     return repairs_.add(replicas);
   }
+  lock_.assert_held();
   raise_epoch();
   // New data goes into a head with all its replicas; this one is closed and copied.
   if (action == LossAction::kRaiseEpochAndRoll) roll_wanted_ = true;
@@ -331,6 +345,7 @@ Task<void> ReplicaManager::tell_coordinator(uint64_t lowest_open_segment, uint32
   if (options_.raise_epoch) {
     answer.status = co_await options_.raise_epoch(lowest_open_segment, epoch);
   }
+  first_.assert_here();
   fence_answer_ = std::move(answer);
   due_ = true;
   timer_.start_at(reactor_.now());
@@ -402,14 +417,15 @@ void ReplicaManager::forget_left(SegmentReplicas& replicas) {
 }
 
 ReplicationStats ReplicaManager::stats() {
+  first_.assert_here();
   ReplicationStats stats;
   stats.replicas_wanted = options_.replicas;
   stats.replicas_lost = lost_;
   stats.replicas_recreated = recreated_;
-  stats.epoch = fence_.epoch();
+  stats.epoch = fence().epoch();
   stats.waiting = waiting_;
   SegmentCounts counts = settled_counts_;
-  stats.writes_wait = !fence_.holds();
+  stats.writes_wait = !fence().holds();
   {
     const Hold hold(*this);
     stats.messages = messages_ + lane_messages_;
@@ -433,6 +449,7 @@ ReplicationStats ReplicaManager::stats() {
 }
 
 std::string ReplicaManager::check_counts() const {
+  first_.assert_here();
   SegmentCounts counts;
   std::map<uint64_t, uint64_t> on_backups, left_on;
   for (const auto& [id, replicas] : segments_) {
@@ -468,6 +485,7 @@ std::string ReplicaManager::check_counts() const {
 }
 
 std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) {
+  first_.assert_here();
   const Hold hold(*this);
   std::vector<uint64_t> servers;
   const auto found = segments_.find(segment_id);
@@ -480,6 +498,7 @@ std::vector<uint64_t> ReplicaManager::replica_servers(uint64_t segment_id) {
 
 void ReplicaManager::for_each_slot(uint64_t first_segment,
                                    const std::function<void(const ReplicaSlot&)>& fn) {
+  first_.assert_here();
   const Hold hold(*this);
   for (auto at = segments_.lower_bound(first_segment); at != segments_.end(); ++at) {
     for (const auto& slot : at->second.slots) fn(*slot);

@@ -2,27 +2,32 @@
 // on other servers' backups, tells the log what is durable, and re-creates replicas that were
 // lost.
 //
+// This class is the order of a turn: control_once() and mend() are its two lists of steps. What a
+// replica may do is in replica_state.h; what is known of segments, backups, repairs and the fence
+// is in the files of those names. Calls go down only: what comes from below is noted and taken.
+//
 // What "durable" means: on all R replicas. While there are not enough failure domains for R, a
 // segment goes on with those it has, if these are at least --min-replicas
 // (docs/design/replication.md#fewer-servers-than-replicas); it is shown as under-replicated and
 // brought back to R as soon as that can be done. With fewer, nothing is acknowledged.
 //
 // All of it happens at the ends of turns: replies only note what they say. Each replica has at most
-// one call under way; what is published meanwhile goes with the next, so that many small writes
+// one call in flight; what is published meanwhile goes with the next, so that many small writes
 // share a message under load.
 //
 // Threads: whoever holds the DriveLock drives replication; nobody waits for it. What decides
 // (placement, opening and closing replicas, losses, the fence, repairs) is the first reactor's:
 // on_turn(). Bytes that were published to the head go from whichever reactor appended them, over a
-// session of its own: drive(), on behalf of its ReplicaLane. Anything but a clean acknowledgement
-// is left to the first reactor. With one reactor there are no lanes, and it does all.
-// segment_opened() and segment_closed() may be called by any thread that appends.
+// session of its own: drive(), with its ReplicaLane. Anything but a clean acknowledgement is left
+// to the first reactor. With one reactor there are no lanes, and it does all. segment_opened() and
+// segment_closed() may be called by any thread that appends. Each field says what guards it, and
+// each function what it requires.
 //
 // Under the lock are the few segments that are not settled: those with data that is not durable.
 // A settled segment (closed on its replicas) is the first reactor's alone, for good: repairs,
 // losses and questions after its replicas need no lock. Nothing of either walks all segments: a
 // backup knows which replicas are on it, and what settled segments add up to is kept up to date.
-// (docs/design/replication.md, "Threads")
+// (docs/design/replication.md#threads)
 #pragma once
 
 #include <algorithm>
@@ -32,7 +37,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,11 +44,13 @@
 #include <vector>
 
 #include "base/metrics.h"
+#include "base/mutex.h"
 #include "log/log.h"
 #include "replication/backup_table.h"
 #include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
 #include "replication/placement.h"
+#include "replication/reactor_role.h"
 #include "replication/repair_queue.h"
 #include "replication/replica_lane.h"
 #include "replication/segment_replicas.h"
@@ -115,7 +121,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   ReplicaLane& add_lane(RpcClient& rpc, Counter& messages);
   /// Before log.start(). From then on the log is asked, until detach().
   void attach(log::Log& log);
-  /// Stops replicating; calls under way are taken back. While no other reactor turns.
+  /// Stops replicating; calls in flight are taken back. While no other reactor turns.
   void detach();
 
   void segment_opened(log::Segment& segment) override;
@@ -132,10 +138,16 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// @name For the server, after the first reactor's turn
   /// @{
   /// The cluster has given this master up, and why: it must stop serving.
-  const std::optional<Status>& condemned() const { return condemned_why_; }
+  std::optional<Status> condemned() const {
+    first_.assert_here();
+    return condemned_why_;
+  }
   /// Backups to which a connection was refused, or broke, since this was last asked; each once.
   /// Writes wait until it is back, or listed as crashed.
-  std::vector<uint64_t> take_broken() { return std::exchange(broken_, {}); }
+  std::vector<uint64_t> take_broken() {
+    first_.assert_here();
+    return std::exchange(broken_, {});
+  }
   /// @}
 
   /// On the first reactor. Looks at the segments that are not settled, whatever their number.
@@ -155,9 +167,15 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     }
   };
   /// While the lock was held once.
-  const Effort& most_under_lock() const { return most_under_lock_; }
+  Effort most_under_lock() {
+    const Hold hold(*this);
+    return most_under_lock_;
+  }
   /// In one turn of the first reactor, the lock apart.
-  const Effort& most_in_a_turn() const { return most_in_a_turn_; }
+  Effort most_in_a_turn() const {
+    first_.assert_here();
+    return most_in_a_turn_;
+  }
   /// The backups of a segment that hold a counting replica, in slot order; for tests and status. On
   /// the first reactor.
   std::vector<uint64_t> replica_servers(uint64_t segment_id);
@@ -166,9 +184,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void for_each_slot(uint64_t first_segment, const std::function<void(const ReplicaSlot&)>& fn);
   /// What this log needs of backups that share a volume. On the first reactor; looks at no segment.
   BackupTable::Need need_of(std::span<const uint64_t> server_ids) const {
+    first_.assert_here();
     return backups_.need_of(server_ids);
   }
-  const EpochFence& fence() const { return fence_; }
+  /// On the first reactor, which alone changes it.
+  const EpochFence& fence() const RC_NO_THREAD_SAFETY_ANALYSIS { return fence_; }
   uint32_t min_replicas() const { return options_.min_replicas; }
 
  private:
@@ -185,11 +205,13 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   };
 
   /// The lock, for looking. What others noted meanwhile is for the next turn.
-  class Hold {
+  class RC_SCOPED_CAPABILITY Hold {
    public:
-    explicit Hold(ReplicaManager& manager) : manager_(manager) { manager_.lock_.enter(); }
-    ~Hold() {
-      while (manager_.lock_.leave() == DriveLock::Left::kAgain) manager_.want_control();
+    explicit Hold(ReplicaManager& manager) RC_ACQUIRE(manager.lock_) : manager_(manager) {
+      manager_.lock_.enter();
+    }
+    ~Hold() RC_RELEASE() {
+      (void)manager_.lock_.leave([this] { manager_.want_control(); });
     }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
@@ -197,53 +219,76 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
    private:
     ReplicaManager& manager_;
   };
-  bool due();
-  bool stalled();
+
+  // Any reactor.
   void want_control();
-  bool control();
-  bool drive_head(ReplicaLane& lane, bool& ask_first);
-  bool take_plain_answers(SegmentReplicas& head, bool& ask_first);
-  bool take_own_answers();
-  bool mend();
-  bool take_settled_answers();
-  void settle(ReplicaSlot& slot);
-  void replica_advanced(ReplicaSlot& slot);
-  void replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer& answer);
-  void take_opened();
-  bool drive(SegmentReplicas& replicas);
-  bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot);
-  bool place(SegmentReplicas& replicas, ReplicaSlot& slot);
-  void turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why);
-  std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const;
-  bool send(ReplicaSlot& slot);
-  void back_off(ReplicaSlot& slot);
-  void place_elsewhere(ReplicaSlot& slot, const Status& status);
-  void note_given_up(const ReplicaSlot& slot);
-  void lose_refused(ReplicaSlot& slot, const Status& status);
-  void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why);
-  void lose_unsettled();
-  bool lose_settled();
-  bool free_given_up();
-  bool is_freed(const GivenUp& replica);
-  bool look_after();
-  void ask_for_one(uint64_t server_id);
-  void unplace(ReplicaSlot& slot, ReplicaEvent why);
-  void recount(SegmentReplicas& replicas);
-  void forget_left(SegmentReplicas& replicas);
-  SegmentReplicas& replicas_of(const ReplicaSlot& slot);
-  bool drive_repairs();
+
+  // Whoever holds the lock: published bytes of the head, and what is durable.
+  /// What came of a look at the head.
+  struct Driven {
+    bool worked = false;
+    bool ask_first = false;  // something is the first reactor's to do
+    void add(const Driven& more) {
+      worked = worked || more.worked;
+      ask_first = ask_first || more.ask_first;
+    }
+  };
+  Driven drive_head(ReplicaLane& lane) RC_REQUIRES(lock_);
+  Driven take_plain_answers(SegmentReplicas& head) RC_REQUIRES(lock_);
+  bool raise_durable(const SegmentReplicas& front) RC_REQUIRES(lock_);
+
+  // The first reactor, under the lock: what is not settled.
+  bool control() RC_REQUIRES(first_, lock_);
+  bool control_once() RC_REQUIRES(first_, lock_);
+  void take_opened() RC_REQUIRES(first_, lock_);
+  bool take_own_answers() RC_REQUIRES(first_, lock_);
+  void take_fence_answer() RC_REQUIRES(first_, lock_);
+  void look_at_list() RC_REQUIRES(first_, lock_);
+  void lose_unsettled() RC_REQUIRES(first_, lock_);
   bool may_be_fenced(const SegmentReplicas& replicas, const log::Segment* before) const;
-  void drive_fence();
-  void raise_epoch();
-  void roll_head();
+  void drive_fence() RC_REQUIRES(first_, lock_);
+  void raise_epoch() RC_REQUIRES(first_, lock_);
+  void roll_head() RC_REQUIRES(first_, lock_);
+  void report_progress() RC_REQUIRES(first_, lock_);
+  bool settle_front() RC_REQUIRES(first_, lock_);
+
+  // The first reactor: settled segments, without the lock.
+  bool due() RC_REQUIRES(first_);
+  bool stalled() RC_REQUIRES(first_);
+  bool mend() RC_REQUIRES(first_);
+  bool take_settled_answers() RC_REQUIRES(first_);
+  bool lose_settled() RC_REQUIRES(first_);
+  bool drive_repairs() RC_REQUIRES(first_);
+  bool free_given_up() RC_REQUIRES(first_);
+  bool is_freed(const GivenUp& replica) RC_REQUIRES(first_);
+  bool look_after() RC_REQUIRES(first_);
+  void ask_for_one(uint64_t server_id) RC_REQUIRES(first_);
+
+  // The first reactor: one replica, under the lock unless its segment is settled.
+  bool drive(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
+  bool place(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
+  void turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why)
+      RC_REQUIRES(first_);
+  std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const
+      RC_REQUIRES(first_);
+  bool send(ReplicaSlot& slot) RC_REQUIRES(first_);
+  void settle(ReplicaSlot& slot) RC_REQUIRES(first_);
+  void replica_advanced(ReplicaSlot& slot) RC_REQUIRES(first_);
+  void replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer& answer) RC_REQUIRES(first_);
+  void back_off(ReplicaSlot& slot) RC_REQUIRES(first_);
+  void place_elsewhere(ReplicaSlot& slot, const Status& status) RC_REQUIRES(first_);
+  void note_given_up(const ReplicaSlot& slot) RC_REQUIRES(first_);
+  void lose_refused(ReplicaSlot& slot, const Status& status) RC_REQUIRES(first_);
+  void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) RC_REQUIRES(first_);
+  void unplace(ReplicaSlot& slot, ReplicaEvent why) RC_REQUIRES(first_);
+  void note_progress(const ReplicaSlot& slot) RC_REQUIRES(first_);
+  void recount(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  void forget_left(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  SegmentReplicas& replicas_of(const ReplicaSlot& slot) RC_REQUIRES(first_);
+  void stop_serving(const Status& why) RC_REQUIRES(first_);
+  void wake_at(Time when) RC_REQUIRES(first_);
   Task<void> tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch);
-  void look_at_list();
-  void report_progress();
-  bool settle_front();
-  bool raise_durable(const SegmentReplicas& front);
-  void take_fence_answer();
-  void stop_serving(const Status& why);
-  void wake_at(Time when);
   Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
 
   RpcClient& rpc_;
@@ -251,46 +296,50 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   ServerList& servers_;
   Options options_;
   log::Log* log_ = nullptr;
-  std::mutex opened_mutex_;
-  std::vector<log::Segment*> opened_;  // guarded by opened_mutex_; not in segments_ yet
   std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // none: the first reactor does all
   std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
   std::atomic<bool> stopped_{false};                 // as condemned_why_; the first reactor says so
+  Mutex opened_mutex_;
+  std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);  // not in segments_ yet
 
-  // The first reactor's.
-  bool due_ = true;
-  CallInbox own_calls_;
-  bool list_changed_ = false;
-  std::optional<Status> condemned_why_;
-  std::vector<uint64_t> broken_;
-  std::optional<FenceAnswer> fence_answer_;  // not taken yet
-  log::LogPosition stalled_at_;
-  Time stalled_since_{};
-  std::map<uint64_t, SegmentReplicas> segments_;  // by id
-  RepairQueue repairs_;                           // settled once, and lost replicas since
-  SegmentCounts settled_counts_;                  // of all that are settled
-  BackupTable backups_;
-  std::deque<GivenUp> given_up_;  // their backups have not been told to free them
-  Time look_after_at_{};
+  ReactorRole first_;
+  bool due_ RC_GUARDED_BY(first_) = true;
+  CallInbox own_calls_ RC_GUARDED_BY(first_);
+  bool list_changed_ RC_GUARDED_BY(first_) = false;
+  std::optional<Status> condemned_why_ RC_GUARDED_BY(first_);
+  std::vector<uint64_t> broken_ RC_GUARDED_BY(first_);
+  std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
+  log::LogPosition stalled_at_ RC_GUARDED_BY(first_);
+  Time stalled_since_ RC_GUARDED_BY(first_){};
+  std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
+  RepairQueue repairs_ RC_GUARDED_BY(first_);           // settled once, and lost replicas since
+  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);  // of all that are settled
+  BackupTable backups_ RC_GUARDED_BY(first_);
+  std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // their backups were not told to free them
+  Time look_after_at_ RC_GUARDED_BY(first_){};
   static constexpr uint64_t kAllAsked = ~uint64_t{0};
-  uint64_t ask_from_ = kAllAsked;  // the backup with which this round goes on
-  bool roll_wanted_ = false;       // the head lost a replica
-  bool short_ = false;             // placement fails
-  Time short_since_{};
-  Status waiting_;
-  Time wake_ = kNever;
-  Timer timer_;
-  uint64_t lost_ = 0, recreated_ = 0, messages_ = 0;
-  Effort effort_;         // of this hold or turn
-  bool put_off_ = false;  // a copy, because enough was sent at one go
-  Effort most_in_a_turn_;
+  uint64_t ask_from_ RC_GUARDED_BY(first_) = kAllAsked;  // the backup with which this round goes on
+  bool roll_wanted_ RC_GUARDED_BY(first_) = false;       // the head lost a replica
+  bool short_ RC_GUARDED_BY(first_) = false;             // placement fails
+  Time short_since_ RC_GUARDED_BY(first_){};
+  Status waiting_ RC_GUARDED_BY(first_);
+  Time wake_ RC_GUARDED_BY(first_) = kNever;
+  Timer timer_ RC_GUARDED_BY(first_);
+  uint64_t lost_ RC_GUARDED_BY(first_) = 0;
+  uint64_t recreated_ RC_GUARDED_BY(first_) = 0;
+  uint64_t messages_ RC_GUARDED_BY(first_) = 0;
+  Effort effort_ RC_GUARDED_BY(first_);         // of this hold or turn
+  bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy, because enough was sent at one go
+  Effort most_in_a_turn_ RC_GUARDED_BY(first_);
 
-  DriveLock lock_;  // what follows is under it, and so are the slots of what is not settled
-  std::deque<SegmentReplicas*> unsettled_;  // not closed durable, by rising id; last is the head
-  bool progress_ = false;
-  EpochFence fence_;  // only the first reactor changes it, so that one may look without the lock
-  uint64_t lane_messages_ = 0;
-  Effort most_under_lock_;
+  DriveLock lock_;  // and so are the slots of what is not settled
+  /// Not closed durable, by rising id; the last is the head.
+  std::deque<SegmentReplicas*> unsettled_ RC_GUARDED_BY(lock_);
+  bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say
+  /// Only the first reactor changes it, so that one may look without the lock: fence().
+  EpochFence fence_ RC_GUARDED_BY(lock_);
+  uint64_t lane_messages_ RC_GUARDED_BY(lock_) = 0;
+  Effort most_under_lock_ RC_GUARDED_BY(lock_);
 
   ServerList::Subscription subscription_;
   TaskScope scope_;

@@ -104,7 +104,7 @@ bool ReplicaManager::lose_settled() {
 /// to free it only when R others count, and the coordinator knows that it does not.
 bool ReplicaManager::free_given_up() {
   // Some that are lost seem to count as long as they are not dealt with.
-  if (!fence_.holds() || !backups_.losing().empty()) return false;
+  if (!fence().holds() || !backups_.losing().empty()) return false;
   bool any = false;
   const size_t looks = std::min(given_up_.size(), kMostFreedAtOnce);
   for (size_t i = 0; i < looks; ++i) {
