@@ -158,6 +158,10 @@ type DataStatus struct {
 
 // ReplicationStatus sums the replication of all servers' logs.
 type ReplicationStatus struct {
+	// The replication factor in force, as the masters say; the largest where they differ. Left out while no master has
+	// said it.
+	// +optional
+	Factor int32 `json:"factor,omitempty"`
 	// +optional
 	Segments int64 `json:"segments,omitempty"`
 	// +optional

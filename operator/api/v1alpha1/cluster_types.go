@@ -320,7 +320,7 @@ type ImagesSpec struct {
 // +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.data.memoryUsed`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.data.memoryTotal`,priority=1
 // +kubebuilder:printcolumn:name="Tables",type=integer,JSONPath=`.status.data.tables`,priority=1
-// +kubebuilder:printcolumn:name="Replication",type=integer,JSONPath=`.spec.replicationFactor`,priority=1
+// +kubebuilder:printcolumn:name="Replication",type=integer,JSONPath=`.status.data.replication.factor`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'metadata.name is %s; accepted: at most 40 of a-z, 0-9 and -, beginning with a letter and not ending with -, because it becomes part of host names'.format([self.metadata.name])"

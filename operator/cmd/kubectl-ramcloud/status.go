@@ -81,8 +81,17 @@ func figures(w io.Writer, c *ramcloudv1.RAMCloudCluster) {
 	}
 	fmt.Fprintf(w, "Data\t%s\t%d tables, %d tablets (%d unavailable), %d objects, %s of %s\n", orDash(string(s.Data.State)),
 		s.Data.Tables, s.Data.Tablets, s.Data.TabletsUnavailable, s.Data.Objects, size(s.Data.MemoryUsed), size(s.Data.MemoryTotal))
-	fmt.Fprintf(w, "Replication\tR = %d\t%d of %d segments have all replicas, %d lack some\n", specs.ReplicationFactor(c),
+	fmt.Fprintf(w, "Replication\t%s\t%d of %d segments have all replicas, %d lack some\n", replicationFactor(c),
 		s.Data.Replication.FullyReplicated, s.Data.Replication.Segments, s.Data.Replication.UnderReplicated)
+}
+
+// replicationFactor is the one in force, and that of spec where it is another.
+func replicationFactor(c *ramcloudv1.RAMCloudCluster) string {
+	wanted, have := specs.ReplicationFactor(c), c.Status.Data.Replication.Factor
+	if have == 0 || have == wanted {
+		return fmt.Sprintf("R = %d", wanted)
+	}
+	return fmt.Sprintf("R = %d (spec: %d)", have, wanted)
 }
 
 func (p *plugin) pending(s *ramcloudv1.RAMCloudClusterStatus) {

@@ -156,7 +156,7 @@ func data(p *coordinator.Picture) ramcloudv1.DataStatus {
 		out.MemoryTotal = memory(s.LogBytesTotal)
 		if r := s.Replication; r != nil {
 			out.Replication = ramcloudv1.ReplicationStatus{
-				Segments: int64(r.Segments), FullyReplicated: int64(r.SegmentsFullyReplicated),
+				Factor: int32(r.ReplicasWanted), Segments: int64(r.Segments), FullyReplicated: int64(r.SegmentsFullyReplicated),
 				UnderReplicated: int64(r.SegmentsUnderReplicated),
 			}
 		}
@@ -398,8 +398,8 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles)
 	add(withoutDomain(in) != "", ramcloudv1.ReasonFailureDomainMissing, func() string { return withoutDomain(in) })
 	add(tooFewDomains(in, out) != "", ramcloudv1.ReasonTooFewFailureDomains, func() string { return tooFewDomains(in, out) })
 	add(replicasLack(in), ramcloudv1.ReasonUnderReplicated, func() string {
-		return fmt.Sprintf("%d of %d segments have fewer replicas than replicationFactor %d",
-			out.Data.Replication.UnderReplicated, out.Data.Replication.Segments, specs.ReplicationFactor(in.Cluster))
+		return fmt.Sprintf("%d of %d segments have fewer replicas than the replication factor %d",
+			out.Data.Replication.UnderReplicated, out.Data.Replication.Segments, cmp.Or(out.Data.Replication.Factor, specs.ReplicationFactor(in.Cluster)))
 	})
 	add(!in.Picture.Connected && in.Stranger == "" && len(in.Former) == 0 && wasReady(in.Cluster), ramcloudv1.ReasonCoordinatorNotAnswering, text(in.Picture.Problem))
 	return all

@@ -490,3 +490,15 @@ func TestResizing(t *testing.T) {
 		in.Cluster.Status = Cluster(in)
 	}
 }
+
+func TestReplicationFactorIsTheMasters(t *testing.T) {
+	in := input()
+	in.Picture.Status.Replication.ReplicasWanted = 3
+	in.Picture.Status.Replication.SegmentsUnderReplicated = 1
+	in.Picture.UnderReplicatedSince = in.Now.Add(-UnderReplicatedGrace)
+	got := Cluster(in)
+	degraded := meta.FindStatusCondition(got.Conditions, "Degraded")
+	if got.Data.Replication.Factor != 3 || !strings.Contains(degraded.Message, "fewer replicas than the replication factor 3") {
+		t.Errorf("factor %d: %s", got.Data.Replication.Factor, degraded.Message)
+	}
+}

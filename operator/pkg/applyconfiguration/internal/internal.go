@@ -511,6 +511,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.ramcloud.operator.api.v1alpha1.ReplicationStatus
   map:
     fields:
+    - name: factor
+      type:
+        scalar: numeric
     - name: fullyReplicated
       type:
         scalar: numeric

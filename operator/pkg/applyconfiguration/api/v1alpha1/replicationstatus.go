@@ -10,6 +10,9 @@ package v1alpha1
 //
 // ReplicationStatus sums the replication of all servers' logs.
 type ReplicationStatusApplyConfiguration struct {
+	// The replication factor in force, as the masters say; the largest where they differ. Left out while no master has
+	// said it.
+	Factor          *int32 `json:"factor,omitempty"`
 	Segments        *int64 `json:"segments,omitempty"`
 	FullyReplicated *int64 `json:"fullyReplicated,omitempty"`
 	UnderReplicated *int64 `json:"underReplicated,omitempty"`
@@ -19,6 +22,14 @@ type ReplicationStatusApplyConfiguration struct {
 // apply.
 func ReplicationStatus() *ReplicationStatusApplyConfiguration {
 	return &ReplicationStatusApplyConfiguration{}
+}
+
+// WithFactor sets the Factor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Factor field is set to the value of the last call.
+func (b *ReplicationStatusApplyConfiguration) WithFactor(value int32) *ReplicationStatusApplyConfiguration {
+	b.Factor = &value
+	return b
 }
 
 // WithSegments sets the Segments field in the declarative configuration to the given value
