@@ -88,11 +88,12 @@ go_tests() {
   for folder in "$@"; do
     unformatted=$(gofmt -l "$folder")
     [ -z "$unformatted" ] || { echo "FAIL gofmt: $unformatted" && status=1; }
-    (cd "$folder" && go vet "$packages") || status=1
+    # shellcheck disable=SC2086 # patterns, separated by spaces
+    (cd "$folder" && go vet $packages) || status=1
     # What has been vetted is not vetted again, with all that it imports.
-    # shellcheck disable=SC2086 # two words, or none
+    # shellcheck disable=SC2086 # two words, or none; and the patterns
     (cd "$folder" && nice -n 5 go test -vet=off -p "$RAMCLOUD_JOBS" ${GO_TEST_PARALLEL:+-parallel $GO_TEST_PARALLEL} \
-      -json "$packages") >>"$json" || failed+=("$folder")
+      -json $packages) >>"$json" || failed+=("$folder")
   done
   if [ ${#failed[@]} -gt 0 ] && go_again "$json" "${failed[@]}"; then
     hack/count.py go "$json" "$json.again" && [ $status = 0 ]
@@ -138,8 +139,8 @@ processes() {
   nice -n 5 cmake --build build/plain --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS"
   # What is run only when the former programs are there is compiled here at least.
   (cd e2e && go vet -tags former ./local/)
-  # Most of their time they wait: for verdicts, elections, timeouts.
-  GO_TEST_PARALLEL=$((2 * RAMCLOUD_JOBS)) go_tests ./local/... processes e2e
+  # Most of their time they wait: for verdicts, elections, timeouts. What judges loads on the cluster is tried with them.
+  GO_TEST_PARALLEL=$((2 * RAMCLOUD_JOBS)) go_tests "./local/... ./load/..." processes e2e
 }
 
 # Former and new programs together (test/former-commit). A subshell: nothing of it is for other stages.

@@ -84,7 +84,7 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 		nodes := strings.Fields(string(must(kubectl("get", "pods", "-l", "ramcloud.dev/cluster=elsewhere", "-o", "jsonpath={.items[*].spec.nodeName}"))))
 		Expect(nodes).NotTo(ContainElement(node))
 		waitReady(cluster)
-		load.finish(200)
+		load.finish()
 		Expect(podUIDs(cluster, "")).To(Equal(before))
 		check("%s is cordoned: its pods stay, %d new ones are on %v", node, len(nodes), nodes)
 	})

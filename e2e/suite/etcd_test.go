@@ -9,15 +9,20 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// withEtcd has three coordinators and an etcd of the operator's.
+func withEtcd(servers int) map[string]any {
+	return map[string]any{
+		"coordinator": map[string]any{"replicas": 3}, "metadata": map[string]any{"managedEtcd": map[string]any{"replicas": 3, "storage": map[string]any{"size": "512Mi"}}},
+		"servers": map[string]any{"replicas": servers, "memory": map[string]any{"log": "64Mi"}}, "replicationFactor": 1,
+		"expose": map[string]any{"type": "NodePort"}, "pvcRetention": "Delete",
+	}
+}
+
 var _ = Describe("three coordinators with an etcd of the operator's", Ordered, Label("etcd"), func() {
 	const name = "trio"
 
 	It("comes up, is rolled on request and loses members under load", func() {
-		declare(name, map[string]any{
-			"coordinator": map[string]any{"replicas": 3}, "metadata": map[string]any{"managedEtcd": map[string]any{"replicas": 3, "storage": map[string]any{"size": "512Mi"}}},
-			"servers": map[string]any{"replicas": 3, "memory": map[string]any{"log": "64Mi"}}, "replicationFactor": 1,
-			"expose": map[string]any{"type": "NodePort"}, "pvcRetention": "Delete",
-		})
+		declare(name, withEtcd(3))
 		waitReady(name)
 		Expect(string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.tls}")))).To(Equal("Required"), "a new etcd takes nothing but TLS")
 		Expect(strings.Count(outsideOf(name), ",")).To(Equal(2), "three coordinators are told to clients outside")
@@ -28,7 +33,7 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 			load := startChecker(outsideOf(name))
 			killPod(fmt.Sprintf("%s-coordinator-%d", name, i))
 			waitReady(name)
-			load.finish(200)
+			load.finish()
 		}
 		for i := range 3 {
 			By(fmt.Sprintf("killing etcd member %d under load", i))
@@ -43,7 +48,7 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 				return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
 			}, podDeadline, time.Second).Should(Equal("3"))
 			waitReady(name)
-			load.finish(200)
+			load.finish()
 			check("while member %d was away, the slowest of 5 tables took %s to make and %s to drop", i,
 				making.Round(time.Millisecond), dropping.Round(time.Millisecond))
 		}
@@ -62,22 +67,30 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
 		}, podDeadline, time.Second).Should(Equal("3"))
 		waitReady(name)
-		load.finish(200)
+		load.finish()
 		Expect(uid("pvc", claim)).NotTo(Equal(oldClaim))
 		check("member 1 lost its volume and came back with an empty one, as another member")
 
 		By("asking for a rolling restart")
-		servers, others := podUIDs(name, "server"), append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)
-		load = startChecker(outsideOf(name))
-		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"update":{"restartRequest":"e2e"}}}`))
-		Eventually(func(g Gomega) {
-			g.Expect(append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)).To(HaveLen(6))
-			g.Expect(append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...)).NotTo(ContainElement(BeElementOf(others)))
-			g.Expect(status(name).condition("Progressing").Status).To(Equal("False"))
-		}, 2*podDeadline, 2*time.Second).Should(Succeed())
-		waitReady(name)
-		load.finish(200)
-		Expect(podUIDs(name, "server")).To(Equal(servers))
-		check("six pods were restarted one at a time, no server was")
+		roll(name, 3)
 	})
 })
+
+// roll asks for a restart of the coordinators and the members of etcd while a load works on the servers.
+func roll(name string, servers uint32) {
+	GinkgoHelper()
+	members := func() []string { return append(podUIDs(name, "etcd"), podUIDs(name, "coordinator")...) }
+	kept, before := podUIDs(name, "server"), members()
+	load := startCheckerOver(outsideOf(name), servers)
+	must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"update":{"restartRequest":"e2e"}}}`))
+	Eventually(func(g Gomega) {
+		now := members()
+		g.Expect(now).To(HaveLen(len(before)))
+		g.Expect(now).NotTo(ContainElement(BeElementOf(before)))
+		g.Expect(status(name).condition("Progressing").Status).To(Equal("False"))
+	}, 2*podDeadline, 2*time.Second).Should(Succeed())
+	waitReady(name)
+	load.finish()
+	Expect(podUIDs(name, "server")).To(Equal(kept))
+	check("%d pods of coordinators and etcd were restarted one at a time, none of %d servers was", len(before), len(kept))
+}

@@ -59,7 +59,7 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 		waitReady(cluster)
 		Consistently(func() []string { return append(podUIDs(name, ""), podUIDs(cluster, "")...) }, 20*time.Second, 2*time.Second).
 			Should(Equal(before))
-		load.finish(200)
+		load.finish()
 		expectPut(name)
 		check("from %s to %s (%s leads): 0 restarts, none of %d pods made anew\n%s", tag, image, leader, len(before), strings.Join(before, "\n"))
 	})

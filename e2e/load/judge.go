@@ -1,0 +1,181 @@
+package load
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"ramcloud.dev/client"
+)
+
+// checkLimit is how long the search for an order of the operations may take.
+const checkLimit = 2 * time.Minute
+
+// Limits are what may be done to a load.
+type Limits struct {
+	// Gap is how long a client may go without an operation that succeeds, as a multiple of the longest such time before
+	// anything was done to the cluster. 0: it is not judged.
+	Gap float64
+	// Expected are failures that belong to what is done. nil: none.
+	Expected func(Operation) bool
+}
+
+// Verdict is what a load saw, and what is wrong with it.
+type Verdict struct {
+	Succeeded int
+	Took      time.Duration
+	// Quiet and Longest are the longest times that a client went without an operation that succeeded, before something was
+	// done to the cluster and since.
+	Quiet, Longest time.Duration
+	// Failures are the failed operations by kind and error, and how often each came.
+	Failures map[string]int
+	Problems []string
+
+	history porcupine.LinearizationInfo
+}
+
+// String is one line for people.
+func (v Verdict) String() string {
+	return fmt.Sprintf("%d operations in %s (%.0f a second); a client's longest time without one: %s, and %s before (%.1f times as long); failed: %v",
+		v.Succeeded, v.Took.Round(time.Second), float64(v.Succeeded)/v.Took.Seconds(), v.Longest.Round(time.Millisecond),
+		v.Quiet.Round(time.Millisecond), v.times(), v.Failures)
+}
+
+func (v Verdict) times() float64 { return v.Longest.Seconds() / max(v.Quiet.Seconds(), 1.0/rate) }
+
+// Draw writes a picture of the history, for a browser.
+func (v Verdict) Draw(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return porcupine.Visualize(registers, v.history, file)
+}
+
+// judge looks at what was done until the load was stopped; until disturbed nothing was done to the cluster.
+func judge(operations []Operation, disturbed, stopped time.Duration, limits Limits) Verdict {
+	v := Verdict{Took: stopped, Failures: map[string]int{}}
+	problem := func(format string, values ...any) { v.Problems = append(v.Problems, fmt.Sprintf(format, values...)) }
+	unexpected := 0
+	for _, o := range operations {
+		if o.Err == nil {
+			v.Succeeded++
+			continue
+		}
+		v.Failures[failure(o)]++
+		if limits.Expected == nil || !limits.Expected(o) {
+			unexpected++
+		}
+	}
+	if unexpected > 0 {
+		problem("%d operations failed that should not: %v", unexpected, v.Failures)
+	}
+	v.Quiet, v.Longest = gaps(operations, disturbed, stopped)
+	if limits.Gap > 0 && v.times() > limits.Gap {
+		problem("a client went %s without an operation that succeeded, %.1f times the longest before (%s); accepted: %g times",
+			v.Longest.Round(time.Millisecond), v.times(), v.Quiet.Round(time.Millisecond), limits.Gap)
+	}
+	result, history := porcupine.CheckOperationsVerbose(registers, forPorcupine(operations), checkLimit)
+	if v.history = history; result != porcupine.Ok {
+		problem("the history is not linearizable (%s)", result)
+	}
+	return v
+}
+
+// failure is the kind of a failure: its text would be another each time.
+func failure(o Operation) string {
+	what := "read"
+	if o.Write {
+		what = "write"
+	}
+	text := o.Err.Error()
+	if runes := []rune(text); len(runes) > 60 {
+		text = string(runes[:60]) + "…"
+	}
+	return what + ": " + text
+}
+
+// gaps are the longest times that a client went without an operation that succeeded: until disturbed, and after. The time
+// before a client's first one does not count: it connects.
+func gaps(operations []Operation, disturbed, stopped time.Duration) (quiet, longest time.Duration) {
+	done := map[int][]time.Duration{}
+	for _, o := range operations {
+		if o.Err == nil {
+			done[o.Client] = append(done[o.Client], o.Return)
+		}
+	}
+	for _, times := range done {
+		slices.Sort(times)
+		if last := times[len(times)-1]; last < stopped {
+			times = append(times, stopped)
+		}
+		for i := 1; i < len(times); i++ {
+			if gap := times[i] - times[i-1]; times[i] <= disturbed {
+				quiet = max(quiet, gap)
+			} else {
+				longest = max(longest, gap)
+			}
+		}
+	}
+	return quiet, longest
+}
+
+var registers = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		parts := make([][]porcupine.Operation, keys)
+		for _, operation := range history {
+			key := operation.Input.(Operation).Key
+			parts[key] = append(parts[key], operation)
+		}
+		return parts
+	},
+	Init: func() any { return "" },
+	Step: func(state, input, _ any) (bool, any) {
+		o := input.(Operation)
+		if o.Write {
+			return true, o.Value
+		}
+		return o.Value == state, state
+	},
+	DescribeOperation: func(input, _ any) string {
+		if o := input.(Operation); o.Write {
+			return fmt.Sprintf("put(%d, %s)", o.Key, o.Value)
+		}
+		o := input.(Operation)
+		return fmt.Sprintf("get(%d) = %s", o.Key, o.Value)
+	},
+}
+
+// forPorcupine leaves out what says nothing: reads that failed, and writes of which the client says that they did not
+// happen. A write whose outcome is not known may take effect at any later time.
+func forPorcupine(operations []Operation) (out []porcupine.Operation) {
+	for _, o := range operations {
+		end := int64(o.Return)
+		switch {
+		case o.Err == nil:
+		case o.Write && mayHaveHappened(o.Err):
+			end = math.MaxInt64
+		default:
+			continue
+		}
+		out = append(out, porcupine.Operation{ClientId: o.Client, Input: o, Call: int64(o.Call), Return: end})
+	}
+	return out
+}
+
+func mayHaveHappened(err error) bool {
+	switch client.CodeOf(err) {
+	case client.Unavailable, client.DeadlineExceeded:
+		return false // so the client promises
+	}
+	return true
+}
+
+// Wrong is all that is wrong, empty: nothing.
+func (v Verdict) Wrong() string { return strings.Join(v.Problems, "; ") }

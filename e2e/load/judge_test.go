@@ -1,0 +1,99 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ramcloud.dev/client"
+)
+
+const (
+	ms        = time.Millisecond
+	disturbed = 1000 * ms
+	stopped   = 2000 * ms
+)
+
+// steady is a client that reads a key every 20 ms, without those that `without` names.
+func steady(number int, without func(at time.Duration) bool) (out []Operation) {
+	for at := 20 * ms; at <= stopped; at += 20 * ms {
+		if without == nil || !without(at) {
+			out = append(out, Operation{Client: number, Key: number, Call: at - ms, Return: at})
+		}
+	}
+	return out
+}
+
+func between(from, to time.Duration) func(time.Duration) bool {
+	return func(at time.Duration) bool { return from < at && at < to }
+}
+
+func TestGaps(t *testing.T) {
+	for name, test := range map[string]struct {
+		without func(time.Duration) bool
+		gap     float64
+		longest time.Duration
+		wrong   string
+	}{
+		"none":                      {nil, 2, 20 * ms, ""},
+		"one that is accepted":      {between(1200*ms, 1240*ms), 2, 40 * ms, ""},
+		"one that is too long":      {between(1200*ms, 1260*ms), 2, 60 * ms, "60ms without"},
+		"one that is not judged":    {between(1200*ms, 1900*ms), 0, 700 * ms, ""},
+		"one that never ends":       {func(at time.Duration) bool { return at > 1500*ms }, 10, 500 * ms, "500ms without"},
+		"one over the disturbance":  {between(900*ms, 1100*ms), 5, 200 * ms, "200ms without"},
+		"one before, which is more": {between(500*ms, 600*ms), 1, 20 * ms, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The other client has none: of several the worst counts.
+			v := judge(append(steady(0, nil), steady(1, test.without)...), disturbed, stopped, Limits{Gap: test.gap})
+			if v.Longest != test.longest {
+				t.Errorf("longest: %s", v.Longest)
+			}
+			if (test.wrong == "") != (v.Wrong() == "") || !strings.Contains(v.Wrong(), test.wrong) {
+				t.Errorf("wrong: %q", v.Wrong())
+			}
+		})
+	}
+}
+
+func TestNoFailureIsAcceptedThatWasNotExpected(t *testing.T) {
+	operations := append(steady(0, nil), Operation{Client: 1, Key: 1, Call: ms, Return: 2 * ms,
+		Err: fmt.Errorf("the table: %w", &client.Error{Code: client.Unavailable})})
+	if v := judge(operations, disturbed, stopped, Limits{}); !strings.Contains(v.Wrong(), "1 operations failed that should not: map[read: the table: UNAVAILABLE:1]") {
+		t.Errorf("wrong: %q", v.Wrong())
+	}
+	expected := func(o Operation) bool { return client.CodeOf(o.Err) == client.Unavailable }
+	if v := judge(operations, disturbed, stopped, Limits{Expected: expected}); v.Wrong() != "" || len(v.Failures) != 1 {
+		t.Errorf("wrong: %q, failures: %v", v.Wrong(), v.Failures)
+	}
+}
+
+func TestWhatIsLinearizable(t *testing.T) {
+	write := func(value string, at time.Duration, err error) Operation {
+		return Operation{Key: 3, Write: true, Value: value, Call: at, Return: at + ms, Err: err}
+	}
+	read := func(value string, at time.Duration) Operation {
+		return Operation{Client: 1, Key: 3, Value: value, Call: at, Return: at + ms}
+	}
+	refused, unknown := error(&client.Error{Code: client.Unavailable}), error(&client.Error{Code: client.Indeterminate})
+	for name, test := range map[string]struct {
+		operations []Operation
+		good       bool
+	}{
+		"what was written last is read":         {[]Operation{write("a", 0, nil), write("b", 10*ms, nil), read("b", 20*ms)}, true},
+		"what was written before is read":       {[]Operation{write("a", 0, nil), write("b", 10*ms, nil), read("a", 20*ms)}, false},
+		"nothing is read":                       {[]Operation{write("a", 0, nil), read("", 20*ms)}, false},
+		"a write of unknown outcome took place": {[]Operation{write("a", 0, nil), write("b", 10*ms, unknown), read("a", 20*ms), read("b", 30*ms)}, true},
+		"it did not":                            {[]Operation{write("a", 0, nil), write("b", 10*ms, unknown), read("a", 20*ms)}, true},
+		"a refused write took place":            {[]Operation{write("a", 0, nil), write("b", 10*ms, refused), read("b", 20*ms)}, false},
+		"a refused write did not":               {[]Operation{write("a", 0, nil), write("b", 10*ms, refused), read("a", 20*ms)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := judge(test.operations, disturbed, stopped, Limits{Expected: func(Operation) bool { return true }})
+			if (v.Wrong() == "") != test.good || (!test.good && !strings.Contains(v.Wrong(), "not linearizable")) {
+				t.Errorf("wrong: %q", v.Wrong())
+			}
+		})
+	}
+}
