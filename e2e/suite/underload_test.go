@@ -11,25 +11,40 @@ import (
 var _ = Describe("under load", Ordered, ContinueOnFailure, Label("load"), func() {
 	BeforeAll(func() { waitReady(cluster) })
 
-	It("goes on while the coordinator is made anew", func() {
+	It("goes on while the coordinator is re-created", Label("short"), func() {
 		load := startChecker(outside())
 		before := podUIDs(cluster, "server")
 		killPod(cluster + "-coordinator-0")
 		waitReady(cluster)
 		load.finish()
 		Expect(podUIDs(cluster, "server")).To(Equal(before), "servers were restarted")
-		check("the coordinator was made anew, no server was")
+		check("the coordinator was re-created, no server was")
 	})
 
-	It("goes on while the operator is made anew", func() {
+	It("does not notice that the operator is replaced", func() {
 		load := startChecker(outside())
 		before := podUIDs(cluster, "")
+		seen := watch()
 		must(kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/ramcloud-operator"))
 		must(kubectl("-n", operatorNamespace, "rollout", "status", "deployment/ramcloud-operator", "--timeout=180s"))
-		waitReady(cluster)
+		expectCare(waitForLeader())
+		seen.nothingChanged()
 		load.finish()
 		Expect(podUIDs(cluster, "")).To(Equal(before))
 		check("a new operator restarted none of %d pods", len(before))
+	})
+
+	It("does not notice that all operators are killed at once", func() {
+		load := startChecker(outside())
+		before := podUIDs(cluster, "")
+		seen := watch()
+		must(kubectl("-n", operatorNamespace, "delete", "pods", "-l", "app.kubernetes.io/name=ramcloud-operator", "--force", "--grace-period=0"))
+		must(kubectl("-n", operatorNamespace, "rollout", "status", "deployment/ramcloud-operator", "--timeout=180s"))
+		expectCare(waitForLeader())
+		seen.nothingChanged()
+		load.finish()
+		Expect(podUIDs(cluster, "")).To(Equal(before))
+		check("operators that did not end in good order restarted none of %d pods", len(before))
 	})
 
 	It("goes on while there is no operator for two minutes", func() {
@@ -57,3 +72,16 @@ var _ = Describe("under load", Ordered, ContinueOnFailure, Label("load"), func()
 		check("from %d to %d servers under load", replicas, replicas+1)
 	})
 })
+
+// expectCare waits until an operator that has just begun looks after the cluster: it puts back what it applies.
+func expectCare(leader string) {
+	GinkgoHelper()
+	service := cluster + "-server-0-outside"
+	before := string(must(kubectl("get", "service", service, "-o", "jsonpath={.metadata.labels.app\\.kubernetes\\.io/component}")))
+	Expect(before).NotTo(BeEmpty())
+	must(kubectl("label", "service", service, "--overwrite", "app.kubernetes.io/component=e2e"))
+	Eventually(func() string {
+		return string(must(kubectl("get", "service", service, "-o", "jsonpath={.metadata.labels.app\\.kubernetes\\.io/component}")))
+	}, podDeadline, time.Second).Should(Equal(before))
+	check("%s leads and looks after %s", leader, cluster)
+}

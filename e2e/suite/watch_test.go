@@ -1,0 +1,145 @@
+package suite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// witness follows what the API server tells of clusters and of the operator's events, as any other client would: nothing
+// that was so for a moment escapes it.
+type witness struct {
+	mutex    sync.Mutex
+	seen     map[string][]string // the conditions of each object, or a server's state, in the order in which they were told
+	warnings []string
+	marks    map[string]bool
+	versions int
+}
+
+// watched objects, as far as a witness looks at them.
+type told struct {
+	Kind     string
+	Metadata struct {
+		Name, Namespace string
+		Annotations     map[string]string
+	}
+	Status struct {
+		Conditions []struct{ Type, Status, Reason, LastTransitionTime string }
+		State      string
+	}
+	Type, Reason, Note, ReportingController string // of an event
+}
+
+const markAnnotation = "e2e.ramcloud.dev/mark"
+
+// watch begins to follow. What it returns has seen nothing yet but how things are.
+func watch() *witness {
+	GinkgoHelper()
+	w := &witness{seen: map[string][]string{}, marks: map[string]bool{}}
+	w.follow("ramcloudclusters")
+	w.follow("ramcloudservers")
+	w.follow("events.events.k8s.io", "--watch-only")
+	w.settle()
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	Expect(w.seen).NotTo(BeEmpty())
+	w.warnings = nil // of before
+	return w
+}
+
+func (w *witness) follow(kind string, arguments ...string) {
+	GinkgoHelper()
+	command := exec.Command("kubectl", append([]string{"get", kind, "-A", "--watch", "-o", "json"}, arguments...)...)
+	output, err := command.StdoutPipe()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(command.Start()).To(Succeed())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for decoder := json.NewDecoder(output); ; {
+			var object told
+			if err := decoder.Decode(&object); err != nil {
+				if !errors.Is(err, io.EOF) {
+					_, _ = fmt.Fprintf(GinkgoWriter, "watching %s: %v\n", kind, err)
+				}
+				return
+			}
+			w.note(object)
+		}
+	})
+	DeferCleanup(func() {
+		_ = command.Process.Kill()
+		reading.Wait()
+		_ = command.Wait()
+	})
+}
+
+func (w *witness) note(object told) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.versions++
+	name := object.Kind + " " + object.Metadata.Namespace + "/" + object.Metadata.Name
+	if mark := object.Metadata.Annotations[markAnnotation]; mark != "" {
+		w.marks[object.Kind+" "+mark] = true
+	}
+	if object.Kind == "Event" {
+		if object.ReportingController == "ramcloud-operator" && object.Type != "Normal" {
+			w.warnings = append(w.warnings, fmt.Sprintf("%s: %s: %s", name, object.Reason, object.Note))
+		}
+		return
+	}
+	state := object.Status.State
+	for _, c := range object.Status.Conditions {
+		state += fmt.Sprintf("%s=%s %s since %s; ", c.Type, c.Status, c.Reason, c.LastTransitionTime)
+	}
+	if list := w.seen[name]; len(list) == 0 || list[len(list)-1] != state {
+		w.seen[name] = append(list, state)
+	}
+}
+
+// settle waits until everything that was written before has been told: it writes to one object of each kind, and the API
+// server tells of a kind's changes in their order.
+func (w *witness) settle() {
+	GinkgoHelper()
+	mark := fmt.Sprintf("m%d", time.Now().UnixNano())
+	server := cluster + "-server-0"
+	must(kubectl("annotate", "rcc", cluster, "--overwrite", markAnnotation+"="+mark))
+	must(kubectl("annotate", "rcs", server, "--overwrite", markAnnotation+"="+mark))
+	event, err := json.Marshal(map[string]any{"apiVersion": "events.k8s.io/v1", "kind": "Event",
+		"metadata":  map[string]any{"name": mark, "namespace": "default", "annotations": map[string]string{markAnnotation: mark}},
+		"eventTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), "type": "Normal", "reason": "Marked", "action": "Mark",
+		"reportingController": "e2e", "reportingInstance": "e2e", "note": "everything before this was told",
+		"regarding": map[string]any{"apiVersion": "ramcloud.dev/v1alpha1", "kind": "RAMCloudCluster", "namespace": "default", "name": cluster}})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		// A watch of events that has only just begun tells of later ones only: the mark is made again until it is told.
+		_, err := run(event, "kubectl", "replace", "--force", "-f", "-")
+		g.Expect(err).NotTo(HaveOccurred())
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		g.Expect(slices.Collect(maps.Keys(w.marks))).To(ContainElements("RAMCloudCluster "+mark, "RAMCloudServer "+mark, "Event "+mark))
+	}, time.Minute, time.Second).Should(Succeed())
+}
+
+// nothingChanged says that no condition, no server's state changed while it looked, not for a moment, and that the operator
+// warned of nothing.
+func (w *witness) nothingChanged() {
+	GinkgoHelper()
+	w.settle()
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.seen)) {
+		Expect(w.seen[name]).To(HaveLen(1), "%s:\n%s", name, strings.Join(w.seen[name], "\n"))
+	}
+	Expect(w.warnings).To(BeEmpty())
+	check("of %d objects, in %d versions and events that the API server told of, no condition and no state changed; no warnings", len(w.seen), w.versions)
+}
