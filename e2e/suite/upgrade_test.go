@@ -26,7 +26,7 @@ func previous() (tag, why string) {
 var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func() {
 	const name = "aged"
 
-	It("from the version before to this one restarts no pod", func() {
+	It("from the version before to this one restarts no pod, and no operation fails", func() {
 		tag, why := previous()
 		if tag == "" {
 			Skip(why)
@@ -40,13 +40,13 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 		installOperator("build/previous/charts/ramcloud-operator", values, "--set", "image.tag="+tag)
 		Expect(operatorImage()).To(HaveSuffix(":" + tag))
 		waitForLeader()
-		declare(name, small("Delete"))
+		declare(name, withEtcd(5))
 		waitReady(name)
 		waitReady(cluster)
 		put(name)
 
 		before := append(podUIDs(name, ""), podUIDs(cluster, "")...)
-		load := startChecker(outsideOf(name))
+		load := startCheckerOver(outsideOf(name), 5)
 		toThis()
 		Expect(operatorImage()).To(Equal(image))
 		leader := waitForLeader()
@@ -61,7 +61,10 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 			Should(Equal(before))
 		load.finish()
 		expectPut(name)
-		check("from %s to %s (%s leads): 0 restarts, none of %d pods made anew\n%s", tag, image, leader, len(before), strings.Join(before, "\n"))
+		check("from %s to %s (%s leads): 0 restarts, none of %d pods re-created\n%s", tag, image, leader, len(before), strings.Join(before, "\n"))
+
+		By("asking for what the upgrade left to be restarted")
+		roll(name, 5)
 	})
 })
 
