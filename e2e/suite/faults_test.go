@@ -1,0 +1,231 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"ramcloud.dev/client"
+	"ramcloud.dev/e2e/load"
+)
+
+// lostServerGap is how long a client of another server may wait, as a multiple of its longest quiet gap, when a server is
+// lost that held replicas: until the coordinator has found out, and others hold them.
+const lostServerGap = 100
+
+// backupView is what `ramcloud servers -o json` prints of a server's backup.
+type backupView struct {
+	Name, State string
+	Used        int `json:"backup_frames_used"`
+	Quarantined int `json:"backup_frames_quarantined"`
+}
+
+// backups are those of the servers that are up, by name.
+func backups(name string) map[string]backupView {
+	GinkgoHelper()
+	out := map[string]backupView{}
+	for _, one := range decode[[]backupView](must(onCluster(name, "servers", "-o", "json"))) {
+		if one.State == "UP" {
+			out[one.Name] = one
+		}
+	}
+	return out
+}
+
+// volumes are the cluster's claims with the volumes behind them.
+func volumes(name string) []string {
+	GinkgoHelper()
+	text := string(must(kubectl("get", "pvc", "-l", "ramcloud.dev/cluster="+name, "-o",
+		`jsonpath={range .items[*]}{.metadata.name}/{.metadata.uid}/{.spec.volumeName}/{.status.phase}{"\n"}{end}`)))
+	out := strings.Fields(text)
+	slices.Sort(out)
+	return out
+}
+
+// ofServers is a cluster with R = 2: of three servers each holds a replica of everything that the others have.
+func ofServers(n int) map[string]any {
+	spec := small("Delete")
+	spec["servers"] = map[string]any{"replicas": n, "memory": map[string]any{"log": "64Mi"}}
+	spec["replicationFactor"] = 2
+	return spec
+}
+
+// onTwoServers are two checkers whose tables are on different servers, each on one.
+func onTwoServers(name string) (*checker, *checker) {
+	GinkgoHelper()
+	one, other := startCheckerOver(outsideOf(name), 1), startCheckerOver(outsideOf(name), 1)
+	for slices.Equal(one.servers(), other.servers()) {
+		other.finish()
+		other = startCheckerOver(outsideOf(name), 1)
+	}
+	return one, other
+}
+
+// podOf is the pod of the server that has the checker's table.
+func podOf(name string, c *checker) string {
+	GinkgoHelper()
+	pod := string(must(kubectl("get", "rcs", "-l", "ramcloud.dev/cluster="+name, "-o", fmt.Sprintf(
+		`jsonpath={.items[?(@.status.incarnation=="%d")].metadata.name}`, c.servers()[0]))))
+	Expect(pod).To(HavePrefix(name + "-server-"))
+	return pod
+}
+
+// eventually waits until a condition is as told, with its reason and these parts of its message.
+func eventually(name, kind, value, reason string, parts ...string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		c := status(name).condition(kind)
+		g.Expect([]string{c.Status, c.Reason}).To(Equal([]string{value, reason}), c.Message)
+		for _, part := range parts {
+			g.Expect(c.Message).To(ContainSubstring(part))
+		}
+	}, podDeadline, time.Second).Should(Succeed())
+	c := status(name).condition(kind)
+	check("%s: %s=%s, %s: %s", name, kind, c.Status, c.Reason, c.Message)
+}
+
+// warned says that the operator told of it in an event of the cluster.
+func warned(name, reason string) {
+	GinkgoHelper()
+	Eventually(func() string {
+		return string(must(kubectl("get", "events.events.k8s.io", "-o", fmt.Sprintf(
+			`jsonpath={range .items[?(@.reason==%q)]}{.type} {.regarding.kind}/{.regarding.name}{"\n"}{end}`, reason))))
+	}, time.Minute, time.Second).Should(ContainSubstring("Warning RAMCloudCluster/" + name + "\n"))
+}
+
+var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("faults"), func() {
+	It("is refused when it is another etcd prefix", Label("short"), func() {
+		declare("pinned", map[string]any{"paused": true, "metadata": map[string]any{"etcd": map[string]any{
+			"endpoints": []string{"etcd.example:2379"}, "prefix": "/one"}}})
+		_, err := kubectl("patch", "rcc", "pinned", "--type=merge", "-p", `{"spec":{"metadata":{"etcd":{"prefix":"/two"}}}}`)
+		Expect(err).To(MatchError(ContainSubstring("spec.metadata.etcd.prefix is /two and was /one")))
+		Expect(string(must(kubectl("get", "rcc", "pinned", "-o", "jsonpath={.spec.metadata.etcd.prefix}")))).To(Equal("/one"))
+		check("%v", err)
+	})
+
+	It("does no harm when it is to delete the volume claim of a server that runs", func() {
+		const name, claim = "dear", "data-dear-server-1"
+		declare(name, small("Delete"))
+		waitReady(name)
+		put(name)
+		pods, before := podUIDs(name, ""), volumes(name)
+		work := startChecker(outsideOf(name))
+		must(kubectl("delete", "pvc", claim, "--wait=false"))
+		eventually(name, "Degraded", "True", "VolumeTerminating", "server 1")
+		warned(name, "VolumeTerminating")
+		Consistently(func() []string { return podUIDs(name, "") }, 10*time.Second, time.Second).Should(Equal(pods))
+		Expect(volumes(name)).To(Equal(before))
+		work.finish()
+		expectPut(name)
+		Expect(status(name).condition("Ready").Status).To(Equal("True"))
+		check("%s is kept, the server goes on with all its data", claim)
+		deleteCluster(name) // and nothing hangs
+		Eventually(func() []string { return remains(name) }, podDeadline, time.Second).Should(BeEmpty())
+	})
+
+	It("costs what one server held in memory when it is to delete its pod", func() {
+		const name = "struck"
+		declare(name, ofServers(4)) // without the one, each segment still finds two others
+		waitReady(name)
+		struck, other := onTwoServers(name)
+		pod := podOf(name, struck)
+		if backups(name)[pod].Used == 0 {
+			struck, other = other, struck
+			pod = podOf(name, struck)
+		}
+		pods, before, frames := podUIDs(name, ""), volumes(name), backups(name)[pod].Used
+		Expect(frames).To(BeNumerically(">", 0), "replicas on the volume of %s", pod)
+
+		killPod(pod)
+		eventually(name, "Ready", "False", "TabletsUnavailable", "1 of table '"+struck.name+"'")
+		eventually(name, "Degraded", "True", "TabletsUnavailable")
+		Eventually(func() int { return backups(name)[pod].Quarantined }, podDeadline, time.Second).Should(BeNumerically(">=", frames))
+		Expect(volumes(name)).To(Equal(before))
+		survivors := slices.DeleteFunc(pods, func(one string) bool { return strings.HasPrefix(one, pod+"/") })
+		Expect(podUIDs(name, "")).To(ContainElements(survivors))
+		check("%s came back as another server with its former volume, on which %d replicas are kept", pod, frames)
+
+		other.finishWithin(load.Limits{Gap: lostServerGap})
+		// Nothing of it is told to be empty, or as it was before: that would be no register any more.
+		struck.finishWithin(load.Limits{Expected: func(o load.Operation) bool {
+			code := client.CodeOf(o.Err)
+			return code == client.Unavailable || o.Write && code == client.Indeterminate
+		}})
+		waitReady(name) // after its table was dropped
+	})
+
+	It("keeps every volume when it is to delete all pods at once", func() {
+		const name = "razed"
+		declare(name, ofServers(3))
+		waitReady(name)
+		put(name)
+		must(onCluster(name, "table", "create", "wide", "--span", "3"))
+		for i := range 16 {
+			must(onCluster(name, "put", "wide", fmt.Sprint(i), name))
+		}
+		addresses := func() []string {
+			return strings.Fields(string(must(kubectl("get", "pods", "-l", "ramcloud.dev/cluster="+name, "-o", "jsonpath={.items[*].status.podIP}"))))
+		}
+		uuid, pods, before, frames, old := uuidOf(name), podUIDs(name, ""), volumes(name), backups(name), addresses()
+		Expect(frames).To(HaveLen(3))
+		for _, one := range frames {
+			Expect(one.Used).To(BeNumerically(">", 0), one.Name)
+		}
+		must(kubectl("delete", "pods", "-l", "ramcloud.dev/cluster="+name, "--wait"))
+		Eventually(func(g Gomega) {
+			now := podUIDs(name, "")
+			g.Expect(now).To(HaveLen(len(pods)))
+			g.Expect(now).NotTo(ContainElement(BeElementOf(pods)))
+			c := status(name)
+			g.Expect(c.Status.Servers.Ready).To(Equal(3), c.condition("Ready").Message)
+		}, podDeadline, time.Second).Should(Succeed())
+		Expect(volumes(name)).To(Equal(before))
+		Expect(uuidOf(name)).To(Equal(uuid))
+		Expect(status(name).condition("ConsistentIdentity").Status).To(Equal("True"))
+		Expect(addresses()).NotTo(ContainElement(BeElementOf(old)))
+		Eventually(func(g Gomega) {
+			now := backups(name)
+			for _, one := range frames {
+				g.Expect(now[one.Name].Quarantined).To(BeNumerically(">=", one.Used), one.Name)
+			}
+		}, podDeadline, time.Second).Should(Succeed())
+		check("%s is the same cluster with the same volumes at other addresses (%v, now %v)", uuid, old, addresses())
+
+		// What the servers held in memory is not recovered yet. It is told to be unavailable, not to be empty.
+		eventually(name, "Ready", "False", "TabletsUnavailable", "1 of table 't'", "3 of table 'wide'")
+		_, err := onCluster(name, "--timeout", "5s", "get", "t", "key")
+		Expect(err).To(MatchError(ContainSubstring("UNAVAILABLE")))
+		must(onCluster(name, "table", "drop", "t"))
+		must(onCluster(name, "table", "drop", "wide"))
+		waitReady(name)
+		put(name)
+	})
+
+	It("heals when a quota that was too small is raised", func() {
+		const name = "poor"
+		declare(name, map[string]any{"paused": true, "servers": small("Delete")["servers"], "replicationFactor": 1, "pvcRetention": "Delete"})
+		quota := func(claims int) {
+			must(run([]byte(fmt.Sprintf(`{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few-claims", "namespace": "default"},
+				"spec": {"hard": {"persistentvolumeclaims": "%d"}}}`, claims)), "kubectl", "apply", "-f", "-"))
+			Eventually(func() string {
+				return string(must(kubectl("get", "resourcequota", "few-claims", "-o", "jsonpath={.status.hard.persistentvolumeclaims}")))
+			}, time.Minute, time.Second).Should(Equal(fmt.Sprint(claims)))
+		}
+		there := len(strings.Fields(string(must(kubectl("get", "pvc", "-o", "name")))))
+		DeferCleanup(func() { must(kubectl("delete", "resourcequota", "few-claims", "--ignore-not-found")) })
+		quota(there + 1)
+		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"paused":false}}`))
+		eventually(name, "Degraded", "True", "ReconcileFailed", "exceeded quota: few-claims", "data-"+name+"-server-1")
+		warned(name, "ReconcileFailed")
+		Expect(claims(name)).To(HaveLen(1), "what fits is created")
+		quota(there + 3)
+		waitReady(name)
+		eventually(name, "Degraded", "False", "AsExpected")
+		Expect(claims(name)).To(HaveLen(3))
+		check("with a quota of %d claims one of 3 was created; when it was raised by 2 the cluster was Ready by itself", there+1)
+	})
+})
