@@ -5,8 +5,8 @@ set -euo pipefail
 . "$(dirname "$0")/../e2e/kind/lib.sh"
 cd "$RAMCLOUD_TOP"
 hack/up.sh --no-data
-# What is upgraded from; the short run upgrades nothing.
-case " $* " in *label-filter=short\ *) ;; *) hack/previous_operator.sh ;; esac
+# What is upgraded from; a run of one other label upgrades nothing.
+if ! [[ " $* " =~ label-filter=([a-z]+)\  ]] || [ "${BASH_REMATCH[1]}" = upgrade ]; then hack/previous_operator.sh; fi
 mkdir -p build/logs
 (cd e2e && go vet ./... && go test -c -o ../build/e2e.test ./suite)
 export RAMCLOUD_TOP
