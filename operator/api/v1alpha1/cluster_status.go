@@ -8,13 +8,13 @@ import (
 // RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatus struct {
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, Paused, DeprecatedFields.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// +optional
 	Coordinator CoordinatorStatus `json:"coordinator,omitzero"`
 	// +optional
@@ -84,7 +84,8 @@ type EtcdStatus struct {
 // MemberFailure is the last failure of a pod of the coordinators or of etcd.
 type MemberFailure struct {
 	// +required
-	Pod string `json:"pod"`
+	// +kubebuilder:validation:MinLength=1
+	Pod string `json:"pod,omitempty"`
 	// +optional
 	PodFailure `json:",inline"`
 }
@@ -92,7 +93,8 @@ type MemberFailure struct {
 // PendingRestart is a pod that differs from what spec asks for.
 type PendingRestart struct {
 	// +required
-	Pod string `json:"pod"`
+	// +kubebuilder:validation:MinLength=1
+	Pod string `json:"pod,omitempty"`
 	// What differs, old and new value.
 	// +optional
 	// +listType=atomic

@@ -325,8 +325,9 @@ type ImagesSpec struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'metadata.name is %s; accepted: at most 40 of a-z, 0-9 and -, beginning with a letter and not ending with -, because it becomes part of host names'.format([self.metadata.name])"
 type RAMCloudCluster struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// +optional
 	// +kubebuilder:default={}

@@ -14,7 +14,7 @@ type RAMCloudServerSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
-	ClusterName string `json:"clusterName"`
+	ClusterName string `json:"clusterName,omitempty"`
 	// Which server, counted from 0; also part of the pod's name.
 	// +required
 	// +kubebuilder:validation:Minimum=0
@@ -48,13 +48,13 @@ const (
 
 // RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
 type RAMCloudServerStatus struct {
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Ready: the server is up, as the coordinator says.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// +optional
 	State ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
@@ -123,11 +123,12 @@ type ServerPlacement struct {
 // +kubebuilder:printcolumn:name="Outside",type=string,JSONPath=`.status.locatorOutside`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type RAMCloudServer struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// +required
-	Spec RAMCloudServerSpec `json:"spec"`
+	Spec RAMCloudServerSpec `json:"spec,omitzero"`
 	// +optional
 	Status RAMCloudServerStatus `json:"status,omitzero"`
 }

@@ -97,7 +97,7 @@ type CPUSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
-	Cores int32 `json:"cores"`
+	Cores int32 `json:"cores,omitempty"`
 	// Requests equal limits, so that the pod's quality of service is Guaranteed and a kubelet with the
 	// static CPU manager gives it cores of its own.
 	// +optional

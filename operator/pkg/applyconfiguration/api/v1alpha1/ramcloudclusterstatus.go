@@ -15,12 +15,12 @@ import (
 // RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, Paused, DeprecatedFields.
-	Conditions  []v1.ConditionApplyConfiguration     `json:"conditions,omitempty"`
-	Coordinator *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
-	Servers     *ServersStatusApplyConfiguration     `json:"servers,omitempty"`
-	Data        *DataStatusApplyConfiguration        `json:"data,omitempty"`
+	Conditions         []v1.ConditionApplyConfiguration     `json:"conditions,omitempty"`
+	ObservedGeneration *int64                               `json:"observedGeneration,omitempty"`
+	Coordinator        *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
+	Servers            *ServersStatusApplyConfiguration     `json:"servers,omitempty"`
+	Data               *DataStatusApplyConfiguration        `json:"data,omitempty"`
 	// The etcd that the operator runs; empty without one.
 	Etcd *EtcdStatusApplyConfiguration `json:"etcd,omitempty"`
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
@@ -36,14 +36,6 @@ func RAMCloudClusterStatus() *RAMCloudClusterStatusApplyConfiguration {
 	return &RAMCloudClusterStatusApplyConfiguration{}
 }
 
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *RAMCloudClusterStatusApplyConfiguration) WithObservedGeneration(value int64) *RAMCloudClusterStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
@@ -54,6 +46,14 @@ func (b *RAMCloudClusterStatusApplyConfiguration) WithConditions(values ...*v1.C
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *RAMCloudClusterStatusApplyConfiguration) WithObservedGeneration(value int64) *RAMCloudClusterStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }
 

@@ -16,10 +16,10 @@ import (
 //
 // RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
 type RAMCloudServerStatusApplyConfiguration struct {
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Ready: the server is up, as the coordinator says.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	State      *apiv1alpha1.ServerState         `json:"state,omitempty"`
+	Conditions         []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	ObservedGeneration *int64                           `json:"observedGeneration,omitempty"`
+	State              *apiv1alpha1.ServerState         `json:"state,omitempty"`
 	// Why the state is not Up.
 	StateReason *string `json:"stateReason,omitempty"`
 	// The coordinator's id of the server as it runs now. A restarted server has a new one.
@@ -49,14 +49,6 @@ func RAMCloudServerStatus() *RAMCloudServerStatusApplyConfiguration {
 	return &RAMCloudServerStatusApplyConfiguration{}
 }
 
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *RAMCloudServerStatusApplyConfiguration) WithObservedGeneration(value int64) *RAMCloudServerStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
@@ -67,6 +59,14 @@ func (b *RAMCloudServerStatusApplyConfiguration) WithConditions(values ...*v1.Co
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *RAMCloudServerStatusApplyConfiguration) WithObservedGeneration(value int64) *RAMCloudServerStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }
 
