@@ -29,7 +29,7 @@ quick: deps-build ## Run what gives an early answer: formatting of what changed,
 	@hack/quick.sh $(BASE)
 
 .PHONY: lint
-lint: deps-build ## Check formatting, clang-tidy, go vet and shellcheck
+lint: deps-build ## Check formatting, clang-tidy, go vet, golangci-lint and shellcheck
 	@hack/lint.sh
 
 .PHONY: fuzz

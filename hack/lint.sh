@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a machine can say about style: clang-format, clang-tidy, gofmt, go vet, shellcheck, and line ends.
+# What a machine can say about style: clang-format, clang-tidy, gofmt, go vet, golangci-lint with kube-api-linter, shellcheck, and line ends.
 #   lint.sh            check
 #   lint.sh --fix      let clang-format and gofmt write
 set -euo pipefail
@@ -40,7 +40,7 @@ format_go() {
 vet_go() {
   local folder status=0
   while read -r folder; do (cd "$folder" && go vet ./...) || status=1; done \
-    < <(find . -name go.mod -not -path './build/*' -printf '%h\n')
+    < <(find . -name go.mod -not -path './build/*' -not -path './hack/lint/*' -printf '%h\n')
   (cd e2e && go vet -tags former ./local/) || status=1
   return "$status"
 }
@@ -49,6 +49,7 @@ whitespace() { ! git grep -nIE '[[:space:]]+$' -- ':!*.patch' ':!*.golden'; }
 check clang-format format_cpp
 check gofmt format_go
 check "go vet" vet_go
+check golangci-lint hack/go_lint.sh
 check shellcheck hack/shellcheck.sh
 check "no spaces at line ends" whitespace
 if [ -f node/.clang-tidy ] || [ -f .clang-tidy ]; then check clang-tidy tidy_cpp; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test that needs no cluster, in stages: `test.sh` runs all, `test.sh STAGE…` only these:
-#   shell build unit coverage fuzz plain go python model tsan processes docs demo
+#   shell build unit coverage fuzz plain go golint python model tsan processes docs demo
 # and, only when it is named (it builds the programs of a former commit): former
 # The logs are in build/logs; the last line says how many tests passed and failed.
 set -euo pipefail
@@ -126,8 +126,9 @@ go_stage() {
   export KUBEBUILDER_ASSETS RAMCLOUDD_BIN
   [ -x "$RAMCLOUDD_BIN" ] || hack/build.sh
   # The end-to-end module has two kinds of tests: those of processes are a stage of their own, those of the
-  # cluster are `make e2e`. CoreDNS is a list of its plugins, compiled with the cluster: to vet it is to vet all of them.
-  mapfile -t folders < <(go_modules | grep -vx -e ./e2e -e ./e2e/kind/coredns)
+  # cluster are `make e2e`. CoreDNS is a list of its plugins, compiled with the cluster: to vet it is to vet all of them. So
+  # it is with hack/lint and its linters.
+  mapfile -t folders < <(go_modules | grep -vx -e ./e2e -e ./e2e/kind/coredns -e ./hack/lint)
   go_tests ./... units "${folders[@]}"
 }
 
@@ -179,7 +180,7 @@ demo() {
 stages=("$@")
 rm -f "$STAGE_LOGS/flaky.txt" "$STAGE_LOGS/steps.txt"
 began=$(date +%s)
-[ $# -gt 0 ] || stages=(shell build unit coverage fuzz plain go python model tsan processes docs demo)
+[ $# -gt 0 ] || stages=(shell build unit coverage fuzz plain go golint python model tsan processes docs demo)
 for stage in "${stages[@]}"; do
   case $stage in
     shell) run_stage shell shell || true ;;
@@ -190,9 +191,10 @@ for stage in "${stages[@]}"; do
     plain) run_stage plain plain || true ;;
     fuzz) FUZZ_SECONDS=${FUZZ_SECONDS:-5} run_stage fuzz hack/fuzz.sh || true ;;
     go) run_stage go go_stage || true ;;
+    golint) run_stage golint hack/go_lint.sh || true ;;
     python) run_stage python hack/python.sh || true ;;
     processes | former) run_stage "$stage" "$stage" || true ;;
-    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, fuzz, plain, go, python, model, tsan, processes, former, docs and demo" ;;
+    *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, fuzz, plain, go, golint, python, model, tsan, processes, former, docs and demo" ;;
   esac
 done
 # Said where it is seen: each of these is a test to be mended.

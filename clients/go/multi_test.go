@@ -34,9 +34,9 @@ func TestIncrement(t *testing.T) {
 	if sum != 5 || again != -2 || version == 0 {
 		t.Errorf("sums are %d and %d, version %d", sum, again, version)
 	}
-	wrapped, _, err := c.Increment(ctx, table, []byte("w"), math.MaxInt64)
+	_, _, err = c.Increment(ctx, table, []byte("w"), math.MaxInt64)
 	want(t, err, OK)
-	if wrapped, _, err = c.Increment(ctx, table, []byte("w"), 1); err != nil || wrapped != math.MinInt64 {
+	if wrapped, _, err := c.Increment(ctx, table, []byte("w"), 1); err != nil || wrapped != math.MinInt64 {
 		t.Errorf("wrapped to %d, %v", wrapped, err)
 	}
 	_, _, err = c.IncrementDouble(ctx, table, []byte("d"), 1.5)
