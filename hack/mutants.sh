@@ -110,7 +110,7 @@ restore VERSION "${files[@]}"
 (cd "$copy" && find "${folders[@]}" -type f | sort) | comm -13 <(printf '%s\n' "${files[@]}") - | (cd "$copy" && xargs -r rm -f)
 
 # Without any bug: what is named is there, and green.
-declare -A programs filters packages
+declare -A programs=() filters=() packages=()
 for bug in "${bugs[@]}"; do
   package=$(field "$bug" Go)
   if [ -n "$package" ]; then
