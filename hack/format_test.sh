@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mapfile -t files < <(git ls-files -co --exclude-standard -- 'node/*.cc' 'node/*.h')
-differ=$(clang-format-19 --dry-run "${files[@]}" 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning: .*//p' | sort -u)
-failed=$(grep -c . <<<"$differ" || true)
-[ -z "$differ" ] || sed 's/^/FAIL clang-format /' <<<"$differ"
+mapfile -t differ < <(clang-format-19 --dry-run "${files[@]}" 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning: .*//p' | sort -u)
+failed=${#differ[@]}
+[ "$failed" = 0 ] || printf 'FAIL clang-format %s\n' "${differ[@]}"
 echo "$((${#files[@]} - failed)) passed, $failed failed"
 [ "$failed" = 0 ]
