@@ -252,6 +252,24 @@ TEST_P(ReplicationSim, AFullBackupThatRefusesADegradedSegmentHoldsNothingUp) {
   EXPECT_GT(backups_[2]->service->counters().refused, refused + 2) << "it was not asked";
 }
 
+/// A server that was re-created is listed before its name leads to its new address.
+TEST_P(ReplicationSim, ABackupThatCannotBeReachedHoldsNoDegradedSegmentUp) {
+  start(2, 2);
+  crash_backup(0);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable(10s));
+  add_backup(64 << 20);
+  cut_off(*nodes_[2]);
+  for (int i = 0; i < 60; ++i) {
+    must_put("l" + std::to_string(i), "small");
+    ASSERT_TRUE(all_durable(500ms)) << i;
+    scheduler_.run_for(100ms);
+  }
+  EXPECT_GT(manager_->stats().degraded, 0u);
+  network_.heal_all();
+  EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().degraded == 0; }, 30s));
+}
+
 /// A backup that cannot go on with a replica may hold all there is of it on any disk.
 TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
   start(2, 1);

@@ -176,6 +176,13 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
   if (call.session() == nullptr || call.session()->broken()) {
     call.set_session(rpc_.session(*server->locator, slot.server_id()));
   }
+  // From its open on an optional replica is required. While there is no connection the open cannot
+  // reach the backup, and may wait long (a name that is not known yet): writes go on without it.
+  if (slot.state().optional && slot.state().opening() && call.session()->version() == 0) {
+    RC_SOMETIMES("replication.optional_replica_waits_for_its_connection");
+    wake_at(reactor_.now() + options_.retry_delay);
+    return false;
+  }
   const Duration timeout = slot.state().opening() ? options_.open_timeout : options_.write_timeout;
   const bool copies = slot.copies();
   const uint32_t bytes = slot.send(call, servers_.version(), reactor_.now(), timeout);
