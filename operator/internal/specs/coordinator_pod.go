@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
-	"ramcloud.dev/operator/internal/plan"
 )
 
 const (
@@ -53,16 +52,13 @@ func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults D
 	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentCoordinator, index)}
 	pod.Spec = podSpec(cluster, name, c)
 	if etcd := cluster.Spec.Metadata.Etcd; etcd != nil && etcd.TLSSecretRef != nil {
-		mount(&pod.Spec, etcdTLSPath, corev1.Volume{Name: "etcd-tls", VolumeSource: corev1.VolumeSource{
+		mount(&pod.Spec, etcdTLSPath, corev1.Volume{Name: etcdTLSVolume, VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: etcd.TLSSecretRef.Name}}})
-	}
-	if stage := plan.PodTLS(TLSStage(cluster), plan.Coordinator, false); stage != plan.TLSOff {
-		pod.Annotations = map[string]string{AnnotationTLS: stage.String()}
-		certificateFiles(cluster, &pod.Spec, map[string]string{coordinatorLeaf: "tls"}, coordinatorLeaf)
 	}
 	if WantedCoordinators(cluster) > 1 {
 		pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentCoordinator))
 	}
+	secure(cluster, pod, index, stageOf(cluster, pod, index, defaults.Trust))
 	finish(cluster, pod, ports)
 	noteTrust(pod, defaults.Trust)
 	return pod
@@ -83,11 +79,7 @@ func metadataFlag(cluster *ramcloudv1.RAMCloudCluster) string {
 		for index := range WantedEtcd(cluster) {
 			endpoints = append(endpoints, EtcdClientAddress(cluster, index))
 		}
-		flag := "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
-		if TLSStage(cluster) >= plan.TLSUsed {
-			flag += etcdTLSFiles
-		}
-		return flag
+		return "etcd:" + strings.Join(endpoints, ",") + "?prefix=" + prefix
 	case m.Etcd != nil:
 		if m.Etcd.Prefix != "" {
 			prefix = m.Etcd.Prefix

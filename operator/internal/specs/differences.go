@@ -11,7 +11,7 @@ import (
 )
 
 // notInTemplate are annotations about a pod's making that are no difference.
-var notInTemplate = []string{AnnotationTemplate, AnnotationRestart, AnnotationAuthorities, AnnotationCertificateUntil}
+var notInTemplate = []string{AnnotationTemplate, AnnotationRestart, AnnotationRevision, AnnotationAuthorities, AnnotationCertificateUntil}
 
 // maxDifferences bounds what is said of one pod.
 const maxDifferences = 8

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
-	"ramcloud.dev/operator/internal/plan"
 )
 
 const (
@@ -29,9 +28,6 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 			retention = managed.AutoCompactionRetention
 		}
 	}
-	trust := defaults.Trust
-	stage := plan.PodTLS(TLSStage(cluster), plan.Etcd, trust.SecurePeers[index])
-	secure := stage == plan.TLSRequired
 	pod := &corev1.Pod{ObjectMeta: memberMeta(cluster, name, ComponentEtcd, index)}
 	pod.Spec = podSpec(cluster, name, container{
 		name: ComponentEtcd, image: image, priorityClass: defaults.PriorityClass,
@@ -40,12 +36,13 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 			"--name=" + name,
 			// A folder below the volume's: etcd wants it for itself, with rights of its own.
 			"--data-dir=" + etcdDataPath + "/data",
-			"--listen-peer-urls=" + urls(secure, "0.0.0.0", EtcdPeerPort),
-			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index, secure),
-			"--listen-client-urls=" + clientURLs(stage, "0.0.0.0"),
-			"--advertise-client-urls=" + clientURLs(stage, Host(cluster, name)),
+			// Plain addresses: secure makes of them what the stage of TLS wants.
+			"--listen-peer-urls=" + urls(false, "0.0.0.0", EtcdPeerPort),
+			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index, false),
+			"--listen-client-urls=" + urls(false, "0.0.0.0", EtcdClientPort),
+			"--advertise-client-urls=" + urls(false, Host(cluster, name), EtcdClientPort),
 			"--listen-metrics-urls=" + urls(false, "0.0.0.0", EtcdMetricsPort),
-			initialCluster(cluster, func(int32) bool { return secure }),
+			initialCluster(cluster, func(int32) bool { return false }),
 			stateFlag + "=new",
 			"--initial-cluster-token=" + string(cluster.UID),
 			"--auto-compaction-mode=periodic",
@@ -61,16 +58,11 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 		// As Kubernetes probes its own etcd. A member without a majority is not ready, and not dead.
 		startup: probe("/livez", 2, 90), ready: probe("/readyz", 5, 3), liveness: probe("/livez", 10, 12),
 	})
-	if stage != plan.TLSOff {
-		pod.Annotations = map[string]string{AnnotationTLS: stage.String()}
-		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, etcdTLSArgs()...)
-		leaf := memberLeaf(index)
-		certificateFiles(cluster, &pod.Spec, map[string]string{leaf: "tls", leaf + "-client": "client"}, leaf, leaf+"-client")
-	}
 	pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentEtcd))
+	secure(cluster, pod, index, stageOf(cluster, pod, index, defaults.Trust))
 	finish(cluster, pod, NodePorts{})
-	noteTrust(pod, trust)
-	notTemplate(cluster, pod.Spec.Containers[0].Args, trust)
+	noteTrust(pod, defaults.Trust)
+	notTemplate(cluster, pod.Spec.Containers[0].Args, defaults.Trust)
 	return pod
 }
 
@@ -105,18 +97,6 @@ func urls(secure bool, host string, port int32) string {
 		return "https://" + hostPort(host, port)
 	}
 	return "http://" + hostPort(host, port)
-}
-
-// clientURLs of a member: both kinds on one port while clients move from one to the other. etcd tells them apart.
-func clientURLs(stage plan.TLSStage, host string) string {
-	plain, secure := urls(false, host, EtcdClientPort), urls(true, host, EtcdClientPort)
-	switch stage {
-	case plan.TLSRequired:
-		return secure
-	case plan.TLSOffered:
-		return plain + "," + secure
-	}
-	return plain
 }
 
 // EtcdService gives member `index` an address that stays when its pod is made anew. The pod's own name leads to the

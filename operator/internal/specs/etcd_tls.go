@@ -140,7 +140,7 @@ func certificateFiles(cluster *ramcloudv1.RAMCloudCluster, spec *corev1.PodSpec,
 			items = append(items, corev1.KeyToPath{Key: EtcdSecretKey(cluster.Name, leaf+end), Path: leaves[leaf] + end})
 		}
 	}
-	mount(spec, etcdTLSPath, corev1.Volume{Name: "etcd-tls", VolumeSource: corev1.VolumeSource{
+	mount(spec, etcdTLSPath, corev1.Volume{Name: etcdTLSVolume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: EtcdSecretName, DefaultMode: &mode, Items: items}}})
 }
 

@@ -34,6 +34,8 @@ const (
 	LabelCluster   = "ramcloud.dev/cluster"
 	LabelServer    = "ramcloud.dev/server" // the server's index
 	LabelMember    = "ramcloud.dev/member" // the index of a coordinator or a member of etcd
+	// LabelRevisionState says of a ControllerRevision what it is for.
+	LabelRevisionState = "ramcloud.dev/revision-state"
 
 	ComponentCoordinator = "coordinator"
 	ComponentServer      = "server"
@@ -54,8 +56,11 @@ const (
 	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a Service
 	// that has to be made anew gets the same node ports.
 	AnnotationNodePorts = "ramcloud.dev/node-ports"
-	// AnnotationRestart is the spec.update.restartRequest that the pod was made under.
+	// AnnotationRestart is the spec.update.restartRequest that the pod was made under, and the one that a revision was
+	// accepted under.
 	AnnotationRestart = "ramcloud.dev/restart-request"
+	// AnnotationRevision names the ControllerRevision that a pod was made from.
+	AnnotationRevision = "ramcloud.dev/revision"
 )
 
 // CoordinatorName is the name of coordinator `index`'s pod.

@@ -206,6 +206,16 @@ func finish(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, ports NodePort
 	if Exposed(cluster) && pod.Labels[LabelComponent] != ComponentEtcd {
 		pod.Annotations[AnnotationNodePorts] = ports.String()
 	}
+	pod.Annotations[AnnotationTemplate] = templateHash(pod)
+	// Not a part of the template: a request alone is no difference.
+	if request := cluster.Spec.Update.RestartRequest; request != "" {
+		pod.Annotations[AnnotationRestart] = request
+	}
+	return pod
+}
+
+// templateHash is what AnnotationTemplate says of a pod that has everything but that.
+func templateHash(pod *corev1.Pod) string {
 	text, err := json.Marshal(struct {
 		Labels, Annotations map[string]string
 		Spec                corev1.PodSpec
@@ -214,10 +224,5 @@ func finish(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, ports NodePort
 		panic(fmt.Sprintf("a pod of our own making cannot be encoded: %v", err))
 	}
 	sum := sha256.Sum256(text)
-	pod.Annotations[AnnotationTemplate] = hex.EncodeToString(sum[:8])
-	// Not a part of the template: a request alone is no difference.
-	if request := cluster.Spec.Update.RestartRequest; request != "" {
-		pod.Annotations[AnnotationRestart] = request
-	}
-	return pod
+	return hex.EncodeToString(sum[:8])
 }

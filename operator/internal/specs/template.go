@@ -1,0 +1,231 @@
+package specs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/plan"
+)
+
+// What a template has in place of what differs between the members that are made from it.
+const (
+	placeName         = "${ramcloud:name}"
+	placeIndex        = "${ramcloud:index}"
+	placeOutside      = "${ramcloud:outside}"
+	placeOutsideAdmin = "${ramcloud:outside-admin}"
+)
+
+// anyIndex is the index of the pod that a template is made of: no member has it, so nothing else can be taken for it.
+const anyIndex = int32(1<<31 - 2)
+
+// ownIndex is the label with a member's index.
+func ownIndex(component string) string {
+	if component == ComponentServer {
+		return LabelServer
+	}
+	return LabelMember
+}
+
+// MemberName is the name of a member's pod.
+func MemberName(cluster, component string, index int32) string {
+	switch component {
+	case ComponentEtcd:
+		return EtcdName(cluster, index)
+	case ComponentCoordinator:
+		return CoordinatorName(cluster, index)
+	}
+	return ServerName(cluster, index)
+}
+
+// Template is what the members of a component are made from, as this operator makes it of the spec.
+func Template(cluster *ramcloudv1.RAMCloudCluster, component string, defaults Defaults) corev1.PodTemplateSpec {
+	switch component {
+	case ComponentEtcd:
+		return TemplateOf(EtcdPod(cluster, anyIndex, defaults))
+	case ComponentCoordinator:
+		return TemplateOf(CoordinatorPod(cluster, anyIndex, defaults, NodePorts{}))
+	}
+	return TemplateOf(ServerPod(cluster, anyIndex, defaults, NodePorts{}))
+}
+
+// sharedFlags name several members, or places, and are the same for all members of a component.
+var sharedFlags = []string{"--initial-cluster", "--coordinator", "--metadata", "--cluster-name", "--initial-cluster-token"}
+
+// TemplateOf is the template that the pod was made from: without what is its own, without the stage of TLS that it was made
+// for, and without what the API server and Kubernetes have added. It works for pods of operators that kept no revisions, too.
+func TemplateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
+	component := pod.Labels[LabelComponent]
+	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(pod.Labels)}}
+	if pod.UID != "" { // Kubernetes copies them from the node
+		maps.DeleteFunc(out.Labels, func(key, _ string) bool { return strings.HasPrefix(key, "topology.kubernetes.io/") })
+	}
+	out.Labels[ownIndex(component)] = placeIndex
+	for key, value := range pod.Annotations {
+		if !ownAnnotation(key) && (pod.UID == "" || !othersAnnotation(key)) {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
+		}
+	}
+	pod.Spec.DeepCopyInto(&out.Spec)
+	if component == ComponentEtcd || pod.Annotations[AnnotationTLS] != "" { // a coordinator of another etcd has its files
+		unsecure(&out.Spec)
+	}
+	withoutDefaults(&out.Spec, component)
+	generalize(&out.Spec, pod.Name)
+	return out
+}
+
+// ownAnnotation: it is of one pod and no part of its template.
+func ownAnnotation(key string) bool {
+	return key == AnnotationNodePorts || key == AnnotationTLS || slices.Contains(notInTemplate, key)
+}
+
+// othersAnnotation: it says how a pod's network or its admission went.
+func othersAnnotation(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return key == "kubernetes.io/limit-ranger" ||
+		slices.Contains([]string{"cni.projectcalico.org", "k8s.ovn.org", "k8s.v1.cni.cncf.io", "cni.cilium.io"}, domain)
+}
+
+// generalize puts placeholders where the pod's own name and addresses are.
+func generalize(spec *corev1.PodSpec, name string) {
+	own := func(text string) string { return strings.Replace(text, name, placeName, 1) }
+	changeOwn(spec, own, func(arg string) string {
+		switch flag, _, _ := strings.Cut(arg, "="); {
+		case flag == "--advertise-outside":
+			return flag + "=" + placeOutside
+		case flag == "--admin-advertise-outside":
+			return flag + "=" + placeOutsideAdmin
+		case flag == stateFlag:
+			return stateFlag + "=new"
+		case slices.Contains(sharedFlags, flag):
+			return arg
+		}
+		return own(arg)
+	})
+}
+
+// changeOwn changes, in place, all that may be a member's own.
+func changeOwn(spec *corev1.PodSpec, text, arg func(string) string) {
+	spec.Hostname = text(spec.Hostname)
+	for i := range spec.Volumes {
+		if claim := spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			claim.ClaimName = text(claim.ClaimName)
+		}
+		if secret := spec.Volumes[i].Secret; secret != nil {
+			secret.SecretName = text(secret.SecretName)
+		}
+	}
+	for c := range spec.Containers {
+		args := spec.Containers[c].Args
+		for i := range args {
+			args[i] = arg(args[i])
+		}
+	}
+}
+
+// withoutDefaults takes out of a pod what the API server and its admission fill in where a pod says nothing.
+func withoutDefaults(spec *corev1.PodSpec, component string) {
+	spec.NodeName, spec.DeprecatedServiceAccount = "", ""
+	spec.Priority, spec.PreemptionPolicy = nil, nil
+	without := func(field *string, value string) {
+		if *field == value {
+			*field = ""
+		}
+	}
+	without(&spec.ServiceAccountName, "default")
+	without(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	without((*string)(&spec.DNSPolicy), string(corev1.DNSClusterFirst))
+	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+		// Added where a pod has none of its own for these taints.
+		return (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && t.TolerationSeconds != nil && *t.TolerationSeconds == 300
+	})
+	// Others' containers are put in again when a pod is made.
+	spec.InitContainers = nil
+	spec.Containers = slices.DeleteFunc(spec.Containers, func(c corev1.Container) bool { return c.Name != component })
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		without(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+		without((*string)(&c.TerminationMessagePolicy), string(corev1.TerminationMessageReadFile))
+	}
+	for i := range spec.Volumes {
+		if secret := spec.Volumes[i].Secret; secret != nil && secret.DefaultMode != nil && *secret.DefaultMode == corev1.SecretVolumeSourceDefaultMode {
+			secret.DefaultMode = nil
+		}
+	}
+}
+
+// Instantiate makes the pod of a member from a template, for the stage of TLS that holds now.
+func Instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplateSpec, index int32, ports NodePorts, trust Trust) *corev1.Pod {
+	return instantiate(cluster, template, index, ports, trust, func(pod *corev1.Pod) plan.TLSStage { return stageOf(cluster, pod, index, trust) })
+}
+
+// AsMade is a pod that runs as an operator would have made it that knows templates, for the stage that the pod has.
+func AsMade(cluster *ramcloudv1.RAMCloudCluster, live *corev1.Pod, index int32) *corev1.Pod {
+	ports := ParseNodePorts(live.Annotations[AnnotationNodePorts])
+	return instantiate(cluster, TemplateOf(live), index, ports, Trust{}, func(*corev1.Pod) plan.TLSStage {
+		return plan.ParseTLSStage(live.Annotations[AnnotationTLS])
+	})
+}
+
+func instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplateSpec, index int32, ports NodePorts, trust Trust, stage func(*corev1.Pod) plan.TLSStage) *corev1.Pod {
+	component := template.Labels[LabelComponent]
+	name := MemberName(cluster.Name, component, index)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: cluster.Namespace, Labels: maps.Clone(template.Labels), Annotations: maps.Clone(template.Annotations),
+		OwnerReferences: []metav1.OwnerReference{OwnerReference(cluster)},
+	}}
+	pod.Labels[ownIndex(component)] = strconv.Itoa(int(index))
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	template.Spec.DeepCopyInto(&pod.Spec)
+	if specialize(&pod.Spec, name, ports) {
+		pod.Annotations[AnnotationNodePorts] = ports.String()
+	}
+	secure(cluster, pod, index, stage(pod))
+	pod.Annotations[AnnotationTemplate] = templateHash(pod)
+	// None of this is a part of the template: a request alone is no difference, nor is a renewed certificate, and a member of
+	// etcd with data does not look at how the others began.
+	if request := cluster.Spec.Update.RestartRequest; request != "" {
+		pod.Annotations[AnnotationRestart] = request
+	}
+	noteTrust(pod, trust)
+	if component == ComponentEtcd {
+		notTemplate(cluster, pod.Spec.Containers[0].Args, trust)
+	}
+	return pod
+}
+
+// specialize puts a member's own name and addresses in the place of placeholders, and says whether it has an address
+// outside.
+func specialize(spec *corev1.PodSpec, name string, ports NodePorts) (outside bool) {
+	own := strings.NewReplacer(placeName, name, placeOutside, outsideFlag(ports, ports.RPC), placeOutsideAdmin, outsideFlag(ports, ports.Admin)).Replace
+	changeOwn(spec, own, func(arg string) string {
+		outside = outside || strings.Contains(arg, placeOutside)
+		return own(arg)
+	})
+	return outside
+}
+
+// Image is that of a template's program.
+func Image(template corev1.PodTemplateSpec) string {
+	if len(template.Spec.Containers) == 0 {
+		return ""
+	}
+	return template.Spec.Containers[0].Image
+}
+
+// checkTemplate says why pods cannot be made from a template; nil when they can.
+func checkTemplate(template corev1.PodTemplateSpec) error {
+	if len(template.Spec.Containers) == 0 || template.Labels[LabelComponent] == "" {
+		return fmt.Errorf("it has no container or no label %s", LabelComponent)
+	}
+	return nil
+}
