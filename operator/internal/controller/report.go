@@ -34,7 +34,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		in.Members = append(in.Members, member)
 		differs := m.differences(o, r.Defaults)
 		if len(differs) > 0 {
-			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{Pod: m.name, Differs: differs, Waits: waits(input, member, o.cluster)})
+			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{Pod: m.name, Differs: differs, Waits: waits(d, input, member, o.cluster)})
 		}
 		record := o.servers[m.name]
 		if m.id.Kind != plan.Server || record == nil { // one that could not be created is among the steps that failed
@@ -69,11 +69,14 @@ func (r *ClusterReconciler) reportUnread(ctx context.Context, cluster *ramcloudv
 }
 
 // waits says why a pod that differs is not restarted now.
-func waits(input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudCluster) string {
+func waits(d plan.Decision, input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudCluster) string {
 	if m.ID.Kind == plan.Server || cluster.Spec.Paused {
 		return plan.MayNotRestart(input, m)
 	}
-	if plan.WantsRestart(input, m) == "" {
+	if d.WantsRestart(input, m) == "" {
+		if refused := d.Revisions[m.ID.Kind].Refused; refused != "" {
+			return "what was asked for is refused: " + refused
+		}
 		return "no restart was asked for; set spec.update.restartRequest to a new text"
 	}
 	if why := plan.MayNotRestart(input, m); why != "" {

@@ -26,13 +26,16 @@ type world struct {
 	needed   map[string]bool
 	unlisted map[string]bool // crashed servers leave the coordinator's list after a while
 	nextID   int
+	requests int
+	versions
 }
 
 func newWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{}, enlisted: map[ID]string{}, needed: map[string]bool{},
-		unlisted: map[string]bool{},
-		o:        Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
+		unlisted: map[string]bool{}, versions: newVersions(rng),
+		o: Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
+	w.exists = func(id ID) bool { return w.members[id] != nil && w.members[id].Pod.Exists }
 	if rng.IntN(2) == 0 {
 		w.o.EtcdMembers = []int32{1, 3}[rng.IntN(2)]
 		w.o.Coordinators = []int32{1, 3}[rng.IntN(2)]
@@ -44,6 +47,7 @@ func newWorld(seed uint64) *world {
 // observe gives the operator's view: what exists, in any order.
 func (w *world) observe() Observed {
 	o := w.o
+	o.Roles = w.roles(o)
 	o.Members = make([]Member, 0, len(w.order))
 	for _, id := range w.order {
 		m := *w.members[id]
@@ -141,7 +145,10 @@ func (w *world) wrong(o Observed, d Decision) string {
 			return say("%s: failure %d after %+v, %s after it failed", r.ID, r.Failure.Count, m.Failure, o.Now.Sub(m.Pod.FailedAt))
 		}
 	}
-	return w.wrongRestart(o, d)
+	if text := w.wrongRestart(o, d); text != "" {
+		return text
+	}
+	return w.wrongRevisions(o, d)
 }
 
 // othersWell: every other member of the etcd has its volume and is ready.
@@ -220,6 +227,11 @@ func (w *world) wrongRestart(o Observed, d Decision) string {
 func (w *world) carryOut(d Decision, mayStop bool) {
 	var steps []func()
 	step := func(f func()) { steps = append(steps, f) }
+	for _, kind := range []Kind{Server, Coordinator, Etcd} {
+		if r, decided := d.Revisions[kind]; decided {
+			step(func() { w.recorded[kind] = recorded{r.Current, r.Request} })
+		}
+	}
 	for _, index := range d.Servers {
 		if !w.o.Paused {
 			step(func() { w.member(ID{Server, index}) })
@@ -235,7 +247,7 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 	for _, id := range d.Create {
 		step(func() {
 			m := w.member(id)
-			m.Pod = Pod{Exists: true, Request: w.o.Request}
+			m.Pod = Pod{Exists: true, Request: w.make(id, w.o.Request)}
 			if w.rng.IntN(2) == 0 {
 				w.becomeReady(m)
 			}
@@ -344,7 +356,13 @@ func (w *world) disturb() {
 	for _, id := range w.order {
 		w.replicate(w.members[id])
 	}
-	switch w.rng.IntN(10) {
+	switch w.rng.IntN(12) {
+	case 10:
+		w.upgrade()
+		return
+	case 11:
+		w.spec++
+		return
 	case 0:
 		w.o.Wanted = 1 + w.rng.Int32N(8)
 		return
@@ -352,7 +370,8 @@ func (w *world) disturb() {
 		w.o.Connected = !w.o.Connected
 		return
 	case 2:
-		w.o.Request = []string{"", "a", "b"}[w.rng.IntN(3)]
+		w.requests++ // a text that was used before asks for nothing of pods that have it
+		w.o.Request = []string{"", strconv.Itoa(w.requests), strconv.Itoa(w.requests)}[w.rng.IntN(3)]
 		return
 	case 3:
 		w.o.Paused = w.rng.IntN(3) == 0
@@ -461,6 +480,9 @@ func history(seed uint64) string {
 			return text
 		}
 		w.carryOut(d, true)
+		if w.mixed != "" {
+			return w.mixed
+		}
 		w.disturb()
 	}
 	o := w.observe()
@@ -496,6 +518,9 @@ func (w *world) comesToRest() string {
 			quiet = 0
 		}
 		w.carryOut(d, false)
+		if w.mixed != "" {
+			return w.mixed
+		}
 	}
 	if busy() {
 		return fmt.Sprintf("left alone it did not come to rest: %+v", d)
@@ -518,7 +543,7 @@ func (w *world) comesToRest() string {
 	if d.Rolling != "" {
 		return "a restart that was asked for did not happen: " + d.Rolling
 	}
-	return ""
+	return w.unrolled(d)
 }
 
 // metadataTrouble: an etcd member or coordinator will not come up, so a restart waits rightly.
@@ -531,7 +556,7 @@ func (w *world) metadataTrouble() bool {
 	return false
 }
 
-// TestArbitraryHistories: changes of spec, deaths of pods, losses of volumes and crashes of the operator in
+// TestArbitraryHistories: changes of spec, deaths of pods, losses of volumes, upgrades and crashes of the operator in
 // any order never make it decide what the coordinator's state does not allow; and once left alone, it
 // reaches what is wanted. PLAN_SEED repeats one history, PLAN_HISTORIES sets how many are tried.
 func TestArbitraryHistories(t *testing.T) {

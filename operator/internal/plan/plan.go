@@ -12,7 +12,9 @@
 //     list the server as up;
 //   - a lost volume of metadata is never replaced by an empty one, save that of an etcd member which all others can
 //     do without: it is put out of the etcd and in again as a new member;
-//   - spec is never corrected.
+//   - spec is never corrected;
+//   - what members are made from changes only when somebody asks for it (the frozen-template rule), and never so that
+//     versions run together that must not (the skew rule).
 package plan
 
 import (
@@ -173,6 +175,8 @@ type Observed struct {
 	// Request is spec.update.restartRequest.
 	Request string
 	Members []Member // those that exist, in any order
+	// Roles are what the members of each kind are made from.
+	Roles map[Kind]Role
 	// Foreign names, by member, volume claims that are in the way: they have the name of ours and belong
 	// to something else. It covers every member without a pod, also those that do not exist yet.
 	Foreign map[ID]string
@@ -224,6 +228,8 @@ type Decision struct {
 	Blocked string
 	// Rolling says how far a restart that was asked for is, empty when none is in progress.
 	Rolling string
+	// Revisions say what the members of each kind are made from. They are recorded before any pod is made.
+	Revisions map[Kind]Revision
 	// Again is when to decide anew although nothing changed; 0: not needed.
 	Again time.Duration
 }
@@ -251,10 +257,11 @@ func Decide(o Observed) Decision {
 		decideMember(o, m, &d)
 	}
 	decideSurplus(o, &d)
+	decideRevisions(o, &d)
 	decideRestart(o, members, &d)
 	if o.Paused {
 		d.Volumes, d.Create, d.Replace, d.Restart, d.Remove, d.DropVolumes, d.Forget = nil, nil, nil, nil, nil, nil, nil
-		d.Rejoin, d.Secure = nil, nil
+		d.Rejoin, d.Secure, d.Revisions = nil, nil, nil
 	}
 	return d
 }

@@ -26,11 +26,13 @@ func decideSurplus(o Observed, d *Decision) {
 }
 
 // WantsRestart says why a coordinator or member of etcd has to be restarted; empty when it has not.
-func WantsRestart(o Observed, m Member) string {
+// What it starts again with, a stage of TLS or a renewed certificate, is no part of a template: a roll that is refused keeps
+// nobody from that.
+func (d *Decision) WantsRestart(o Observed, m Member) string {
 	switch {
 	case m.ID.Kind == Server || !m.Pod.Exists:
 		return ""
-	case requested(o, m):
+	case d.requested(o, m):
 		return fmt.Sprintf("restart '%s'", o.Request)
 	case behindTLS(o, m):
 		return "TLS for the etcd"
@@ -38,7 +40,10 @@ func WantsRestart(o Observed, m Member) string {
 	return m.Pod.Outdated
 }
 
-func requested(o Observed, m Member) bool { return o.Request != "" && m.Pod.Request != o.Request }
+// requested: a restart was asked for that the member has not had, and its template is accepted for that.
+func (d *Decision) requested(o Observed, m Member) bool {
+	return o.Request != "" && m.Pod.Request != o.Request && d.rollAccepted(o, m.ID.Kind)
+}
 
 // decideRestart restarts the next etcd member or coordinator that has to be: first one that does not work anyway, then in
 // order.
@@ -46,7 +51,7 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	var todo []Member
 	for _, id := range Wanted(o, nil) {
 		m := members[id]
-		why := WantsRestart(o, m)
+		why := d.WantsRestart(o, m)
 		switch {
 		case why == "":
 		case m.Pod.Deleting: // the last one is away for as long as it takes to end
@@ -62,7 +67,7 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	if broken := slices.IndexFunc(todo, func(m Member) bool { return !m.Pod.Ready }); broken >= 0 {
 		next = todo[broken]
 	}
-	d.Rolling = fmt.Sprintf("%s: %d to do, next is %s", WantsRestart(o, next), len(todo), next.ID)
+	d.Rolling = fmt.Sprintf("%s: %d to do, next is %s", d.WantsRestart(o, next), len(todo), next.ID)
 	if why := MayNotRestart(o, next); why != "" {
 		d.Rolling += ", which waits: " + why
 		return
@@ -72,7 +77,7 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	}
 	d.Restart = append(d.Restart, next.ID)
 	// One that does not work is not kept from a restart that was asked for by an etcd that takes no changes.
-	heals := !next.Pod.Ready && requested(o, next)
+	heals := !next.Pod.Ready && d.requested(o, next)
 	if next.ID.Kind == Etcd && o.TLS == TLSRequired && !next.SecurePeer && !heals {
 		d.Secure = append(d.Secure, next.ID)
 	}

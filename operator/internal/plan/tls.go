@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // TLSStage is how far an etcd that the operator runs has come from plain connections to TLS. Each stage begins when every
 // pod is ready for it, so that at any time everybody reaches everybody; none is ever left for an earlier one.
 type TLSStage int
@@ -35,7 +37,7 @@ func ParseTLSStage(text string) TLSStage {
 // NextTLS is the stage that holds from now on. It has to be noted before anything is made for it.
 //
 //   - A new etcd requires TLS from the start: nobody ever knew it without.
-//   - One that runs without begins to move when a restart is asked for, and then moves to the end.
+//   - One that runs without begins to move when a restart is asked for that is not refused, and then moves to the end.
 //   - Coordinators use TLS only when every member offers it (the offer-before-use rule).
 //   - Members refuse plain connections, and are reached by TLS from each other, only when every coordinator uses TLS and
 //     every member has certificates (the use-before-require rule).
@@ -81,14 +83,14 @@ func firstTLS(o Observed) TLSStage {
 	return stage
 }
 
-// askedToRestart: a restart was asked for that some pod has not had.
+// askedToRestart: a restart was asked for that some pod has not had, and nothing refuses it: a move to TLS restarts etcd and
+// coordinators.
 func askedToRestart(o Observed) bool {
-	for _, m := range o.Members {
-		if m.ID.Kind != Server && m.Pod.Exists && requested(o, m) {
-			return true
-		}
-	}
-	return false
+	var d Decision
+	decideRevisions(o, &d)
+	return d.rollAccepted(o, Etcd) && d.rollAccepted(o, Coordinator) && slices.ContainsFunc(o.Members, func(m Member) bool {
+		return m.ID.Kind != Server && m.Pod.Exists && d.requested(o, m)
+	})
 }
 
 // allAt: every member of a kind that is wanted or exists works, and was made for this stage or a later one.

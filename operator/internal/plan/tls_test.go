@@ -42,9 +42,10 @@ func TestFirstTLS(t *testing.T) {
 	}
 }
 
-// tlsWorld is a model of who can talk to whom. It carries decisions out step by step, may stop between any two, and lets
-// pods die and others take their place.
+// tlsWorld is a model of who can talk to whom. It carries decisions out step by step, may stop between any two, lets
+// pods die and others take their place, and puts later operators in the place of the one that works.
 type tlsWorld struct {
+	versions
 	rng     *rand.Rand
 	o       Observed
 	members map[ID]*Member
@@ -53,7 +54,8 @@ type tlsWorld struct {
 
 func newTLSWorld(seed uint64) *tlsWorld {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &tlsWorld{rng: rng, members: map[ID]*Member{}, reached: map[ID]bool{}}
+	w := &tlsWorld{rng: rng, members: map[ID]*Member{}, reached: map[ID]bool{}, versions: newVersions(rng)}
+	w.exists = func(id ID) bool { return w.members[id] != nil && w.members[id].Pod.Exists }
 	w.o = Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Formed: true, Connected: true,
 		EtcdMembers: []int32{1, 3}[rng.IntN(2)], Coordinators: []int32{1, 3}[rng.IntN(2)]}
 	for _, id := range Wanted(w.o, nil) {
@@ -62,7 +64,9 @@ func newTLSWorld(seed uint64) *tlsWorld {
 			m.Volume = VolumeThere
 		}
 		w.members[id] = m
+		w.from[id] = template{w.spec, w.operator, w.operator}
 	}
+	w.adopt()
 	return w
 }
 
@@ -71,6 +75,7 @@ func (w *tlsWorld) observe() Observed {
 	for _, id := range Wanted(o, nil) {
 		o.Members = append(o.Members, *w.members[id])
 	}
+	o.Roles = w.roles(o)
 	return o
 }
 
@@ -119,13 +124,18 @@ func (w *tlsWorld) cutOff() string {
 // steps of a decision, as the operator takes them.
 func (w *tlsWorld) steps(d Decision) (out []func() bool) {
 	do := func(f func() bool) { out = append(out, f) }
+	for _, kind := range []Kind{Server, Coordinator, Etcd} {
+		if r, decided := d.Revisions[kind]; decided {
+			do(func() bool { w.recorded[kind] = recorded{r.Current, r.Request}; return true })
+		}
+	}
 	for _, id := range d.Create {
 		do(func() bool {
 			m := w.members[id]
 			if m == nil {
 				return true // a server, which does not speak to the etcd
 			}
-			m.Pod = Pod{Exists: true, Request: w.o.Request, TLS: PodTLS(w.o.TLS, id.Kind, m.SecurePeer)}
+			m.Pod = Pod{Exists: true, Request: w.make(id, w.o.Request), TLS: PodTLS(w.o.TLS, id.Kind, m.SecurePeer)}
 			return true
 		})
 	}
@@ -173,15 +183,49 @@ func (w *tlsWorld) complete() bool {
 	return true
 }
 
-// TestMovingToTLS: whoever asks for restarts, whichever pod dies and wherever the operator is killed, no two programs are
-// ever made such that they cannot talk; and once a restart is asked for it comes to the end by itself.
+// disturb lets a pod die, or another operator come.
+func (w *tlsWorld) disturb() {
+	all := Wanted(w.o, nil)
+	switch w.rng.IntN(8) {
+	case 0, 1:
+		w.members[all[w.rng.IntN(len(all))]].Pod.Deleting = true
+	case 2:
+		adopt := !w.keeps
+		if adopt && !w.complete() { // of a kind without pods nothing can be adopted
+			return
+		}
+		w.upgrade()
+		if adopt {
+			w.adopt()
+		}
+	}
+}
+
+// adopt records what runs, as an operator does first that keeps templates.
+func (w *tlsWorld) adopt() {
+	for kind, r := range Decide(w.observe()).Revisions {
+		w.recorded[kind] = recorded{r.Current, r.Request}
+	}
+}
+
+// accepts sees to an operator that a roll is not refused by: the one that made what runs.
+func (w *tlsWorld) accepts() {
+	if r, known := w.recorded[Etcd]; known {
+		w.operator = parseTemplate(r.template).image
+	}
+}
+
+// TestMovingToTLS: whoever asks for restarts, whichever pod dies, whatever operator follows and wherever it is killed, no two
+// programs are ever made such that they cannot talk; and once a restart is asked for it comes to the end by itself. All the
+// while members are made from the templates that are recorded.
 func TestMovingToTLS(t *testing.T) {
 	for seed := range uint64(3000) {
 		w := newTLSWorld(seed)
 		w.o.Request = "go"
 		before := TLSUnknown
 		for round := 0; ; round++ {
-			if round == 100 && w.o.TLS == TLSOff { // all pods died, and so had what was asked for
+			if round >= 100 && w.o.TLS == TLSOff && w.complete() { // all pods died, and so had what was asked for, or it was refused
+				w.accepts()
 				w.o.Request = "again"
 			}
 			if round == 400 {
@@ -205,15 +249,17 @@ func TestMovingToTLS(t *testing.T) {
 					t.Fatalf("seed %d, at %s: %s", seed, stage, text)
 				}
 			}
-			if round < 100 && w.rng.IntN(5) == 0 { // somebody deletes a pod
-				all := Wanted(w.o, nil)
-				w.members[all[w.rng.IntN(len(all))]].Pod.Deleting = true
+			if round < 100 {
+				w.disturb()
 			}
 			w.settle()
+			if w.mixed != "" {
+				t.Fatalf("seed %d, at %s: %s", seed, stage, w.mixed)
+			}
 			if text := w.cutOff(); text != "" {
 				t.Fatalf("seed %d, at %s: %s", seed, stage, text)
 			}
-			if round > 100 && stage == TLSRequired && d.Rolling == "" && w.complete() {
+			if round > 100 && stage == TLSRequired && w.complete() && Decide(w.observe()).Rolling == "" {
 				break
 			}
 		}
@@ -225,26 +271,87 @@ func TestMovingToTLS(t *testing.T) {
 	}
 }
 
-// An upgrade of the operator restarts nothing.
+// round lets the operator do its work once.
+func (w *tlsWorld) round() Decision {
+	o := w.observe()
+	o.TLS = NextTLS(o)
+	w.o.TLS = o.TLS
+	d := Decide(o)
+	for _, step := range w.steps(d) {
+		step()
+	}
+	return d
+}
+
+// An upgrade of the operator restarts nothing, neither one from an operator that knew no TLS and kept no templates nor a later
+// one; and it changes nothing of an etcd that has moved.
 func TestTLSWaitsForARequest(t *testing.T) {
-	w := newTLSWorld(1)
-	for _, request := range []string{"", "old"} {
-		w.o.Request = request
-		for _, m := range w.members {
-			m.Pod.Request = request
-		}
-		for range 3 {
-			o := w.observe()
-			o.TLS = NextTLS(o)
-			if d := Decide(o); o.TLS != TLSOff || len(d.Restart) != 0 || d.Rolling != "" {
-				t.Errorf("request %q: at %s, %+v", request, o.TLS, d)
+	for seed := range uint64(20) {
+		w := newTLSWorld(seed)
+		w.keeps = false
+		for _, request := range []string{"", "old"} {
+			w.o.Request = request
+			for id, m := range w.members {
+				m.Pod.Request = request
+				if r, known := w.recorded[id.Kind]; known {
+					w.recorded[id.Kind] = recorded{r.template, request}
+				}
 			}
-			w.o.TLS = o.TLS
+			for range 5 {
+				if d := w.round(); w.o.TLS != TLSOff || len(d.Restart) != 0 || d.Rolling != "" {
+					t.Errorf("seed %d, request %q: at %s, %+v", seed, request, w.o.TLS, d)
+				}
+				w.upgrade()
+			}
+		}
+		w.o.Paused, w.o.Request = true, "new"
+		if o := w.observe(); NextTLS(o) != TLSOff {
+			t.Errorf("seed %d: a paused cluster moves", seed)
 		}
 	}
-	w.o.Paused, w.o.Request = true, "new"
-	if o := w.observe(); NextTLS(o) != TLSOff {
-		t.Error("a paused cluster moves")
+}
+
+// A roll that is refused for one of the kinds starts no move to TLS, which would restart both. One that has begun goes on, and
+// its pods do not count as rolled.
+func TestARefusedRollStartsNoTLS(t *testing.T) {
+	w := newTLSWorld(1)
+	w.keeps = true
+	w.round()
+	w.operator, w.o.Request = 5, "roll"
+	for range 3 {
+		if d := w.round(); w.o.TLS != TLSOff || len(d.Restart) > 0 || d.Revisions[Etcd].Refused == "" {
+			t.Fatalf("at %s: %+v", w.o.TLS, d)
+		}
+	}
+	w.o.TLS = TLSOffered
+	for range 200 {
+		w.round()
+		w.settle()
+	}
+	for id, m := range w.members {
+		if m.Pod.TLS < TLSUsed || m.Pod.Request != "" || w.from[id].image != 1 {
+			t.Errorf("%+v, made from %s", m, w.from[id])
+		}
+	}
+	w.o.TLS = TLSOff
+	for id := range w.members {
+		if id.Kind == Coordinator { // they would be rolled, and etcd would not
+			w.from[id] = template{1, 5, 5}
+		}
+	}
+	w.recorded[Coordinator], w.recorded[Server] = recorded{"1/5/5", ""}, recorded{"1/5/5", ""}
+	o := w.observe()
+	if d := Decide(o); NextTLS(o) != TLSOff || d.Revisions[Etcd].Refused == "" || d.Revisions[Coordinator].Request != "roll" {
+		t.Errorf("%s: %+v", NextTLS(o), d)
+	}
+	w.o.TLS = TLSUsed
+	for id := range w.members {
+		w.from[id] = template{1, 1, 1}
+	}
+	w.recorded[Coordinator], w.recorded[Server] = recorded{"1/1/1", ""}, recorded{"1/1/1", ""}
+	w.accepts() // and the request stands
+	if d := w.round(); len(d.Restart) != 1 {
+		t.Errorf("%+v", d)
 	}
 }
 
@@ -256,6 +363,12 @@ func TestOutdatedPodsAreRestarted(t *testing.T) {
 		m.SecurePeer, m.Pod.TLS = true, PodTLS(TLSRequired, m.ID.Kind, true)
 	}
 	if d := Decide(w.observe()); len(d.Restart) != 0 {
+		t.Fatalf("%+v", d)
+	}
+	w.keeps = true
+	w.round()
+	w.operator, w.o.Request = 7, "refused" // which keeps no pod from a certificate
+	if d := w.round(); len(d.Restart) != 0 || d.Revisions[Coordinator].Refused == "" {
 		t.Fatalf("%+v", d)
 	}
 	w.members[ID{Coordinator, 0}].Pod.Outdated = "a certificate that ends"
