@@ -8,7 +8,7 @@ import (
 // RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatus struct {
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, Paused, DeprecatedFields.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, UpToDate, Paused, DeprecatedFields.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -30,6 +30,11 @@ type RAMCloudClusterStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	PendingRestart []PendingRestart `json:"pendingRestart,omitempty"`
+	// What new pods are made from, and what a roll would bring.
+	// +optional
+	// +listType=map
+	// +listMapKey=component
+	Revisions []RevisionStatus `json:"revisions,omitempty"`
 	// Label selector of the servers' pods, for the scale subresource.
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -102,6 +107,20 @@ type PendingRestart struct {
 	// Why it is not restarted now, and what to do.
 	// +optional
 	Waits string `json:"waits,omitempty"`
+}
+
+// RevisionStatus names the ControllerRevisions with the templates of a component's pods.
+type RevisionStatus struct {
+	// etcd, coordinator or server.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Component string `json:"component,omitempty"`
+	// New pods are made from it.
+	// +optional
+	Current string `json:"current,omitempty"`
+	// What this operator would make of the same spec; empty: the same. A roll has to be asked for.
+	// +optional
+	Pending string `json:"pending,omitempty"`
 }
 
 // ServersStatus counts servers.
@@ -201,6 +220,9 @@ const (
 	// ConditionResizing: volumes are growing to the size that spec asks for. A cluster of which no size was changed does
 	// not have it.
 	ConditionResizing = "Resizing"
+	// ConditionUpToDate: every pod is made from what this operator makes of spec. False says what waits: nothing rolls
+	// by itself.
+	ConditionUpToDate = "UpToDate"
 	// ConditionPaused: spec.paused is set, and the operator changes nothing.
 	ConditionPaused = "Paused"
 	// ConditionDeprecatedFields: spec has fields or values that the next minor version refuses; the message says what to
@@ -277,6 +299,17 @@ const (
 	ReasonResizeInfeasible = "ResizeInfeasible"
 	// ReasonVolumesAsWanted: not Resizing: every volume has the size that spec asks for.
 	ReasonVolumesAsWanted = "VolumesAsWanted"
+	// ReasonUpToDate: every pod is made from what this operator makes of spec.
+	ReasonUpToDate = "UpToDate"
+	// ReasonRollPending: pods would be made otherwise now, by a changed spec or by a later operator; a roll has to be asked
+	// for.
+	ReasonRollPending = "RollPending"
+	// ReasonRolling: UpToDate: a roll that was asked for is in progress.
+	ReasonRolling = "Rolling"
+	// ReasonRollRefused: what was asked for would let versions run together that must not.
+	ReasonRollRefused = "RollRefused"
+	// ReasonServersNotRestarted: only servers run that were made from former templates; they are not restarted yet.
+	ReasonServersNotRestarted = "ServersNotRestarted"
 	// ReasonPaused: spec.paused is set.
 	ReasonPaused = "Paused"
 	// ReasonNotPaused: the operator looks after the cluster.

@@ -156,6 +156,7 @@ func run(o *options, logging *zap.Options) error {
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("ramcloud-operator"), Namespace: o.leaderNS,
 		Defaults: operator.Defaults{NodeImage: o.nodeImage, EtcdImage: o.etcdImage, PriorityClass: o.priorityClass},
+		Version:  version,
 	}
 	if o.leaderElection && o.namespace == "" {
 		leases, err := coordinationv1.NewForConfig(config)

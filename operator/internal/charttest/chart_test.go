@@ -264,6 +264,7 @@ var why = map[string]string{
 	" configmaps":                               "`<cluster>-connection`",
 	" secrets":                                  "keys and certificates of managed etcds; one Secret in each namespace, and no other is ever seen",
 	"networking.k8s.io networkpolicies":         "to close managed etcds to all but their coordinators, members and the operator",
+	"apps controllerrevisions":                  "what pods are made from, so that a later operator makes them alike",
 	"policy poddisruptionbudgets":               "to keep members from being evicted",
 	"events.k8s.io events":                      "to tell what happened",
 	" events":                                   "to tell who leads",

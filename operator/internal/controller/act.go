@@ -23,6 +23,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	if !r.adopt(ctx, o, done) {
 		return
 	}
+	r.record(ctx, o, d, done)
 	service := specs.HeadlessService(o.cluster)
 	done.attempt("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
 	for index := range specs.WantedEtcd(o.cluster) {
@@ -46,7 +47,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	r.replaceFailed(ctx, o, d, done)
 	r.dropVolumes(ctx, o, d, done)
 	for _, id := range d.Secure {
-		if !done.attempt("reaching "+id.String()+" by TLS", r.securePeer(ctx, o, id)) {
+		if !o.recorded(memberOf(o, id)) || !done.attempt("reaching "+id.String()+" by TLS", r.securePeer(ctx, o, id)) {
 			d.Restart = nil
 		}
 	}
@@ -115,6 +116,10 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 		done.wait("pod "+m.name, "Service "+service+" has no address of a load balancer yet")
 		return
 	}
+	if !o.recorded(m) {
+		done.wait("pod "+m.name, "its template is not recorded yet")
+		return
+	}
 	if err := r.createPod(ctx, o, m); !done.attempt("pod "+m.name, err) && outcomeOf(err) == fail {
 		r.event(o.cluster, corev1.EventTypeWarning, "PodNotCreated", "Create", "pod %s: %v", m.name, err)
 	}
@@ -122,7 +127,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 
 // createPod creates the member's pod. One of the name that the cache does not have is another's.
 func (r *ClusterReconciler) createPod(ctx context.Context, o *observed, m member) error {
-	pod := m.pod(o, r.Defaults)
+	pod := m.wantedPod(o)
 	err := r.Create(ctx, pod, fieldOwner)
 	if apierrors.IsAlreadyExists(err) {
 		var there corev1.Pod
@@ -219,8 +224,9 @@ func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d pl
 // takeAway deletes the pod whose turn it is in a rolling restart, or a coordinator that is not wanted.
 func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, id := range d.Restart {
-		name := memberOf(o, id).name
-		if done.attempt("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
+		m := memberOf(o, id)
+		name := m.name
+		if o.recorded(m) && done.attempt("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
 			r.event(o.cluster, corev1.EventTypeNormal, "PodRestarted", "Restart", "%s is restarted (%s)", name, d.Rolling)
 		}
 	}

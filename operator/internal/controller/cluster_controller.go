@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,6 +48,8 @@ type ClusterReconciler struct {
 	Leases *scope.Leases
 	// Defaults where a cluster says nothing.
 	Defaults Defaults
+	// Version is the operator's own; what is no version is not compared with anything.
+	Version string
 
 	// AdminAddress is where a cluster's admin API is; nil: at its stable name. For an operator that runs
 	// outside the Kubernetes cluster, and tests.
@@ -113,6 +116,7 @@ func CacheOptions() cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: only, &corev1.PersistentVolumeClaim{}: only, &corev1.Service{}: only,
 			&corev1.ConfigMap{}: only, &policyv1.PodDisruptionBudget{}: only,
+			&appsv1.ControllerRevision{}: only,
 		},
 	}
 }
@@ -149,6 +153,7 @@ func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinato
 		Watches(&corev1.Service{}, byLabel).
 		Watches(&corev1.ConfigMap{}, byLabel).
 		Watches(&policyv1.PodDisruptionBudget{}, byLabel).
+		Watches(&appsv1.ControllerRevision{}, byLabel).
 		WatchesRawSource(source.Channel(r.changes, &handler.EnqueueRequestForObject{})).
 		WithOptions(options).
 		Complete(r)

@@ -45,6 +45,7 @@ type world struct {
 	coordinator *fakeadmin.Server
 	watchers    func() *coordinator.Watchers
 	key         client.ObjectKey
+	stop        func()       // the operator
 	writes      atomic.Int64 // requests of the operator that change something
 	reconciles  atomic.Int64
 	rejoined    atomic.Int64 // a bit for each member of etcd
@@ -68,6 +69,10 @@ func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 var names atomic.Int32
 
 func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
+	return newWorldOf(t, operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"}, "", spec)
+}
+
+func newWorldOf(t *testing.T, defaults operator.Defaults, version string, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	config := envtest.Need(t)
 	direct, err := client.New(config, client.Options{Scheme: envtest.Scheme})
 	check(t, err)
@@ -75,30 +80,41 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	check(t, err)
 	t.Cleanup(fake.Stop)
 	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx, client: direct, coordinator: fake}
 	namespace := fmt.Sprintf("test-%d", names.Add(1))
 	check(t, direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}))
 	w.key = client.ObjectKey{Namespace: namespace, Name: "demo"}
 
-	operatorConfig := envtest.Need(t)
+	w.operate(defaults, version)
+	w.create(spec)
+	return w
+}
+
+// operate starts an operator. One that runs has to be stopped before.
+func (w *world) operate(defaults operator.Defaults, version string) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.ctx)
+	operatorConfig := envtest.Need(w.t)
 	operatorConfig.Wrap(func(next http.RoundTripper) http.RoundTripper { return countWrites{next, w} })
 	skip := true
 	cacheOptions := operator.CacheOptions() // clusters of other tests are still there
-	cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	cacheOptions.DefaultNamespaces = map[string]cache.Config{w.key.Namespace: {}}
 	mgr, err := ctrl.NewManager(operatorConfig, ctrl.Options{
 		Scheme: envtest.Scheme, Cache: cacheOptions,
 		Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
 	})
-	check(t, err)
+	check(w.t, err)
 	r := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ramcloud-operator"),
 		Rejoin: func(_ context.Context, _ *ramcloudv1.RAMCloudCluster, index int32) error {
 			w.rejoined.Or(1 << index)
 			return nil
 		},
-		Defaults:     operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"},
-		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return fake.Address() },
+		Defaults:     defaults,
+		Version:      version,
+		AdminAddress: func(*ramcloudv1.RAMCloudCluster) string { return w.coordinator.Address() },
 		Releaser:     func(*ramcloudv1.RAMCloudCluster) coordinator.Releaser { return w },
 		Now: func() time.Time {
 			w.reconciles.Add(1)
@@ -107,18 +123,16 @@ func newWorld(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *world {
 	}
 	tuning := coordinator.Tuning{FirstRetry: 10 * time.Millisecond, LastRetry: 200 * time.Millisecond,
 		Check: time.Second, Answer: 5 * time.Second, Figures: 50 * time.Millisecond}
-	check(t, r.SetupWithManager(mgr, tuning, controller.Options{SkipNameValidation: &skip}))
+	check(w.t, r.SetupWithManager(mgr, tuning, controller.Options{SkipNameValidation: &skip}))
 	w.watchers = func() *coordinator.Watchers { return r.Watchers }
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := mgr.Start(ctx); err != nil {
-			t.Errorf("manager: %v", err)
+			w.t.Errorf("manager: %v", err)
 		}
 	})
-	t.Cleanup(func() { cancel(); running.Wait() })
-
-	w.create(spec)
-	return w
+	w.stop = func() { cancel(); running.Wait() }
+	w.t.Cleanup(w.stop)
 }
 
 // VolumeRelease implements coordinator.Releaser.

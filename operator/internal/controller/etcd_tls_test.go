@@ -93,14 +93,17 @@ func TestClustersShareTheSecret(t *testing.T) {
 }
 
 // plainTrio is an etcd that an earlier operator made, with its coordinators.
-func plainTrio(t *testing.T) *manual {
+func plainTrio(t *testing.T) *manual { return plainTrioOf(t, "test") }
+
+// plainTrioOf has images of this tag.
+func plainTrioOf(t *testing.T, tag string) *manual {
 	m := newManual(t, withEtcd)
 	cluster := m.cluster()
-	defaults := specs.Defaults{Image: "ramcloud/etcd:test"}
+	defaults := specs.Defaults{Image: "ramcloud/etcd:" + tag}
 	for i := range int32(3) {
 		check(t, m.client.Create(m.ctx, specs.EtcdVolumeClaim(cluster, i)))
 		check(t, m.client.Create(m.ctx, specs.EtcdPod(cluster, i, defaults)))
-		check(t, m.client.Create(m.ctx, specs.CoordinatorPod(cluster, i, specs.Defaults{Image: "ramcloud/node:test"}, specs.NodePorts{})))
+		check(t, m.client.Create(m.ctx, specs.CoordinatorPod(cluster, i, specs.Defaults{Image: "ramcloud/node:" + tag}, specs.NodePorts{})))
 	}
 	cluster.Status.Etcd.Formed = true
 	check(t, m.client.Status().Update(m.ctx, cluster))

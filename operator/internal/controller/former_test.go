@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,7 +55,7 @@ func podsAndVolumes() []client.ObjectList {
 }
 
 func everythingElse() []client.ObjectList {
-	return []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudgetList{}, &ramcloudv1.RAMCloudServerList{}}
+	return []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudgetList{}, &appsv1.ControllerRevisionList{}, &ramcloudv1.RAMCloudServerList{}}
 }
 
 // controllerOf is who controls the object; empty: nobody.

@@ -101,26 +101,16 @@ func (m member) volumeClaim(o *observed) *corev1.PersistentVolumeClaim {
 	return specs.ServerVolumeClaim(o.cluster, m.id.Index)
 }
 
-func (m member) pod(o *observed, defaults Defaults) *corev1.Pod {
-	ours := specs.Defaults{Image: defaults.NodeImage, PriorityClass: defaults.PriorityClass, Trust: o.trust}
-	ours.Trust.SecurePeers = o.securePeers()
-	switch m.id.Kind {
-	case plan.Etcd:
-		ours.Image = defaults.EtcdImage
-		return specs.EtcdPod(o.cluster, m.id.Index, ours)
-	case plan.Coordinator:
-		return specs.CoordinatorPod(o.cluster, m.id.Index, ours, m.ports(o))
-	}
-	return specs.ServerPod(o.cluster, m.id.Index, ours, m.ports(o))
-}
-
 // differences says in what the pod that runs differs from what is wanted now.
-func (m member) differences(o *observed, defaults Defaults) []string {
-	live := o.pods[m.name]
-	if live == nil {
+func (m member) differences(o *observed) []string {
+	live, wanted := o.pods[m.name], m.wantedPod(o)
+	if live == nil || wanted == nil || live.Annotations[specs.AnnotationTemplate] == wanted.Annotations[specs.AnnotationTemplate] {
 		return nil
 	}
-	return specs.Differences(live, m.pod(o, defaults))
+	if live.Annotations[specs.AnnotationRevision] == "" { // made before there were revisions, and adopted as it is
+		live = specs.AsMade(o.cluster, live, m.id.Index)
+	}
+	return specs.Differences(live, wanted)
 }
 
 // failure is the member's last failure as the status has it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,9 @@ type observed struct {
 	configMaps map[string]*corev1.ConfigMap
 	budgets    map[string]*policyv1.PodDisruptionBudget
 	servers    map[string]*ramcloudv1.RAMCloudServer
+	revisions  map[string]*appsv1.ControllerRevision
+	// roles are what the members of each kind are made from.
+	roles map[plan.Kind]*role
 	// read is all that was read from the cache, by objectKey.
 	read map[string]client.Object
 	// tokens are those with which the coordinator released volumes, by the pod's name.
@@ -68,8 +72,9 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 		configMaps corev1.ConfigMapList
 		budgets    policyv1.PodDisruptionBudgetList
 		servers    ramcloudv1.RAMCloudServerList
+		revisions  appsv1.ControllerRevisionList
 	)
-	for _, list := range []client.ObjectList{&pods, &claims, &services, &configMaps, &budgets, &servers} {
+	for _, list := range []client.ObjectList{&pods, &claims, &services, &configMaps, &budgets, &servers, &revisions} {
 		if err := r.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{specs.LabelCluster: cluster.Name}); err != nil {
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -80,6 +85,7 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	o.configMaps = byName(o, "ConfigMap", configMaps.Items)
 	o.budgets = byName(o, "PodDisruptionBudget", budgets.Items)
 	o.servers = byName(o, "RAMCloudServer", servers.Items)
+	o.revisions = byName(o, "ControllerRevision", revisions.Items)
 
 	slices.SortFunc(o.orphans, func(a, b client.Object) int { return strings.Compare(objectKey(a), objectKey(b)) })
 	if _, err := network.For(cluster.Spec.Network); err != nil {
@@ -151,6 +157,10 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		if id.Kind == plan.Server {
 			servers = append(servers, id.Index)
 		}
+	}
+	var err error
+	if out.Roles, err = r.rolesForPlan(o); err != nil {
+		return out, err
 	}
 	r.askReleases(ctx, o, &out)
 	if len(o.former) > 0 {

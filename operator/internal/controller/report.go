@@ -14,6 +14,7 @@ import (
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	"ramcloud.dev/operator/internal/plan"
+	"ramcloud.dev/operator/internal/specs"
 	"ramcloud.dev/operator/internal/status"
 	acv1 "ramcloud.dev/operator/pkg/applyconfiguration/api/v1alpha1"
 )
@@ -27,12 +28,12 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	}
 	in := status.Input{
 		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(input.Now), Refused: o.refused, Former: o.former,
-		Stranger: o.stranger, Deprecated: o.deprecated,
+		Stranger: o.stranger, Deprecated: o.deprecated, Revisions: o.revisionsForStatus(d),
 	}
 	for _, m := range o.members(d) {
 		member := o.memberForPlan(m)
 		in.Members = append(in.Members, member)
-		differs := m.differences(o, r.Defaults)
+		differs := m.differences(o)
 		if len(differs) > 0 {
 			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{Pod: m.name, Differs: differs, Waits: waits(d, input, member, o.cluster)})
 		}
@@ -53,6 +54,26 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		r.announce(o.cluster, wanted)
 	}
 	return status.LookAgain(in)
+}
+
+// revisionsForStatus are what members are made from, and what a roll would bring.
+func (o *observed) revisionsForStatus(d plan.Decision) (out []status.Revision) {
+	for _, kind := range kinds(o.cluster) {
+		decided, any := d.Revisions[kind]
+		if !any {
+			continue
+		}
+		one := o.roles[kind]
+		revision := status.Revision{Component: one.component, Current: decided.Current, Pending: decided.Pending, Refused: decided.Refused, Waits: decided.Waits}
+		if decided.Pending != "" {
+			pod := func(name string) *corev1.Pod {
+				return specs.Instantiate(o.cluster, one.templates[name], 0, specs.NodePorts{}, specs.Trust{})
+			}
+			revision.Differs = specs.Differences(pod(decided.Current), pod(decided.Pending))
+		}
+		out = append(out, revision)
+	}
+	return out
 }
 
 // reportUnread tells of a reconcile that could not even read what there is. All else stays as it was reported.
@@ -158,6 +179,12 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 		good := c.Status == metav1.ConditionTrue
 		if c.Type == ramcloudv1.ConditionResizing {
 			good = c.Reason != ramcloudv1.ReasonResizeInfeasible
+		}
+		if c.Type == ramcloudv1.ConditionUpToDate && c.Reason != ramcloudv1.ReasonRollRefused {
+			if before != nil || !good { // an update that waits is no trouble
+				r.event(cluster, corev1.EventTypeNormal, c.Reason, c.Type, "%s", c.Message)
+			}
+			continue
 		}
 		switch c.Type {
 		case ramcloudv1.ConditionDegraded, ramcloudv1.ConditionScaleBlocked, ramcloudv1.ConditionPaused, ramcloudv1.ConditionDeprecatedFields:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	leasev1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,6 +32,7 @@ import (
 
 // manual is a world whose operators reconcile when they are told to, and read from a cache that can be held back.
 type manual struct {
+	noRevisions bool // refuses to create ControllerRevisions
 	*world
 	cache client.Client
 	ahead time.Duration
@@ -83,6 +85,9 @@ func newManual(t *testing.T, spec func(*ramcloudv1.RAMCloudClusterSpec)) *manual
 			return next.List(ctx, list, options...)
 		},
 		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if _, ok := object.(*appsv1.ControllerRevision); ok && m.noRevisions {
+				return errors.New("no ControllerRevision is taken now")
+			}
 			if _, ok := object.(*corev1.Pod); ok {
 				m.created = append(m.created, object.GetName())
 				if m.refusal != "" {

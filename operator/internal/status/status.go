@@ -33,6 +33,8 @@ type Input struct {
 	Servers []ramcloudv1.RAMCloudServer
 	// Members are all that shall exist, as the plan sees them.
 	Members []plan.Member
+	// Revisions are what members are made from, by component; empty while nothing is decided.
+	Revisions []Revision
 	// Pending are the pods that differ from what spec asks for.
 	Pending []ramcloudv1.PendingRestart
 	// Refused says why the spec cannot be followed.
@@ -88,6 +90,7 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 		out.Conditions = append(out.Conditions, *c.Status.Conditions[i].DeepCopy())
 	}
 	members(in, &out)
+	out.Revisions = revisions(in)
 	out.PendingRestart = in.Pending[:min(len(in.Pending), maxPending)]
 	if s := in.Picture.Status; in.Picture.Connected && s != nil {
 		// Written once (the pinned-identity rule): another one never comes here, see Input.Stranger.
@@ -218,6 +221,9 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
 	}
 	resizing(in, out)
+	if value, reason, message := upToDate(in, out); reason != "" {
+		set(ramcloudv1.ConditionUpToDate, value, reason, message)
+	}
 	if in.Cluster.Spec.Paused {
 		set(ramcloudv1.ConditionPaused, metav1.ConditionTrue, ramcloudv1.ReasonPaused, "spec.paused is set: the operator changes nothing of this cluster")
 	} else {

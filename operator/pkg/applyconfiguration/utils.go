@@ -67,6 +67,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RAMCloudServerStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicationStatus"):
 		return &apiv1alpha1.ReplicationStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RevisionStatus"):
+		return &apiv1alpha1.RevisionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &apiv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServerPlacement"):

@@ -422,6 +422,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - pod
+    - name: revisions
+      type:
+        list:
+          elementType:
+            namedType: dev.ramcloud.operator.api.v1alpha1.RevisionStatus
+          elementRelationship: associative
+          keys:
+          - component
     - name: selector
       type:
         scalar: string
@@ -525,6 +533,18 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: dev.ramcloud.operator.api.v1alpha1.RetentionPolicy
   scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.RevisionStatus
+  map:
+    fields:
+    - name: component
+      type:
+        scalar: string
+    - name: current
+      type:
+        scalar: string
+    - name: pending
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.SecretReference
   map:
     fields:

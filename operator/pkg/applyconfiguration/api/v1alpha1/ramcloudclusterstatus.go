@@ -15,7 +15,7 @@ import (
 // RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, Paused, DeprecatedFields.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, UpToDate, Paused, DeprecatedFields.
 	Conditions         []v1.ConditionApplyConfiguration     `json:"conditions,omitempty"`
 	ObservedGeneration *int64                               `json:"observedGeneration,omitempty"`
 	Coordinator        *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
@@ -26,6 +26,8 @@ type RAMCloudClusterStatusApplyConfiguration struct {
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
 	// 20 are listed.
 	PendingRestart []PendingRestartApplyConfiguration `json:"pendingRestart,omitempty"`
+	// What new pods are made from, and what a roll would bring.
+	Revisions []RevisionStatusApplyConfiguration `json:"revisions,omitempty"`
 	// Label selector of the servers' pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
 }
@@ -98,6 +100,19 @@ func (b *RAMCloudClusterStatusApplyConfiguration) WithPendingRestart(values ...*
 			panic("nil value passed to WithPendingRestart")
 		}
 		b.PendingRestart = append(b.PendingRestart, *values[i])
+	}
+	return b
+}
+
+// WithRevisions adds the given value to the Revisions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Revisions field.
+func (b *RAMCloudClusterStatusApplyConfiguration) WithRevisions(values ...*RevisionStatusApplyConfiguration) *RAMCloudClusterStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRevisions")
+		}
+		b.Revisions = append(b.Revisions, *values[i])
 	}
 	return b
 }

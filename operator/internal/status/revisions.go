@@ -1,0 +1,75 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/brief"
+)
+
+// Revision is what the members of a component are made from.
+type Revision struct {
+	Component, Current string
+	// Pending is what this operator would make of the same spec, and Differs what would be other.
+	Pending string
+	Differs []string
+	// Refused says why what was asked for is not done, Waits what has to be done before.
+	Refused, Waits string
+}
+
+// revisions are named in the status. While nothing is decided, because the cluster is paused, they stay as they were.
+func revisions(in Input) (out []ramcloudv1.RevisionStatus) {
+	if len(in.Revisions) == 0 {
+		return in.Cluster.Status.Revisions
+	}
+	for _, r := range in.Revisions {
+		out = append(out, ramcloudv1.RevisionStatus{Component: r.Component, Current: r.Current, Pending: r.Pending})
+	}
+	return out
+}
+
+// upToDate compares what runs, and what new pods are made from, with what this operator makes of spec. No reason: it is as it
+// was.
+func upToDate(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.ConditionStatus, string, string) {
+	var refused, pending []string
+	for _, r := range in.Revisions {
+		if r.Refused != "" {
+			refused = append(refused, r.Component+": "+r.Refused)
+		}
+		if r.Pending != "" {
+			pending = append(pending, r.waits())
+		}
+	}
+	servers := int(out.Servers.PendingRestart)
+	others := len(in.Pending) - servers
+	if others > 0 {
+		pending = append(pending, fmt.Sprintf("%d pods of coordinators or etcd are made from former templates", others))
+	}
+	const how = "; kubectl ramcloud diff shows it, and spec.update.restartRequest with a new text asks for a roll"
+	switch {
+	case len(in.Revisions) == 0:
+		return "", "", ""
+	case len(refused) > 0:
+		return metav1.ConditionFalse, ramcloudv1.ReasonRollRefused, "what was asked for is not done: " + brief.List(refused, "; ")
+	case in.Decision.Rolling != "":
+		return metav1.ConditionFalse, ramcloudv1.ReasonRolling, in.Decision.Rolling
+	case len(pending) > 0:
+		return metav1.ConditionFalse, ramcloudv1.ReasonRollPending, brief.List(pending, "; ") + how
+	case servers > 0:
+		return metav1.ConditionFalse, ramcloudv1.ReasonServersNotRestarted, fmt.Sprintf("%d servers are made from former templates; "+
+			"they are not restarted, because a server that restarts loses what it holds in memory; new servers are made from the current one", servers)
+	}
+	return metav1.ConditionTrue, ramcloudv1.ReasonUpToDate, "every pod is made from what this operator makes of spec"
+}
+
+// waits says what would become of a component's pods.
+func (r Revision) waits() string {
+	text := fmt.Sprintf("new pods of %s would be made otherwise: %s", r.Component, strings.Join(r.Differs, ", "))
+	if r.Waits != "" {
+		text += " (" + r.Waits + ")"
+	}
+	return text
+}
