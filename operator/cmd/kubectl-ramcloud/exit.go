@@ -7,7 +7,8 @@ import (
 
 // exitCodes is for people; codeOf says the same.
 const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument that is not accepted, 3 --wait ended before what
-was waited for. "cli" ends with the exit code of the command that it ran.`
+was waited for. "cli" ends with the exit code of the command that it ran, "diff" with 1 when a roll would change
+something and with 2 when that could not be found out.`
 
 const (
 	exitFailed   = 1
@@ -15,7 +16,7 @@ const (
 	exitTimedOut = 3
 )
 
-// exitCode is the exit code of a command that ran in the cluster.
+// exitCode is the exit code of a command that has said itself what it found: one that ran in the cluster, or diff.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(e)) }

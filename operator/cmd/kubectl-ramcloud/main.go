@@ -81,7 +81,7 @@ A command without a name is about the only RAMCloudCluster of the namespace. kub
 		p.aboutOne("servers", "List the servers of a cluster", p.servers),
 		p.aboutOne("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
 		p.aboutOne("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
-		p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),
+		p.diffCommand(), p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),
 		p.restartCommand(), p.pauseCommand(), p.resumeCommand(),
 		p.aboutOne("connect", "Print how to connect from inside, from outside and through port-forwarding", p.connect),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {

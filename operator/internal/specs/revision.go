@@ -63,5 +63,6 @@ func ReadRevision(object *appsv1.ControllerRevision) (Revision, error) {
 	if err != nil {
 		return out, fmt.Errorf("ControllerRevision %s cannot be read: %w", object.Name, err)
 	}
+	out.Spec.Modernize() // it may be from before the fields and values of today
 	return out, nil
 }
