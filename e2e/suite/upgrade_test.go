@@ -50,6 +50,10 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 		toThis()
 		Expect(operatorImage()).To(Equal(image))
 		leader := waitForLeader()
+		// It has adopted what runs: only what is changed from then on is a change to it.
+		Eventually(func() string {
+			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.revisions[*].current}")))
+		}, time.Minute, time.Second).ShouldNot(BeEmpty())
 		// The new one is at work: a changed spec is followed.
 		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"servers":{"template":{"metadata":{"annotations":{"e2e":"upgraded"}}}}}}`))
 		Eventually(func() string {

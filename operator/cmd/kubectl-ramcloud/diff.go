@@ -78,7 +78,7 @@ func (p *plugin) diff(ctx context.Context, cmd *cobra.Command, args []string) (d
 		return false, err
 	}
 	if len(revisions) == 0 {
-		return false, errors.New("the operator has not recorded what pods are made from; it does once it has seen the cluster, if spec.pause is not set")
+		return false, errors.New("the operator has not recorded what pods are made from; it does once it has seen the cluster, if spec.paused is not set")
 	}
 	for _, component := range []string{specs.ComponentEtcd, specs.ComponentCoordinator, specs.ComponentServer} {
 		one, err := p.diffComponent(c, component, revisions, pods)

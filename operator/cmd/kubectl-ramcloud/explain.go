@@ -48,6 +48,8 @@ var advice = map[string]string{
 	ramcloudv1.ReasonReconcileFailed:         "the message is what the API server said: a quota, an admission policy or a missing right",
 	ramcloudv1.ReasonIdentityChanged:         "bring the former metadata back (volume, etcd, prefix); the operator changes nothing before: docs/operating/troubleshooting.md",
 	ramcloudv1.ReasonResizeInfeasible:        "set the size to what is accepted, or let the storage class grow volumes (allowVolumeExpansion): docs/operating/storage.md",
+	ramcloudv1.ReasonRollPending:             "kubectl ramcloud diff shows what a roll would change: docs/operating/upgrades.md",
+	ramcloudv1.ReasonRollRefused:             "go through the versions between: docs/operating/upgrades.md, \"Two versions at a time\"",
 	ramcloudv1.ReasonPaused:                  "kubectl ramcloud resume, when the operator shall go on",
 	ramcloudv1.ReasonDeprecatedFieldsUsed:    "write the new fields and values before the next minor version is installed",
 }
@@ -78,6 +80,10 @@ func (p *plugin) findings(ctx context.Context, c *ramcloudv1.RAMCloudCluster) ([
 	if condition := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionProgressing); condition != nil &&
 		condition.Reason == ramcloudv1.ReasonRollingRestart {
 		add(ramcloudv1.ConditionProgressing, metav1.ConditionTrue)
+	}
+	if condition := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionUpToDate); condition != nil &&
+		(condition.Reason == ramcloudv1.ReasonRollPending || condition.Reason == ramcloudv1.ReasonRollRefused) {
+		add(ramcloudv1.ConditionUpToDate, metav1.ConditionFalse)
 	}
 	if len(c.Status.Conditions) == 0 || c.Status.ObservedGeneration != c.Generation {
 		out = append(out, finding{"The operator has not seen the newest spec",

@@ -19,6 +19,9 @@ func (v Version) after(w Version) (steps int, comparable bool) {
 
 // ParseVersion reads a semantic version, with or without a v before it and what git describe adds.
 func ParseVersion(text string) (Version, bool) {
+	if text == "" {
+		return Version{}, false
+	}
 	text = strings.TrimPrefix(text, "v")
 	if end := strings.IndexAny(text, "-+"); end >= 0 {
 		text = text[:end]

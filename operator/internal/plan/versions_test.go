@@ -91,9 +91,15 @@ func (w *versions) roles(o Observed) map[Kind]Role {
 					Process{Name: "later members", Image: image(parseTemplate(r.template).image)})
 			}
 		}
+		said := map[int]Candidate{}
 		candidate := func(t template) Candidate {
-			refused, waits := beside.Skew(kind, image(t.image))
-			return Candidate{t.String(), refused, waits}
+			c, any := said[t.image]
+			if !any {
+				c.Refused, c.Waits = beside.Skew(kind, image(t.image))
+				said[t.image] = c
+			}
+			c.Template = t.String()
+			return c
 		}
 		current := parseTemplate(w.recorded[kind].template)
 		role := Role{Current: w.recorded[kind].template, Request: w.recorded[kind].request}
@@ -175,6 +181,8 @@ func (w *world) wrongRevision(o Observed, kind Kind, r Revision) string {
 		return fmt.Sprintf("nothing is pending, and what is current is %s", now)
 	case before == template{}:
 		return w.wrongFirst(kind, now)
+	case asked && (now.operator != w.operator || now.spec != w.spec):
+		return fmt.Sprintf("a roll is noted, and what is current stays %s", now)
 	case now == before:
 		return ""
 	case now.image != before.image && !asked:
