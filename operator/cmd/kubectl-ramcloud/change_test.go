@@ -282,3 +282,17 @@ func TestRestartOvertaken(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A restart that the operator refuses does not come, however long one waits. What it said of the spec before counts for nothing.
+func TestRestartThatIsRefusedByTheOperator(t *testing.T) {
+	c := cluster("demo")
+	c.Generation, c.Spec.Update.RestartRequest = 3, "mine"
+	for observed, want := range map[int64]bool{2: false, 3: true} {
+		c.Status.Conditions = []metav1.Condition{{Type: ramcloudv1.ConditionUpToDate, Status: metav1.ConditionFalse,
+			Reason: ramcloudv1.ReasonRollRefused, Message: "two versions at once", ObservedGeneration: observed}}
+		_, _, err := rolled(c, nil, "mine")
+		if errors.As(err, new(giveUp)) != want || want && !strings.Contains(err.Error(), "two versions at once") {
+			t.Errorf("generation %d: %v", observed, err)
+		}
+	}
+}

@@ -133,6 +133,10 @@ func rolled(c *ramcloudv1.RAMCloudCluster, pods []corev1.Pod, request string) (d
 	if now := c.Spec.Update.RestartRequest; now != request {
 		return false, "", giveUp{fmt.Errorf("spec.update.restartRequest is now %q: somebody asked for another restart", now)}
 	}
+	upToDate := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionUpToDate)
+	if upToDate != nil && upToDate.Reason == ramcloudv1.ReasonRollRefused && upToDate.ObservedGeneration == c.Generation {
+		return false, "", giveUp{fmt.Errorf("the operator refuses it: %s", upToDate.Message)}
+	}
 	etcd, coordinators := members(c)
 	all, ready := slices.Concat(etcd, coordinators), 0
 	for i := range pods {
