@@ -474,7 +474,7 @@ func TestATableThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAnotherClusterIsNotTouched: it was made anew at the same addresses, and has a table of the same id.
+// TestAnotherClusterIsNotTouched: it was re-created at the same addresses, and has a table of the same id.
 func TestAnotherClusterIsNotTouched(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))

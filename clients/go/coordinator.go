@@ -19,7 +19,7 @@ func (c *Client) control(ctx context.Context, op wire.Opcode, body, answer wire.
 	return c.ask(ctx, op, body, answer, again)
 }
 
-// introduce learns, once, which cluster this is: whoever is of another one, made anew at the same addresses
+// introduce learns, once, which cluster this is: whoever is of another one, re-created at the same addresses
 // perhaps, is refused from then on. What we know of tables would be wrong there, and their ids are used again.
 func (c *Client) introduce(ctx context.Context) error {
 	c.mutex.Lock()

@@ -77,7 +77,7 @@ func retry(err error, repeatable bool) (again bool, result error) {
 	return false, err
 }
 
-// wantsNewMap says whether a new tablet map may cure a failure. The first lost connection is just made anew:
+// wantsNewMap says whether a new tablet map may cure a failure. The first lost connection is just made again:
 // most often the server is still there.
 func wantsNewMap(err error, number int) bool {
 	switch CodeOf(err) {

@@ -123,7 +123,7 @@ func TestServersAtOneAddressDoNotShareAConnection(t *testing.T) {
 	again, err := c.session(ctx, place{address, 1})
 	want(t, err, OK)
 	if again != first {
-		t.Error("the server's connection was made anew")
+		t.Error("the server's connection was made again")
 	}
 	f.mutex.Lock()
 	f.believing = true // as a server that does not look

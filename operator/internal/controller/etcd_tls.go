@@ -101,7 +101,7 @@ func (r *ClusterReconciler) secureEtcd(ctx context.Context, o *observed, input *
 	return true
 }
 
-// readSecret reads the namespace's Secret, if it was not read lately. One that is gone is written again as it was.
+// readSecret reads the namespace's Secret, if it was not read lately. A deleted one is written again as it was.
 func (r *ClusterReconciler) readSecret(ctx context.Context, namespace string) (data map[string][]byte, there bool, err error) {
 	one := r.shared.get(namespace)
 	if one.secretAt.IsZero() || r.now().Sub(one.secretAt) >= sharedFor {
@@ -216,7 +216,7 @@ func (r *ClusterReconciler) applyShared(ctx context.Context, c *ramcloudv1.RAMCl
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, written)
 }
 
-// forgetCertificates takes the entries of a cluster that is gone out of the Secret that others still have.
+// forgetCertificates takes the entries of a deleted cluster out of the Secret that others still have.
 func (r *ClusterReconciler) forgetCertificates(ctx context.Context, cluster types.NamespacedName) error {
 	secret := &corev1.Secret{}
 	err := r.Uncached.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: specs.EtcdSecretName}, secret)

@@ -69,7 +69,7 @@ func TestANewEtcdRequiresTLS(t *testing.T) {
 	w.exists(specs.EtcdPolicyName, &policy)
 }
 
-// Two clusters of a namespace share the Secret, and neither takes the other's entries away; what a cluster that is gone left
+// Two clusters of a namespace share the Secret, and neither takes the other's entries away; what a deleted cluster left
 // is taken out.
 func TestClustersShareTheSecret(t *testing.T) {
 	w, _ := startTrio(t)

@@ -71,10 +71,10 @@ func (w *world) podUIDs() map[string]types.UID {
 	return out
 }
 
-// madeAnew waits until the pod was made anew.
-func (w *world) madeAnew(name string, before types.UID) {
+// recreated waits until the pod was re-created.
+func (w *world) recreated(name string, before types.UID) {
 	w.t.Helper()
-	w.until(name+" to be made anew", func() string {
+	w.until(name+" to be re-created", func() string {
 		var pod corev1.Pod
 		err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: name}, &pod)
 		if err != nil || pod.UID == before {
@@ -88,7 +88,7 @@ func (w *world) deletePod(name string) {
 	w.t.Helper()
 	before := w.podUIDs()[name]
 	check(w.t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: name}}, client.GracePeriodSeconds(0)))
-	w.madeAnew(name, before)
+	w.recreated(name, before)
 }
 
 // A later operator has another default image: neither a pod that is made again nor one that is added has it before a roll
@@ -125,12 +125,12 @@ func TestAnUpgradeOfTheOperatorChangesNoMember(t *testing.T) {
 	after := w.podUIDs()
 	for _, pod := range []string{"demo-coordinator-0", "demo-server-0", "demo-server-2"} {
 		if after[pod] != before[pod] {
-			t.Errorf("%s was made anew", pod)
+			t.Errorf("%s was re-created", pod)
 		}
 	}
 
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Update.RestartRequest = "roll" })
-	w.madeAnew("demo-coordinator-0", coordinator)
+	w.recreated("demo-coordinator-0", coordinator)
 	if image := w.image("demo-coordinator-0"); image != "ramcloud/node:later" {
 		t.Errorf("the coordinator has the image %s", image)
 	}
@@ -214,7 +214,7 @@ func TestMembersOfAnOperatorWithoutRevisionsAreAdopted(t *testing.T) {
 	after := w.podUIDs()
 	for name, uid := range before {
 		if after[name] != uid {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was re-created", name)
 		}
 	}
 	w.deletePod("demo-server-1")
@@ -246,7 +246,7 @@ func TestARollThatBreaksTheSkewRuleIsRefused(t *testing.T) {
 	}
 	coordinator = w.ready("demo-coordinator-0")
 	w.upgrade("0.2.0", "0.2.0") // the request stands
-	w.madeAnew("demo-coordinator-0", coordinator)
+	w.recreated("demo-coordinator-0", coordinator)
 	if image := w.image("demo-coordinator-0"); image != "ramcloud/node:0.2.0" {
 		t.Errorf("the coordinator has the image %s", image)
 	}

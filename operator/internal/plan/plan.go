@@ -55,7 +55,7 @@ func Compare(a, b ID) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Index, b.Index))
 }
 
-// Waits before a failed pod is made anew: doubled with each failure in a row.
+// Waits before a failed pod is re-created: doubled with each failure in a row.
 const (
 	FirstBackoff = 10 * time.Second
 	MaxBackoff   = 5 * time.Minute
@@ -230,7 +230,7 @@ type Decision struct {
 	Rolling string
 	// Revisions say what the members of each kind are made from. They are recorded before any pod is made.
 	Revisions map[Kind]Revision
-	// Again is when to decide anew although nothing changed; 0: not needed.
+	// Again is when to decide again although nothing changed; 0: not needed.
 	Again time.Duration
 }
 
@@ -464,7 +464,7 @@ func decideFailed(now time.Time, m Member, d *Decision) {
 	d.Replace = append(d.Replace, Replacement{ID: m.ID, Failure: failure})
 }
 
-// Backoff is the wait before a pod that failed `failures` times in a row already is made anew.
+// Backoff is the wait before a pod that failed `failures` times in a row already is re-created.
 func Backoff(failures int32) time.Duration {
 	wait := FirstBackoff
 	for ; failures > 0 && wait < MaxBackoff; failures-- {

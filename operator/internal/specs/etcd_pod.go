@@ -99,7 +99,7 @@ func urls(secure bool, host string, port int32) string {
 	return "http://" + hostPort(host, port)
 }
 
-// EtcdService gives member `index` an address that stays when its pod is made anew. The pod's own name leads to the
+// EtcdService gives member `index` an address that stays when its pod is re-created. The pod's own name leads to the
 // former pod for as long as name servers keep what they were told, half a minute by default: with the members
 // restarted one after the other, coordinators would reach none of them.
 func EtcdService(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.Service {

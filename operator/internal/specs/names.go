@@ -54,7 +54,7 @@ const (
 	// AnnotationTemplate is the hash of what a pod was made from; a difference is reported, never acted on.
 	AnnotationTemplate = "ramcloud.dev/template-hash"
 	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a Service
-	// that has to be made anew gets the same node ports.
+	// that has to be re-created gets the same node ports.
 	AnnotationNodePorts = "ramcloud.dev/node-ports"
 	// AnnotationRestart is the spec.update.restartRequest that the pod was made under, and the one that a revision was
 	// accepted under.
