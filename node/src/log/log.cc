@@ -2,94 +2,18 @@
 
 #include <algorithm>
 
-#include "base/checksum.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "base/spin_lock.h"
 #include "log/digest.h"
+#include "log/segment_writer.h"
 
 namespace ramcloud::log {
 namespace {
 
 constexpr uint32_t kHalfFull = kSegmentBytes / 2;
-constexpr uint32_t kUsableBytes = kSegmentBytes - kFooterReserveBytes;
-constexpr uint32_t kFooterGroupBytes =
-    sizeof(GroupHeader) + sizeof(EntryHeader) + sizeof(FooterBody);
-// Footer and the padding before it: less than the footer's group, or it would have fitted.
-static_assert(kFooterGroupBytes % kGroupAlignment == 0);
-static_assert(2 * kFooterGroupBytes - kGroupAlignment <= kFooterReserveBytes);
-
-uint32_t body_length(const EntrySource& entry) {
-  uint64_t n = 0;
-  for (int i = 0; i < entry.piece_count; ++i) n += entry.pieces[i].size;
-  return static_cast<uint32_t>(std::min<uint64_t>(n, kSegmentBytes));
-}
-
-EntryHeader header_of(const EntrySource& entry) {
-  const auto type = static_cast<char>(entry.type);
-  uint32_t crc = crc32c(ByteView(&type, 1));
-  for (int i = 0; i < entry.piece_count; ++i) {
-    const Slice& piece = entry.pieces[i];
-    crc = crc32c(ByteView(static_cast<const char*>(piece.data), piece.size), crc);
-  }
-  return {.length_and_type = body_length(entry) | static_cast<uint32_t>(entry.type) << 24,
-          .body_crc = crc};
-}
-
-/// Bytes of padding before a group of this length at `at`, so that small groups do not straddle.
-uint32_t padding_before(uint32_t at, uint32_t length) {
-  const uint32_t room = kSegletBytes - at % kSegletBytes;
-  return length <= kMaxContiguousGroupBytes && room < length ? room : 0;
-}
 
 }  // namespace
-
-/// A group on its way into a segment: sized and summed before the lock, placed under it, copied
-/// under it or outside.
-struct Log::Group {
-  explicit Group(std::span<const EntrySource> sources) : entries(sources) {
-    for (size_t i = 0; i < entries.size(); ++i) {
-      length += sizeof(EntryHeader) + body_length(entries[i]);
-      if (length > kMaxGroupBytes) return;  // append() refuses it
-      headers[i] = header_of(entries[i]);
-    }
-    entry_bytes = length - sizeof(GroupHeader);
-    length = static_cast<uint32_t>(align_up(length, kGroupAlignment));
-  }
-  std::span<const EntrySource> entries;
-  EntryHeader headers[kMaxGroupEntries];
-  uint32_t length = sizeof(GroupHeader);  // with fill
-  uint32_t entry_bytes = 0;
-  GroupHeader header{};  // when it has its place
-  uint32_t offset = 0;
-};
-
-/// Puts bytes into the reserved part of a segment.
-class SegmentWriter {
- public:
-  SegmentWriter(Segment& segment, uint32_t offset) : segment_(segment), at_(offset) {}
-  void write(const void* data, size_t n) {
-    const auto* from = static_cast<const char*>(data);
-    while (n > 0) {
-      const size_t room = std::min<size_t>(n, kSegletBytes - at_ % kSegletBytes);
-      std::memcpy(segment_.address(at_), from, room);
-      from += room;
-      at_ += static_cast<uint32_t>(room);
-      n -= room;
-    }
-  }
-  void zero_until(uint32_t end) {
-    while (at_ < end) {
-      const uint32_t room = std::min(end - at_, kSegletBytes - at_ % kSegletBytes);
-      std::memset(segment_.address(at_), 0, room);
-      at_ += room;
-    }
-  }
-
- private:
-  Segment& segment_;
-  uint32_t at_;
-};
 
 Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
     : arena_(arena),
@@ -131,8 +55,8 @@ void Log::start() {
 StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Appended& appended,
                        const char* refs[]) {
   if (entries.empty() || entries.size() > kMaxGroupEntries) return StatusCode::kInvalidArgument;
-  Group group(entries);
-  if (group.length > kMaxGroupBytes) return StatusCode::kInvalidArgument;
+  GroupSource group(entries);
+  if (group.too_large()) return StatusCode::kInvalidArgument;
   for (;;) {
     Events events;
     Segment* copy_outside = nullptr;
@@ -147,7 +71,7 @@ StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Ap
       if (status == StatusCode::kOutOfMemory) ++counters_.out_of_memory;
     }
     if (copy_outside != nullptr) {
-      copy(*copy_outside, group);
+      SegmentWriter(*copy_outside).copy(group);
       {
         SpinGuard guard(lock_);
         finish_copy(*copy_outside, group.offset);
@@ -164,23 +88,22 @@ StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Ap
   }
 }
 
-StatusCode Log::append_locked(Group& group, bool for_delete, Appended& appended, const char* refs[],
-                              Segment*& copy_outside, Events& events) {
-  uint32_t padding = 0;
+StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& appended,
+                              const char* refs[], Segment*& copy_outside, Events& events) {
   for (;;) {
     if (head_ == nullptr) return StatusCode::kRetry;
     if (head_->from_reserve_ && !for_delete) return StatusCode::kOutOfMemory;
-    padding = padding_before(head_->reserved_, group.length);
-    if (head_->reserved_ + padding + group.length <= kUsableBytes) break;
+    if (SegmentWriter(*head_).has_room(group)) break;
     const StatusCode status = make_room(for_delete, events);
     if (status != StatusCode::kOk) return status;
   }
   Segment& segment = *head_;
+  SegmentWriter writer(segment);
   const bool large = group.length > kMaxContiguousGroupBytes;
   if ((large || reservation_count_ > 0) && reservation_count_ == kMaxReservations) {
     return StatusCode::kRetry;
   }
-  place(segment, group, padding, refs);
+  writer.place(group, durable_in(segment), refs);
   const uint32_t end = segment.reserved_;
   if (large || reservation_count_ > 0) {
     auto& slot = reservations_[(first_reservation_ + reservation_count_++) % kMaxReservations];
@@ -189,7 +112,7 @@ StatusCode Log::append_locked(Group& group, bool for_delete, Appended& appended,
   if (large) {
     copy_outside = &segment;
   } else {
-    copy(segment, group);
+    writer.copy(group);
     if (reservation_count_ > 0) {
       finish_copy(segment, group.offset);
     } else {
@@ -242,17 +165,8 @@ void Log::advance(Events& events) {
 
 void Log::close_head(Events& events) {
   Segment& segment = *head_;
-  const uint32_t padding = padding_before(segment.reserved_, kFooterGroupBytes);
-  if (padding > 0) place_padding(segment, padding);
-  const FooterBody body{.length = segment.reserved_, .crc = segment.footer_crc_};
-  const EntrySource entry{
-      .type = EntryType::kFooter, .piece_count = 1, .pieces = {Slice(&body, sizeof body)}};
-  Group group(std::span(&entry, 1));
-  const char* ref = nullptr;
-  place(segment, group, 0, &ref);
-  copy(segment, group);
-  publish(segment, segment.reserved_);
-  segment.closed_.store(true, std::memory_order_release);
+  SegmentWriter(segment).write_footer(durable_in(segment));
+  if (!replicates_) raise_durable(segment.position(segment.reserved_));
   head_position_.store(segment.position(segment.reserved_).value, std::memory_order_release);
   closing_ = head_;
   head_ = nullptr;
@@ -280,75 +194,11 @@ void Log::open_next_if_possible(Events& events) {
 }
 
 void Log::write_header_group(Segment& segment) {
-  SegmentHeaderBody header{.format_version = kFormatVersion,
-                           .flags = 1,
-                           .segment_bytes = kSegmentBytes,
-                           .cluster_uuid = {},
-                           .master_id = options_.master_id,
-                           .segment_id = segment.id()};
-  std::copy(options_.cluster_uuid.begin(), options_.cluster_uuid.end(), header.cluster_uuid);
   DigestEncoder digest(digest_);
   for (const Segment* member : segments_) digest.add(member->id());
   digest.finish();
-  const SafeVersionBody safe{options_.safe_version ? options_.safe_version() : 1};
-  const EntrySource entries[] = {
-      {EntryType::kSegmentHeader, 1, {Slice(&header, sizeof header)}},
-      {EntryType::kLogDigest, 1, {Slice(digest_)}},
-      {EntryType::kSafeVersion, 1, {Slice(&safe, sizeof safe)}},
-  };
-  Group group{std::span(entries)};
-  const char* refs[std::size(entries)];
-  place(segment, group, 0, refs);
-  copy(segment, group);
-  segment.header_length_ = segment.reserved_;
-  segment.published_.store(segment.reserved_, std::memory_order_release);
-}
-
-/// Gives the group its place behind `padding` bytes, and with it its header.
-void Log::place(Segment& segment, Group& group, uint32_t padding, const char* refs[]) {
-  if (padding > 0) place_padding(segment, padding);
-  group.offset = segment.reserved_;
-  segment.reserved_ += group.length;
-  GroupHeader& header = group.header;
-  header.length_and_magic = group.length | uint32_t{kGroupMagic} << 24;
-  header.replication_epoch = segment.replication_epoch();
-  header.durable_up_to = durable_in(segment);
-  uint32_t crc = crc32c(bytes_of(group.offset), segment.checksum_seed_);
-  crc = crc32c(bytes_of(header).substr(0, offsetof(GroupHeader, crc)), crc);
-  uint32_t at = group.offset + sizeof(GroupHeader);
-  for (size_t i = 0; i < group.entries.size(); ++i) {
-    crc = crc32c(bytes_of(group.headers[i]), crc);
-    refs[i] = segment.address(at);
-    at += sizeof(EntryHeader) + group.headers[i].length();
-  }
-  header.crc = crc;
-  segment.footer_crc_ = crc32c(bytes_of(crc), segment.footer_crc_);
-}
-
-void Log::place_padding(Segment& segment, uint32_t length) {
-  const uint32_t offset = segment.reserved_;
-  segment.reserved_ += length;
-  PaddingHeader header{.length_and_magic = length | uint32_t{kPaddingMagic} << 24, .crc = 0};
-  uint32_t crc = crc32c(bytes_of(offset), segment.checksum_seed_);
-  crc = crc32c(bytes_of(header).substr(0, offsetof(PaddingHeader, crc)), crc);
-  header.crc = crc;
-  segment.footer_crc_ = crc32c(bytes_of(crc), segment.footer_crc_);
-  SegmentWriter writer(segment, offset);
-  writer.write(&header, sizeof header);
-  writer.zero_until(offset + length);
-}
-
-void Log::copy(Segment& segment, const Group& group) {
-  SegmentWriter writer(segment, group.offset);
-  writer.write(&group.header, sizeof group.header);
-  for (size_t i = 0; i < group.entries.size(); ++i) {
-    writer.write(&group.headers[i], sizeof group.headers[i]);
-    const EntrySource& entry = group.entries[i];
-    for (int p = 0; p < entry.piece_count; ++p) {
-      writer.write(entry.pieces[p].data, entry.pieces[p].size);
-    }
-  }
-  writer.zero_until(group.offset + group.length);
+  SegmentWriter(segment).write_head_header(digest_,
+                                           options_.safe_version ? options_.safe_version() : 1);
 }
 
 /// Brings the lines that the next small group will be written to. They are not in any cache:

@@ -29,6 +29,7 @@
 #include "log/arena.h"
 #include "log/format.h"
 #include "log/segment.h"
+#include "log/segment_writer.h"
 
 namespace ramcloud::log {
 
@@ -68,17 +69,6 @@ struct LogOptions {
   /// head lock held; must not take locks. Can be set later, before start().
   std::function<uint64_t()> safe_version;
 };
-
-/// Up to four pieces that together are the body of one entry; the log adds header and checksum.
-struct EntrySource {
-  EntryType type = EntryType::kInvalid;
-  uint8_t piece_count = 0;
-  Slice pieces[4];
-};
-/// Entries that one group can hold here.
-inline constexpr uint32_t kMaxGroupEntries = 8;
-/// Larger groups are refused, so that one always fits into an empty segment, whatever its digest.
-inline constexpr uint32_t kMaxGroupBytes = 4u << 20;
 
 struct Appended {
   LogPosition end;  // the reply of this operation waits until durable() >= end
@@ -190,20 +180,15 @@ class Log {
     return position;
   }
 
-  struct Group;
-
-  StatusCode append_locked(Group& group, bool for_delete, Appended& appended, const char* refs[],
-                           Segment*& copy_outside, Events& events) RC_REQUIRES(lock_);
+  StatusCode append_locked(GroupSource& group, bool for_delete, Appended& appended,
+                           const char* refs[], Segment*& copy_outside, Events& events)
+      RC_REQUIRES(lock_);
   StatusCode make_room(bool for_delete, Events& events) RC_REQUIRES(lock_);
   void open_next_if_possible(Events& events) RC_REQUIRES(lock_);
   void write_header_group(Segment& segment) RC_REQUIRES(lock_);
   void close_head(Events& events) RC_REQUIRES(lock_);
   void begin_switch(Events& events) RC_REQUIRES(lock_);
   void advance(Events& events) RC_REQUIRES(lock_);
-  void place(Segment& segment, Group& group, uint32_t padding, const char* refs[])
-      RC_REQUIRES(lock_);
-  void place_padding(Segment& segment, uint32_t length) RC_REQUIRES(lock_);
-  static void copy(Segment& segment, const Group& group);
   static void fetch_room(Segment& segment, uint32_t from);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
   bool raise_durable(LogPosition position);

@@ -1,0 +1,176 @@
+#include "log/segment_writer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/checksum.h"
+
+namespace ramcloud::log {
+namespace {
+
+constexpr uint32_t kUsableBytes = kSegmentBytes - kFooterReserveBytes;
+constexpr uint32_t kFooterGroupBytes =
+    sizeof(GroupHeader) + sizeof(EntryHeader) + sizeof(FooterBody);
+// Footer and the padding before it: less than the footer's group, or it would have fitted.
+static_assert(kFooterGroupBytes % kGroupAlignment == 0);
+static_assert(2 * kFooterGroupBytes - kGroupAlignment <= kFooterReserveBytes);
+
+constexpr uint16_t kHeadFlag = 1;
+
+uint32_t body_length(const EntrySource& entry) {
+  uint64_t n = 0;
+  for (int i = 0; i < entry.piece_count; ++i) n += entry.pieces[i].size;
+  return static_cast<uint32_t>(std::min<uint64_t>(n, kSegmentBytes));
+}
+
+EntryHeader header_of(const EntrySource& entry) {
+  const auto type = static_cast<char>(entry.type);
+  uint32_t crc = crc32c(ByteView(&type, 1));
+  for (int i = 0; i < entry.piece_count; ++i) {
+    const Slice& piece = entry.pieces[i];
+    crc = crc32c(ByteView(static_cast<const char*>(piece.data), piece.size), crc);
+  }
+  return {.length_and_type = body_length(entry) | static_cast<uint32_t>(entry.type) << 24,
+          .body_crc = crc};
+}
+
+/// Bytes of padding before a group of this length at `at`, so that small groups do not straddle.
+uint32_t padding_before(uint32_t at, uint32_t length) {
+  const uint32_t room = kSegletBytes - at % kSegletBytes;
+  return length <= kMaxContiguousGroupBytes && room < length ? room : 0;
+}
+
+}  // namespace
+
+GroupSource::GroupSource(std::span<const EntrySource> sources) : entries(sources) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    length += sizeof(EntryHeader) + body_length(entries[i]);
+    if (too_large()) return;
+    headers[i] = header_of(entries[i]);
+  }
+  entry_bytes = length - sizeof(GroupHeader);
+  length = static_cast<uint32_t>(align_up(length, kGroupAlignment));
+}
+
+void SegmentWriter::Cursor::write(const void* data, size_t n) {
+  const auto* from = static_cast<const char*>(data);
+  while (n > 0) {
+    const size_t room = std::min<size_t>(n, kSegletBytes - at % kSegletBytes);
+    std::memcpy(segment.address(at), from, room);
+    from += room;
+    at += static_cast<uint32_t>(room);
+    n -= room;
+  }
+}
+
+void SegmentWriter::Cursor::zero_until(uint32_t end) {
+  while (at < end) {
+    const uint32_t room = std::min(end - at, kSegletBytes - at % kSegletBytes);
+    std::memset(segment.address(at), 0, room);
+    at += room;
+  }
+}
+
+bool SegmentWriter::has_room(const GroupSource& group) const {
+  const uint32_t padding = padding_before(segment_.reserved_, group.length);
+  return segment_.reserved_ + padding + group.length <= kUsableBytes;
+}
+
+void SegmentWriter::place(GroupSource& group, uint32_t durable_up_to, const char* refs[]) {
+  const uint32_t padding = padding_before(segment_.reserved_, group.length);
+  if (padding > 0) pad(padding);
+  group.offset = segment_.reserved_;
+  segment_.reserved_ += group.length;
+  GroupHeader& header = group.header;
+  header.length_and_magic = group.length | uint32_t{kGroupMagic} << 24;
+  header.replication_epoch = segment_.replication_epoch();
+  header.durable_up_to = durable_up_to;
+  uint32_t crc = crc32c(bytes_of(group.offset), segment_.checksum_seed_);
+  crc = crc32c(bytes_of(header).substr(0, offsetof(GroupHeader, crc)), crc);
+  uint32_t at = group.offset + sizeof(GroupHeader);
+  for (size_t i = 0; i < group.entries.size(); ++i) {
+    crc = crc32c(bytes_of(group.headers[i]), crc);
+    refs[i] = segment_.address(at);
+    at += sizeof(EntryHeader) + group.headers[i].length();
+  }
+  header.crc = crc;
+  segment_.footer_crc_ = crc32c(bytes_of(crc), segment_.footer_crc_);
+}
+
+void SegmentWriter::pad(uint32_t length) {
+  const uint32_t offset = segment_.reserved_;
+  segment_.reserved_ += length;
+  PaddingHeader header{.length_and_magic = length | uint32_t{kPaddingMagic} << 24, .crc = 0};
+  uint32_t crc = crc32c(bytes_of(offset), segment_.checksum_seed_);
+  crc = crc32c(bytes_of(header).substr(0, offsetof(PaddingHeader, crc)), crc);
+  header.crc = crc;
+  segment_.footer_crc_ = crc32c(bytes_of(crc), segment_.footer_crc_);
+  Cursor cursor{segment_, offset};
+  cursor.write(&header, sizeof header);
+  cursor.zero_until(offset + length);
+}
+
+void SegmentWriter::copy(const GroupSource& group) {
+  Cursor cursor{segment_, group.offset};
+  cursor.write(&group.header, sizeof group.header);
+  for (size_t i = 0; i < group.entries.size(); ++i) {
+    cursor.write(&group.headers[i], sizeof group.headers[i]);
+    const EntrySource& entry = group.entries[i];
+    for (int p = 0; p < entry.piece_count; ++p) {
+      cursor.write(entry.pieces[p].data, entry.pieces[p].size);
+    }
+  }
+  cursor.zero_until(group.offset + group.length);
+}
+
+void SegmentWriter::write_head_header(ByteView digest, uint64_t safe_version) {
+  const SafeVersionBody safe{safe_version};
+  EntrySource entries[] = {
+      {},
+      {EntryType::kLogDigest, 1, {Slice(digest)}},
+      {EntryType::kSafeVersion, 1, {Slice(&safe, sizeof safe)}},
+  };
+  write_header(kHeadFlag, entries);
+}
+
+void SegmentWriter::write_side_header() {
+  EntrySource entries[1];
+  write_header(0, entries);
+}
+
+/// `entries`: the first of them is the segment header.
+void SegmentWriter::write_header(uint16_t flags, std::span<EntrySource> entries) {
+  const SegmentIdentity& identity = segment_.identity();
+  SegmentHeaderBody header{.format_version = kFormatVersion,
+                           .flags = flags,
+                           .segment_bytes = kSegmentBytes,
+                           .cluster_uuid = {},
+                           .master_id = identity.master_id,
+                           .segment_id = identity.segment_id};
+  std::copy(identity.cluster_uuid.begin(), identity.cluster_uuid.end(), header.cluster_uuid);
+  entries[0] = {EntryType::kSegmentHeader, 1, {Slice(&header, sizeof header)}};
+  GroupSource group(entries);
+  const char* refs[kMaxGroupEntries];
+  place(group, 0, refs);
+  copy(group);
+  segment_.header_length_ = segment_.reserved_;
+  segment_.published_.store(segment_.reserved_, std::memory_order_release);
+}
+
+void SegmentWriter::write_footer(uint32_t durable_up_to) {
+  const uint32_t padding = padding_before(segment_.reserved_, kFooterGroupBytes);
+  if (padding > 0) pad(padding);
+  const FooterBody body{.length = segment_.reserved_, .crc = segment_.footer_crc_};
+  const EntrySource entry{
+      .type = EntryType::kFooter, .piece_count = 1, .pieces = {Slice(&body, sizeof body)}};
+  GroupSource group(std::span(&entry, 1));
+  const char* ref = nullptr;
+  place(group, durable_up_to, &ref);
+  copy(group);
+  // In this order: once closed is seen, published() is the final length.
+  segment_.published_.store(segment_.reserved_, std::memory_order_release);
+  segment_.closed_.store(true, std::memory_order_release);
+}
+
+}  // namespace ramcloud::log

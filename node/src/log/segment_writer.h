@@ -1,0 +1,69 @@
+// Puts groups into a segment: gives each its place and its header, and copies it there. Who owns
+// the segment (the Log under its head lock, a SideLog) publishes what is complete.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "log/format.h"
+#include "log/segment.h"
+
+namespace ramcloud::log {
+
+/// Up to four pieces that together are the body of one entry; header and checksum are added.
+struct EntrySource {
+  EntryType type = EntryType::kInvalid;
+  uint8_t piece_count = 0;
+  Slice pieces[4];
+};
+/// Entries that one group can hold here.
+inline constexpr uint32_t kMaxGroupEntries = 8;
+/// Larger groups are refused, so that one always fits into an empty segment, whatever its digest.
+inline constexpr uint32_t kMaxGroupBytes = 4u << 20;
+
+/// A group on its way into a segment: sized and summed before it has a place there.
+struct GroupSource {
+  explicit GroupSource(std::span<const EntrySource> sources);
+  bool too_large() const { return length > kMaxGroupBytes; }  // not summed then
+
+  std::span<const EntrySource> entries;
+  EntryHeader headers[kMaxGroupEntries];
+  uint32_t length = sizeof(GroupHeader);  // with fill
+  uint32_t entry_bytes = 0;
+  GroupHeader header{};  // when it has its place
+  uint32_t offset = 0;
+};
+
+class SegmentWriter {
+ public:
+  explicit SegmentWriter(Segment& segment) : segment_(segment) {}
+
+  /// There is room for the group, the padding before it, and a footer.
+  bool has_room(const GroupSource& group) const;
+  /// Gives the group the next place, and with it its header. refs[i] is where entry i will stand.
+  void place(GroupSource& group, uint32_t durable_up_to, const char* refs[]);
+  /// Copies a group to its place: under the lock it was placed under, or outside.
+  void copy(const GroupSource& group);
+  /// The first group: of a head with its digest and safe version, of a side segment without.
+  /// Published at once.
+  void write_head_header(ByteView digest, uint64_t safe_version);
+  void write_side_header();
+  /// The last group, published at once. The segment is closed then, and its length final.
+  void write_footer(uint32_t durable_up_to);
+
+ private:
+  /// Where the next bytes go.
+  struct Cursor {
+    Segment& segment;
+    uint32_t at;
+    void write(const void* data, size_t n);
+    void zero_until(uint32_t end);
+  };
+  void pad(uint32_t length);
+  void write_header(uint16_t flags, std::span<EntrySource> entries);
+
+  Segment& segment_;
+};
+
+}  // namespace ramcloud::log
