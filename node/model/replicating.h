@@ -19,6 +19,12 @@ class CheckingReplicator final : public Replicator {
     opened_.push_back(&segment);
   }
   void segment_closed(Segment&) override {}
+  /// What it held is forgotten once the log and this one both do not use it.
+  void segment_removed(Segment& segment) override {
+    SpinGuard guard(lock_);
+    std::erase(opened_, &segment);
+    segment.mark_released();
+  }
 
   /// Takes what is published and says what is durable then; what it takes must be whole groups. The
   /// log hears of progress only when there is some, as from the real one: it must not count on being
@@ -39,6 +45,12 @@ class CheckingReplicator final : public Replicator {
       if (!segment->opened_durable()) {
         segment->mark_opened_durable();
         changed = true;
+      }
+      if (segment->side() || segment->abandoned()) {
+        if (!closed || !segment->opened_durable()) continue;
+        segment->mark_closed_durable();
+        changed = true;
+        continue;
       }
       if (!earlier_are_closed) continue;
       log.set_durable(segment->position(held(segment->id())));

@@ -11,8 +11,10 @@ std::vector<std::string> Invariants::check() {
   for (const Segment* segment : segments) {
     require(ids.empty() || ids.back() < segment->id(), *segment, "ids rise");
     ids.push_back(segment->id());
-    check_segment(*segment, ids);
+    check_segment(*segment);
   }
+  for (const Segment* segment : log_.others()) check_segment(*segment);
+  check_digests(ids);
   check_order(segments);
   return std::move(broken_);
 }
@@ -21,7 +23,7 @@ void Invariants::require(bool holds, const Segment& segment, const std::string& 
   if (!holds) broken_.push_back("segment " + std::to_string(segment.id()) + ": " + what);
 }
 
-void Invariants::check_segment(const Segment& segment, const std::vector<uint64_t>& ids_so_far) {
+void Invariants::check_segment(const Segment& segment) {
   require(segment.published() <= kSegmentBytes, segment, "published fits the segment");
   require(segment.header_length() > 0 && segment.published() >= segment.header_length(), segment,
           "the header group is published");
@@ -38,17 +40,31 @@ void Invariants::check_segment(const Segment& segment, const std::vector<uint64_
   require(scan.end == (segment.closed() ? ScanEnd::kClosed : ScanEnd::kOpen), segment,
           "its bytes are valid: " + scan.what + " at " + std::to_string(scan.bad_offset));
   require(scan.valid_bytes == segment.published(), segment, "valid up to what is published");
-  require(scan.digest == ids_so_far, segment, "the digest names the segments up to it");
+  require(scan.is_head == !segment.side() && scan.digest.empty() == segment.side(), segment,
+          "a head has a digest, a side segment has none");
   require(entry_bytes == segment.entry_bytes(), segment,
           "accounts for " + std::to_string(segment.entry_bytes()) + " entry bytes, holds " +
               std::to_string(entry_bytes));
   if (segment.closed()) verified_.insert(segment.id());
 }
 
+/// The newest digest decides; that of the head before does until its successor is open.
+void Invariants::check_digests(const std::vector<uint64_t>& ids) {
+  if (ids.empty()) return;
+  const Segment& newest = *log_.find_segment(ids.back());
+  require(!newest.side(), newest, "the newest segment is a head");
+  const SegmentScan scan = scan_segment(newest.identity(), newest.bytes());
+  require(scan.digest == ids, newest, "the newest digest names the segments of the log");
+}
+
 void Invariants::check_order(const std::vector<Segment*>& segments) {
   const LogPosition durable = log_.durable();
   bool all_closed_durable = true;  // those before
   for (const Segment* segment : segments) {
+    if (segment->side()) {
+      require(segment->closed_durable(), *segment, "a side segment enters when it is durable");
+      continue;
+    }
     const bool has_data = segment->published() > segment->header_length();
     require(!has_data || all_closed_durable, *segment, "has data before the older are closed");
     require(!segment->closed_durable() || segment->closed(), *segment,

@@ -17,14 +17,16 @@ class Invariants {
   /// segments are read and summed once per checker: they never change again.
   ///
   /// - ids rise; a segment's published bytes fit it and are a valid segment image, closed iff it
-  ///   says so; its digest names exactly the segments of the log up to itself
+  ///   says so; heads have a digest; the newest one names exactly the segments of the log
+  /// - side segments are in the log only when they are closed durable
   /// - head ordering: a segment holds data only when all before it are closed durable
   /// - durable <= published, and names a segment whose predecessors are closed durable
   /// - accounting: entry bytes are what the groups hold, live <= entry bytes
   std::vector<std::string> check();
 
  private:
-  void check_segment(const Segment& segment, const std::vector<uint64_t>& ids_so_far);
+  void check_segment(const Segment& segment);
+  void check_digests(const std::vector<uint64_t>& ids);
   void check_order(const std::vector<Segment*>& segments);
   void require(bool holds, const Segment& segment, const std::string& what);
 

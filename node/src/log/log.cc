@@ -1,6 +1,8 @@
 #include "log/log.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/logging.h"
 #include "base/sometimes.h"
@@ -22,15 +24,19 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
       replicates_(replicator.replicates()),
       durable_(replicates_ ? durable_replicated_ : durable_at_once_),
       next_id_(options_.first_segment_id),
-      pool_(std::make_unique<Segment[]>(arena.total_segments())) {
+      pool_(arena) {
   // With one segment in all there is nothing to keep in reserve.
   options_.reserve_segments = std::min(options_.reserve_segments, arena.total_segments() - 1);
-  segments_.reserve(arena.total_segments());
+  for (auto* list : {&segments_, &others_, &removed_, &retired_}) list->reserve(pool_.capacity());
   digest_.reserve(4096);
 }
 
 Log::~Log() {
-  for (Segment* segment : segments_) arena_.free(segment->seglets_);
+  for (const auto* list : {&segments_, &others_}) {
+    for (Segment* segment : *list) {
+      arena_.free(std::span(segment->seglets_).first(segment->seglet_count_));
+    }
+  }
 }
 
 void Log::set_safe_version_source(std::function<uint64_t()> source) {
@@ -143,24 +149,43 @@ void Log::begin_switch(Events& events) {
   advance(events);
 }
 
-/// Moves the head switch on as far as the replicas allow: close the full head once the next is
-/// open, use the next once the old one is closed.
+/// Moves the head switch on as far as the replicas allow: a fresh head for changes that want one;
+/// what was opened ahead before it is closed when that is open; then the full head is closed, and
+/// the next takes data once that is durable.
 void Log::advance(Events& events) {
-  if (head_ != nullptr && want_switch_ && reservation_count_ == 0 && next_ != nullptr &&
-      next_->opened_durable()) {
-    close_head(events);
-  }
-  if (head_ != nullptr || next_ == nullptr || !next_->opened_durable()) return;
-  if (closing_ != nullptr && !closing_->closed_durable()) return;
+  do {
+    open_fresh_head(events);
+    close_abandoned(events);
+    if (!next_may_follow()) return;
+    if (head_ != nullptr && switch_now_) {
+      want_switch_ = true;
+      takes_data_.store(false, std::memory_order_seq_cst);
+    }
+    if (head_ != nullptr && want_switch_ && reservation_count_ == 0) close_head(events);
+  } while (take_next(events));
+}
+
+/// The next head is open, and no digest that was made before its own can decide any more but that
+/// of the present head.
+bool Log::next_may_follow() const {
+  return next_ != nullptr && next_->opened_durable() &&
+         (abandoned_ == nullptr || abandoned_->closed_durable());
+}
+
+bool Log::take_next(Events& events) {
+  if (head_ != nullptr || !next_may_follow()) return false;
+  if (closing_ != nullptr && !closing_->closed_durable()) return false;
   closing_ = nullptr;
-  head_ = next_;
-  next_ = nullptr;
+  head_ = std::exchange(next_, nullptr);
   takes_data_.store(true, std::memory_order_seq_cst);
   ++counters_.head_switches;
   events.switched = true;
   const LogPosition begin = head_->position(head_->reserved_);
   head_position_.store(begin.value, std::memory_order_release);
   if (!replicates_) raise_durable(begin);
+  if (abandoned_ != nullptr) retire(*std::exchange(abandoned_, nullptr), events);
+  finish_changes(events);
+  return true;
 }
 
 void Log::close_head(Events& events) {
@@ -168,29 +193,31 @@ void Log::close_head(Events& events) {
   SegmentWriter(segment).write_footer(durable_in(segment));
   if (!replicates_) raise_durable(segment.position(segment.reserved_));
   head_position_.store(segment.position(segment.reserved_).value, std::memory_order_release);
+  pool_.trim(segment);
   closing_ = head_;
   head_ = nullptr;
-  want_switch_ = false;
+  want_switch_ = switch_now_ = false;
   events.closed = closing_;
   if (!replicates_) closing_->mark_closed_durable();
 }
 
 void Log::open_next_if_possible(Events& events) {
-  const uint32_t free = free_segments();
-  if (next_ != nullptr || free == 0) return;
-  Segment& segment = pool_[segments_.size()];
-  if (!arena_.allocate(segment, segment.seglets_)) return;
-  segment.identity_ = {options_.cluster_uuid, options_.master_id, next_id_++};
-  segment.checksum_seed_ = segment.identity_.checksum_seed();
-  segment.from_reserve_ = free <= options_.reserve_segments;
-  if (!segments_.empty()) {
-    segment.set_replication_epoch(segments_.back()->replication_epoch());
+  if (next_ != nullptr) return;
+  const uint32_t free = pool_.free_segments();
+  Segment* segment =
+      pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kHead);
+  if (segment == nullptr) return;
+  ++next_id_;
+  segment->from_reserve_ = free <= options_.reserve_segments;
+  if (const Segment* before = head_ != nullptr ? head_ : closing_) {
+    segment->set_replication_epoch(before->replication_epoch());
   }
-  segments_.push_back(&segment);
-  write_header_group(segment);
-  if (!replicates_) segment.mark_opened_durable();
-  next_ = &segment;
-  events.opened = &segment;
+  if (!segment->from_reserve_) carry_changes();
+  segments_.push_back(segment);
+  write_header_group(*segment);
+  if (!replicates_) segment->mark_opened_durable();
+  next_ = segment;
+  events.opened = segment;
 }
 
 void Log::write_header_group(Segment& segment) {
@@ -234,6 +261,16 @@ void Log::finish_copy(Segment& segment, uint32_t start) {
 void Log::deliver(const Events& events) {
   if (replicates_ && events.closed != nullptr) replicator_.segment_closed(*events.closed);
   if (replicates_ && events.opened != nullptr) replicator_.segment_opened(*events.opened);
+  while (events.removed && replicates_) {
+    Segment* removed = nullptr;
+    {
+      SpinGuard guard(lock_);
+      if (removed_.empty()) break;
+      removed = removed_.back();
+      removed_.pop_back();
+    }
+    replicator_.segment_removed(*removed);
+  }
   if (events.switched) tell_progress();
 }
 
@@ -285,7 +322,7 @@ uint32_t Log::durable_in(const Segment& segment) const {
 
 LogPosition Log::position_of(const char* entry_address) const {
   const Arena::Location where = arena_.locate(entry_address);
-  return where.segment->position(where.offset + entry(entry_address).total_length());
+  return where.segment->dependency(where.offset + entry(entry_address).total_length());
 }
 
 void Log::mark_dead(const char* address) {
@@ -293,16 +330,18 @@ void Log::mark_dead(const char* address) {
 }
 
 LogStatistics Log::statistics() const {
-  const std::vector<Segment*> all = segments();
+  std::vector<Segment*> all = segments();
+  std::ranges::copy(others(), std::back_inserter(all));
   LogStatistics s;
   {
     SpinGuard guard(lock_);
     s = counters_;
     s.appended_groups = appended_groups_;
     s.appended_bytes = appended_bytes_;
+    s.free_segments = pool_.free_segments();
   }
   s.total_segments = arena_.total_segments();
-  s.free_segments = free_segments();
+
   s.reserve_segments = options_.reserve_segments;
   s.total_bytes = uint64_t{s.total_segments} * kSegmentBytes;
   // Outside the lock: there may be thousands, and each is a cache miss or two.
@@ -315,10 +354,15 @@ LogStatistics Log::statistics() const {
 
 std::vector<Segment*> Log::segments() const {
   std::vector<Segment*> copy;
-  copy.reserve(arena_.total_segments());  // outside the lock
+  copy.reserve(arena_.total_segments());  // outside the lock: enough, unless many were closed early
   SpinGuard guard(lock_);
   copy.assign(segments_.begin(), segments_.end());
   return copy;
+}
+
+std::vector<Segment*> Log::others() const {
+  SpinGuard guard(lock_);
+  return others_;
 }
 
 Segment* Log::find_segment(uint64_t id) const {

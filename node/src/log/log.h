@@ -8,9 +8,14 @@
 // closed (footer, segment_closed()); when that is durable, the next head takes data, not before. In
 // between append() answers RETRY.
 //
-// Threads: append() may be called by any thread; set_durable() by whoever drives replication, one
-// at a time; start(), roll_head() and on_replication_progress() belong to one thread. The
-// Replicator is called by whichever of them was the cause. Lock order: a stripe lock of the store,
+// Joining and leaving. Segments enter the log and leave it with a fresh head, whose digest is made
+// for that: see commit() and docs/design/log.md#commit. A head that was opened ahead before is
+// abandoned: its digest must not decide any more.
+//
+// Threads: append() may be called by any thread, and commit(), withdraw(), take_retired() and
+// reclaim(); set_durable() by whoever drives replication, one at a time; start(), roll_head() and
+// on_replication_progress() belong to one thread. The Replicator is called by whichever of them was
+// the cause. Lock order: a stripe lock of the store,
 // then the head lock, then the arena's.
 #pragma once
 
@@ -29,24 +34,29 @@
 #include "log/arena.h"
 #include "log/format.h"
 #include "log/segment.h"
+#include "log/segment_pool.h"
 #include "log/segment_writer.h"
 
 namespace ramcloud::log {
 
 /// What replicates the log. Calls are made without locks of the log held, on the thread that
-/// appended (which may hold a stripe lock of the store) or called start(), roll_head() or
+/// appended (which may hold a stripe lock of the store) or called start(), roll_head(), commit() or
 /// on_replication_progress(); with one thread they may call on_replication_progress() at once. A
-/// segment is opened after the one before it, whichever threads say so: the next is not opened
-/// before the last was reported open.
+/// head is opened after the one before it, whichever threads say so: the next is not opened before
+/// the last was reported open, or abandoned.
 class Replicator {
  public:
   virtual ~Replicator() = default;
-  /// The header group [0, segment.header_length()) is published in it. Report by
+  /// The header group [0, segment.header_length()) is published in it. Report of a head: by
   /// segment.mark_opened_durable(), then Log::on_replication_progress().
   virtual void segment_opened(Segment& segment) = 0;
   /// The footer is published; no more bytes come. Report by segment.mark_closed_durable(), then
-  /// Log::on_replication_progress().
+  /// Log::on_replication_progress(). Heads are reported in their order, abandoned ones and side
+  /// segments as they come.
   virtual void segment_closed(Segment& segment) = 0;
+  /// It belongs to the log no more: its replicas may be freed. Report by segment.mark_released()
+  /// once it is not used any more; that does not have to wait for the backups.
+  virtual void segment_removed(Segment& segment) = 0;
   /// False: nothing is replicated; the log then treats all as durable as soon as it is published.
   virtual bool replicates() const { return true; }
 };
@@ -56,6 +66,7 @@ class NullReplicator final : public Replicator {
  public:
   void segment_opened(Segment&) override {}
   void segment_closed(Segment&) override {}
+  void segment_removed(Segment&) override {}
   bool replicates() const override { return false; }
 };
 
@@ -88,6 +99,26 @@ struct LogStatistics {
   uint64_t out_of_memory = 0;  // appends answered OUT_OF_MEMORY
 };
 
+/// Segments that enter the log and leave it together, with one digest: all of them or none, whenever
+/// a crash comes. Whoever commits it keeps it until it is done or withdrawn.
+struct Change {
+  std::vector<Segment*> enter;  // side segments, closed durable
+  std::vector<Segment*> leave;  // of the log, closed durable
+
+  enum class State : uint8_t {
+    kNew,      // not committed, or withdrawn
+    kWaiting,  // for a fresh head
+    kCarried,  // a digest with it is written, which may be in force after a crash
+    kDone,     // no other digest can be
+  };
+  Atomic<State> state{State::kNew};
+  bool done() const { return state.load(std::memory_order_acquire) == State::kDone; }
+};
+
+/// When a change is committed: with a head that is opened for it, or with the next one that is
+/// opened anyway.
+enum class Roll : uint8_t { kNow, kNext };
+
 class Log {
  public:
   /// All must outlive the log; the arena is its own.
@@ -119,6 +150,23 @@ class Log {
   /// until it is done), at once if replication is. OUT_OF_MEMORY: no free segment.
   StatusCode roll_head();
 
+  /// @name Segments that enter and leave
+  /// @{
+  /// Commits a change [Ousterhout15 §4.5, §7.4 in other words]. It is done when no digest without it
+  /// can decide any more; the progress listener is called then.
+  ///   OK                 it waits for its head, or is on its way
+  ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done
+  ///   INVALID_ARGUMENT   not one of this log's side segments or segments, or not closed durable
+  StatusCode commit(Change& change, Roll roll);
+  /// Takes a change back that waits. False: a digest has it; it will be done.
+  bool withdraw(Change& change);
+  /// Segments that left the log, or were never in it, and that replication has released. Give them
+  /// to reclaim() after a grace period (runtime/epoch.h): a reader of this turn may be in them.
+  [[nodiscard]] std::vector<Segment*> take_retired();
+  /// Their memory is used again. Those that are pinned are kept for the next time.
+  void reclaim(const std::vector<Segment*>& retired);
+  /// @}
+
   /// True when append() would not answer RETRY for a small group.
   bool ready() const;
 
@@ -140,7 +188,7 @@ class Log {
   void on_replication_progress();
 
   /// Position of the end of the entry at this address: durable() >= this means that the entry (and
-  /// its group) is durable.
+  /// its group) is durable. Entries of side segments are when they are seen: none.
   LogPosition position_of(const char* entry) const;
   EntryView entry(const char* address) const { return arena_.entry(address); }
   /// Accounting: the entry at this address is not needed any more.
@@ -151,19 +199,23 @@ class Log {
   LogStatistics statistics() const;
 
   /// Segments in the log by rising id, the opened-ahead one last. Copies pointers; not for data
-  /// paths.
+  /// paths. They stay for the turn.
   std::vector<Segment*> segments() const;
-  /// The segment with this id, or null.
+  /// Those that have memory and are not in the log: side segments, abandoned heads, retired ones.
+  std::vector<Segment*> others() const;
+  /// The segment in the log with this id, or null.
   Segment* find_segment(uint64_t id) const;
 
  private:
   friend class Invariants;
+  friend class SideLog;
 
   /// What to tell the replicator, and the listener, once the lock is released.
   struct Events {
     Segment* closed = nullptr;
     Segment* opened = nullptr;
     bool switched = false;  // a new head takes data
+    bool removed = false;   // removed_ has something for the replicator
   };
   /// A group that was given its place. Small ones are copied under the lock; large ones outside, so
   /// publishing waits for those before them.
@@ -185,10 +237,22 @@ class Log {
       RC_REQUIRES(lock_);
   StatusCode make_room(bool for_delete, Events& events) RC_REQUIRES(lock_);
   void open_next_if_possible(Events& events) RC_REQUIRES(lock_);
+  void carry_changes() RC_REQUIRES(lock_);
+  void open_fresh_head(Events& events) RC_REQUIRES(lock_);
+  void close_abandoned(Events& events) RC_REQUIRES(lock_);
+  bool next_may_follow() const RC_REQUIRES(lock_);
+  bool take_next(Events& events) RC_REQUIRES(lock_);
+  void finish_changes(Events& events) RC_REQUIRES(lock_);
   void write_header_group(Segment& segment) RC_REQUIRES(lock_);
   void close_head(Events& events) RC_REQUIRES(lock_);
   void begin_switch(Events& events) RC_REQUIRES(lock_);
   void advance(Events& events) RC_REQUIRES(lock_);
+  bool can_commit(const Change& change) const RC_REQUIRES(lock_);
+  void retire(Segment& segment, Events& events) RC_REQUIRES(lock_);
+  void reclaim_locked(const std::vector<Segment*>& retired) RC_REQUIRES(lock_);
+  Segment* open_side_segment();
+  void side_segment_closed(Segment& segment);
+  void abort_side_segments(const std::vector<Segment*>& segments);
   static void fetch_room(Segment& segment, uint32_t from);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
   bool raise_durable(LogPosition position);
@@ -198,7 +262,6 @@ class Log {
   void finish_copy(Segment& segment, uint32_t start) RC_REQUIRES(lock_);
   void deliver(const Events& events);
   uint32_t durable_in(const Segment& segment) const;
-  uint32_t free_segments() const { return arena_.free_seglets() / kSegletsPerSegment; }
 
   Arena& arena_;
   Replicator& replicator_;
@@ -224,9 +287,19 @@ class Log {
   alignas(kCacheLineBytes) Segment* closing_
       RC_GUARDED_BY(lock_) = nullptr;              // has its footer, not yet closed durable
   bool want_switch_ RC_GUARDED_BY(lock_) = false;  // a group did not fit: switch when next is ready
+  Segment* abandoned_ RC_GUARDED_BY(lock_) =
+      nullptr;  // was opened ahead, until it is closed durable
   uint64_t next_id_ RC_GUARDED_BY(lock_) = 1;
-  std::unique_ptr<Segment[]> pool_;  // as many as the arena can hold
-  std::vector<Segment*> segments_ RC_GUARDED_BY(lock_);
+  SegmentPool pool_ RC_GUARDED_BY(lock_);
+  // Room for all there can be was made, so that switching allocates nothing.
+  std::vector<Segment*> segments_ RC_GUARDED_BY(lock_);  // as the last digest has them, by id
+  std::vector<Segment*> others_ RC_GUARDED_BY(lock_);    // with memory, and not in segments_
+  std::vector<Segment*> removed_ RC_GUARDED_BY(lock_);   // the replicator was not told yet
+  std::vector<Segment*> retired_ RC_GUARDED_BY(lock_);   // until reclaim()
+  std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // for a fresh head
+  std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // by next_
+  bool roll_now_ RC_GUARDED_BY(lock_) = false;           // one that waits wants a head of its own
+  bool switch_now_ RC_GUARDED_BY(lock_) = false;         // one that is carried does
   std::string digest_ RC_GUARDED_BY(lock_);  // kept, so that switching allocates nothing
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // what is counted beside appends

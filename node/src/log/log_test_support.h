@@ -30,6 +30,11 @@ class FakeReplicator final : public Replicator {
     events.push_back("close " + std::to_string(segment.id()));
     if (immediate_) finish_all();
   }
+  void segment_removed(Segment& segment) override {
+    events.push_back("removed " + std::to_string(segment.id()));
+    std::erase_if(replicas_, [&](const Replica& r) { return r.segment == &segment; });
+    segment.mark_released();
+  }
 
   void finish_open(uint64_t id) {
     Replica& replica = find(id);
@@ -92,10 +97,11 @@ class FakeReplicator final : public Replicator {
     }
     return false;
   }
-  /// What a real one does: the durable position is in the first segment that is not closed durable.
+  /// What a real one does: the durable position is in the first head that is not closed durable.
   void report() {
     if (log_ == nullptr) return;
     for (const Replica& r : replicas_) {
+      if (r.segment->side() || r.segment->abandoned()) continue;
       if (!r.segment->opened_durable()) break;
       log_->set_durable(r.segment->position(r.durable));
       if (!r.segment->closed_durable()) break;

@@ -44,6 +44,7 @@ class ThreadReplicator final : public Replicator {
     opened_.push_back(&segment);
   }
   void segment_closed(Segment&) override {}
+  void segment_removed(Segment& segment) override { segment.mark_released(); }
 
   struct Replica {
     Segment* segment;

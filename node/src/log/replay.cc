@@ -52,6 +52,7 @@ struct Replay::State {
   void find_stale();
   const SegmentScan* newest_digest();
   Status choose(uint64_t segment_id, bool must_be_closed, size_t& chosen);
+  uint64_t head_before(const std::set<uint64_t>& members) const;
   Status choose_all(const SegmentScan& digest, std::vector<size_t>& chosen);
   Status replay(const ReplicaImage& image);
   Status apply(const EntryView& entry);
@@ -163,6 +164,16 @@ Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& c
   return {StatusCode::kCorrupt, why};
 }
 
+/// The head before the newest; 0: none. Side segments are closed before a digest has them.
+uint64_t Replay::State::head_before(const std::set<uint64_t>& members) const {
+  const auto is_head = [this](uint64_t id) {
+    return std::ranges::any_of(by_segment.at(id),
+                               [&](size_t i) { return reports[i].scan.is_head; });
+  };
+  const auto found = std::find_if(std::next(members.rbegin()), members.rend(), is_head);
+  return found == members.rend() ? 0 : *found;
+}
+
 Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>& chosen) {
   const std::set<uint64_t> members(digest.digest.begin(), digest.digest.end());
   for (const uint64_t id : members) {
@@ -185,7 +196,7 @@ Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>&
     const SegmentScan& scan = reports[i].scan;
     newest_has_data = newest_has_data || scan.groups > 1 || scan.groups_behind > 0;
   }
-  const uint64_t before = members.size() > 1 ? *std::next(last) : 0;
+  const uint64_t before = head_before(members);
   for (const uint64_t id : members) {
     const bool may_be_open = id == *last || (id == before && !newest_has_data && !is_closed(id));
     size_t index = 0;

@@ -15,4 +15,20 @@ uint32_t Segment::chunk_end(uint32_t from, uint32_t max_bytes) const {
   return at;
 }
 
+/// As made. By store, since statistics may look at it.
+void Segment::reset() {
+  identity_ = {};
+  head_id_ = 0;
+  checksum_seed_ = header_length_ = seglet_count_ = reserved_ = footer_crc_ = 0;
+  kind_ = SegmentKind::kHead;
+  from_reserve_ = false;
+  seglets_.fill(nullptr);
+  for (auto* count : {&published_, &epoch_, &entry_bytes_, &dead_bytes_}) {
+    count->store(0, std::memory_order_relaxed);
+  }
+  for (auto* flag : {&closed_, &opened_durable_, &closed_durable_, &abandoned_, &released_}) {
+    flag->store(false, std::memory_order_relaxed);
+  }
+}
+
 }  // namespace ramcloud::log

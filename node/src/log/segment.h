@@ -1,11 +1,12 @@
 // A segment of the log in memory: 8 MiB in seglets [Ousterhout15 §4.1], and what is known of its
-// replicas.
+// replicas. Its life is in docs/design/log.md#segments.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/atomic.h"
 #include "base/bytes.h"
@@ -32,12 +33,23 @@ struct SegmentIdentity {
   }
 };
 
-/// Log writes it, a Replicator reads the published bytes and reports what is durable.
+/// A head takes what clients write, one head after the other; its header has the digest. A side
+/// segment is filled beside the heads, with what was there before (survivors of cleaning, what a
+/// crashed master had), and enters the log when it is complete: [Ousterhout15 §4.3, §7.4].
+enum class SegmentKind : uint8_t { kHead, kSide };
+
+/// The log or a SideLog writes it, a Replicator reads the published bytes and reports what is
+/// durable.
 class Segment {
  public:
   uint64_t id() const { return identity_.segment_id; }
   const SegmentIdentity& identity() const { return identity_; }
+  SegmentKind kind() const { return kind_; }
+  bool side() const { return kind_ == SegmentKind::kSide; }
   LogPosition position(uint32_t offset) const { return {id(), offset}; }
+  /// What a reply that shows bytes before this offset waits for. Nobody sees a side segment's
+  /// before they are durable, so they wait for nothing.
+  LogPosition dependency(uint32_t offset) const { return {head_id_, offset}; }
 
   /// Bytes from the start that are complete and never change again: what replication may send.
   /// Always the end of a group.
@@ -46,6 +58,9 @@ class Segment {
   bool closed() const { return closed_.load(std::memory_order_acquire); }
   /// End of the first group (segment header, digest, safe version): what opening a replica sends.
   uint32_t header_length() const { return header_length_; }
+  /// It was opened ahead, and another head comes instead: closed with nothing in it, whether or not
+  /// the heads before it are.
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
   /// Opened from the reserve: takes deletes only.
   bool from_reserve() const { return from_reserve_; }
 
@@ -73,6 +88,16 @@ class Segment {
   /// segment begins with that of the one before.
   uint32_t replication_epoch() const { return epoch_.load(std::memory_order_relaxed); }
   void set_replication_epoch(uint32_t epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
+  /// Nobody on replication's side uses it any more: after Replicator::segment_removed().
+  void mark_released() { released_.store(true, std::memory_order_release); }
+  bool released() const { return released_.load(std::memory_order_acquire); }
+  /// @}
+
+  /// @name References that outlive a turn. See Pin.
+  /// @{
+  void pin() { pins_.fetch_add(1, std::memory_order_relaxed); }
+  void unpin() { pins_.fetch_sub(1, std::memory_order_release); }
+  uint32_t pins() const { return pins_.load(std::memory_order_acquire); }
   /// @}
 
   /// Bytes of entries (headers and bodies) appended, and of those still needed. Tombstones count as
@@ -88,13 +113,19 @@ class Segment {
  private:
   friend class Log;
   friend class Arena;
+  friend class SegmentPool;
   friend class SegmentWriter;
+  friend class SideLog;
+  void reset();
   char* address(uint32_t offset) { return seglets_[offset / kSegletBytes] + offset % kSegletBytes; }
 
   SegmentIdentity identity_;
+  uint64_t head_id_ = 0;  // 0: a side segment
   uint32_t checksum_seed_ = 0;
   uint32_t header_length_ = 0;
+  SegmentKind kind_ = SegmentKind::kHead;
   bool from_reserve_ = false;
+  uint32_t seglet_count_ = 0;  // from the start
   std::array<char*, kSegletsPerSegment> seglets_{};
 
   // Each append writes these: they share a line with nothing that others read alone.
@@ -106,8 +137,38 @@ class Segment {
   Atomic<bool> closed_{false};
   Atomic<bool> opened_durable_{false};
   Atomic<bool> closed_durable_{false};
+  Atomic<bool> abandoned_{false};
+  Atomic<bool> released_{false};
 
   alignas(kCacheLineBytes) Atomic<uint32_t> dead_bytes_{0};  // of entries, by any thread
+  Atomic<uint32_t> pins_{0};
+};
+
+/// Keeps the memory of a segment while somebody refers to it across turns: a reply that is held, a
+/// message that a network card still sends. Within a turn the grace period of epochs is enough
+/// (runtime/epoch.h): take a pin in the turn in which the reference was found.
+class Pin {
+ public:
+  Pin() = default;
+  explicit Pin(Segment& segment) : segment_(&segment) { segment.pin(); }
+  Pin(Pin&& other) noexcept : segment_(std::exchange(other.segment_, nullptr)) {}
+  Pin& operator=(Pin&& other) noexcept {
+    if (this != &other) {
+      release();
+      segment_ = std::exchange(other.segment_, nullptr);
+    }
+    return *this;
+  }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+  ~Pin() { release(); }
+  void release() {
+    if (Segment* segment = std::exchange(segment_, nullptr)) segment->unpin();
+  }
+  explicit operator bool() const { return segment_ != nullptr; }
+
+ private:
+  Segment* segment_ = nullptr;
 };
 
 }  // namespace ramcloud::log

@@ -1,0 +1,200 @@
+// Log, segments that enter and leave: changes, side segments, and what is retired.
+#include <algorithm>
+
+#include "base/sometimes.h"
+#include "log/log.h"
+#include "log/segment_writer.h"
+
+namespace ramcloud::log {
+namespace {
+
+bool contains(const std::vector<Segment*>& list, const Segment* segment) {
+  return std::ranges::find(list, segment) != list.end();
+}
+
+}  // namespace
+
+// ---- changes
+
+StatusCode Log::commit(Change& change, Roll roll) {
+  Events events;
+  {
+    SpinGuard guard(lock_);
+    if (!can_commit(change)) return StatusCode::kInvalidArgument;
+    if (roll == Roll::kNow && pool_.free_segments() <= options_.reserve_segments) {
+      return StatusCode::kOutOfMemory;
+    }
+    change.state.store(Change::State::kWaiting, std::memory_order_release);
+    waiting_.push_back(&change);
+    roll_now_ = roll_now_ || roll == Roll::kNow;
+    advance(events);
+  }
+  deliver(events);
+  return StatusCode::kOk;
+}
+
+bool Log::can_commit(const Change& change) const {
+  const auto may_enter = [this](const Segment* segment) RC_NO_THREAD_SAFETY_ANALYSIS {
+    return segment->side() && segment->closed_durable() && contains(others_, segment) &&
+           !contains(retired_, segment);
+  };
+  const auto may_leave = [this](const Segment* segment) RC_NO_THREAD_SAFETY_ANALYSIS {
+    return segment->closed_durable() && contains(segments_, segment);
+  };
+  return std::ranges::all_of(change.enter, may_enter) &&
+         std::ranges::all_of(change.leave, may_leave) &&
+         change.state.load(std::memory_order_relaxed) == Change::State::kNew;
+}
+
+bool Log::withdraw(Change& change) {
+  SpinGuard guard(lock_);
+  const auto at = std::ranges::find(waiting_, &change);
+  if (at == waiting_.end()) return false;
+  waiting_.erase(at);
+  if (waiting_.empty()) roll_now_ = false;
+  change.state.store(Change::State::kNew, std::memory_order_release);
+  return true;
+}
+
+/// Into the digest of the head that is opened now. No other is opened before this one takes data.
+void Log::carry_changes() {
+  for (Change* change : waiting_) {
+    for (Segment* segment : change->enter) {
+      segments_.insert(std::ranges::upper_bound(segments_, segment->id(), {}, &Segment::id),
+                       segment);
+      std::erase(others_, segment);
+    }
+    for (Segment* segment : change->leave) {
+      std::erase(segments_, segment);
+      others_.push_back(segment);
+    }
+    change->state.store(Change::State::kCarried, std::memory_order_release);
+  }
+  carried_.insert(carried_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+  switch_now_ = std::exchange(roll_now_, false);
+}
+
+/// For changes that do not wait until the head is full. If the next head was opened ahead, its digest
+/// was made without them: another one comes instead. Without memory they wait.
+void Log::open_fresh_head(Events& events) {
+  if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
+  if (pool_.free_segments() <= options_.reserve_segments) return;
+  if (next_ != nullptr) {
+    RC_SOMETIMES("log.head_that_was_opened_ahead_is_abandoned");
+    abandoned_ = std::exchange(next_, nullptr);
+    abandoned_->abandoned_.store(true, std::memory_order_release);
+    std::erase(segments_, abandoned_);
+    others_.push_back(abandoned_);
+  }
+  open_next_if_possible(events);
+}
+
+/// Closed on its replicas, the digest of an abandoned head decides nothing. That comes after the
+/// fresh head is open and before the old one is closed: there is a head to recover from throughout.
+void Log::close_abandoned(Events& events) {
+  if (abandoned_ == nullptr || abandoned_->closed()) return;
+  if (next_ == nullptr || !next_->opened_durable()) return;
+  SegmentWriter(*abandoned_).write_footer(0);
+  pool_.trim(*abandoned_);
+  if (!replicates_) abandoned_->mark_closed_durable();
+  events.closed = abandoned_;
+}
+
+/// The head with their digest takes data: the one before is closed on its replicas.
+void Log::finish_changes(Events& events) {
+  for (Change* change : carried_) {
+    for (Segment* segment : change->leave) retire(*segment, events);
+    change->state.store(Change::State::kDone, std::memory_order_release);
+  }
+  carried_.clear();
+}
+
+// ---- side segments
+
+/// For a SideLog; null: no memory above the reserve.
+Segment* Log::open_side_segment() {
+  Segment* segment = nullptr;
+  {
+    SpinGuard guard(lock_);
+    if (pool_.free_segments() <= options_.reserve_segments) return nullptr;
+    segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kSide);
+    if (segment == nullptr) return nullptr;
+    ++next_id_;
+    others_.push_back(segment);
+  }
+  SegmentWriter(*segment).write_side_header();
+  if (replicates_) {
+    replicator_.segment_opened(*segment);
+  } else {
+    segment->mark_opened_durable();
+  }
+  return segment;
+}
+
+/// Its footer is published.
+void Log::side_segment_closed(Segment& segment) {
+  {
+    SpinGuard guard(lock_);
+    pool_.trim(segment);
+  }
+  if (replicates_) {
+    replicator_.segment_closed(segment);
+  } else {
+    segment.mark_closed_durable();
+  }
+}
+
+void Log::abort_side_segments(const std::vector<Segment*>& segments) {
+  Events events;
+  {
+    SpinGuard guard(lock_);
+    for (Segment* segment : segments) retire(*segment, events);
+  }
+  deliver(events);
+}
+
+// ---- what is retired
+
+/// It is in no digest that can decide.
+void Log::retire(Segment& segment, Events& events) {
+  retired_.push_back(&segment);
+  if (!replicates_) return segment.mark_released();
+  removed_.push_back(&segment);
+  events.removed = true;
+}
+
+std::vector<Segment*> Log::take_retired() {
+  std::vector<Segment*> taken;
+  SpinGuard guard(lock_);
+  std::erase_if(retired_, [&](Segment* segment) {
+    if (!segment->released()) return false;
+    taken.push_back(segment);
+    return true;
+  });
+  return taken;
+}
+
+void Log::reclaim(const std::vector<Segment*>& retired) {
+  Events events;
+  {
+    SpinGuard guard(lock_);
+    reclaim_locked(retired);
+    advance(events);  // a change may have waited for memory
+  }
+  deliver(events);
+}
+
+void Log::reclaim_locked(const std::vector<Segment*>& retired) {
+  for (Segment* segment : retired) {
+    if (segment->pins() > 0) {
+      RC_SOMETIMES("log.pinned_segment_is_kept");
+      retired_.push_back(segment);
+      continue;
+    }
+    std::erase(others_, segment);
+    pool_.give_back(*segment);
+  }
+}
+
+}  // namespace ramcloud::log

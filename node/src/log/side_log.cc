@@ -1,0 +1,56 @@
+#include "log/side_log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ramcloud::log {
+
+StatusCode SideLog::append(std::span<const EntrySource> entries, const char* refs[]) {
+  if (closed_ || entries.empty() || entries.size() > kMaxGroupEntries) {
+    return StatusCode::kInvalidArgument;
+  }
+  GroupSource group(entries);
+  if (group.too_large()) return StatusCode::kInvalidArgument;
+  if (open_ != nullptr && !SegmentWriter(*open_).has_room(group)) close_open();
+  if (open_ == nullptr && !open()) return StatusCode::kOutOfMemory;
+  SegmentWriter writer(*open_);
+  // It is read only once it is closed: no prefix of it is ever durable for its own.
+  writer.place(group, 0, refs);
+  writer.copy(group);
+  open_->entry_bytes_.store(open_->entry_bytes() + group.entry_bytes, std::memory_order_relaxed);
+  open_->published_.store(open_->reserved_, std::memory_order_release);
+  return StatusCode::kOk;
+}
+
+bool SideLog::open() {
+  open_ = log_.open_side_segment();
+  if (open_ != nullptr) segments_.push_back(open_);
+  return open_ != nullptr;
+}
+
+void SideLog::close_open() {
+  Segment& segment = *std::exchange(open_, nullptr);
+  SegmentWriter(segment).write_footer(0);
+  log_.side_segment_closed(segment);
+}
+
+void SideLog::close() {
+  closed_ = true;
+  if (open_ != nullptr) close_open();
+}
+
+bool SideLog::all_durable() const {
+  return closed_ && std::ranges::all_of(segments_, &Segment::closed_durable);
+}
+
+void SideLog::abort() {
+  open_ = nullptr;
+  log_.abort_side_segments(release());
+}
+
+std::vector<Segment*> SideLog::release() {
+  closed_ = true;
+  return std::exchange(segments_, {});
+}
+
+}  // namespace ramcloud::log
