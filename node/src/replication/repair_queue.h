@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <utility>
 
 #include "replication/segment_replicas.h"
 
@@ -19,6 +20,10 @@ class RepairQueue {
     if (replicas.repairing) return;
     replicas.repairing = true;
     queue_.push_back(&replicas);
+  }
+  /// The segment is not needed any more. Not during a pass.
+  void remove(SegmentReplicas& replicas) {
+    if (std::exchange(replicas.repairing, false)) std::erase(queue_, &replicas);
   }
   size_t size() const { return queue_.size(); }
 

@@ -95,7 +95,7 @@ bool ReplicaManager::control_once() {
   return worked || put_off_;
 }
 
-/// They come in the order of their ids: the log opens one when the last was reported open.
+/// Heads come in the order of their ids: the log opens one when the last was reported open.
 void ReplicaManager::take_opened() {
   const MutexGuard guard(opened_mutex_);
   for (log::Segment* segment : opened_) {
@@ -106,7 +106,11 @@ void ReplicaManager::take_opened() {
     for (uint32_t i = 0; i < options_.replicas; ++i) {
       replicas.slots.push_back(std::make_unique<ReplicaSlot>(own_calls_, *segment, i == 0));
     }
-    unsettled_.push_back(&replicas);
+    if (segment->side()) {
+      side_.push_back(&replicas);
+    } else {
+      unsettled_.push_back(&replicas);
+    }
   }
   opened_.clear();
 }
@@ -118,7 +122,7 @@ bool ReplicaManager::take_own_answers() {
   std::erase_if(own_calls_.answered(), [&](ReplicaCall* call) {
     first_.assert_here();
     if (!call->answered() || call->slot() == nullptr) return true;
-    if (call->slot()->segment().closed_durable()) return false;
+    if (needs_no_lock(call->slot()->segment())) return false;
     settle(*call->slot());
     any = true;
     return true;
@@ -156,7 +160,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
       back_off(slot);
     }
   }
-  if (!slot.placed() && !place(replicas, slot)) return worked;
+  if (!slot.placed() && (slot.segment().abandoned() || !place(replicas, slot))) return worked;
   if (!slot.wants_to_send()) return worked;
   if (now < slot.not_before()) {
     wake_at(slot.not_before());
@@ -275,8 +279,22 @@ void ReplicaManager::report_progress() {
       changed = true;
     }
   }
+  changed = settle_abandoned() || changed;
   while (!unsettled_.empty() && settle_front()) changed = true;
   if (changed) log_->on_replication_progress();
+}
+
+/// An abandoned head holds nothing that must be on R backups; it must be open on none. The replicas
+/// that did not confirm the close are lost, and behind the fence: else nothing is reported.
+bool ReplicaManager::settle_abandoned() {
+  return std::erase_if(unsettled_, [this](SegmentReplicas* replicas) {
+           first_.assert_here();
+           log::Segment& segment = *replicas->segment;
+           if (!segment.abandoned() || !segment.closed() || !replicas->none_open()) return false;
+           segment.mark_closed_durable();
+           recount(*replicas);
+           return true;
+         }) > 0;
 }
 
 /// Moves the durable position in the oldest segment that is not closed on its replicas; true if it

@@ -80,8 +80,16 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
 }
 
 /// The close is the first reactor's.
-void ReplicaManager::segment_closed(log::Segment&) {
-  if (!lanes_.empty()) want_control();
+void ReplicaManager::segment_closed(log::Segment& segment) {
+  if (!lanes_.empty() || segment.side()) want_control();
+}
+
+void ReplicaManager::segment_removed(log::Segment& segment) {
+  {
+    const MutexGuard guard(opened_mutex_);
+    removed_.push_back(&segment);
+  }
+  want_control();
 }
 
 // ---- placement
@@ -174,7 +182,7 @@ void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
 
 /// More may be durable now, or go on without it.
 void ReplicaManager::note_progress(const ReplicaSlot& slot) {
-  if (slot.segment().closed_durable()) return;
+  if (needs_no_lock(slot.segment())) return;
   lock_.assert_held();
   progress_ = true;
 }
@@ -263,6 +271,10 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   }
   const log::Segment& segment = *replicas.segment;
   const bool settled = segment.closed_durable();
+  if (segment.side() && !settled) {
+    RC_SOMETIMES("replication.replica_of_a_side_segment_is_lost");
+    return unplace(slot, ReplicaEvent::kLost);
+  }
   const bool head = !settled && !segment.closed() && log_->head().segment_id() == segment.id();
   const LossAction action = action_on_loss(slot.state(), settled, head);
   unplace(slot, ReplicaEvent::kLost);
@@ -313,6 +325,7 @@ void ReplicaManager::raise_epoch() {
 bool ReplicaManager::may_be_fenced(const SegmentReplicas& replicas,
                                    const log::Segment* before) const {
   if (replicas.any([](const ReplicaSlot& slot) { return slot.behind(); })) return false;
+  if (replicas.segment->abandoned()) return true;
   const bool needed = replicas.segment->opened_durable() && (before == nullptr || before->closed());
   if (!needed) return true;
   const bool counts = replicas.any([](const ReplicaSlot& slot) { return slot.counts(); });
@@ -331,7 +344,7 @@ void ReplicaManager::drive_fence() {
   const log::Segment* before = nullptr;
   for (const SegmentReplicas* replicas : unsettled_) {
     if (!may_be_fenced(*replicas, before)) return;
-    before = replicas->segment;
+    if (!replicas->segment->abandoned()) before = replicas->segment;
   }
   if (unsettled_.empty()) return;
   if (const auto epoch = fence_.begin_telling()) {

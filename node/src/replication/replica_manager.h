@@ -23,10 +23,11 @@
 // segment_closed() may be called by any thread that appends. Each field says what guards it, and
 // each function what it requires.
 //
-// Under the lock are the few segments that are not settled: those with data that is not durable.
-// A settled segment (closed on its replicas) is the first reactor's alone, for good: repairs,
-// losses and questions after its replicas need no lock. Nothing of either walks all segments: a
-// backup knows which replicas are on it, and what settled segments add up to is kept up to date.
+// Under the lock are the few heads that are not settled: those with data that is not durable. A
+// settled segment (closed on its replicas) is the first reactor's alone, for good: repairs, losses
+// and questions after its replicas need no lock. So is a side segment from the first: nothing that
+// clients wait for depends on it. Nothing of either walks all segments: a backup knows which
+// replicas are on it, and what settled segments add up to is kept up to date.
 // (docs/design/replication.md#threads)
 #pragma once
 
@@ -126,6 +127,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
 
   void segment_opened(log::Segment& segment) override;
   void segment_closed(log::Segment& segment) override;
+  void segment_removed(log::Segment& segment) override;
   bool replicates() const override { return options_.replicas > 0; }
   /// The first reactor's turn.
   bool on_turn() override;
@@ -220,6 +222,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     ReplicaManager& manager_;
   };
 
+  /// The first reactor's alone.
+  static bool needs_no_lock(const log::Segment& segment) {
+    return segment.side() || segment.closed_durable();
+  }
+
   // Any reactor.
   void want_control();
 
@@ -250,16 +257,22 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void raise_epoch() RC_REQUIRES(first_, lock_);
   void roll_head() RC_REQUIRES(first_, lock_);
   void report_progress() RC_REQUIRES(first_, lock_);
+  bool settle_abandoned() RC_REQUIRES(first_, lock_);
   bool settle_front() RC_REQUIRES(first_, lock_);
 
-  // The first reactor: settled segments, without the lock.
+  // The first reactor: settled segments and side segments, without the lock.
   bool due() RC_REQUIRES(first_);
   bool stalled() RC_REQUIRES(first_);
   bool mend() RC_REQUIRES(first_);
   bool take_settled_answers() RC_REQUIRES(first_);
   bool lose_settled() RC_REQUIRES(first_);
+  bool take_removed() RC_REQUIRES(first_);
+  void forget(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  bool drive_side() RC_REQUIRES(first_);
+  bool settle_side(SegmentReplicas& replicas) RC_REQUIRES(first_);
   bool drive_repairs() RC_REQUIRES(first_);
   bool free_given_up() RC_REQUIRES(first_);
+  bool is_needed(uint64_t segment_id) RC_REQUIRES(first_);
   bool is_freed(const GivenUp& replica) RC_REQUIRES(first_);
   bool look_after() RC_REQUIRES(first_);
   void ask_for_one(uint64_t server_id) RC_REQUIRES(first_);
@@ -300,7 +313,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
   std::atomic<bool> stopped_{false};                 // as condemned_why_; the first reactor says so
   Mutex opened_mutex_;
-  std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);  // not in segments_ yet
+  std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);   // not in segments_ yet
+  std::vector<log::Segment*> removed_ RC_GUARDED_BY(opened_mutex_);  // still in segments_
 
   ReactorRole first_;
   bool due_ RC_GUARDED_BY(first_) = true;
@@ -312,10 +326,12 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   log::LogPosition stalled_at_ RC_GUARDED_BY(first_);
   Time stalled_since_ RC_GUARDED_BY(first_){};
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
+  std::deque<SegmentReplicas*> side_ RC_GUARDED_BY(first_);  // side segments that are not settled
   RepairQueue repairs_ RC_GUARDED_BY(first_);           // settled once, and lost replicas since
   SegmentCounts settled_counts_ RC_GUARDED_BY(first_);  // of all that are settled
   BackupTable backups_ RC_GUARDED_BY(first_);
-  std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // their backups were not told to free them
+  std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // and of segments that were removed: their
+                                                        // backups were not told to free them
   Time look_after_at_ RC_GUARDED_BY(first_){};
   static constexpr uint64_t kAllAsked = ~uint64_t{0};
   uint64_t ask_from_ RC_GUARDED_BY(first_) = kAllAsked;  // the backup with which this round goes on
@@ -333,7 +349,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Effort most_in_a_turn_ RC_GUARDED_BY(first_);
 
   DriveLock lock_;  // and so are the slots of what is not settled
-  /// Not closed durable, by rising id; the last is the head.
+  /// Heads that are not closed durable, by rising id; the first takes data, or the next will.
   std::deque<SegmentReplicas*> unsettled_ RC_GUARDED_BY(lock_);
   bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say
   /// Only the first reactor changes it, so that one may look without the lock: fence().

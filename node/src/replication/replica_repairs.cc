@@ -1,6 +1,7 @@
-// ReplicaManager, settled segments: copies for replicas that were lost, losses, and whether what is
-// closed is still there. All of it is the first reactor's, outside of the lock, and a little at a
-// time: what a server held may be thousands of replicas.
+// ReplicaManager, settled segments and side segments: what is not needed any more, side segments on
+// their way, copies for replicas that were lost, losses, and whether what is closed is still there.
+// All of it is the first reactor's, outside of the lock, and a little at a time: what a server held
+// may be thousands of replicas.
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +19,9 @@ constexpr size_t kMostFreedAtOnce = 16;
 constexpr size_t kMostAskedAtOnce = 8;
 /// Replicas that are looked at to find one of a backup that can be asked for.
 constexpr size_t kMostLooksForOne = 32;
+constexpr size_t kMostRemovedAtOnce = 16;
+/// Side segments that are sent at the same time, in the order in which they were opened.
+constexpr size_t kSideAtOnce = 8;
 
 }  // namespace
 
@@ -26,7 +30,9 @@ bool ReplicaManager::mend() {
   effort_ = {};
   put_off_ = false;
   bool worked = take_settled_answers();
+  worked = take_removed() || worked;
   worked = lose_settled() || worked;
+  worked = drive_side() || worked;
   worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
   worked = look_after() || worked;
@@ -42,6 +48,81 @@ bool ReplicaManager::take_settled_answers() {
   }
   own_calls_.answered().clear();
   return any;
+}
+
+// ---- what is not needed any more
+// ------------------------------------------------------------------
+
+/// Some of them. True if there are more, or one that is to be opened first.
+bool ReplicaManager::take_removed() {
+  std::vector<log::Segment*> removed;
+  bool more = false;
+  {
+    const MutexGuard guard(opened_mutex_);
+    while (!removed_.empty() && removed.size() < kMostRemovedAtOnce) {
+      removed.push_back(removed_.back());
+      removed_.pop_back();
+    }
+    more = !removed_.empty();
+  }
+  for (log::Segment* segment : removed) {
+    const auto found = segments_.find(segment->id());
+    if (found == segments_.end()) {  // take_opened() has it in the next turn
+      const MutexGuard guard(opened_mutex_);
+      removed_.push_back(segment);
+      more = true;
+      continue;
+    }
+    forget(found->second);
+    segments_.erase(found);
+    segment->mark_released();
+  }
+  return more || !removed.empty();
+}
+
+/// Its backups are told to free what they have of it.
+void ReplicaManager::forget(SegmentReplicas& replicas) {
+  RC_SOMETIMES("replication.segment_is_removed");
+  for (auto& slot : replicas.slots) {
+    if (slot->placed()) {
+      given_up_.push_back({replicas.segment->id(), slot->server_id()});
+      unplace(*slot, ReplicaEvent::kLost);
+    }
+    std::erase(own_calls_.answered(), &slot->own_call());
+  }
+  for (const uint64_t server_id : replicas.left) backups_.not_missed(server_id);
+  settled_counts_.take_away(replicas.counted);
+  repairs_.remove(replicas);
+  std::erase(side_, &replicas);
+}
+
+// ---- side segments
+// --------------------------------------------------------------------------------
+
+/// They are sent as copies are: in small messages, behind what clients wait for.
+bool ReplicaManager::drive_side() {
+  bool worked = false;
+  bool settled = false;
+  for (size_t i = 0, looks = std::min(side_.size(), kSideAtOnce); i < looks; ++i) {
+    worked = drive(*side_[i]) || worked;
+  }
+  std::erase_if(side_, [&](SegmentReplicas* replicas) {
+    first_.assert_here();
+    return settle_side(*replicas) && (settled = true);
+  });
+  if (settled) log_->on_replication_progress();
+  return worked || settled;
+}
+
+bool ReplicaManager::settle_side(SegmentReplicas& replicas) {
+  const auto is_closed = [](const ReplicaSlot& slot) { return slot.closed(); };
+  if (!replicas.segment->closed() || !replicas.on_enough(options_.min_replicas, is_closed)) {
+    return false;
+  }
+  replicas.segment->mark_closed_durable();
+  recount(replicas);
+  if (!replicas.all_closed()) repairs_.add(replicas);
+  return true;
 }
 
 // ---- repairs
@@ -88,7 +169,7 @@ bool ReplicaManager::lose_settled() {
   while (!backups_.losing().empty() && effort_.losses < kMostLossesAtOnce) {
     const uint64_t server_id = backups_.losing().front();
     if (ReplicaSlot* slot = backups_.any_on(server_id)) {
-      if (!slot->segment().closed_durable()) break;  // lose_unsettled() is next
+      if (!needs_no_lock(slot->segment())) break;  // lose_unsettled() is next
       lose(replicas_of(*slot), *slot, backups_.why_lost(server_id));
     } else {
       backups_.end_losing(!servers_.is_live(server_id));
@@ -120,14 +201,18 @@ bool ReplicaManager::free_given_up() {
   return any;
 }
 
+/// Its R replicas do not all count yet.
+bool ReplicaManager::is_needed(uint64_t segment_id) {
+  const auto found = segments_.find(segment_id);
+  if (found == segments_.end()) return false;
+  const SegmentReplicas& replicas = found->second;
+  if (needs_no_lock(*replicas.segment)) return !replicas.all_count();
+  const Hold hold(*this);
+  return !replicas.all_count();
+}
+
 bool ReplicaManager::is_freed(const GivenUp& replica) {
-  const SegmentReplicas& replicas = segments_.at(replica.segment_id);
-  if (replicas.settled()) {
-    if (!replicas.all_count()) return false;
-  } else {
-    const Hold hold(*this);
-    if (!replicas.all_count()) return false;
-  }
+  if (is_needed(replica.segment_id)) return false;
   const ListedServer* server = servers_.find(replica.server_id);
   if (server != nullptr && server->locator) {
     scope_.spawn(free_replica(*server->locator, replica.server_id, replica.segment_id));

@@ -81,8 +81,8 @@ uint32_t ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time n
                                 Duration timeout) {
   const SegmentView there = view();
   uint32_t end = segment_.chunk_end(0, kMaxReplicaMessageBytes);
-  const bool copy =
-      state_.phase == ReplicaPhase::kOpeningCopy || there.closed || end < there.published;
+  const bool copy = state_.phase == ReplicaPhase::kOpeningCopy || there.side || there.closed ||
+                    end < there.published;
   if (copy) end = segment_.chunk_end(0, kMaxCopyMessageBytes);
   wire::ReplicaOpenRequest open{};
   open.master_id = segment_.identity().master_id;

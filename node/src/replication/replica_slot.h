@@ -99,7 +99,7 @@ class ReplicaSlot {
   SegmentView view() const {
     // In this order: once closed is seen, published() is the final length.
     const bool closed = segment_.closed();
-    return {closed, segment_.published(), segment_.replication_epoch()};
+    return {segment_.side(), closed, segment_.published(), segment_.replication_epoch()};
   }
   void happened(ReplicaEvent event, Acked acked = {});
   uint32_t send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);

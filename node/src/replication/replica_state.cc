@@ -129,8 +129,9 @@ bool wants_to_send(const ReplicaState& state, const SegmentView& segment) {
       return false;
     case Phase::kOpening:
     case Phase::kOpeningCopy:
-    case Phase::kCopying:
       return true;
+    case Phase::kCopying:
+      return !segment.side || segment.closed || state.acked.bytes < segment.published;
     case Phase::kOpen:
       return segment.closed || state.acked.bytes < segment.published ||
              behind(state, segment.epoch);
@@ -144,7 +145,7 @@ bool sends_copy(const ReplicaState& state, const SegmentView& segment, uint32_t 
     case Phase::kCopying:
       return true;
     case Phase::kOpening:
-      return segment.closed || segment.published > most;
+      return segment.side || segment.closed || segment.published > most;
     default:
       return false;
   }
@@ -156,7 +157,8 @@ ReplicaMessage write_up_to(uint32_t end, const ReplicaState& state, const Segmen
   const bool asks = state.phase == Phase::kClosed;
   ReplicaMessage write{.to = end, .epoch = asks ? state.acked.epoch : segment.epoch};
   write.closing = !only_bytes && segment.closed && end == segment.published;
-  write.completing = state.phase == Phase::kCopying && end >= segment.published;
+  write.completing = state.phase == Phase::kCopying && end >= segment.published &&
+                     (!segment.side || segment.closed);
   write.plain = !write.closing && !write.completing && write.epoch == state.acked.epoch;
   return write;
 }

@@ -74,8 +74,10 @@ struct ReplicaState {
                                                 Acked acked = {});
 
 /// What of its segment matters to a replica. `closed` is read before `published`: once closed is
-/// seen, that is the final length.
+/// seen, that is the final length. `side`: a side segment, whose replicas are copies that are whole
+/// only when they are closed; so recovery sees all of one or nothing.
 struct SegmentView {
+  bool side = false;
   bool closed = false;
   uint32_t published = 0;
   uint32_t epoch = 0;

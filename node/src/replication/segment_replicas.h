@@ -31,8 +31,12 @@ struct SegmentReplicas {
   bool repairing = false;        // is in the queue of repairs, which sets it
   SegmentCounts counted;         // in the sum of settled segments; nothing before it is settled
 
-  /// Closed on its replicas, and the next segment counts: the first reactor's alone from then on.
+  /// Closed on its replicas, and the next head counts: the first reactor's alone from then on.
   bool settled() const { return segment->closed_durable(); }
+  /// All that is there of an abandoned head is closed: no digest of it can decide.
+  bool none_open() const {
+    return all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); });
+  }
   bool takes_none_from(uint64_t server_id) const {
     return std::ranges::find(banned, server_id) != banned.end();
   }
