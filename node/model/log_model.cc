@@ -1,9 +1,11 @@
 // Interleavings of the log's head: groups are reserved, copied (large ones outside the lock) and
-// published by several, replicated by another, while the head is switched.
+// published by several, replicated by another, while the head is switched and segments enter and
+// leave.
 #include <gtest/gtest.h>
 
 #include "log/invariants.h"
 #include "log/log_test_support.h"
+#include "log/side_log.h"
 #include "model/replicating.h"
 
 namespace ramcloud::log {
@@ -92,6 +94,74 @@ std::string the_head_is_switched(Schedule& schedule) {
   return wrong;
 }
 
+/// Segments enter and leave while others append and the head is switched: the change is done once,
+/// what left is not used any more, and a reader that pins it keeps its memory.
+std::string segments_enter_and_leave(Schedule& schedule) {
+  Model model(schedule, 8);
+  std::vector<Segment*> left;
+  model.appender(schedule, {10, kLarge, 10});
+  ++model.appending;
+  schedule.actor([&] {
+    Log& log = model.log;
+    while (!log.ready()) model::yield();
+    SideLog side(log);
+    const TestObject object(1, 1, "side", "value");
+    const char* ref = nullptr;
+    if (side.append(std::span(&object.source, 1), &ref) != StatusCode::kOk) model.fail("no room");
+    side.close();
+    while (!side.all_durable()) model::yield();
+    Change enter{.enter = side.release(), .leave = {}};
+    if (log.commit(enter, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses");
+    while (!enter.done()) model::yield();
+    if (!log.entry(ref).verify()) model.fail("an entry that entered is damaged");
+    // The first head is closed by now, and the survivor's segment.
+    Change leave{.enter = {}, .leave = {log.segments().front()}};
+    Pin pin(*leave.leave.front());
+    const uint64_t id = leave.leave.front()->id();
+    if (log.commit(leave, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses to drop");
+    while (!leave.done()) model::yield();
+    if (log.find_segment(id) != nullptr) model.fail("it did not leave");
+    std::vector<Segment*> retired;
+    do {
+      model::yield();
+      retired = log.take_retired();
+      log.reclaim(retired);
+    } while (std::ranges::find(retired, leave.leave.front()) == retired.end());
+    if (leave.leave.front()->id() != id) model.fail("pinned, and used again");
+    pin.release();
+    log.reclaim(log.take_retired());
+    if (leave.leave.front()->id() == id) model.fail("its memory does not come back");
+    --model.appending;
+  });
+  return model.check(schedule, 3);
+}
+
+/// Two commit at the same time: one head may carry both, or each has its own; neither is lost.
+std::string two_changes_at_once(Schedule& schedule) {
+  Model model(schedule, 8);
+  model.appender(schedule, {10, 10});
+  for (int i = 0; i < 2; ++i) {
+    ++model.appending;
+    schedule.actor([&model] {
+      Log& log = model.log;
+      while (!log.ready()) model::yield();
+      SideLog side(log);
+      const TestObject object(1, 1, "side", "value");
+      const char* ref = nullptr;
+      if (side.append(std::span(&object.source, 1), &ref) != StatusCode::kOk) model.fail("no room");
+      side.close();
+      while (!side.all_durable()) model::yield();
+      Change change{.enter = side.release(), .leave = {}};
+      if (log.commit(change, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses");
+      while (!change.done()) model::yield();
+      if (log.find_segment(change.enter.front()->id()) == nullptr)
+        model.fail("done, and not there");
+      --model.appending;
+    });
+  }
+  return model.check(schedule, 2);
+}
+
 /// What is durable never goes back, whoever looks.
 std::string durable_only_rises(Schedule& schedule) {
   Model model(schedule, 2);
@@ -115,6 +185,14 @@ TEST(LogModel, SmallAndLargeGroups) {
 
 TEST(LogModel, TheHeadIsSwitched) {
   EXPECT_EQ(model::explore(1, 30'000, the_head_is_switched).wrong, "");
+}
+
+TEST(LogModel, SegmentsEnterAndLeave) {
+  EXPECT_EQ(model::explore(1, 15'000, segments_enter_and_leave).wrong, "");
+}
+
+TEST(LogModel, TwoChangesAtOnce) {
+  EXPECT_EQ(model::explore(1, 15'000, two_changes_at_once).wrong, "");
 }
 
 TEST(LogModel, DurableOnlyRises) {

@@ -1,0 +1,279 @@
+// Side segments, abandoned heads and segments that left, on simulated backups: what a rebuild finds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backup/testing/replication_rig.h"
+#include "log/invariants.h"
+#include "log/side_log.h"
+
+namespace ramcloud {
+namespace {
+
+using ::testing::IsEmpty;
+using testing::kMaster;
+
+struct SideRig : testing::ReplicationRig {
+  using ReplicationRig::ReplicationRig;
+
+  /// An object that is known only in the side log.
+  void put_aside(log::SideLog& side, const std::string& key, const std::string& value) {
+    log::ObjectBody body{};
+    body.table_id = 1;
+    body.version = ++version_;
+    body.key_length = static_cast<uint16_t>(key.size());
+    log::EntrySource source;
+    source.type = log::EntryType::kObject;
+    source.piece_count = 3;
+    source.pieces[0] = Slice(bytes_of(body));
+    source.pieces[1] = Slice(ByteView(key));
+    source.pieces[2] = Slice(ByteView(value));
+    const char* refs[1];
+    ASSERT_EQ(side.append({&source, 1}, refs), StatusCode::kOk);
+    aside_[key] = value;
+  }
+  void fill_aside(log::SideLog& side, int objects = 100) {
+    const std::string value(100'000, 's');
+    for (int i = 0; i < objects; ++i) put_aside(side, "side" + std::to_string(i), value);
+    side.close();
+  }
+  bool run_until(const std::function<bool()>& is_so) { return scheduler_.run_until(is_so, 60s); }
+  bool all_are_durable(const log::SideLog& side) {
+    return run_until([&] { return side.all_durable(); });
+  }
+  /// Half a segment, so that the next head is opened ahead.
+  void open_ahead() {
+    const std::string value(100'000, 'v');
+    for (int i = 0; log_->segments().size() < 2; ++i) must_put("k" + std::to_string(i), value);
+    ASSERT_TRUE(all_durable());
+  }
+  /// What a rebuild from these folders finds; nothing: it refuses.
+  std::optional<std::map<std::string, std::string>> rebuild(std::optional<uint32_t> without = {}) {
+    std::vector<VolumeImage> volumes;
+    for (uint32_t i = 0; i < images_.size(); ++i) {
+      if (i != without) volumes.push_back({"b" + std::to_string(i + 1), images_[i]});
+    }
+    std::map<std::string, std::string> found;
+    const Status status = rebuild_images(volumes, [&](const log::ReplayedObject& object) {
+      found[std::string(object.key)] = std::string(object.value);
+    });
+    if (status.ok()) return found;
+    ADD_FAILURE() << status.to_string();
+    return std::nullopt;
+  }
+  void take_images() {
+    for (uint32_t i = 0; i < nodes_.size(); ++i) images_.push_back(image_of(i));
+  }
+  std::map<std::string, std::string> with_aside() const {
+    auto all = model_;
+    all.insert(aside_.begin(), aside_.end());
+    return all;
+  }
+  /// Backups that hold a replica of a segment.
+  uint32_t replicas_of(uint64_t segment) const {
+    return static_cast<uint32_t>(std::ranges::count_if(backups_, [&](const auto& role) {
+      return role != nullptr && role->service->find(kMaster, segment).has_value();
+    }));
+  }
+
+  std::map<std::string, std::string> aside_;
+  std::vector<std::string> images_;
+};
+
+class SideSegmentsSim : public ::testing::TestWithParam<uint32_t>, protected SideRig {
+ protected:
+  SideSegmentsSim() : SideRig(77) { reactors_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Reactors, SideSegmentsSim, ::testing::Values(1u, 3u));
+
+TEST_P(SideSegmentsSim, ACommittedOneIsFoundWhicheverFolderIsMissing) {
+  start(4, 2);
+  open_ahead();
+  log::SideLog side(*log_);
+  fill_aside(side);
+  ASSERT_TRUE(all_are_durable(side));
+  log::Change change;
+  change.enter = side.release();
+  ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+  ASSERT_TRUE(run_until([&] { return change.done(); }));
+  must_put("after", "commit");
+  ASSERT_TRUE(all_durable());
+  EXPECT_EQ(manager_->check_counts(), "");
+  EXPECT_THAT(log::Invariants(*log_).check(), IsEmpty());
+  take_images();
+  for (uint32_t missing = 0; missing < 4; ++missing) {
+    const auto found = rebuild(missing);
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(*found == with_aside()) << found->size() << " of " << with_aside().size();
+  }
+}
+
+TEST_P(SideSegmentsSim, OneThatIsNotCommittedIsNotSeen) {
+  start(4, 2);
+  must_put("a", "1");
+  log::SideLog side(*log_);
+  fill_aside(side);
+  ASSERT_TRUE(all_are_durable(side));
+  must_put("b", "2");
+  ASSERT_TRUE(all_durable());
+  take_images();
+  const auto found = rebuild();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(*found, model_);
+  (void)side.release();
+}
+
+TEST_P(SideSegmentsSim, AbortedItIsFreedOnItsBackups) {
+  start(4, 2);
+  must_put("a", "1");
+  log::SideLog side(*log_);
+  fill_aside(side);
+  const auto segments = side.segments();
+  ASSERT_GE(segments.size(), 2u);
+  const uint64_t first = segments.front()->id(), last = segments.back()->id();
+  ASSERT_TRUE(run_until([&] { return replicas_of(first) > 0; }));
+  side.abort();
+  EXPECT_TRUE(run_until([&] { return replicas_of(first) == 0 && replicas_of(last) == 0; }));
+  ASSERT_TRUE(run_until([&] { return log_->take_retired().size() == segments.size(); }));
+  EXPECT_EQ(manager_->check_counts(), "");
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable());
+}
+
+TEST_P(SideSegmentsSim, SegmentsThatLeftAreFreedOnTheirBackups) {
+  start(4, 2);
+  const std::string value(100'000, 'v');
+  for (int i = 0; log_->head().segment_id() < 3; ++i) must_put("k" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  log::Change change;
+  change.leave = {log_->find_segment(1)};
+  ASSERT_EQ(replicas_of(1), 2u);
+  ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+  EXPECT_EQ(replicas_of(1), 2u) << "a digest with it may still decide";
+  ASSERT_TRUE(run_until([&] { return change.done(); }));
+  EXPECT_TRUE(run_until([&] { return replicas_of(1) == 0; }));
+  log_->reclaim(log_->take_retired());
+  EXPECT_THAT(log_->others(), IsEmpty());
+  EXPECT_EQ(manager_->check_counts(), "");
+  EXPECT_THAT(log::Invariants(*log_).check(), IsEmpty());
+}
+
+/// Its replica of the abandoned head stays open for ever: it is lost, so the epoch rises before the
+/// change is done, and what it says does not count.
+TEST_P(SideSegmentsSim, ABackupThatDoesNotConfirmTheAbandonedHeadIsFenced) {
+  start(5, 2);
+  open_ahead();
+  ASSERT_TRUE(run_until([&] { return log_->find_segment(2)->opened_durable(); }));
+  const auto heads = manager_->replica_servers(1);
+  const auto ahead = manager_->replica_servers(2);
+  const auto only_ahead = std::ranges::find_if(
+      ahead, [&](uint64_t id) { return std::ranges::find(heads, id) == heads.end(); });
+  if (only_ahead == ahead.end()) GTEST_SKIP() << "both heads are on the same backups";
+  const auto silent = static_cast<uint32_t>(*only_ahead - 1);
+  log::SideLog side(*log_);
+  fill_aside(side, 20);
+  ASSERT_TRUE(all_are_durable(side));
+  cut_off(*nodes_[silent]);
+  log::Change change;
+  change.enter = side.release();
+  ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+  scheduler_.run_until([&] { return change.done(); }, 5s);
+  EXPECT_FALSE(change.done()) << "an open digest without the side segments is on that backup";
+  EXPECT_EQ(fence_.epoch, 0u);
+
+  crash_backup(silent);
+  ASSERT_TRUE(run_until([&] { return change.done(); }));
+  EXPECT_GE(fence_.epoch, 1u);
+  must_put("after", "fence");
+  ASSERT_TRUE(all_durable());
+  take_images();
+  const auto found = rebuild();
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(*found == with_aside()) << found->size() << " of " << with_aside().size();
+}
+
+TEST_P(SideSegmentsSim, LostReplicasOfASideSegmentAreMadeAgainWithoutAFence) {
+  start(6, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto heads = manager_->replica_servers(1);
+  log::SideLog side(*log_);
+  put_aside(side, "x", std::string(500'000, 'x'));
+  std::optional<uint64_t> holder;
+  ASSERT_TRUE(run_until([&] {
+    for (uint32_t i = 0; i < backups_.size(); ++i) {
+      const bool is_head = std::ranges::find(heads, i + 1) != heads.end();
+      if (!is_head && backups_[i]->service->find(kMaster, side.segments()[0]->id())) holder = i;
+    }
+    return holder.has_value();
+  }));
+  crash_backup(static_cast<uint32_t>(*holder));
+  put_aside(side, "y", std::string(500'000, 'y'));
+  side.close();
+  EXPECT_TRUE(all_are_durable(side));
+  EXPECT_EQ(fence_.epoch, 0u);
+  EXPECT_EQ(replicas_of(side.segments()[0]->id()), 2u);
+  EXPECT_EQ(manager_->check_counts(), "");
+}
+
+/// The master dies in the middle of a commit.
+struct DeathInACommit : SideRig {
+  explicit DeathInACommit(uint64_t seed) : SideRig(seed) { reactors_ = seed % 2 == 0 ? 3 : 1; }
+
+  void run(Duration moment) {
+    start(4, 2, 40 << 20);
+    open_ahead();
+    log::SideLog side(*log_);
+    fill_aside(side, 10);
+    ASSERT_TRUE(all_are_durable(side));
+    acknowledged_ = model_;
+    log::Change change;
+    change.enter = side.release();
+    ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+    const Time until = scheduler_.now() + moment;
+    for (int i = 0; scheduler_.now() < until; ++i) {
+      (void)put("during" + std::to_string(i), "commit");
+      scheduler_.run_for(50us);
+      if (log_->durable() >= log_->head()) acknowledged_ = model_;
+    }
+    done_ = change.done();
+    take_images();
+    const auto found = rebuild();
+    ASSERT_TRUE(found);
+    for (const auto& [key, value] : acknowledged_) EXPECT_EQ(found->count(key), 1u) << key;
+    const auto is_aside = [&](const auto& object) { return aside_.contains(object.first); };
+    const auto count = static_cast<size_t>(std::ranges::count_if(*found, is_aside));
+    EXPECT_TRUE(count == 0 || count == aside_.size()) << "a part of the change: " << count;
+    with_ = count > 0;
+  }
+
+  std::map<std::string, std::string> acknowledged_;
+  bool done_ = false;
+  bool with_ = false;
+};
+
+/// The log is whole, with the change or without it. What was acknowledged is there, and so is the
+/// change once it was done.
+TEST(DeathInACommitSim, LeavesAWholeLogWithTheChangeOrWithout) {
+  int with = 0, done = 0;
+  constexpr int kSeeds = 16;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    DeathInACommit death(seed);
+    death.run(std::chrono::microseconds(seed * 190));
+    if (::testing::Test::HasFatalFailure()) FAIL() << "seed " << seed;
+    if (death.done_) EXPECT_TRUE(death.with_) << "seed " << seed;
+    with += death.with_ ? 1 : 0;
+    done += death.done_ ? 1 : 0;
+  }
+  EXPECT_GT(done, 1);
+  EXPECT_GT(with, done);
+  EXPECT_LT(with, kSeeds - 1);
+}
+
+}  // namespace
+}  // namespace ramcloud
