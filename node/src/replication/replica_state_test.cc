@@ -267,6 +267,23 @@ TEST(ReplicaState, WhatAWriteCarriesAndItsAnswerMeans) {
   EXPECT_EQ(acknowledged({.to = 10, .epoch = 0, .opening = true}), Event::kOpened);
 }
 
+/// Recovery sees all of a side segment or nothing.
+TEST(ReplicaState, AReplicaOfASideSegmentIsWholeOnlyWhenItIsClosed) {
+  const SegmentView growing{.side = true, .closed = false, .published = 1000, .epoch = 2};
+  const SegmentView closed{.side = true, .closed = true, .published = 1000, .epoch = 2};
+  EXPECT_TRUE(sends_copy(in(Phase::kOpening), growing, 5000)) << "a copy from its open on";
+  ReplicaState state = in(Phase::kCopying);
+  state.acked = {400, 2};
+  EXPECT_TRUE(wants_to_send(state, growing));
+  EXPECT_EQ(parts(write_up_to(1000, state, growing, false)), "plain 1000/2");
+  EXPECT_EQ(acknowledged(write_up_to(1000, state, growing, false)), Event::kBytesAcked);
+  state.acked = {1000, 2};
+  EXPECT_FALSE(wants_to_send(state, growing)) << "there is nothing to complete yet";
+  EXPECT_TRUE(wants_to_send(state, closed));
+  EXPECT_EQ(parts(write_up_to(1000, state, closed, false)), "completing closing 1000/2");
+  EXPECT_EQ(acknowledged(write_up_to(1000, state, closed, false)), Event::kCloseAcked);
+}
+
 /// Every failure, of a replica that cannot exist and of one that may.
 TEST(ReplicaState, WhatAFailedCallMeans) {
   struct Case {
