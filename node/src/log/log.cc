@@ -325,6 +325,10 @@ LogPosition Log::position_of(const char* entry_address) const {
   return where.segment->dependency(where.offset + entry(entry_address).total_length());
 }
 
+Pin Log::pin(const EntryView& entry) const {
+  return Pin(*arena_.segment_of(entry.address()));
+}
+
 void Log::mark_dead(const char* address) {
   arena_.segment_of(address)->add_dead(entry(address).total_length());
 }

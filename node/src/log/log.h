@@ -191,6 +191,8 @@ class Log {
   /// its group) is durable. Entries of side segments are when they are seen: none.
   LogPosition position_of(const char* entry) const;
   EntryView entry(const char* address) const { return arena_.entry(address); }
+  /// Keeps the memory of the entry, found in this turn, for later ones.
+  Pin pin(const EntryView& entry) const;
   /// Accounting: the entry at this address is not needed any more.
   void mark_dead(const char* address);
 

@@ -151,6 +151,10 @@ class Pin {
  public:
   Pin() = default;
   explicit Pin(Segment& segment) : segment_(&segment) { segment.pin(); }
+  Pin(const Pin& other) : segment_(other.segment_) {
+    if (segment_ != nullptr) segment_->pin();
+  }
+  Pin& operator=(const Pin& other) { return *this = Pin(other); }
   Pin(Pin&& other) noexcept : segment_(std::exchange(other.segment_, nullptr)) {}
   Pin& operator=(Pin&& other) noexcept {
     if (this != &other) {
@@ -159,8 +163,6 @@ class Pin {
     }
     return *this;
   }
-  Pin(const Pin&) = delete;
-  Pin& operator=(const Pin&) = delete;
   ~Pin() { release(); }
   void release() {
     if (Segment* segment = std::exchange(segment_, nullptr)) segment->unpin();

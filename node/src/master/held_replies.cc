@@ -70,6 +70,7 @@ Reply& HeldReplies::hold() {
 
 void HeldReplies::keep(Reply& kept) {
   kept.held_since = reactor_.now();
+  if (kept.entry_size > 0) kept.pin = log_->pin(kept.entry);
   transport_.charge(kept.handle, static_cast<int64_t>(sizeof(Reply) + kept.owned.capacity()));
   if (!sweep_timer_.running()) sweep_timer_.start_after(kSweepInterval);
 }
@@ -92,6 +93,7 @@ void HeldReplies::send(Reply&& reply) {
 /// string would keep the memory.)
 void HeldReplies::let_go(Reply& held) {
   std::string().swap(held.owned);
+  held.pin.release();
 }
 
 bool HeldReplies::on_turn() {

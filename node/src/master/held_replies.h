@@ -33,6 +33,7 @@ struct Reply {
   uint8_t fixed_size = 0;
   char fixed[kMaxFixedBytes];
   log::EntryView entry;  // entry_size bytes from entry_offset of its body
+  log::Pin pin;          // of the entry, while it is held
   uint32_t entry_offset = 0;
   uint32_t entry_size = 0;
   std::string owned;  // pages, results of multi-operations; empty for single objects

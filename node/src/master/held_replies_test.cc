@@ -93,6 +93,33 @@ TEST_F(HeldRepliesTest, HeldOnesLeaveInTheOrderTheyCame) {
   EXPECT_EQ(transport_.answered, (std::vector<uint64_t>{1, 2}));
 }
 
+/// Whatever becomes of its segment, what a held reply shows stays: until it leaves, or is dropped.
+TEST_F(HeldRepliesTest, AHeldReplyPinsTheEntryThatItShows) {
+  const char* ref = nullptr;
+  log::Appended where;
+  ASSERT_EQ(log::append_object(parts_.log, 1, 1, "key", "value", &where, &ref), StatusCode::kOk);
+  const log::Segment& segment = *parts_.log.find_segment(1);
+  for (uint32_t connection = 0; connection < 2; ++connection) {
+    Reply reply;
+    reply.handle.connection = connection;
+    reply.depends_on = where.end;
+    reply.entry = parts_.log.entry(ref);
+    reply.entry_size = 5;
+    replies_.send(std::move(reply));
+  }
+  send(3, where.end);
+  EXPECT_EQ(segment.pins(), 2u);
+  transport_.closed.insert(1);
+  while (replies_.on_turn()) {
+  }
+  EXPECT_EQ(segment.pins(), 1u);
+  parts_.replicator.finish_all();
+  while (replies_.on_turn()) {
+  }
+  EXPECT_EQ(replies_.size(), 0u);
+  EXPECT_EQ(segment.pins(), 0u);
+}
+
 TEST_F(HeldRepliesTest, AFreshReplyWaitsEvenIfNothingElseIsHeld) {
   send(1, append());
   EXPECT_TRUE(transport_.answered.empty());
