@@ -12,6 +12,10 @@ namespace {
 /// Between two slices of purging (20 us) while clients want the reactor, and while the log takes no
 /// tombstones. An idle reactor purges in every turn.
 constexpr Duration kPurgeInterval = 200us;
+/// How often it is looked whether a new head takes data, and for how long; the coordinator asks
+/// again.
+constexpr Duration kHeadInterval = 500us;
+constexpr Duration kHeadLimit = 2s;
 }  // namespace
 
 TabletService::TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
@@ -118,16 +122,50 @@ void TabletService::take(const Request& request) {
   }
   Status status = check_order(command.term, command.revision, command.table_id);
   if (status.ok()) {
-    status = store_->take_tablet(command.table_id, command.start_hash, command.end_hash);
+    status = store_->check_take(command.table_id, command.start_hash, command.end_hash);
   }
   if (!status.ok()) return refuse(request.reply, status);
+  tasks_.spawn(take_tablet(request.reply, std::move(command)));
+}
+
+/// What may stand in the log of a former time here is told from what comes by a head of its own
+/// (docs/design/log.md#tablets).
+Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletRequest command) {
+  uint64_t first_segment = 0;
+  if (store_->may_hold(command.table_id, command.start_hash, command.end_hash)) {
+    RC_SOMETIMES("master.head_is_rolled_for_a_tablet");
+    const Result<uint64_t> head = co_await new_head();
+    if (!head) co_return refuse(handle, head.error());
+    first_segment = *head;
+    // Another order may have come meanwhile.
+    Status status = check_order(command.term, command.revision, command.table_id);
+    if (!status.ok()) co_return refuse(handle, status);
+  }
+  Status status =
+      store_->take_tablet(command.table_id, command.start_hash, command.end_hash, first_segment);
+  if (!status.ok()) co_return refuse(handle, status);
   Order& order = orders_[command.table_id];
   if (std::exchange(order.drop, false)) dropped_.erase({order.revision, command.table_id});
   if (!command.table_name.empty()) order.table_name = std::move(command.table_name);
   log_info("tablet taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
-  tasks_.spawn(settle(request.reply, false));
+  co_await settle(handle, false);
+}
+
+/// The id of a head that was opened after this was called, and takes data.
+Task<Result<uint64_t>> TabletService::new_head() {
+  log::Log& log = store_->log();
+  const uint64_t before = log.head().segment_id();
+  const Time limit = reactor_.now() + kHeadLimit;
+  if (log.roll_head() != StatusCode::kOk) {
+    co_return fail(StatusCode::kRetry, "there is no memory for a new head of the log");
+  }
+  while (log.head().segment_id() <= before || !log.takes_data()) {
+    if (reactor_.now() >= limit) co_return fail(StatusCode::kRetry, "the log's head does not roll");
+    co_await reactor_.sleep(kHeadInterval);
+  }
+  co_return log.head().segment_id();
 }
 
 void TabletService::drop(const Request& request) {

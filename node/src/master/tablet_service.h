@@ -44,6 +44,8 @@ class TabletService {
   Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
   void refuse(const ReplyHandle& handle, const Status& status);
   void purge();
+  Task<void> take_tablet(ReplyHandle handle, wire::TakeTabletRequest command);
+  Task<Result<uint64_t>> new_head();
   Task<void> settle(ReplyHandle handle, bool dropped);
   Task<void> free_retired();
 

@@ -132,6 +132,32 @@ TEST_F(TabletServiceTest, OnlyTheLatestDropsAreRemembered) {
   EXPECT_EQ(service_.restate().size(), TabletService::kMostDropped + 1);
 }
 
+/// Entries of its former time here are in segments below the one that it begins with.
+TEST_F(TabletServiceTest, ATabletThatComesBackBeginsWithANewHead) {
+  ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
+  EXPECT_EQ(store_.tablets().front().first_segment, 0u);
+  EXPECT_EQ(parts_.log.head().segment_id(), 1u) << "no head is rolled for what is new";
+  uint64_t version = 0;
+  log::LogPosition position;
+  ASSERT_EQ(store_.write(1, "k", "v", {}, version, position), StatusCode::kOk);
+  parts_.replicator.finish_all();
+  ASSERT_EQ(drop(1, 2, 1), StatusCode::kOk);
+  ASSERT_TRUE(sim_.run_until(
+      [&] {
+        parts_.replicator.finish_all();
+        return take(1, 3, 1) == StatusCode::kOk;
+      },
+      10s))
+      << "purged";
+  EXPECT_EQ(store_.tablets().front().first_segment, 2u);
+  EXPECT_EQ(parts_.log.head().segment_id(), 2u);
+  EXPECT_EQ(take(1, 3, 1), StatusCode::kOk);
+  EXPECT_EQ(store_.tablets().front().first_segment, 2u) << "told again, it says the same";
+  EXPECT_EQ(parts_.log.head().segment_id(), 2u);
+  EXPECT_EQ(take(1, 3, 2), StatusCode::kOk);
+  EXPECT_EQ(store_.tablets().back().first_segment, 0u);
+}
+
 TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {
   ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
   ASSERT_EQ(take(1, 1, 2), StatusCode::kOk);

@@ -393,8 +393,18 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
   return StatusCode::kOk;
 }
 
-Status ObjectStore::take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
-  return tablets_.add(table_id, start_hash, end_hash);
+Status ObjectStore::take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                                uint64_t first_segment) {
+  RC_RETURN_IF_ERROR(tablets_.add(table_id, start_hash, end_hash, first_segment));
+  held_.add(table_id, start_hash, end_hash);
+  return {};
+}
+
+bool ObjectStore::may_hold(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const {
+  const Tablet* tablet = tablets_.find_served(table_id, start_hash);
+  const bool is_there =
+      tablet != nullptr && tablet->start_hash == start_hash && tablet->end_hash == end_hash;
+  return !is_there && held_.overlaps(table_id, start_hash, end_hash);
 }
 
 Status ObjectStore::drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
@@ -470,7 +480,7 @@ std::vector<TabletCounts> ObjectStore::tablets() const {
   std::vector<TabletCounts> counts;
   for (const Tablet* t : tablets_.all()) {
     counts.push_back({t->table_id, t->start_hash, t->end_hash, t->state.load(), t->objects(),
-                      t->object_bytes()});
+                      t->object_bytes(), t->first_segment});
   }
   return counts;
 }

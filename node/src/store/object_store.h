@@ -29,6 +29,7 @@
 #include "log/entry_view.h"
 #include "log/log.h"
 #include "store/hash_table.h"
+#include "store/held_ranges.h"
 #include "store/tablets.h"
 #include "wire/data_messages.h"
 
@@ -73,6 +74,7 @@ struct TabletCounts {
   TabletState state = TabletState::kNormal;
   uint64_t objects = 0;
   uint64_t object_bytes = 0;
+  uint64_t first_segment = 0;
 };
 
 class ObjectStore {
@@ -146,7 +148,18 @@ class ObjectStore {
   uint32_t pending_deletes() const;
 
   /// Begins to serve a tablet (see Tablets::add). RETRY while an overlapping one is being purged.
-  Status take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  ///
+  /// If the log may hold entries of it from before (may_hold()), they must be told from those to
+  /// come, whatever moves entries: roll the head first, and give the new head's id. It is in
+  /// tablets() then.
+  Status take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                     uint64_t first_segment = 0);
+  /// What take_tablet() would answer.
+  Status check_take(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const {
+    return tablets_.check_add(table_id, start_hash, end_hash);
+  }
+  /// A part of it was served here once, and exactly this tablet is not now.
+  bool may_hold(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const;
   /// Stops to serve the tablets of the table within the range at once. After a grace period
   /// may_purge() says so; purge_step() then removes their objects, appending tombstones, so that
   /// replay does not bring them back. NOT_FOUND: none.
@@ -237,6 +250,7 @@ class ObjectStore {
   StoreOptions options_;
   HashTable table_;
   Tablets tablets_;
+  HeldRanges held_;  // of the thread that takes tablets
   alignas(kCacheLineBytes) Atomic<uint64_t> version_floor_{1};
 
   alignas(kCacheLineBytes) mutable SpinLock pending_lock_;

@@ -50,28 +50,45 @@ Tablet* Tablets::find(uint64_t table_id, uint64_t hash) const {
   return place.table_id == table_id && hash <= place.end_hash ? place.tablet : nullptr;
 }
 
-Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) {
+Status Tablets::check(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                      bool& is_there) const {
   if (start_hash > end_hash) {
     return {StatusCode::kInvalidArgument,
             range_text(table_id, start_hash, end_hash) + ": the start must not be above the end"};
   }
-  auto tablet = std::make_unique<Tablet>();
-  tablet->table_id = table_id;
-  tablet->start_hash = start_hash;
-  tablet->end_hash = end_hash;
-  SpinGuard guard(lock_);
-  std::vector<Tablet*> tablets = sorted();
-  for (const Tablet* t : tablets) {
+  for (const Tablet* t : sorted()) {
     if (t->table_id != table_id || t->end_hash < start_hash || t->start_hash > end_hash) continue;
     if (t->state.load() != TabletState::kNormal) {
       return {StatusCode::kRetry,
               range_text(table_id, t->start_hash, t->end_hash) + " is still being dropped"};
     }
-    if (t->start_hash == start_hash && t->end_hash == end_hash) return {};
+    is_there = t->start_hash == start_hash && t->end_hash == end_hash;
+    if (is_there) return {};
     return {StatusCode::kExists, range_text(table_id, start_hash, end_hash) + " overlaps the " +
                                      range_text(table_id, t->start_hash, t->end_hash) +
                                      " already owned"};
   }
+  return {};
+}
+
+Status Tablets::check_add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const {
+  SpinGuard guard(lock_);
+  bool is_there = false;
+  return check(table_id, start_hash, end_hash, is_there);
+}
+
+Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                    uint64_t first_segment) {
+  auto tablet = std::make_unique<Tablet>();
+  tablet->table_id = table_id;
+  tablet->start_hash = start_hash;
+  tablet->end_hash = end_hash;
+  tablet->first_segment = first_segment;
+  SpinGuard guard(lock_);
+  bool is_there = false;
+  Status status = check(table_id, start_hash, end_hash, is_there);
+  if (!status.ok() || is_there) return status;
+  std::vector<Tablet*> tablets = sorted();
   tablets.insert(std::upper_bound(tablets.begin(), tablets.end(), tablet.get(), starts_before),
                  tablet.get());
   owned_.push_back(std::move(tablet));

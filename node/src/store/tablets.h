@@ -28,6 +28,8 @@ class Tablet {
   uint64_t end_hash = 0;  // inclusive
   Atomic<TabletState> state{TabletState::kNormal};
   uint64_t dropped_at = 0;  // the number of the drop
+  /// Entries in segments of the log with lower ids are not this tablet's; 0: there are none.
+  uint64_t first_segment = 0;
 
   /// So many objects more (or fewer), and bytes of their entries in the log.
   void count(int64_t objects, int64_t bytes) {
@@ -86,7 +88,9 @@ class Tablets {
 
   /// OK also when exactly this tablet is there already. EXISTS: it overlaps another. RETRY: it
   /// overlaps one that is still being dropped. INVALID_ARGUMENT: start above end.
-  Status add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
+  Status add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash, uint64_t first_segment = 0);
+  /// Why add() would refuse it, or OK.
+  Status check_add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const;
   /// Stops serving the tablets of the table that lie in the range; returns how many.
   uint32_t mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   /// How many drops there were: give it to mark_purging() when a grace period has passed since.
@@ -117,6 +121,8 @@ class Tablets {
   [[nodiscard]] Retired take_retired();
 
  private:
+  Status check(uint64_t table_id, uint64_t start_hash, uint64_t end_hash, bool& is_there) const
+      RC_REQUIRES(lock_);
   void publish(const std::vector<Tablet*>& sorted) RC_REQUIRES(lock_);
   std::vector<Tablet*> sorted() const RC_REQUIRES(lock_);
 
