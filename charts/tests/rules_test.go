@@ -133,7 +133,7 @@ func TestAlerts(t *testing.T) {
 			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ConsistentIdentity",reason="IdentityChanged"}`: 0}, "n/b"},
 		{"RAMCloudServersSuspected", data{`ramcloud_coordinator_servers_suspected{namespace="n",cluster="a"}`: 0,
 			`ramcloud_coordinator_servers_suspected{namespace="n",cluster="b"}`: 1}, "n/b"},
-		{"RAMCloudEpochStuck", data{`ramcloud_oldest_epoch_seconds{namespace="n",cluster="a",pod="1"}`: 0.00002, // a grace period under way
+		{"RAMCloudEpochStuck", data{`ramcloud_oldest_epoch_seconds{namespace="n",cluster="a",pod="1"}`: 0.00002, // a grace period in progress
 			`ramcloud_oldest_epoch_seconds{namespace="n",cluster="b",pod="1"}`: 0, `ramcloud_oldest_epoch_seconds{namespace="n",cluster="b",pod="2"}`: 6}, "n/b"},
 		{"RAMCloudScaleBlocked", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="ScaleBlocked",reason="NotBlocked"}`: 0,
 			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ScaleBlocked",reason="ScaleInNotSupported"}`: 1}, "n/b"},

@@ -64,7 +64,7 @@ const (
 	replyBytes = 1 << 20
 )
 
-// multiCall is a multi-operation under way. Groups of different servers work on different results.
+// multiCall is a multi-operation in flight. Groups of different servers work on different results.
 type multiCall struct {
 	op         wire.Opcode
 	repeatable bool

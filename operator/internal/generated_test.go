@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestGeneratedFilesAreFresh generates everything anew into a folder and compares.
+// TestGeneratedFilesAreFresh generates everything again into a folder and compares.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	top, err := filepath.Abs("../..")
 	if err != nil {

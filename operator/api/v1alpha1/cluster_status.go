@@ -69,7 +69,7 @@ type EtcdStatus struct {
 	Replicas int32 `json:"replicas"`
 	// +optional
 	Ready int32 `json:"ready"`
-	// The etcd was complete once: from then on a member whose volume is lost is not made anew with an empty
+	// The etcd was complete once: from then on a member whose volume is lost is not re-created with an empty
 	// one, because a member that forgot its votes can lose what was agreed on.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
@@ -199,7 +199,7 @@ type PodFailure struct {
 	Message string `json:"message,omitempty"`
 	// +optional
 	Time metav1.Time `json:"time,omitzero"`
-	// Failures in a row; the wait before the pod is made anew doubles with each.
+	// Failures in a row; the wait before the pod is re-created doubles with each.
 	// +optional
 	Count int32 `json:"count,omitempty"`
 }
@@ -288,7 +288,7 @@ const (
 	ReasonRollingRestart = "RollingRestart"
 	// ReasonSettled: not Progressing: nothing that was begun is unfinished.
 	ReasonSettled = "Settled"
-	// ReasonScaleInNotSupported: spec.servers.replicas asks for fewer servers than can be had without losing data.
+	// ReasonScaleInNotSupported: spec.servers.replicas asks for fewer servers than there are, which would lose data.
 	ReasonScaleInNotSupported = "ScaleInNotSupported"
 	// ReasonNotBlocked: spec.servers.replicas is followed.
 	ReasonNotBlocked = "NotBlocked"

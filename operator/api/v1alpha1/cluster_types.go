@@ -245,7 +245,7 @@ type ManagedEtcdSpec struct {
 // UpdateSpec says how pods are brought to a changed spec.
 type UpdateSpec struct {
 	// Any text. A changed one asks for a rolling restart: each etcd member and then each coordinator that
-	// was not restarted for this text is made anew, one at a time and only while all others are well.
+	// was not restarted for this text is re-created, one at a time and only while all others are well.
 	// Servers are not restarted, because they would lose what they hold in memory (status.pendingRestart
 	// says so). Without a new text nothing that runs is restarted, whatever changes.
 	// +optional

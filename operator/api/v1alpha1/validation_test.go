@@ -21,7 +21,7 @@ import (
 	"ramcloud.dev/operator/internal/envtest"
 )
 
-var update = flag.Bool("update", false, "write testdata/refusals.golden anew")
+var update = flag.Bool("update", false, "rewrite testdata/refusals.golden")
 
 func TestMain(m *testing.M) { envtest.Main(m) }
 
@@ -154,7 +154,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("go test ./api/v1alpha1 -update writes %s anew; -want +got:\n%s", path, diff)
+		t.Errorf("go test ./api/v1alpha1 -update rewrites %s; -want +got:\n%s", path, diff)
 	}
 }
 

@@ -38,6 +38,6 @@ func TestReferenceIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(have) != b.String() {
-		t.Errorf("%s is not what the program prints; go test ./cmd/kubectl-ramcloud -update writes it anew", path)
+		t.Errorf("%s is not what the program prints; go test ./cmd/kubectl-ramcloud -update rewrites it", path)
 	}
 }

@@ -34,7 +34,7 @@ var advice = map[string]string{
 	ramcloudv1.ReasonCoordinatorNotAnswering: "look at the coordinator's pod: kubectl ramcloud logs --component coordinator; clients that run go on without it",
 	ramcloudv1.ReasonScaleInNotSupported:     "set spec.servers.replicas back to the number that is accepted",
 	ramcloudv1.ReasonUnderReplicated:         "see that R + 1 servers in different failure domains are up and have free frames: kubectl ramcloud servers",
-	ramcloudv1.ReasonPodsFailing:             "kubectl describe the pod; it is made anew after the pause",
+	ramcloudv1.ReasonPodsFailing:             "kubectl describe the pod; it is re-created after the pause",
 	ramcloudv1.ReasonVolumeNotOurs:           "rename or delete the volume claims, or name the cluster otherwise",
 	ramcloudv1.ReasonMetadataVolumeLost:      "bring the volume back, or rebuild into a new cluster: docs/operating/storage.md",
 	ramcloudv1.ReasonVolumeLost:              "the message says what the volume is kept for: docs/operating/storage.md",

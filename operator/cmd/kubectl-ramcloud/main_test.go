@@ -93,7 +93,7 @@ func runOn(t *testing.T, on client.Client, prepare func(*cobra.Command), args ..
 	return out.String(), err
 }
 
-var update = flag.Bool("update", false, "write the golden files in testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 func condition(kind, status, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message}
@@ -181,7 +181,7 @@ func TestGoldenOutputs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out != string(want) {
-				t.Errorf("differs from %s (go test ./cmd/kubectl-ramcloud -update writes it anew); now:\n%s", path, out)
+				t.Errorf("differs from %s (go test ./cmd/kubectl-ramcloud -update rewrites it); now:\n%s", path, out)
 			}
 			if lines := strings.Count(out, "\n"); lines > 24 {
 				t.Errorf("%s: %d lines are more than one screen", path, lines)

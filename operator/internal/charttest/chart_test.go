@@ -26,7 +26,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-var update = flag.Bool("update", false, "write manifests/operator/operator.yaml anew from the chart")
+var update = flag.Bool("update", false, "rewrite manifests/operator/operator.yaml from the chart")
 
 const (
 	top       = "../../.."
@@ -362,7 +362,7 @@ func golden(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 	if string(have) != text {
-		t.Errorf("%s is not what the chart renders; go test ./internal/charttest -update writes it anew", path)
+		t.Errorf("%s is not what the chart renders; go test ./internal/charttest -update rewrites it", path)
 	}
 }
 

@@ -211,7 +211,7 @@ func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d pl
 		m := memberOf(o, replacement.ID)
 		if done.attempt("noting the failure of "+m.name, r.recordFailure(ctx, o, m, failureForStatus(replacement.Failure))) &&
 			done.attempt("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
-			r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "pod %s failed (%s %s) and is made anew",
+			r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "pod %s failed (%s %s) and is re-created",
 				m.name, replacement.Failure.Reason, replacement.Failure.Message)
 		}
 	}

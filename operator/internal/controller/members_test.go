@@ -175,7 +175,7 @@ func TestARestartIsRolledOneAtATime(t *testing.T) {
 	order := []string{"demo-etcd-0", "demo-etcd-1", "demo-etcd-2", "demo-coordinator-0", "demo-coordinator-1", "demo-coordinator-2"}
 	for i, name := range order {
 		var pod corev1.Pod
-		w.until(name+" to be made anew", func() string {
+		w.until(name+" to be re-created", func() string {
 			w.exists(name, &pod)
 			if pod.UID == pods[name] {
 				return "still the first"
@@ -271,7 +271,7 @@ func TestALostEtcdMemberIsReplaced(t *testing.T) {
 	w.quiet()
 	w.loseVolume("demo-etcd-1")
 	var pod corev1.Pod
-	w.until("demo-etcd-1 to be made anew", func() string {
+	w.until("demo-etcd-1 to be re-created", func() string {
 		err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: "demo-etcd-1"}, &pod)
 		if err != nil || pod.UID == pods["demo-etcd-1"] {
 			return fmt.Sprintf("not yet: %v", err)

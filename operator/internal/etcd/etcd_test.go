@@ -120,7 +120,7 @@ func TestAMemberThatLostItsDataRejoins(t *testing.T) {
 	}
 	others := []string{e.client(2), e.client(0), e.client(1)} // the first does not answer
 	for range 2 {                                             // asked again it changes nothing
-		e.until("the member to be added anew", func() error { return Client{Endpoints: others}.Rejoin(ctx, e.peer(2)) })
+		e.until("the member to be added again", func() error { return Client{Endpoints: others}.Rejoin(ctx, e.peer(2)) })
 		var list struct{ Members []member }
 		if err := e.plain().post(ctx, e.client(0), "/v3/cluster/member/list", struct{}{}, &list); err != nil || len(list.Members) != 3 {
 			t.Fatalf("%v: %+v", err, list)

@@ -455,7 +455,7 @@ func decideFailed(now time.Time, m Member, d *Decision) {
 	}
 	wait := Backoff(failure.Count - 1)
 	left := m.Pod.FailedAt.Add(wait).Sub(now)
-	d.Failing = append(d.Failing, fmt.Sprintf("%s failed (%s%s), made anew %s after it failed",
+	d.Failing = append(d.Failing, fmt.Sprintf("%s failed (%s%s), re-created %s after it failed",
 		m.ID, m.Pod.Reason, colon(m.Pod.Message), wait))
 	if left > 0 {
 		d.again(left)

@@ -41,7 +41,7 @@ func with(members []Member, change func([]Member)) []Member {
 func server(i int32) ID { return ID{Server, i} }
 
 func TestDecide(t *testing.T) {
-	failing := fmt.Sprintf("server 0 failed (Evicted: node was low on memory), made anew %s after it failed", FirstBackoff)
+	failing := fmt.Sprintf("server 0 failed (Evicted: node was low on memory), re-created %s after it failed", FirstBackoff)
 	lost := func(index int, volume Volume, up bool, pod Pod) []Member {
 		return with(made(running(), running()), func(m []Member) { m[index].Volume, m[index].Up, m[index].Pod = volume, up, pod })
 	}

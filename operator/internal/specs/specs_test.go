@@ -20,7 +20,7 @@ import (
 	"ramcloud.dev/operator/internal/certs"
 )
 
-var update = flag.Bool("update", false, "write the golden files in testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 func quantity(text string) *resource.Quantity {
 	q := resource.MustParse(text)
@@ -140,7 +140,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(got) != string(want) {
-				t.Errorf("differs from %s (go test ./internal/specs -update writes it anew); now:\n%s", path, got)
+				t.Errorf("differs from %s (go test ./internal/specs -update rewrites it); now:\n%s", path, got)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write node/src/wire/golden/wire.json anew; only for a new protocol version")
+var update = flag.Bool("update", false, "write node/src/wire/golden/wire.json again; only for a new protocol version")
 
 const goldenFile = "../../../../node/src/wire/golden/wire.json"
 

@@ -13,7 +13,7 @@ type EtcdStatusApplyConfiguration struct {
 	// Members that exist, and those whose pods are ready.
 	Replicas *int32 `json:"replicas,omitempty"`
 	Ready    *int32 `json:"ready,omitempty"`
-	// The etcd was complete once: from then on a member whose volume is lost is not made anew with an empty
+	// The etcd was complete once: from then on a member whose volume is lost is not re-created with an empty
 	// one, because a member that forgot its votes can lose what was agreed on.
 	Formed *bool `json:"formed,omitempty"`
 	// How the etcd is connected to: "Required" is TLS with certificates on both sides, and nothing else. An etcd that an earlier

@@ -17,7 +17,7 @@ type PodFailureApplyConfiguration struct {
 	Reason  *string  `json:"reason,omitempty"`
 	Message *string  `json:"message,omitempty"`
 	Time    *v1.Time `json:"time,omitempty"`
-	// Failures in a row; the wait before the pod is made anew doubles with each.
+	// Failures in a row; the wait before the pod is re-created doubles with each.
 	Count *int32 `json:"count,omitempty"`
 }
 
