@@ -32,10 +32,10 @@ func (p *plugin) diffCommand() *cobra.Command {
 	timeout := 20 * time.Second
 	command := &cobra.Command{
 		Use: "diff [CLUSTER]", Short: "Show what a roll would change of the pods of a cluster", Args: cobra.MaximumNArgs(1), ValidArgsFunction: p.completeCluster,
-		Long: "Compare what the pods of a cluster were made from with what the operator would make them from once a roll is asked\n" +
-			"for: by a text in spec.update.restartRequest that was not used before. Servers are never restarted for it; new ones\n" +
-			"are made so. What is each pod's own stands as ${ramcloud:name} and the like.\n\n" +
-			"Exit code 0: nothing would change. 1: something would. 2: it could not be found out.",
+		Long: "Compares the templates that the pods of a cluster were made from with those that the operator would use after a\n" +
+			"roll. A new text in spec.update.restartRequest asks for a roll. It never restarts servers, but new servers are made\n" +
+			"from the new template. Values that differ from pod to pod are shown as ${ramcloud:name} and the like.\n\n" +
+			"Exit code 0: nothing would change. 1: something would. 2: an error, so that nobody knows.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

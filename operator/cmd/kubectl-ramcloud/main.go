@@ -67,8 +67,8 @@ func (p *plugin) command() *cobra.Command {
 		Use: "kubectl-ramcloud", Short: "Look at RAMCloud clusters on Kubernetes, and restart or pause them",
 		Long: `Looks at RAMCloud clusters on Kubernetes, restarts their members, and pauses the operator.
 
-A command without a name is about the only RAMCloudCluster of the namespace. kubectl's own flags (--namespace,
---context, --as, …) stand after the name of the plugin: kubectl ramcloud status --context=prod.
+Without a name, a command is about the only RAMCloudCluster of the namespace. Write kubectl's own flags
+(--namespace, --context, --as, …) after the name of the plugin: kubectl ramcloud status --context=prod.
 
 ` + exitCodes,
 		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ramcloud"},
@@ -116,13 +116,13 @@ func (p *plugin) dial() error {
 	loader := p.flags.ToRawKubeConfigLoader()
 	var err error
 	if p.namespace, _, err = loader.Namespace(); err != nil {
-		return fmt.Errorf("no way to reach Kubernetes: %w", err)
+		return fmt.Errorf("cannot reach Kubernetes: %w", err)
 	}
 	if p.client != nil {
 		return nil
 	}
 	if p.config, err = p.flags.ToRESTConfig(); err != nil {
-		return fmt.Errorf("no way to reach Kubernetes: %w", err)
+		return fmt.Errorf("cannot reach Kubernetes: %w", err)
 	}
 	scheme, err := newScheme()
 	if err != nil {

@@ -33,9 +33,9 @@ func (p *plugin) reportCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "report [CLUSTER]", Short: "Write a redacted bundle of resources, events, logs, metrics and traces", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.completeCluster,
-		Long: "Writes what is needed to look into a trouble from afar: the cluster's objects, events, logs, metrics and\n" +
+		Long: "Writes a bundle with which somebody else can diagnose a problem: the cluster's objects, events, logs, metrics and\n" +
 			"traces. Secrets are never read. Values of environment variables, and whatever looks like a password, key or\n" +
-			"token, are left out. What could not be had is listed in errors.txt of the bundle.",
+			"token, are left out. errors.txt in the bundle lists what could not be read.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster(cmd.Context(), args)
 			if err != nil {

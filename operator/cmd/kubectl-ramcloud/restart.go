@@ -34,10 +34,10 @@ func (p *plugin) restartCommand() *cobra.Command {
 	command := r.command(&cobra.Command{
 		Use: "restart [CLUSTER]", Short: "Restart the members of etcd and the coordinators, or some of them",
 		Long: `Restarts the members of etcd, then the coordinators, one at a time: the operator restarts the next one when all
-others are well. With --wait it returns when all were restarted.
+others are ready. With --wait the command returns when all were restarted.
 
-With --component, those of one kind are restarted; the command itself goes from one to the next and waits for each.
-With --member, one is restarted. Both evict pods, as kubectl drain does: disruption budgets keep what is needed.
+--component restarts those of one kind; the command itself goes from one to the next and waits for each. --member
+restarts one. Both evict pods, as kubectl drain does, so disruption budgets protect what is needed.
 
 Servers are not restarted: they would lose what they hold in memory.`,
 		Example: "  kubectl ramcloud restart demo --wait\n  kubectl ramcloud restart demo --component=etcd\n" +
@@ -57,7 +57,7 @@ func (r *restart) run(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error 
 		return err
 	}
 	if isPaused(c) {
-		return fmt.Errorf("%s/%s is paused: the operator would create no pod again; accepted after kubectl ramcloud resume", c.Namespace, c.Name)
+		return fmt.Errorf("%s/%s is paused, so the operator would not re-create the pod; first run kubectl ramcloud resume", c.Namespace, c.Name)
 	}
 	if r.component == "" && r.member == "" {
 		return r.all(ctx, c)
@@ -135,7 +135,7 @@ func rolled(c *ramcloudv1.RAMCloudCluster, pods []corev1.Pod, request string) (d
 	}
 	upToDate := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionUpToDate)
 	if upToDate != nil && upToDate.Reason == ramcloudv1.ReasonRollRefused && upToDate.ObservedGeneration == c.Generation {
-		return false, "", giveUp{fmt.Errorf("the operator refuses it: %s", upToDate.Message)}
+		return false, "", giveUp{fmt.Errorf("the operator refuses the restart: %s", upToDate.Message)}
 	}
 	etcd, coordinators := members(c)
 	all, ready := slices.Concat(etcd, coordinators), 0

@@ -105,7 +105,7 @@ func metricsOptions(o *options) metricsserver.Options {
 func releaseVolumes(ctx context.Context, o *options) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("no way to reach the Kubernetes API: %w", err)
+		return fmt.Errorf("cannot reach the Kubernetes API: %w", err)
 	}
 	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
@@ -130,7 +130,7 @@ func run(o *options, logging *zap.Options) error {
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("no way to reach the Kubernetes API: %w", err)
+		return fmt.Errorf("cannot reach the Kubernetes API: %w", err)
 	}
 	cacheOptions := operator.CacheOptions()
 	if o.namespace != "" {
