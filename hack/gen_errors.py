@@ -17,15 +17,15 @@ HEAD = """\
 
 <!-- Written by hack/gen_errors.py from the code. Change the comments there, then run it. -->
 
-An error has a name, a number (on the wire) and, where a person may see it, a message that names the
-field, the value and what is accepted, or the table, tablet and server concerned. The CLI prints
-`ramcloud: NAME: message` to standard error; the client libraries give the code and the message.
+An error has a name, a number (on the wire) and usually a message. The message names the field, the value and what
+is accepted, or the table, tablet and server. The CLI prints `ramcloud: NAME: message` to standard error; the client
+libraries give the code and the message.
 
 What the client library does with an answer:
 
 - **final**: the caller gets it at once. Trying again gives the same until something changes.
-- **retried**: the call was certainly not executed. The library tries again by itself, refreshing what it
-  knows of tables and servers, until the call's deadline (30 s unless you set another).
+- **retried**: the call was certainly not executed. The library refreshes its map of tables and servers and tries
+  again, until the call's deadline (30 s unless you set another).
 - **may have happened**: the call may have been executed. Reads and scans are repeated; a write, delete or increment
   is never sent a second time, and its caller gets `INDETERMINATE`.
 
@@ -36,18 +36,18 @@ The last column is the exit code of `ramcloud` when a command ends with the erro
 """
 
 TAIL = """
-Five of them deserve a sentence more:
+More about five of them:
 
-- `UNAVAILABLE`: the server that holds the tablet is dead, and there is no crash recovery yet: the tablet
-  does not come back. The library waits for it until the deadline nevertheless, because it cannot know
-  that. Nothing was changed. See [troubleshooting](../operating/troubleshooting.md).
-- `OUT_OF_MEMORY`: the log of the server that owns the key is full, and nothing cleans it yet. Reads and
-  deletes go on. A delete does not give memory back; dropping a table does not either.
-- `INDETERMINATE`: read the object and compare its version with the one you knew before: versions of a key
-  rise with every change, also across delete and re-creation.
-- `WRONG_CLUSTER`: final when every coordinator address that the client was given says it. From one of several it means
-  only that another cluster has taken that address, and the next one is asked; from a server the same, and a coordinator
-  is asked where the tablet is.
+- `UNAVAILABLE`: the server that owns the tablet is dead. There is no crash recovery yet, so the tablet does not come
+  back. The library cannot know that, and waits until the deadline. Nothing was changed. See
+  [troubleshooting](../operating/troubleshooting.md#a-call-ends-with-unavailable).
+- `OUT_OF_MEMORY`: the log of the server that owns the key is full, and nothing cleans it yet. Reads and deletes still
+  work, but neither deletes nor dropped tables free memory.
+- `INDETERMINATE`: read the object and compare its version with the one you knew before. Versions of a key rise with
+  every change, also across delete and re-creation.
+- `WRONG_CLUSTER`: final when every coordinator address that the client was given answers it. From one of several it
+  means that another cluster has taken that address, and the client asks the next. From a server it means the same,
+  and the client asks a coordinator where the tablet is.
 - `DEADLINE_EXCEEDED`: no final answer came in time, and nothing was changed (or the call was one that
   changes nothing).
 """

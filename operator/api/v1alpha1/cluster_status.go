@@ -13,12 +13,16 @@ type RAMCloudClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Generation of the spec that the operator has seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// What the coordinator says about itself.
 	// +optional
 	Coordinator CoordinatorStatus `json:"coordinator,omitzero"`
+	// How many servers there are.
 	// +optional
 	Servers ServersStatus `json:"servers,omitzero"`
+	// The data, as of the coordinator's last report.
 	// +optional
 	Data DataStatus `json:"data,omitzero"`
 	// The etcd that the operator runs; empty without one.
@@ -30,7 +34,7 @@ type RAMCloudClusterStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	PendingRestart []PendingRestart `json:"pendingRestart,omitempty"`
-	// What new pods are made from, and what a roll would bring.
+	// Templates that new pods are made from, and what a roll would bring.
 	// +optional
 	// +listType=map
 	// +listMapKey=component
@@ -42,17 +46,20 @@ type RAMCloudClusterStatus struct {
 
 // CoordinatorStatus is what the coordinator says about itself.
 type CoordinatorStatus struct {
-	// Identity of the cluster, also kept on every volume. Written once; a store with another one stops everything
-	// (condition ConsistentIdentity).
+	// Identity of the cluster, also kept on every volume. Written once. If a store with another identity answers, the operator
+	// changes nothing (condition ConsistentIdentity).
 	// +optional
 	ClusterUUID string `json:"clusterUUID,omitempty"`
+	// Version of the leading coordinator.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// Term of its leadership. Each new leadership has a higher one.
 	// +optional
 	Term int64 `json:"term,omitempty"`
-	// Coordinators that exist, and those whose pods are ready.
+	// Coordinators that exist.
 	// +optional
 	Replicas int32 `json:"replicas"`
+	// Coordinators whose pods are ready.
 	// +optional
 	Ready int32 `json:"ready"`
 	// The last failures of the coordinators' pods.
@@ -64,18 +71,19 @@ type CoordinatorStatus struct {
 
 // EtcdStatus is what is known of the etcd that the operator runs.
 type EtcdStatus struct {
-	// Members that exist, and those whose pods are ready.
+	// Members that exist.
 	// +optional
 	Replicas int32 `json:"replicas"`
+	// Members whose pods are ready.
 	// +optional
 	Ready int32 `json:"ready"`
-	// The etcd was complete once: from then on a member whose volume is lost is not re-created with an empty
-	// one, because a member that forgot its votes can lose what was agreed on.
+	// The etcd was complete once. From then on a member that lost its volume is not started with an empty one: a member
+	// that forgot its votes can lose what a majority agreed on.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
-	// How the etcd is connected to: "Required" is TLS with certificates on both sides, and nothing else. An etcd that an earlier
-	// operator made is "Off" until a restart is asked for (spec.update.restartRequest); then it goes through "Offered"
-	// (members take both) and "Used" (coordinators connect by TLS) to "Required" by itself.
+	// How the etcd is connected to. "Required": only TLS, with certificates on both sides. An etcd of an earlier operator is
+	// "Off" until you ask for a restart (spec.update.restartRequest). Then it goes by itself through "Offered" (members take
+	// both) and "Used" (coordinators connect by TLS) to "Required".
 	// +optional
 	// +kubebuilder:validation:Enum=Off;Offered;Used;Required
 	TLS string `json:"tls,omitempty"`
@@ -88,6 +96,7 @@ type EtcdStatus struct {
 
 // MemberFailure is the last failure of a pod of the coordinators or of etcd.
 type MemberFailure struct {
+	// Name of the pod.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Pod string `json:"pod,omitempty"`
@@ -97,10 +106,11 @@ type MemberFailure struct {
 
 // PendingRestart is a pod that differs from what spec asks for.
 type PendingRestart struct {
+	// Name of the pod.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Pod string `json:"pod,omitempty"`
-	// What differs, old and new value.
+	// What differs, with the old and the new value.
 	// +optional
 	// +listType=atomic
 	Differs []string `json:"differs,omitempty"`
@@ -115,10 +125,10 @@ type RevisionStatus struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Component string `json:"component,omitempty"`
-	// New pods are made from it.
+	// ControllerRevision that new pods are made from.
 	// +optional
 	Current string `json:"current,omitempty"`
-	// What this operator would make of the same spec; empty: the same. A roll has to be asked for.
+	// ControllerRevision that a roll would bring. Empty: a roll would change nothing.
 	// +optional
 	Pending string `json:"pending,omitempty"`
 }
@@ -137,8 +147,8 @@ type ServersStatus struct {
 	// Earlier incarnations that the coordinator lists as crashed.
 	// +optional
 	Crashed int32 `json:"crashed,omitempty"`
-	// Servers whose pod differs from what spec asks for; they are not restarted for that, because a
-	// restart loses what they hold in memory.
+	// Servers whose pod differs from what spec asks for. They are not restarted for that, because a restart loses what they
+	// hold in memory.
 	// +optional
 	PendingRestart int32 `json:"pendingRestart,omitempty"`
 }
@@ -158,48 +168,61 @@ const (
 
 // DataStatus describes the data, as of the coordinator's last report.
 type DataStatus struct {
+	// Complete: every tablet is served. Partial: some are not. Unknown: the coordinator does not answer.
 	// +optional
 	State DataState `json:"state,omitempty"`
+	// Tables.
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
+	// Tablets of all tables.
 	// +optional
 	Tablets int32 `json:"tablets,omitempty"`
+	// Tablets that are not served.
 	// +optional
 	TabletsUnavailable int32 `json:"tabletsUnavailable,omitempty"`
+	// Objects in all tables.
 	// +optional
 	Objects int64 `json:"objects,omitempty"`
-	// Log memory in use and in all, over the servers that are up.
+	// Log memory in use, over the servers that are up.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// Log memory in all, over the servers that are up.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
+	// Replication of all servers' logs.
 	// +optional
 	Replication ReplicationStatus `json:"replication,omitzero"`
 }
 
 // ReplicationStatus sums the replication of all servers' logs.
 type ReplicationStatus struct {
-	// The replication factor in force, as the masters say; the largest where they differ. Left out while no master has
-	// said it.
+	// The replication factor in force, as the masters report it; the largest where they differ. Left out until a master has
+	// reported it.
 	// +optional
 	Factor int32 `json:"factor,omitempty"`
+	// Segments of all logs.
 	// +optional
 	Segments int64 `json:"segments,omitempty"`
+	// Segments with all replicas.
 	// +optional
 	FullyReplicated int64 `json:"fullyReplicated,omitempty"`
+	// Segments that lack replicas.
 	// +optional
 	UnderReplicated int64 `json:"underReplicated,omitempty"`
 }
 
 // PodFailure is a pod that Kubernetes gave up.
 type PodFailure struct {
+	// Kubernetes' reason.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// Kubernetes' message.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// When the pod failed.
 	// +optional
 	Time metav1.Time `json:"time,omitzero"`
-	// Failures in a row; the wait before the pod is re-created doubles with each.
+	// Failures in a row. The wait before the pod is re-created doubles with each.
 	// +optional
 	Count int32 `json:"count,omitempty"`
 }
@@ -209,16 +232,16 @@ const (
 	// ConditionReady: the coordinator answers, every wanted server, coordinator and member of etcd is up, every tablet is
 	// served. Unknown: an operator that has just started cannot reach the coordinator.
 	ConditionReady = "Ready"
-	// ConditionProgressing: something the operator started is not finished.
+	// ConditionProgressing: something that the operator started is not finished.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded: something is broken that will not go away by waiting for a start.
+	// ConditionDegraded: something is broken, and waiting for a start will not repair it.
 	ConditionDegraded = "Degraded"
 	// ConditionScaleBlocked: spec.servers.replicas asks for what cannot be done safely.
 	ConditionScaleBlocked = "ScaleBlocked"
 	// ConditionConsistentIdentity: the store that answers is the one that the cluster was made with.
 	ConditionConsistentIdentity = "ConsistentIdentity"
-	// ConditionResizing: volumes are growing to the size that spec asks for. A cluster of which no size was changed does
-	// not have it.
+	// ConditionResizing: volumes are growing to the size that spec asks for. A cluster whose sizes were never
+	// changed does not have it.
 	ConditionResizing = "Resizing"
 	// ConditionUpToDate: every pod is made from what this operator makes of spec. False says what waits: nothing rolls
 	// by itself.
@@ -240,16 +263,16 @@ const (
 	ReasonCoordinatorNotAnswering = "CoordinatorNotAnswering"
 	// ReasonServersNotUp: the coordinator does not list every wanted server as up.
 	ReasonServersNotUp = "ServersNotUp"
-	// ReasonCoordinatorsDown: pods of coordinators are not ready. One that answers is enough to go on.
+	// ReasonCoordinatorsDown: pods of coordinators are not ready. The cluster works while one of them leads.
 	ReasonCoordinatorsDown = "CoordinatorsDown"
-	// ReasonEtcdMembersDown: pods of etcd members are not ready. Without a majority no table can be made or dropped.
+	// ReasonEtcdMembersDown: pods of etcd members are not ready. Without a majority no table can be created or dropped.
 	ReasonEtcdMembersDown = "EtcdMembersDown"
 	// ReasonTabletsUnavailable: a part of the data cannot be read.
 	ReasonTabletsUnavailable = "TabletsUnavailable"
-	// ReasonIdentityChanged: the coordinator that answers leads another cluster than the one that was noted;
-	// everything stops.
+	// ReasonIdentityChanged: the coordinator that answers leads another cluster than the recorded one; the operator changes
+	// nothing.
 	ReasonIdentityChanged = "IdentityChanged"
-	// ReasonIdentityPinned: the store is the cluster that was noted in status.coordinator.clusterUUID.
+	// ReasonIdentityPinned: the store is the cluster that is recorded in status.coordinator.clusterUUID.
 	ReasonIdentityPinned = "IdentityPinned"
 	// ReasonIdentityNotKnown: the coordinator has not answered yet, so there is nothing to compare.
 	ReasonIdentityNotKnown = "IdentityNotKnown"
@@ -264,12 +287,12 @@ const (
 	// ReasonVolumeLost: the volume behind a server's claim is lost, or the claim does not exist and the server is still
 	// listed as up.
 	ReasonVolumeLost = "VolumeLost"
-	// ReasonReconcileFailed: the operator could not do something that it has to, in the API server's words; it tries
+	// ReasonReconcileFailed: a step of the operator failed; the message is the API server's. The operator tries
 	// again.
 	ReasonReconcileFailed = "ReconcileFailed"
 	// ReasonServersSilent: the coordinator hears too few servers to tell who is dead, and condemns none.
 	ReasonServersSilent = "ServersSilent"
-	// ReasonPodsFailing: Kubernetes gave pods up; each is re-created after a pause that doubles.
+	// ReasonPodsFailing: pods failed; each is re-created after a pause that doubles.
 	ReasonPodsFailing = "PodsFailing"
 	// ReasonFailureDomainMissing: pods lack the label that spec.topologyKey names, so each counts as a domain of its
 	// own.
@@ -280,7 +303,8 @@ const (
 	ReasonUnderReplicated = "UnderReplicated"
 	// ReasonAsExpected: not Degraded: nothing is broken that the operator knows of.
 	ReasonAsExpected = "AsExpected"
-	// ReasonFormerClusterNotGone: a former cluster of this name is not gone; nothing is made before it is.
+	// ReasonFormerClusterNotGone: objects of a deleted cluster of this name still exist; nothing is made before they are
+	// deleted.
 	ReasonFormerClusterNotGone = "FormerClusterNotGone"
 	// ReasonStarting: not everything that is wanted is up yet.
 	ReasonStarting = "Starting"
@@ -301,21 +325,20 @@ const (
 	ReasonVolumesAsWanted = "VolumesAsWanted"
 	// ReasonUpToDate: every pod is made from what this operator makes of spec.
 	ReasonUpToDate = "UpToDate"
-	// ReasonRollPending: pods would be made otherwise now, by a changed spec or by a later operator; a roll has to be asked
-	// for.
+	// ReasonRollPending: the spec or the operator is newer than the pods; ask for a roll.
 	ReasonRollPending = "RollPending"
 	// ReasonRolling: UpToDate: a roll that was asked for is in progress.
 	ReasonRolling = "Rolling"
-	// ReasonRollRefused: what was asked for would let versions run together that must not.
+	// ReasonRollRefused: the roll would let versions run together that must not.
 	ReasonRollRefused = "RollRefused"
-	// ReasonServersNotRestarted: only servers run that were made from former templates; they are not restarted yet.
+	// ReasonServersNotRestarted: only servers have older templates; they are not restarted yet.
 	ReasonServersNotRestarted = "ServersNotRestarted"
 	// ReasonPaused: spec.paused is set.
 	ReasonPaused = "Paused"
-	// ReasonNotPaused: the operator looks after the cluster.
+	// ReasonNotPaused: the operator manages the cluster.
 	ReasonNotPaused = "NotPaused"
-	// ReasonDeprecatedFieldsUsed: spec has old fields or values; write what the message says. A former version may have
-	// filled them in.
+	// ReasonDeprecatedFieldsUsed: spec has old fields or values; write what the message says. An earlier version may
+	// have filled them in.
 	ReasonDeprecatedFieldsUsed = "DeprecatedFieldsUsed"
 	// ReasonNoDeprecatedFields: spec has only fields and values of this version.
 	ReasonNoDeprecatedFields = "NoDeprecatedFields"

@@ -69,15 +69,15 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default={}
 	Servers ServersSpec `json:"servers,omitzero"`
 
-	// R: on how many other servers' volumes every write is kept before it is acknowledged.
+	// R: a write is acknowledged when so many other servers have it on their volumes.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
 	ReplicationFactor int32 `json:"replicationFactor,omitempty"`
 
-	// With how many replicas writes still go on while there are not enough failure domains for all.
-	// Left out: the engine's default, one less than replicationFactor and at least 1.
+	// Fewest replicas with which writes continue while too few failure domains are available. Default: one less than
+	// replicationFactor, at least 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
@@ -89,10 +89,10 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default=Buffered
 	Durability Durability `json:"durability,omitempty"`
 
-	// What may fail as one: servers with the same value of this label are one failure domain, and the replicas of a
-	// segment are kept in different ones. kubernetes.io/hostname is the node. topology.kubernetes.io/zone and
-	// topology.kubernetes.io/region are on pods since Kubernetes 1.35; other labels are the pods' own. Left out: each
-	// server is a domain of its own.
+	// Label that says what fails together. Servers with the same value are one failure domain, and the replicas of a segment
+	// are in different domains. kubernetes.io/hostname is the node. Kubernetes copies topology.kubernetes.io/zone and
+	// topology.kubernetes.io/region to pods since 1.35; other labels must be on the pods. Left out: each server is a domain of
+	// its own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -114,17 +114,17 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default={}
 	Network NetworkSpec `json:"network,omitzero"`
 
-	// How clients outside Kubernetes reach the cluster. There is no authentication yet: who can reach
-	// the ports can read and write everything.
+	// How clients outside Kubernetes reach the cluster. There is no authentication yet: whoever reaches the ports can read and
+	// write everything.
 	// +optional
 	// +kubebuilder:default={}
 	Expose ExposeSpec `json:"expose,omitzero"`
 
-	// Images, where others than the operator's default are wanted.
+	// Images, if you want others than the operator's default.
 	// +optional
 	Images ImagesSpec `json:"images,omitzero"`
 
-	// How pods that run are brought to a changed spec.
+	// How running pods are brought to a changed spec.
 	// +optional
 	Update UpdateSpec `json:"update,omitzero"`
 
@@ -133,8 +133,7 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default=Retain
 	PVCRetention RetentionPolicy `json:"pvcRetention,omitempty"`
 
-	// The operator changes nothing of this cluster while this is set; it goes on reporting. The cluster
-	// itself goes on working.
+	// Stops the operator from changing this cluster. It still reports, and the cluster works.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -147,7 +146,7 @@ type RAMCloudClusterSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.size) || (has(oldSelf.storage) && has(oldSelf.storage.size)) || !quantity(string(self.storage.size)).isLessThan(quantity('1Gi'))",fieldPath=".storage.size",reason=FieldValueForbidden,messageExpression="'spec.coordinator.storage.size is %s and was not set, which is 1Gi: a volume cannot shrink; accepted: at least 1Gi'.format([string(self.storage.size)])"
 type CoordinatorSpec struct {
-	// How many: one, or three of which two stand by. Three need an etcd (spec.metadata).
+	// Coordinators: 1, or 3 of which two stand by. Three need an etcd (spec.metadata).
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.coordinator.replicas is %d; accepted: 1 or 3'.format([self])"
@@ -165,7 +164,7 @@ type CoordinatorSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.etcd) && has(self.managedEtcd))",reason=FieldValueInvalid,message="spec.metadata has both etcd and managedEtcd; accepted: one of them, or neither (the metadata is then on the coordinator's volume)"
 type MetadataSpec struct {
-	// An etcd that somebody else runs.
+	// An etcd of your own.
 	// +optional
 	Etcd *ExternalEtcdSpec `json:"etcd,omitempty"`
 	// An etcd that the operator runs for this cluster.
@@ -179,7 +178,7 @@ type MetadataSpec struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.tlsSecretRef) && has(self.tlsSecret))",fieldPath=".tlsSecret",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd has both tlsSecretRef (%s) and tlsSecret (%s), which is its old name; accepted: tlsSecretRef without tlsSecret'.format([self.tlsSecretRef.name, self.tlsSecret])"
 // +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",fieldPath=".prefix",reason=FieldValueForbidden,messageExpression="'spec.metadata.etcd.prefix is %s and was %s: coordinators with another prefix would found another cluster beside this one; accepted: the prefix that it was made with'.format([has(self.prefix) ? self.prefix : 'not set', has(oldSelf.prefix) ? oldSelf.prefix : 'not set'])"
 type ExternalEtcdSpec struct {
-	// host:port of its members.
+	// host:port of each member.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -187,14 +186,14 @@ type ExternalEtcdSpec struct {
 	// +kubebuilder:validation:items:MaxLength=262
 	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}$'))",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.endpoints is %s; accepted: host:port of each member, without https://, for example etcd-0.etcd:2379'.format([self])"
 	Endpoints []string `json:"endpoints,omitempty"`
-	// Keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
+	// The keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
 	// /ramcloud/NAMESPACE/NAME.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_./]*[-A-Za-z0-9_.]$')",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.prefix is %s; accepted: a path of letters, digits and - _ . / that begins with / and does not end with it, for example /ramcloud/my-cluster'.format([self])"
 	Prefix string `json:"prefix,omitempty"`
-	// Secret with ca.crt, tls.crt and tls.key: the authority that signed the etcd's certificates, and the
-	// coordinators' own. Left out: connections without TLS.
+	// Secret with ca.crt (the authority that signed the etcd's certificates), and tls.crt and tls.key (the coordinators' own).
+	// Left out: connections without TLS.
 	// +optional
 	TLSSecretRef *SecretReference `json:"tlsSecretRef,omitempty"`
 	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
@@ -206,6 +205,7 @@ type ExternalEtcdSpec struct {
 
 // SecretReference names a Secret in the namespace of the cluster.
 type SecretReference struct {
+	// Name of the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -217,13 +217,13 @@ type SecretReference struct {
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.replicas is %d and was %d: members are not added or removed yet; accepted: %d'.format([self.replicas, oldSelf.replicas, oldSelf.replicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.size) || (has(oldSelf.storage) && has(oldSelf.storage.size)) || !quantity(string(self.storage.size)).isLessThan(quantity('2Gi'))",fieldPath=".storage.size",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.storage.size is %s and was not set, which is 2Gi: a volume cannot shrink; accepted: at least 2Gi'.format([string(self.storage.size)])"
 type ManagedEtcdSpec struct {
-	// Members: three survive the loss of one.
+	// Members: 1 or 3. Three survive the loss of one.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.metadata.managedEtcd.replicas is %d; accepted: 1 or 3'.format([self])"
 	Replicas int32 `json:"replicas,omitempty"`
-	// Default: the one the operator was installed with. Any image with etcd in /usr/local/bin works,
-	// for example gcr.io/etcd-development/etcd:v3.6.8.
+	// Image with etcd in /usr/local/bin, for example gcr.io/etcd-development/etcd:v3.6.8. Default: the one that the operator
+	// was installed with.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
@@ -244,10 +244,9 @@ type ManagedEtcdSpec struct {
 
 // UpdateSpec says how pods are brought to a changed spec.
 type UpdateSpec struct {
-	// Any text. A changed one asks for a rolling restart: each etcd member and then each coordinator that
-	// was not restarted for this text is re-created, one at a time and only while all others are well.
-	// Servers are not restarted, because they would lose what they hold in memory (status.pendingRestart
-	// says so). Without a new text nothing that runs is restarted, whatever changes.
+	// Any text. A new text asks for a rolling restart: each etcd member and then each coordinator is re-created, one at a time,
+	// and only while all others are ready. Servers are not restarted, because they would lose what they hold in memory
+	// (status.pendingRestart says so). Without a new text nothing is restarted, whatever changes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_.:]*$')",reason=FieldValueInvalid,messageExpression="'spec.update.restartRequest is %s; accepted: letters, digits and - _ . :, for example 2026-01-31T10:00:00Z'.format([self])"
@@ -266,8 +265,8 @@ type StorageSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageClass *string `json:"storageClass,omitempty"`
 
-	// Size of the volume. It can grow, where the storage class lets volumes grow. Default for servers: 2 x replicationFactor x memory.log and a little for the
-	// file system; for a coordinator: 1Gi; for a member of etcd: 2Gi.
+	// Size of the volume. It can grow, if the storage class allows it. Default: for servers 2 x replicationFactor x memory.log,
+	// and a little for the file system; for a coordinator 1Gi; for a member of etcd 2Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'size is %s; accepted: a whole number of bytes, more than 0, for example 2Gi'.format([self])"
 	Size *resource.Quantity `json:"size,omitempty"`
@@ -275,20 +274,22 @@ type StorageSpec struct {
 
 // TemplateMetadata is the part of a pod's metadata that a user can add to.
 type TemplateMetadata struct {
+	// Labels of the pods.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the pods.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // ExposeSpec says how the cluster is reached from outside.
 type ExposeSpec struct {
-	// None, NodePort, or LoadBalancer: clients talk to every server, so each coordinator and each server gets
-	// a Service of its own, and its pod waits until that has an address.
+	// None, NodePort or LoadBalancer. Clients talk to every server, so each coordinator and each server gets a Service of its
+	// own. Its pod waits until that Service has an address.
 	// +optional
 	// +kubebuilder:default=None
 	Type ExposeType `json:"type,omitempty"`
-	// Annotations of these Services: what the load balancer is told.
+	// Annotations of these Services, for example for the load balancer.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
@@ -299,9 +300,11 @@ type ImagesSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Node string `json:"node,omitempty"`
+	// When the kubelet pulls the image.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
+	// Secrets for pulling images, in the namespace of the cluster.
 	// +optional
 	// +listType=atomic
 	PullSecrets []corev1.LocalObjectReference `json:"pullSecrets,omitempty"`

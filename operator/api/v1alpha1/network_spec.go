@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Transport is what the messages travel over. (In lower case: as former versions wrote them.)
+// Transport is what messages travel over. (Lower case: as earlier versions wrote it.)
 // +kubebuilder:validation:Enum=TCP;RDMA;DPDK;tcp;rdma;dpdk
 type Transport string
 
@@ -11,7 +11,7 @@ const (
 	TransportDPDK Transport = "DPDK"
 )
 
-// NetworkProvider is how a pod comes to the device that its transport needs. (In lower case: as former versions wrote them.)
+// NetworkProvider is how a pod gets the device that its transport needs. (Lower case: as earlier versions wrote it.)
 // +kubebuilder:validation:Enum=Pod;SharedRDMA;SRIOV;DRA;pod;sharedRDMA;sriov;dra
 type NetworkProvider string
 
@@ -33,9 +33,12 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider in ['Pod', 'pod']",fieldPath=".provider",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which is not supported yet; accepted: Pod'.format([self.provider])"
 // +kubebuilder:validation:XValidation:rule="!has(self.resourceName) && !has(self.networkAttachmentRef)",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which takes no device: resourceName and networkAttachmentRef are for SharedRDMA and SRIOV, which are not supported yet; accepted: leave both out'.format([has(self.provider) ? self.provider : 'Pod'])"
 type NetworkSpec struct {
+	// What messages travel over. Only TCP is supported. (Lower case: as earlier versions wrote it.)
 	// +optional
 	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`
+	// How a pod gets the device that its transport needs. Only Pod is supported: the pod's own network. (Lower case: as
+	// earlier versions wrote it.)
 	// +optional
 	// +kubebuilder:default=Pod
 	Provider NetworkProvider `json:"provider,omitempty"`
@@ -50,11 +53,12 @@ type NetworkSpec struct {
 
 // NetworkAttachmentReference names a NetworkAttachmentDefinition.
 type NetworkAttachmentReference struct {
-	// Namespace; that of the cluster when left out.
+	// Its namespace. Default: that of the cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
+	// Name of the NetworkAttachmentDefinition.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

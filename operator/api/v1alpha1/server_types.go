@@ -48,40 +48,45 @@ const (
 
 // RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
 type RAMCloudServerStatus struct {
-	// Ready: the server is up, as the coordinator says.
+	// Ready: the coordinator lists the server as up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Generation of the spec that the operator has seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Up, NotEnlisted (the coordinator has no live server of this name), Crashed, or Unknown (the coordinator does not answer).
 	// +optional
 	State ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
 	// +optional
 	StateReason string `json:"stateReason,omitempty"`
-	// The coordinator's id of the server as it runs now. A restarted server has a new one.
+	// The coordinator's id of the running server. A restarted server has a new one.
 	// +optional
 	Incarnation string `json:"incarnation,omitempty"`
-	// Where the server is reached inside the cluster.
+	// Address of the server inside the cluster.
 	// +optional
 	Locator string `json:"locator,omitempty"`
-	// Where it is reached from outside, when exposed.
+	// Address of the server outside, if it is exposed.
 	// +optional
 	LocatorOutside string `json:"locatorOutside,omitempty"`
+	// Version of the server.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// Tablets it serves.
 	// +optional
 	Tablets int32 `json:"tablets"`
+	// Objects that it holds.
 	// +optional
 	Objects int64 `json:"objects,omitempty"`
-	// Log memory in use and in all.
+	// Log memory in use.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// Log memory in all.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// Where it runs.
+	// Where the server runs.
 	// +optional
 	Placement ServerPlacement `json:"placement,omitzero"`
 	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that.
@@ -94,9 +99,10 @@ type RAMCloudServerStatus struct {
 
 // ServerPlacement is where a server runs.
 type ServerPlacement struct {
+	// Name of the node.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// As the coordinator knows it.
+	// Failure domain, as the coordinator knows it.
 	// +optional
 	FailureDomain string `json:"failureDomain,omitempty"`
 }

@@ -34,8 +34,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.resources)",fieldPath=".resources",reason=FieldValueInvalid,messageExpression="'spec.servers has both hugePages (%s) and resources; accepted: hugePages with cpu (memory is derived) or resources without hugePages'.format([self.hugePages])"
 // +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.memory) || !has(self.memory.log) || quantity(string(self.memory.log)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",fieldPath=".memory.log",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s and spec.servers.hugePages is %s; accepted: a multiple of %s'.format([self.memory.log, self.hugePages, self.hugePages])"
 type ServersSpec struct {
-	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
-	// be moved.
+	// How many servers. Fewer than exist is refused (condition ScaleBlocked), because tablets cannot be moved yet.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -47,18 +46,17 @@ type ServersSpec struct {
 	// +kubebuilder:default={}
 	Memory MemorySpec `json:"memory,omitzero"`
 
-	// Pages under the log: None (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
-	// of those that were set aside on the nodes. The pods ask for them as hugepages-2Mi or hugepages-1Gi.
+	// Pages for the log. None: ordinary pages, which the kernel may join to larger ones. 2Mi or 1Gi: pages that are reserved
+	// on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
 	// +optional
 	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
 
-	// Whole cores for each server. Left out: 50m requested, and whatever is free.
+	// Whole cores for each server. Left out: 50m requested, no limit.
 	// +optional
 	CPU *CPUSpec `json:"cpu,omitempty"`
 
-	// Compute resources, instead of cpu and of what is derived: memory from the log, the hash table and
-	// buffers.
+	// Compute resources of your own, instead of cpu and of the memory that is derived from log, hash table and buffers.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
@@ -67,7 +65,7 @@ type ServersSpec struct {
 	// +kubebuilder:default={}
 	BackupStorage BackupStorageSpec `json:"backupStorage,omitzero"`
 
-	// What else the servers' pods get.
+	// Additions to the servers' pods.
 	// +optional
 	Template ServerTemplate `json:"template,omitzero"`
 }
@@ -93,16 +91,16 @@ type MemorySpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.reactors >= 1 && self.reactors <= self.cores && self.reactors <= 64",fieldPath=".reactors",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.reactors is %d and spec.servers.cpu.cores is %d: each reactor polls for requests and needs a core; accepted: 1 to the number of cores, at most 64'.format([self.reactors, self.cores])"
 type CPUSpec struct {
-	// Cores requested. Each reactor uses up to one; syncing, metrics and the kernel some of another.
+	// Cores requested. Each reactor uses up to one. Syncing, metrics and the kernel use a part of another.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Cores int32 `json:"cores,omitempty"`
-	// Requests equal limits, so that the pod's quality of service is Guaranteed and a kubelet with the
-	// static CPU manager gives it cores of its own.
+	// Requests equal limits. So the pod's quality of service is Guaranteed, and a kubelet with the static CPU manager gives
+	// it cores of its own.
 	// +optional
 	Guaranteed bool `json:"guaranteed,omitempty"`
-	// Threads that serve data, each polling for requests of its own.
+	// Threads that serve data. Each polls for its own requests.
 	// +optional
 	// +kubebuilder:default=1
 	Reactors int32 `json:"reactors,omitempty"`
@@ -113,23 +111,26 @@ type CPUSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMode) || !has(oldSelf.volumeMode) || self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",reason=FieldValueForbidden,messageExpression="'spec.servers.backupStorage.volumeMode is %s and was %s: the volumes that there are cannot be used in another way; accepted: %s'.format([self.volumeMode, oldSelf.volumeMode, oldSelf.volumeMode])"
 type BackupStorageSpec struct {
 	StorageSpec `json:",inline"`
-	// Filesystem: a file system with one large file in it. Block: a raw device, which is the server's
-	// alone. The container runtime must give the device to the pod's user (for containerd:
-	// device_ownership_from_security_context), because servers are not root.
+	// Filesystem: a file system with one large file in it. Block: a raw device for nothing else. The container runtime must
+	// give the device to the pod's user, because servers are not root (for containerd:
+	// device_ownership_from_security_context).
 	// +optional
 	// +kubebuilder:default=Filesystem
 	VolumeMode VolumeMode `json:"volumeMode,omitempty"`
 }
 
-// ServerTemplate is what a server's pod gets beside what it needs.
+// ServerTemplate has additions to a server's pod.
 type ServerTemplate struct {
 	// Labels and annotations of the pods. The operator's own labels win.
 	// +optional
 	Metadata TemplateMetadata `json:"metadata,omitzero"`
+	// Labels that a node must have.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Affinity of the pods.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// Tolerations of the pods, besides those that the operator sets.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -138,7 +139,7 @@ type ServerTemplate struct {
 	// +optional
 	// +listType=atomic
 	TopologySpread []corev1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
-	// Where eviction for lack of room is concerned.
+	// Priority class of the pods, for eviction when nodes lack room.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`

@@ -19,9 +19,9 @@ const head = `# Conditions
 <!-- Written by operator/hack/conditiondoc from cluster_status.go and server_types.go in operator/api/v1alpha1: make -C operator generate -->
 
 ` + "`kubectl get rcc NAME -o jsonpath='{.status.conditions}'`" + `. Types and reasons are stable: alerts and scripts may match them. What to do
-about each of a cluster's: [troubleshooting](../operating/troubleshooting.md#conditions-of-a-ramcloudcluster-by-reason), or
-` + "`kubectl ramcloud explain`" + `. A RAMCloudServer has the condition ` + "`Ready`" + `: Unknown, with the reason ` + "`CoordinatorNotAnswering`" + `,
-where the coordinator does not answer.
+about each reason of a cluster: [troubleshooting](../operating/troubleshooting.md#conditions-of-a-ramcloudcluster-by-reason), or
+` + "`kubectl ramcloud explain`" + `. A RAMCloudServer has the condition ` + "`Ready`" + `. It is Unknown, with the reason ` + "`CoordinatorNotAnswering`" + `,
+if the coordinator does not answer.
 `
 
 type row struct{ name, text string }

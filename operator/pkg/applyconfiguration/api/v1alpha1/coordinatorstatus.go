@@ -10,14 +10,17 @@ package v1alpha1
 //
 // CoordinatorStatus is what the coordinator says about itself.
 type CoordinatorStatusApplyConfiguration struct {
-	// Identity of the cluster, also kept on every volume. Written once; a store with another one stops everything
-	// (condition ConsistentIdentity).
+	// Identity of the cluster, also kept on every volume. Written once. If a store with another identity answers, the operator
+	// changes nothing (condition ConsistentIdentity).
 	ClusterUUID *string `json:"clusterUUID,omitempty"`
-	Version     *string `json:"version,omitempty"`
-	Term        *int64  `json:"term,omitempty"`
-	// Coordinators that exist, and those whose pods are ready.
+	// Version of the leading coordinator.
+	Version *string `json:"version,omitempty"`
+	// Term of its leadership. Each new leadership has a higher one.
+	Term *int64 `json:"term,omitempty"`
+	// Coordinators that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	Ready    *int32 `json:"ready,omitempty"`
+	// Coordinators whose pods are ready.
+	Ready *int32 `json:"ready,omitempty"`
 	// The last failures of the coordinators' pods.
 	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`
 }

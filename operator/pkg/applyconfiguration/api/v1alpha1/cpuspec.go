@@ -10,12 +10,12 @@ package v1alpha1
 //
 // CPUSpec gives a server whole cores.
 type CPUSpecApplyConfiguration struct {
-	// Cores requested. Each reactor uses up to one; syncing, metrics and the kernel some of another.
+	// Cores requested. Each reactor uses up to one. Syncing, metrics and the kernel use a part of another.
 	Cores *int32 `json:"cores,omitempty"`
-	// Requests equal limits, so that the pod's quality of service is Guaranteed and a kubelet with the
-	// static CPU manager gives it cores of its own.
+	// Requests equal limits. So the pod's quality of service is Guaranteed, and a kubelet with the static CPU manager gives
+	// it cores of its own.
 	Guaranteed *bool `json:"guaranteed,omitempty"`
-	// Threads that serve data, each polling for requests of its own.
+	// Threads that serve data. Each polls for its own requests.
 	Reactors *int32 `json:"reactors,omitempty"`
 }
 

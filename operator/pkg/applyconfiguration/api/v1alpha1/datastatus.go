@@ -15,14 +15,21 @@ import (
 //
 // DataStatus describes the data, as of the coordinator's last report.
 type DataStatusApplyConfiguration struct {
-	State              *apiv1alpha1.DataState `json:"state,omitempty"`
-	Tables             *int32                 `json:"tables,omitempty"`
-	Tablets            *int32                 `json:"tablets,omitempty"`
-	TabletsUnavailable *int32                 `json:"tabletsUnavailable,omitempty"`
-	Objects            *int64                 `json:"objects,omitempty"`
-	// Log memory in use and in all, over the servers that are up.
-	MemoryUsed  *resource.Quantity                   `json:"memoryUsed,omitempty"`
-	MemoryTotal *resource.Quantity                   `json:"memoryTotal,omitempty"`
+	// Complete: every tablet is served. Partial: some are not. Unknown: the coordinator does not answer.
+	State *apiv1alpha1.DataState `json:"state,omitempty"`
+	// Tables.
+	Tables *int32 `json:"tables,omitempty"`
+	// Tablets of all tables.
+	Tablets *int32 `json:"tablets,omitempty"`
+	// Tablets that are not served.
+	TabletsUnavailable *int32 `json:"tabletsUnavailable,omitempty"`
+	// Objects in all tables.
+	Objects *int64 `json:"objects,omitempty"`
+	// Log memory in use, over the servers that are up.
+	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// Log memory in all, over the servers that are up.
+	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
+	// Replication of all servers' logs.
 	Replication *ReplicationStatusApplyConfiguration `json:"replication,omitempty"`
 }
 

@@ -10,15 +10,16 @@ package v1alpha1
 //
 // EtcdStatus is what is known of the etcd that the operator runs.
 type EtcdStatusApplyConfiguration struct {
-	// Members that exist, and those whose pods are ready.
+	// Members that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	Ready    *int32 `json:"ready,omitempty"`
-	// The etcd was complete once: from then on a member whose volume is lost is not re-created with an empty
-	// one, because a member that forgot its votes can lose what was agreed on.
+	// Members whose pods are ready.
+	Ready *int32 `json:"ready,omitempty"`
+	// The etcd was complete once. From then on a member that lost its volume is not started with an empty one: a member
+	// that forgot its votes can lose what a majority agreed on.
 	Formed *bool `json:"formed,omitempty"`
-	// How the etcd is connected to: "Required" is TLS with certificates on both sides, and nothing else. An etcd that an earlier
-	// operator made is "Off" until a restart is asked for (spec.update.restartRequest); then it goes through "Offered"
-	// (members take both) and "Used" (coordinators connect by TLS) to "Required" by itself.
+	// How the etcd is connected to. "Required": only TLS, with certificates on both sides. An etcd of an earlier operator is
+	// "Off" until you ask for a restart (spec.update.restartRequest). Then it goes by itself through "Offered" (members take
+	// both) and "Used" (coordinators connect by TLS) to "Required".
 	TLS *string `json:"tls,omitempty"`
 	// The last failures of the members' pods.
 	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`

@@ -14,10 +14,10 @@ import (
 //
 // ExposeSpec says how the cluster is reached from outside.
 type ExposeSpecApplyConfiguration struct {
-	// None, NodePort, or LoadBalancer: clients talk to every server, so each coordinator and each server gets
-	// a Service of its own, and its pod waits until that has an address.
+	// None, NodePort or LoadBalancer. Clients talk to every server, so each coordinator and each server gets a Service of its
+	// own. Its pod waits until that Service has an address.
 	Type *apiv1alpha1.ExposeType `json:"type,omitempty"`
-	// Annotations of these Services: what the load balancer is told.
+	// Annotations of these Services, for example for the load balancer.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

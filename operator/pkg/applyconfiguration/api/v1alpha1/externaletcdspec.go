@@ -11,13 +11,13 @@ package v1alpha1
 // ExternalEtcdSpec names an etcd that somebody else runs. Its endpoints may change, as its members do; the prefix is a
 // part of the cluster's identity.
 type ExternalEtcdSpecApplyConfiguration struct {
-	// host:port of its members.
+	// host:port of each member.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// Keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
+	// The keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
 	// /ramcloud/NAMESPACE/NAME.
 	Prefix *string `json:"prefix,omitempty"`
-	// Secret with ca.crt, tls.crt and tls.key: the authority that signed the etcd's certificates, and the
-	// coordinators' own. Left out: connections without TLS.
+	// Secret with ca.crt (the authority that signed the etcd's certificates), and tls.crt and tls.key (the coordinators' own).
+	// Left out: connections without TLS.
 	TLSSecretRef *SecretReferenceApplyConfiguration `json:"tlsSecretRef,omitempty"`
 	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
 	DeprecatedTLSSecret *string `json:"tlsSecret,omitempty"`

@@ -15,8 +15,10 @@ import (
 // ImagesSpec overrides images.
 type ImagesSpecApplyConfiguration struct {
 	// Image of coordinator and servers. Default: the one the operator was installed with.
-	Node        *string                   `json:"node,omitempty"`
-	PullPolicy  *v1.PullPolicy            `json:"pullPolicy,omitempty"`
+	Node *string `json:"node,omitempty"`
+	// When the kubelet pulls the image.
+	PullPolicy *v1.PullPolicy `json:"pullPolicy,omitempty"`
+	// Secrets for pulling images, in the namespace of the cluster.
 	PullSecrets []v1.LocalObjectReference `json:"pullSecrets,omitempty"`
 }
 

@@ -14,10 +14,10 @@ import (
 //
 // ManagedEtcdSpec describes the etcd that the operator runs for the cluster.
 type ManagedEtcdSpecApplyConfiguration struct {
-	// Members: three survive the loss of one.
+	// Members: 1 or 3. Three survive the loss of one.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Default: the one the operator was installed with. Any image with etcd in /usr/local/bin works,
-	// for example gcr.io/etcd-development/etcd:v3.6.8.
+	// Image with etcd in /usr/local/bin, for example gcr.io/etcd-development/etcd:v3.6.8. Default: the one that the operator
+	// was installed with.
 	Image *string `json:"image,omitempty"`
 	// Volume of each member. Default: 2Gi.
 	Storage *StorageSpecApplyConfiguration `json:"storage,omitempty"`

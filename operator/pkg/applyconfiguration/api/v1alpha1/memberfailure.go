@@ -14,6 +14,7 @@ import (
 //
 // MemberFailure is the last failure of a pod of the coordinators or of etcd.
 type MemberFailureApplyConfiguration struct {
+	// Name of the pod.
 	Pod                          *string `json:"pod,omitempty"`
 	PodFailureApplyConfiguration `json:""`
 }

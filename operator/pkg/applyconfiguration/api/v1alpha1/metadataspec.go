@@ -10,7 +10,7 @@ package v1alpha1
 //
 // MetadataSpec says where the metadata is.
 type MetadataSpecApplyConfiguration struct {
-	// An etcd that somebody else runs.
+	// An etcd of your own.
 	Etcd *ExternalEtcdSpecApplyConfiguration `json:"etcd,omitempty"`
 	// An etcd that the operator runs for this cluster.
 	ManagedEtcd *ManagedEtcdSpecApplyConfiguration `json:"managedEtcd,omitempty"`

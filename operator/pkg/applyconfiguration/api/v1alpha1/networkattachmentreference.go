@@ -10,9 +10,10 @@ package v1alpha1
 //
 // NetworkAttachmentReference names a NetworkAttachmentDefinition.
 type NetworkAttachmentReferenceApplyConfiguration struct {
-	// Namespace; that of the cluster when left out.
+	// Its namespace. Default: that of the cluster.
 	Namespace *string `json:"namespace,omitempty"`
-	Name      *string `json:"name,omitempty"`
+	// Name of the NetworkAttachmentDefinition.
+	Name *string `json:"name,omitempty"`
 }
 
 // NetworkAttachmentReferenceApplyConfiguration constructs a declarative configuration of the NetworkAttachmentReference type for use with

@@ -14,8 +14,11 @@ import (
 //
 // NetworkSpec says how servers and clients talk to each other.
 type NetworkSpecApplyConfiguration struct {
-	Transport *apiv1alpha1.Transport       `json:"transport,omitempty"`
-	Provider  *apiv1alpha1.NetworkProvider `json:"provider,omitempty"`
+	// What messages travel over. Only TCP is supported. (Lower case: as earlier versions wrote it.)
+	Transport *apiv1alpha1.Transport `json:"transport,omitempty"`
+	// How a pod gets the device that its transport needs. Only Pod is supported: the pod's own network. (Lower case: as
+	// earlier versions wrote it.)
+	Provider *apiv1alpha1.NetworkProvider `json:"provider,omitempty"`
 	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a.
 	ResourceName *string `json:"resourceName,omitempty"`
 	// The NetworkAttachmentDefinition that brings the device into the pod.

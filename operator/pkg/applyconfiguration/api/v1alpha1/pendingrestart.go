@@ -10,8 +10,9 @@ package v1alpha1
 //
 // PendingRestart is a pod that differs from what spec asks for.
 type PendingRestartApplyConfiguration struct {
+	// Name of the pod.
 	Pod *string `json:"pod,omitempty"`
-	// What differs, old and new value.
+	// What differs, with the old and the new value.
 	Differs []string `json:"differs,omitempty"`
 	// Why it is not restarted now, and what to do.
 	Waits *string `json:"waits,omitempty"`

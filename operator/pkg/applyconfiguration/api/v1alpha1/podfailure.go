@@ -14,10 +14,13 @@ import (
 //
 // PodFailure is a pod that Kubernetes gave up.
 type PodFailureApplyConfiguration struct {
-	Reason  *string  `json:"reason,omitempty"`
-	Message *string  `json:"message,omitempty"`
-	Time    *v1.Time `json:"time,omitempty"`
-	// Failures in a row; the wait before the pod is re-created doubles with each.
+	// Kubernetes' reason.
+	Reason *string `json:"reason,omitempty"`
+	// Kubernetes' message.
+	Message *string `json:"message,omitempty"`
+	// When the pod failed.
+	Time *v1.Time `json:"time,omitempty"`
+	// Failures in a row. The wait before the pod is re-created doubles with each.
 	Count *int32 `json:"count,omitempty"`
 }
 

@@ -23,18 +23,18 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	Metadata *MetadataSpecApplyConfiguration `json:"metadata,omitempty"`
 	// The servers: each holds a part of the data in memory and replicas of others' data on its volume.
 	Servers *ServersSpecApplyConfiguration `json:"servers,omitempty"`
-	// R: on how many other servers' volumes every write is kept before it is acknowledged.
+	// R: a write is acknowledged when so many other servers have it on their volumes.
 	ReplicationFactor *int32 `json:"replicationFactor,omitempty"`
-	// With how many replicas writes still go on while there are not enough failure domains for all.
-	// Left out: the engine's default, one less than replicationFactor and at least 1.
+	// Fewest replicas with which writes continue while too few failure domains are available. Default: one less than
+	// replicationFactor, at least 1.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 	// When a write is acknowledged: Buffered when its replicas are in the page cache of R servers,
 	// Synced when they are on R devices.
 	Durability *apiv1alpha1.Durability `json:"durability,omitempty"`
-	// What may fail as one: servers with the same value of this label are one failure domain, and the replicas of a
-	// segment are kept in different ones. kubernetes.io/hostname is the node. topology.kubernetes.io/zone and
-	// topology.kubernetes.io/region are on pods since Kubernetes 1.35; other labels are the pods' own. Left out: each
-	// server is a domain of its own.
+	// Label that says what fails together. Servers with the same value are one failure domain, and the replicas of a segment
+	// are in different domains. kubernetes.io/hostname is the node. Kubernetes copies topology.kubernetes.io/zone and
+	// topology.kubernetes.io/region to pods since 1.35; other labels must be on the pods. Left out: each server is a domain of
+	// its own.
 	TopologyKey *string `json:"topologyKey,omitempty"`
 	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
 	DeprecatedFailureDomain *apiv1alpha1.FailureDomain `json:"failureDomain,omitempty"`
@@ -42,17 +42,16 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	DeprecatedFailureDomainLabel *string `json:"failureDomainLabel,omitempty"`
 	// How servers and clients talk to each other.
 	Network *NetworkSpecApplyConfiguration `json:"network,omitempty"`
-	// How clients outside Kubernetes reach the cluster. There is no authentication yet: who can reach
-	// the ports can read and write everything.
+	// How clients outside Kubernetes reach the cluster. There is no authentication yet: whoever reaches the ports can read and
+	// write everything.
 	Expose *ExposeSpecApplyConfiguration `json:"expose,omitempty"`
-	// Images, where others than the operator's default are wanted.
+	// Images, if you want others than the operator's default.
 	Images *ImagesSpecApplyConfiguration `json:"images,omitempty"`
-	// How pods that run are brought to a changed spec.
+	// How running pods are brought to a changed spec.
 	Update *UpdateSpecApplyConfiguration `json:"update,omitempty"`
 	// What happens to the volumes when this object is deleted.
 	PVCRetention *apiv1alpha1.RetentionPolicy `json:"pvcRetention,omitempty"`
-	// The operator changes nothing of this cluster while this is set; it goes on reporting. The cluster
-	// itself goes on working.
+	// Stops the operator from changing this cluster. It still reports, and the cluster works.
 	Paused *bool `json:"paused,omitempty"`
 	// Deprecated: use paused. Accepted in 0.1, refused from 0.2.
 	DeprecatedPause *bool `json:"pause,omitempty"`

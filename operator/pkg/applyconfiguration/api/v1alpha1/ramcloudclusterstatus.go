@@ -16,17 +16,21 @@ import (
 // coordinator's admin API, nothing is inferred from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
 	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, UpToDate, Paused, DeprecatedFields.
-	Conditions         []v1.ConditionApplyConfiguration     `json:"conditions,omitempty"`
-	ObservedGeneration *int64                               `json:"observedGeneration,omitempty"`
-	Coordinator        *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
-	Servers            *ServersStatusApplyConfiguration     `json:"servers,omitempty"`
-	Data               *DataStatusApplyConfiguration        `json:"data,omitempty"`
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// Generation of the spec that the operator has seen.
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// What the coordinator says about itself.
+	Coordinator *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
+	// How many servers there are.
+	Servers *ServersStatusApplyConfiguration `json:"servers,omitempty"`
+	// The data, as of the coordinator's last report.
+	Data *DataStatusApplyConfiguration `json:"data,omitempty"`
 	// The etcd that the operator runs; empty without one.
 	Etcd *EtcdStatusApplyConfiguration `json:"etcd,omitempty"`
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
 	// 20 are listed.
 	PendingRestart []PendingRestartApplyConfiguration `json:"pendingRestart,omitempty"`
-	// What new pods are made from, and what a roll would bring.
+	// Templates that new pods are made from, and what a roll would bring.
 	Revisions []RevisionStatusApplyConfiguration `json:"revisions,omitempty"`
 	// Label selector of the servers' pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`

@@ -16,26 +16,31 @@ import (
 //
 // RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
 type RAMCloudServerStatusApplyConfiguration struct {
-	// Ready: the server is up, as the coordinator says.
-	Conditions         []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	ObservedGeneration *int64                           `json:"observedGeneration,omitempty"`
-	State              *apiv1alpha1.ServerState         `json:"state,omitempty"`
+	// Ready: the coordinator lists the server as up.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// Generation of the spec that the operator has seen.
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// Up, NotEnlisted (the coordinator has no live server of this name), Crashed, or Unknown (the coordinator does not answer).
+	State *apiv1alpha1.ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
 	StateReason *string `json:"stateReason,omitempty"`
-	// The coordinator's id of the server as it runs now. A restarted server has a new one.
+	// The coordinator's id of the running server. A restarted server has a new one.
 	Incarnation *string `json:"incarnation,omitempty"`
-	// Where the server is reached inside the cluster.
+	// Address of the server inside the cluster.
 	Locator *string `json:"locator,omitempty"`
-	// Where it is reached from outside, when exposed.
+	// Address of the server outside, if it is exposed.
 	LocatorOutside *string `json:"locatorOutside,omitempty"`
-	Version        *string `json:"version,omitempty"`
+	// Version of the server.
+	Version *string `json:"version,omitempty"`
 	// Tablets it serves.
 	Tablets *int32 `json:"tablets,omitempty"`
+	// Objects that it holds.
 	Objects *int64 `json:"objects,omitempty"`
-	// Log memory in use and in all.
-	MemoryUsed  *resource.Quantity `json:"memoryUsed,omitempty"`
+	// Log memory in use.
+	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// Log memory in all.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// Where it runs.
+	// Where the server runs.
 	Placement *ServerPlacementApplyConfiguration `json:"placement,omitempty"`
 	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that.
 	PendingRestart *bool `json:"pendingRestart,omitempty"`

@@ -10,11 +10,14 @@ package v1alpha1
 //
 // ReplicationStatus sums the replication of all servers' logs.
 type ReplicationStatusApplyConfiguration struct {
-	// The replication factor in force, as the masters say; the largest where they differ. Left out while no master has
-	// said it.
-	Factor          *int32 `json:"factor,omitempty"`
-	Segments        *int64 `json:"segments,omitempty"`
+	// The replication factor in force, as the masters report it; the largest where they differ. Left out until a master has
+	// reported it.
+	Factor *int32 `json:"factor,omitempty"`
+	// Segments of all logs.
+	Segments *int64 `json:"segments,omitempty"`
+	// Segments with all replicas.
 	FullyReplicated *int64 `json:"fullyReplicated,omitempty"`
+	// Segments that lack replicas.
 	UnderReplicated *int64 `json:"underReplicated,omitempty"`
 }
 

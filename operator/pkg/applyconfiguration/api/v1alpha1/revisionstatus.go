@@ -12,9 +12,9 @@ package v1alpha1
 type RevisionStatusApplyConfiguration struct {
 	// etcd, coordinator or server.
 	Component *string `json:"component,omitempty"`
-	// New pods are made from it.
+	// ControllerRevision that new pods are made from.
 	Current *string `json:"current,omitempty"`
-	// What this operator would make of the same spec; empty: the same. A roll has to be asked for.
+	// ControllerRevision that a roll would bring. Empty: a roll would change nothing.
 	Pending *string `json:"pending,omitempty"`
 }
 

@@ -10,6 +10,7 @@ package v1alpha1
 //
 // SecretReference names a Secret in the namespace of the cluster.
 type SecretReferenceApplyConfiguration struct {
+	// Name of the Secret.
 	Name *string `json:"name,omitempty"`
 }
 

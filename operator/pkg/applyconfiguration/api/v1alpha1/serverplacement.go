@@ -10,8 +10,9 @@ package v1alpha1
 //
 // ServerPlacement is where a server runs.
 type ServerPlacementApplyConfiguration struct {
+	// Name of the node.
 	Node *string `json:"node,omitempty"`
-	// As the coordinator knows it.
+	// Failure domain, as the coordinator knows it.
 	FailureDomain *string `json:"failureDomain,omitempty"`
 }
 

@@ -15,22 +15,20 @@ import (
 //
 // ServersSpec describes the servers. (A limit that a former version accepted stays, so that such a cluster can be scaled.)
 type ServersSpecApplyConfiguration struct {
-	// How many servers. Fewer than there are is refused (condition ScaleBlocked) while tablets cannot
-	// be moved.
+	// How many servers. Fewer than exist is refused (condition ScaleBlocked), because tablets cannot be moved yet.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Memory for data.
 	Memory *MemorySpecApplyConfiguration `json:"memory,omitempty"`
-	// Pages under the log: None (ordinary ones, joined to larger ones where the kernel does that), or 2Mi or 1Gi
-	// of those that were set aside on the nodes. The pods ask for them as hugepages-2Mi or hugepages-1Gi.
+	// Pages for the log. None: ordinary pages, which the kernel may join to larger ones. 2Mi or 1Gi: pages that are reserved
+	// on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
 	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
-	// Whole cores for each server. Left out: 50m requested, and whatever is free.
+	// Whole cores for each server. Left out: 50m requested, no limit.
 	CPU *CPUSpecApplyConfiguration `json:"cpu,omitempty"`
-	// Compute resources, instead of cpu and of what is derived: memory from the log, the hash table and
-	// buffers.
+	// Compute resources of your own, instead of cpu and of the memory that is derived from log, hash table and buffers.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// Volume of each server: replicas of other servers' data.
 	BackupStorage *BackupStorageSpecApplyConfiguration `json:"backupStorage,omitempty"`
-	// What else the servers' pods get.
+	// Additions to the servers' pods.
 	Template *ServerTemplateApplyConfiguration `json:"template,omitempty"`
 }
 

@@ -12,17 +12,20 @@ import (
 // ServerTemplateApplyConfiguration represents a declarative configuration of the ServerTemplate type for use
 // with apply.
 //
-// ServerTemplate is what a server's pod gets beside what it needs.
+// ServerTemplate has additions to a server's pod.
 type ServerTemplateApplyConfiguration struct {
 	// Labels and annotations of the pods. The operator's own labels win.
-	Metadata     *TemplateMetadataApplyConfiguration `json:"metadata,omitempty"`
-	NodeSelector map[string]string                   `json:"nodeSelector,omitempty"`
-	Affinity     *v1.Affinity                        `json:"affinity,omitempty"`
-	Tolerations  []v1.Toleration                     `json:"tolerations,omitempty"`
+	Metadata *TemplateMetadataApplyConfiguration `json:"metadata,omitempty"`
+	// Labels that a node must have.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Affinity of the pods.
+	Affinity *v1.Affinity `json:"affinity,omitempty"`
+	// Tolerations of the pods, besides those that the operator sets.
+	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 	// Constraints without a label selector get one that selects the cluster's servers. Default: spread
 	// over hosts where possible.
 	TopologySpread []v1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
-	// Where eviction for lack of room is concerned.
+	// Priority class of the pods, for eviction when nodes lack room.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 }
 

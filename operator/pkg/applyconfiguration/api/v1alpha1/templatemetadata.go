@@ -10,7 +10,9 @@ package v1alpha1
 //
 // TemplateMetadata is the part of a pod's metadata that a user can add to.
 type TemplateMetadataApplyConfiguration struct {
-	Labels      map[string]string `json:"labels,omitempty"`
+	// Labels of the pods.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the pods.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

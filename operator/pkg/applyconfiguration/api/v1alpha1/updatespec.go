@@ -10,10 +10,9 @@ package v1alpha1
 //
 // UpdateSpec says how pods are brought to a changed spec.
 type UpdateSpecApplyConfiguration struct {
-	// Any text. A changed one asks for a rolling restart: each etcd member and then each coordinator that
-	// was not restarted for this text is re-created, one at a time and only while all others are well.
-	// Servers are not restarted, because they would lose what they hold in memory (status.pendingRestart
-	// says so). Without a new text nothing that runs is restarted, whatever changes.
+	// Any text. A new text asks for a rolling restart: each etcd member and then each coordinator is re-created, one at a time,
+	// and only while all others are ready. Servers are not restarted, because they would lose what they hold in memory
+	// (status.pendingRestart says so). Without a new text nothing is restarted, whatever changes.
 	RestartRequest *string `json:"restartRequest,omitempty"`
 }
 
