@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # golangci-lint with kube-api-linter over the Go modules, as .golangci.yml says. They are compiled once for each version of
-# hack/lint, into the cache. The last line says how many modules have nothing to mend.
+# hack/lint, into the cache. The last line says how many modules have nothing to fix.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"

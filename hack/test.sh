@@ -197,7 +197,7 @@ for stage in "${stages[@]}"; do
     *) die "test.sh: \"$stage\" is not a stage; stages are shell, build, unit, coverage, fuzz, plain, go, golint, python, model, tsan, processes, former, docs and demo" ;;
   esac
 done
-# Said where it is seen: each of these is a test to be mended.
+# Said where it is seen: each of these is a test to fix.
 if [ -s "$STAGE_LOGS/flaky.txt" ]; then
   echo "passed only when run once more, alone:"
   sed 's/^/  /' "$STAGE_LOGS/flaky.txt"

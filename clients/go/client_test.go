@@ -434,7 +434,7 @@ func TestALookupThatFailsIsNotTheOperation(t *testing.T) {
 	}
 }
 
-// TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway: first it is silent, then it is gone, and a server's connection
+// TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway: first it is silent, then it is stopped, and a server's connection
 // breaks twice each time.
 func TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)

@@ -102,7 +102,7 @@ func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) erro
 	if _, err := io.ReadFull(s.conn, buffer); err != nil {
 		return err
 	}
-	// What speaks another protocol may be somebody else at the address of a server that is gone: asked again, as
+	// What speaks another protocol may be somebody else at the address of a stopped server: asked again, as
 	// whatever cannot be reached.
 	if err := s.hello.Decode(buffer); err != nil {
 		return failure(Unavailable, "%s: %v", s.conn.RemoteAddr(), err)

@@ -237,7 +237,7 @@ func sessionsOf(c *Client) (sessions []*session) {
 	return sessions
 }
 
-// TestAsksAgainWhatDoesNotSpeakTheProtocol: it may be another program at the address of a server that is gone.
+// TestAsksAgainWhatDoesNotSpeakTheProtocol: it may be another program at the address of a stopped server.
 func TestAsksAgainWhatDoesNotSpeakTheProtocol(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	odd := f.hello(&wire.Hello{VersionMax: wire.VersionMax}, 1)

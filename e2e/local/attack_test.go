@@ -70,7 +70,7 @@ type manner int
 
 const (
 	leaves manner = iota // closes at once
-	resets               // is gone without a FIN
+	resets               // closes without a FIN
 	holds                // says nothing more and reads nothing
 	drips                // sends a byte now and then
 )

@@ -17,7 +17,7 @@ type volumeRelease struct {
 	ExpiresAt  uint64 `json:"expires_at_ms"`
 }
 
-// A volume is released once its server is gone and its replicas are elsewhere; no server starts with it then, and one
+// A volume is released once its server has crashed and its replicas are elsewhere; no server starts with it then, and one
 // server that is silent is enough for a no.
 func TestAVolumeIsReleasedWhenNobodyNeedsIt(t *testing.T) {
 	t.Parallel()

@@ -233,7 +233,7 @@ func TestRepliesInTheMakingKeepToTheLimit(t *testing.T) {
 	replyMemory(t, map[string]float64{"most_mib": float64(worst) / (1 << 20), "accepted_mib": float64(bound) / (1 << 20)})
 }
 
-// While the log cannot be replicated, clients ask for what is not durable, and are gone: what was held for them is
+// While the log cannot be replicated, clients ask for what is not durable, and disconnect: what was held for them is
 // given back.
 func TestWhatIsHeldForVanishedClientsIsGivenBack(t *testing.T) {
 	total := numberFrom(t, "RAMCLOUD_VANISHING_CLIENTS", 100, 10_000)

@@ -34,7 +34,7 @@ func write(c *cluster, of *client.Client, table *client.Table, key, value string
 	}
 }
 
-// Only the dead server's tablets are gone, and everybody is told so.
+// Only the dead server's tablets are unavailable, and everybody is told so.
 func TestKilledServerTakesOnlyItsTabletsAway(t *testing.T) {
 	c := startCluster(t, 4, "--replicas", "2")
 	of := c.client()

@@ -76,7 +76,7 @@ class Cluster {
   std::vector<SimNode*> nodes_of_server(size_t i);
   SimNode& server_sim_node(size_t i) { return *servers_.at(i)->node; }
   SimNode& coordinator_sim_node(size_t i) { return *coordinators_.at(i)->node; }
-  /// Called at every transaction of every coordinator: where it is, and whose it is.
+  /// Called at every transaction of every coordinator: the place, and the coordinator.
   using MetadataProbe =
       std::function<void(size_t index, SimMetadata::Point, const MetadataTransaction&)>;
   void set_metadata_probe(MetadataProbe probe);

@@ -289,7 +289,7 @@ TEST_F(ClusterInvariants, ABackupHasLessThanItAcknowledged) {
   sound_.replica(0).held = 599;
   EXPECT_THAT(look(), HasSubstr("has 599 bytes, and has acknowledged 600"));
   sound_.replica(0).backup_runs = false;
-  EXPECT_EQ(look(), "") << "its process is gone, and its master has not heard of it yet";
+  EXPECT_EQ(look(), "") << "its process died, and its master has not heard of it yet";
 }
 
 TEST_F(ClusterInvariants, ABackupHasNoSuchReplica) {

@@ -342,7 +342,7 @@ TEST_P(ReactorsTest, WhatAnyReactorAcknowledgedIsOnBackups) {
 TEST_P(ReactorsTest, ADroppedTableIsReadByNobodyAfterwards) {
   auto first = client();
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> dropped{0};  // rounds whose table is gone
+  std::atomic<uint64_t> dropped{0};  // rounds whose table was dropped
   std::atomic<uint64_t> table_id{0};
   std::atomic<uint64_t> round_of_table{0};
   std::atomic<uint64_t> good{0};

@@ -182,7 +182,7 @@ class VolumeReleaseSim : public testing::Test {
     return text;
   }
 
-  /// All processes end; the wiped volumes are gone, and R - 1 others, whichever they are.
+  /// All processes end; the wiped volumes are lost, and R - 1 others, whichever they are.
   std::string lost_with(const std::set<size_t>& wiped, const Data& expected) {
     std::vector<std::string> volumes;
     for (size_t i = 0; i < cluster_->servers(); ++i) {

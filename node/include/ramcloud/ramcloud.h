@@ -232,7 +232,7 @@ class Client {
   /// Readable when poll() has something to do. Belongs to the client; do not close it.
   int event_fd() const;
 
-  /// All objects of a table, in no useful order. An object that exists during the whole scan is
+  /// All objects of a table, in no particular order. An object that exists during the whole scan is
   /// seen exactly once; one that is changed meanwhile may be seen in any of its states. Valid while
   /// the client is.
   /// options.timeout is for each page.

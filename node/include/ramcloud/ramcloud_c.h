@@ -54,12 +54,12 @@ typedef struct ramcloud_client ramcloud_client;
 typedef struct ramcloud_call ramcloud_call;
 typedef struct ramcloud_scan ramcloud_scan;
 
-/* Begin with RAMCLOUD_OPTIONS_INIT, then set what shall differ:
+/* Begin with RAMCLOUD_OPTIONS_INIT, then set what should differ:
  *   ramcloud_options options = RAMCLOUD_OPTIONS_INIT;
  *   options.timeout_ms = 5000;
- * Fields are only added, at the end, and 0 in them is what was before them: a program that was
- * built with fewer fields runs with a newer library, and one with more runs with an older library
- * as long as it leaves those 0. */
+ * Fields are only added, at the end, and 0 in them means the behavior before they existed. So a
+ * program with fewer fields runs with a newer library. One with more fields runs with an older
+ * library as long as it leaves them 0. */
 typedef struct ramcloud_options {
   size_t size;        /* sizeof(ramcloud_options) where the program was built */
   int64_t timeout_ms; /* of each call, retries together; 0: 30 s; negative: for ever */
@@ -164,8 +164,8 @@ ramcloud_call* ramcloud_multi_write(ramcloud_client* client, const ramcloud_oper
 ramcloud_call* ramcloud_multi_remove(ramcloud_client* client, const ramcloud_operation* operations,
                                      size_t count, int64_t timeout_ms);
 
-/* All objects of a table, in no useful order: an object that is there during the whole scan is seen
- * exactly once. Each ramcloud_scan_next gives some; none, with status OK, at the end. After a
+/* All objects of a table, in no particular order. An object that exists during the whole scan is
+ * seen exactly once. Each ramcloud_scan_next gives some; none, with status OK, at the end. After a
  * failure the same page may be asked for again. One call of a scan at a time. */
 ramcloud_scan* ramcloud_scan_begin(ramcloud_client* client, uint64_t table_id, int keys_only);
 ramcloud_call* ramcloud_scan_next(ramcloud_scan* scan, int64_t timeout_ms);

@@ -104,7 +104,7 @@ class BackupLoss {
     while (!pending_.empty() && pending_.front().end <= rig_.log_->durable()) {
       const Written& written = pending_.front();
       acknowledged_[written.key] = written.value;
-      // What came before in this key is gone for good.
+      // Earlier values of this key are lost.
       std::set<std::string>& values = possible_[written.key];
       std::erase_if(values, [&](const std::string& value) {
         return std::stoull(value) < std::stoull(written.value);

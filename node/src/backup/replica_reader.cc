@@ -84,7 +84,7 @@ uint32_t frames_in(ByteView file) {
 void identify(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump) {
   dump.metadata_valid = pair.valid && pair.slot.state != FrameState::kFree;
   if (!dump.metadata_valid) {
-    // Metadata is gone: the segment says itself whose it is.
+    // Metadata is lost: the segment itself says which master it belongs to.
     dump.capacity = log::kSegmentBytes;
     if (const auto claimed = log::identify_segment(log::SegmentBytes(data))) {
       dump.identity = *claimed;

@@ -729,7 +729,7 @@ void ReplicaService::shut_down(std::function<void(Status)> done) {
   stopping_ = true;
   table_.stop();
   flush_timer_.stop();
-  // From here on nothing changes them: what comes now is refused, whichever reactor it comes to.
+  // From here on nothing changes them: later requests are refused on every reactor.
   std::vector<Replica*> replicas;
   replicas.reserve(replicas_);
   for (Shard& shard : table_.shards()) {

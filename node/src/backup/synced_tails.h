@@ -26,7 +26,7 @@ class SyncedTails {
  public:
   static constexpr uint32_t kBlock = 4096;
   static constexpr uint32_t kBufferBytes = 64 << 10;
-  /// Enough for a few of the largest messages; more come again (RETRY).
+  /// Enough for a few of the largest messages; more are answered RETRY.
   static constexpr uint32_t kBuffers = 256;
 
   /// Whether these frames can be written so.

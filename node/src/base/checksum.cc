@@ -51,10 +51,10 @@ __attribute__((target("sse4.2"))) uint32_t crc_of_short(const char* bytes, size_
 
 const bool kHasWideRegisters = __builtin_cpu_supports("avx") != 0;
 
-/// ISA-L sums with the widest registers there are and leaves them as they are. As long as their
-/// upper parts are not zero, each instruction on the lower ones that is not of AVX (what compilers
-/// copy small structs with) waits for the one before: one large sum made every later write of the
-/// thread three times slower.
+/// ISA-L sums with the widest registers and leaves their upper halves in use. While these are not
+/// zero, each non-AVX instruction on the lower halves waits for the one before it. Compilers copy
+/// small structs with such instructions: one large sum made every later write of the thread three
+/// times slower.
 __attribute__((target("avx"))) void clear_wide_registers() {
   __builtin_ia32_vzeroupper();
 }

@@ -13,7 +13,7 @@ namespace ramcloud {
 /// file. What is no plain file, such as a device, is not replaced.
 Status replace_file(const std::string& path, std::string_view bytes);
 
-/// The same with what was written beside it, under the name `written`, which is gone afterwards.
+/// The same with what was written beside it, under the name `written`, which is removed.
 Status replace_file_by(const std::string& path, const std::string& written);
 
 }  // namespace ramcloud

@@ -1,10 +1,11 @@
-// A scheduler that tries out interleavings: actors are fibers of one thread, and at every switch
-// point (each access of an Atomic, each SpinLock) it decides from a seed who goes on. The same seed
+// A scheduler that explores interleavings. Actors are fibers of one thread. At every switch point
+// (each access of an Atomic, each SpinLock) a seed decides which actor continues. The same seed
 // gives the same interleaving. Only in builds with the preset `model`.
 //
-// Two ways of deciding: anybody at every point (finds what takes many switches); or by random
-// priorities that change at a few random points (PCT, Burckhardt et al., ASPLOS 2010: finds a bug
-// that takes d orderings with a probability that is known, in long runs too).
+// There are two policies. One picks any actor at every point; it finds bugs that take many
+// switches. The other uses random priorities that change at a few random points (PCT, Burckhardt et
+// al., ASPLOS 2010); it finds a bug that takes d orderings with a known probability, in long runs
+// too.
 #pragma once
 
 #include <cstdint>

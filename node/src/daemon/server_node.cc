@@ -41,7 +41,7 @@ constexpr Duration kForgottenAfter = 5s;
 constexpr Duration kForgottenToldEvery = 60s;
 constexpr uint64_t kBucketBytes = 64;
 /// Requests that reactors have copied for the first one, and that it did not come to yet; more are
-/// asked to come again. A few of the largest, or tens of thousands of small ones.
+/// answered RETRY. A few of the largest, or tens of thousands of small ones.
 constexpr uint64_t kMaxForwardedBytes = 16u << 20;
 constexpr uint32_t kForwardRetryAfterUs = 10'000;
 
@@ -487,7 +487,7 @@ struct ServerNode::Impl final : TurnHook {
   }
 
   /// While coordinators are only out of reach, or none leads, a server goes on: it owns what it
-  /// did. Where all of them serve another cluster, ours is gone, and clients must not be sent here.
+  /// did. Where all of them serve another cluster, ours ended, and clients must not be sent here.
   void cannot_ask(const Locator& coordinator, const Status& reason) {
     if (reason == StatusCode::kWrongCluster) {
       set_not_ready(fmt::format("all of its coordinators ({}) belong to another cluster: {}",

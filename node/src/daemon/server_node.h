@@ -87,7 +87,7 @@ class ServerNode {
 
   /// Enlisted, and the backup volume open. Any thread.
   bool ready() const;
-  /// Why clients should not be sent here: not enlisted yet, or its cluster is gone; empty when they
+  /// Why clients should not be sent here: not enlisted yet, or its cluster ended; empty when they
   /// should. Any thread.
   std::string why_not_ready() const;
   /// 0 before enlisting. Any thread.

@@ -87,7 +87,7 @@ void Replay::add(ReplicaImage image) {
   state_->reports.push_back(std::move(report));
 }
 
-/// Any replica has a footer, be it behind a hole. Then the next head had been opened before.
+/// Any replica has a footer, even behind a hole. Then the next head had been opened before.
 bool Replay::State::was_closed(uint64_t segment_id) const {
   return is_closed(segment_id) || std::ranges::any_of(by_segment.at(segment_id), [&](size_t i) {
            return reports[i].scan.footer_behind;

@@ -19,10 +19,9 @@ namespace ramcloud::master {
 /// Refuses commands of coordinators that have been replaced (lower term) and of older states of a
 /// table (lower revision). Purges dropped tablets slice by slice.
 ///
-/// A change takes effect after a grace period
-/// (docs/design/runtime.md#several-reactors-in-a-server): when every reactor has seen it, so that
-/// none is still busy with a request that it let in before, and when the log is durable that far.
-/// Only then it is answered, and purging begins.
+/// A change takes effect after a grace period (docs/design/runtime.md#epochs) and when the log is
+/// durable that far. Then every reactor has seen it, and none still works on a request that it let
+/// in before. Only then it is answered, and purging begins.
 class TabletService {
  public:
   /// All on one reactor; `epochs` are those of all reactors that use the store.

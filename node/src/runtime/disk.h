@@ -45,7 +45,7 @@ class File {
   /// Writes past the cache and calls `done`, on the owner's reactor, when all of it is on the
   /// device. Until then each sector may be there or not. The writes are by rising offset and do not
   /// overlap; nothing else may touch their blocks meanwhile, nor write() them at any time. `keep`
-  /// owns the bytes; they must not change until it is let go, which may be after the file is gone.
+  /// owns the bytes; they must not change until it is let go, perhaps after the file was deleted.
   virtual void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void> keep,
                             std::function<void(Status)> done) {
     (void)writes;

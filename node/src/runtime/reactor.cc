@@ -185,10 +185,11 @@ void Reactor::wait_for_work() {
   wake_up();
 }
 
-/// After a sleep. Where being woken takes longer than we look for work (on virtual machines, some
-/// 50 to 100 us), one disturbed exchange would leave all who take part in it asleep for good: each
-/// waits for others that have to be woken first. So if the work came soon enough for a longer look
-/// to have met it, the next look is longer; if not, looking longer would only burn the core.
+/// Polling adapts (docs/design/runtime.md): called after a sleep. On virtual machines a wake may
+/// take longer than the polling, 50 to 100 us. Then one disturbed exchange would put all its
+/// processes to sleep for good, because each waits for others that must be woken first. So if
+/// longer polling would have met the work, the next polling is longer. If not, it would only burn
+/// the core.
 void Reactor::adapt_polling() {
   const Duration most = options_.poll_for * kMostPolling;
   poll_for_ = clock_.now() - last_work_ < most ? most : options_.poll_for;

@@ -289,7 +289,7 @@ class Event {
 };
 
 /// `bool set = co_await wait_until(reactor, event, deadline);` false: the deadline passed first (or
-/// the event is gone).
+/// the event is over).
 class EventWithDeadline {
  public:
   EventWithDeadline(Reactor& reactor, Event& event, Time deadline)

@@ -67,7 +67,7 @@ struct Resolver::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Query> queries;
-  Reactor* reactor = nullptr;  // null once the resolver is gone
+  Reactor* reactor = nullptr;  // null once the resolver is destroyed
   bool started = false;
 };
 

@@ -3,12 +3,12 @@
 //
 // Ownership is cancellation: a Task owns its frame and everything it awaits. Destroying a suspended
 // Task destroys the frames below it, and every awaiter takes its registration (timer, call, waiter)
-// back in its destructor. So no callback ever reaches a flow that is gone. All of it happens on the
-// reactor's thread.
+// back in its destructor. So no callback ever reaches a flow that was destroyed. All of it happens
+// on the reactor's thread.
 //
-// Two things a task must not do: destroy its own frame while it runs (by destroying the scope it
-// runs in), and be a lambda with captures that dies before the task (pass what it needs as
-// parameters).
+// Two things are forbidden. A task must not destroy its own frame while it runs (by destroying the
+// scope it runs in). It must not be a lambda with captures that dies before the task: pass what it
+// needs as parameters.
 #pragma once
 
 #include <coroutine>

@@ -9,8 +9,8 @@
 namespace ramcloud {
 
 /// Work is counted in units, each about a nanosecond of a current core. They are estimates, not
-/// measurements: a simulation spends the same units whenever it runs. System calls are what
-/// estimates are worst at (to wake a peer takes 2 to 40 us, as the machine goes), so after one that
+/// measurements: a simulation spends the same units whenever it runs. Estimates are worst for
+/// system calls: to wake a peer takes 2 to 40 us, depending on the machine. So after a call that
 /// sends the clock decides, too; a simulation's stands still within a turn. A phase may overdraw by
 /// its last item, which is always done whole; so every item must be small.
 class TurnBudget {

@@ -8,13 +8,12 @@
 
 namespace ramcloud {
 
-/// Reading the processor time is a system call (0.25 to 0.5 us), which is too much for every turn.
-/// A turn that took at most kShort of wall-clock time is recorded as that, which is never less than
-/// its processor time. Of a longer one, which may have lost its core meanwhile, the processor time
-/// is measured: the time since the latest mark, less what short turns took since then. Marks are
-/// kMarkEvery apart, so they cost less than 0.5 %. A turn that found nothing to do and took longer
-/// than kShortIdle has slept or given its core away: how much of it was processor time is not
-/// known, and counts as the next long turn's until the next mark.
+/// Reading the processor time is a system call (0.25 to 0.5 us), too much for every turn. A turn of
+/// at most kShort of wall-clock time is recorded as that, which is never less than its processor
+/// time. A longer turn may have lost its core meanwhile, so its processor time is measured: the
+/// time since the latest mark, less what short turns took since then. Marks are kMarkEvery apart,
+/// so they cost less than 0.5 %. A turn without work that took longer than kShortIdle has slept or yielded
+/// its core. Its processor time is unknown, and counts as the next long turn's until the next mark.
 class TurnMeter {
  public:
   static constexpr int64_t kShort = 50'000;       // ns

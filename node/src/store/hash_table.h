@@ -6,12 +6,12 @@
 // slot of a bucket), bits 48-63 tag. 0: empty. The bucket is chosen by the low bits of the key
 // hash, the tag is bits 32-47.
 //
-// Readers take no lock: slots are 8-byte atomics (stored with release, loaded with acquire, so what
-// was written before an address was stored is seen by who loads it), entries do not move between
-// slots, and overflow buckets are never given back. The one move there is, of the last slot's entry
-// into a new overflow bucket, is done by copying it first and then replacing the last slot by the
-// chain address: a reader finds it in one place or the other. Writers hold the bucket's stripe
-// lock. An entry that a reader found may be replaced right after; its memory must stay (epochs).
+// Readers take no lock. Slots are 8-byte atomics, stored with release and loaded with acquire: who
+// loads an address sees what was written before it was stored. Entries do not move between slots,
+// and overflow buckets are never freed. There is one move: the last slot's entry goes into a new
+// overflow bucket. It is copied first, and then the last slot becomes the chain address, so a
+// reader finds it in one place or the other. Writers hold the bucket's stripe lock. An entry that a
+// reader found may be replaced right after; its memory must stay (epochs).
 #pragma once
 
 #include <cstdint>

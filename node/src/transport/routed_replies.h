@@ -1,6 +1,6 @@
-// Several reactors of one server, each with a transport of its own: requests that only the first
-// one serves are forwarded to it, and the replies find their way back to the connection they belong
-// to (docs/design/runtime.md).
+// With several reactors of a server, each has its own transport. Requests that only the first
+// reactor serves are forwarded to it. The replies return to the connections of the requests
+// (docs/design/runtime.md).
 #pragma once
 
 #include <vector>

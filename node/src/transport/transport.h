@@ -77,9 +77,9 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   /// Sends a request. The slices' bytes may be reused when send() returns (what could not be sent
-  /// at once is copied). Fills body_length, kind and call_id of the header. A broken session fails
-  /// the call from a later turn, never from inside send(); so does a body above kMaxBodyBytes, with
-  /// INVALID_ARGUMENT, and one for which there is no room behind what waits to be sent, with RETRY.
+  /// at once is copied). Fills body_length, kind and call_id of the header. Failures come in a
+  /// later turn, never from inside send(): of a broken session, of a body above kMaxBodyBytes
+  /// (INVALID_ARGUMENT), and of one without room among the unsent bytes (RETRY).
   virtual void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) = 0;
   /// Once broken, always broken: connect again for a new session.
   virtual bool broken() const = 0;
@@ -141,7 +141,7 @@ struct PeerIdentity {
 /// (docs/design/runtime.md).
 enum class Side : uint8_t { kInside, kOutside };
 
-/// Names one request until it is answered; a stale one (its connection is gone) is harmless. 24
+/// Names one request until it is answered; a stale one (its connection is closed) is harmless. 24
 /// bytes, copied freely: replies that wait for durability keep nothing else of the request.
 struct ReplyHandle {
   uint32_t connection = 0;  // slot
@@ -198,10 +198,10 @@ class Transport {
   virtual void reply_owned(const ReplyHandle& handle, StatusCode status,
                            std::span<const Slice> body, std::string&& tail);
 
-  /// @name Memory that replies hold until they are given to reply(): results in the making, and
-  /// replies that wait for the log. It counts against the limits of the request's connection and of
-  /// all, as unsent output does (docs/design/wire.md#limits); a connection above its limit is not
-  /// asked for more requests.
+  /// @name Memory that replies hold until they are given to reply(): results in progress, and
+  /// replies that wait for the log. Like unsent output, it counts against the limits of the
+  /// request's connection and of all (docs/design/wire.md#limits). No more requests are read from a
+  /// connection above its limit.
   /// @{
   /// Whether the connection may hold so many bytes more. False: answer with less, or later.
   virtual bool has_room(const ReplyHandle&, uint64_t /*bytes*/) const { return true; }

@@ -10,11 +10,11 @@
 //   v(a, b);            // of version 1: must be there
 //   v.since(2, c, d);   // added later: left out in version 1; an older peer may not send it, then
 //                       // it keeps its default
-//   v.unknown(rest);    // optional, last: keeps what a newer writer added, for who writes the
-//                       // struct again; without it such bytes are skipped
+//   v.unknown(rest);    // optional, last: keeps what a newer writer added, for writing the struct
+//                       // again; without it such bytes are skipped
 //
-// Decoding never trusts a length: what does not fit into the bytes that are there fails, and a
-// list's count is bounded by the bytes left (every element takes at least one).
+// Decoding never trusts a length. A field that does not fit into the bytes fails, and a list's
+// count is bounded by the bytes left (every element takes at least one).
 #pragma once
 
 #include <array>

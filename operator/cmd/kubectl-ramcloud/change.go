@@ -113,7 +113,7 @@ func (ch *change) tell(object client.Object, done string) error {
 // waits: something was changed, and has to be waited for.
 func (ch *change) waits() bool { return ch.wait && ch.dryRun == dryRunNone }
 
-// giveUp is an error that waiting does not mend.
+// giveUp is an error that waiting does not repair.
 type giveUp struct{ error }
 
 // await asks until it is done, and prints each new state that it hears on standard error.

@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// However often a reconcile failed, it is tried again soon after the cause is gone.
+// However often a reconcile failed, it is tried again soon after the cause was removed.
 func TestFailedReconcilesAreTriedAgainSoon(t *testing.T) {
 	limiter, request := backoff(), reconcile.Request{}
 	var last time.Duration

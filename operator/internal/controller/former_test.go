@@ -143,7 +143,7 @@ func TestAFormerClusterIsNotTakenOver(t *testing.T) {
 	w.absent("demo-server-3")
 }
 
-// That a former etcd was complete, and that its volumes are gone, says nothing about the new one.
+// That a former etcd was complete, and that its volumes are lost, says nothing about the new one.
 func TestAFormerEtcdIsNotTakenOver(t *testing.T) {
 	w, _ := startTrio(t)
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.PVCRetention = ramcloudv1.RetentionDelete })

@@ -54,7 +54,7 @@ func (r *refusals) note(claim types.UID, no *refusal) {
 	r.known[claim] = *no
 }
 
-// resize says how the member's claim comes to the size that spec asks for.
+// resize says how the member's claim gets the size that spec asks for.
 func (m member) resize(o *observed) specs.Resize {
 	if !m.hasVolume(o) {
 		return specs.Resize{}

@@ -43,7 +43,7 @@ func (e *expectations) expect(cluster types.NamespacedName, object client.Object
 	e.byCluster[cluster][objectKey(object)] = expectation{object: object, deleted: deleted, since: now}
 }
 
-// forget drops what was expected of a cluster that is gone.
+// forget drops what was expected of a deleted cluster.
 func (e *expectations) forget(cluster types.NamespacedName) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()

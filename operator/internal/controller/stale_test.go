@@ -224,7 +224,7 @@ func TestOwnWritesAreSeenBeforeTheNextDecision(t *testing.T) {
 	if len(w.created) != 4 {
 		t.Errorf("created again, from an old cache: %v", w.created[4:])
 	}
-	// What was written and is gone again will never be shown.
+	// What was written and deleted again will never be shown.
 	check(t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "demo-server-1"}}, client.GracePeriodSeconds(0)))
 	w.oldPods = nil
 	w.reconcile(r)

@@ -53,7 +53,7 @@ func (s *steps) wait(name, message string) {
 	*s = append(*s, step{name: name, outcome: wait, message: message})
 }
 
-// outcomeOf tells what looking again will mend from what it will not.
+// outcomeOf tells failures that a retry repairs from those that it does not.
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:

@@ -95,7 +95,7 @@ func (w *Watchers) Get(cluster types.NamespacedName, uid types.UID, address stri
 	return created.picture
 }
 
-// Forget ends the watch of a cluster that is gone.
+// Forget ends the watch of a deleted cluster.
 func (w *Watchers) Forget(cluster types.NamespacedName) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

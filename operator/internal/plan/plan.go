@@ -98,7 +98,7 @@ const (
 	VolumeThere
 	// VolumeGoing: somebody deletes it. A server's stays until it is released.
 	VolumeGoing
-	// VolumeLost: the volume behind the claim is gone.
+	// VolumeLost: the volume behind the claim is lost.
 	VolumeLost
 )
 

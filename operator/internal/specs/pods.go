@@ -35,7 +35,7 @@ func Balanced(cluster *ramcloudv1.RAMCloudCluster) bool {
 }
 
 // outsideFlag is the address that a pod advertises to clients outside: the load balancer's, or that of the
-// node it comes to run on.
+// node that it runs on.
 func outsideFlag(ports NodePorts, port int32) string {
 	if ports.Host != "" {
 		return net.JoinHostPort(ports.Host, strconv.Itoa(int(port)))

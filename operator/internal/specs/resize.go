@@ -17,7 +17,7 @@ type Resize struct {
 	Infeasible string
 }
 
-// ResizeOf says how a claim comes to the size that is wanted. One that somebody let grow beyond it is left alone.
+// ResizeOf says how a claim gets the wanted size. One that somebody let grow beyond it is left alone.
 func ResizeOf(wanted, live *corev1.PersistentVolumeClaim) Resize {
 	if live == nil || live.Status.Phase != corev1.ClaimBound || live.DeletionTimestamp != nil {
 		return Resize{} // the API server lets only bound claims grow

@@ -151,7 +151,7 @@ class ReplicationRig {
     co_return StatusCode::kOk;
   }
 
-  /// A backup's process is gone; nobody knows yet.
+  /// A backup's process died; nobody knows yet.
   void kill_backup(uint32_t i) {
     scheduler_.kill(*nodes_[i]);
     backups_[i].reset();

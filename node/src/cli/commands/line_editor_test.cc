@@ -92,7 +92,7 @@ TEST_F(LineEditorTest, EditsCompletesAndRemembers) {
   LineEditor later = editor();
   type("\x10\n");  // Ctrl-P
   EXPECT_EQ(later.next(), "table x");
-  close(keyboard);  // the terminal is gone
+  close(keyboard);  // the terminal is closed
   keyboard = -1;
   EXPECT_FALSE(later.next().has_value());
 }

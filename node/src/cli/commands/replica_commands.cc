@@ -134,9 +134,10 @@ struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-/// Prints the records of a rebuild, which come ordered by table. Whether the lines name their table
-/// is known only when a second table comes or the end: the first table's lines wait for that, in a
-/// nameless temporary file, so that memory does not grow with the data.
+/// Prints the records of a rebuild, which come ordered by table. Lines name their table only if
+/// there is more than one, which is known when the second table or the end comes. Until then the
+/// first table's lines wait in a nameless temporary file, so that memory does not grow with the
+/// data.
 class RebuiltPrinter {
  public:
   explicit RebuiltPrinter(std::ostream& out) : out_(out), waiting_(std::tmpfile()) {}

@@ -436,7 +436,7 @@ void limit(grpc::ServerBuilder& builder, const AdminService::Options& options) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ms(options.hello_timeout));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
-  // A peer that is gone is noticed; one that asks nothing for long makes place, and connects again.
+  // A vanished peer is noticed; one that asks nothing for long is closed, and connects again.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(60s));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(20s));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ms(10min));
@@ -457,7 +457,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
             is_http2_preface, [this](UniqueFd fd) { admit(std::move(fd)); }, metrics) {}
 
   void admit(UniqueFd fd) {
-    // gRPC writes a line of its own, past our log, for a peer that is gone already.
+    // gRPC writes a line of its own, past our log, for a peer that has disconnected.
     sockaddr_storage peer{};
     socklen_t length = sizeof peer;
     if (getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0) return;

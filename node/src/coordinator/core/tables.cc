@@ -219,7 +219,7 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
   co_return all&& creating(id) && state_.tables.at(id).revision == record.revision;
 }
 
-/// Moves the tablets of a table being created away from servers that are gone; waits for a server
+/// Moves the tablets of a table being created away from servers that crashed; waits for a server
 /// if there is none. False: that is for the next leader to do. (Nobody would have to be waited for,
 /// so that whoever went on would never let the reactor go.)
 Task<bool> Tables::replace_crashed(uint64_t id) {

@@ -10,7 +10,7 @@ grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A peer that is gone without a word is noticed. (Every call has a deadline as well: gRPC stops
+  // A peer that vanished silently is noticed. (Every call has a deadline as well: gRPC stops
   // asking on a connection on which nothing but such questions has been sent for a while.)
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
@@ -153,7 +153,7 @@ Task<Result<bool>> EtcdClient::watch(std::string key, int64_t from_revision, Dur
   }
   if (told) call->context.TryCancel();
   co_await loop_.event(call, [&](void* tag) { call->stream->Finish(&call->status, tag); });
-  // It was quiet, or the endpoint is gone: the next call to it shows which.
+  // It was quiet, or the endpoint is unreachable: the next call to it shows which.
   if (!told && call->status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) co_return false;
   if (!told) co_return fail(failed(endpoint, call->status));
   if (!call->response.canceled()) co_return true;

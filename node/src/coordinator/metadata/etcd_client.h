@@ -22,7 +22,7 @@ class EtcdClient {
   Task<Result<etcdserverpb::TxnResponse>> txn(etcdserverpb::TxnRequest request);
   Task<Result<etcdserverpb::LeaseGrantResponse>> grant(int64_t seconds);
   Task<Result<etcdserverpb::LeaseRevokeResponse>> revoke(int64_t lease);
-  /// The seconds that the lease still has; 0: it is gone.
+  /// The seconds that the lease still has; 0: it has expired.
   Task<Result<int64_t>> keep_alive(int64_t lease);
   /// Waits for the first change of a key at or after a revision; false: none came in `longest`. An
   /// error also when the watch breaks.

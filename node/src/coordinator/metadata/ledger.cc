@@ -215,7 +215,7 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
   }
   log_warn("the term could not be raised, reading again", {{"error", result.message}});
   if (result.outcome == CommitOutcome::kUnknown) co_return StatusCode::kRetry;
-  // Refused although the record is as we know it: our leadership is gone, though its lease may
+  // Refused although the record is as we know it: our leadership is lost, though its lease may
   // live.
   const auto records = co_await load_patiently(kTermKey);
   if (!records) co_return records.error();

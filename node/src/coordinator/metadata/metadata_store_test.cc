@@ -144,7 +144,7 @@ TEST_F(SqliteMetadataTest, NothingIsWrittenToAFileThatWasDeleted) {
   }
 }
 
-/// To SQLite some names mean a database in memory, which is gone with its process.
+/// To SQLite some names mean a database in memory, which ends with its process.
 TEST_F(SqliteMetadataTest, EveryNameIsThatOfAFile) {
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(dir_.path());

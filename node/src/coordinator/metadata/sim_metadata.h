@@ -12,7 +12,7 @@ struct SimMetadataState {
   MetadataStore::Records records;
   uint64_t commits = 0;
   uint64_t refused = 0;  // transactions of those who do not lead
-  // The leader key, its lease, and whose it is.
+  // The leader key, its lease, and its owner.
   Leadership leader;
   uint64_t leader_owner = 0;  // 0: nobody leads
   Time lease_end{};

@@ -103,7 +103,7 @@ class SimScheduler {
   /// Hands `fn` to a node: it runs in a turn of its reactor, unless the node was killed by then.
   void deliver(SimNode& node, Time when, std::function<void()> fn);
 
-  /// The process is gone from now on; its disk keeps what was written.
+  /// The process is dead from now on; its disk keeps what was written.
   void kill(SimNode& node);
   /// The machine lost its power: as kill(), and the disk loses what was not synced, in part.
   void power_off(SimNode& node);

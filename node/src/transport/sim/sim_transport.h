@@ -17,7 +17,7 @@ struct SimConnection {
   SimNode* client_node = nullptr;
   SimNode* server_node = nullptr;
   std::weak_ptr<SimSession> session;
-  std::weak_ptr<SimTransport*> server;  // the pointer is gone when the transport is
+  std::weak_ptr<SimTransport*> server;  // expires with the transport
   uint32_t slot = 0;
   uint32_t generation = 0;
   uint64_t expected_server_id = 0;

@@ -249,7 +249,7 @@ void TcpServer::release_peer(const std::string& address) {
   if (of_peer != per_peer_.end() && --of_peer->second == 0) per_peer_.erase(of_peer);
 }
 
-/// Its socket is gone, or somebody else's.
+/// Its socket is closed, or somebody else's.
 void TcpServer::forget(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kHello) --silent_;
   connection.state_ = TcpConnection::State::kClosed;
@@ -438,8 +438,8 @@ void TcpServer::make_room() {
   making_room_ = false;
 }
 
-/// True if it should come again: somebody owes a hello or the rest of a message, takes its time to
-/// read, or has a big buffer.
+/// True if it should be called again: a peer owes a hello or the rest of a message, reads slowly,
+/// or has a big buffer.
 bool TcpServer::upkeep() {
   bool again = false;
   for (const auto& listener : listeners_) {

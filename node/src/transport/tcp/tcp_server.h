@@ -1,8 +1,8 @@
 // The server's end: listening sockets, and the connections they accepted, by slot.
 //
-// Whoever has not made a request yet is a stranger. Strangers and listening sockets are watched
-// apart, and only a few of their events are handled in a turn: thousands that connect, say nothing
-// or hang up at once delay others by some tens of microseconds, not by all of their events.
+// A connection that has not made a request yet is a stranger. An epoll of its own watches strangers
+// and listening sockets, and a turn handles only a few of its events. So thousands that connect or
+// hang up at once delay others by some tens of microseconds, not by all of their events.
 #pragma once
 
 #include <atomic>
@@ -81,7 +81,7 @@ class TcpServer {
   void add_to_backlog(TcpConnection& connection);
   void serve_backlog();
   void add_buffered(int64_t bytes);
-  /// True if it should come again.
+  /// True if it should be called again.
   bool look_for_freed_memory();
 
   TcpContext& context_;
@@ -98,7 +98,7 @@ class TcpServer {
   uint64_t closed_connections_ = 0;
   size_t open_ = 0;
   size_t silent_ = 0;                                     // have not said hello
-  std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are gone
+  std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are closed
   std::map<std::string, uint32_t> per_peer_;              // kept only with a limit
   bool making_room_ = false;
   /// What look_for_freed_memory() takes for much, and for how many of its calls the memory must not

@@ -1,8 +1,8 @@
 // One TCP connection as a stream of messages: buffers and framing, no policy. Both ends use it.
 //
-// Steady state allocates nothing: the receive buffer is parsed in place, messages go out by one
-// sendmsg() from where they lie, and only what the socket does not take, or what waits for more to
-// go with it, is copied.
+// Steady state allocates nothing. The receive buffer is parsed in place, and one sendmsg() sends
+// messages from where they are. Only bytes that the socket does not take, or that wait for more to
+// go with them, are copied.
 #pragma once
 
 #include <algorithm>

@@ -60,18 +60,17 @@ class TcpTransport final : public Transport {
   Result<std::shared_ptr<Session>> connect(const Locator& locator,
                                            const PeerIdentity& expected) override;
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
-  /// Gives connections away to transports on other reactors of the same server, and keeps a share:
-  /// each goes to one of them, in rotation, with the first request whose opcode may be served
-  /// `anywhere`. One that never makes such a request stays. (Not by SO_REUSEPORT: the kernel would
-  /// spread by a hash of addresses, so a few clients could all meet on one reactor, and other
-  /// servers' messages would arrive anywhere.) Before listen(); the others outlive this one's use,
-  /// and their reactors may run.
+  /// Hands connections over to transports on other reactors of the same server, in rotation, and
+  /// keeps a share. A connection goes with its first request whose opcode may be served `anywhere`;
+  /// one that never makes such a request stays. Call it before listen(). The others must outlive
+  /// this one; their reactors may run. (SO_REUSEPORT would spread by a hash of addresses: a few
+  /// clients could all meet on one reactor, and other servers' messages would arrive anywhere.)
   void spread_over(const std::vector<TcpTransport*>& others, bool (*anywhere)(uint16_t opcode));
   /// What answers requests of connections that another transport gives to this one. Before that.
   void serve_handed_over(RequestHandler& handler);
   void set_identity(const PeerIdentity& self) override;
-  /// Called on the reactor when messages that took much memory are gone, and for some seconds no
-  /// others needed it: the heap has it now. Before listen().
+  /// Called on the reactor when large messages were freed, and for some seconds no others needed
+  /// their memory: the heap has it now. Call it before listen().
   void on_memory_freed(std::function<void()> listener);
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
   void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
