@@ -137,7 +137,7 @@ class Client:
     def scan(
         self, table: Table | int, *, keys_only: bool = False, timeout: float | None = None
     ) -> Iterator[Object]:
-        """All objects, in no useful order. What is there during the whole scan comes exactly once."""
+        """All objects, in no particular order. An object that exists throughout comes exactly once."""
         with self._lock:  # the client may be closed by another thread
             scan = self._native.scan(table, keys_only)
         try:
