@@ -59,7 +59,7 @@ func (r *replicated) diesAt(p *process, failpoint string) {
 	case <-time.After(limit):
 		r.t.Fatalf("the failpoint %s was not reached within %s\n%s", failpoint, limit, p.log)
 	}
-	if !strings.Contains(p.log.String(), "failpoint reached") {
+	if !strings.Contains(p.log.String(), "failpoint.reached") {
 		r.t.Fatalf("the process ended by itself, not at %s: %v\n%s", failpoint, p.err, p.log)
 	}
 }
@@ -230,7 +230,7 @@ func TestReleasesHaveNoFailpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, trace := range []string{"RAMCLOUD_FAILPOINTS", "backup.open.before_sync", "failpoint reached"} {
+	for _, trace := range []string{"RAMCLOUD_FAILPOINTS", "backup.open.before_sync", "failpoint.reached"} {
 		if bytes.Contains(bytesOf, []byte(trace)) {
 			t.Errorf("%s contains %q", path, trace)
 		}

@@ -339,7 +339,10 @@ func TestFormerCoordinatorsRefuseUpgradedMetadata(t *testing.T) {
 	}
 	r.lead(r.coordinators[1])
 	running := r.extra[slices.IndexFunc(r.extra, func(p *process) bool { return p.pid() == standby.PID })]
-	r.eventually("a standby", func() bool { return strings.Contains(running.log.String(), "standing by") })
+	r.eventually("a standby", func() bool {
+		text := running.log.String() // former programs named the event otherwise
+		return strings.Contains(text, "leadership.standing_by") || strings.Contains(text, "standing by")
+	})
 	r.upgraded()
 	r.table(of, "before the former one is elected", 3) // the first record of the new format
 	l.more(200)

@@ -148,7 +148,7 @@ void failpoint::reached(size_t number) {
   const uint32_t pass = ++place.passes;
   const bool each = place.order.nth == 0 && place.order.action == FailpointAction::kDelay;
   if (!each && pass != std::max(place.order.nth, 1u)) return;
-  log_warn("failpoint reached", {{"name", kFailpoints[number].name}, {"pass", pass}});
+  log_warn("failpoint.reached", {{"name", kFailpoints[number].name}, {"pass", pass}});
   act(place.order);
 }
 

@@ -187,7 +187,7 @@ void serve_log_level(httplib::Server& server) {
       return;
     }
     set_log_level(*level);
-    log_warn("log level changed", {{"level", log_level_name(*level)}, {"by", request.remote_addr}});
+    log_warn("log.level_changed", {{"level", log_level_name(*level)}, {"by", request.remote_addr}});
     response.set_content(std::string(log_level_name(*level)) + "\n", "text/plain");
   });
 }

@@ -27,9 +27,10 @@ void raise_file_limit(const ramcloud::daemon::LimitOptions& limits) {
   setrlimit(RLIMIT_NOFILE, &files);
   const uint64_t wanted = limits.data.max_connections + kOwn;
   if (files.rlim_max >= wanted) return;
-  ramcloud::log_warn("few file descriptors", {{"limit", files.rlim_max},
-                                              {"max_connections", limits.data.max_connections},
-                                              {"wanted", wanted}});
+  ramcloud::log_warn("daemon.few_file_descriptors",
+                     {{"limit", files.rlim_max},
+                      {"max_connections", limits.data.max_connections},
+                      {"wanted", wanted}});
 }
 
 #ifdef RAMCLOUD_COUNT_SOMETIMES
@@ -89,6 +90,6 @@ int main(int argc, char** argv) {
       break;
   }
   if (status.ok()) return 0;
-  log_error("stopped", {{"reason", status}});
+  log_error("daemon.stopped", {{"reason", status}});
   return 1;
 }

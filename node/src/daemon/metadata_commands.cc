@@ -85,7 +85,7 @@ Status import_metadata(const MetadataOptions& options) {
   Status done =
       run_task(open.reactor, import_records(open.reactor, *open.store, *records, open.deadline()));
   if (done.ok()) {
-    log_info("metadata imported",
+    log_info("metadata.imported",
              {{"records", records->size()}, {"to", options.metadata.to_string()}});
   }
   return done;

@@ -96,7 +96,7 @@ struct ServerProcess::Impl {
     RC_RETURN_IF_ERROR(node->start());
     machinery.start(options.name.empty() ? "server" : options.name);
     running = true;
-    log_info("server started", {{"listen", address.to_string()},
+    log_info("server.started", {{"listen", address.to_string()},
                                 {"http", http_address.to_string()},
                                 {"dir", options.dir},
                                 {"reactors", options.reactors}});
@@ -136,7 +136,7 @@ struct ServerProcess::Impl {
       std::promise<void> done;
       machinery.reactor().post([&] {
         node->shut_down([&](const Status& status) {
-          if (!status.ok()) log_warn("replicas not synced at the end", {{"reason", status}});
+          if (!status.ok()) log_warn("backup.not_synced_at_end", {{"reason", status}});
           done.set_value();
         });
       });
@@ -258,7 +258,7 @@ struct CoordinatorProcess::Impl {
     node->start();
     machinery.start("coordinator");
     running = true;
-    log_info("coordinator started", {{"listen", address.to_string()},
+    log_info("coordinator.started", {{"listen", address.to_string()},
                                      {"admin", admin_address.to_string()},
                                      {"metadata", options.metadata.to_string()},
                                      {"cluster", options.cluster_name}});

@@ -332,7 +332,7 @@ struct ServerNode::Impl final : TurnHook {
     if (options.read_bytes_per_second == 0) {
       options.read_bytes_per_second = disk.measure_read_speed(options.backup_dir);
       log_info(
-          "backup device measured",
+          "backup.device_measured",
           {{"dir", options.backup_dir}, {"read_bytes_per_second", options.read_bytes_per_second}});
     }
     auto opened = FrameStore::open(disk, options.backup_dir, options.backup_bytes);
@@ -388,7 +388,7 @@ struct ServerNode::Impl final : TurnHook {
       if (reply.error() == StatusCode::kInvalidArgument) {
         co_return fail_with(std::move(reply.error()));
       }
-      log_info("not enlisted yet",
+      log_info("server.not_enlisted_yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(back_off.next(reactor.random()));
     }
@@ -427,10 +427,10 @@ struct ServerNode::Impl final : TurnHook {
     tasks.spawn(ask_when_forgotten());
     peers.start(reply.server_id);
     publish_stats();
-    log_info("enlisted", {{"server_id", reply.server_id},
-                          {"cluster", format_uuid(reply.cluster_uuid)},
-                          {"locator", options.locator.to_string()},
-                          {"quarantined_frames", frames->frames_quarantined()}});
+    log_info("server.enlisted", {{"server_id", reply.server_id},
+                                 {"cluster", format_uuid(reply.cluster_uuid)},
+                                 {"locator", options.locator.to_string()},
+                                 {"quarantined_frames", frames->frames_quarantined()}});
     check_condemned();
   }
 
@@ -449,7 +449,7 @@ struct ServerNode::Impl final : TurnHook {
       if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
         co_return std::move(reply.error());
       }
-      log_warn("replication epoch not raised yet",
+      log_warn("replication.epoch_not_raised_yet",
                {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
       co_await reactor.sleep(back_off.next(reactor.random()));
     }
@@ -474,7 +474,7 @@ struct ServerNode::Impl final : TurnHook {
         continue;
       }
       set_not_ready({});
-      log_info("nothing heard of the coordinator for long, asked it",
+      log_info("server.asked_silent_coordinator",
                {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
       (void)servers.apply(*list);  // tells check_condemned()
       if (servers.find(server_id) == nullptr) {
@@ -495,7 +495,7 @@ struct ServerNode::Impl final : TurnHook {
     }
     if (told_forgotten && reactor.now() - *told_forgotten < kForgottenToldEvery) return;
     told_forgotten = reactor.now();
-    log_warn("nothing heard of the coordinator for long, and it cannot be asked",
+    log_warn("server.coordinator_unreachable",
              {{"coordinator", coordinator.to_string()},
               {"silent_for", format_duration(reactor.now() - heard)},
               {"reason", reason}});
@@ -525,7 +525,7 @@ struct ServerNode::Impl final : TurnHook {
     heard = reactor.now();
     if (enlisted) {
       if (Status noted = frames->note_list(list.term, list.version); !noted.ok()) {
-        log_warn("server list version not noted", {{"reason", noted}});
+        log_warn("backup.list_version_not_recorded", {{"reason", noted}});
       }
     }
     reply_message(transport, request.reply, wire::Empty{});
@@ -572,7 +572,7 @@ struct ServerNode::Impl final : TurnHook {
     all.tables = tablets.restate();
     all.lowest_open_segment = confirmed.lowest_open_segment;
     all.epoch = confirmed.epoch;
-    log_info("said what it owns", {{"term", asked.term}, {"tables", all.tables.size()}});
+    log_info("server.restated", {{"term", asked.term}, {"tables", all.tables.size()}});
     reply_message(transport, request.reply, all);
   }
 

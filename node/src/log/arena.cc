@@ -23,7 +23,7 @@ Arena::Arena(uint64_t bytes, Options options) {
   if (options.try_lock) {
     locked_ = mlock(base_, usable) == 0;
     if (!locked_) {
-      log_info("log memory not locked", {{"bytes", usable}, {"error", strerror(errno)}});
+      log_info("log.memory_not_locked", {{"bytes", usable}, {"error", strerror(errno)}});
     }
   }
   if (options.prefault && !locked_) mapping_.touch();
@@ -39,7 +39,7 @@ void Arena::map_ordinary(uint64_t usable, bool try_huge_pages) {
   }
   base_ = mapping_.data();
   if (try_huge_pages && !mapping_.huge_pages()) {
-    log_info("log memory without huge pages", {{"bytes", usable}, {"error", strerror(errno)}});
+    log_info("log.no_huge_pages", {{"bytes", usable}, {"error", strerror(errno)}});
   }
 }
 

@@ -147,7 +147,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   Order& order = orders_[command.table_id];
   if (std::exchange(order.drop, false)) dropped_.erase({order.revision, command.table_id});
   if (!command.table_name.empty()) order.table_name = std::move(command.table_name);
-  log_info("tablet taken", {{"table_id", command.table_id},
+  log_info("tablet.taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
   co_await settle(handle, false);
@@ -181,7 +181,7 @@ void TabletService::drop(const Request& request) {
   }
   if (!status.ok()) return refuse(request.reply, status);
   note_dropped(command.table_id, orders_[command.table_id]);
-  log_info("table dropped", {{"table_id", command.table_id}});
+  log_info("tablet.table_dropped", {{"table_id", command.table_id}});
   tasks_.spawn(settle(request.reply, true));
 }
 

@@ -24,7 +24,8 @@ void give_way() {
   const auto self = static_cast<id_t>(gettid());
   if (getpriority(PRIO_PROCESS, self) >= kBackgroundNice) return;  // its process gives way
   if (setpriority(PRIO_PROCESS, self, kBackgroundNice) != 0) {
-    log_warn("setpriority", {{"error", std::strerror(errno)}});  // slower for others, not wrong
+    log_warn("thread.priority_not_lowered",
+             {{"error", std::strerror(errno)}});  // slower for others, not wrong
   }
 }
 

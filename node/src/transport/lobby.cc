@@ -111,7 +111,7 @@ struct Lobby::Impl {
   /// What waits in the backlog keeps the port ready: without a rest we would turn for ever.
   void rest() {
     if (!no_descriptors) {
-      log_warn("accept_paused", {{"port", options.port}, {"error", std::strerror(errno)}});
+      log_warn("front.accept_paused", {{"port", options.port}, {"error", std::strerror(errno)}});
     }
     no_descriptors = true;
     accept_paused.add();

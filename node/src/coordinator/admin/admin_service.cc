@@ -664,7 +664,7 @@ Result<HostPort> AdminService::start(const HostPort& address) {
                 fmt::format("the admin API cannot {}", listening.error().message()));
   }
   const HostPort bound{address.host, listening->port};
-  log_info("admin API listens", {{"address", bound.to_string()}});
+  log_info("admin.listening", {{"address", bound.to_string()}});
   return bound;
 }
 

@@ -80,7 +80,7 @@ Task<Status> Coordinator::start(uint64_t leadership) {
   rpc_.set_cluster_uuid(state_.uuid);
   registry_.transport().set_identity({state_.uuid, 0});
   started_ = true;
-  log_info("coordinator started", {{"cluster", state_.name},
+  log_info("coordinator.leading", {{"cluster", state_.name},
                                    {"uuid", format_uuid(state_.uuid)},
                                    {"term", state_.term},
                                    {"servers", state_.servers.size()},
@@ -137,7 +137,7 @@ Task<Result<uint16_t>> Coordinator::upgrade_metadata(Time deadline) {
                                               ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));
   state_.format = kMetadataFormatMax;
-  log_warn("metadata upgraded: coordinators of former builds can no longer take over",
+  log_warn("metadata.upgraded",
            {{"from_format", before}, {"to_format", state_.format}, {"term", state_.term}});
   co_return state_.format;
 }
@@ -185,7 +185,7 @@ Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id,
       fmt::format("condemned by an operator{}{}{}", result.answers ? ", while it answered" : "",
                   reason.empty() ? "" : ": ", reason);
   log_warn(
-      "an operator condemns a server",
+      "detection.condemned_by_operator",
       {{"server", server_id}, {"answers", result.answers}, {"force", force}, {"reason", reason}});
   const auto verdict = [&] { return std::vector<Membership::Verdict>{{server_id, why}}; };
   Status done = co_await membership_.mark_crashed(verdict, ledger_.until(deadline));
@@ -397,9 +397,9 @@ void Coordinator::on_raise_replication_epoch(const Request& request) {
 void Coordinator::on_report_server(const Request& request) {
   wire::ReportServerRequest message;
   if (!accept(request, message)) return;
-  log_debug("a server is reported", {{"server", message.server_id},
-                                     {"by", message.reporter_id},
-                                     {"state", static_cast<int>(message.state)}});
+  log_debug("detection.server_reported", {{"server", message.server_id},
+                                          {"by", message.reporter_id},
+                                          {"state", static_cast<int>(message.state)}});
   detector_.hint(message.server_id, FailureDetector::Source::kServer);
   reply_message(registry_.transport(), request.reply, wire::Empty());
 }

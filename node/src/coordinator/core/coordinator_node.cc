@@ -74,7 +74,7 @@ Task<void> CoordinatorNode::run() {
       reactor_.defer([this, known = std::move(known)] { on_fatal_(known); });
       co_return;
     }
-    if (!known.ok()) log_warn("no leadership yet, trying again", {{"error", known}});
+    if (!known.ok()) log_warn("leadership.not_acquired", {{"error", known}});
     if (!known.ok()) co_await reactor_.sleep(kRetry);
   }
 }
@@ -99,7 +99,7 @@ Task<void> CoordinatorNode::stand_by(Leadership leader) {
   LeaderRecord record;
   const bool decoded = decode_record(leader.record, record);
   if (decoded && (!leader_ || leader_->locator != record.locator)) {
-    log_info("standing by", {{"leader", record.locator}, {"leadership", leader.number}});
+    log_info("leadership.standing_by", {{"leader", record.locator}, {"leadership", leader.number}});
   }
   leader_ = decoded ? std::optional(std::move(record)) : std::nullopt;
   show();
@@ -118,7 +118,7 @@ Task<Status> CoordinatorNode::lead(uint64_t leadership) {
   registry_ = std::make_unique<ServiceRegistry>(transport_);
   coordinator_ = std::make_unique<Coordinator>(rpc_, *registry_, store_, metrics_, options_);
   coordinator_->on_fenced([this] { deposed_.set(); });
-  log_info("elected", {{"leadership", leadership}, {"address", self_.locator}});
+  log_info("leadership.elected", {{"leadership", leadership}, {"address", self_.locator}});
   Status started = co_await coordinator_->start(leadership);
   if (started.ok()) {
     knows_cluster_ = true;
@@ -127,7 +127,7 @@ Task<Status> CoordinatorNode::lead(uint64_t leadership) {
     show();
     if (store_.leading() == leadership) co_await deposed_;
     lost_.add();
-    log_warn("leadership lost", {{"leadership", leadership}});
+    log_warn("leadership.lost", {{"leadership", leadership}});
   }
   end_leadership();
   co_return started == StatusCode::kNotLeader ? Status() : started;

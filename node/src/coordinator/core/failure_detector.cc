@@ -97,8 +97,7 @@ void FailureDetector::tick(Duration late) {
   if (late > Duration::zero()) {
     RC_SOMETIMES("coordinator.observer_was_late");
     discarded_.add();
-    log_warn("own timers ran late, measurements of servers are discarded",
-             {{"late", format_duration(late)}});
+    log_warn("detection.measurements_discarded", {{"late", format_duration(late)}});
     for (auto& [id, watch] : watches_) {
       watch->suspicion.discard(reactor_.now());
       ++watch->signs;
@@ -130,18 +129,14 @@ void FailureDetector::take_stock() {
   if (sound && !sound_since_) {
     sound_since_ = reactor_.now();
     if (state_.detection.suspect) {
-      log_info("silence condemns again",
-               {{"accounted", now.accounted}, {"expected", now.expected}});
+      log_info("detection.sound", {{"accounted", now.accounted}, {"expected", now.expected}});
     }
   } else if (!sound && sound_since_) {
     RC_SOMETIMES("coordinator.silence_condemns_nobody");
     sound_since_.reset();
-    log_warn(
-        "silence condemns nobody: too little is heard of the cluster, or its metadata cannot "
-        "be written",
-        {{"accounted", now.accounted},
-         {"expected", now.expected},
-         {"metadata_fails", ledger_.failing()}});
+    log_warn("detection.suspect", {{"accounted", now.accounted},
+                                   {"expected", now.expected},
+                                   {"metadata_fails", ledger_.failing()}});
   }
   show(now);
 }
@@ -277,12 +272,12 @@ Task<PeerLook> FailureDetector::probe(uint64_t server_id) {
                                    RpcClient::body_of(request), reactor_.now() + probe_timeout());
   if (look.state != PeerState::kAnswered) {
     failed_probes_.add();
-    log_debug("probe failed", {{"server", server_id}, {"error", look.reply.status}});
+    log_debug("detection.probe_failed", {{"server", server_id}, {"error", look.reply.status}});
   } else if (look.reply.ok()) {
     note_stats(server_id, look.reply);
   } else {
     term_claims_.refused(server_id, request.term, look.reply);
-    log_warn("server refuses to be probed", {{"server", server_id}, {"error", look.reply.status}});
+    log_warn("detection.probe_refused", {{"server", server_id}, {"error", look.reply.status}});
   }
   co_return look;
 }
@@ -307,7 +302,7 @@ void FailureDetector::answered(uint64_t server_id, Watch& watch) {
 void FailureDetector::note_stats(uint64_t server_id, const RpcReply& reply) {
   const auto stats = decode_message<wire::ServerStats>(reply);
   if (!stats) {
-    log_warn("server's statistics do not decode", {{"server", server_id}});
+    log_warn("detection.malformed_statistics", {{"server", server_id}});
     return;
   }
   ServerEntry& server = state_.servers.at(server_id);
@@ -493,8 +488,7 @@ Task<void> FailureDetector::record_verdicts() {
     const Status done = co_await membership_.mark_crashed([this] { return standing_verdicts(); },
                                                           [this] { return objection(); });
     if (done == StatusCode::kCancelled) {
-      log_warn("verdicts are taken back: a server answers again, or too little of the cluster does",
-               {{"verdicts", writing_.size()}});
+      log_warn("detection.verdicts_withdrawn", {{"verdicts", writing_.size()}});
       continue;
     }
     if (!done.ok()) break;  // we are replaced

@@ -171,10 +171,10 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   entry.list_version_acked = revision;  // it goes with the reply
   entry.enlisted_now = true;
   entry.heard = reactor_.now();
-  log_info("server enlisted", {{"server", record.id},
-                               {"name", record.name},
-                               {"locator", record.locator},
-                               {"former", request.former_server_id}});
+  log_info("membership.enlisted", {{"server", record.id},
+                                   {"name", record.name},
+                                   {"locator", record.locator},
+                                   {"former", request.former_server_id}});
   if (former.id != 0) apply_crash(former);
   changes_.server_changed(record.id);
   on_list_changed_();
@@ -210,7 +210,7 @@ void Membership::apply_crash(const ServerRecord& crashed) {
   server.record = crashed;
   server.changed = state_.list_version;
   server.suspected = false;
-  log_warn("server crashed",
+  log_warn("membership.crashed",
            {{"server", crashed.id}, {"name", crashed.name}, {"reason", crashed.state_reason}});
   changes_.server_changed(crashed.id);
   for (const auto& [id, table] : state_.tables) {

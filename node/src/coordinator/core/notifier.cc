@@ -47,8 +47,7 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
                !server->needs_whole_list) {
       server->needs_whole_list = true;  // it has another version than we were told
     } else if (server != nullptr) {
-      log_debug("server list not acknowledged, retrying",
-                {{"server", server_id}, {"error", sent.status}});
+      log_debug("notifier.list_not_acknowledged", {{"server", server_id}, {"error", sent.status}});
       term_claims_.refused(server_id, term, sent);
       co_await reactor_.sleep(back_off.next(reactor_.random()));
     }
@@ -75,7 +74,7 @@ Task<Status> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message m
       co_return std::move(sent.status);
     }
     log_debug(
-        "notification not acknowledged, retrying",
+        "notifier.not_acknowledged",
         {{"server", server_id}, {"opcode", static_cast<int>(opcode)}, {"error", sent.status}});
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }

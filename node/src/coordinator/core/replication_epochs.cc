@@ -43,7 +43,7 @@ Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRe
   if (!done.ok()) co_return fail(std::move(done));
   state_.replication_epochs[record.server_id] = record;
   RC_FAILPOINT("coordinator.epoch.recorded");
-  log_info("replication epoch raised", {{"server", record.server_id},
+  log_info("replication_epoch.raised", {{"server", record.server_id},
                                         {"lowest_open_segment", record.lowest_open_segment},
                                         {"epoch", record.epoch}});
   co_return wire::Empty();

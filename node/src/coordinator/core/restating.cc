@@ -23,9 +23,8 @@ bool Restating::start() {
   if (!state_.restate) return false;
   settled_at_ = reactor_.now() + options_.settle;
   state_.no_verdict_before = settled_at_;
-  log_warn(
-      "metadata was imported: servers are asked what they own before anything is ordered",
-      {{"revision_of_the_export", state_.restate->revision}, {"servers", state_.servers_up()}});
+  log_warn("import.asking_servers", {{"revision_of_the_export", state_.restate->revision},
+                                     {"servers", state_.servers_up()}});
   scope_.spawn(run());
   return true;
 }
@@ -98,7 +97,7 @@ Task<void> Restating::ask(uint64_t server_id, Locator at) {
                                 reactor_.now() + options_.timeout);
     if (reply.status == StatusCode::kUnsupported && state_.servers.contains(server_id)) {
       RC_SOMETIMES("coordinator.former_server_cannot_restate");
-      log_warn("a server of a former build cannot say what it owns", {{"server", server_id}});
+      log_warn("import.server_cannot_answer", {{"server", server_id}});
       said_[server_id] = {};
       co_return;
     }
@@ -109,13 +108,11 @@ Task<void> Restating::ask(uint64_t server_id, Locator at) {
         if (!co_await heard(server_id, std::move(*said))) co_return;
         if (said_.contains(server_id)) co_return;
       } else {
-        log_error("what a server says that it owns is refused",
-                  {{"server", server_id}, {"error", sound}});
+        log_error("import.answer_refused", {{"server", server_id}, {"error", sound}});
       }
     } else {
       (void)term_claims_.refused(server_id, request.term, reply);
-      log_debug("a server has not said yet what it owns",
-                {{"server", server_id}, {"error", reply.status}});
+      log_debug("import.not_answered_yet", {{"server", server_id}, {"error", reply.status}});
     }
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }
@@ -146,7 +143,7 @@ Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
   }
   unknown_.erase(server_id);
   log_info(
-      "a server has said what it owns",
+      "import.answered",
       {{"server", server_id}, {"tables", said.tables.size()}, {"list_version", said.list.version}});
   said_[server_id] = std::move(said);
   changes_.status_changed();
@@ -186,11 +183,10 @@ Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerReco
       entry.record = std::move(servers[i]);
       entry.changed = revision;
       entry.suspected = false;
-      log_warn("imported metadata did not know this of a server",
-               {{"server", entry.record.id},
-                {"name", entry.record.name},
-                {"up", entry.up()},
-                {"reason", entry.record.state_reason}});
+      log_warn("import.server_corrected", {{"server", entry.record.id},
+                                           {"name", entry.record.name},
+                                           {"up", entry.up()},
+                                           {"reason", entry.record.state_reason}});
       changes_.server_changed(entry.record.id);
     }
     on_list_changed_();
@@ -236,7 +232,7 @@ Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
   if (!co_await pass_what_was_heard(lock)) co_return false;
   Owned owned = owned_by(state_, said_);
   for (const std::string& note : owned.notes) {
-    log_warn("imported metadata is corrected", {{"what", note}});
+    log_warn("import.corrected", {{"what", note}});
   }
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
@@ -280,9 +276,9 @@ Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
     written = end;
   } while (written < records);
   state_.restate.reset();
-  log_info("live servers have said what they own", {{"servers", said_.size()},
-                                                    {"tables_changed", owned.tables.size()},
-                                                    {"orphans", owned.orphans.size()}});
+  log_info("import.complete", {{"servers", said_.size()},
+                               {"tables_changed", owned.tables.size()},
+                               {"orphans", owned.orphans.size()}});
   for (const auto& orphan : owned.orphans) {
     RC_SOMETIMES("coordinator.imported_metadata_leaves_an_orphan");
     scope_.spawn(

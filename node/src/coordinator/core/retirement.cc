@@ -86,8 +86,7 @@ Task<void> Retirement::remove() {
       server.stats = {};
       changes_.server_changed(server.record.id);
     }
-    log_info("crashed servers removed from the list",
-             {{"servers", removed.size()}, {"list_version", revision}});
+    log_info("membership.removed", {{"servers", removed.size()}, {"list_version", revision}});
     on_list_changed_();
   }
   removing_ = false;

@@ -191,7 +191,7 @@ Task<void> Tables::finish_create(uint64_t id) {
     record.state = TableState::kNormal;
     if (!(co_await write(lock, record)).ok()) co_return;
     RC_FAILPOINT("coordinator.table.created");
-    log_info("table created",
+    log_info("table.created",
              {{"table", id}, {"name", quoted(record.name)}, {"span", record.tablets.size()}});
     changes_.table_changed(id);
   }
@@ -213,7 +213,7 @@ Task<bool> Tables::tell_servers_to_take(uint64_t id) {
     refused = refused || status == StatusCode::kStaleTerm;
   }
   if (refused && creating(id)) {
-    log_error("a server refuses this coordinator's tables as outdated", {{"table", id}});
+    log_error("table.refused_as_outdated", {{"table", id}});
     co_await reactor_.sleep(kRefusedRetry);
   }
   co_return all&& creating(id) && state_.tables.at(id).revision == record.revision;
@@ -266,7 +266,7 @@ Task<void> Tables::finish_drop(uint64_t id) {
   if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return;
   state_.tables.erase(id);
   RC_FAILPOINT("coordinator.table.dropped");
-  log_info("table dropped", {{"table", id}, {"name", quoted(record.name)}});
+  log_info("table.dropped", {{"table", id}, {"name", quoted(record.name)}});
   wake_waiting();
 }
 

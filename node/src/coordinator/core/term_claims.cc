@@ -32,7 +32,7 @@ bool TermClaims::refused(uint64_t server_id, uint64_t sent_term, const RpcReply&
   if (server == nullptr) return true;
   if (!server->refuses_term) {
     server->refuses_term = true;
-    log_error("a server knows a higher term than this leader's",
+    log_error("term.claimed_higher",
               {{"server", server_id}, {"term", state_.term}, {"claimed", term}});
     changes_.server_changed(server_id);
   }
@@ -52,8 +52,7 @@ Task<void> TermClaims::rise() {
     const Status raised = co_await ledger_.rise_to(lock, term);
     if (!raised.ok()) break;  // another leads
     RC_SOMETIMES("coordinator.rises_above_a_claimed_term");
-    log_warn("rose above the term that a server knows",
-             {{"from_term", state_.term}, {"to_term", term}, {"claimed", claimed_}});
+    log_warn("term.raised", {{"from_term", state_.term}, {"to_term", term}, {"claimed", claimed_}});
     state_.term = term;
     changes_.status_changed();
   }

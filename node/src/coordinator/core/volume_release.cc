@@ -67,10 +67,10 @@ Task<Result<VolumeRelease>> VolumeReleases::ask(uint64_t server_id, Time deadlin
   if (!done.ok()) co_return fail(std::move(done));
   state_.servers.at(server_id).record = record;
   const std::string token = token_of(server_id, record.released_until_ms);
-  log_info("a volume is released to be wiped", {{"server", server_id},
-                                                {"name", record.name},
-                                                {"masters_asked", asked.size()},
-                                                {"token", token}});
+  log_info("volume.released", {{"server", server_id},
+                               {"name", record.name},
+                               {"masters_asked", asked.size()},
+                               {"token", token}});
   co_return VolumeRelease{
       true,
       fmt::format("the volume of {} is not needed: {} live masters count nothing there",

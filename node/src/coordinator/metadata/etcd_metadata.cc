@@ -250,7 +250,7 @@ Task<void> EtcdMetadata::renew_for_ever(uint64_t number) {
     if (me.leading != number) break;
     if (!me.holds()) co_return lose();  // the machine slept, and the timer with it
     if (!left) {
-      log_warn("the leader's lease is not renewed", {{"error", left.error()}});
+      log_warn("etcd.lease_not_renewed", {{"error", left.error()}});
       co_await me.reactor.sleep(kRetry);
       continue;
     }
@@ -276,7 +276,7 @@ Task<void> EtcdMetadata::wait_for_change(uint64_t number) {
     const auto changed =
         co_await impl_->client.watch(impl_->leader_key(), now->revision + 1, impl_->options.lease);
     if (!changed) {
-      log_debug("the watch of the leader broke", {{"error", changed.error()}});
+      log_debug("etcd.watch_broken", {{"error", changed.error()}});
       break;
     }
     if (*changed) co_return;
@@ -286,7 +286,7 @@ Task<void> EtcdMetadata::wait_for_change(uint64_t number) {
 
 Task<void> EtcdMetadata::Impl::revoke(int64_t id) {
   const auto done = co_await client.revoke(id);
-  if (!done) log_debug("a lease is left to run out", {{"error", done.error()}});
+  if (!done) log_debug("etcd.lease_abandoned", {{"error", done.error()}});
 }
 
 /// Also ends the lease of a campaign whose outcome is not known.

@@ -136,7 +136,7 @@ Task<Result<MetadataStore::Records>> Ledger::load_patiently(std::string prefix) 
     if (fenced()) co_return fail(replaced(false));
     auto loaded = co_await store_.load(prefix);
     if (loaded || loaded.error() == StatusCode::kCorrupt) co_return loaded;
-    log_warn("metadata cannot be read, retrying", {{"error", loaded.error()}});
+    log_warn("metadata.unreadable", {{"error", loaded.error()}});
     co_await reactor_.sleep(kStoreRetry);
   }
 }
@@ -213,7 +213,7 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
     current_bytes_ = encode_record(next, format_);
     co_return StatusCode::kOk;
   }
-  log_warn("the term could not be raised, reading again", {{"error", result.message}});
+  log_warn("metadata.term_not_raised", {{"error", result.message}});
   if (result.outcome == CommitOutcome::kUnknown) co_return StatusCode::kRetry;
   // Refused although the record is as we know it: our leadership is lost, though its lease may
   // live.
@@ -316,7 +316,7 @@ Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Loc
     if (!refused) {
       RC_SOMETIMES("coordinator.outcome_of_a_change_is_unknown");
       unknown = failing_ = true;
-      log_warn("outcome of a metadata change is unknown, reading again",
+      log_warn("metadata.outcome_unknown",
                {{"revision", next.record.revision}, {"error", result.message}});
     }
     const auto records = co_await load_patiently(kTermKey);
@@ -361,8 +361,7 @@ Ledger::Objection Ledger::until(Time deadline) {
 
 Status Ledger::replaced(bool unknown) {
   RC_SOMETIMES("coordinator.is_replaced_during_a_change");
-  log_error("the metadata is no longer this coordinator's",
-            {{"term", current_.term}, {"leadership", leadership_}});
+  log_error("metadata.leadership_lost", {{"term", current_.term}, {"leadership", leadership_}});
   if (unknown) {
     return {StatusCode::kIndeterminate,
             fmt::format("this coordinator (term {}) has lost its leadership; the change may or may "

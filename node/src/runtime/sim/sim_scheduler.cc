@@ -114,7 +114,7 @@ void SimScheduler::power_off(SimNode& node) {
 
 void SimScheduler::note(Fault fault) {
   faults_.add(fault, now());
-  log_debug("fault", {{"kind", fault_name(fault)}});
+  log_debug("sim.fault", {{"kind", fault_name(fault)}});
 }
 
 void SimScheduler::doom(SimNode& node) {

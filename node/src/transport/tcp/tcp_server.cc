@@ -86,14 +86,14 @@ void TcpServer::accept_from(Listener& listener) {
     UniqueFd fd(::accept4(listener.fd.get(), reinterpret_cast<sockaddr*>(&peer), &length,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid()) {
-      if (no_descriptors_) log_info("accept_resumed");
+      if (no_descriptors_) log_info("transport.accept_resumed");
       no_descriptors_ = false;
       add_connection(std::move(fd), listener, peer_name(peer));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // The waiting connection keeps the socket ready: without a pause we would turn for ever.
-      if (!no_descriptors_) log_warn("accept_paused", {{"error", std::strerror(errno)}});
+      if (!no_descriptors_) log_warn("transport.accept_paused", {{"error", std::strerror(errno)}});
       no_descriptors_ = true;
       context_.counters.accept_paused.add();
       listener.paused = true;
@@ -127,7 +127,7 @@ bool TcpServer::is_refused(const std::string& address, const std::string& peer) 
   if (!over_limit_was_logged_ || now - over_limit_logged_ > 1s) {
     over_limit_was_logged_ = true;
     over_limit_logged_ = now;
-    log_warn("connection_limit", {{"peer", peer}, {"what", what}, {"limit", limit}});
+    log_warn("transport.connection_limit", {{"peer", peer}, {"what", what}, {"limit", limit}});
   }
   return true;
 }

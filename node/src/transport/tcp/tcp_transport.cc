@@ -80,7 +80,7 @@ void TcpContext::log_closed(const char* why, const std::string& peer) {
   constexpr uint32_t kLinesPerSecond = 10;
   const Time now = reactor.now();
   if (now - log_second_ >= 1s) {
-    if (unlogged_ > 0) log_warn("connections_closed", {{"not_logged", unlogged_}});
+    if (unlogged_ > 0) log_warn("transport.closed_without_a_line", {{"not_logged", unlogged_}});
     log_second_ = now;
     logged_ = 0;
     unlogged_ = 0;
@@ -89,7 +89,7 @@ void TcpContext::log_closed(const char* why, const std::string& peer) {
     ++unlogged_;
     return;
   }
-  log_warn("connection_closed", {{"peer", peer}, {"why", why}});
+  log_warn("transport.connection_closed", {{"peer", peer}, {"why", why}});
 }
 
 }  // namespace tcp
