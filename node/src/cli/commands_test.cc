@@ -281,7 +281,7 @@ TEST_F(ResumeTest, GoesOnBehindWhatIsAcknowledged) {
   write(file_, good + last);
   const Outcome second = import();
   EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("going on behind line 200; 200 objects were imported before"));
+  EXPECT_THAT(second.err, HasSubstr("continuing after line 200; 200 objects were imported before"));
   EXPECT_THAT(second.out, HasSubstr("imported 1 objects"));
   EXPECT_THAT(second.out, HasSubstr("after 200 of earlier runs"));
   EXPECT_EQ(run({"scan", "things", "--count"}).out, "200\n");

@@ -166,8 +166,8 @@ Result<DiskIo> parse_disk_io(const std::string& text) {
                             "auto, io_uring and threads");
 }
 constexpr const char* kDiskIoHelp =
-    "what waits for the backup's device: io_uring, threads (where the kernel or the container "
-    "runtime forbids io_uring), or auto, the first that is possible";
+    "how the backup waits for its device: io_uring, threads (where the kernel or the container "
+    "runtime forbids io_uring), or auto, the first of these that works";
 
 Result<DirectIo> parse_direct_io(const std::string& text) {
   return parse_name<DirectIo>(text, {DirectIo::kAuto, DirectIo::kAlways, DirectIo::kNever},
@@ -196,17 +196,19 @@ constexpr const char* kReactorsHelp =
     "each";
 
 void add_common(CLI::App& app, CommonOptions& o) {
-  add_parsed(app, "--poll-us", o.poll_for, parse_poll,
-             "microseconds to look for work before sleeping, four times that while work comes so "
-             "soon; 0 sleeps at once, -1 spins for ever (pinned cores)",
-             "50");
+  add_parsed(
+      app, "--poll-us", o.poll_for, parse_poll,
+      "microseconds to poll before sleeping, up to four times longer while work arrives soon "
+      "after a sleep; 0 sleeps at once, -1 polls for ever (pinned cores)",
+      "50");
   add_parsed(app, "--log-format", o.log_format, parse_log_format, "text or json", "text");
   add_parsed(app, "--log-level", o.log_level, parse_log_level, "debug, info, warn or error",
              "info");
-  add_parsed(app, kConfigFlag, o.config, as_is,
-             "a file with flags, NAME=VALUE lines without the dashes; the command line and the "
-             "environment count for more",
-             "");
+  add_parsed(
+      app, kConfigFlag, o.config, as_is,
+      "a file of flags, one NAME=VALUE a line, without dashes; the environment and the command "
+      "line override it",
+      "");
 }
 
 /// The limits' own defaults, so that they stand in one place.
@@ -232,8 +234,8 @@ void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
       "bytes that may wait for one slow reader; above, its connection is closed",
       exact_size(o.data.max_pending_bytes));
   add("--max-buffered", o.data.max_buffered_bytes, size_at_least(4 * wire::kMaxBodyBytes),
-      "memory for messages of all connections: input, replies in the making or waiting, unsent "
-      "output; replies wait at three quarters, above it the oldest connections are closed",
+      "memory for messages of all connections: input, replies in progress or held, unsent output; "
+      "replies wait at three quarters, above the limit the oldest connections are closed",
       exact_size(o.data.max_buffered_bytes));
   add("--hello-timeout", o.data.hello_timeout, duration_between(100ms, 10min),
       "how long a new connection may take to say hello", exact_duration(o.data.hello_timeout));
@@ -275,11 +277,11 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
              "address that others reach --listen-outside by", "");
   add_metadata(app, o.metadata);
   add_parsed(app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
-             "with etcd: how long a leader that is dead or cut off keeps the others from leading",
+             "with etcd: how long a crashed or partitioned leader keeps the others from leading",
              "5s");
   add_parsed(app, "--server-silence", o.server_silence, duration_between(500ms, 10min),
-             "a server that gives no sign of life for so long is given up, if half of the servers "
-             "answer; a process that ended is found at once",
+             "a server that is silent for this long is condemned, if half of the servers answer; a "
+             "process that ended is detected at once",
              "5s");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
   add_limits(app, o.limits, true);
@@ -300,10 +302,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "the same from outside the cluster", "");
   add_parsed(app, "--http-listen", o.http_listen, address,
              "address of /metrics, /healthz and /readyz", "127.0.0.1:11202");
-  add_parsed(
-      app, "--dir", o.dir, parse_folder,
-      "folder for replicas of other servers' data, or a block device, which is then theirs alone",
-      "")
+  add_parsed(app, "--dir", o.dir, parse_folder,
+             "folder for replicas of other servers' data, or a block device for nothing else", "")
       ->required();
   add_parsed(app, "--name", o.name, as_is,
              "stable name shown to people (default: the advertised address)", "");
@@ -312,8 +312,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory for data",
              "256MiB");
   add_parsed(app, "--huge-pages", o.huge_page_bytes, parse_huge_pages,
-             "pages under --log-memory: 2Mi or 1Gi of those set aside on the machine, or none: "
-             "ordinary ones, joined to larger ones where the kernel does that",
+             "pages for --log-memory: 2Mi or 1Gi pages reserved on the machine, or none: ordinary "
+             "pages, which the kernel may join to larger ones",
              "none");
   add_parsed(app, "--hash-table-memory", o.hash_table_bytes, size_at_least(64u << 10),
              "memory for the hash table (default: an eighth of --log-memory)", "");
@@ -323,8 +323,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "copies of every segment on other servers' disks", "3");
   add_parsed(
       app, "--min-replicas", o.min_replicas, between(1, 7),
-      "with fewer servers to take copies writes wait; with fewer than --replicas they go on, "
-      "and the cluster is DEGRADED (default: one less than --replicas, at least 1)",
+      "fewest replicas with which writes continue; with fewer than --replicas the cluster is "
+      "DEGRADED (default: one less than --replicas, at least 1)",
       "");
   add_parsed(app, "--flush-interval", o.flush_interval, parse_flush_interval,
              "how long replica bytes may stay in the operating system's cache", "10ms");
@@ -333,8 +333,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");
   add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors), kReactorsHelp, "1");
   add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
-             "bytes a second that --dir's device reads, which placement goes by (default: measured "
-             "at start)",
+             "bytes a second that --dir's device reads; placement uses it (default: measured at "
+             "start)",
              "");
   add_limits(app, o.limits, false);
   add_common(app, o.common);
@@ -612,7 +612,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   app.footer(
       "Every flag can also come from --config FILE and from RAMCLOUD_<FLAG> in the environment; "
       "the\n"
-      "command line counts for more than the environment, and that for more than the file.\n"
+      "command line overrides the environment, and that overrides the file.\n"
       "Exit codes: 0 stopped as asked, 1 failed while running, 2 wrong usage.");
   auto* coordinator = app.add_subcommand("coordinator", "Runs a coordinator");
   auto* server = app.add_subcommand("server", "Runs a storage server (master and backup)");

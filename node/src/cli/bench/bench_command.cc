@@ -61,7 +61,7 @@ int bench(Session& session, BenchArguments arguments) {
   if (arguments.clients == 0) arguments.clients = default_clients(arguments);
   if (arguments.connections > arguments.clients) {
     return session.usage_error(fmt::format(
-        "--connections: {} connections for {} clients; accepted is at most one a client",
+        "--connections: {} connections for {} clients; accepted is at most one for each",
         arguments.connections, arguments.clients));
   }
   if (uint64_t limit = 0; !enough_descriptors(arguments.connections, limit)) {

@@ -228,7 +228,7 @@ int import_from(Session& session, const ImportArguments& arguments, std::istream
       in.clear();
       in.seekg(static_cast<std::streamoff>(state->acked.bytes));
       source->continue_at(state->acked);
-      session.err << fmt::format("going on behind line {}; {} objects were imported before\n",
+      session.err << fmt::format("continuing after line {}; {} objects were imported before\n",
                                  state->acked.lines, state->imported);
     }
   }
@@ -289,7 +289,7 @@ void add_import_command(CLI::App& app, Session& session) {
   add_format_options(*command, arguments->wanted);
   command
       ->add_option("--resume", arguments->resume,
-                   "Keep in this file how far the import is; when it is there already, go on")
+                   "Record progress in this file; if the file exists, continue from there")
       ->type_name("STATE");
   command->add_option("--outstanding", arguments->outstanding, "Writes in flight at a time")
       ->capture_default_str()
@@ -307,9 +307,9 @@ void add_import_command(CLI::App& app, Session& session) {
       "than\n"
       "the two are not looked at. Of two objects with one key the later wins. The import stops at\n"
       "the first error, naming the line; running it again does no harm.\n\n"
-      "With --resume a run that was interrupted, even killed, is gone on with by giving the same\n"
-      "command again: it begins behind the last object before which all are acknowledged. Another\n"
-      "file, table or format is refused.\n\n"
+      "With --resume, repeat the command after an interruption, even a kill. It continues after "
+      "the\n"
+      "last object before which all are acknowledged. Another file, table or format is refused.\n\n"
       "Examples:\n"
       "  ramcloud import users users.jsonl --create --span 3\n"
       "  ramcloud import users users.csv --key-column id --value-column email\n"

@@ -122,8 +122,7 @@ Result<std::optional<ImportState>> load_state(const std::string& path) {
     json.at("prefix_hash").get_to(state.prefix_hash);
     json.at("imported").get_to(state.imported);
     json.at("whole").get_to(state.whole);
-    if (state.acked.bytes > id.file_bytes)
-      return refuse("has an acked_bytes behind its file_bytes");
+    if (state.acked.bytes > id.file_bytes) return refuse("has more acked_bytes than file_bytes");
     return std::optional(std::move(state));
   } catch (const nlohmann::json::exception& e) {
     return refuse(std::string("is damaged: ") + e.what());
@@ -146,7 +145,7 @@ Status check_same_import(const ImportState& state, const ImportIdentity& now) {
   if (then.cluster != now.cluster) return differs("the cluster", then.cluster, now.cluster);
   if (then.table != now.table) return differs("the table", then.table, now.table);
   if (then.table_id != now.table_id) {
-    return differs("the table id (it was dropped and made again)", then.table_id, now.table_id);
+    return differs("the table id (it was dropped and re-created)", then.table_id, now.table_id);
   }
   if (then.format != now.format) return differs("the format", then.format, now.format);
   if (then.file_bytes != now.file_bytes) {

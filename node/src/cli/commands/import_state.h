@@ -39,7 +39,7 @@ struct ImportIdentity {
   uint64_t file_bytes = 0;  // its size
   std::string cluster;      // uuid
   std::string table;        // name
-  uint64_t table_id = 0;    // a table that was dropped and made again has another
+  uint64_t table_id = 0;    // a table that was dropped and re-created has another
   std::string format;       // "jsonl", or "csv" with its columns
 };
 

@@ -111,7 +111,7 @@ TEST_F(ImportStateTest, AnotherImportIsRefusedByName) {
               HasSubstr("the table 't', and this is 'u'"));
   other = identity();
   other.table_id = 4;
-  EXPECT_THAT(check_same_import(state, other).message(), HasSubstr("dropped and made again"));
+  EXPECT_THAT(check_same_import(state, other).message(), HasSubstr("dropped and re-created"));
   other = identity();
   other.format = "csv key,value";
   EXPECT_THAT(check_same_import(state, other).message(), HasSubstr("'jsonl', and this is 'csv"));

@@ -16,8 +16,8 @@ namespace {
 int upgrade(Session& session, bool yes) {
   if (!yes) {
     return session.report({StatusCode::kInvalidArgument,
-                           "there is no way back: coordinators of builds that know only older "
-                           "formats cannot take over afterwards. Say --yes to go on"});
+                           "there is no way back: coordinators of earlier versions cannot lead "
+                           "afterwards; accepted is the same command with --yes"});
   }
   const auto format =
       ask_admin(session, [](AdminClient& admin) { return admin.upgrade_metadata(); });
@@ -33,12 +33,12 @@ int upgrade(Session& session, bool yes) {
 }  // namespace
 
 void add_metadata_command(CLI::App& app, Session& session) {
-  CLI::App* metadata = app.add_subcommand("metadata", "What the coordinators keep");
+  CLI::App* metadata = app.add_subcommand("metadata", "The metadata that the coordinators keep");
   metadata->require_subcommand(1);
   auto yes = std::make_shared<bool>(false);
   CLI::App* command = metadata->add_subcommand(
       "upgrade",
-      "Have the metadata written in the newest format, when all coordinators run this build");
+      "Write the metadata in the newest format; first all coordinators must run this version");
   command->add_flag("--yes", *yes, "There is no way back");
   needs_cluster(*command, session, [&session, yes] { return upgrade(session, *yes); });
 }

@@ -281,8 +281,7 @@ void add_del(CLI::App& app, Session& session, std::shared_ptr<ObjectArguments> a
   CLI::App* command = app.add_subcommand("del", "Delete one object; prints the version it had");
   add_key(*command, *arguments);
   add_version_conditions(*command, *arguments);
-  command->add_flag("--ignore-missing", arguments->ignore_missing,
-                    "It is no failure if there is no such object");
+  command->add_flag("--ignore-missing", arguments->ignore_missing, "An absent object is no error");
   needs_cluster(*command, session, [&session, arguments] { return del(session, *arguments); });
 }
 
@@ -299,9 +298,9 @@ void add_incr(CLI::App& app, Session& session, std::shared_ptr<ObjectArguments> 
   add_existence_conditions(*command, *arguments);
   add_version_conditions(*command, *arguments);
   command->footer(
-      "The object's value is 8 bytes, little-endian: an integer, which wraps round at its ends, "
+      "The object's value is 8 bytes, little-endian: an integer, which wraps around, or "
       "or\n"
-      "a double. There need be no such object: it counts as 0 and is created.\n\n"
+      "a double. An absent object counts as 0 and is created.\n\n"
       "Examples:\n"
       "  ramcloud incr counters visits\n"
       "  ramcloud incr counters visits 10\n"
@@ -316,12 +315,11 @@ void add_mget(CLI::App& app, Session& session, std::shared_ptr<ObjectArguments> 
   command->add_option("KEYS", arguments->keys, "The keys, or - for the lines of standard input")
       ->required();
   command->add_flag("--key-b64", arguments->key_b64, "KEYS are base64, for keys that are not text");
-  command->add_flag("--ignore-missing", arguments->ignore_missing,
-                    "It is no failure if there is no object for some of them");
+  command->add_flag("--ignore-missing", arguments->ignore_missing, "Absent objects are no error");
   command->footer(
       "Prints KEY<tab>VALUE a line in the order of KEYS, unprintable bytes as \\xNN; with -o json "
-      "one\nJSON object a line with its version. What cannot be read is named on standard error; "
-      "the\nothers are printed nevertheless.\n\n"
+      "one\nJSON object a line with its version. Keys that cannot be read are named on standard "
+      "error;\nthe others are printed.\n\n"
       "Examples:\n"
       "  ramcloud mget users alice bob\n"
       "  ramcloud scan users --keys-only | ramcloud mget users - -o json\n");

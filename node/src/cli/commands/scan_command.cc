@@ -68,7 +68,7 @@ int scan(Session& session, const ScanArguments& arguments) {
 void add_scan_command(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ScanArguments>();
   CLI::App* command =
-      app.add_subcommand("scan", "Print all objects of a table, in no useful order");
+      app.add_subcommand("scan", "Print all objects of a table, in no particular order");
   command->add_option("TABLE", arguments->table, "The table")->required();
   command->add_flag("--keys-only", arguments->keys_only, "Leave the values out");
   command->add_flag("--count", arguments->count, "Print only how many there are");

@@ -239,7 +239,7 @@ int condemn(Session& session, const Condemn& wanted) {
     session.out << printable(done->effect) << '\n';
   }
   if (done->condemned) return kExitOk;
-  session.err << "nothing was done; --yes does it\n";
+  session.err << "nothing was changed; accepted is the same command with --yes\n";
   return kExitFailed;
 }
 
@@ -262,7 +262,7 @@ int release(Session& session, uint64_t id) {
 
 void add_server_commands(CLI::App& app, Session& session) {
   CLI::App* group =
-      app.add_subcommand("server", "List, show and give up servers, and release their volumes");
+      app.add_subcommand("server", "List, show and condemn servers, and release their volumes");
   group->require_subcommand(1);
   CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
   needs_cluster(*list, session, [&session] { return servers(session); });
@@ -277,8 +277,8 @@ void add_server_commands(CLI::App& app, Session& session) {
   auto wanted = std::make_shared<Condemn>();
   CLI::App* condemn_command = group->add_subcommand(
       "condemn",
-      "Give a server up for ever: it is CRASHED, its tablets are unavailable, its replicas do not "
-      "count. For a server that will not come back while failure detection is SUSPECT");
+      "Declare a server crashed for ever: its tablets are unavailable, its replicas do not count. "
+      "For a server that will not come back while failure detection is SUSPECT");
   condemn_command->add_option("ID", wanted->id, "Its id, as `ramcloud server list` shows it")
       ->required()
       ->check(positive());
