@@ -6,9 +6,8 @@ import (
 )
 
 // exitCodes is for people; codeOf says the same.
-const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument that is not accepted, 3 --wait ended before what
-was waited for. "cli" ends with the exit code of the command that it ran, "diff" with 1 when a roll would change
-something and with 2 when that could not be found out.`
+const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument is not accepted, 3 --wait timed out. "cli" ends with the
+exit code of the command that it ran. "diff" ends with 1 when a roll would change something, and with 2 on an error.`
 
 const (
 	exitFailed   = 1
