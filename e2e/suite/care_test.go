@@ -116,7 +116,7 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 		text := string(must(run(nil, plugin, "status", cluster)))
 		Expect(text).To(ContainSubstring("default/" + cluster))
 		check("kubectl ramcloud status prints\n%s", text)
-		Expect(string(must(run(nil, plugin, "cli", "--cluster", cluster, "--", "status")))).To(ContainSubstring("servers"))
+		Expect(string(must(run(nil, plugin, "cli", cluster, "--", "status")))).To(ContainSubstring("servers"))
 		file := filepath.Join(GinkgoT().TempDir(), "report.tar.gz")
 		must(run(nil, plugin, "report", cluster, "-o", file))
 		names := string(must(run(nil, "tar", "-tzf", file)))
