@@ -152,7 +152,7 @@ var _ = Describe("a quiet cluster", Ordered, Label("quiet"), func() {
 			"-o", "jsonpath={.items[*].metadata.name}"))))
 		Expect(pods).NotTo(BeEmpty())
 		By("waiting until what was before has settled")
-		last := versions()
+		var last map[string]string // so the first look settles nothing: it has nothing to compare with
 		Eventually(func() []string {
 			before := last
 			last = versions()
