@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +73,12 @@ func podOf(name string, c *checker) string {
 		`jsonpath={.items[?(@.status.incarnation=="%d")].metadata.name}`, c.servers()[0]))))
 	Expect(pod).To(HavePrefix(name + "-server-"))
 	return pod
+}
+
+// incarnationOf is the id of the server that a pod is now.
+func incarnationOf(pod string) string {
+	GinkgoHelper()
+	return string(must(kubectl("get", "rcs", pod, "-o", "jsonpath={.status.incarnation}")))
 }
 
 // eventually waits until a condition is as told, with its reason and these parts of its message.
@@ -156,6 +163,39 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 			return code == client.Unavailable || o.Write && code == client.Indeterminate
 		}})
 		waitReady(name) // after its table was dropped
+	})
+
+	It("stops nobody's writes when it is to delete the pod of one of three servers", func() {
+		const name = "tight"
+		declare(name, ofServers(3)) // without the one, a segment finds no second other: writes go on with one replica less
+		waitReady(name)
+		work := startCheckerOver(outsideOf(name), 1)
+		master, before := podOf(name, work), volumes(name)
+		var struck []string
+		for _, pod := range slices.Sorted(maps.Keys(backups(name))) {
+			if pod == master {
+				continue
+			}
+			Expect(backups(name)[pod].Used).To(BeNumerically(">", 0), "replicas on the volume of %s", pod)
+			was := incarnationOf(pod)
+			killPod(pod)
+			// It takes part again under the load: until then its name may lead to the address of the pod before.
+			Eventually(func(g Gomega) {
+				now := backups(name)
+				g.Expect(now).To(HaveKey(pod))
+				g.Expect(incarnationOf(pod)).NotTo(BeElementOf("", was))
+				g.Expect(now[pod].Used).To(BeNumerically(">", 0), "replicas that %s took since", pod)
+				r := decode[clusterStatus](must(onCluster(name, "status", "-o", "json"))).Replication
+				g.Expect(r.UnderReplicated).To(BeZero())
+				g.Expect(r.FullyReplicated).To(Equal(r.Segments))
+			}, podDeadline, time.Second).Should(Succeed())
+			waitReady(name)
+			struck = append(struck, pod)
+		}
+		Expect(struck).To(HaveLen(2))
+		work.finishWithin(load.Limits{Gap: lostServerGap})
+		Expect(volumes(name)).To(Equal(before))
+		check("%v were re-created one after the other and hold replicas again; no write to %s stopped for long", struck, master)
 	})
 
 	It("keeps every volume when it is to delete all pods at once", func() {
