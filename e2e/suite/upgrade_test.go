@@ -1,7 +1,9 @@
 package suite
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -59,6 +61,7 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 		Eventually(func() string {
 			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.pendingRestart}")))
 		}, time.Minute, time.Second).Should(ContainSubstring("annotation e2e"))
+		expectDiff(name, "server ", "e2e: upgraded")
 		waitReady(name)
 		waitReady(cluster)
 		Consistently(func() []string { return append(podUIDs(name, ""), podUIDs(cluster, "")...) }, 20*time.Second, 2*time.Second).
@@ -69,8 +72,24 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 
 		By("asking for what the upgrade left to be restarted")
 		roll(name, 5)
+		left := expectDiff(name, "server ", "e2e: upgraded") // servers are not restarted
+		Expect(left).NotTo(Or(ContainSubstring("--- etcd "), ContainSubstring("--- coordinator "), ContainSubstring("A roll also")))
 	})
 })
+
+// expectDiff says what a roll would change of a cluster, which has to be something: exit code 1.
+func expectDiff(name string, parts ...string) string {
+	GinkgoHelper()
+	out, err := run(nil, filepath.Join(top(), "build/bin/kubectl-ramcloud"), "diff", name)
+	var ended *exec.ExitError
+	Expect(errors.As(err, &ended)).To(BeTrue(), "%v", err)
+	Expect(ended.ExitCode()).To(Equal(1), "%v", err)
+	for _, part := range parts {
+		Expect(string(out)).To(ContainSubstring(part))
+	}
+	check("kubectl ramcloud diff ends with 1 and prints\n%s", out)
+	return string(out)
+}
 
 func operatorImage() string {
 	GinkgoHelper()
