@@ -2,6 +2,7 @@
 # The operator as it was before the last commit that changed it or its chart, for the test of upgrades: the chart
 # in build/previous/charts, the image in the nodes of the running cluster, its tag in build/previous/tag. Where the
 # history does not reach that far, build/previous/why-not says so.
+#   previous_operator.sh [COMMIT]    as it was at COMMIT; the last change alone may be one that no pod shows
 set -euo pipefail
 . "$(dirname "$0")/../e2e/kind/lib.sh"
 cd "$RAMCLOUD_TOP"
@@ -16,11 +17,16 @@ without() {
 }
 
 [ -n "$(cluster_way)" ] || die "there is no cluster: make up starts one"
-changed=$(git rev-list -1 HEAD -- operator clients/go/adminpb charts/ramcloud-operator 2>/dev/null) || without "this is no git checkout"
-[ -n "$changed" ] || without "no commit of the history changed the operator"
-commit=$(git rev-parse --verify --quiet "$changed~1") || without "the history ends at $changed, the last commit that changed the operator"
+if [ -n "${1:-}" ]; then
+  commit=$(git rev-parse --verify --quiet "$1^{commit}") || die "\"$1\" names no commit of this checkout"
+  tag=of-$(git rev-parse --short=9 "$commit")
+else
+  changed=$(git rev-list -1 HEAD -- operator clients/go/adminpb charts/ramcloud-operator 2>/dev/null) || without "this is no git checkout"
+  [ -n "$changed" ] || without "no commit of the history changed the operator"
+  commit=$(git rev-parse --verify --quiet "$changed~1") || without "the history ends at $changed, the last commit that changed the operator"
+  tag=before-$(git rev-parse --short=9 "$changed")
+fi
 git cat-file -e "$commit:charts/ramcloud-operator/Chart.yaml" 2>/dev/null || without "at $commit there was no operator"
-tag=before-$(git rev-parse --short=9 "$changed")
 
 sources=(operator charts/ramcloud-operator images/operator)
 # The client was a part of operator/ before it had a module of its own.
