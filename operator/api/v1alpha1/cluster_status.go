@@ -284,8 +284,8 @@ const (
 	ReasonMetadataVolumeLost = "MetadataVolumeLost"
 	// ReasonVolumeTerminating: somebody deleted a server's volume claim; it is kept until the coordinator releases it.
 	ReasonVolumeTerminating = "VolumeTerminating"
-	// ReasonVolumeLost: the volume behind a server's claim is lost, or the claim does not exist and the server is still
-	// listed as up.
+	// ReasonVolumeLost: the volume behind a server's claim is lost, and the claim is kept until the coordinator releases it; or
+	// the claim does not exist and the server is still listed as up.
 	ReasonVolumeLost = "VolumeLost"
 	// ReasonReconcileFailed: a step of the operator failed; the message is the API server's. The operator tries
 	// again.

@@ -46,6 +46,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	}
 	r.replaceFailed(ctx, o, d, done)
 	r.dropVolumes(ctx, o, d, done)
+	r.releaseVolumes(ctx, o, d, done)
 	for _, id := range d.Secure {
 		if !o.recorded(memberOf(o, id)) || !done.attempt("reaching "+id.String()+" by TLS", r.securePeer(ctx, o, id)) {
 			d.Restart = nil
@@ -105,7 +106,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 	if o.foreign(d, m) {
 		return
 	}
-	if m.hasVolume(o) && !done.attempt("volume claim "+specs.VolumeClaimName(m.name), r.ensureVolume(ctx, o, d, m)) {
+	if m.hasVolume(o) && !done.attempt("volume claim of "+m.name, r.ensureVolume(ctx, o, d, m)) {
 		return
 	}
 	r.growVolume(ctx, o, m, done)
@@ -155,53 +156,6 @@ func controllerText(object metav1.Object) string {
 		return owner.Kind + " " + owner.Name
 	}
 	return "nothing"
-}
-
-// ensureVolume creates the pod's volume claim if that was decided, or only sees to its owner and its finalizer: the rest of a
-// claim is not changed once it exists, nor is the owner of one that another object controls.
-func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d plan.Decision, m member) error {
-	wanted := m.volumeClaim(o)
-	live := o.claims[wanted.Name]
-	if live == nil {
-		if !slices.Contains(d.Volumes, m.id) {
-			return nil
-		}
-		err := r.Create(ctx, wanted, fieldOwner)
-		if apierrors.IsAlreadyExists(err) {
-			foreign, err := r.foreignVolume(ctx, o, m.name)
-			if err == nil && foreign != "" {
-				err = fmt.Errorf("a volume claim of this name exists and is not this cluster's")
-			}
-			return err // nil: the cache is behind
-		}
-		if err != nil {
-			return err
-		}
-		r.wrote(o, wanted)
-		if m.made(o) && m.id.Kind == plan.Etcd {
-			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
-				"the volume of %s was lost; the member was put out of the etcd and in again, and gets an empty one", m.name)
-		} else if m.made(o) {
-			r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
-				"the volume of %s was lost; the coordinator does not list the server as up, and it gets an empty one", m.name)
-		}
-		return nil
-	}
-	changed := live.DeepCopy()
-	owned := metav1.IsControlledBy(live, o.cluster)
-	retention := owned != (len(wanted.OwnerReferences) > 0) && live.DeletionTimestamp == nil && (owned || metav1.GetControllerOf(live) == nil)
-	if retention {
-		changed.OwnerReferences = wanted.OwnerReferences
-	}
-	if guarded := m.id.Kind == plan.Server && r.guardVolume(changed); !guarded && !retention {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, changed, patch, fieldOwner); err != nil {
-		return fmt.Errorf("changing its retention: %w", err)
-	}
-	r.wrote(o, changed)
-	return nil
 }
 
 // replaceFailed records the failure and then deletes the pod: in this order, so that a crash in between

@@ -68,8 +68,10 @@ type ClusterReconciler struct {
 	changes  chan event.GenericEvent
 	expected expectations
 	refused  refusals
-	shared   sharedObjects
-	started  time.Time // when this operator was set up
+	// notReleased are the coordinator's refusals to release volumes.
+	notReleased refusals
+	shared      sharedObjects
+	started     time.Time // when this operator was set up
 }
 
 func (r *ClusterReconciler) now() time.Time {

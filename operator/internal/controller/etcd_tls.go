@@ -248,7 +248,7 @@ func (r *ClusterReconciler) forgetCertificates(ctx context.Context, cluster type
 func (o *observed) securePeers() map[int32]bool {
 	out := map[int32]bool{}
 	for index := range specs.WantedEtcd(o.cluster) {
-		claim := o.claims[specs.VolumeClaimName(specs.EtcdName(o.cluster.Name, index))]
+		claim := o.claims[specs.VolumeClaimName(specs.EtcdName(o.cluster.Name, index), 1)]
 		if claim == nil {
 			claim = specs.EtcdVolumeClaim(o.cluster, index)
 		}
@@ -279,7 +279,7 @@ func (r *ClusterReconciler) securePeer(ctx context.Context, o *observed, id plan
 	if err := r.reach(ctx, o, id.Index); err != nil {
 		return err
 	}
-	claim := o.claims[specs.VolumeClaimName(memberOf(o, id).name)]
+	claim := memberOf(o, id).claim(o)
 	if claim == nil {
 		return fmt.Errorf("%s has no volume claim", id)
 	}

@@ -45,7 +45,7 @@ func (o *observed) members(d plan.Decision) []member {
 
 // foreign says whether the member's volume is somebody else's.
 func (o *observed) foreign(d plan.Decision, m member) bool {
-	return slices.Contains(d.Foreign, specs.VolumeClaimName(m.name))
+	return slices.ContainsFunc(m.claimNames(o), func(name string) bool { return slices.Contains(d.Foreign, name) })
 }
 
 // exposed says whether the member has a Service of its own for clients outside Kubernetes.
@@ -91,14 +91,14 @@ func (m member) outsideService(o *observed) *corev1.Service {
 	return specs.ServerOutsideService(o.cluster, m.id.Index, ports)
 }
 
-func (m member) volumeClaim(o *observed) *corev1.PersistentVolumeClaim {
+func (m member) volumeClaim(o *observed, generation int32) *corev1.PersistentVolumeClaim {
 	switch m.id.Kind {
 	case plan.Etcd:
 		return specs.EtcdVolumeClaim(o.cluster, m.id.Index)
 	case plan.Coordinator:
 		return specs.CoordinatorVolumeClaim(o.cluster, m.id.Index)
 	}
-	return specs.ServerVolumeClaim(o.cluster, m.id.Index)
+	return specs.ServerVolumeClaim(o.cluster, m.id.Index, generation)
 }
 
 // differences says in what the pod that runs differs from what is wanted now.

@@ -24,6 +24,8 @@ func (w *world) ready(name string) types.UID {
 	w.exists(name, &pod)
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Ready: true, Image: "i", ImageID: "i",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
 	check(w.t, w.client.Status().Update(w.ctx, &pod))
 	return pod.UID
 }

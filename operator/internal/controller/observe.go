@@ -28,20 +28,22 @@ import (
 
 // observed is everything of a cluster that exists in Kubernetes, by name, and what its coordinator says.
 type observed struct {
-	cluster    *ramcloudv1.RAMCloudCluster
-	picture    *coordinator.Picture
-	pods       map[string]*corev1.Pod
-	claims     map[string]*corev1.PersistentVolumeClaim
-	services   map[string]*corev1.Service
-	configMaps map[string]*corev1.ConfigMap
-	budgets    map[string]*policyv1.PodDisruptionBudget
-	servers    map[string]*ramcloudv1.RAMCloudServer
-	revisions  map[string]*appsv1.ControllerRevision
+	cluster *ramcloudv1.RAMCloudCluster
+	picture *coordinator.Picture
+	pods    map[string]*corev1.Pod
+	claims  map[string]*corev1.PersistentVolumeClaim
+	// generations are those of the claims that exist, by the pod that they are for, rising.
+	generations map[string][]int32
+	services    map[string]*corev1.Service
+	configMaps  map[string]*corev1.ConfigMap
+	budgets     map[string]*policyv1.PodDisruptionBudget
+	servers     map[string]*ramcloudv1.RAMCloudServer
+	revisions   map[string]*appsv1.ControllerRevision
 	// roles are what the members of each kind are made from.
 	roles map[plan.Kind]*role
 	// read is all that was read from the cache, by objectKey.
 	read map[string]client.Object
-	// tokens are those with which the coordinator released volumes, by the pod's name.
+	// tokens are those with which the coordinator released volumes, by the claim's name.
 	tokens map[string]string
 	// notGrown has the API server's refusals to let volumes grow, by the pod's name; again is when to ask again, 0: never.
 	notGrown map[string]string
@@ -81,6 +83,7 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	}
 	o.pods = byName(o, "pod", pods.Items)
 	o.claims = byName(o, "volume claim", claims.Items)
+	o.generations = generationsOf(o.claims)
 	o.services = byName(o, "Service", services.Items)
 	o.configMaps = byName(o, "ConfigMap", configMaps.Items)
 	o.budgets = byName(o, "PodDisruptionBudget", budgets.Items)
@@ -172,12 +175,14 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		if o.pods[m.name] != nil || !m.hasVolume(o) {
 			continue
 		}
-		foreign, err := r.foreignVolume(ctx, o, m.name)
-		if err != nil {
-			return out, err
-		}
-		if foreign != "" {
-			out.Foreign[id] = foreign
+		for _, name := range m.claimNames(o) {
+			foreign, err := r.foreignVolume(ctx, o, name)
+			if err != nil {
+				return out, err
+			}
+			if foreign {
+				out.Foreign[id] = name
+			}
 		}
 	}
 	return out, nil
@@ -205,8 +210,10 @@ func (o *observed) existing() []plan.ID {
 
 func (o *observed) memberForPlan(m member) plan.Member {
 	out := plan.Member{ID: m.id, Name: m.name, Problem: podProblem(o.pods[m.name]), Failure: failureForPlan(m.failure(o)),
-		Made: m.made(o), Volume: o.volume(m)}
-	if claim := o.claims[specs.VolumeClaimName(m.name)]; claim != nil {
+		Volume: volumeOf(m.claim(o)), Generation: m.generation(o), Retired: m.retired(o)}
+	out.Made = m.made(o) || len(out.Retired) > 0
+	claim := m.claim(o)
+	if claim != nil {
 		out.Bound, out.SecurePeer = claim.Spec.VolumeName != "", claim.Annotations[specs.AnnotationPeerTLS] != ""
 	}
 	if pod := o.pods[m.name]; pod != nil {
@@ -214,21 +221,23 @@ func (o *observed) memberForPlan(m member) plan.Member {
 	} else if service := m.waitsForAddress(o); service != "" {
 		out.Problem = "the pod waits for the address of the load balancer of Service " + service
 	}
-	if record := o.servers[m.name]; m.id.Kind == plan.Server && record != nil {
-		out.ServerID = record.Status.Incarnation
+	if m.id.Kind != plan.Server {
+		return out
 	}
-	if m.id.Kind == plan.Server && o.picture.Connected {
+	if o.picture.Connected {
 		if s := o.picture.ServerByName(m.name); s != nil {
 			out.KnownAs = strconv.FormatUint(s.Id, 10)
 			out.Up = s.State == adminpb.ServerState_SERVER_UP
 			out.Tablets = o.picture.Tablets(s.Id)
 		}
 	}
+	if claim != nil {
+		out.ServerID = plan.Enlisted(m.noted(o, claim), out.Retired, out.KnownAs, out.Up)
+	}
 	return out
 }
 
-func (o *observed) volume(m member) plan.Volume {
-	claim := o.claims[specs.VolumeClaimName(m.name)]
+func volumeOf(claim *corev1.PersistentVolumeClaim) plan.Volume {
 	switch {
 	case claim == nil:
 		return plan.VolumeNone
@@ -240,32 +249,28 @@ func (o *observed) volume(m member) plan.Volume {
 	return plan.VolumeThere
 }
 
-// foreignVolume names the pod's volume claim if one exists that is not this cluster's to use. A claim
+// foreignVolume says whether a volume claim of this name exists that is not this cluster's to use. A claim
 // that is not in the cache (it has none of our labels) is looked up, so that it is never taken over.
-func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, pod string) (string, error) {
-	name := specs.VolumeClaimName(pod)
+func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, name string) (bool, error) {
 	claim := o.claims[name]
 	if claim == nil {
 		var uncached corev1.PersistentVolumeClaim
 		err := r.Uncached.Get(ctx, types.NamespacedName{Namespace: o.cluster.Namespace, Name: name}, &uncached)
 		if apierrors.IsNotFound(err) {
-			return "", nil
+			return false, nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("looking for volume claim %s: %w", name, err)
+			return false, fmt.Errorf("looking for volume claim %s: %w", name, err)
 		}
 		claim = &uncached
 	}
 	owner := metav1.GetControllerOf(claim)
 	if claim.DeletionTimestamp != nil && (owner == nil || owner.UID == o.cluster.UID) {
-		return "", nil // ours, and going
+		return false, nil // ours, and going
 	}
 	ours := claim.Labels[specs.LabelCluster] == o.cluster.Name && claim.Labels[specs.LabelManagedBy] == specs.ManagedBy
 	// Nor is one that another object controls.
-	if !ours || (owner != nil && owner.UID != o.cluster.UID) {
-		return name, nil
-	}
-	return "", nil
+	return !ours || owner != nil && owner.UID != o.cluster.UID, nil
 }
 
 func podForPlan(pod *corev1.Pod) plan.Pod {
@@ -273,7 +278,7 @@ func podForPlan(pod *corev1.Pod) plan.Pod {
 		Exists: true, Deleting: pod.DeletionTimestamp != nil,
 		Failed: pod.Status.Phase == corev1.PodFailed, Reason: pod.Status.Reason, Message: brief.Clip(pod.Status.Message, maxSaid),
 		Request: pod.Annotations[specs.AnnotationRestart], CreatedAt: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
-		TLS: plan.ParseTLSStage(pod.Annotations[specs.AnnotationTLS]),
+		TLS: plan.ParseTLSStage(pod.Annotations[specs.AnnotationTLS]), Mounted: hasRun(pod),
 	}
 	if out.Failed {
 		out.FailedAt = failedAt(pod)
@@ -285,6 +290,13 @@ func podForPlan(pod *corev1.Pod) plan.Pod {
 		out.Ready, out.ReadySince = true, ready.LastTransitionTime.Time
 	}
 	return out
+}
+
+// hasRun says whether a container of the pod runs or ran: then its volumes are mounted.
+func hasRun(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0
+	})
 }
 
 // failedAt is the latest time the pod's status tells of; some failures (a node that refuses the pod)

@@ -33,7 +33,7 @@ func TestARefusedSizeIsAskedForNowAndThen(t *testing.T) {
 	cluster := &ramcloudv1.RAMCloudCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"}}
 	size := resource.MustParse("2Gi")
 	cluster.Spec.Servers.BackupStorage.Size = &size
-	claim := specs.ServerVolumeClaim(cluster, 0)
+	claim := specs.ServerVolumeClaim(cluster, 0, 1)
 	claim.UID, claim.Status.Phase = "a", corev1.ClaimBound
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	asked := 0
@@ -55,6 +55,7 @@ func TestARefusedSizeIsAskedForNowAndThen(t *testing.T) {
 			t.Fatal(err)
 		}
 		o = &observed{cluster: cluster, claims: map[string]*corev1.PersistentVolumeClaim{claim.Name: &live}, notGrown: map[string]string{}}
+		o.generations = generationsOf(o.claims)
 		r.growVolume(context.Background(), o, memberOf(o, plan.ID{Kind: plan.Server}), &done)
 		return o, done
 	}

@@ -17,10 +17,10 @@ import (
 // been changed.
 const askAgainAfter = 5 * time.Minute
 
-// refusal is the API server's no to a size of a claim.
+// refusal is a no: of the API server to a size of a claim, or of the coordinator to releasing the volume of a server id.
 type refusal struct {
-	size, message string
-	at            time.Time
+	of, message string
+	at          time.Time
 }
 
 // refusals remembers them, so that not every reconcile asks again, and the condition keeps the message.
@@ -29,12 +29,12 @@ type refusals struct {
 	known map[types.UID]refusal
 }
 
-// of is the refusal of this size; nil: the API server is to be asked.
-func (r *refusals) of(claim types.UID, size string, now time.Time) *refusal {
+// of is the refusal of this; nil: it is to be asked for, since nobody has for so long.
+func (r *refusals) of(claim types.UID, what string, now time.Time, again time.Duration) *refusal {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	known, refused := r.known[claim]
-	if !refused || known.size != size || now.Sub(known.at) >= askAgainAfter {
+	if !refused || known.of != what || now.Sub(known.at) >= again {
 		return nil
 	}
 	return &known
@@ -59,7 +59,7 @@ func (m member) resize(o *observed) specs.Resize {
 	if !m.hasVolume(o) {
 		return specs.Resize{}
 	}
-	return specs.ResizeOf(m.volumeClaim(o), o.claims[specs.VolumeClaimName(m.name)])
+	return specs.ResizeOf(m.volumeClaim(o, m.generation(o)), m.claim(o))
 }
 
 // growVolume asks for a larger volume where spec does. Whether the storage class allows that is the API server's to say: the
@@ -69,9 +69,9 @@ func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m membe
 	if ask == nil {
 		return
 	}
-	live := o.claims[specs.VolumeClaimName(m.name)]
+	live := m.claim(o)
 	name, size := "size of volume claim "+live.Name, ask.String()
-	no := r.refused.of(live.UID, size, r.now())
+	no := r.refused.of(live.UID, size, r.now(), askAgainAfter)
 	if no == nil {
 		changed := live.DeepCopy()
 		changed.Spec.Resources.Requests[corev1.ResourceStorage] = *ask
@@ -85,7 +85,7 @@ func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m membe
 			}
 			return
 		}
-		no = &refusal{size: size, message: err.Error(), at: r.now()}
+		no = &refusal{of: size, message: err.Error(), at: r.now()}
 		r.refused.note(live.UID, no)
 	}
 	o.notGrown[m.name] = no.message
@@ -101,7 +101,7 @@ func (o *observed) resizes(members []member) (growing, infeasible []string) {
 		resize := m.resize(o)
 		switch refused := o.notGrown[m.name]; {
 		case refused != "":
-			infeasible = append(infeasible, "volume claim "+specs.VolumeClaimName(m.name)+" cannot grow: "+refused)
+			infeasible = append(infeasible, "volume claim "+specs.VolumeClaimName(m.name, m.generation(o))+" cannot grow: "+refused)
 		case resize.Infeasible != "":
 			infeasible = append(infeasible, resize.Infeasible)
 		case resize.Growing != "":

@@ -318,6 +318,7 @@ func (m member) wantedPod(o *observed) *corev1.Pod {
 	trust.SecurePeers = o.securePeers()
 	pod := specs.Instantiate(o.cluster, one.templates[one.decided], m.id.Index, m.ports(o), trust)
 	pod.Annotations[specs.AnnotationRevision] = one.decided
+	specs.UseClaim(pod, m.generation(o))
 	// While a roll is refused, pods are made as before it, and have to be restarted once it is not.
 	if pod.Annotations[specs.AnnotationRestart] = one.request; one.request == "" {
 		delete(pod.Annotations, specs.AnnotationRestart)

@@ -31,37 +31,67 @@ func (r *ClusterReconciler) releaser(cluster *ramcloudv1.RAMCloudCluster) coordi
 func (r *ClusterReconciler) askReleases(ctx context.Context, o *observed, input *plan.Observed) {
 	for i := range input.Members {
 		m := &input.Members[i]
-		id := plan.WantsRelease(*input, *m)
-		if id == "" {
-			continue
+		if id := plan.WantsRelease(*input, *m); id != "" {
+			m.Release = r.askRelease(ctx, o, memberOf(o, m.ID).claim(o), id)
 		}
-		asking, cancel := context.WithTimeout(ctx, answerWithin)
-		answer := coordinator.AskRelease(asking, r.releaser(o.cluster), id, r.now())
-		cancel()
-		m.Release = plan.Release{ServerID: id, Releasable: answer.Releasable, Reason: answer.Reason}
-		o.tokens[m.Name] = answer.Token
+		for j := range m.Retired {
+			c := &m.Retired[j]
+			if id := plan.WantsReleaseOf(*input, *c); id != "" {
+				c.Release = r.askRelease(ctx, o, o.claims[c.Name], id)
+			}
+		}
 	}
 }
 
-// dropVolumes deletes claims whose volumes are lost or released. The pod goes first: what it has open cannot go, and what
-// does not exist writes nothing.
+// askRelease asks about one claim. A no is not asked for again for a while: the coordinator asks every master.
+func (r *ClusterReconciler) askRelease(ctx context.Context, o *observed, claim *corev1.PersistentVolumeClaim, id string) plan.Release {
+	if no := r.notReleased.of(claim.UID, id, r.now(), plan.AskReleaseAgain); no != nil {
+		return plan.Release{ServerID: id, Reason: no.message}
+	}
+	asking, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	answer := coordinator.AskRelease(asking, r.releaser(o.cluster), id, r.now())
+	if answer.Releasable {
+		r.notReleased.note(claim.UID, nil)
+	} else {
+		r.notReleased.note(claim.UID, &refusal{of: id, message: answer.Reason, at: r.now()})
+	}
+	o.tokens[claim.Name] = answer.Token
+	return plan.Release{ServerID: id, Releasable: answer.Releasable, Reason: answer.Reason}
+}
+
+// dropVolumes deletes claims of metadata whose volumes are lost, and pods that servers' lost volumes keep from working. The
+// pod goes first: what it has open cannot go, and what does not exist writes nothing.
 func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, id := range d.DropVolumes {
 		m := memberOf(o, id)
 		if pod := o.pods[m.name]; pod != nil {
 			done.attempt("deleting pod "+m.name, r.delete(ctx, o, pod))
-			continue
+		} else if claim := m.claim(o); claim != nil && claim.DeletionTimestamp == nil {
+			done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim))
 		}
-		claim := o.claims[specs.VolumeClaimName(m.name)]
+	}
+	for _, id := range d.GiveUp {
+		m := memberOf(o, id)
+		if done.attempt("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
+			r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "the volume of pod %s is lost; it is created again with another", m.name)
+		}
+	}
+}
+
+// releaseVolumes deletes former claims of servers that the coordinator has released.
+func (r *ClusterReconciler) releaseVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
+	for _, released := range d.Release {
+		claim := o.claims[specs.VolumeClaimName(memberOf(o, released.ID).name, released.Generation)]
 		if claim == nil || claim.DeletionTimestamp == nil && !done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim)) {
 			continue
 		}
 		if !controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
 			continue
 		}
-		if done.attempt("releasing volume claim "+claim.Name, r.removeFinalizer(ctx, claim)) && o.tokens[m.name] != "" {
+		if done.attempt("releasing volume claim "+claim.Name, r.removeFinalizer(ctx, claim)) && o.tokens[claim.Name] != "" {
 			r.event(o.cluster, corev1.EventTypeNormal, "VolumeReleased", "Release",
-				"volume claim %s is deleted: the coordinator says that no replica on it is needed (token %s)", claim.Name, o.tokens[m.name])
+				"volume claim %s is deleted: the coordinator says that no replica on it is needed (token %s)", claim.Name, o.tokens[claim.Name])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 	operator "ramcloud.dev/operator/internal/controller"
+	"ramcloud.dev/operator/internal/plan"
 )
 
 const volumeInUse = "ramcloud.dev/volume-in-use"
@@ -85,34 +87,184 @@ func TestAVolumeIsKeptUntilItIsReleased(t *testing.T) {
 		return ""
 	})
 	w.released.Store("1") // another server's
-	w.poke(3)
+	w.askAgain()
 	w.exists("demo-server-1", &pod)
 	if pod.UID != server || pod.DeletionTimestamp != nil || !w.guarded(claim) {
 		t.Errorf("pod %+v", pod.ObjectMeta)
 	}
 
+	// Once it is released, the pod that has it is of no use any more: the server goes on with another claim.
 	w.released.Store("2")
-	w.poke(1)
-	w.until("the next volume", func() string {
-		var next corev1.PersistentVolumeClaim
-		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: claim}, &next); err != nil {
-			return err.Error()
-		}
-		if next.UID == first {
-			return "it is the first"
-		}
-		return ""
-	})
-	if !w.guarded(claim) {
+	w.askAgain()
+	w.recreated("demo-server-1", server)
+	if w.has("demo-server-1", "data-demo-server-1-g2") != first {
+		w.gone(claim)
+	} else {
+		t.Error("the pod has the volume that somebody deleted")
+	}
+	if !w.guarded("data-demo-server-1-g2") {
 		t.Error("the next volume is not guarded")
 	}
-	w.until("the next pod", func() string {
-		w.exists("demo-server-1", &pod)
-		if pod.UID == server {
-			return "it is the first"
+}
+
+// has is the UID of the claim that the pod has, by its name.
+func (w *world) has(pod, claim string) types.UID {
+	w.t.Helper()
+	var p corev1.Pod
+	w.exists(pod, &p)
+	if got := p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim {
+		w.t.Errorf("pod %s has %s, want %s", pod, got, claim)
+	}
+	var c corev1.PersistentVolumeClaim
+	w.exists(claim, &c)
+	return c.UID
+}
+
+// gone waits until there is no such claim.
+func (w *world) gone(claim string) {
+	w.t.Helper()
+	w.until(claim+" to be deleted", func() string {
+		var c corev1.PersistentVolumeClaim
+		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: claim}, &c); err == nil {
+			return fmt.Sprintf("finalizers %v", c.Finalizers)
 		}
 		return ""
 	})
+}
+
+// askAgain lets the coordinator be asked again about volumes that it has not released.
+func (w *world) askAgain() {
+	w.t.Helper()
+	w.clockAhead.Add(int64(plan.AskReleaseAgain))
+	w.poke(2)
+}
+
+// enlisted waits until the claim says under which id its server last enlisted.
+func (w *world) enlisted(claim, id string) {
+	w.t.Helper()
+	w.until(claim+" to say "+id, func() string {
+		var c corev1.PersistentVolumeClaim
+		w.exists(claim, &c)
+		if got := c.Annotations["ramcloud.dev/enlisted"]; got != "00000000-0000-4000-8000-000000000001/"+id {
+			return got
+		}
+		return ""
+	})
+}
+
+// lose marks the claim's volume as lost, as Kubernetes does when the volume does not exist any more.
+func (w *world) lose(name string) types.UID {
+	w.t.Helper()
+	uid := w.unprotect(name)
+	var claim corev1.PersistentVolumeClaim
+	w.exists(name, &claim)
+	claim.Spec.VolumeName = "pv-of-" + name
+	check(w.t, w.client.Update(w.ctx, &claim))
+	claim.Status.Phase = corev1.ClaimLost
+	check(w.t, w.client.Status().Update(w.ctx, &claim))
+	return uid
+}
+
+// A server whose volume does not exist any more comes back with another claim, before anything is released. The lost one stays
+// until the coordinator releases it, by the id of the server that had it.
+func TestALostClaimIsReplacedAndKept(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	pod := w.ready("demo-server-1")
+	const first, second = "data-demo-server-1", "data-demo-server-1-g2"
+	w.enlisted(first, "2")
+	w.quiet()
+	w.lose(first)
+
+	// The pod still has it mounted, and may come back: nothing is done, whatever the coordinator says of the server.
+	w.unready("demo-server-1")
+	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
+	if message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost); !strings.Contains(message, "its pod has it and may come back with it") {
+		t.Errorf("message: %s", message)
+	}
+	w.poke(3)
+	if w.podUIDs()["demo-server-1"] != pod {
+		t.Error("the pod was deleted")
+	}
+
+	w.deletePod("demo-server-1")
+	w.has("demo-server-1", second)
+	w.enlisted(first, "2")
+	w.until("the condition", func() string {
+		message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost)
+		if !strings.Contains(message, "volume claim "+first+", which server 1 had before, is kept: the coordinator does not release it (server id 2)") {
+			return message
+		}
+		return ""
+	})
+
+	// Neither another operator nor the next server on the new volume changes by which id it is asked for.
+	w.stop()
+	w.operate(operator.Defaults{NodeImage: "ramcloud/node:test", EtcdImage: "ramcloud/etcd:test"}, "")
+	w.coordinator.SetServer(&adminpb.Server{Id: 9, Name: "demo-server-1", State: adminpb.ServerState_SERVER_UP})
+	w.ready("demo-server-1")
+	w.enlisted(second, "9")
+	w.enlisted(first, "2")
+	w.released.Store("9")
+	w.askAgain()
+	if !w.guarded(first) || !w.guarded(second) {
+		t.Error("a volume was released by another server's id")
+	}
+	w.released.Store("2")
+	w.askAgain()
+	w.gone(first)
+	w.has("demo-server-1", second)
+	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)
+
+	// What the pod has is as its template says: no restart is pending.
+	w.quiet()
+	if pending := w.cluster().Status.PendingRestart; len(pending) > 0 {
+		t.Errorf("pending: %+v", pending)
+	}
+}
+
+// A pod that waits for a volume that is lost is in the way.
+func TestAPodThatWaitsForALostVolumeIsReplaced(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	w.quiet()
+	waiting := w.podUIDs()["demo-server-2"]
+	w.lose("data-demo-server-2")
+	w.poke(2)
+	if w.podUIDs()["demo-server-2"] != waiting {
+		t.Error("it was replaced while the coordinator lists the server as up")
+	}
+	w.coordinator.SetServer(&adminpb.Server{Id: 3, Name: "demo-server-2", State: adminpb.ServerState_SERVER_CRASHED})
+	w.recreated("demo-server-2", waiting)
+	w.has("demo-server-2", "data-demo-server-2-g2")
+	if !w.guarded("data-demo-server-2") {
+		t.Error("the lost claim was let go without a release")
+	}
+}
+
+// An id that another cluster noted is nobody's here, though this one has a server of the same id.
+func TestAnIDOfAnotherClusterIsNotAskedAbout(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	w.enlisted("data-demo-server-1", "2")
+	var claim corev1.PersistentVolumeClaim
+	w.exists("data-demo-server-1", &claim)
+	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "data-demo-server-1-g2", Labels: claim.Labels,
+		Finalizers: []string{volumeInUse}, Annotations: map[string]string{"ramcloud.dev/retired": "true",
+			"ramcloud.dev/enlisted": "00000000-0000-4000-8000-000000000009/2"}}, Spec: *claim.Spec.DeepCopy()}
+	old.Spec.VolumeName = "pv-of-another"
+	w.released.Store("2")
+	check(t, w.client.Create(w.ctx, old))
+	if message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost); !strings.Contains(message, "it is not known under which id") {
+		t.Errorf("message: %s", message)
+	}
+	w.askAgain()
+	if !w.guarded(old.Name) || w.asked.Load() != nil {
+		t.Errorf("it was asked about %v", w.asked.Load())
+	}
 }
 
 // Without a cluster nobody can be asked, and nothing hangs.

@@ -20,9 +20,9 @@ type world struct {
 	members map[ID]*Member
 	order   []ID           // of members, as they came
 	seen    map[int32]bool // every server that ever existed
-	// Of servers, what is true, whatever was noted of it: the id under which the one on the volume last enlisted, and
+	// Of servers, what is true, whatever was noted of it: the id under which the one on a volume last enlisted, and
 	// of which ids the volumes have replicas that others need.
-	enlisted map[ID]string
+	enlisted map[volumeKey]string
 	needed   map[string]bool
 	unlisted map[string]bool // crashed servers leave the coordinator's list after a while
 	nextID   int
@@ -30,9 +30,18 @@ type world struct {
 	versions
 }
 
+// volumeKey is the volume of one claim of a member.
+type volumeKey struct {
+	id         ID
+	generation int32
+}
+
+// now is the volume that the member has.
+func (m *Member) now() volumeKey { return volumeKey{m.ID, m.Generation} }
+
 func newWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{}, enlisted: map[ID]string{}, needed: map[string]bool{},
+	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{}, enlisted: map[volumeKey]string{}, needed: map[string]bool{},
 		unlisted: map[string]bool{}, versions: newVersions(rng),
 		o: Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
 	w.exists = func(id ID) bool { return w.members[id] != nil && w.members[id].Pod.Exists }
@@ -51,18 +60,38 @@ func (w *world) observe() Observed {
 	o.Members = make([]Member, 0, len(w.order))
 	for _, id := range w.order {
 		m := *w.members[id]
-		if id.Kind == Server && o.Connected {
-			if !w.unlisted[w.enlisted[id]] {
-				m.KnownAs = w.enlisted[id]
-			}
-			if asked := WantsRelease(o, m); asked != "" {
-				m.Release = Release{ServerID: asked, Releasable: w.releasable(id, asked), Reason: "its replicas are needed, or it is not known"}
-			}
+		if id.Kind == Server {
+			w.askAbout(o, &m)
 		}
 		o.Members = append(o.Members, m)
 	}
 	w.rng.Shuffle(len(o.Members), func(i, j int) { o.Members[i], o.Members[j] = o.Members[j], o.Members[i] })
 	return o
+}
+
+// askAbout fills in what the coordinator says of a server.
+func (w *world) askAbout(o Observed, m *Member) {
+	m.Retired = slices.Clone(m.Retired)
+	m.KnownAs = ""
+	if !o.Connected {
+		return
+	}
+	for generation := range m.Generation + 1 { // later ones are newer
+		if id := w.enlisted[volumeKey{m.ID, generation}]; id != "" && !w.unlisted[id] {
+			m.KnownAs = id
+		}
+	}
+	m.ServerID = Enlisted(m.ServerID, m.Retired, m.KnownAs, m.Up)
+	answer := func(key volumeKey, asked string) (out Release) {
+		if asked != "" {
+			out = Release{ServerID: asked, Releasable: w.releasable(key, asked), Reason: "its replicas are needed, or it is not known"}
+		}
+		return out
+	}
+	m.Release = answer(m.now(), WantsRelease(o, *m))
+	for i, c := range m.Retired {
+		m.Retired[i].Release = answer(volumeKey{m.ID, c.Generation}, WantsReleaseOf(o, c))
+	}
 }
 
 func (w *world) member(id ID) *Member {
@@ -97,7 +126,7 @@ func (w *world) wrong(o Observed, d Decision) string {
 	if text := w.wrongRejoin(o, d); text != "" {
 		return text
 	}
-	if o.Paused && len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.Forget) > 0 {
+	if o.Paused && len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+len(d.GiveUp)+len(d.Release)+len(d.Forget) > 0 {
 		return "a paused cluster is changed"
 	}
 	for _, id := range d.Create {
@@ -113,24 +142,12 @@ func (w *world) wrong(o Observed, d Decision) string {
 		}
 	}
 	for _, id := range d.Volumes {
-		if text := w.wrongVolume(o, id); text != "" {
+		if text := w.wrongVolume(o, d, id); text != "" {
 			return text
 		}
 	}
-	for _, id := range d.DropVolumes {
-		m := w.members[id]
-		if m == nil || m.Volume == VolumeThere || m.Volume == VolumeNone && id.Kind != Etcd || m.Pod.Ready {
-			return say("the volume of %s is dropped although it is not lost or in use: %+v", id, m)
-		}
-		if w.needed[w.enlisted[id]] {
-			return say("the volume of %s is dropped and its replicas are needed (it is server id %s): %+v", id, w.enlisted[id], m)
-		}
-		if m.Made && id.Kind == Etcd && w.othersWell(o, id) {
-			continue // it rejoins
-		}
-		if m.Made && (id.Kind != Server || !o.Connected || m.Up) {
-			return say("the volume of %s is dropped, connected %t, %+v", id, o.Connected, m)
-		}
+	if text := w.wrongDeletion(o, d); text != "" {
+		return text
 	}
 	for _, r := range d.Replace {
 		m := w.members[r.ID]
@@ -175,20 +192,68 @@ func (w *world) wrongRejoin(o Observed, d Decision) string {
 	return ""
 }
 
-func (w *world) wrongVolume(o Observed, id ID) string {
+func (w *world) wrongVolume(o Observed, d Decision, id ID) string {
 	m := w.members[id]
 	if m == nil {
 		return ""
 	}
 	switch {
-	case !w.o.needsVolume(m.ID) || m.Volume != VolumeNone:
+	case !w.o.needsVolume(m.ID) || m.Volume == VolumeThere || m.Volume != VolumeNone && id.Kind != Server:
 		return fmt.Sprintf("%s gets a volume although it has or needs none: %+v", id, m)
+	case m.Volume != VolumeNone && (m.Pod.Exists || !slices.Contains(d.Retire, id)):
+		return fmt.Sprintf("%s gets another volume under a pod: %+v", id, m)
 	case m.Made && id.Kind != Server:
 		return fmt.Sprintf("%s gets an empty volume in place of its metadata", id)
-	case m.Made && !o.Connected:
+	case (m.Made || m.Volume != VolumeNone) && !o.Connected:
 		return fmt.Sprintf("%s gets an empty volume while the coordinator is silent", id)
-	case m.Made && m.Up:
+	case (m.Made || m.Volume != VolumeNone) && m.Up:
 		return fmt.Sprintf("%s gets an empty volume while the coordinator lists it as up", id)
+	}
+	return ""
+}
+
+// wrongDeletion says what is wrong with the claims that are deleted and the pods that are given up.
+func (w *world) wrongDeletion(o Observed, d Decision) string {
+	for _, id := range d.DropVolumes {
+		m := w.members[id]
+		if m == nil || id.Kind == Server || m.Volume == VolumeThere || m.Pod.Ready {
+			return fmt.Sprintf("the volume of %s is dropped although it is not lost, in use, or a server's: %+v", id, m)
+		}
+		if m.Made && !(id.Kind == Etcd && w.othersWell(o, id)) { // which rejoins
+			return fmt.Sprintf("the volume of %s is dropped, connected %t, %+v", id, o.Connected, m)
+		}
+	}
+	for _, id := range d.GiveUp {
+		m := w.members[id]
+		if m == nil || id.Kind != Server || !m.Pod.Exists || m.Pod.Ready || m.Up || !o.Connected || m.Volume == VolumeThere || m.Volume == VolumeNone {
+			return fmt.Sprintf("the pod of %s is given up: connected %t, %+v", id, o.Connected, m)
+		}
+		if m.Pod.Mounted && w.needed[w.enlisted[m.now()]] {
+			return fmt.Sprintf("%s is given up and the replicas on the volume that it has are needed: %+v", id, m)
+		}
+	}
+	for _, r := range d.Release {
+		if text := w.wrongRelease(o, r); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// wrongRelease: a claim is deleted only with the coordinator's word on its own id, and never under a pod.
+func (w *world) wrongRelease(o Observed, r Released) string {
+	m := w.members[r.ID]
+	if m == nil || r.Generation >= m.Generation {
+		return fmt.Sprintf("the claim of generation %d of %s is deleted, and it has it: %+v", r.Generation, r.ID, m)
+	}
+	id := w.enlisted[volumeKey{r.ID, r.Generation}]
+	if w.needed[id] {
+		return fmt.Sprintf("the claim of generation %d of %s is deleted and its replicas are needed (it is server id %s): %+v", r.Generation, r.ID, id, m)
+	}
+	for _, c := range m.Retired {
+		if c.Generation == r.Generation && c.Bound && (!o.Connected || c.ServerID == "" || !w.releasable(volumeKey{r.ID, r.Generation}, c.ServerID)) {
+			return fmt.Sprintf("the claim of generation %d of %s is deleted without a release: %+v", r.Generation, r.ID, c)
+		}
 	}
 	return ""
 }
@@ -237,19 +302,22 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 			step(func() { w.member(ID{Server, index}) })
 		}
 	}
+	for _, id := range d.Retire {
+		step(func() { w.retire(w.member(id)) })
+	}
 	for _, id := range slices.Concat(d.Rejoin, d.Volumes) {
-		step(func() {
-			m := w.member(id)
-			m.Volume, m.Made, m.ServerID, m.Bound = VolumeThere, false, "", false // an empty one, and that was allowed
-			delete(w.enlisted, id)
-		})
+		step(func() { w.freshVolume(w.member(id)) })
 	}
 	for _, id := range d.Create {
 		step(func() {
 			m := w.member(id)
 			m.Pod = Pod{Exists: true, Request: w.make(id, w.o.Request)}
-			if w.rng.IntN(2) == 0 {
+			switch w.rng.IntN(4) {
+			case 0, 1:
 				w.becomeReady(m)
+			case 2: // it starts, and ends again
+				m.Pod.Mounted = m.Volume == VolumeThere
+				m.Bound = m.Bound || m.Pod.Mounted
 			}
 		})
 	}
@@ -269,10 +337,22 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 			}
 		})
 	}
+	for _, id := range d.GiveUp {
+		step(func() { w.member(id).Pod.Deleting = true })
+	}
+	for _, r := range d.Release {
+		step(func() {
+			m := w.member(r.ID)
+			m.Retired = slices.DeleteFunc(m.Retired, func(c Claim) bool { return c.Generation == r.Generation })
+		})
+	}
 	for _, index := range d.Servers {
-		step(func() { // the report notes ids, if the operator comes that far
-			if m := w.members[ID{Server, index}]; m != nil && w.o.Connected && w.enlisted[m.ID] != "" && !w.unlisted[w.enlisted[m.ID]] {
-				m.ServerID, m.Made = w.enlisted[m.ID], true
+		step(func() { // ids are noted, if the operator comes that far
+			if m := w.members[ID{Server, index}]; m != nil && w.o.Connected {
+				seen := *m
+				w.askAbout(w.o, &seen)
+				m.ServerID = seen.ServerID
+				m.Made = m.Made || seen.KnownAs != ""
 			}
 		})
 	}
@@ -287,11 +367,32 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 	}
 }
 
-func (w *world) becomeReady(m *Member) {
-	if w.o.needsVolume(m.ID) && m.Volume != VolumeThere {
+// retire makes the claim that the server has a former one, with its id noted.
+func (w *world) retire(m *Member) {
+	seen := *m
+	w.askAbout(w.o, &seen)
+	m.Retired = append(slices.Clone(m.Retired), Claim{Generation: m.Generation, State: m.Volume, Bound: m.Bound, ServerID: seen.ServerID})
+	m.Generation++
+	m.Volume, m.ServerID, m.Bound, m.Made = VolumeNone, "", false, true
+}
+
+// freshVolume makes a claim for the member. One that it has stays as it is.
+func (w *world) freshVolume(m *Member) {
+	if m.Volume != VolumeNone {
 		return
 	}
-	m.Pod.Ready, m.Pod.ReadySince, m.Bound = true, w.o.Now, true
+	delete(w.enlisted, m.now())
+	m.Generation = max(m.Generation, 1)
+	m.Volume, m.ServerID, m.Bound = VolumeThere, "", false // an empty one, and that was allowed
+	m.Made = m.Made && m.ID.Kind == Server
+}
+
+func (w *world) becomeReady(m *Member) {
+	mounted := m.ID.Kind == Server && m.Pod.Mounted && m.Volume == VolumeGoing // the pod keeps it
+	if w.o.needsVolume(m.ID) && m.Volume != VolumeThere && !mounted {
+		return
+	}
+	m.Pod.Ready, m.Pod.Mounted, m.Pod.ReadySince, m.Bound = true, true, w.o.Now, true
 	if m.ID.Kind == Server {
 		m.Up = true
 		w.enlist(m)
@@ -303,17 +404,17 @@ func (w *world) becomeReady(m *Member) {
 
 // enlist gives a server that starts a new id. What its volume has of others is known under that from now on.
 func (w *world) enlist(m *Member) {
-	before := w.enlisted[m.ID]
+	before := w.enlisted[m.now()]
 	w.nextID++
 	id := strconv.Itoa(w.nextID)
-	w.enlisted[m.ID], w.needed[id] = id, w.needed[before]
+	w.enlisted[m.now()], w.needed[id] = id, w.needed[before]
 	delete(w.needed, before)
 }
 
 // releasable is the coordinator's answer about an id. Of one that has enlisted again it knows nothing that is needed, and
 // once the later id has left its list it does not know the earlier one at all.
-func (w *world) releasable(server ID, asked string) bool {
-	if now := w.enlisted[server]; asked != now && w.unlisted[now] {
+func (w *world) releasable(volume volumeKey, asked string) bool {
+	if now := w.enlisted[volume]; asked != now && w.unlisted[now] {
 		return false
 	}
 	return !w.needed[asked]
@@ -326,7 +427,7 @@ func (w *world) replicate(m *Member) {
 	}
 	for _, id := range w.order {
 		if other := w.members[id]; id.Kind == Server && id != m.ID && other.Up && w.rng.IntN(2) == 0 {
-			w.needed[w.enlisted[id]] = true
+			w.needed[w.enlisted[other.now()]] = true
 		}
 	}
 }
@@ -393,7 +494,7 @@ func (w *world) breakMember(m *Member) {
 		w.podGone(m)
 	case 1:
 		if m.Pod.Exists {
-			m.Pod = Pod{Exists: true, Failed: true, Reason: "Evicted", FailedAt: w.o.Now, Request: m.Pod.Request}
+			m.Pod = Pod{Exists: true, Failed: true, Reason: "Evicted", FailedAt: w.o.Now, Request: m.Pod.Request, Mounted: m.Pod.Mounted}
 		}
 	case 2:
 		m.Pod.Deleting = m.Pod.Exists
@@ -422,7 +523,12 @@ func (w *world) breakMember(m *Member) {
 		}
 	case 9: // what it had was copied elsewhere
 		if m.ID.Kind == Server && !m.Up {
-			delete(w.needed, w.enlisted[m.ID])
+			delete(w.needed, w.enlisted[m.now()])
+		}
+		for _, c := range m.Retired {
+			if w.rng.IntN(2) == 0 {
+				delete(w.needed, w.enlisted[volumeKey{m.ID, c.Generation}])
+			}
 		}
 	case 10: // the process ends and starts again, under the same pod
 		if m.ID.Kind == Server && m.Pod.Ready && m.Volume != VolumeLost {
@@ -435,15 +541,21 @@ func (w *world) breakMember(m *Member) {
 			m.ServerID, m.Made = "", false
 		}
 		if m.ID.Kind == Server && !m.Up && w.rng.IntN(3) > 0 {
-			w.unlisted[w.enlisted[m.ID]] = true
+			w.unlisted[w.enlisted[m.now()]] = true
 		}
 	}
 }
 
-// nobodyToAsk: a server's volume that is to go, of which nobody knows any more who used it. It stays.
-func (w *world) nobodyToAsk(m *Member) bool {
-	now := w.enlisted[m.ID]
-	return m.ID.Kind == Server && m.Bound && m.ServerID != now && w.unlisted[now] && m.Volume != VolumeThere
+// nobodyToAsk: a server's former claim, of which nobody knows any more who used it. It stays.
+func (w *world) nobodyToAsk(m *Member, c Claim) bool {
+	now := w.enlisted[volumeKey{m.ID, c.Generation}]
+	return c.Bound && (c.ServerID == "" || c.ServerID != now && w.unlisted[now])
+}
+
+// stuck: a pod has a volume that is lost, of which nobody knows any more who used it. Somebody has to delete the pod.
+func (w *world) stuck(m *Member) bool {
+	now := w.enlisted[m.now()]
+	return m.ID.Kind == Server && m.Pod.Mounted && m.Volume == VolumeLost && (m.ServerID == "" || m.ServerID != now && w.unlisted[now])
 }
 
 // settle lets Kubernetes and the coordinator catch up, without new trouble.
@@ -462,7 +574,10 @@ func (w *world) settle() {
 			m.Up = false
 		}
 		if id.Kind == Server && !m.Up { // and the coordinator copies what it had
-			delete(w.needed, w.enlisted[id])
+			delete(w.needed, w.enlisted[m.now()])
+		}
+		for _, c := range m.Retired {
+			delete(w.needed, w.enlisted[volumeKey{id, c.Generation}])
 		}
 		if m.Volume == VolumeGoing && !m.Pod.Exists && id.Kind != Server {
 			m.Volume = VolumeNone
@@ -498,13 +613,20 @@ func history(seed uint64) string {
 func (w *world) comesToRest() string {
 	var d Decision
 	busy := func() bool {
-		lost := len(d.VolumesLost)
+		kept := len(d.VolumesLost) + len(d.VolumesTerminating)
 		for _, m := range w.members {
-			if m.Volume == VolumeLost && w.nobodyToAsk(m) {
-				lost--
+			for _, c := range m.Retired {
+				if w.nobodyToAsk(m, c) {
+					kept--
+				}
+			}
+			runs := m.Volume == VolumeGoing && m.Pod.Ready && m.ID.Kind == Server // which keeps it
+			if (w.stuck(m) || runs) && !m.Pod.Deleting && !m.Pod.Failed {
+				kept--
 			}
 		}
-		return len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+lost > 0
+		return len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+
+			len(d.GiveUp)+len(d.Release)+max(kept, 0) > 0
 	}
 	for quiet, round := 0, 0; quiet < 2 && round < 40; round++ { // what is noted in one round counts in the next
 		w.settle()
@@ -531,10 +653,7 @@ func (w *world) comesToRest() string {
 	for _, id := range Wanted(w.o, d.Servers) {
 		m := w.members[id]
 		if m == nil || !m.Pod.Ready {
-			if m != nil && w.nobodyToAsk(m) {
-				continue
-			}
-			if id.Kind == Coordinator && !w.o.Formed && w.o.EtcdMembers > 0 {
+			if m != nil && w.stuck(m) || id.Kind == Coordinator && !w.o.Formed && w.o.EtcdMembers > 0 {
 				continue
 			}
 			return fmt.Sprintf("left alone, %s did not come up: %+v", id, m)

@@ -7,9 +7,9 @@
 //   - a pod is deleted only after Kubernetes gave it up, or, for one coordinator or etcd member at a time,
 //     in a rolling restart that was asked for, while all others are well;
 //   - a server's volume is deleted only when the coordinator has released it, by the id that the server had on it
-//     (the release-token rule), and never under a server that runs;
-//   - a server gets an empty volume in place of one that is gone only when the coordinator answers and does not
-//     list the server as up;
+//     (the release-token rule), and never under a pod;
+//   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not list the
+//     server as up, by a claim of a new name, and never under a pod that has the lost one mounted;
 //   - a lost volume of metadata is never replaced by an empty one, save that of an etcd member which all others can
 //     do without: it is put out of the etcd and in again as a new member;
 //   - spec is never corrected;
@@ -73,8 +73,10 @@ type Pod struct {
 	FailedAt        time.Time
 	Ready           bool
 	ReadySince      time.Time
-	CreatedAt       time.Time
-	Node            string // where it runs
+	// Mounted: a container of the pod has run, so the pod has its volume, whatever becomes of the claim.
+	Mounted   bool
+	CreatedAt time.Time
+	Node      string // where it runs
 	// Request is the restart request that the pod was made under.
 	Request string
 	// TLS is the stage that the pod was made for (PodTLS).
@@ -86,21 +88,6 @@ type Pod struct {
 // Serves says whether the pod works and stays. One that is being deleted is still ready for Kubernetes, for as long as
 // it takes to end.
 func (p Pod) Serves() bool { return p.Exists && p.Ready && !p.Deleting && !p.Failed }
-
-// Volume is a member's volume claim.
-type Volume int
-
-// The states of a volume claim.
-const (
-	// VolumeNone: there is no claim.
-	VolumeNone Volume = iota
-	// VolumeThere: there is one, bound or waiting to be.
-	VolumeThere
-	// VolumeGoing: somebody deletes it. A server's stays until it is released.
-	VolumeGoing
-	// VolumeLost: the volume behind the claim is lost.
-	VolumeLost
-)
 
 // Failure is the record of a member's failures in a row.
 type Failure struct {
@@ -117,7 +104,10 @@ type Member struct {
 	// Problem says in Kubernetes' words why the pod does not run; empty when it does.
 	Problem string
 	Failure Failure
-	Volume  Volume
+	// Volume is the claim that its pod has; without a pod, the newest that exists.
+	Volume Volume
+	// Generation is that of the claim; 0: there is none.
+	Generation int32
 	// Made: it had a volume with something on it: it has enlisted, or its metadata was in use.
 	Made bool
 	// Up: the coordinator lists the server of this name as up; Tablets are those it serves. Both are only
@@ -126,33 +116,15 @@ type Member struct {
 	Tablets int
 	// Bound: the claim has a volume, so there may be something on it.
 	Bound bool
-	// ServerID is the id under which the server last enlisted, as it was noted; empty: it never did, or the note is lost.
+	// ServerID is the id under which the server last enlisted with the volume, as far as it is known (Enlisted).
 	// KnownAs is the id of the server of this name that the coordinator lists; empty: none, or it does not answer.
 	ServerID, KnownAs string
 	// Release is the coordinator's answer about the volume, if WantsRelease asks for one.
 	Release Release
+	// Retired are the server's former claims, of lower generations, by rising generation.
+	Retired []Claim
 	// SecurePeer: the other members of etcd reach this one by TLS. It is noted on the claim, because it is so in the data.
 	SecurePeer bool
-}
-
-// Release is the coordinator's word on a server's volume.
-type Release struct {
-	// ServerID is the id that was asked about; empty: nobody was asked.
-	ServerID   string
-	Releasable bool
-	Reason     string // why not
-}
-
-// WantsRelease says by which id the coordinator is to be asked whether the member's volume may be deleted, now that
-// nothing uses it; empty: nobody is asked. "Not up" is not "not needed": other servers' replicas are on it. And the id has to
-// be the one that wrote them: after a restart that was not noted yet, nothing is known of the former one any more.
-func WantsRelease(o Observed, m Member) string {
-	unused := !m.Pod.Ready && !m.Up
-	wanted := m.Volume == VolumeGoing || m.Volume == VolumeLost
-	if m.ID.Kind != Server || !o.Connected || o.Paused || !wanted || !unused || m.KnownAs != "" && m.KnownAs != m.ServerID {
-		return ""
-	}
-	return m.ServerID
 }
 
 // Observed is the input of Decide.
@@ -196,6 +168,8 @@ type Decision struct {
 	Servers []int32
 	// Volumes: make claims for these members.
 	Volumes []ID
+	// Retire the claims of these servers before: they are lost, and are kept as former ones. They are in Volumes, too.
+	Retire []ID
 	// Rejoin: this member of etcd lost its volume; put it out of the etcd and in again, then make a claim for it.
 	// At most one.
 	Rejoin []ID
@@ -210,8 +184,12 @@ type Decision struct {
 	Secure []ID
 	// Remove these pods of coordinators that are not wanted any more. At most one.
 	Remove []ID
-	// DropVolumes: delete these claims (and the pods that wait for them), whose volumes are lost.
+	// DropVolumes: delete these claims (and the pods that wait for them), whose volumes are lost. None is of a server.
 	DropVolumes []ID
+	// GiveUp: delete the pods of these servers: they wait for a volume that is lost, or have one that is released.
+	GiveUp []ID
+	// Release: delete these claims, which servers had before.
+	Release []Released
 	// Forget the failures of these members: they have been well for long enough.
 	Forget []ID
 	// Failing members, with what to tell about each.
@@ -261,7 +239,7 @@ func Decide(o Observed) Decision {
 	decideRestart(o, members, &d)
 	if o.Paused {
 		d.Volumes, d.Create, d.Replace, d.Restart, d.Remove, d.DropVolumes, d.Forget = nil, nil, nil, nil, nil, nil, nil
-		d.Rejoin, d.Secure, d.Revisions = nil, nil, nil
+		d.Rejoin, d.Secure, d.Revisions, d.Retire, d.GiveUp, d.Release = nil, nil, nil, nil, nil, nil
 	}
 	return d
 }
@@ -308,6 +286,7 @@ func wantedServers(wanted int32, existing []Member) []int32 {
 }
 
 func decideMember(o Observed, m Member, d *Decision) {
+	decideRetired(o, m, d)
 	switch {
 	case o.Foreign[m.ID] != "" && !m.Pod.Exists:
 		d.Foreign = append(d.Foreign, o.Foreign[m.ID])
@@ -327,125 +306,6 @@ func decideMember(o Observed, m Member, d *Decision) {
 			d.again(ForgetAfter - well)
 		}
 	}
-}
-
-// decideCreate: the member has no pod.
-func decideCreate(o Observed, m Member, d *Decision) {
-	if m.ID.Kind == Coordinator && o.EtcdMembers > 0 && !o.Formed {
-		return // it would only fail until the etcd is there
-	}
-	if o.needsVolume(m.ID) {
-		switch m.Volume {
-		case VolumeNone:
-			if m.Made && !mayReplaceVolume(o, m, d) {
-				return
-			}
-			if m.Made && m.ID.Kind == Etcd { // its pod is made once the claim is there
-				d.Rejoin = append(d.Rejoin, m.ID)
-				return
-			}
-			d.Volumes = append(d.Volumes, m.ID)
-		case VolumeLost:
-			decideLost(o, m, d)
-			return
-		case VolumeGoing: // a claim of the same name can be made once it is gone
-			if m.ID.Kind == Server {
-				decideLost(o, m, d)
-			}
-			return
-		}
-	}
-	d.Create = append(d.Create, m.ID)
-}
-
-// decidePodWithoutVolume: the pod does not work, and its claim is missing, going or lost. A claim that is going
-// keeps a new pod from starting, and a pod that has it keeps the claim from going.
-func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
-	if m.Volume != VolumeNone || m.Made && m.ID.Kind == Etcd { // which rejoins without a pod
-		decideLost(o, m, d)
-		return
-	}
-	if !m.Made || mayReplaceVolume(o, m, d) {
-		d.Volumes = append(d.Volumes, m.ID)
-	}
-}
-
-// decideLost: the claim is there or going, the volume behind it is not to be had.
-func decideLost(o Observed, m Member, d *Decision) {
-	if m.ID.Kind == Server && mayRelease(o, m, d) || m.ID.Kind != Server && (!m.Made || mayReplaceVolume(o, m, d)) {
-		d.DropVolumes = append(d.DropVolumes, m.ID)
-	}
-}
-
-// mayRelease says whether a server's volume may be deleted, or tells why it is kept.
-func mayRelease(o Observed, m Member, d *Decision) bool {
-	keep := func(why string) bool {
-		if m.Volume == VolumeGoing {
-			d.VolumesTerminating = append(d.VolumesTerminating, fmt.Sprintf("the volume claim of %s was deleted; it is kept: %s", m.ID, why))
-		} else {
-			d.VolumesLost = append(d.VolumesLost, fmt.Sprintf("the volume of %s is lost; its claim is kept: %s", m.ID, why))
-		}
-		return false
-	}
-	switch {
-	case !o.Connected:
-		return keep("the coordinator, which says whether its replicas are needed, does not answer")
-	case m.Up:
-		return keep("the coordinator lists the server as up")
-	case m.KnownAs != m.ServerID && m.KnownAs != "":
-		return keep("the coordinator lists the server under the id " + m.KnownAs + ", which was not noted yet")
-	case m.ServerID == "" && !m.Bound:
-		return true // there never was a volume
-	case m.ServerID == "":
-		return keep("it is not known under which id a server used it, so nobody can be asked; when nothing on it is needed, take its finalizers off")
-	case m.Release.ServerID != m.ServerID:
-		return keep("the coordinator was not asked yet")
-	case !m.Release.Releasable:
-		return keep(fmt.Sprintf("the coordinator does not release it (server id %s): %s", m.ServerID, m.Release.Reason))
-	}
-	return true
-}
-
-// mayReplaceVolume says whether an empty volume may take the place of the lost one of a member that was made.
-func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
-	switch {
-	case m.ID.Kind == Etcd && o.EtcdMembers > 1 && mayNotRejoin(o, m.ID) == "":
-		return true
-	case m.ID.Kind == Etcd && o.EtcdMembers > 1:
-		d.MetadataLost = append(d.MetadataLost, fmt.Sprintf("%s (it is replaced once the others are well: %s)", m.ID, mayNotRejoin(o, m.ID)))
-		return false
-	case m.ID.Kind != Server:
-		d.MetadataLost = append(d.MetadataLost, m.ID.String())
-		return false
-	case !o.Connected:
-		d.VolumesLost = append(d.VolumesLost, fmt.Sprintf(
-			"the volume of %s is lost; it is replaced once the coordinator answers and says that the server is gone", m.ID))
-		return false
-	case m.Up:
-		d.VolumesLost = append(d.VolumesLost, fmt.Sprintf(
-			"the volume of %s is lost; it is replaced once the coordinator, which lists the server as up, says that it is gone", m.ID))
-		return false
-	}
-	return true
-}
-
-// mayNotRejoin says why a member of etcd that lost its volume cannot be replaced now: the others have to be a
-// majority with all that was ever committed, and able to decide.
-func mayNotRejoin(o Observed, lost ID) (why string) {
-	have := map[ID]Member{}
-	for _, m := range o.Members {
-		have[m.ID] = m
-	}
-	for i := range o.EtcdMembers {
-		id := ID{Etcd, i}
-		if m := have[id]; id != lost && (m.Volume != VolumeThere || !m.Pod.Serves()) {
-			why = join(why, id.String()+" is not ready")
-		}
-	}
-	if !o.Formed {
-		why = join(why, "the etcd was never complete")
-	}
-	return why
 }
 
 func decideFailed(now time.Time, m Member, d *Decision) {

@@ -27,7 +27,7 @@ func well() Member {
 func made(pods ...Pod) []Member {
 	out := []Member{well()}
 	for i, p := range pods {
-		out = append(out, Member{ID: ID{Server, int32(i)}, Pod: p, Tablets: 2, Up: p.Ready, Volume: VolumeThere, Made: true,
+		out = append(out, Member{ID: ID{Server, int32(i)}, Pod: p, Tablets: 2, Up: p.Ready, Volume: VolumeThere, Generation: 1, Bound: true, Made: true,
 			ServerID: fmt.Sprint(10 + i)})
 	}
 	return out
@@ -45,6 +45,7 @@ func TestDecide(t *testing.T) {
 	lost := func(index int, volume Volume, up bool, pod Pod) []Member {
 		return with(made(running(), running()), func(m []Member) { m[index].Volume, m[index].Up, m[index].Pod = volume, up, pod })
 	}
+	mounted := Pod{Exists: true, Mounted: true}
 	released := func(members []Member, release Release) []Member {
 		return with(members, func(m []Member) { m[2].Release = release })
 	}
@@ -99,46 +100,40 @@ func TestDecide(t *testing.T) {
 			Decision{Servers: []int32{0, 1}, Foreign: []string{"data-y"}}},
 		{"a lost volume is not replaced while the coordinator is silent",
 			Observed{Wanted: 2, Members: lost(1, VolumeNone, false, Pod{})},
-			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 0 is lost; it is replaced once the " +
+			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 0 is lost; it gets another once the " +
 				"coordinator answers and says that the server is gone"}}},
 		{"nor while it lists the server as up", Observed{Wanted: 2, Connected: true, Members: lost(1, VolumeNone, true, Pod{})},
-			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 0 is lost; it is replaced once the " +
+			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 0 is lost; it gets another once the " +
 				"coordinator, which lists the server as up, says that it is gone"}}},
 		{"but then", Observed{Wanted: 2, Connected: true, Members: lost(1, VolumeNone, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(0)}, Create: []ID{server(0)}}},
-		{"a claim whose volume is lost is dropped with the release", Observed{Wanted: 2, Connected: true,
-			Members: released(lost(2, VolumeLost, false, Pod{Exists: true}), Release{ServerID: "11", Releasable: true})},
-			Decision{Servers: []int32{0, 1}, DropVolumes: []ID{server(1)}}},
-		{"and one that somebody deleted", Observed{Wanted: 2, Connected: true,
-			Members: released(lost(2, VolumeGoing, false, Pod{}), Release{ServerID: "11", Releasable: true})},
-			Decision{Servers: []int32{0, 1}, DropVolumes: []ID{server(1)}}},
-		{"not because the server is not up", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeLost, false, Pod{Exists: true})},
-			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; its claim is kept: the coordinator was not asked yet"}}},
-		{"not with the release of another id", Observed{Wanted: 2, Connected: true,
-			Members: released(lost(2, VolumeGoing, false, Pod{}), Release{ServerID: "12", Releasable: true})},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept: the coordinator was not asked yet"}}},
-		{"not without one", Observed{Wanted: 2, Connected: true,
-			Members: released(lost(2, VolumeGoing, false, Pod{}), Release{ServerID: "11", Reason: "3 segments have too few replicas elsewhere"})},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept: the coordinator does not " +
-				"release it (server id 11): 3 segments have too few replicas elsewhere"}}},
-		{"not while the coordinator knows the server under an id that was not noted", Observed{Wanted: 2, Connected: true,
-			Members: with(released(lost(2, VolumeGoing, false, Pod{}), Release{ServerID: "11", Releasable: true}), func(m []Member) { m[2].KnownAs = "12" })},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept: the coordinator lists " +
+		{"a server whose claim is lost gets another", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeLost, false, Pod{})},
+			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(1)}, Retire: []ID{server(1)}, Create: []ID{server(1)}}},
+		{"and one whose claim somebody deleted", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, false, Pod{})},
+			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(1)}, Retire: []ID{server(1)}, Create: []ID{server(1)}}},
+		{"not while the coordinator lists it as up", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, true, Pod{})},
+			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it gets another once the " +
+				"coordinator, which lists the server as up, says that it is gone"}}},
+		{"not while the coordinator is silent", Observed{Wanted: 2, Members: lost(2, VolumeLost, false, Pod{})},
+			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; it gets another once the " +
+				"coordinator answers and says that the server is gone"}}},
+		{"a pod that waits for a lost volume is given up first", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeLost, false, Pod{Exists: true})},
+			Decision{Servers: []int32{0, 1}, GiveUp: []ID{server(1)}}},
+		{"not while the coordinator is silent, which may have it", Observed{Wanted: 2, Members: lost(2, VolumeLost, false, Pod{Exists: true})},
+			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; it gets another once the " +
+				"coordinator answers and says that the server is gone"}}},
+		{"a pod that has it mounted may come back", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, false, mounted)},
+			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator was not asked yet"}}},
+		{"and is given up when the volume is released", Observed{Wanted: 2, Connected: true,
+			Members: released(lost(2, VolumeLost, false, mounted), Release{ServerID: "11", Releasable: true})},
+			Decision{Servers: []int32{0, 1}, GiveUp: []ID{server(1)}}},
+		{"not with the release of an id that was not noted yet", Observed{Wanted: 2, Connected: true,
+			Members: with(released(lost(2, VolumeGoing, false, mounted), Release{ServerID: "11", Releasable: true}), func(m []Member) { m[2].KnownAs = "12" })},
+			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator lists " +
 				"the server under the id 12, which was not noted yet"}}},
-		{"not while the coordinator is silent", Observed{Wanted: 2,
-			Members: released(lost(2, VolumeGoing, false, Pod{}), Release{ServerID: "11", Releasable: true})},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept: the coordinator, which " +
-				"says whether its replicas are needed, does not answer"}}},
-		{"never under a server that runs", Observed{Wanted: 2, Connected: true,
+		{"never a server that runs", Observed{Wanted: 2, Connected: true,
 			Members: released(lost(2, VolumeGoing, true, running()), Release{ServerID: "11", Releasable: true})},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept while the server runs"}}},
-		{"not when the id is not known", Observed{Wanted: 2, Connected: true,
-			Members: with(lost(2, VolumeGoing, false, Pod{}), func(m []Member) { m[2].ServerID, m[2].Made, m[2].Bound = "", false, true })},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept: it is not known under " +
-				"which id a server used it, so nobody can be asked; when nothing on it is needed, take its finalizers off"}}},
-		{"a claim that never had a volume is let go", Observed{Wanted: 2, Connected: true,
-			Members: with(lost(2, VolumeGoing, false, Pod{}), func(m []Member) { m[2].ServerID, m[2].Made = "", false })},
-			Decision{Servers: []int32{0, 1}, DropVolumes: []ID{server(1)}}},
 		{"lost metadata is not replaced by an empty volume", Observed{Wanted: 2, Connected: true, Members: lost(0, VolumeNone, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, MetadataLost: []string{"coordinator 0"}}},
 		{"a paused cluster is left alone", Observed{Wanted: 3, Paused: true, Members: made(failed(time.Hour), Pod{})},
@@ -151,32 +146,6 @@ func TestDecide(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestWhoIsAskedAbout: only when nothing uses the volume, and by the id that was noted.
-func TestWhoIsAskedAbout(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*Observed, *Member)
-		want   string
-	}{
-		"a lost volume":                         {func(*Observed, *Member) {}, "7"},
-		"a claim that was deleted":              {func(_ *Observed, m *Member) { m.Volume = VolumeGoing }, "7"},
-		"listed under its id":                   {func(_ *Observed, m *Member) { m.KnownAs = "7" }, "7"},
-		"listed under another":                  {func(_ *Observed, m *Member) { m.KnownAs = "8" }, ""},
-		"a volume that is there":                {func(_ *Observed, m *Member) { m.Volume = VolumeThere }, ""},
-		"one that is gone":                      {func(_ *Observed, m *Member) { m.Volume = VolumeNone }, ""},
-		"a server that runs":                    {func(_ *Observed, m *Member) { m.Pod = running() }, ""},
-		"one that the coordinator takes for up": {func(_ *Observed, m *Member) { m.Up = true }, ""},
-		"a silent coordinator":                  {func(o *Observed, _ *Member) { o.Connected = false }, ""},
-		"a paused cluster":                      {func(o *Observed, _ *Member) { o.Paused = true }, ""},
-		"a member of etcd":                      {func(_ *Observed, m *Member) { m.ID.Kind = Etcd }, ""},
-	} {
-		o, m := Observed{Connected: true}, Member{ID: server(1), ServerID: "7", Volume: VolumeLost}
-		test.change(&o, &m)
-		if got := WantsRelease(o, m); got != test.want {
-			t.Errorf("%s: asked about %q, want %q", name, got, test.want)
-		}
 	}
 }
 

@@ -51,6 +51,11 @@ const (
 	// AnnotationLetGo is when the finalizer was taken off a claim because the operator was to be uninstalled, as RFC 3339:
 	// the operator that still ran then does not put it back.
 	AnnotationLetGo = "ramcloud.dev/let-go"
+	// AnnotationEnlisted is on a server's claim: the cluster's UUID and the id under which the server last enlisted with the
+	// volume, "<uuid>/<id>". Empty: it has not yet.
+	AnnotationEnlisted = "ramcloud.dev/enlisted"
+	// AnnotationRetired is on a server's claim in whose place it has another: no pod gets it again.
+	AnnotationRetired = "ramcloud.dev/retired"
 	// AnnotationTemplate is the hash of what a pod was made from; a difference is reported, never acted on.
 	AnnotationTemplate = "ramcloud.dev/template-hash"
 	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a Service
@@ -76,8 +81,28 @@ func ServerName(cluster string, index int32) string {
 	return fmt.Sprintf("%s-server-%d", cluster, index)
 }
 
-// VolumeClaimName is the name of a pod's volume claim.
-func VolumeClaimName(pod string) string { return "data-" + pod }
+// VolumeClaimName is the name of a pod's volume claim. The first is of generation 1; the one that takes the place of a lost one
+// has the next, and a name of its own: the lost one may still have to be kept.
+func VolumeClaimName(pod string, generation int32) string {
+	if generation <= 1 {
+		return claimPrefix + pod
+	}
+	return fmt.Sprintf("%s%s-g%d", claimPrefix, pod, generation)
+}
+
+const claimPrefix = "data-"
+
+// ParseVolumeClaimName is the opposite: the pod that a claim of this name is for. A pod's name ends with a number, so none ends
+// as a later claim's does.
+func ParseVolumeClaimName(claim string) (pod string, generation int32, ok bool) {
+	pod, ok = strings.CutPrefix(claim, claimPrefix)
+	if at := strings.LastIndex(pod, "-g"); ok && at > 0 {
+		if n, numbered := parseIndex(pod[at+2:]); numbered && n > 1 && strconv.Itoa(int(n)) == pod[at+2:] {
+			return pod[:at], n, true
+		}
+	}
+	return pod, 1, ok
+}
 
 // OutsideServiceName is the name of the NodePort Service of a pod.
 func OutsideServiceName(pod string) string { return pod + "-outside" }

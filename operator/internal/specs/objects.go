@@ -118,13 +118,13 @@ func AllocatedNodePorts(service *corev1.Service) NodePorts {
 
 // CoordinatorVolumeClaim is the coordinator's volume; with an etcd it has none.
 func CoordinatorVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
-	m := memberMeta(cluster, VolumeClaimName(CoordinatorName(cluster.Name, index)), ComponentCoordinator, index)
+	m := memberMeta(cluster, VolumeClaimName(CoordinatorName(cluster.Name, index), 1), ComponentCoordinator, index)
 	return volumeClaim(cluster, m, cluster.Spec.Coordinator.Storage.StorageClass, coordinatorVolumeSize(cluster))
 }
 
 // EtcdVolumeClaim is the volume of etcd member `index`.
 func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
-	m := memberMeta(cluster, VolumeClaimName(EtcdName(cluster.Name, index)), ComponentEtcd, index)
+	m := memberMeta(cluster, VolumeClaimName(EtcdName(cluster.Name, index), 1), ComponentEtcd, index)
 	var class *string
 	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil {
 		class = managed.Storage.StorageClass
@@ -136,8 +136,9 @@ func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.P
 }
 
 // ServerVolumeClaim is the volume of server `index`.
-func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.PersistentVolumeClaim {
-	m := serverMeta(cluster, VolumeClaimName(ServerName(cluster.Name, index)), index)
+func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index, generation int32) *corev1.PersistentVolumeClaim {
+	m := serverMeta(cluster, VolumeClaimName(ServerName(cluster.Name, index), generation), index)
+	m.Annotations = map[string]string{AnnotationEnlisted: ""}
 	size := *resource.NewQuantity(ServerSizing(cluster).Volume, resource.BinarySI)
 	claim := volumeClaim(cluster, m, cluster.Spec.Servers.BackupStorage.StorageClass, size)
 	claim.Finalizers = []string{FinalizerVolume}

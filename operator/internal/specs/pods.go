@@ -18,6 +18,8 @@ import (
 
 const (
 	dataPath = "/var/lib/ramcloud"
+	// dataVolume is the name of the member's own volume in its pod.
+	dataVolume = "data"
 	// devicePath is where a server finds its volume when that is a raw device.
 	devicePath = "/dev/ramcloud-backup"
 	// userID is the user of the image; the volume's group, so that it can write there.
@@ -112,8 +114,8 @@ func podSpec(cluster *ramcloudv1.RAMCloudCluster, name string, c container) core
 			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(16*mib, resource.BinarySI)},
 		}}},
 	}
-	data := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: VolumeClaimName(name)},
+	data := corev1.Volume{Name: dataVolume, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: VolumeClaimName(name, 1)},
 	}}
 	switch {
 	case c.device != "":

@@ -94,8 +94,8 @@ func TestGolden(t *testing.T) {
 		"server-pod":          ServerPod(c, 1, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30200}),
 		"server-pod-plain":    ServerPod(plain, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{}),
 		"coordinator-claim":   CoordinatorVolumeClaim(c, 0),
-		"server-claim":        ServerVolumeClaim(c, 1),
-		"server-claim-plain":  ServerVolumeClaim(plain, 1),
+		"server-claim":        ServerVolumeClaim(c, 1, 1),
+		"server-claim-plain":  ServerVolumeClaim(plain, 1, 2),
 		"service":             HeadlessService(c),
 		"coordinator-outside": CoordinatorOutsideService(c, 0, ports),
 		"server-outside":      ServerOutsideService(c, 1, NodePorts{}),
@@ -119,7 +119,7 @@ func TestGolden(t *testing.T) {
 		"tls-coordinator-pod":      CoordinatorPod(secure, 2, Defaults{Image: "ramcloud/node:1", Trust: trust}, ports),
 		"offered-etcd-pod":         EtcdPod(offered, 1, Defaults{Image: "ramcloud/etcd:1", Trust: Trust{Authorities: "0123456789ab"}}),
 		"device-server-pod":        ServerPod(devices, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{RPC: 30200}),
-		"device-server-claim":      ServerVolumeClaim(devices, 0),
+		"device-server-claim":      ServerVolumeClaim(devices, 0, 1),
 		"balanced-server-pod":      ServerPod(balanced, 0, Defaults{Image: "ramcloud/node:1"}, AllocatedNodePorts(balancer)),
 		"balanced-server-outside":  ServerOutsideService(balanced, 0, NodePorts{RPC: 11200, Host: "203.0.113.7"}),
 		"external-coordinator-pod": CoordinatorPod(external, 0, Defaults{Image: "ramcloud/node:1"}, NodePorts{}),
@@ -438,5 +438,50 @@ func TestOutdatedCoordinators(t *testing.T) {
 	}
 	if why := Outdated(CoordinatorPod(demo(), 0, Defaults{}, NodePorts{}), set, late); why != "" {
 		t.Errorf("without TLS: %s", why)
+	}
+}
+
+// A claim's name says whose it is, and of which generation; no two members, and no two clusters, have a claim of one name.
+func TestVolumeClaimNames(t *testing.T) {
+	seen := map[string]string{}
+	for _, cluster := range []string{"demo", "demo-g2", "demo-server-1", "g2", "demo-server-1-g2"} {
+		for index := range int32(12) {
+			for _, pod := range []string{ServerName(cluster, index), CoordinatorName(cluster, index), EtcdName(cluster, index)} {
+				for generation := int32(1); generation < 13; generation++ {
+					name := VolumeClaimName(pod, generation)
+					if of := seen[name]; of != "" {
+						t.Fatalf("%s is of %s and %s", name, of, pod)
+					}
+					seen[name] = pod
+					if of, g, ok := ParseVolumeClaimName(name); of != pod || g != generation || !ok {
+						t.Fatalf("%s is read as %s, %d, %t", name, of, g, ok)
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{"demo-server-1", "data-demo-server-1-g02", "data-demo-server-1-g1", "data-demo-server-1-g", "data-demo-server-1-g-2"} {
+		if pod, generation, ok := ParseVolumeClaimName(name); ok && generation != 1 {
+			t.Errorf("%s is read as %s, %d", name, pod, generation)
+		}
+	}
+}
+
+// Which claim a pod has is its own, and no part of what it was made from.
+func TestAClaimOfALaterGenerationIsNoDifference(t *testing.T) {
+	c := &ramcloudv1.RAMCloudCluster{}
+	c.Name, c.Namespace = "demo", "default"
+	template := Template(c, ComponentServer, Defaults{Image: "i"})
+	first, later := Instantiate(c, template, 1, NodePorts{}, Trust{}), Instantiate(c, template, 1, NodePorts{}, Trust{})
+	UseClaim(later, 3)
+	if got := ClaimOf(later); got != "data-demo-server-1-g3" {
+		t.Errorf("the pod has %s", got)
+	}
+	if differs := Differences(later, first); len(differs) > 0 {
+		t.Errorf("differs: %v", differs)
+	}
+	later.UID = "made"
+	if a, b := RevisionName("demo", TemplateOf(later)), RevisionName("demo", template); a != b {
+		t.Errorf("its template is %s, and it was made from %s", a, b)
 	}
 }

@@ -116,6 +116,9 @@ func changeOwn(spec *corev1.PodSpec, text, arg func(string) string) {
 	spec.Hostname = text(spec.Hostname)
 	for i := range spec.Volumes {
 		if claim := spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			if pod, generation, ours := ParseVolumeClaimName(claim.ClaimName); ours && generation > 1 {
+				claim.ClaimName = VolumeClaimName(pod, 1) // which it has is no part of a template
+			}
 			claim.ClaimName = text(claim.ClaimName)
 		}
 		if secret := spec.Volumes[i].Secret; secret != nil {
@@ -164,6 +167,25 @@ func withoutDefaults(spec *corev1.PodSpec, component string) {
 // Instantiate makes the pod of a member from a template, for the stage of TLS that holds now.
 func Instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplateSpec, index int32, ports NodePorts, trust Trust) *corev1.Pod {
 	return instantiate(cluster, template, index, ports, trust, func(pod *corev1.Pod) plan.TLSStage { return stageOf(cluster, pod, index, trust) })
+}
+
+// ClaimOf is the name of the claim that the pod has, or waits for; empty: it has none.
+func ClaimOf(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && pod.Spec.Volumes[i].Name == dataVolume {
+			return claim.ClaimName
+		}
+	}
+	return ""
+}
+
+// UseClaim gives a pod that is to be made the claim of this generation. It is no part of the template, nor of its hash.
+func UseClaim(pod *corev1.Pod, generation int32) {
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && pod.Spec.Volumes[i].Name == dataVolume {
+			claim.ClaimName = VolumeClaimName(pod.Name, generation)
+		}
+	}
 }
 
 // AsMade is a pod that runs as an operator would have made it that knows templates, for the stage that the pod has.
