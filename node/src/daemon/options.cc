@@ -1,11 +1,15 @@
 #include "daemon/options.h"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
+#include <netinet/in.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "base/text.h"
 #include "coordinator/core/checks.h"
@@ -41,6 +45,24 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& flag, T& target, Parse
 
 Result<std::string> as_is(const std::string& text) {
   return text;
+}
+
+/// A host without a port: a name, IPv4, or IPv6 with or without brackets, which it is given back
+/// without.
+Result<std::string> parse_host(const std::string& text) {
+  in6_addr v6{};
+  const bool bare_v6 = ::inet_pton(AF_INET6, text.c_str(), &v6) == 1;
+  const auto address = parse_host_port((bare_v6 ? "[" + text + "]" : text) + ":0");
+  const auto allowed = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view(".:-_").find(char(c)) != std::string_view::npos;
+  };
+  if (!address || !std::ranges::all_of(address->host, allowed)) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("host '{}': accepted is a name or an address without a port, for "
+                            "example 10.0.0.1 or fd00::1",
+                            text));
+  }
+  return address->host;
 }
 
 Result<uint32_t> parse_count(const std::string& text, uint32_t low, uint32_t high) {
@@ -298,6 +320,10 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "127.0.0.1:11200");
   add_parsed(app, "--advertise", o.advertise, optional_of(parse_host_port),
              "address that others reach --listen by (default: --listen)", "");
+  add_parsed(app, "--advertise-host", o.advertise_host, parse_host,
+             "the host of --advertise, in place of the one there: a name or an address without a "
+             "port, IPv6 with or without brackets",
+             "");
   add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
              "the same from outside the cluster", "");
   add_parsed(app, "--http-listen", o.http_listen, address,
@@ -407,6 +433,10 @@ void check_coordinator(CoordinatorOptions& o) {
 }
 
 void check_server(ServerOptions& o) {
+  if (!o.advertise_host.empty()) {
+    o.advertise = HostPort{o.advertise_host, o.advertise.value_or(o.listen).port};
+    check_advertised("--advertise-host", o.advertise, "", {});
+  }
   check_advertised("--advertise", o.advertise, "--listen", o.listen);
   check_outside("--advertise-outside", o.advertise_outside);
   if (o.min_replicas > o.replicas) {

@@ -63,6 +63,7 @@ struct ServerOptions {
   std::vector<HostPort> coordinators;
   HostPort listen;
   std::optional<HostPort> advertise;  // default: listen
+  std::string advertise_host;         // in place of the host of `advertise`; empty: none
   std::optional<HostPort> advertise_outside;
   HostPort http_listen;
   std::string dir;

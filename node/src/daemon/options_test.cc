@@ -281,6 +281,27 @@ TEST(Options, OthersAreToldAnAddressThatTheyCanConnectTo) {
             Command::Kind::kDev);
 }
 
+TEST(Options, TheHostToAdvertiseNeedsNoPort) {
+  const auto advertised = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"server", "--dir", "d", "--listen", "0.0.0.0:7"});
+    const auto parsed = parse(words);
+    EXPECT_EQ(parsed.command.kind, Command::Kind::kServer) << parsed.err;
+    return parsed.command.server.advertise.value_or(HostPort());
+  };
+  EXPECT_EQ(advertised({"--advertise-host", "10.0.0.1"}), (HostPort{"10.0.0.1", 7}));
+  EXPECT_EQ(advertised({"--advertise", "a:9", "--advertise-host", "b"}), (HostPort{"b", 9}));
+  const HostPort v6 = advertised({"--advertise-host", "fd00::1"});
+  EXPECT_EQ(v6, (HostPort{"fd00::1", 7}));
+  EXPECT_EQ((Locator{"tcp", v6}.to_string()), "tcp:host=[fd00::1],port=7");
+  EXPECT_EQ(advertised({"--advertise-host", "[fd00::2]"}), (HostPort{"fd00::2", 7}));
+  for (const char* bad :
+       {"10.0.0.1:80", "[::1]:80", "fd00::1:11200", "a b", "a?", "::", "0.0.0.0"}) {
+    const auto parsed = parse({"server", "--dir", "d", "--advertise-host", bad});
+    EXPECT_EQ(parsed.command.exit_code, 2) << bad;
+    EXPECT_THAT(parsed.err, testing::HasSubstr("--advertise-host")) << bad;
+  }
+}
+
 TEST(Options, LimitsAreCheckedAndGivenOn) {
   const auto parsed = parse({"dev", "--dir", "d", "--max-connections", "50",
                              "--max-connections-per-peer", "5", "--max-buffered", "32MiB",

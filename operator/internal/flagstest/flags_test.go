@@ -92,14 +92,25 @@ func (s *stage) host(name string, ports ...int) int {
 	return base
 }
 
+// podIP stands for the address of every pod, which is another one than its name leads to.
+const podIP = "127.0.0.2"
+
 // start runs a pod's command line; listen are its ports here, by those of the pod.
 func (s *stage) start(pod *corev1.Pod, binary string, listen map[int]int) *exec.Cmd {
 	s.t.Helper()
 	folder := s.folder(pod.Name)
 	pairs := append([]string{"/var/lib/etcd", folder, "/var/lib/ramcloud", folder}, s.replaced...)
 	pairs = append(pairs, s.mountSecret(pod)...)
+	environment := os.Environ()
+	at := "127.0.0.1"
+	for _, env := range pod.Spec.Containers[0].Env {
+		if field := env.ValueFrom; field != nil && field.FieldRef != nil && field.FieldRef.FieldPath == "status.podIP" {
+			environment = append(environment, env.Name+"="+podIP)
+			at = "0.0.0.0"
+		}
+	}
 	for port, here := range listen {
-		pairs = append(pairs, fmt.Sprintf("0.0.0.0:%d", port), fmt.Sprintf("127.0.0.1:%d", here))
+		pairs = append(pairs, fmt.Sprintf("0.0.0.0:%d", port), fmt.Sprintf("%s:%d", at, here))
 	}
 	translate := strings.NewReplacer(pairs...)
 	var args []string
@@ -107,6 +118,7 @@ func (s *stage) start(pod *corev1.Pod, binary string, listen map[int]int) *exec.
 		args = append(args, translate.Replace(arg))
 	}
 	command := exec.Command(binary, args...)
+	command.Env = environment
 	log, err := os.CreateTemp(s.t.TempDir(), "log")
 	if err != nil {
 		s.t.Fatal(err)
@@ -214,6 +226,11 @@ func podsOfAClusterWithEtcd(t *testing.T, tls plan.TLSStage) {
 		return p.Connected && n == len(servers)
 	}
 	s.until("three servers up", up)
+	for _, server := range picture().Servers {
+		if !strings.HasPrefix(server.Locator, "tcp:host="+podIP+",") {
+			t.Errorf("%s is told to be at %s, want its pod's address", server.Name, server.Locator)
+		}
+	}
 	first := picture().Status
 	leader := 0
 	for _, port := range coordinators {

@@ -24,7 +24,7 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaul
 	}
 	c := container{
 		name: ComponentServer, image: node(cluster, defaults.Image), priorityClass: defaults.PriorityClass,
-		args: serverArguments(cluster, name, ports), env: environment(cluster),
+		args: serverArguments(cluster, name, ports), env: append(environment(cluster), ownAddress()),
 		resources: serverResources(cluster), dataPath: dataPath,
 		ports: []corev1.ContainerPort{
 			{Name: "rpc", ContainerPort: ServerPort, Protocol: corev1.ProtocolTCP},
@@ -95,6 +95,15 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		args = append(args, "--advertise-outside="+outsideFlag(ports, ports.RPC))
 	}
 	return args
+}
+
+// ownAddress makes a server advertise its pod's address in place of its name: name servers know the next pod's address only
+// after a while, and servers and clients follow the coordinator's list. In the environment, since a server of the version
+// before does not know the flag, and advertises its name.
+func ownAddress() corev1.EnvVar {
+	return corev1.EnvVar{Name: "RAMCLOUD_ADVERTISE_HOST", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
+	}}
 }
 
 func topologySpread(cluster *ramcloudv1.RAMCloudCluster) []corev1.TopologySpreadConstraint {
