@@ -128,6 +128,11 @@ func TestAlerts(t *testing.T) {
 			`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Ready",reason="ServersNotUp"}`:            0,
 			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="Ready",reason="CoordinatorNotAnswering"}`: 0}, "n/b n/c"}, // of c nothing is scraped
 		{"RAMCloudVolumeTerminating", data{`ramcloud_cluster_volumes_terminating{namespace="n",cluster="a"}`: 0, `ramcloud_cluster_volumes_terminating{namespace="n",cluster="b"}`: 1}, "n/b"},
+		{"RAMCloudVolumeCannotGrow", data{ // others of the cluster may be growing meanwhile
+			`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Resizing",reason="VolumesGrowing"}`:   1,
+			`ramcloud_cluster_condition{namespace="n",cluster="d",condition="Resizing",reason="VolumesAsWanted"}`:  0,
+			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="Resizing",reason="ResizeInfeasible"}`: 1,
+			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="Resizing",reason="ResizeInfeasible"}`: 0}, "n/b n/c"},
 		{"RAMCloudIdentityChanged", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="ConsistentIdentity",reason="IdentityNotKnown"}`: 0,
 			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="ConsistentIdentity",reason="IdentityPinned"}`:  1,
 			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ConsistentIdentity",reason="IdentityChanged"}`: 0}, "n/b"},

@@ -229,7 +229,7 @@ func TestRollingRestart(t *testing.T) {
 			}
 			o.Members[5].Pod.Deleting = true
 		}, nil, ""},
-		{"not while paused", func(o *Observed) { o.Paused = true }, nil, "spec.pause is set"},
+		{"not while paused", func(o *Observed) { o.Paused = true }, nil, "spec.paused is set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := Observed{Now: now, Coordinators: 3, EtcdMembers: 3, Formed: true, Connected: true, Request: "new", Members: trio()}

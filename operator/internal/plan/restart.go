@@ -89,7 +89,7 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 func MayNotRestart(o Observed, m Member) string {
 	switch {
 	case o.Paused:
-		return "spec.pause is set"
+		return "spec.paused is set"
 	case m.ID.Kind == Server:
 		return "a server that restarts loses what it holds in memory, since recovery from replicas is not supported yet"
 	case !m.Pod.Ready:
