@@ -10,6 +10,7 @@ import (
 type RAMCloudClusterStatus struct {
 	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, UpToDate, Paused, DeprecatedFields.
 	// +optional
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

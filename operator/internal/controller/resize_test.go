@@ -99,6 +99,18 @@ func TestVolumesThatCannotGrow(t *testing.T) {
 		t.Errorf("message: %s", message)
 	}
 	w.quiet() // counts refused writes, too
+
+	// Whoever asked for it may take it back, and a volume still cannot shrink.
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { backupStorage("test-stays", "2Gi")(&c.Spec) })
+	w.condition("Resizing", metav1.ConditionFalse, ramcloudv1.ReasonVolumesAsWanted)
+	before := w.cluster()
+	smaller := before.DeepCopy()
+	backupStorage("test-stays", "2040Mi")(&smaller.Spec)
+	if err := w.client.Patch(w.ctx, smaller, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), "size is 2040Mi and was 2Gi: a volume cannot shrink") {
+		t.Errorf("a smaller size: %v", err)
+	}
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { backupStorage("test-stays", "3Gi")(&c.Spec) })
+	w.condition("Resizing", metav1.ConditionFalse, ramcloudv1.ReasonResizeInfeasible)
 	allow := true
 	var class storagev1.StorageClass
 	check(t, w.client.Get(w.ctx, client.ObjectKey{Name: "test-stays"}, &class))

@@ -30,6 +30,13 @@ func ResizeOf(wanted, live *corev1.PersistentVolumeClaim) Resize {
 		return Resize{}
 	}
 	if why := failedResize(live); why != "" {
+		switch {
+		case want.Cmp(has) <= 0:
+			return Resize{} // it was given up: the volume is as large as spec asks for
+		case want.Cmp(asks) < 0: // which the API server accepts once a larger size was infeasible
+			return Resize{Ask: &want, Growing: fmt.Sprintf("volume claim %s is to grow from %s to %s, since %s was infeasible",
+				live.Name, has.String(), want.String(), asks.String())}
+		}
 		return Resize{Infeasible: fmt.Sprintf("volume claim %s does not grow from %s to %s: %s", live.Name, has.String(), asks.String(), why)}
 	}
 	return Resize{Growing: fmt.Sprintf("volume claim %s grows from %s to %s: %s", live.Name, has.String(), asks.String(), resizeStep(live))}

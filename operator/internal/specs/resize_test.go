@@ -51,9 +51,11 @@ func TestResizeOf(t *testing.T) {
 		"an error, tried again": {want: "2Gi", live: with(sizes("2Gi", "1Gi"), corev1.PersistentVolumeClaimControllerResizeError, "busy"), growing: "after an error: busy"},
 		"beyond the driver": {want: "9Ti", infeasible: "from 1Gi to 9Ti: ControllerResizeInfeasible: too much",
 			live: infeasible(with(sizes("9Ti", "1Gi"), corev1.PersistentVolumeClaimControllerResizeError, "too much"))},
-		"more than spec asks for": {want: "1Gi", live: sizes("2Gi", "2Gi")},
-		"more, and growing":       {want: "1Gi", live: sizes("2Gi", "1Gi"), growing: "from 1Gi to 2Gi"},
-		"the same in other words": {want: "1Gi", live: sizes("1024Mi", "1Gi")},
+		"beyond the driver, and taken back": {want: "1Gi", live: infeasible(sizes("9Ti", "1Gi"))},
+		"beyond the driver, and then less":  {want: "2Gi", live: infeasible(sizes("9Ti", "1Gi")), ask: "2Gi", growing: "from 1Gi to 2Gi, since 9Ti was infeasible"},
+		"more than spec asks for":           {want: "1Gi", live: sizes("2Gi", "2Gi")},
+		"more, and growing":                 {want: "1Gi", live: sizes("2Gi", "1Gi"), growing: "from 1Gi to 2Gi"},
+		"the same in other words":           {want: "1Gi", live: sizes("1024Mi", "1Gi")},
 	} {
 		got := ResizeOf(sizes(test.want, "1"), test.live)
 		ask := ""

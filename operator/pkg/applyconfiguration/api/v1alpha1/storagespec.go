@@ -17,8 +17,9 @@ import (
 type StorageSpecApplyConfiguration struct {
 	// Storage class; the cluster's default class when left out. It cannot be changed.
 	StorageClass *string `json:"storageClass,omitempty"`
-	// Size of the volume. It can grow, if the storage class allows it. Default: for servers 2 x replicationFactor x memory.log,
-	// and a little for the file system; for a coordinator 1Gi; for a member of etcd 2Gi.
+	// Size of the volume. It can grow, if the storage class allows it. A smaller one is accepted only to take back what the
+	// condition Resizing calls infeasible. Default: for servers 2 x replicationFactor x memory.log, and a little for the file
+	// system; for a coordinator 1Gi; for a member of etcd 2Gi.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
