@@ -291,7 +291,7 @@ func (r *replicated) upgrade(flags ...string) result {
 func (r *replicated) upgraded() {
 	r.t.Helper()
 	for range 2 {
-		if done := r.upgrade("--yes"); done.code != 0 || !strings.Contains(done.stdout, "format 2") {
+		if done := r.upgrade("--yes"); done.code != 0 || !strings.Contains(done.stdout, "format 3") {
 			r.t.Errorf("metadata upgrade --yes: %+v", done)
 		}
 	}
@@ -301,7 +301,7 @@ func (r *replicated) upgraded() {
 	var head struct {
 		RecordsFormat int `json:"records_format"`
 	}
-	if line, _, _ := strings.Cut(string(text), "\n"); err != nil || json.Unmarshal([]byte(line), &head) != nil || head.RecordsFormat != 2 {
+	if line, _, _ := strings.Cut(string(text), "\n"); err != nil || json.Unmarshal([]byte(line), &head) != nil || head.RecordsFormat != 3 {
 		r.t.Errorf("%v: an export that begins with %.300q", err, text)
 	}
 }
@@ -354,12 +354,12 @@ func TestFormerCoordinatorsRefuseUpgradedMetadata(t *testing.T) {
 		t.Errorf("a former standby says\n%s", text)
 	}
 	// One that starts is not even elected.
-	const sentence = "metadata has format 2; this build reads 1"
+	const sentence = "metadata has format 3; this build reads 1"
 	if text := r.ends(standby, r.restart(standby)); !strings.Contains(text, sentence) || strings.Contains(text, "elected") {
 		t.Errorf("a former coordinator says\n%s", text)
 	}
 	if done := runPath(t, former(t, "ramcloudd"), "metadata", "export", "--metadata", r.store(), "--file", exported); done.code == 0 ||
-		!strings.Contains(done.stdout+done.stderr, "format 2") && !strings.Contains(done.stdout+done.stderr, "does not decode") {
+		!strings.Contains(done.stdout+done.stderr, "format 3") && !strings.Contains(done.stdout+done.stderr, "does not decode") {
 		t.Errorf("a former export after the upgrade: %+v", done)
 	}
 	r.restart(r.coordinators[1])

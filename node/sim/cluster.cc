@@ -172,6 +172,7 @@ void Cluster::start_coordinator(size_t i) {
     if (probe_) probe_(i, point, t);
   });
   Coordinator::Options o;
+  o.operations_at_once = options_.operations_at_once;
   o.cluster_name = "sim";
   o.version = "sim";
   c.role = std::make_unique<CoordinatorNode>(

@@ -31,6 +31,7 @@ struct ClusterOptions {
   uint32_t clients = 1;
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};
+  size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   uint64_t log_bytes = 48u << 20;
   Duration client_timeout = 30s;
   /// Steps between two looks at the whole cluster, and how many of them read everything that the

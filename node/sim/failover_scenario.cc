@@ -19,6 +19,7 @@ enum class Step : uint8_t {
   kEnlist,
   kCrash,
   kBeginCreate,
+  kPlace,
   kEndCreate,
   kBeginDrop,
   kEndDrop,
@@ -26,7 +27,7 @@ enum class Step : uint8_t {
 };
 
 std::optional<Step> step_of(const MetadataTransaction& transaction) {
-  bool ids = false;
+  bool ids = false, chunks = false;
   std::optional<Step> step;
   for (const auto& [key, value] : transaction.puts) ids = ids || key == kIdsKey;
   for (const auto& [key, value] : transaction.puts) {
@@ -35,6 +36,8 @@ std::optional<Step> step_of(const MetadataTransaction& transaction) {
       step = ids ? Step::kEnlist : Step::kCrash;
     } else if (key.starts_with(kReplicationEpochPrefix)) {
       step = Step::kRaiseEpoch;
+    } else if (key.starts_with(kTablePrefix) && is_tablet_chunk_key(key)) {
+      chunks = true;
     } else if (key.starts_with(kTablePrefix) && decode_record(value, table)) {
       step = ids                                    ? Step::kBeginCreate
              : table.state == TableState::kNormal   ? Step::kEndCreate
@@ -42,8 +45,9 @@ std::optional<Step> step_of(const MetadataTransaction& transaction) {
                                                     : std::nullopt;
     }
   }
+  if (chunks && !step) step = Step::kPlace;  // of a layout that does not hold yet
   for (const auto& key : transaction.deletes) {
-    if (key.starts_with(kTablePrefix)) step = Step::kEndDrop;
+    if (key.starts_with(kTablePrefix) && !is_tablet_chunk_key(key)) step = Step::kEndDrop;
   }
   // With the term comes from where the revisions of the admin API are counted.
   const bool only_term = std::ranges::all_of(transaction.puts, [](const auto& put) {
@@ -61,7 +65,8 @@ struct Place {
   SimMetadata::Point point = SimMetadata::Point::kBefore;
   Opcode opcode = Opcode::kInvalid;
   wire::Kind kind = wire::Kind::kRequest;
-  bool cut_off = false;  // the store is out of the leader's reach for a while: it lives on
+  bool cut_off = false;   // the store is out of the leader's reach for a while: it lives on
+  bool in_steps = false;  // tables take as many transactions as possible
 };
 
 constexpr auto kBefore = SimMetadata::Point::kBefore;
@@ -99,6 +104,12 @@ const Place kPlaces[] = {
     {"a server is probed", std::nullopt, kBefore, Opcode::kGetServerStats, kRequest},
     {"cut off, a table is begun", Step::kBeginCreate, kBefore, Opcode::kInvalid, kRequest, true},
     {"cut off, a drop is begun", Step::kBeginDrop, kBefore, Opcode::kInvalid, kRequest, true},
+    {"before a table's tablets are recorded", Step::kPlace, kBefore, Opcode::kInvalid, kRequest,
+     false, true},
+    {"after a table's tablets are recorded", Step::kPlace, kAfter, Opcode::kInvalid, kRequest,
+     false, true},
+    {"in steps, before a drop is done", Step::kEndDrop, kBefore, Opcode::kInvalid, kRequest, false,
+     true},
 };
 static_assert(std::size(kPlaces) >= 20);
 
@@ -213,6 +224,7 @@ Outcome run(const Place& place, const ScenarioConfig& config) {
   options.network.most_delay = 300us;
   options.network.reorder = random.chance(0.5);
   options.client_timeout = 60s;
+  if (place.in_steps) options.operations_at_once = 1;
   options.steps_between_looks = config.steps_between_looks.value_or(0);
   Cluster cluster(options);
   Saboteur saboteur(cluster, place, random);

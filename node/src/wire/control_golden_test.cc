@@ -49,6 +49,7 @@ ordered_json all_messages() {
   RC_ADD(EnlistReply);
   RC_ADD(RaiseReplicationEpochRequest);
   RC_ADD(TakeTabletRequest);
+  RC_ADD(TakeTabletReply);
   RC_ADD(DropTabletRequest);
   RC_ADD(GetServerStatsRequest);
   RC_ADD(ServerStats);

@@ -191,7 +191,7 @@ struct RaiseReplicationEpochRequest {
 
 /// kUpdateServerList (coordinator -> server): ServerList -> Empty.
 
-/// kTakeTablet (coordinator -> server): TakeTabletRequest -> Empty. Idempotent.
+/// kTakeTablet (coordinator -> server): TakeTabletRequest -> TakeTabletReply. Idempotent.
 struct TakeTabletRequest {
   uint64_t term = 0;
   uint64_t revision = 0;  // of the table's metadata; lower ones than seen for it are refused
@@ -203,6 +203,17 @@ struct TakeTabletRequest {
   void fields(V& v) {
     v(term, revision, table_id, start_hash, end_hash);
     v.since(2, table_name);
+  }
+};
+
+/// A former server answers with an empty body.
+struct TakeTabletReply {
+  /// Where in the server's log the tablet begins: entries before are not the tablet's. The same
+  /// each time that the tablet is taken again. 0: the server does not know one.
+  uint64_t creation_position = 0;
+  template <class V>
+  void fields(V& v) {
+    v.since(2, creation_position);
   }
 };
 
@@ -263,11 +274,13 @@ struct RestateRequest {
 };
 
 struct RestatedTablet {
-  uint64_t start_hash = 0;  // inclusive
-  uint64_t end_hash = 0;    // inclusive
+  uint64_t start_hash = 0;         // inclusive
+  uint64_t end_hash = 0;           // inclusive
+  uint64_t creation_position = 0;  // as in TakeTabletReply
   template <class V>
   void fields(V& v) {
     v(start_hash, end_hash);
+    v.since(2, creation_position);
   }
 };
 

@@ -35,6 +35,7 @@ class Coordinator final : private ChangeListener {
     VolumeReleases::Options volume_releases;
     Duration longest_wait = 60s;  // of a call whose sender sets no deadline
     size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
+    size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   };
 
   /// Everything runs on the reactor of `rpc`; what is passed outlives the coordinator.
@@ -144,6 +145,7 @@ class Coordinator final : private ChangeListener {
   ClusterState state_;
   Changes changes_;
   Ledger ledger_;
+  TableWriter table_writer_;
   TermClaims term_claims_;
   Notifier notifier_;
   Membership membership_;

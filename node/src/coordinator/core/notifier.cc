@@ -55,30 +55,37 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
   state_.servers.at(server_id).pushing = false;
 }
 
-Task<Status> Notifier::take_tablet(uint64_t server_id, wire::TakeTabletRequest request) {
-  return notify(server_id, wire::Opcode::kTakeTablet, request);
+Task<Result<wire::TakeTabletReply>> Notifier::take_tablet(uint64_t server_id,
+                                                          wire::TakeTabletRequest request) {
+  RpcReply sent = co_await notify(server_id, wire::Opcode::kTakeTablet, request);
+  if (!sent.ok()) co_return fail(std::move(sent.status));
+  if (sent.body.empty()) co_return wire::TakeTabletReply();  // of a former server
+  co_return decode_message<wire::TakeTabletReply>(sent);
 }
 
 Task<Status> Notifier::drop_tablet(uint64_t server_id, wire::DropTabletRequest request) {
-  return notify(server_id, wire::Opcode::kDropTablet, request);
+  RpcReply sent = co_await notify(server_id, wire::Opcode::kDropTablet, request);
+  co_return std::move(sent.status);
 }
 
 template <typename Message>
-Task<Status> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message message) {
+Task<RpcReply> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message message) {
   BackOff back_off(options_.retry_min, options_.retry_max);
   while (state_.up_server(server_id) != nullptr) {
     message.term = state_.term;  // which rises while a server refuses it
     RpcReply sent = co_await send(server_id, opcode, RpcClient::body_of(message));
     const bool of_the_term = term_claims_.refused(server_id, message.term, sent);
     if (sent.ok() || (sent.status == StatusCode::kStaleTerm && !of_the_term)) {
-      co_return std::move(sent.status);
+      co_return sent;
     }
     log_debug(
         "notifier.not_acknowledged",
         {{"server", server_id}, {"opcode", static_cast<int>(opcode)}, {"error", sent.status}});
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }
-  co_return Status(StatusCode::kUnavailable, fmt::format("server {} is not UP", server_id));
+  RpcReply failed;
+  failed.status = {StatusCode::kUnavailable, fmt::format("server {} is not UP", server_id)};
+  co_return failed;
 }
 
 Task<RpcReply> Notifier::send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body) {

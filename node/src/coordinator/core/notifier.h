@@ -32,12 +32,13 @@ class Notifier {
 
   /// OK when acknowledged. UNAVAILABLE: the server is not UP (any more); STALE_TERM: the server
   /// knows a later decision about this table.
-  Task<Status> take_tablet(uint64_t server_id, wire::TakeTabletRequest request);
+  Task<Result<wire::TakeTabletReply>> take_tablet(uint64_t server_id,
+                                                  wire::TakeTabletRequest request);
   Task<Status> drop_tablet(uint64_t server_id, wire::DropTabletRequest request);
 
  private:
   template <typename Message>
-  Task<Status> notify(uint64_t server_id, wire::Opcode opcode, Message message);
+  Task<RpcReply> notify(uint64_t server_id, wire::Opcode opcode, Message message);
   Task<void> push_list_to(uint64_t server_id);
   Task<RpcReply> send(uint64_t server_id, wire::Opcode opcode, RpcClient::BodyFor body);
   uint64_t base_for(const ServerEntry& server) const;

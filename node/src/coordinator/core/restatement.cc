@@ -15,11 +15,20 @@ namespace {
 struct Claim {
   uint64_t start_hash = 0, end_hash = 0, server_id = 0;
   uint64_t revision = 0;
-  bool named = false;        // the metadata says so, too
-  std::string unknown = {};  // of its record
+  uint64_t position = 0;                   // in its log, if it is known
+  const TabletRecord* recorded = nullptr;  // the metadata says so, too
 
   /// Of two about the same hash: the later one; else the one that the metadata names.
-  auto rank() const { return std::tuple(revision, named, ~server_id); }
+  auto rank() const { return std::tuple(revision, recorded != nullptr, ~server_id); }
+  /// What is known of the tablet beside whose it is.
+  TabletRecord tablet() const {
+    TabletRecord tablet;
+    if (recorded != nullptr) tablet = *recorded;
+    tablet.server_id = server_id;
+    tablet.revision = revision;
+    if (position != 0) tablet.creation_position = position;
+    return tablet;
+  }
 };
 
 /// A table in all that is said of it.
@@ -32,7 +41,7 @@ struct Said {
   std::vector<Claim> claims;  // of live servers
 
   /// Servers follow later orders than the metadata knows of.
-  bool outdated() const { return record != nullptr && revision > record->revision; }
+  bool outdated() const { return record != nullptr && revision > record->latest_revision(); }
 };
 
 bool speaks(const ClusterState& state, uint64_t server_id, const Restatements& said) {
@@ -52,7 +61,8 @@ std::map<uint64_t, Said> collect(const ClusterState& state, const Restatements& 
       latest = std::max(latest, table.revision);
       if (of.name.empty()) of.name = table.name;
       for (const auto& tablet : table.tablets) {
-        of.claims.push_back({tablet.start_hash, tablet.end_hash, server_id, table.revision});
+        of.claims.push_back({tablet.start_hash, tablet.end_hash, server_id, table.revision,
+                             tablet.creation_position});
       }
     }
   }
@@ -60,7 +70,8 @@ std::map<uint64_t, Said> collect(const ClusterState& state, const Restatements& 
 }
 
 bool was_dropped(const Said& of) {
-  const uint64_t alive = std::max(of.not_dropped, of.record == nullptr ? 0 : of.record->revision);
+  const uint64_t alive =
+      std::max(of.not_dropped, of.record == nullptr ? 0 : of.record->latest_revision());
   return of.dropped > alive;
 }
 
@@ -82,18 +93,18 @@ std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& 
 class Layout {
  public:
   Layout(const ClusterState& state, const Restatements& said, const Said& of)
-      : claims_(of.claims), outdated_(of.outdated()) {
+      : claims_(of.claims), record_(of.record), outdated_(of.outdated()) {
     if (of.record == nullptr) return;
     for (const auto& tablet : of.record->tablets) {
       for (Claim& claim : claims_) {
         if (claim.server_id != tablet.server_id || claim.start_hash != tablet.start_hash) continue;
-        claim.named = true;
-        claim.unknown = tablet.unknown;
+        claim.recorded = &tablet;
       }
+      if (tablet.server_id == 0) continue;  // not placed
       // One that speaks says itself what it owns.
       auto& list = speaks(state, tablet.server_id, said) ? fallback_ : claims_;
-      list.push_back({tablet.start_hash, tablet.end_hash, tablet.server_id, of.record->revision,
-                      true, tablet.unknown});
+      list.push_back({tablet.start_hash, tablet.end_hash, tablet.server_id,
+                      std::max(of.record->revision, tablet.revision), 0, &tablet});
     }
   }
 
@@ -119,10 +130,11 @@ class Layout {
         result.back().end_hash = end;
       } else {
         TabletRecord& tablet = result.emplace_back();
+        if (best != nullptr) tablet = best->tablet();
         tablet.start_hash = *start;
         tablet.end_hash = end;
-        tablet.server_id = best != nullptr ? best->server_id : for_holes.value_or(0);
-        if (best != nullptr) tablet.unknown = best->unknown;
+        if (best == nullptr) tablet.server_id = for_holes.value_or(0);
+        tablet.attempt = std::max(tablet.attempt, recorded_attempt(*start));
       }
       last = best;
     }
@@ -139,8 +151,17 @@ class Layout {
     }
     return best;
   }
+  /// Attempts never fall, whoever has the tablet.
+  uint64_t recorded_attempt(uint64_t hash) const {
+    if (record_ == nullptr) return 0;
+    for (const TabletRecord& tablet : record_->tablets) {
+      if (hash >= tablet.start_hash && hash <= tablet.end_hash) return tablet.attempt;
+    }
+    return 0;
+  }
   std::vector<Claim> claims_;
   std::vector<Claim> fallback_;  // the metadata says so, its server does not
+  const TableRecord* record_;
   bool outdated_;
   bool has_holes_ = false;
 };
@@ -169,8 +190,8 @@ std::string free_name(const ClusterState& state, const Owned& result, const Said
 
 bool same(const std::vector<TabletRecord>& a, const std::vector<TabletRecord>& b) {
   return std::ranges::equal(a, b, [](const TabletRecord& x, const TabletRecord& y) {
-    return std::tie(x.start_hash, x.end_hash, x.server_id) ==
-           std::tie(y.start_hash, y.end_hash, y.server_id);
+    return std::tie(x.start_hash, x.end_hash, x.server_id, x.creation_position) ==
+           std::tie(y.start_hash, y.end_hash, y.server_id, y.creation_position);
   });
 }
 
@@ -219,6 +240,7 @@ class Decision {
     if (of.record != nullptr) record = *of.record;
     record.id = id;
     record.tablets = layout.tablets(absentee_);
+    if (record.span == 0) record.span = static_cast<uint32_t>(record.tablets.size());
     record.state = state_of(of, record, layout);
     if (of.record != nullptr && !of.outdated() && record.state == of.record->state &&
         same(record.tablets, of.record->tablets)) {
@@ -242,10 +264,14 @@ class Decision {
   /// A table that is being created may be placed again where nobody owns it, so it stays so only if
   /// every server of it says that it does not.
   TableState state_of(const Said& of, TableRecord& record, const Layout& layout) {
-    if (of.record == nullptr && layout.has_holes() && !absentee_) {
+    const bool placed = of.record != nullptr && of.record->placed();
+    if (!placed && layout.has_holes() && !absentee_) {
       // Nobody is missing: not all of its servers had been told.
+      if (of.claims.empty()) record.tablets = of.record->tablets;
       for (TabletRecord& tablet : record.tablets) {
-        if (tablet.server_id == 0) tablet.server_id = of.claims.front().server_id;
+        if (tablet.server_id == 0 && !of.claims.empty()) {
+          tablet.server_id = of.claims.front().server_id;
+        }
       }
       return TableState::kCreating;
     }

@@ -226,6 +226,58 @@ TEST_F(RestatementTest, ListsOfLiveServersSayWhoCrashedAndWhoCame) {
   EXPECT_THAT(ids(), ElementsAre(2, 6)) << "4 has enlisted since the import";
 }
 
+/// A former server says none: then the metadata's holds, as long as the tablet is the same.
+TEST_F(RestatementTest, PositionsAreThoseThatServersSay) {
+  table(1, TableState::kNormal, 21, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}}).tablets[0] = {
+      .start_hash = 0, .end_hash = kHalf - 1, .server_id = 1, .creation_position = 5};
+  owns(1, 1, 20, 0, kHalf - 1);
+  owns(2, 1, 20, kHalf, kLast);
+  EXPECT_EQ(outcome(), "");
+  said_[1].tables[0].tablets[0].creation_position = 9;
+  EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=2");
+  EXPECT_EQ(owned_.tables[0].tablets[0].creation_position, 9u);
+  said_[1].tables[0].tablets[0].creation_position = 0;
+  said_[1].tables[0].revision = 30;
+  EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=2");
+  EXPECT_EQ(owned_.tables[0].tablets[0].creation_position, 5u);
+}
+
+TEST_F(RestatementTest, WhatIsBeingRecoveredStaysSoAndAttemptsDoNotFall) {
+  server(3, wire::ServerState::kCrashed);
+  TableRecord& t = table(1, TableState::kNormal, 21, {{0, kHalf - 1, 3}, {kHalf, kLast, 3}});
+  for (TabletRecord& tablet : t.tablets) {
+    tablet.status = TabletStatus::kRecovering;
+    tablet.attempt = 7;
+  }
+  owns(1, 1, 30, kHalf, kLast);  // it was handed over since the export
+  EXPECT_EQ(outcome(), "NORMAL 0-7=3 8-f=1");
+  const auto& tablets = owned_.tables[0].tablets;
+  EXPECT_EQ(tablets[0].status, TabletStatus::kRecovering);
+  EXPECT_EQ(tablets[1].status, TabletStatus::kNormal);
+  EXPECT_EQ(tablets[0].attempt, 7u);
+  EXPECT_EQ(tablets[1].attempt, 7u);
+}
+
+/// Orders for other tablets of the table are no later orders for this one.
+TEST_F(RestatementTest, OneTabletsRevisionIsTheTables) {
+  TableRecord& t = table(1, TableState::kNormal, 21, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}});
+  t.tablets[1].revision = 40;
+  owns(1, 1, 20, 0, kHalf - 1);
+  owns(2, 1, 40, kHalf, kLast);
+  EXPECT_EQ(outcome(), "");
+}
+
+/// The leader died before it had told any server.
+TEST_F(RestatementTest, ATableThatWasNotPlacedIsPlacedUnlessSomebodyIsMissing) {
+  table(1, TableState::kCreating, 21, {{0, kHalf - 1, 0}, {kHalf, kLast, 0}});
+  said_[4].server_id = 4;
+  EXPECT_EQ(outcome(), "");
+  owns(2, 1, 30, kHalf, kLast);  // another leader had begun to
+  EXPECT_EQ(outcome(), "CREATING 0-7=2 8-f=2");
+  server(3, wire::ServerState::kCrashed);
+  EXPECT_EQ(outcome(), "NORMAL 0-7=3 8-f=2") << "it may have been made, and written to";
+}
+
 TEST_F(RestatementTest, ImpossibleNumbersAreRefused) {
   wire::Restatement good;
   good.tables.push_back({1, 5, false, "", {{0, kLast}}});

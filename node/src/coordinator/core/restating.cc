@@ -219,21 +219,8 @@ Task<bool> Restating::pass_what_was_heard(const AsyncMutex::Lock& lock) {
   co_return true;
 }
 
-void Restating::apply(const TableRecord& table) {
-  const bool dropped = table.state == TableState::kDropping;
-  const bool shown = !dropped || state_.tables.contains(table.id);
-  state_.tables[table.id] = table;
-  if (dropped && shown) changes_.table_dropped(table.name);
-  if (!dropped) changes_.table_changed(table.id);
-}
-
-/// A leader that dies in between has the next one ask again: all of it can be done twice.
-Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
-  if (!co_await pass_what_was_heard(lock)) co_return false;
-  Owned owned = owned_by(state_, said_);
-  for (const std::string& note : owned.notes) {
-    log_warn("import.corrected", {{"what", note}});
-  }
+/// The epochs that masters say they were confirmed.
+Task<bool> Restating::write_epochs(const AsyncMutex::Lock& lock) {
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
     if (said.epoch == 0 || state_.up_server(id) == nullptr) continue;
@@ -250,31 +237,46 @@ Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
     record.lowest_open_segment = std::max(record.lowest_open_segment, said.lowest_open_segment);
     epochs.push_back(record);
   }
-  const size_t records = epochs.size() + owned.tables.size();
-  size_t written = 0;
-  do {
+  for (size_t at = 0; at < epochs.size(); at += kRecordsAtOnce) {
+    const size_t end = std::min(epochs.size(), at + kRecordsAtOnce);
     Change change;
-    const size_t end = std::min(records, written + kRecordsAtOnce);
-    for (size_t i = written; i < end; ++i) {
-      if (i < epochs.size()) {
-        change.put(replication_epoch_key(epochs[i].server_id), epochs[i]);
-        continue;
-      }
-      TableRecord& table = owned.tables[i - epochs.size()];
-      table.revision = ledger_.next_revision();
-      change.put(table_key(table.id), table);
+    for (size_t i = at; i < end; ++i) {
+      change.put(replication_epoch_key(epochs[i].server_id), epochs[i]);
     }
-    if (end == records) change.remove(kRestateKey);
     if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
-    for (size_t i = written; i < end; ++i) {
-      if (i < epochs.size()) {
-        state_.replication_epochs[epochs[i].server_id] = epochs[i];
-      } else {
-        apply(owned.tables[i - epochs.size()]);
-      }
-    }
-    written = end;
-  } while (written < records);
+    for (size_t i = at; i < end; ++i) state_.replication_epochs[epochs[i].server_id] = epochs[i];
+  }
+  co_return true;
+}
+
+Task<bool> Restating::write_tables(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables) {
+  std::vector<std::pair<uint64_t, std::string>> shown;
+  for (TableRecord& table : tables) {
+    table.revision = 0;  // a new one
+    table.chunks.clear();
+    const bool dropped = table.state == TableState::kDropping;
+    if (!dropped || state_.tables.contains(table.id)) shown.emplace_back(table.id, table.name);
+  }
+  if (!(co_await writer_.write_all(lock, std::move(tables))).ok()) co_return false;
+  for (const auto& [id, name] : shown) {
+    const bool dropped = state_.tables.at(id).state == TableState::kDropping;
+    dropped ? changes_.table_dropped(name) : changes_.table_changed(id);
+  }
+  co_return true;
+}
+
+/// A leader that dies in between has the next one ask again: all of it can be done twice.
+Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
+  if (!co_await pass_what_was_heard(lock)) co_return false;
+  const Owned owned = owned_by(state_, said_);
+  for (const std::string& note : owned.notes) {
+    log_warn("import.corrected", {{"what", note}});
+  }
+  if (!co_await write_epochs(lock)) co_return false;
+  if (!co_await write_tables(lock, owned.tables)) co_return false;
+  Change change;
+  change.remove(kRestateKey);
+  if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
   state_.restate.reset();
   log_info("import.complete", {{"servers", said_.size()},
                                {"tables_changed", owned.tables.size()},

@@ -12,6 +12,7 @@
 #include "coordinator/core/restatement.h"
 #include "coordinator/core/term_claims.h"
 #include "coordinator/metadata/ledger.h"
+#include "coordinator/metadata/table_writer.h"
 #include "rpc/rpc.h"
 
 namespace ramcloud {
@@ -26,13 +27,14 @@ class Restating {
   };
   /// `on_list_changed` is called after every change of the server list, `on_done` when live servers
   /// have said what they own and all of it is durable.
-  Restating(RpcClient& rpc, ClusterState& state, Ledger& ledger, TermClaims& term_claims,
-            Notifier& notifier, Changes& changes, std::function<void()> on_list_changed,
-            std::function<void()> on_done, Options options)
+  Restating(RpcClient& rpc, ClusterState& state, Ledger& ledger, TableWriter& writer,
+            TermClaims& term_claims, Notifier& notifier, Changes& changes,
+            std::function<void()> on_list_changed, std::function<void()> on_done, Options options)
       : reactor_(rpc.reactor()),
         rpc_(rpc),
         state_(state),
         ledger_(ledger),
+        writer_(writer),
         term_claims_(term_claims),
         notifier_(notifier),
         changes_(changes),
@@ -63,12 +65,14 @@ class Restating {
   Task<bool> write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers);
   Task<bool> finish(const AsyncMutex::Lock& lock);
   Task<bool> pass_what_was_heard(const AsyncMutex::Lock& lock);
-  void apply(const TableRecord& table);
+  Task<bool> write_epochs(const AsyncMutex::Lock& lock);
+  Task<bool> write_tables(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables);
 
   Reactor& reactor_;
   RpcClient& rpc_;
   ClusterState& state_;
   Ledger& ledger_;
+  TableWriter& writer_;
   TermClaims& term_claims_;
   Notifier& notifier_;
   Changes& changes_;

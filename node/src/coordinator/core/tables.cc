@@ -78,6 +78,7 @@ void Tables::resume() {
       RC_SOMETIMES("coordinator.goes_on_with_a_drop");
       scope_.spawn(finish_drop(id));
     }
+    if (table.state == TableState::kNormal && !table.strays.empty()) scope_.spawn(sweep(id));
   }
 }
 
@@ -87,20 +88,21 @@ Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span, Tim
   const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
   if (!lock.held()) co_return fail(Ledger::too_late());
   if (const TableRecord* existing = state_.find_table(name)) {
-    if (existing->tablets.size() == span) co_return existing->id;
+    if (existing->span == span) co_return existing->id;
     co_return fail(StatusCode::kExists, fmt::format("table {} exists with span {}, not {}",
-                                                    quoted(name), existing->tablets.size(), span));
+                                                    quoted(name), existing->span, span));
   }
   if (Status checked = check_span(span); !checked.ok()) co_return fail(std::move(checked));
   TableRecord record = plan(std::move(name), span);
   IdsRecord ids = state_.ids;
   ids.last_table_id = record.id;
+  // Too many tablets for one transaction are placed by finish_create().
+  if (!writer_.fits(record, 1)) record.tablets = tablets_of_span(span);
   Change change;
-  change.put(kIdsKey, ids).put(table_key(record.id), record);
-  Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
+  change.put(kIdsKey, ids);
+  Status done = co_await writer_.write(lock, record, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));
   state_.ids = ids;
-  state_.tables[record.id] = record;
   changes_.table_changed(record.id);
   RC_FAILPOINT("coordinator.table.create_recorded");
   scope_.spawn(finish_create(record.id));
@@ -126,10 +128,9 @@ TableRecord Tables::plan(std::string name, uint32_t span) const {
   TableRecord record;
   record.id = state_.ids.last_table_id + 1;
   record.name = std::move(name);
-  record.revision = ledger_.next_revision();
-  for (uint32_t i = 0; i < span; ++i) {
-    record.tablets.push_back({tablet_start(i, span), tablet_end(i, span), servers[i]});
-  }
+  record.span = span;
+  record.tablets = tablets_of_span(span);
+  for (uint32_t i = 0; i < span; ++i) record.tablets[i].server_id = servers[i];
   return record;
 }
 
@@ -154,18 +155,22 @@ Task<Result<uint64_t>> Tables::begin_drop(const std::string& name, Time deadline
   co_return record.id;
 }
 
-/// Commits the record with a new revision and applies it.
+/// With a new revision of the table.
 Task<Status> Tables::write(const AsyncMutex::Lock& lock, TableRecord record,
                            Ledger::Objection objection) {
-  record.revision = ledger_.next_revision();
-  Change change;
-  change.put(table_key(record.id), record);
-  Status done = co_await ledger_.commit(lock, std::move(change), std::move(objection));
-  if (done.ok()) {
-    state_.tables[record.id] = std::move(record);
-    wake_waiting();
-  }
+  record.revision = 0;
+  Status done = co_await writer_.write(lock, std::move(record), {}, std::move(objection));
+  if (done.ok()) wake_waiting();
   co_return done;
+}
+
+/// Removes what a leader before left of a layout that does not hold.
+Task<void> Tables::sweep(uint64_t id) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  const auto table = state_.tables.find(id);
+  if (table == state_.tables.end() || table->second.state != TableState::kNormal) co_return;
+  TableRecord record = table->second;
+  (void)co_await writer_.write(lock, std::move(record));
 }
 
 // ---- finishing: servers are told, then the record says so ---------------------------------------
@@ -177,9 +182,10 @@ bool Tables::creating(uint64_t id) const {
 
 Task<void> Tables::finish_create(uint64_t id) {
   while (creating(id)) {
-    if (!co_await replace_crashed(id)) co_return;
+    if (!co_await place(id)) co_return;
     if (!creating(id)) break;
-    if (!co_await tell_servers_to_take(id)) continue;
+    const std::optional<Positions> positions = co_await tell_servers_to_take(id);
+    if (!positions) continue;
     RC_FAILPOINT("coordinator.table.taken");
     const AsyncMutex::Lock lock = co_await ledger_.lock();
     if (!creating(id)) break;
@@ -188,41 +194,53 @@ Task<void> Tables::finish_create(uint64_t id) {
       return state_.up_server(tablet.server_id) != nullptr;
     });
     if (!all_up) continue;  // nothing is in it yet: place it again instead of losing a part
+    for (TabletRecord& tablet : record.tablets) {
+      const auto told = positions->find(tablet.start_hash);
+      if (told != positions->end()) tablet.creation_position = told->second;
+    }
     record.state = TableState::kNormal;
     if (!(co_await write(lock, record)).ok()) co_return;
     RC_FAILPOINT("coordinator.table.created");
     log_info("table.created",
-             {{"table", id}, {"name", quoted(record.name)}, {"span", record.tablets.size()}});
+             {{"table", id}, {"name", quoted(record.name)}, {"span", record.span}});
     changes_.table_changed(id);
   }
 }
 
-/// True when every server has taken its tablets of this table as it is recorded now.
-Task<bool> Tables::tell_servers_to_take(uint64_t id) {
+/// None unless every server has taken its tablets of this table as it is recorded now.
+Task<std::optional<Tables::Positions>> Tables::tell_servers_to_take(uint64_t id) {
   const TableRecord record = state_.tables.at(id);
-  std::vector<Task<Status>> calls;
+  const uint64_t revision = record.latest_revision();
+  std::vector<Task<Result<wire::TakeTabletReply>>> calls;
   for (const auto& tablet : record.tablets) {
     calls.push_back(notifier_.take_tablet(
         tablet.server_id,
-        {state_.term, record.revision, id, tablet.start_hash, tablet.end_hash, record.name}));
+        {state_.term, revision, id, tablet.start_hash, tablet.end_hash, record.name}));
   }
   bool all = true;
   bool refused = false;
-  for (const Status& status : co_await when_all(std::move(calls))) {
-    all = all && status.ok();
-    refused = refused || status == StatusCode::kStaleTerm;
+  Positions positions;
+  const auto answers = co_await when_all(std::move(calls));
+  for (size_t i = 0; i < answers.size(); ++i) {
+    all = all && answers[i].has_value();
+    refused = refused || (!answers[i] && answers[i].error() == StatusCode::kStaleTerm);
+    // Formats before have no place for it.
+    if (!answers[i] || state_.format < kTabletsInChunks) continue;
+    positions[record.tablets[i].start_hash] = answers[i]->creation_position;
   }
   if (refused && creating(id)) {
     log_error("table.refused_as_outdated", {{"table", id}});
     co_await reactor_.sleep(kRefusedRetry);
   }
-  co_return all&& creating(id) && state_.tables.at(id).revision == record.revision;
+  const bool as_told = all && creating(id) && state_.tables.at(id).latest_revision() == revision;
+  if (as_told) co_return positions;
+  co_return std::nullopt;
 }
 
-/// Moves the tablets of a table being created away from servers that crashed; waits for a server
-/// if there is none. False: that is for the next leader to do. (Nobody would have to be waited for,
-/// so that whoever went on would never let the reactor go.)
-Task<bool> Tables::replace_crashed(uint64_t id) {
+/// Gives the tablets of a table being created to servers, those of servers that are gone to others;
+/// waits for a server if there is none. False: that is for the next leader to do. (Nobody would
+/// have to be waited for, so that whoever went on would never let the reactor go.)
+Task<bool> Tables::place(uint64_t id) {
   for (;;) {
     while (creating(id) && state_.servers_up() == 0) {
       co_await wait_until(reactor_, changed_, kNever);
@@ -237,13 +255,15 @@ Task<bool> Tables::replace_crashed(uint64_t id) {
     }
     candidates.insert(candidates.end(), others.begin(), others.end());
     if (candidates.empty()) continue;
+    const bool placed = record.placed();
     size_t next = 0;
     for (auto& tablet : record.tablets) {
       if (state_.up_server(tablet.server_id) != nullptr) continue;
       tablet.server_id = candidates[next++ % candidates.size()];
+      tablet.creation_position = 0;  // that of the other one's log
     }
     if (next == 0) co_return true;
-    RC_SOMETIMES("coordinator.places_a_new_table_anew");
+    if (placed) RC_SOMETIMES("coordinator.places_a_new_table_anew");
     if (!(co_await write(lock, record)).ok()) co_return false;
     changes_.table_changed(id);
     co_return true;
@@ -256,15 +276,12 @@ Task<void> Tables::finish_drop(uint64_t id) {
   for (const auto& tablet : record.tablets) servers.insert(tablet.server_id);
   std::vector<Task<Status>> calls;
   for (const uint64_t server_id : servers) {
-    calls.push_back(notifier_.drop_tablet(server_id, {state_.term, record.revision, id}));
+    calls.push_back(notifier_.drop_tablet(server_id, {state_.term, record.latest_revision(), id}));
   }
   // A server that is not UP will never serve it again; one that refuses knows a later decision.
   (void)co_await when_all(std::move(calls));
   const AsyncMutex::Lock lock = co_await ledger_.lock();
-  Change change;
-  change.remove(table_key(id));
-  if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return;
-  state_.tables.erase(id);
+  if (!(co_await writer_.remove(lock, id)).ok()) co_return;
   RC_FAILPOINT("coordinator.table.dropped");
   log_info("table.dropped", {{"table", id}, {"name", quoted(record.name)}});
   wake_waiting();

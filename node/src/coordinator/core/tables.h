@@ -2,22 +2,24 @@
 // that a coordinator that starts later finishes it [Ousterhout15 §9].
 #pragma once
 
+#include <map>
+#include <optional>
+
 #include "coordinator/core/changes.h"
 #include "coordinator/core/notifier.h"
 #include "coordinator/metadata/ledger.h"
+#include "coordinator/metadata/table_writer.h"
 
 namespace ramcloud {
 
-/// Keeps the list of all tables well within one message.
-inline constexpr size_t kMaxTablets = 16'384;
-
 class Tables {
  public:
-  Tables(Reactor& reactor, ClusterState& state, Ledger& ledger, Notifier& notifier,
-         Changes& changes)
+  Tables(Reactor& reactor, ClusterState& state, Ledger& ledger, TableWriter& writer,
+         Notifier& notifier, Changes& changes)
       : reactor_(reactor),
         state_(state),
         ledger_(ledger),
+        writer_(writer),
         notifier_(notifier),
         changes_(changes),
         changed_(reactor),
@@ -43,16 +45,20 @@ class Tables {
   Task<Result<uint64_t>> begin_drop(const std::string& name, Time deadline);
   Task<Status> write(const AsyncMutex::Lock& lock, TableRecord record,
                      Ledger::Objection objection = nullptr);
+  Task<void> sweep(uint64_t id);
   bool creating(uint64_t id) const;
   Task<void> finish_create(uint64_t id);
-  Task<bool> tell_servers_to_take(uint64_t id);
-  Task<bool> replace_crashed(uint64_t id);
+  /// By first hash: from where in its log a server has a tablet.
+  using Positions = std::map<uint64_t, uint64_t>;
+  Task<std::optional<Positions>> tell_servers_to_take(uint64_t id);
+  Task<bool> place(uint64_t id);
   Task<void> finish_drop(uint64_t id);
   void wake_waiting();
 
   Reactor& reactor_;
   ClusterState& state_;
   Ledger& ledger_;
+  TableWriter& writer_;
   Notifier& notifier_;
   Changes& changes_;
   Event changed_;  // pulsed when a table or the membership changes

@@ -25,14 +25,17 @@ wire::TabletState ClusterState::tablet_state(const TableRecord& table,
   if (table.state == TableState::kCreating) return wire::TabletState::kCreating;
   const auto server = servers.find(tablet.server_id);
   const bool up = server != servers.end() && server->second.up();
-  return up ? wire::TabletState::kNormal : wire::TabletState::kUnavailable;
+  return up && tablet.status == TabletStatus::kNormal ? wire::TabletState::kNormal
+                                                      : wire::TabletState::kUnavailable;
 }
 
 std::map<uint64_t, uint32_t> ClusterState::tablets_by_server() const {
   std::map<uint64_t, uint32_t> counts;
   for (const auto& [id, table] : tables) {
     if (table.state == TableState::kDropping) continue;
-    for (const auto& tablet : table.tablets) ++counts[tablet.server_id];
+    for (const auto& tablet : table.tablets) {
+      if (tablet.server_id != 0) ++counts[tablet.server_id];
+    }
   }
   return counts;
 }

@@ -65,7 +65,7 @@ struct ClusterState {
   /// By name, without those being dropped; null if absent.
   const TableRecord* find_table(const std::string& table_name) const;
   wire::TabletState tablet_state(const TableRecord& table, const TabletRecord& tablet) const;
-  /// Tablets of each server, dropped tables left out.
+  /// Tablets of each server, dropped tables left out, and tablets that are not placed.
   std::map<uint64_t, uint32_t> tablets_by_server() const;
 
   /// For clients that came in by `side`.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+
+#include "coordinator/metadata/table_writer.h"
 
 namespace ramcloud {
 namespace {
@@ -12,9 +15,13 @@ Status broken(fmt::format_string<Args...> text, Args&&... args) {
   return {StatusCode::kInternal, fmt::format(text, std::forward<Args>(args)...)};
 }
 
+/// Tablets of a table being dropped go from the front.
 Status check_coverage(const TableRecord& table) {
-  if (table.tablets.empty()) return broken("table {} has no tablets", table.id);
-  uint64_t next = 0;
+  const bool dropping = table.state == TableState::kDropping;
+  if (table.tablets.empty()) {
+    return dropping ? Status() : broken("table {} has no tablets", table.id);
+  }
+  uint64_t next = dropping ? table.tablets.front().start_hash : 0;
   bool complete = false;
   for (const auto& tablet : table.tablets) {
     if (complete || tablet.start_hash != next || tablet.end_hash < tablet.start_hash) {
@@ -26,6 +33,25 @@ Status check_coverage(const TableRecord& table) {
   }
   if (!complete)
     return broken("table {}: hashes from {:#x} are covered by no tablet", table.id, next);
+  return {};
+}
+
+Status check_status(const ClusterState& state, const TableRecord& table) {
+  for (const auto& tablet : table.tablets) {
+    if (tablet.status < TabletStatus::kNormal || tablet.status > TabletStatus::kRecovering) {
+      return broken("table {} has a tablet with status {}", table.id,
+                    static_cast<int>(tablet.status));
+    }
+    if (tablet.server_id == 0 && (table.layout != 0 || table.state == TableState::kNormal)) {
+      return broken("table {}: tablet {:#x} is not placed", table.id, tablet.start_hash);
+    }
+    const auto server = state.servers.find(tablet.server_id);
+    const bool up = server != state.servers.end() && server->second.up();
+    if (tablet.status == TabletStatus::kRecovering && up) {
+      return broken("table {}: tablet {:#x} is recovered from server {}, which is UP", table.id,
+                    tablet.start_hash, tablet.server_id);
+    }
+  }
   return {};
 }
 
@@ -65,17 +91,18 @@ Status Invariants::check_tables(const ClusterState& state) {
       return broken("two tables are named '{}'", table.name);
     }
     RC_RETURN_IF_ERROR(check_coverage(table));
+    RC_RETURN_IF_ERROR(check_status(state, table));
   }
   // What users are shown, by the way users get it.
   for (const auto& table : state.all_tables(Side::kInside).tables) {
     for (const auto& tablet : table.tablets) {
       const auto server = state.servers.find(tablet.server_id);
-      if (server == state.servers.end()) {
+      if (server == state.servers.end() && tablet.server_id != 0) {
         return broken("table {} has a tablet on unknown server {}", table.table_id,
                       tablet.server_id);
       }
       const bool served = tablet.state == wire::TabletState::kNormal || !tablet.locator.empty();
-      if (served && !server->second.up()) {
+      if (served && (server == state.servers.end() || !server->second.up())) {
         return broken("table {} has a served tablet on server {}, which is not UP", table.table_id,
                       tablet.server_id);
       }
@@ -107,10 +134,13 @@ Status Invariants::check_history(const ClusterState& state) {
     }
     seen->second = now;
   }
+  if (state.restate) tablets_.clear();  // an export is older than what was seen
   for (const auto& [id, table] : state.tables) {
     const auto [seen, added] = tables_.try_emplace(id, table.name);
     if (!added && seen->second != table.name) return broken("table id {} was reused", id);
+    RC_RETURN_IF_ERROR(check_tablets_since(table));
   }
+  std::erase_if(tablets_, [&](const auto& entry) { return !state.tables.contains(entry.first); });
   for (const auto& [id, seen] : replication_epochs_) {
     const auto server = state.servers.find(id);
     if (server != state.servers.end() &&
@@ -127,6 +157,27 @@ Status Invariants::check_history(const ClusterState& state) {
   term_ = state.term;
   list_version_ = state.list_version;
   ids_ = state.ids;
+  return {};
+}
+
+/// What changes of a tablet raises its revision.
+Status Invariants::check_tablets_since(const TableRecord& table) {
+  std::vector<TabletRecord>& before = tablets_[table.id];
+  for (const TabletRecord& tablet : table.tablets) {
+    const auto old =
+        std::ranges::lower_bound(before, tablet.start_hash, {}, &TabletRecord::start_hash);
+    if (old == before.end() || old->start_hash != tablet.start_hash) continue;
+    if (tablet.revision < old->revision ||
+        (tablet.revision == old->revision && differs(*old, tablet))) {
+      return broken("table {}: tablet {:#x} changed from revision {} to {}", table.id,
+                    tablet.start_hash, old->revision, tablet.revision);
+    }
+    if (tablet.attempt < old->attempt) {
+      return broken("table {}: attempt {} follows attempt {} for tablet {:#x}", table.id,
+                    tablet.attempt, old->attempt, tablet.start_hash);
+    }
+  }
+  before = table.tablets;
   return {};
 }
 

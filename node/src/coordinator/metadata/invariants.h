@@ -10,13 +10,14 @@ class Invariants {
  public:
   /// INTERNAL naming what is broken. Also compares with what was seen by earlier calls: ids are not
   /// reused, (term, list version) never falls, a crashed server never comes back, replication
-  /// epochs never fall.
+  /// epochs never fall, what changes of a tablet raises its revision.
   Status check(const ClusterState& state);
 
  private:
   Status check_servers(const ClusterState& state);
   Status check_tables(const ClusterState& state);
   Status check_history(const ClusterState& state);
+  Status check_tablets_since(const TableRecord& table);
   uint64_t term_ = 0;
   uint64_t list_version_ = 0;
   IdsRecord ids_;
@@ -26,7 +27,8 @@ class Invariants {
   };
   std::map<uint64_t, SeenServer> servers_;
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs_;
-  std::map<uint64_t, std::string> tables_;  // every id ever seen, with its name
+  std::map<uint64_t, std::string> tables_;                 // every id ever seen, with its name
+  std::map<uint64_t, std::vector<TabletRecord>> tablets_;  // of those that there are
 };
 
 }  // namespace ramcloud

@@ -7,6 +7,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "base/text.h"
+#include "coordinator/metadata/table_writer.h"
 
 namespace ramcloud {
 namespace {
@@ -69,16 +70,15 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
       RC_RETURN_IF_ERROR(read_record(key, bytes, server));
       state.servers[server.id].record = server;
     } else if (key.starts_with(kTablePrefix)) {
-      TableRecord table;
-      RC_RETURN_IF_ERROR(read_record(key, bytes, table));
-      state.tables[table.id] = table;
+      RC_RETURN_IF_ERROR(is_tablet_chunk_key(key) ? read_tablet_chunk(key, bytes, state)
+                                                  : read_table_record(key, bytes, state));
     } else if (key.starts_with(kReplicationEpochPrefix)) {
       ReplicationEpochRecord epoch;
       RC_RETURN_IF_ERROR(read_record(key, bytes, epoch));
       state.replication_epochs[epoch.server_id] = epoch;
     }
   }
-  return {};
+  return complete_tables(state);
 }
 
 /// Of the admin API. Coordinators of former builds, which know no such record, begin at the number

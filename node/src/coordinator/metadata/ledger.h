@@ -28,6 +28,8 @@ class Change {
     transaction_.deletes.push_back(std::move(key));
     return *this;
   }
+  /// Operations, without that of '/term'.
+  size_t size() const { return puts_.size() + transaction_.deletes.size(); }
 
  private:
   friend class Ledger;

@@ -1,16 +1,20 @@
 // The records of the metadata store, in codec.h's encoding, and their keys. See docs/formats.md
 // ("Metadata").
 //
-// There are two formats of records. In format 1 they are in version 1 of the encoding. In format 2
-// they are extensible: a mark, then version 2 of the encoding. Every reader takes both, record by
-// record; which one a leader writes is said by the record '/cluster' (docs/design/coordinator.md).
-// What a newer coordinator added to a record is in `unknown`, and is written back with it.
+// There are three formats of records. In format 1 they are in version 1 of the encoding. In format 2
+// they are extensible: a mark, then version 2 of the encoding. Format 3 has more fields (those
+// marked `since(3, …)`) and records of its own: tablets in chunks. Every reader takes all of them,
+// record by record; which one a leader writes is said by the record '/cluster'
+// (docs/design/coordinator.md). What a newer coordinator added to a record is in `unknown`, and is
+// written back with it.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,15 +45,26 @@ inline std::string table_key(uint64_t id) {
   return fmt::format("{}{:020}", kTablePrefix, id);
 }
 
+/// Of a chunk of a table's tablets, by its first hash.
+inline std::string tablet_chunk_key(uint64_t table_id, uint64_t layout, uint64_t start_hash) {
+  return fmt::format("{}/{:020}/{:016x}", table_key(table_id), layout, start_hash);
+}
+/// Of a key that begins with kTablePrefix: is it that of a chunk, not of the table itself?
+inline bool is_tablet_chunk_key(std::string_view key) {
+  return key.find('/', std::string_view(kTablePrefix).size()) != std::string_view::npos;
+}
+
 inline std::string replication_epoch_key(uint64_t server_id) {
   return fmt::format("{}{:020}", kReplicationEpochPrefix, server_id);
 }
 
 /// Formats of records that this build reads and writes.
 inline constexpr uint16_t kMetadataFormatMin = 1;
-inline constexpr uint16_t kMetadataFormatMax = 2;
+inline constexpr uint16_t kMetadataFormatMax = 3;
+/// The first one with tablets in chunks, and with their status.
+inline constexpr uint16_t kTabletsInChunks = 3;
 
-/// Before each record of format 2. None of format 1 begins so: those begin with an id or a term,
+/// Before each record of formats 2 and 3. None of format 1 begins so: those begin with an id or a term,
 /// which are below 2^63, with the length of a text that is shorter, or, '/cluster', with 1 or 2.
 inline constexpr std::string_view kRecordMark("\xffRCMETA\xff", 8);
 
@@ -59,7 +74,7 @@ template <typename Record>
 std::string encode_record(const Record& record, uint16_t format) {
   if (format < 2 || requires { Record::kSameInAllFormats; }) return wire::encode(record, 1);
   std::string bytes(kRecordMark);
-  wire::encode(record, 2, bytes);
+  wire::encode(record, format, bytes);
   return bytes;
 }
 
@@ -68,7 +83,7 @@ template <typename Record>
 [[nodiscard]] bool decode_record(std::string_view bytes, Record& record) {
   if (!bytes.starts_with(kRecordMark)) return wire::decode(bytes, 1, record);
   if (requires { Record::kSameInAllFormats; }) return false;
-  return wire::decode(bytes.substr(kRecordMark.size()), 2, record);
+  return wire::decode(bytes.substr(kRecordMark.size()), kMetadataFormatMax, record);
 }
 
 /// Who leads, and the number of the last transaction. Every transaction expects the value that it
@@ -210,33 +225,84 @@ enum class TableState : uint8_t {
   kDropping = 3,  // gone for users; not all servers are known to have dropped their tablets
 };
 
+/// The most tablets of all tables together: keeps the list of all tables well within one message.
+inline constexpr size_t kMaxTablets = 16'384;
+
+enum class TabletStatus : uint8_t {
+  kNormal = 1,
+  kRecovering = 2,  // its server is not UP, and an attempt to recover it has begun
+};
+
 struct TabletRecord {
   uint64_t start_hash = 0;  // inclusive
   uint64_t end_hash = 0;    // inclusive
-  uint64_t server_id = 0;
+  uint64_t server_id = 0;   // 0: not placed yet; only of a table being created
+  TabletStatus status = TabletStatus::kNormal;
+  /// Where it begins in its server's log: entries before are not the tablet's. 0: not told.
+  uint64_t creation_position = 0;
+  uint64_t revision = 0;  // of the transaction that changed it last
+  uint64_t attempt = 0;   // the last one to recover it; 0: none
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(start_hash, end_hash, server_id);
+    v.since(3, status, creation_position, revision, attempt);
     v.unknown(unknown);
   }
+};
+
+/// Neighbouring tablets of a table, at tablet_chunk_key(). Since format 3.
+struct TabletChunkRecord {
+  uint64_t table_id = 0;
+  uint64_t layout = 0;
+  std::vector<TabletRecord> tablets;  // in hash order, without a gap
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(table_id, layout, tablets);
+    v.unknown(unknown);
+  }
+};
+
+/// Which of a table's chunks.
+struct TabletChunkName {
+  uint64_t layout = 0;
+  uint64_t start_hash = 0;
+  auto operator<=>(const TabletChunkName&) const = default;
 };
 
 struct TableRecord {
   uint64_t id = 0;
   std::string name;
   TableState state = TableState::kCreating;
-  uint64_t revision = 0;  // of the transaction that wrote this; goes with every notification of it
-  std::vector<TabletRecord> tablets;  // in hash order, covering the whole range
+  uint64_t revision = 0;  // of the transaction that wrote this record
+  /// In hash order, covering the whole range (docs/design/coordinator.md, "Tablets"). They are
+  /// encoded here only if `layout` is 0.
+  std::vector<TabletRecord> tablets;
+  uint32_t span = 0;    // the number of tablets that its creator asked for
+  uint64_t layout = 0;  // whose chunks have the tablets; 0: this record, or they are not placed yet
   std::string unknown = {};
+  // Not in this record:
+  std::map<uint64_t, std::string> chunks = {};  // of the layout, by first hash; their `unknown`
+  std::vector<TabletChunkName> strays = {};     // chunks of layouts that do not hold
+
   template <class V>
   void fields(V& v) {
     v(id, name, state, revision, tablets);
+    v.since(3, span, layout);
     v.unknown(unknown);
   }
   bool has_tablet_on(uint64_t server_id) const {
     return std::ranges::any_of(
         tablets, [server_id](const TabletRecord& t) { return t.server_id == server_id; });
+  }
+  /// False: of a table being created, of which no server has been told.
+  bool placed() const { return !has_tablet_on(0); }
+  /// Goes with every notification of it, whatever tablet that is about.
+  uint64_t latest_revision() const {
+    uint64_t latest = revision;
+    for (const TabletRecord& tablet : tablets) latest = std::max(latest, tablet.revision);
+    return latest;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/core/testing/fake_cluster.h"
+#include "coordinator/metadata/table_writer.h"
 #include "wire/testing/filler.h"
 
 namespace ramcloud {
@@ -49,6 +50,7 @@ TEST(Records, HaveTheBytesOfEachFormat) {
   RC_ADD(ServerRecord);
   RC_ADD(ReplicationEpochRecord);
   RC_ADD(TableRecord);
+  RC_ADD(TabletChunkRecord);
 #undef RC_ADD
   std::ifstream in(kPath);
   const auto golden = ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -77,6 +79,12 @@ std::string with_more(std::string bytes, std::string_view more) {
 class RecordFormats : public ::testing::Test {
  protected:
   std::string& record(const std::string& key) { return cluster.metadata.records.at(key); }
+  std::string& record_or_new(const std::string& key) { return cluster.metadata.records[key]; }
+  size_t chunks() {
+    return static_cast<size_t>(std::ranges::count_if(cluster.metadata.records, [](const auto& r) {
+      return r.first.starts_with(kTablePrefix) && is_tablet_chunk_key(r.first);
+    }));
+  }
   size_t marked() {
     return static_cast<size_t>(std::ranges::count_if(
         cluster.metadata.records, [](const auto& r) { return r.second.starts_with(kRecordMark); }));
@@ -86,22 +94,31 @@ class RecordFormats : public ::testing::Test {
     ASSERT_TRUE(cluster.start_coordinator().ok());
   }
   /// As a former build would have left it.
-  void downgrade() {
+  void downgrade(uint16_t format) {
     cluster.stop_coordinator();
-    auto rewrite = [this]<typename Record>(const std::string& key, Record r) {
+    cluster.invariants = {};
+    auto rewrite = [this, format]<typename Record>(const std::string& key, Record r) {
       ASSERT_TRUE(decode_record(record(key), r));
-      if constexpr (std::is_same_v<Record, ClusterRecord>) r.format = 1;
-      record(key) = encode_record(r, 1);
+      if constexpr (std::is_same_v<Record, ClusterRecord>) r.format = format;
+      record(key) = encode_record(r, format);
     };
-    cluster.metadata.records.erase(kRevisionsKey);
+    const auto state = read_cluster_state(cluster.metadata.records);
+    ASSERT_TRUE(state.has_value());
+    std::erase_if(cluster.metadata.records,
+                  [](const auto& r) { return r.first.starts_with(kTablePrefix); });
+    for (auto [id, table] : state->tables) {
+      table.layout = 0;
+      record_or_new(table_key(id)) = encode_record(table, format);
+    }
+    if (format == 1) cluster.metadata.records.erase(kRevisionsKey);
     for (auto& [key, value] : cluster.metadata.records) {
       if (key == kTermKey) rewrite(key, TermRecord());
       if (key == kClusterKey) rewrite(key, ClusterRecord());
       if (key == kIdsKey) rewrite(key, IdsRecord());
       if (key.starts_with(kServerPrefix)) rewrite(key, ServerRecord());
-      if (key.starts_with(kTablePrefix)) rewrite(key, TableRecord());
+      if (key == kRevisionsKey) rewrite(key, RevisionsRecord());
     }
-    ASSERT_EQ(marked(), 0u);
+    if (format == 1) ASSERT_EQ(marked(), 0u);
     ASSERT_TRUE(cluster.start_coordinator().ok());
   }
   FakeCluster cluster;
@@ -115,7 +132,7 @@ TEST_F(RecordFormats, ANewClusterBeginsWithTheNewestFormat) {
   EXPECT_EQ(marked(), cluster.metadata.records.size() - 1) << "all but /cluster";
   ClusterRecord as_former_builds_read_it;
   ASSERT_TRUE(wire::decode(record(kClusterKey), 1, as_former_builds_read_it));
-  EXPECT_EQ(as_former_builds_read_it.format, 2);
+  EXPECT_EQ(as_former_builds_read_it.format, 3);
 }
 
 /// In a rolling upgrade a former build may have to take over again.
@@ -123,7 +140,7 @@ TEST_F(RecordFormats, AStoreOfAFormerFormatStaysSoUntilItIsUpgraded) {
   ASSERT_TRUE(cluster.start_coordinator().ok());
   cluster.add_server();
   ASSERT_TRUE(cluster.create("t", 1).has_value());
-  downgrade();
+  downgrade(1);
   ASSERT_TRUE(cluster.create("u", 1).has_value());
   cluster.add_server();
   restart();
@@ -132,14 +149,50 @@ TEST_F(RecordFormats, AStoreOfAFormerFormatStaysSoUntilItIsUpgraded) {
   const auto upgraded =
       cluster.wait_for(cluster.coordinator->upgrade_metadata(cluster.reactor.now() + 30s));
   ASSERT_TRUE(upgraded.has_value());
-  EXPECT_EQ(*upgraded, 2);
+  EXPECT_EQ(*upgraded, 3);
   ASSERT_TRUE(cluster.create("v", 1).has_value());
   EXPECT_GT(marked(), 0u);
   restart();  // from records of both formats
-  EXPECT_EQ(cluster.coordinator->state().format, 2);
+  EXPECT_EQ(cluster.coordinator->state().format, 3);
   EXPECT_EQ(cluster.coordinator->state().tables.size(), 3u);
   EXPECT_EQ(cluster.coordinator->state().servers.size(), 2u);
   EXPECT_TRUE(cluster.drop("t").has_value());
+}
+
+/// The tablets of former tables stay in the tables' records until they change.
+TEST_F(RecordFormats, TabletsAreInChunksOnceTheMetadataIsUpgraded) {
+  for (const uint16_t format : {uint16_t{1}, uint16_t{2}}) {
+    SCOPED_TRACE(format);
+    FakeCluster& c = cluster;
+    if (c.coordinator == nullptr) {
+      ASSERT_TRUE(c.start_coordinator().ok());
+      c.add_server();
+      c.add_server();
+    }
+    ASSERT_TRUE(c.create("t", 2).has_value());
+    downgrade(format);
+    ASSERT_TRUE(c.create("u", 2).has_value());
+    EXPECT_EQ(chunks(), 0u);
+    const uint64_t of_u = c.coordinator->state().find_table("u")->id;
+    EXPECT_EQ(c.coordinator->state().tables.at(of_u).tablets[0].creation_position, 0u);
+    TableRecord table;
+    ASSERT_TRUE(decode_record(record(table_key(of_u)), table));
+    EXPECT_EQ(encode_record(table, format), record(table_key(of_u)));
+    EXPECT_EQ(table.span, 0u) << "what former builds do not know was written";
+
+    ASSERT_TRUE(c.wait_for(c.coordinator->upgrade_metadata(c.reactor.now() + 30s)).has_value());
+    EXPECT_EQ(chunks(), 0u);
+    ASSERT_TRUE(c.create("v", 2).has_value());
+    EXPECT_EQ(chunks(), 1u);
+    restart();
+    EXPECT_EQ(c.coordinator->state().find_table("t")->span, 2u);
+    for (const char* name : {"t", "u", "v"}) {
+      EXPECT_EQ(c.create(name, 1).error().code(), StatusCode::kExists);
+      EXPECT_TRUE(c.drop(name).has_value());
+    }
+    EXPECT_EQ(chunks(), 0u);
+  }
+  EXPECT_EQ(cluster.violation, "");
 }
 
 TEST_F(RecordFormats, WhatANewerCoordinatorWroteIsKeptWhenARecordIsWrittenAgain) {
@@ -157,6 +210,7 @@ TEST_F(RecordFormats, WhatANewerCoordinatorWroteIsKeptWhenARecordIsWrittenAgain)
   touch(kIdsKey, "of ids");
   touch(server_key(1), "of a server");
   touch(table_key(1), "of a table");
+  touch(tablet_chunk_key(1, 1, 0), "of a chunk");
   touch(replication_epoch_key(2), "of an epoch");
   ASSERT_TRUE(cluster.start_coordinator().ok());
   ASSERT_TRUE(cluster.create("u", 1).has_value());

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "wire/codec.h"
@@ -29,9 +30,16 @@ class Filler {
   void operator()(Ts&... values) {
     (fill(values), ...);
   }
+  /// Fields that were added later leave the values of the others as they were.
   template <typename... Ts>
-  void since(uint16_t, Ts&... values) {
+  void since(uint16_t version, Ts&... values) {
+    uint64_t added = 0x80 + next_added_;
+    if (version > kExtensible) std::swap(next_, added);
     (fill(values), ...);
+    if (version > kExtensible) {
+      std::swap(next_, added);
+      next_added_ = added - 0x80;
+    }
   }
   void unknown(const std::string&) {}
 
@@ -60,6 +68,7 @@ class Filler {
     message.fields(*this);
   }
   uint64_t next_ = 0;
+  uint64_t next_added_ = 0;
 };
 
 template <typename Message>

@@ -252,7 +252,10 @@ void FakeServer::on_take(const Request& r) {
   }
   order = {got.revision, false, got.table_name};
   tablets[got.table_id][got.start_hash] = got.end_hash;
-  reply_message(transport_, r.reply, wire::Empty());
+  if (former_build) return transport_.reply(r.reply, StatusCode::kOk, {});
+  const auto [at, fresh] = positions.try_emplace({got.table_id, got.start_hash}, log_head + 1);
+  if (fresh) ++log_head;
+  reply_message(transport_, r.reply, wire::TakeTabletReply{at->second});
 }
 
 void FakeServer::on_drop(const Request& r) {
@@ -264,6 +267,7 @@ void FakeServer::on_drop(const Request& r) {
   order.revision = std::max(order.revision, got.revision);
   order.drop = true;
   tablets.erase(got.table_id);
+  std::erase_if(positions, [&](const auto& at) { return at.first.first == got.table_id; });
   reply_message(transport_, r.reply, wire::Empty());
 }
 
@@ -308,7 +312,10 @@ void FakeServer::on_restate(const Request& r) {
     table.dropped = order.drop;
     table.name = order.name;
     if (!tablets.contains(table_id)) continue;
-    for (const auto& [start, end] : tablets.at(table_id)) table.tablets.push_back({start, end});
+    for (const auto& [start, end] : tablets.at(table_id)) {
+      const auto at = positions.find({table_id, start});
+      table.tablets.push_back({start, end, at == positions.end() ? 0 : at->second});
+    }
   }
   all.lowest_open_segment = lowest_open_segment;
   all.epoch = epoch;
@@ -384,7 +391,8 @@ bool FakeCluster::run_until(const std::function<bool()>& done, Duration limit) {
   const Time end = clock.now() + limit;
   while (!done()) {
     const bool worked = reactor.turn();
-    if (coordinator != nullptr && coordinator->ready() && violation.empty()) {
+    const bool look = ++turns % turns_between_checks == 0;
+    if (look && coordinator != nullptr && coordinator->ready() && violation.empty()) {
       const Status sound = invariants.check(coordinator->state());
       if (!sound.ok()) violation = sound.to_string();
     }

@@ -76,6 +76,9 @@ class FakeServer {
   uint64_t id = 0;
   wire::ServerList list;
   std::map<uint64_t, std::map<uint64_t, uint64_t>> tablets;  // table -> start hash -> end hash
+  /// Where in its log each begins, by table and start hash.
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> positions;
+  uint64_t log_head = 0;
   struct Order {
     uint64_t revision = 0;
     bool drop = false;
@@ -181,6 +184,8 @@ class FakeCluster {
   std::unique_ptr<FakeTransport> client_transport;
   std::unique_ptr<RpcClient> client;
   std::string violation;
+  size_t turns_between_checks = 1;  // of the invariants: each looks at everything there is
+  size_t turns = 0;
 };
 
 }  // namespace ramcloud::testing
