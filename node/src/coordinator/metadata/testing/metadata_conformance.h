@@ -8,9 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "coordinator/metadata/invariants.h"
 #include "coordinator/metadata/ledger.h"
 #include "coordinator/metadata/metadata_store.h"
 #include "coordinator/metadata/sim_metadata.h"
+#include "coordinator/metadata/tablet_changes.h"
 #include "runtime/epoll_source.h"
 
 namespace ramcloud::testing {
@@ -331,6 +333,105 @@ TEST_P(MetadataStoreTest, TheLedgerSettlesEveryOutcome) {
   IdsRecord ids;
   ASSERT_TRUE(decode_record(load(kIdsKey).at(kIdsKey), ids));
   EXPECT_EQ(ids.last_table_id, 2 * kChanges);
+}
+
+// ---- tablets ------------------------------------------------------------------------------------
+
+/// Under one leadership after the other, with as few records a transaction as may be.
+class TabletUser {
+ public:
+  TabletUser(Reactor& reactor, MetadataStore& store) : reactor_(reactor), ledger_(reactor, store) {}
+  /// Makes the cluster's records at the first time.
+  void open(uint64_t leadership) {
+    auto opened = run_task(reactor_, ledger_.open("test", leadership));
+    ASSERT_TRUE(opened.has_value()) << opened.error().to_string();
+    state = std::move(*opened);
+    if (!state.servers.empty()) return;
+    Change change;
+    state.ids = {2, 2};
+    change.put(kIdsKey, state.ids);
+    for (uint64_t id = 1; id <= 2; ++id) {
+      ServerRecord& record = state.servers[id].record;
+      record.id = id;
+      record.state = id == 1 ? wire::ServerState::kUp : wire::ServerState::kCrashed;
+      change.put(server_key(id), record);
+    }
+    ASSERT_TRUE(run_task(reactor_, with_lock([&](const AsyncMutex::Lock& lock) {
+                           return ledger_.commit(lock, std::move(change));
+                         }))
+                    .ok());
+  }
+  Status write(TableRecord table) {
+    return run_task(reactor_, with_lock([&](const AsyncMutex::Lock& lock) {
+                      return writer_.write(lock, std::move(table));
+                    }));
+  }
+  Status remove(uint64_t id) {
+    return run_task(reactor_, with_lock([&](const AsyncMutex::Lock& lock) {
+                      return writer_.remove(lock, id);
+                    }));
+  }
+  /// What the store has, when its coordinator has ended.
+  static void expect_recorded(const MetadataStore::Records& records, const ClusterState& state) {
+    const auto stored = read_cluster_state(records);
+    ASSERT_TRUE(stored.has_value()) << stored.error().to_string();
+    const Status sound = Invariants().check(*stored);
+    EXPECT_TRUE(sound.ok()) << sound.to_string();
+    ASSERT_EQ(stored->tables.size(), state.tables.size());
+    for (const auto& [id, table] : state.tables) {
+      EXPECT_TRUE(std::ranges::equal(
+          stored->tables.at(id).tablets, table.tablets,
+          [](const auto& a, const auto& b) { return !differs(a, b) && a.revision == b.revision; }));
+    }
+  }
+  ClusterState state;
+
+ private:
+  template <typename Fn>
+  Task<Status> with_lock(Fn fn) {
+    const AsyncMutex::Lock lock = co_await ledger_.lock();
+    co_return co_await fn(lock);
+  }
+  Reactor& reactor_;
+  Ledger ledger_;
+  TableWriter writer_{state, ledger_, 4};
+
+ public:
+  TabletChanges changes{state, ledger_, writer_, [](uint64_t) {}};
+};
+
+TEST_P(MetadataStoreTest, TabletsAreWrittenInStepsHandedOverAtOnceAndRemoved) {
+  constexpr uint64_t kLast = ~uint64_t{0};
+  {
+    TabletUser first(reactor_, *store_);
+    first.open(win(*store_, "first"));
+    TableRecord table{.id = 1,
+                      .name = "t",
+                      .state = TableState::kNormal,
+                      .tablets = tablets_of_span(96),
+                      .span = 96};
+    for (TabletRecord& tablet : table.tablets) tablet.server_id = 2;
+    ASSERT_TRUE(first.write(table).ok());
+    EXPECT_EQ(first.state.tables.at(1).chunks.size(), 12u);
+    TabletUser::expect_recorded(load(), first.state);
+    run_task(reactor_, store_->resign());
+    EXPECT_EQ(run_task(reactor_, first.changes.set_recovering({{1, 0, kLast}}, 7)).code(),
+              StatusCode::kNotLeader);
+  }
+  reopen();
+  TabletUser second(reactor_, *store_);
+  second.open(win(*store_, "second"));
+  ASSERT_TRUE(run_task(reactor_, second.changes.set_recovering({{1, 0, kLast}}, 7)).ok());
+  const uint64_t end = second.state.tables.at(1).tablets[0].end_hash;
+  ASSERT_TRUE(run_task(reactor_, second.changes.split(1, end / 2 + 1)).ok());
+  EXPECT_EQ(run_task(reactor_, second.changes.hand_over({{1, 0, end}, 1, 9, 6})).code(),
+            StatusCode::kWrongVersion);
+  ASSERT_TRUE(run_task(reactor_, second.changes.hand_over({{1, 0, end}, 1, 9, 7})).ok());
+  TabletUser::expect_recorded(load(), second.state);
+  EXPECT_EQ(second.state.tables.at(1).tablets.size(), 97u);
+  EXPECT_EQ(second.state.tables.at(1).tablets[1].server_id, 1u);
+  ASSERT_TRUE(second.remove(1).ok());
+  EXPECT_EQ(load(kTablePrefix), Records());
 }
 
 }  // namespace ramcloud::testing
