@@ -291,6 +291,19 @@ TEST_F(TabletChangesTest, MoreThanFitsInATransactionWaitsForTheNextOrIsRefused) 
   check();
 }
 
+/// A leader before wrote some of its chunks, and died.
+TEST_F(TabletChangesTest, TheNumberOfALayoutThatWasNotFinishedIsNotUsedAgain) {
+  cluster.metadata.records[tablet_chunk_key(2, 2, 0)] =
+      encode_record(TabletChunkRecord{2, 2, {{0, kHalf, 1}}}, kMetadataFormatMax);
+  state.tables.at(2).strays = {{2, 0}};
+  TableRecord table = state.tables.at(2);
+  table.chunks.clear();
+  make(table);
+  check();
+  EXPECT_EQ(state.tables.at(2).layout, 3u);
+  EXPECT_FALSE(cluster.metadata.records.contains(tablet_chunk_key(2, 2, 0)));
+}
+
 TEST_F(TabletChangesTest, ThereAreNotMoreTabletsThanAListHolds) {
   TableRecord table = state.tables.at(2);
   table.tablets = tablets_of_span(kMaxTablets - 2);
