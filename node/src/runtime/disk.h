@@ -4,6 +4,7 @@
 // write_direct() does both at once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,9 @@
 #include "base/status.h"
 
 namespace ramcloud {
+
+/// Of a host, from one start of its kernel to the next; all zero: not known.
+using BootId = std::array<uint8_t, 16>;
 
 /// Bytes for a place of a file.
 struct DirectWrite {
@@ -35,6 +39,15 @@ class File {
   /// Nothing else may touch the range meanwhile.
   virtual void allocate_zeroed(uint64_t offset, uint64_t length,
                                std::function<void(Status)> done) = 0;
+  /// Reads exactly as many bytes as `to` has, beside the reactor, and calls `done` there. What is
+  /// written meanwhile may be in it or not. `keep` owns the bytes; it is let go after `done`, or
+  /// after the file is gone. A file that knows no better reads at once.
+  virtual void read_beside(uint64_t offset, std::span<char> to, std::shared_ptr<void> keep,
+                           std::function<void(Status)> done) {
+    const Status status = read(offset, to.data(), to.size());
+    done(status);
+    keep.reset();
+  }
   /// Calls `done`, on the owner's reactor, when everything written before is on the device. Syncs
   /// that wait together are done by one.
   virtual void sync(std::function<void(Status)> done) = 0;
@@ -74,6 +87,8 @@ class Disk {
     (void)path;
     return {};
   }
+  /// Of the host whose cache it is: with another one, what was written and not synced may be lost.
+  virtual BootId boot_id() const { return {}; }
   /// Who waits for the device; for metrics.
   virtual const char* engine() const { return "memory"; }
 };

@@ -220,4 +220,33 @@ bool WriteJob::advance(Run& run, uint64_t bytes) {
   return true;
 }
 
+// ---- read ---------------------------------------------------------------------------------------
+
+ReadJob::ReadJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
+                 std::function<void(Status)> done, uint64_t offset, std::span<char> to,
+                 std::shared_ptr<void> keep)
+    : DiskJob(std::move(file), std::move(alive), std::move(done)),
+      keep_(std::move(keep)),
+      offset_(offset),
+      rest_{to.data(), to.size()} {}
+
+bool ReadJob::next_call(DiskCall& call) {
+  if (calling_ || rest_.iov_len == 0) return false;
+  calling_ = true;
+  call = {.kind = DiskCall::Kind::kRead,
+          .fd = file().fd.get(),
+          .offset = offset_,
+          .vectors = std::span(&rest_, 1)};
+  return true;
+}
+
+void ReadJob::call_ended(const DiskCall&, int64_t result) {
+  calling_ = false;
+  // 0: the file ends before.
+  if (result <= 0) return failed(result == 0 ? EIO : static_cast<int>(-result), "read");
+  offset_ += static_cast<uint64_t>(result);
+  rest_.iov_base = static_cast<char*>(rest_.iov_base) + result;
+  rest_.iov_len -= static_cast<size_t>(result);
+}
+
 }  // namespace ramcloud

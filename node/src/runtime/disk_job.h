@@ -28,13 +28,13 @@ Status disk_error(int error, const std::string& what, const std::string& path);
 
 /// One system call.
 struct DiskCall {
-  enum class Kind : uint8_t { kSync, kAllocate, kWrite };
+  enum class Kind : uint8_t { kSync, kAllocate, kWrite, kRead };
   Kind kind = Kind::kSync;
   int fd = -1;
   int mode = 0;  // kAllocate: fallocate's; kWrite: pwritev2's flags
   uint64_t offset = 0;
   uint64_t length = 0;               // kAllocate
-  std::span<const iovec> vectors{};  // kWrite; they belong to the job
+  std::span<const iovec> vectors{};  // kWrite, kRead; they belong to the job
   size_t job_index = 0;              // the job's own
 };
 
@@ -145,6 +145,24 @@ class WriteJob final : public DiskJob {
   std::vector<size_t> to_begin_;  // runs
   size_t unwritten_ = 0;          // runs
   bool sync_begun_ = false;
+};
+
+/// Through the cache, exactly so many bytes.
+class ReadJob final : public DiskJob {
+ public:
+  ReadJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
+          std::function<void(Status)> done, uint64_t offset, std::span<char> to,
+          std::shared_ptr<void> keep);
+
+ protected:
+  bool next_call(DiskCall& call) override;
+  void call_ended(const DiskCall& call, int64_t result) override;
+
+ private:
+  std::shared_ptr<void> keep_;
+  uint64_t offset_;
+  iovec rest_;
+  bool calling_ = false;
 };
 
 }  // namespace ramcloud

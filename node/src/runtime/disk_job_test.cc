@@ -176,5 +176,30 @@ TEST_F(WriteJobTest, WritingNothingIsAnError) {
   EXPECT_EQ(outcome(*job), StatusCode::kIoError);
 }
 
+TEST_F(DiskJobTest, WhatAShortReadLeavesIsReadNext) {
+  const auto to = std::make_shared<std::string>(5, '?');
+  auto job = make<ReadJob>(uint64_t{100}, std::span(*to), to);
+  const DiskCall first = one_call(*job, 2);
+  EXPECT_EQ(first.kind, DiskCall::Kind::kRead);
+  EXPECT_EQ(first.offset, 100u);
+  DiskCall call;
+  ASSERT_TRUE(job->next(call));
+  EXPECT_EQ(call.offset, 102u);
+  EXPECT_EQ(call.vectors[0].iov_base, to->data() + 2);
+  EXPECT_EQ(call.vectors[0].iov_len, 3u);
+  job->ended(call, 3);
+  EXPECT_EQ(outcome(*job), StatusCode::kOk);
+  EXPECT_EQ(to.use_count(), 2) << "the job keeps the buffer";
+  job.reset();
+  EXPECT_EQ(to.use_count(), 1);
+}
+
+TEST_F(DiskJobTest, AFileThatEndsBeforeIsAnError) {
+  const auto to = std::make_shared<std::string>(5, '?');
+  const auto job = make<ReadJob>(uint64_t{100}, std::span(*to), to);
+  one_call(*job, 0);
+  EXPECT_EQ(outcome(*job), StatusCode::kIoError);
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -28,6 +28,10 @@ int64_t do_call(const DiskCall& call) {
       result = ::pwritev2(call.fd, call.vectors.data(), static_cast<int>(call.vectors.size()),
                           static_cast<off_t>(call.offset), call.mode);
       break;
+    case DiskCall::Kind::kRead:
+      result = ::preadv(call.fd, call.vectors.data(), static_cast<int>(call.vectors.size()),
+                        static_cast<off_t>(call.offset));
+      break;
   }
   return result < 0 ? -errno : result;
 }

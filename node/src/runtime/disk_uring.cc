@@ -32,6 +32,7 @@ bool has_operations(io_uring& ring) {
   if (probe == nullptr) return false;
   const bool all = io_uring_opcode_supported(probe, IORING_OP_FSYNC) != 0 &&
                    io_uring_opcode_supported(probe, IORING_OP_FALLOCATE) != 0 &&
+                   io_uring_opcode_supported(probe, IORING_OP_READV) != 0 &&
                    io_uring_opcode_supported(probe, IORING_OP_WRITEV) != 0;
   io_uring_free_probe(probe);
   return all;
@@ -177,6 +178,10 @@ class DiskUring final : public DiskEngine, public FdHandler {
       case DiskCall::Kind::kWrite:
         io_uring_prep_writev2(entry, call.fd, call.vectors.data(),
                               static_cast<unsigned>(call.vectors.size()), call.offset, call.mode);
+        break;
+      case DiskCall::Kind::kRead:
+        io_uring_prep_readv(entry, call.fd, call.vectors.data(),
+                            static_cast<unsigned>(call.vectors.size()), call.offset);
         break;
     }
     io_uring_sqe_set_data64(entry, index);

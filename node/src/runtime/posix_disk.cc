@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -71,6 +73,11 @@ class PosixFile final : public File {
   }
 
   void sync(std::function<void(Status)> done) override { add<SyncJob>(std::move(done)); }
+
+  void read_beside(uint64_t offset, std::span<char> to, std::shared_ptr<void> keep,
+                   std::function<void(Status)> done) override {
+    add<ReadJob>(std::move(done), offset, to, std::move(keep));
+  }
 
   uint32_t direct_block() const override { return file_->direct.valid() ? kDirectBlock : 0; }
 
@@ -162,6 +169,25 @@ Status PosixDisk::open_direct(OpenFile& file) const {
   }
   file.direct = std::move(fd);
   return {};
+}
+
+BootId PosixDisk::boot_id() const {
+  return read_boot_id("/proc/sys/kernel/random/boot_id");
+}
+
+BootId read_boot_id(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  file >> text;
+  std::erase(text, '-');
+  BootId id{};
+  if (text.size() != 2 * id.size()) return {};
+  for (size_t i = 0; i < id.size(); ++i) {
+    const char* first = text.data() + 2 * i;
+    const auto [end, error] = std::from_chars(first, first + 2, id[i], 16);
+    if (error != std::errc() || end != first + 2) return {};
+  }
+  return id;
 }
 
 bool PosixDisk::exists(const std::string& path) {

@@ -17,6 +17,9 @@ enum class DirectIo : uint8_t {
   kNever,
 };
 
+/// The sixteen bytes of a file with a UUID in text, as the kernel's has it; all zero if it is none.
+BootId read_boot_id(const std::string& path);
+
 class PosixDisk final : public Disk {
  public:
   /// With a thread, and nothing past the cache. The reactor outlives the disk.
@@ -32,6 +35,7 @@ class PosixDisk final : public Disk {
   uint64_t measure_read_speed(const std::string& path) override;
   Status make_directories(const std::string& path) override;
   Status sync_directory(const std::string& path) override;
+  BootId boot_id() const override;
   const char* engine() const override { return engine_->name(); }
 
  private:

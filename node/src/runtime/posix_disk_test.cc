@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "runtime/epoll_source.h"
@@ -92,6 +94,46 @@ TEST_P(PosixDiskTest, AllocatedRangesReadAsZero) {
   ASSERT_TRUE(zeroed->ok()) << zeroed->to_string();
   EXPECT_EQ(read(*file, 4095, 3), std::string("x\0\0", 3));
   EXPECT_EQ(read(*file, 4096 + 200'000 - 2, 3), std::string("\0\0x", 3));
+}
+
+TEST_P(PosixDiskTest, ReadsBesideTheReactorInALaterTurn) {
+  const auto file = open();
+  ASSERT_TRUE(file->write(4000, "some bytes").ok());
+  auto to = std::make_shared<std::string>(10, '?');
+  std::optional<Status> read;
+  file->read_beside(4000, *to, to, [&](Status status) { read = std::move(status); });
+  EXPECT_FALSE(read.has_value());
+  reactor.run_until([&] { return read.has_value(); });
+  EXPECT_TRUE(read->ok()) << read->to_string();
+  EXPECT_EQ(*to, "some bytes");
+  EXPECT_EQ(to.use_count(), 1);
+
+  read.reset();
+  file->read_beside((1 << 20) - 5, *to, to, [&](Status status) { read = std::move(status); });
+  reactor.run_until([&] { return read.has_value(); });
+  EXPECT_EQ(*read, StatusCode::kIoError) << "the file ends before";
+  EXPECT_NE(read->message().find("read '" + directory + "/file'"), std::string::npos);
+}
+
+TEST_P(PosixDiskTest, TheHostHasABootId) {
+  EXPECT_NE(disk->boot_id(), BootId{});
+  EXPECT_EQ(disk->boot_id(), disk->boot_id());
+}
+
+TEST(BootIdTest, IsReadFromText) {
+  const std::string path = ::testing::TempDir() + "boot-id-" + std::to_string(::getpid());
+  const auto read = [&path](const std::string& text) {
+    std::ofstream(path) << text;
+    return read_boot_id(path);
+  };
+  BootId id{};
+  for (size_t i = 0; i < id.size(); ++i) id[i] = static_cast<uint8_t>(0x10 + i);
+  EXPECT_EQ(read("10111213-1415-1617-1819-1a1b1c1d1e1f\n"), id);
+  EXPECT_EQ(read("10111213-1415-1617-1819-1a1b1c1d1e1"), BootId{});
+  EXPECT_EQ(read("10111213-1415-1617-1819-1a1b1c1d1e1x"), BootId{});
+  EXPECT_EQ(read(""), BootId{});
+  std::filesystem::remove(path);
+  EXPECT_EQ(read_boot_id(path), BootId{});
 }
 
 TEST_P(PosixDiskTest, ASecondOpenerIsRefusedUntilTheFirstCloses) {

@@ -108,6 +108,15 @@ class SimFile final : public File {
     return {};
   }
 
+  void read_beside(uint64_t offset, std::span<char> to, std::shared_ptr<void> keep,
+                   std::function<void(Status)> done) override {
+    later(
+        [this, offset, to, keep = std::move(keep), done = std::move(done)] {
+          done(disk_.failure_.ok() ? read(offset, to.data(), to.size()) : disk_.failure_);
+        },
+        Turn::kBeside);
+  }
+
   void allocate_zeroed(uint64_t offset, uint64_t length,
                        std::function<void(Status)> done) override {
     later([this, offset, length, done = std::move(done)] { done(zero(offset, length)); });
@@ -354,8 +363,15 @@ void SimDisk::crash() {
   }
 }
 
+BootId SimDisk::boot_id() const {
+  BootId id{};
+  std::memcpy(id.data(), &boots_, sizeof boots_);
+  return id;
+}
+
 void SimDisk::power_loss() {
   crash();
+  ++boots_;
   std::erase_if(files_, [](const auto& file) { return !file.second->listed; });
   bool dropped = false;
   for (auto& [path, content] : files_) {

@@ -33,6 +33,8 @@ class SimDisk final : public Disk {
   uint64_t device_bytes(const std::string&) override { return 0; }
   uint64_t measure_read_speed(const std::string&) override { return read_speed_; }
   const char* engine() const override { return "simulated"; }
+  /// Another one after each power_loss().
+  BootId boot_id() const override;
   /// Whether files opened from now on can be written past the cache. They can, if nobody says.
   void set_direct(bool direct) { direct_ = direct; }
   /// What measuring gives.
@@ -53,8 +55,8 @@ class SimDisk final : public Disk {
   std::string contents(const std::string& path) const;
   /// How long a sync or an allocation takes: uniform from half of this to one and a half.
   void set_sync_time(Duration time) { sync_time_ = time; }
-  /// Each sync and direct write takes so much longer, until it is 0 again. Reads and writes of the
-  /// cache do not.
+  /// Each sync, direct write and read beside takes so much longer, until it is 0 again. Reads and
+  /// writes of the cache do not.
   void set_slow(Duration more) { slow_ = more; }
   /// So many syncs and direct writes from now on fail with IO_ERROR. What a failed sync should have
   /// written counts as clean from then on: readers see it until the power goes, and later syncs
@@ -94,6 +96,7 @@ class SimDisk final : public Disk {
   Duration slow_{};
   std::function<void(Fault)> observer_;
   Duration sync_time_ = 1ms;
+  uint64_t boots_ = 1;
   uint64_t read_speed_ = 0;
   std::map<std::string, std::shared_ptr<Content>> files_;
 };

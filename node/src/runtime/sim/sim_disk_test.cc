@@ -49,6 +49,38 @@ TEST_F(SimDiskTest, ReadsWhatWasWrittenAndZerosElsewhere) {
   EXPECT_EQ(file->write(64 << 10, "x").code(), StatusCode::kIoError);
 }
 
+TEST_F(SimDiskTest, ReadsBesideTheReactorTakeTime) {
+  auto file = open();
+  ASSERT_TRUE(file->write(510, "abcd").ok());
+  auto to = std::make_shared<std::string>(4, '?');
+  std::optional<Status> done;
+  file->read_beside(510, *to, to, [&](Status s) { done = std::move(s); });
+  EXPECT_FALSE(done.has_value());
+  ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+  EXPECT_TRUE(done->ok());
+  EXPECT_EQ(*to, "abcd");
+  done.reset();
+  node.disk().fail_with({StatusCode::kIoError, "broken"});
+  file->read_beside(510, *to, to, [&](Status s) { done = std::move(s); });
+  ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+  EXPECT_EQ(*done, StatusCode::kIoError);
+  file->read_beside(510, *to, to, [&](Status) { ADD_FAILURE() << "its file is gone"; });
+  file.reset();
+  (void)sim.run_until([] { return false; }, 1s);
+  EXPECT_EQ(to.use_count(), 1);
+}
+
+TEST_F(SimDiskTest, OnlyALossOfPowerChangesTheBootId) {
+  const BootId first = node.disk().boot_id();
+  EXPECT_NE(first, BootId{});
+  sim.kill(node);
+  sim.restart(node);
+  EXPECT_EQ(node.disk().boot_id(), first);
+  sim.power_off(node);
+  sim.restart(node);
+  EXPECT_NE(node.disk().boot_id(), first);
+}
+
 TEST_F(SimDiskTest, ACrashKeepsTheCacheAndReleasesTheLock) {
   auto file = open();
   EXPECT_EQ(node.disk().open("/d/f", 1).error().code(), StatusCode::kUnavailable);
