@@ -55,7 +55,8 @@ SlotVerdict parse_slot(ByteView bytes, FrameSlot& slot) {
   if (verdict != SlotVerdict::kValid) return verdict;
   const bool known_state = slot.state == FrameState::kFree || slot.state == FrameState::kOpen ||
                            slot.state == FrameState::kClosed;
-  if (!known_state || slot.capacity > log::kSegmentBytes || slot.length > slot.capacity) {
+  if (!known_state || slot.capacity > log::kSegmentBytes || slot.length > slot.capacity ||
+      slot.holder_count > wire::kMaxHolders) {
     return SlotVerdict::kCorrupt;
   }
   return verdict;

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "log/format.h"
 #include "wire/control_messages.h"
+#include "wire/replica_messages.h"
 
 namespace ramcloud {
 
@@ -72,6 +73,7 @@ struct __attribute__((packed, aligned(8))) FrameSlot {
     kPrimary = 1,
     kIncomplete = 2,   // a re-creation whose bytes are not all there: does not count as a replica
     kLengthKnown = 4,  // `length` bytes are certainly there; all of them must be valid
+    kSynced = 8,       // what was acknowledged of it was on the device before
   };
   char magic[8];
   uint16_t format_version;
@@ -85,7 +87,12 @@ struct __attribute__((packed, aligned(8))) FrameSlot {
   uint64_t segment_id;
   uint32_t capacity;  // bytes of the segment
   uint32_t length;    // with kLengthKnown; else 0
-  uint8_t reserved[436];
+  // From here on zero in frames of former builds.
+  uint8_t boot_id[16];  // of the host that wrote this; zero: not known
+  uint8_t holder_count;
+  uint8_t reserved0[7];
+  uint64_t holders[wire::kMaxHolders];  // of the segment, `holder_count` of them
+  uint8_t reserved1[348];
   uint32_t crc;  // CRC32C of the 508 bytes before
 };
 static_assert(sizeof(FrameSlot) == kSlotBytes);

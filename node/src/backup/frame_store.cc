@@ -50,7 +50,7 @@ Result<std::unique_ptr<FrameStore>> FrameStore::open(Disk& disk, const std::stri
       return fail(with_path(synced, path));
     }
   }
-  std::unique_ptr<FrameStore> store(new FrameStore(std::move(*file), path));
+  std::unique_ptr<FrameStore> store(new FrameStore(std::move(*file), path, disk.boot_id()));
   Status loaded = store->load_superblock();
   if (loaded.ok()) loaded = store->load_frames(static_cast<uint32_t>(wanted));
   if (!loaded.ok()) return fail(with_path(loaded, path));
@@ -243,7 +243,12 @@ Status FrameStore::describe(uint32_t index, const FrameContent& content) {
   slot.master_id = content.master_id;
   slot.segment_id = content.segment_id;
   slot.capacity = content.capacity;
-  slot.length = (content.flags & FrameSlot::kLengthKnown) != 0 ? content.length : 0;
+  slot.length = content.has(FrameSlot::kLengthKnown) ? content.length : 0;
+  if (content.state != FrameState::kFree) {
+    std::memcpy(slot.boot_id, boot_id_.data(), boot_id_.size());
+    slot.holder_count = content.holders.count;
+    std::memcpy(slot.holders, content.holders.ids.data(), sizeof slot.holders);
+  }
   seal(slot);
   RC_RETURN_IF_ERROR(file_->write(frame_metadata_offset(index) + frame.next_slot * kFrameSlotStride,
                                   bytes_of(slot)));

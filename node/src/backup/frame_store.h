@@ -26,6 +26,10 @@ struct FrameContent {
   uint64_t segment_id = 0;
   uint32_t capacity = 0;
   uint32_t length = 0;
+  wire::Holders holders;
+  BootId boot_id{};  // zero: not known
+
+  bool has(FrameSlot::Flag flag) const { return (flags & flag) != 0; }
 };
 
 /// What a frame is for. A copy of a closed segment must not take the last ones: without a head
@@ -70,7 +74,7 @@ class FrameStore {
   /// which a busy disk may take seconds for. NO_SPACE: none is free for this class (`done` is
   /// called at once), or the disk is full (then the frame is free again).
   void allocate(FrameClass frame_class, std::function<void(Result<uint32_t>)> done);
-  /// Writes the frame's metadata; backup_id and cluster are this incarnation's.
+  /// Writes the frame's metadata; backup_id, boot id and cluster are this incarnation's.
   Status describe(uint32_t frame, const FrameContent& content);
   /// Writes segment bytes; offset + size <= kSegmentBytes is the caller's to check.
   Status write(uint32_t frame, uint32_t offset, ByteView bytes);
@@ -111,8 +115,8 @@ class FrameStore {
     bool written = false;    // by the direct write in flight
     bool released = false;   // while it was
   };
-  FrameStore(std::unique_ptr<File> file, std::string path)
-      : file_(std::move(file)), path_(std::move(path)) {}
+  FrameStore(std::unique_ptr<File> file, std::string path, const BootId& boot_id)
+      : file_(std::move(file)), path_(std::move(path)), boot_id_(boot_id) {}
   Status load_superblock();
   Status write_superblock();
   Status load_frames(uint32_t wanted);
@@ -124,6 +128,8 @@ class FrameStore {
   std::unique_ptr<File> file_;
   std::string path_;
   wire::Uuid cluster_uuid_{};
+  /// Of this host, now.
+  const BootId& boot_id() const { return boot_id_; }
   uint64_t former_server_id_ = 0;
   uint64_t server_id_ = 0;
   uint64_t list_term_ = 0;
@@ -140,3 +146,4 @@ class FrameStore {
 };
 
 }  // namespace ramcloud
+  BootId boot_id_;

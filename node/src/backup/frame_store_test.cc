@@ -41,6 +41,7 @@ class FrameStoreTest : public ::testing::Test {
     content.master_id = 7;
     content.segment_id = 1;
     content.capacity = log::kSegmentBytes;
+    ASSERT_TRUE(content.holders.assign(std::vector<uint64_t>{5, 6}));
     ASSERT_TRUE(store->describe(0, content).ok());
   }
   void poke(uint64_t offset, ByteView bytes) {
@@ -100,7 +101,30 @@ TEST_F(FrameStoreTest, GoldenSlots) {
   EXPECT_EQ(load<uint64_t>(slot.data() + 48), 7u) << "master";
   EXPECT_EQ(load<uint64_t>(slot.data() + 56), 1u) << "segment";
   EXPECT_EQ(load<uint32_t>(slot.data() + 64), 8u << 20) << "capacity";
-  EXPECT_EQ(load<uint32_t>(slot.data() + 508), 0x8f5f2ed7u);
+  EXPECT_EQ(load<uint64_t>(slot.data() + 72), 1u) << "boot id";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 80), 0u) << "boot id";
+  EXPECT_EQ(slot[88], 2) << "holders";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 96), 5u) << "the first";
+  EXPECT_EQ(load<uint64_t>(slot.data() + 104), 6u) << "the second";
+  EXPECT_EQ(slot.substr(112, 508 - 112), ByteView(std::string(508 - 112, '\0')));
+  EXPECT_EQ(load<uint32_t>(slot.data() + 508), 0x16a95b98u);
+}
+
+/// What a former build wrote, which knew neither boot ids nor holders.
+TEST_F(FrameStoreTest, GoldenSlotOfFormerBuilds) {
+  make_volume();
+  auto frame = peek<FrameSlot>(8192);
+  std::memset(frame.boot_id, 0, sizeof frame.boot_id);
+  std::memset(frame.holders, 0, sizeof frame.holders);
+  frame.holder_count = 0;
+  seal(frame);
+  EXPECT_EQ(uint32_t{frame.crc}, 0x8f5f2ed7u);
+  FrameSlot read{};
+  EXPECT_EQ(parse_slot(bytes_of(frame), read), SlotVerdict::kValid);
+  EXPECT_EQ(read.holder_count, 0);
+  frame.holder_count = wire::kMaxHolders + 1;
+  seal(frame);
+  EXPECT_EQ(parse_slot(bytes_of(frame), read), SlotVerdict::kCorrupt) << "impossible";
 }
 
 TEST_F(FrameStoreTest, AVolumeOfAnotherClusterIsRefusedAndNotChanged) {

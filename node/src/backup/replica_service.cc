@@ -8,6 +8,7 @@
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "wire/codec.h"
 
 namespace ramcloud {
 namespace {
@@ -22,6 +23,20 @@ const char* split(ByteView body, T& head) {
   if (body.size() < sizeof head) return nullptr;
   head = load<T>(body.data());
   return body.data() + sizeof head;
+}
+
+/// Takes the extension off what follows a request's struct; not OK if it is none.
+Status take_holders(uint32_t flags, ByteView& rest, wire::Holders& holders) {
+  ByteView bytes;
+  if (!wire::take_extension(flags, rest, bytes)) {
+    return bad("the extension is longer than the request");
+  }
+  if (bytes.empty()) return {};
+  wire::ReplicaExtension extension;
+  if (!wire::decode(bytes, wire::kExtensible, extension)) return bad("the extension is malformed");
+  if (holders.assign(extension.holders)) return {};
+  return bad(fmt::format("a segment with {} holders; at most {} are accepted",
+                         extension.holders.size(), wire::kMaxHolders));
 }
 
 }  // namespace
@@ -115,19 +130,20 @@ std::optional<ReplicaService::Held> ReplicaService::find(uint64_t master_id,
   const auto found = shard.replicas.find({master_id, segment_id});
   if (found == shard.replicas.end()) return std::nullopt;
   const Replica& replica = found->second;
-  return Held{replica.frame, replica.epoch, replica.held, replica.incomplete, replica.closed};
+  return Held{replica.frame,      replica.epoch,  replica.held,
+              replica.incomplete, replica.closed, replica.holders};
 }
 
 void ReplicaService::on_open(const Request& request) {
   wire::ReplicaOpenRequest open;
   const char* bytes = split(request.body, open);
   if (bytes == nullptr) return refuse(request.reply, bad("open: request is too short"));
-  ByteView segment_bytes(bytes, request.body.size() - sizeof open), extension;
-  if (!wire::take_extension(open.flags, segment_bytes, extension)) {
-    return refuse(request.reply, bad("open: the extension is longer than the request"));
-  }
+  ByteView segment_bytes(bytes, request.body.size() - sizeof open);
+  wire::Holders holders;
+  Status status = take_holders(open.flags, segment_bytes, holders);
+  if (!status.ok()) return refuse(request.reply, status);
   uint32_t retry_after_us = 0;
-  Status status = check_master(open.master_id, open.list_version, retry_after_us);
+  status = check_master(open.master_id, open.list_version, retry_after_us);
   if (status.ok()) status = check_open(open, segment_bytes);
   if (!status.ok()) {
     return refuse_open(request.reply, {open.master_id, open.segment_id}, status, retry_after_us);
@@ -142,18 +158,19 @@ void ReplicaService::on_open(const Request& request) {
     here = found != shard.replicas.end();
     if (here) {
       Replica& replica = found->second;
-      status = reopen(replica, open);
+      status = reopen(replica, open, holders);
       if (status.ok() && !replica.closed) status = append(replica, 0, segment_bytes);
     }
   }
-  if (!here) return take_frame(open, segment_bytes, request.reply);
+  if (!here) return take_frame(open, holders, segment_bytes, request.reply);
   if (!status.ok()) return refuse(request.reply, status);
   ++counters_.opens;
   answer_when_synced(request.reply, key);
 }
 
 /// The same open again, or one with a higher epoch after the master lost replicas of this segment.
-Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& open) {
+Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& open,
+                              const wire::Holders& holders) {
   if (open.epoch < replica.epoch) {
     return {StatusCode::kStaleTerm,
             fmt::format("open: epoch {} of segment {} of master {} is over, {} holds", open.epoch,
@@ -163,13 +180,13 @@ Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& 
     return bad(fmt::format("open: capacity {} differs from the replica's {}", open.capacity,
                            replica.capacity));
   }
-  return raise_epoch(replica, open.epoch);
+  return note(replica, open.epoch, holders);
 }
 
 /// A new replica: the frame's space is allocated beside the reactor, the rest follows when it is
 /// there.
-void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
-                                const ReplyHandle& reply) {
+void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
+                                ByteView segment_bytes, const ReplyHandle& reply) {
   const Key key{open.master_id, open.segment_id};
   const uint64_t number = ++last_opening_;
   if (!opening_.emplace(key, number).second) {
@@ -180,8 +197,8 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
   const bool copy = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
   ++preparing_;
   frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead,
-                   [this, alive = alive_, open, bytes = std::string(segment_bytes), key, number,
-                    reply](const Result<uint32_t>& frame) {
+                   [this, alive = alive_, open, holders, bytes = std::string(segment_bytes), key,
+                    number, reply](const Result<uint32_t>& frame) {
                      if (!*alive) return;
                      --preparing_;
                      const auto waiting = opening_.find(key);
@@ -203,7 +220,7 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
                        if (!freed.ok()) device_failed(freed);
                        return refuse_open(reply, key, status, retry_after_us);
                      }
-                     status = begin(open, bytes, *frame);
+                     status = begin(open, holders, bytes, *frame);
                      if (!status.ok()) return refuse(reply, status);
                      ++counters_.opens;
                      answer_when_synced(reply, key);
@@ -212,8 +229,8 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, ByteView s
 
 /// Fills a frame that was just taken. A refused open holds no frame. But what was written of it may
 /// be on the device all the same, and whether the removal is, is not known either.
-Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
-                             uint32_t frame) {
+Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
+                             ByteView segment_bytes, uint32_t frame) {
   Replica fresh;
   fresh.key = {open.master_id, open.segment_id};
   fresh.frame = frame;
@@ -236,15 +253,16 @@ void ReplicaService::on_write(const Request& request) {
   wire::ReplicaWriteRequest write;
   const char* bytes = split(request.body, write);
   if (bytes == nullptr) return refuse(request.reply, bad("write: request is too short"));
-  ByteView segment_bytes(bytes, request.body.size() - sizeof write), extension;
-  if (!wire::take_extension(write.flags, segment_bytes, extension)) {
-    return refuse(request.reply, bad("write: the extension is longer than the request"));
-  }
+  ByteView segment_bytes(bytes, request.body.size() - sizeof write);
+  wire::Holders holders;
+  Status status = take_holders(write.flags, segment_bytes, holders);
+  if (!status.ok()) return refuse(request.reply, status);
   const bool whole = write.length == segment_bytes.size();
   if (whole && write_plain(write, segment_bytes, request.reply)) return;
   uint32_t retry_after_us = 0;
-  Status status = check_master(write.master_id, 0, retry_after_us);
+  status = check_master(write.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
+  fresh.holders = holders;
   if (!whole) {
     return refuse(request.reply, bad(fmt::format("write: length is {}, and {} bytes follow",
                                                  write.length, segment_bytes.size())));
@@ -262,7 +280,7 @@ void ReplicaService::on_write(const Request& request) {
                 fmt::format("write: no replica of segment {} of master {} is here",
                             write.segment_id, write.master_id)};
     } else {
-      status = change(found->second, write, segment_bytes, next);
+      status = change(found->second, write, holders, segment_bytes, next);
       held = found->second.held;
       closed = found->second.closed;
     }
@@ -305,7 +323,7 @@ bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteVie
 
 /// Whatever a write may do to a replica. Under the lock of its shard.
 Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest& write,
-                              ByteView bytes, Next& next) {
+                              const wire::Holders& holders, ByteView bytes, Next& next) {
   if (write.epoch < replica.epoch) {
     RC_SOMETIMES("backup.write_of_a_former_epoch");
     return {StatusCode::kStaleTerm,
@@ -313,7 +331,7 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
   }
   RC_FAILPOINT("backup.write.before_append");
   RC_RETURN_IF_ERROR(append(replica, write.offset, bytes));
-  RC_RETURN_IF_ERROR(raise_epoch(replica, write.epoch));
+  RC_RETURN_IF_ERROR(note(replica, write.epoch, holders));
   ++counters_.writes;
   counters_.written_bytes += write.length;
   if (options_.writes != nullptr) options_.writes->add_alone();
@@ -338,7 +356,7 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
     if (!replica.length_written) just_closed_.push_back(replica.key);
     mark_dirty();
   }
-  // Others depend on that the epoch stays raised, so it is synced; that is rare.
+  // Others depend on the epoch and the holders, so they are synced; that is rare.
   if (replica.kept != replica.promised) next = Next::kWhenSynced;
   return {};
 }
@@ -360,24 +378,31 @@ Status ReplicaService::append(uint32_t frame, uint32_t offset, ByteView bytes) {
   return tails_ ? tails_->append(frame, bytes) : frames_.write(frame, offset, bytes);
 }
 
-/// The master says that it goes on without a replica it lost: the replicas with a lower epoch,
-/// should they come back, may miss acknowledged data.
-Status ReplicaService::raise_epoch(Replica& replica, uint32_t epoch) {
-  if (epoch == replica.epoch) return {};
-  const uint32_t former = std::exchange(replica.epoch, epoch);
+/// A higher epoch: the master goes on without a replica it lost, and should that come back, it may
+/// miss acknowledged data. Other holders (empty: no news): who reads this replica must know of all
+/// whose replicas an acknowledgement relies on.
+Status ReplicaService::note(Replica& replica, uint32_t epoch, const wire::Holders& holders) {
+  const bool moved = !holders.empty() && holders != replica.holders;
+  if (epoch == replica.epoch && !moved) return {};
+  const uint32_t former_epoch = std::exchange(replica.epoch, epoch);
+  const wire::Holders former_holders = replica.holders;
+  if (moved) replica.holders = holders;
   Status status = promise(replica);
-  // Not there: or the same epoch, sent again, would be acknowledged without being written.
-  if (!status.ok()) replica.epoch = former;
+  if (status.ok()) return status;
+  // Not there: or the same, sent again, would be acknowledged without being written.
+  replica.epoch = former_epoch;
+  replica.holders = former_holders;
   return status;
 }
 
-FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) {
+FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) const {
   FrameContent content;
   // Closed is said only together with the length, after the bytes were synced.
   content.state = replica.closed && length_known ? FrameState::kClosed : FrameState::kOpen;
   content.flags = static_cast<uint8_t>((replica.primary ? FrameSlot::kPrimary : 0) |
                                        (replica.incomplete ? FrameSlot::kIncomplete : 0) |
-                                       (length_known ? FrameSlot::kLengthKnown : 0));
+                                       (length_known ? FrameSlot::kLengthKnown : 0) |
+                                       (options_.synced ? FrameSlot::kSynced : 0));
   content.epoch = replica.epoch;
   content.master_id = replica.key.master_id;
   content.segment_id = replica.key.segment_id;
@@ -407,6 +432,7 @@ void ReplicaService::on_free(const Request& request) {
     return refuse(request.reply, bad(fmt::format("free: request has {} bytes, not {}",
                                                  request.body.size(), sizeof free)));
   }
+  content.holders = replica.holders;
   free = load<wire::ReplicaFreeRequest>(request.body.data());
   uint32_t retry_after_us = 0;
   const Status status = check_master(free.master_id, 0, retry_after_us);

@@ -86,6 +86,7 @@ class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
   };
   std::optional<Held> find(uint64_t master_id, uint64_t segment_id) const;
   size_t replicas() const { return replicas_; }
+    wire::Holders holders;
   uint32_t frames_preparing() const { return preparing_; }
 
   void on_open(const Request& request);
@@ -102,18 +103,20 @@ class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
   void list_changed();
   Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
   Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
-  void take_frame(const wire::ReplicaOpenRequest& open, ByteView segment_bytes,
-                  const ReplyHandle& reply);
-  Status begin(const wire::ReplicaOpenRequest& open, ByteView segment_bytes, uint32_t frame);
-  Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open);
+  void take_frame(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
+                  ByteView segment_bytes, const ReplyHandle& reply);
+  Status begin(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
+               ByteView segment_bytes, uint32_t frame);
+  Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open,
+                const wire::Holders& holders);
   Status append(Replica& replica, uint32_t offset, ByteView bytes);
   Status append(uint32_t frame, uint32_t offset, ByteView bytes) override;
   bool write_plain(const wire::ReplicaWriteRequest& write, ByteView bytes,
                    const ReplyHandle& reply);
-  Status change(Replica& replica, const wire::ReplicaWriteRequest& write, ByteView bytes,
-                Next& next);
-  Status raise_epoch(Replica& replica, uint32_t epoch);
-  static FrameContent content_of(const Replica& replica, bool length_known);
+  Status change(Replica& replica, const wire::ReplicaWriteRequest& write,
+                const wire::Holders& holders, ByteView bytes, Next& next);
+  Status note(Replica& replica, uint32_t epoch, const wire::Holders& holders);
+  FrameContent content_of(const Replica& replica, bool length_known) const;
   Status describe(const Replica& replica);
   Status promise(Replica& replica);
   void drop(Shard& shard, ReplicaTable::Replicas::iterator it) RC_REQUIRES(shard.lock);

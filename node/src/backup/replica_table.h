@@ -37,6 +37,7 @@ struct Replica {
   // known to be on the device. Between the two nothing is acknowledged, whoever asks (again).
   uint64_t promised = 0;
   uint64_t kept = 0;
+  wire::Holders holders;
 };
 
 class ReplicaTable {

@@ -137,6 +137,11 @@ void ReplicaManager::wake_at(Time when) {
 bool ReplicaManager::drive(SegmentReplicas& replicas) {
   bool worked = false;
   ++effort_.segments;
+  // All places first: each open names all of them.
+  for (auto& slot : replicas.slots) {
+    if (!slot->placed() && !slot->segment().abandoned()) (void)place(replicas, *slot);
+  }
+  replicas.update_holders();
   for (auto& slot : replicas.slots) worked = drive_slot(replicas, *slot) || worked;
   recount(replicas);
   return worked;

@@ -119,6 +119,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   const PlacementServer& server = candidates[*chosen];
   slot.place(server.server_id, *servers_.find(server.server_id)->locator, server.failure_domain);
   backups_.add(slot);
+  replicas.update_holders();
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "wire/codec.h"
 
 namespace ramcloud {
 namespace {
@@ -15,8 +16,10 @@ namespace {
 constexpr uint32_t kMaxMessageBytes =
     std::max(kMaxReplicaMessageBytes,
              wire::kMaxValueBytes + 2 * (wire::kMaxKeyBytes + 1) + log::kSegletBytes);
-constexpr size_t kMaxSlices = 1 + kMaxMessageBytes / log::kSegletBytes + 2;
-static_assert(kMaxMessageBytes + sizeof(wire::ReplicaOpenRequest) <= wire::kMaxBodyBytes);
+constexpr size_t kMaxSlices = 2 + kMaxMessageBytes / log::kSegletBytes + 2;
+constexpr size_t kMaxExtensionBytes = 64 + wire::kMaxHolders * sizeof(uint64_t);
+static_assert(kMaxMessageBytes + sizeof(wire::ReplicaOpenRequest) + kMaxExtensionBytes <=
+              wire::kMaxBodyBytes);
 
 uint32_t to_ms(Duration d) {
   return static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(d).count());
@@ -63,6 +66,7 @@ void ReplicaSlot::unplace(ReplicaEvent why) {
   drop_call();
   own_.set_session(nullptr);
   happened(why);
+  told_holders_ = {};
   server_id_ = 0;
   locator_ = {};
   failure_domain_.clear();
@@ -75,6 +79,20 @@ uint32_t ReplicaSlot::send(ReplicaCall& call, uint64_t list_version, Time now, D
 
 void ReplicaSlot::send_plain(ReplicaCall& call, Time now, Duration timeout) {
   (void)send_write(call, /*only_bytes=*/true, now, timeout);
+}
+
+/// The holders that the backup does not know yet; empty if there is nothing to tell, or nobody who
+/// would understand. A peer of version 1 never does; of one that is not connected nobody knows, so it
+/// is told with the next message.
+std::string ReplicaSlot::extension_for(const ReplicaCall& call) {
+  telling_holders_ = told_holders_;
+  const uint16_t version = call.session()->version();
+  if (told_holders_ == holders_ || closed() || version == 0) return {};
+  telling_holders_ = holders_;
+  if (version < wire::kExtensible) return {};
+  wire::ReplicaExtension extension;
+  extension.holders.assign(holders_.all().begin(), holders_.all().end());
+  return wire::encode(extension, wire::kExtensible);
 }
 
 uint32_t ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time now,
@@ -93,8 +111,10 @@ uint32_t ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time n
   open.capacity = log::kSegmentBytes;
   open.length = end;
   open.list_version = list_version;
+  const std::string extension = extension_for(call);
+  if (!extension.empty()) open.flags |= wire::kExtended;
   happened(copy ? ReplicaEvent::kCopyOpenSent : ReplicaEvent::kWholeOpenSent);
-  send_bytes(call, wire::Opcode::kReplicaOpen, bytes_of(open), 0,
+  send_bytes(call, wire::Opcode::kReplicaOpen, bytes_of(open), extension, 0,
              {.to = end, .epoch = open.epoch, .opening = true}, now, timeout);
   return end;
 }
@@ -104,7 +124,11 @@ uint32_t ReplicaSlot::send_write(ReplicaCall& call, bool only_bytes, Time now, D
   const bool copying = state_.phase == ReplicaPhase::kCopying;
   const uint32_t most = copying ? kMaxCopyMessageBytes : kMaxReplicaMessageBytes;
   const uint32_t end = segment_.chunk_end(acked(), most);
-  const ReplicaMessage message = write_up_to(end, state_, there, only_bytes);
+  ReplicaMessage message = write_up_to(end, state_, there, only_bytes);
+  // Never with a plain one, which has no room for it.
+  telling_holders_ = told_holders_;
+  const std::string extension = only_bytes ? std::string() : extension_for(call);
+  if (!extension.empty()) message.plain = false;
   wire::ReplicaWriteRequest write{};
   write.master_id = segment_.identity().master_id;
   write.segment_id = segment_.id();
@@ -112,29 +136,34 @@ uint32_t ReplicaSlot::send_write(ReplicaCall& call, bool only_bytes, Time now, D
   write.offset = acked();
   write.length = end - acked();
   write.flags = (message.closing && !closed() ? wire::ReplicaWriteRequest::kClose : 0u) |
-                (message.completing ? wire::ReplicaWriteRequest::kWriteComplete : 0u);
+                (message.completing ? wire::ReplicaWriteRequest::kWriteComplete : 0u) |
+                (extension.empty() ? 0u : wire::kExtended);
   happened(sent(message));
-  send_bytes(call, wire::Opcode::kReplicaWrite, bytes_of(write), acked(), message, now, timeout);
+  send_bytes(call, wire::Opcode::kReplicaWrite, bytes_of(write), extension, acked(), message, now,
+             timeout);
   return write.length;
 }
 
-void ReplicaSlot::send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head, uint32_t from,
-                             const ReplicaMessage& message, Time now, Duration timeout) {
+void ReplicaSlot::send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head,
+                             ByteView extension, uint32_t from, const ReplicaMessage& message,
+                             Time now, Duration timeout) {
   std::array<Slice, kMaxSlices> slices;
   if (message.to - from > kMaxMessageBytes) {
     fatal("replication.group_too_large",
           {{"segment", segment_.id()}, {"offset", from}, {"bytes", message.to - from}});
   }
-  slices[0] = Slice(head);
-  const int count =
-      message.to > from ? segment_.slices(from, message.to - from, slices.data() + 1) : 0;
+  size_t count = 0;
+  slices[count++] = Slice(head);
+  if (!extension.empty()) slices[count++] = Slice(extension);
+  if (message.to > from) {
+    count += static_cast<size_t>(segment_.slices(from, message.to - from, slices.data() + count));
+  }
   wire::MessageHeader header{};
   header.opcode = static_cast<uint16_t>(opcode);
   header.timeout_ms = to_ms(timeout);
   call_ = &call;
   RC_FAILPOINT("replication.message.before_send");
-  call.begin(*this, message, header, {slices.data(), static_cast<size_t>(count) + 1},
-             now + timeout);
+  call.begin(*this, message, header, {slices.data(), count}, now + timeout);
 }
 
 void ReplicaSlot::drop_call() {
@@ -154,6 +183,7 @@ ReplicaSlot::Answer ReplicaSlot::take_answer() {
   if (answer.status.ok()) {
     const ReplicaMessage& message = call.message();
     failures_ = 0;
+    told_holders_ = telling_holders_;
     happened(acknowledged(message), {message.to, message.epoch});
   } else if ((call.details().flags & wire::ErrorDetails::kNothingWritten) == 0) {
     happened(ReplicaEvent::kOutcomeUnknown);

@@ -47,13 +47,22 @@ class ReplicaSlot {
   bool behind() const { return ramcloud::behind(state_, segment_.replication_epoch()); }
   bool counts() const { return ramcloud::counts(state_, segment_.replication_epoch()); }
   bool copies() const { return sends_copy(state_, view(), kMaxReplicaMessageBytes); }
-  bool wants_to_send() const { return ramcloud::wants_to_send(state_, view()); }
+  bool wants_to_send() const {
+    return ramcloud::wants_to_send(state_, view()) ||
+           (state_.phase == ReplicaPhase::kOpen && !knows_holders());
+  }
   /// What it wants to send are bytes that were published after all others were acknowledged, to an
   /// open replica with which all is well: any reactor may send that.
   bool wants_plain(Time now) const {
     return state_.phase == ReplicaPhase::kOpen && counts() && !segment_.closed() &&
-           failures_ == 0 && now >= not_before_;
+           knows_holders() && failures_ == 0 && now >= not_before_;
   }
+  /// Who has replicas of the segment now. Until the backup has them on its device nothing becomes
+  /// durable there (docs/design/recovery.md#told-before-counted).
+  void set_holders(const wire::Holders& holders) { holders_ = holders; }
+  /// That it knows more does no harm: recovery asks them, too. A closed one is whole, whoever else
+  /// has one.
+  bool knows_holders() const { return told_holders_.covers(holders_) || closed(); }
 
   /// Nobody can take it now. `overdue`: for so long that the segment goes on without it.
   void placement_failed(bool overdue);
@@ -104,8 +113,9 @@ class ReplicaSlot {
   void happened(ReplicaEvent event, Acked acked = {});
   uint32_t send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
   uint32_t send_write(ReplicaCall& call, bool only_bytes, Time now, Duration timeout);
-  void send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head, uint32_t from,
-                  const ReplicaMessage& message, Time now, Duration timeout);
+  std::string extension_for(const ReplicaCall& call);
+  void send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head, ByteView extension,
+                  uint32_t from, const ReplicaMessage& message, Time now, Duration timeout);
 
   log::Segment& segment_;
   const bool primary_;
@@ -116,6 +126,9 @@ class ReplicaSlot {
   uint32_t failures_ = 0;
   Time not_before_{};
   size_t index_on_backup_ = 0;
+  wire::Holders holders_;          // of the segment
+  wire::Holders telling_holders_;  // in the call
+  wire::Holders told_holders_;     // acknowledged by the backup
   ReplicaCall* call_ = nullptr;
   ReplicaCall own_;
 };

@@ -16,11 +16,21 @@ void SegmentCounts::take_away(const SegmentCounts& less) {
   unreplicated_bytes -= less.unreplicated_bytes;
 }
 
+void SegmentReplicas::update_holders() {
+  wire::Holders holders;
+  for (const auto& slot : slots) {
+    if (slot->placed() && holders.count < holders.ids.size()) {
+      holders.ids[holders.count++] = slot->server_id();
+    }
+  }
+  for (const auto& slot : slots) slot->set_holders(holders);
+}
+
 std::optional<uint32_t> SegmentReplicas::durable_bytes(uint32_t min_replicas) const {
   uint32_t acked = ~uint32_t{0};
   const auto note_acked = [&](const ReplicaSlot& slot) {
     acked = std::min(acked, slot.acked());
-    return true;
+    return slot.knows_holders();
   };
   if (!on_enough(min_replicas, note_acked)) return std::nullopt;
   return acked;

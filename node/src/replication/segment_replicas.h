@@ -67,7 +67,10 @@ struct SegmentReplicas {
     }
     return have >= min_replicas;
   }
-  /// Bytes from the start that enough replicas have; none if not enough count.
+  /// Tells the replicas who has one now.
+  void update_holders();
+  /// Bytes from the start that enough replicas have, all of which know the holders; none if not
+  /// enough count.
   std::optional<uint32_t> durable_bytes(uint32_t min_replicas) const;
   SegmentCounts counts() const;
 };

@@ -3,9 +3,13 @@
 // [Ousterhout15 §4.2, §4.5]. See docs/formats.md ("Wire").
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace ramcloud::wire {
 
@@ -14,7 +18,7 @@ namespace ramcloud::wire {
 inline constexpr uint32_t kExtended = uint32_t{1} << 31;
 
 /// Takes the extension off the front of what follows a struct with these flags. False if there is
-/// less than the extension says. Nothing sends one yet: readers skip it.
+/// less than the extension says.
 [[nodiscard]] inline bool take_extension(uint32_t flags, std::string_view& rest,
                                          std::string_view& extension) {
   extension = {};
@@ -27,6 +31,41 @@ inline constexpr uint32_t kExtended = uint32_t{1} << 31;
   rest.remove_prefix(sizeof length + length);
   return true;
 }
+
+/// Replicas that a segment has at most.
+inline constexpr size_t kMaxHolders = 8;
+
+/// The ids of the backups that have replicas of a segment.
+struct Holders {
+  std::array<uint64_t, kMaxHolders> ids{};  // the first `count`
+  uint8_t count = 0;
+  std::span<const uint64_t> all() const { return std::span(ids).first(count); }
+  bool empty() const { return count == 0; }
+  /// False, and nothing is changed, if there are too many.
+  [[nodiscard]] bool assign(std::span<const uint64_t> servers) {
+    if (servers.size() > kMaxHolders) return false;
+    *this = {};
+    std::ranges::copy(servers, ids.begin());
+    count = static_cast<uint8_t>(servers.size());
+    return true;
+  }
+  /// Names all of them, and perhaps more.
+  bool covers(const Holders& others) const {
+    return std::ranges::all_of(
+        others.all(), [this](uint64_t id) { return std::ranges::find(all(), id) != all().end(); });
+  }
+  bool operator==(const Holders&) const = default;
+};
+
+/// The extension of a ReplicaOpenRequest and a ReplicaWriteRequest, in codec.h's encoding of version
+/// 2. The backup keeps the holders in the frame's metadata, on the device before it answers.
+struct ReplicaExtension {
+  std::vector<uint64_t> holders;  // ids of all backups of the segment; empty: no news of them
+  template <class V>
+  void fields(V& v) {
+    v.since(2, holders);
+  }
+};
 
 /// kReplicaOpen: takes a frame for a segment and stores its first bytes (segment header, digest).
 /// The answer comes when these are synced to the device. Idempotent for the same master, segment,
