@@ -1,6 +1,8 @@
 #include "log/group_reader.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include "base/checksum.h"
 #include "log/digest.h"
@@ -36,22 +38,32 @@ std::string number(uint64_t n) {
   return std::to_string(n);
 }
 
+}  // namespace
+
 class Scanner {
  public:
+  /// `base`: where in the segment the bytes begin.
   Scanner(const SegmentIdentity& identity, const SegmentBytes& bytes, const KnownOfSegment& known,
-          const std::function<void(const GroupView&)>& on_group, Locate locate)
+          std::function<void(const GroupView&)> on_group, Locate locate, uint32_t base = 0)
       : identity_(identity),
         bytes_(bytes),
         known_(known),
-        on_group_(on_group),
+        on_group_(std::move(on_group)),
         locate_(locate == Locate::kFlippedByte),
+        base_(base),
         seed_(identity.checksum_seed()) {
     result_.durable_up_to = known.durable_up_to;
   }
 
-  SegmentScan run();
+  /// A whole segment. False: it is over, and result() is what it says.
+  bool step(uint32_t bytes);
+  SegmentScan& result() { return result_; }
+  /// Groups from the middle of one.
+  bool step_groups(uint32_t bytes);
+  GroupsCheck& groups() { return groups_; }
 
  private:
+  enum class Part : uint8_t { kGroups, kZeros, kBehind, kOver };
   template <typename T>
   T load_at(uint32_t offset, const Patch& patch) const {
     T value = bytes_.load_at<T>(offset);
@@ -72,19 +84,30 @@ class Scanner {
 
   bool accept_first(const GroupView& group, Problem& problem);
   bool accept_footer(const GroupView& group, const EntryView& footer, Problem& problem) const;
-  void read_groups_behind(uint32_t offset);
+  void accept(const Unit& unit);
+  void read_unit();
+  void look_for_zeros(uint32_t bytes);
+  void look_behind(uint32_t bytes);
   void finish_without_footer(uint32_t at);
-  void finish_bad(uint32_t at, Problem problem);
+  void begin_bad(uint32_t at, Problem problem);
+  void finish_bad();
   bool must_reach(uint32_t at, std::string& why) const;
 
-  const SegmentIdentity& identity_;
-  const SegmentBytes& bytes_;
-  const KnownOfSegment& known_;
-  const std::function<void(const GroupView&)>& on_group_;
+  const SegmentIdentity identity_;
+  const SegmentBytes bytes_;
+  const KnownOfSegment known_;
+  const std::function<void(const GroupView&)> on_group_;
   const bool locate_;
+  const uint32_t base_;
   const uint32_t seed_;
+  Part part_ = Part::kGroups;
+  uint32_t at_ = 0;                 // in the bytes
+  uint32_t looked_ = 0;             // behind it
+  Problem problem_;                 // of what is there
+  bool written_like_that_ = false;  // the checksums hold
   uint32_t footer_crc_ = 0;
   SegmentScan result_;
+  GroupsCheck groups_;
 };
 
 const char* Scanner::check_framing(uint32_t offset, const Patch& patch, uint32_t max_entries,
@@ -103,7 +126,8 @@ const char* Scanner::check_framing(uint32_t offset, const Patch& patch, uint32_t
   if (unit.length > room) return "a length that reaches beyond the end";
   if (unit.is_group) return check_group_framing(patch, max_entries, unit);
   const auto header = load_at<PaddingHeader>(offset, patch);
-  uint32_t crc = crc32c(bytes_of(offset), seed_);
+  const uint32_t in_segment = base_ + offset;
+  uint32_t crc = crc32c(bytes_of(in_segment), seed_);
   crc = crc32c(bytes_of(header).substr(0, offsetof(PaddingHeader, crc)), crc);
   unit.crc = crc;
   return crc == header.crc ? nullptr : "padding with a wrong checksum";
@@ -112,7 +136,8 @@ const char* Scanner::check_framing(uint32_t offset, const Patch& patch, uint32_t
 const char* Scanner::check_group_framing(const Patch& patch, uint32_t max_entries,
                                          Unit& unit) const {
   const auto header = load_at<GroupHeader>(unit.offset, patch);
-  uint32_t crc = crc32c(bytes_of(unit.offset), seed_);
+  const uint32_t in_segment = base_ + unit.offset;
+  uint32_t crc = crc32c(bytes_of(in_segment), seed_);
   crc = crc32c(bytes_of(header).substr(0, offsetof(GroupHeader, crc)), crc);
   uint32_t at = unit.offset + sizeof(GroupHeader);
   const uint32_t end = unit.offset + unit.length;
@@ -271,23 +296,25 @@ bool Scanner::must_reach(uint32_t at, std::string& why) const {
 
 /// Looks at every place where a group could stand. A group of more entries than anybody writes is
 /// passed over: else bytes could be made that are walked through again and again.
-void Scanner::read_groups_behind(uint32_t offset) {
-  for (uint32_t at = offset + kGroupAlignment; at + sizeof(PaddingHeader) <= bytes_.size();) {
-    const auto magic = bytes_.load_at<uint8_t>(at + 3);
+void Scanner::look_behind(uint32_t bytes) {
+  const uint32_t until = bytes_.size() - looked_ > bytes ? looked_ + bytes : bytes_.size();
+  while (looked_ < until && looked_ + sizeof(PaddingHeader) <= bytes_.size()) {
+    const auto magic = bytes_.load_at<uint8_t>(looked_ + 3);
     ++result_.headers_read;
     Unit unit;
     const bool valid = (magic == kGroupMagic || magic == kPaddingMagic) &&
-                       check_framing(at, {}, kMaxEntriesBehind, unit) == nullptr;
+                       check_framing(looked_, {}, kMaxEntriesBehind, unit) == nullptr;
     result_.headers_read += unit.entries;
     if (valid && unit.is_group) {
-      const GroupView group(bytes_, at, bytes_.load_at<GroupHeader>(at));
+      const GroupView group(bytes_, looked_, bytes_.load_at<GroupHeader>(looked_));
       ++result_.groups_behind;
       result_.durable_up_to =
           std::max(result_.durable_up_to, uint32_t{group.header().durable_up_to});
       if (group.first()->view.type() == EntryType::kFooter) result_.footer_behind = true;
     }
-    at += valid ? unit.length : kGroupAlignment;
+    looked_ += valid ? unit.length : kGroupAlignment;
   }
+  if (looked_ + sizeof(PaddingHeader) > bytes_.size()) finish_bad();
 }
 
 void Scanner::finish_without_footer(uint32_t at) {
@@ -301,70 +328,161 @@ void Scanner::finish_without_footer(uint32_t at) {
 
 /// A hole: what is valid behind it decides whether it is a torn tail. Above all that is known to
 /// have been durable, nothing that was acknowledged is missing; below, another replica is needed.
-void Scanner::finish_bad(uint32_t at, Problem problem) {
+void Scanner::begin_bad(uint32_t at, Problem problem) {
   result_.bad_offset = at;
-  result_.flipped_byte = problem.flipped_byte;
+  problem_ = std::move(problem);
+  part_ = Part::kBehind;
+  looked_ = at + kGroupAlignment;
+  if (looked_ + sizeof(PaddingHeader) > bytes_.size()) finish_bad();
+}
+
+void Scanner::finish_bad() {
+  part_ = Part::kOver;
+  result_.flipped_byte = problem_.flipped_byte;
   result_.end = ScanEnd::kTorn;
-  result_.what = std::move(problem.what);
-  read_groups_behind(at);
+  result_.what = std::move(problem_.what);
   std::string why;
-  if (must_reach(at, why)) {
+  if (must_reach(result_.bad_offset, why)) {
     result_.end = ScanEnd::kCorrupt;
     result_.what += "; " + why;
   }
+  if (written_like_that_) result_.end = ScanEnd::kCorrupt;
 }
 
-SegmentScan Scanner::run() {
-  uint32_t at = 0;
-  while (at < bytes_.size()) {
+/// Frames are larger than what was written into them; what was never written is zero.
+void Scanner::look_for_zeros(uint32_t bytes) {
+  const uint32_t n = std::min(bytes, bytes_.size() - looked_);
+  const uint32_t found = bytes_.first_nonzero(looked_, n);
+  looked_ += n;
+  if (found < looked_) {
+    if (locate_) problem_.flipped_byte = flipped_in_headers(at_);
+    return begin_bad(at_, std::move(problem_));
+  }
+  if (looked_ < bytes_.size()) return;
+  part_ = Part::kOver;
+  finish_without_footer(at_);
+}
+
+void Scanner::read_unit() {
+  Unit unit;
+  problem_ = {};
+  const char* wrong = check_framing(at_, {}, ~uint32_t{0}, unit);
+  result_.headers_read += 1 + unit.entries;
+  if (wrong != nullptr) {
+    problem_.what = wrong;
+    looked_ = at_;
+    part_ = Part::kZeros;
+    return;
+  }
+  if (!check_contents(unit, {}, problem_)) return begin_bad(at_, std::move(problem_));
+  if (unit.is_group) {
+    const GroupView group(bytes_, at_, bytes_.load_at<GroupHeader>(at_));
+    const EntryView first = group.first()->view;
+    const bool is_footer = first.type() == EntryType::kFooter;
+    if ((at_ == 0 && !accept_first(group, problem_)) ||
+        (is_footer && !accept_footer(group, first, problem_))) {
+      written_like_that_ = true;
+      return begin_bad(at_, std::move(problem_));
+    }
+    accept(unit);
+    if (on_group_) on_group_(group);
+    if (is_footer) {
+      result_.end = ScanEnd::kClosed;
+      part_ = Part::kOver;
+      return;
+    }
+  }
+  footer_crc_ = crc32c(bytes_of(unit.crc), footer_crc_);
+  at_ += unit.length;
+  result_.valid_bytes = at_;
+}
+
+void Scanner::accept(const Unit& unit) {
+  const GroupView group(bytes_, unit.offset, bytes_.load_at<GroupHeader>(unit.offset));
+  ++result_.groups;
+  result_.entries += unit.entries;
+  result_.valid_bytes = group.end();
+  if (unit.offset == 0) result_.header_bytes = group.end();
+  const GroupHeader header = group.header();
+  result_.durable_up_to = std::max(result_.durable_up_to, uint32_t{header.durable_up_to});
+  result_.replication_epoch =
+      std::max(result_.replication_epoch, uint32_t{header.replication_epoch});
+  for (auto e = group.first(); e; e = group.next(*e)) {
+    const bool versioned =
+        (e->view.type() == EntryType::kObject && e->view.body_length() >= sizeof(ObjectBody)) ||
+        (e->view.type() == EntryType::kTombstone && e->view.body_length() >= sizeof(TombstoneBody));
+    if (!versioned) continue;
+    // Both begin with the table's id and the version.
+    static_assert(offsetof(ObjectBody, version) == offsetof(TombstoneBody, version));
+    result_.highest_version =
+        std::max(result_.highest_version, e->view.load_at<uint64_t>(offsetof(ObjectBody, version)));
+  }
+}
+
+bool Scanner::step(uint32_t bytes) {
+  const uint32_t from = at_;
+  while (part_ == Part::kGroups && at_ - from < bytes) {
+    if (at_ < bytes_.size()) {
+      read_unit();
+    } else {
+      part_ = Part::kOver;
+      finish_without_footer(at_);
+    }
+  }
+  if (part_ == Part::kZeros) {
+    look_for_zeros(bytes);
+  } else if (part_ == Part::kBehind) {
+    look_behind(bytes);
+  }
+  return part_ != Part::kOver;
+}
+
+bool Scanner::step_groups(uint32_t bytes) {
+  const uint32_t from = at_;
+  while (at_ < bytes_.size() && at_ - from < bytes) {
     Unit unit;
     Problem problem;
-    const char* wrong = check_framing(at, {}, ~uint32_t{0}, unit);
-    result_.headers_read += 1 + unit.entries;
+    const char* wrong = check_framing(at_, {}, ~uint32_t{0}, unit);
+    const uint32_t room = bytes_.size() - at_;
+    const bool magic =
+        room >= sizeof(uint32_t) && (bytes_.load_at<uint8_t>(at_ + 3) == kGroupMagic ||
+                                     bytes_.load_at<uint8_t>(at_ + 3) == kPaddingMagic);
+    const bool cut_off = room < sizeof(PaddingHeader) || (magic && unit.length > room);
+    if (wrong == nullptr && !check_contents(unit, {}, problem)) wrong = problem.what.c_str();
     if (wrong != nullptr) {
-      // Frames are larger than what was written into them; what was never written is zero.
-      if (bytes_.first_nonzero(at, bytes_.size() - at) == bytes_.size()) break;
-      problem.what = wrong;
-      if (locate_) problem.flipped_byte = flipped_in_headers(at);
-      finish_bad(at, std::move(problem));
-      return std::move(result_);
+      groups_.whole_bytes = at_;
+      groups_.bad = !cut_off;
+      groups_.what = wrong;
+      return false;
     }
-    if (!check_contents(unit, {}, problem)) {
-      finish_bad(at, std::move(problem));
-      return std::move(result_);
-    }
-    if (unit.is_group) {
-      const GroupView group(bytes_, at, bytes_.load_at<GroupHeader>(at));
-      const EntryView first = group.first()->view;
-      const bool is_footer = first.type() == EntryType::kFooter;
-      if ((at == 0 && !accept_first(group, problem)) ||
-          (is_footer && !accept_footer(group, first, problem))) {
-        finish_bad(at, std::move(problem));
-        result_.end = ScanEnd::kCorrupt;  // the checksums hold: it was written like this
-        return std::move(result_);
-      }
-      ++result_.groups;
-      result_.entries += unit.entries;
-      result_.valid_bytes = group.end();
-      const GroupHeader header = group.header();
-      result_.durable_up_to = std::max(result_.durable_up_to, uint32_t{header.durable_up_to});
-      result_.replication_epoch =
-          std::max(result_.replication_epoch, uint32_t{header.replication_epoch});
-      if (on_group_) on_group_(group);
-      if (is_footer) {
-        result_.end = ScanEnd::kClosed;
-        return std::move(result_);
-      }
-    }
-    footer_crc_ = crc32c(bytes_of(unit.crc), footer_crc_);
-    at += unit.length;
-    result_.valid_bytes = at;
+    at_ += unit.length;
+    groups_.whole_bytes = at_;
   }
-  finish_without_footer(at);
-  return std::move(result_);
+  return at_ < bytes_.size();
 }
 
-}  // namespace
+SegmentScanner::SegmentScanner(const SegmentIdentity& identity, const SegmentBytes& bytes,
+                               const KnownOfSegment& known)
+    : scanner_(std::make_unique<Scanner>(identity, bytes, known, nullptr, Locate::kNo)) {}
+SegmentScanner::~SegmentScanner() = default;
+bool SegmentScanner::step(uint32_t bytes) {
+  return scanner_->step(bytes);
+}
+SegmentScan SegmentScanner::take() {
+  return std::move(scanner_->result());
+}
+
+GroupsChecker::GroupsChecker(const SegmentIdentity& identity, const SegmentBytes& bytes,
+                             uint32_t offset)
+    : scanner_(std::make_unique<Scanner>(identity, bytes, KnownOfSegment{}, nullptr, Locate::kNo,
+                                         offset)) {}
+GroupsChecker::~GroupsChecker() = default;
+bool GroupsChecker::step(uint32_t bytes) {
+  return scanner_->step_groups(bytes);
+}
+GroupsCheck GroupsChecker::take() {
+  return std::move(scanner_->groups());
+}
 
 std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes) {
   constexpr uint32_t kBody = sizeof(GroupHeader) + sizeof(EntryHeader);
@@ -385,7 +503,10 @@ std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes) {
 SegmentScan scan_segment(const SegmentIdentity& identity, const SegmentBytes& bytes,
                          const KnownOfSegment& known,
                          const std::function<void(const GroupView&)>& on_group, Locate locate) {
-  return Scanner(identity, bytes, known, on_group, locate).run();
+  Scanner scanner(identity, bytes, known, on_group, locate);
+  while (scanner.step(~uint32_t{0})) {
+  }
+  return std::move(scanner.result());
 }
 
 }  // namespace ramcloud::log

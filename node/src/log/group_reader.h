@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,9 +69,11 @@ struct SegmentScan {
   uint32_t replication_epoch = 0;  // the highest in valid groups
   uint32_t groups = 0;             // valid ones, the footer's included
   uint32_t entries = 0;
+  uint32_t header_bytes = 0;     // the first group, if valid
   bool is_head = false;          // the segment header says that a digest belongs to it
   std::vector<uint64_t> digest;  // segment ids, rising; empty if there is none
   uint64_t safe_version = 0;     // 0 if there is none
+  uint64_t highest_version = 0;  // of objects and tombstones in valid groups
 
   // For kTorn and kCorrupt:
   uint32_t bad_offset = 0;               // start of the group or padding that is not valid
@@ -96,6 +99,47 @@ inline constexpr uint64_t kMaxHeadersRead =
 /// The identity that the segment header at the start claims, unverified (scan_segment() then
 /// verifies it: the checksums are seeded with it). Nothing if there is no such header.
 std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes);
+
+/// The same as scan_segment(), a slice at a time, for who must not be kept from other work.
+class SegmentScanner {
+ public:
+  /// The bytes outlive it.
+  SegmentScanner(const SegmentIdentity& identity, const SegmentBytes& bytes,
+                 const KnownOfSegment& known);
+  ~SegmentScanner();
+  SegmentScanner(const SegmentScanner&) = delete;
+  SegmentScanner& operator=(const SegmentScanner&) = delete;
+  /// Reads on for about so many bytes, at least one group. False: it is over.
+  bool step(uint32_t bytes);
+  /// When it is over.
+  SegmentScan take();
+
+ private:
+  std::unique_ptr<class Scanner> scanner_;
+};
+
+/// What groups that were read out of a segment are worth.
+struct GroupsCheck {
+  uint32_t whole_bytes = 0;  // valid groups and paddings, from the start on
+  bool bad = false;          // what follows them is not valid: not only cut off
+  std::string what;          // why
+};
+
+/// Verifies groups and paddings that were read from `offset` on, where one begins. The last one may
+/// be cut off.
+class GroupsChecker {
+ public:
+  /// The bytes outlive it.
+  GroupsChecker(const SegmentIdentity& identity, const SegmentBytes& bytes, uint32_t offset);
+  ~GroupsChecker();
+  GroupsChecker(const GroupsChecker&) = delete;
+  GroupsChecker& operator=(const GroupsChecker&) = delete;
+  bool step(uint32_t bytes);
+  GroupsCheck take();
+
+ private:
+  std::unique_ptr<class Scanner> scanner_;
+};
 
 /// Reads the whole segment, verifies everything, and calls on_group (if given) with each valid
 /// group in order, the segment header's and the footer's included. Groups are handed out as they

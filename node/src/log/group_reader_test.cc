@@ -70,10 +70,76 @@ TEST(GroupReader, ReadsWhatTheLogWrote) {
   EXPECT_TRUE(scan.is_head);
   EXPECT_EQ(scan.digest, std::vector<uint64_t>{1});
   EXPECT_EQ(scan.safe_version, 1u);
+  EXPECT_EQ(scan.highest_version, 3u);
+  EXPECT_EQ(scan.header_bytes % 8, 0u);
+  EXPECT_GT(scan.header_bytes, sizeof(GroupHeader) + sizeof(SegmentHeaderBody));
   using enum EntryType;
   EXPECT_EQ(types, (std::vector{kSegmentHeader, kLogDigest, kSafeVersion, kObject, kObject, kObject,
                                 kTombstone, kTombstone, kFooter}));
   EXPECT_EQ(identify_segment(SegmentBytes(image)), kIdentity);
+}
+
+/// Damaged at random, and cut: a slice at a time gives the same, whatever the slices.
+TEST(GroupReader, SlicesGiveTheSameAsAWholeScan) {
+  const std::string image = closed_image();
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed);
+    std::string bytes = image.substr(0, 1 + random.below(image.size()));
+    for (uint64_t n = random.below(3); n > 0; --n) {
+      bytes[random.below(bytes.size())] ^= static_cast<char>(1u << random.below(8));
+    }
+    bytes += std::string(8 * random.below(20), '\0');
+    KnownOfSegment known;
+    if (random.chance(0.3)) known.held = static_cast<uint32_t>(random.below(bytes.size()));
+    const SegmentScan whole = scan_segment(kIdentity, SegmentBytes(bytes), known);
+    SegmentScanner scanner(kIdentity, SegmentBytes(bytes), known);
+    while (scanner.step(static_cast<uint32_t>(1 + random.below(50)))) {
+    }
+    const SegmentScan sliced = scanner.take();
+    ASSERT_EQ(sliced.end, whole.end) << seed;
+    ASSERT_EQ(sliced.valid_bytes, whole.valid_bytes) << seed;
+    ASSERT_EQ(sliced.durable_up_to, whole.durable_up_to) << seed;
+    ASSERT_EQ(sliced.bad_offset, whole.bad_offset) << seed;
+    ASSERT_EQ(sliced.what, whole.what) << seed;
+    ASSERT_EQ(sliced.groups_behind, whole.groups_behind) << seed;
+    ASSERT_EQ(sliced.footer_behind, whole.footer_behind) << seed;
+    ASSERT_EQ(sliced.headers_read, whole.headers_read) << seed;
+    ASSERT_EQ(sliced.highest_version, whole.highest_version) << seed;
+  }
+}
+
+/// From each place where a group begins, to each end: whole groups, and no damage but where it is.
+TEST(GroupReader, GroupsFromTheMiddleAreChecked) {
+  const std::string image = closed_image();
+  std::vector<uint32_t> starts;
+  (void)scan_segment(kIdentity, SegmentBytes(image), {},
+                     [&](const GroupView& group) { starts.push_back(group.offset()); });
+  const auto check = [](const std::string& bytes, uint32_t offset) {
+    GroupsChecker checker(kIdentity, SegmentBytes(bytes), offset);
+    while (checker.step(8)) {
+    }
+    return checker.take();
+  };
+  for (const uint32_t start : starts) {
+    for (uint32_t end = start + 1; end <= image.size(); ++end) {
+      uint32_t whole = 0;
+      for (const uint32_t other : starts) {
+        if (other > start && other <= end) whole = other - start;
+      }
+      if (end == image.size()) whole = end - start;
+      const GroupsCheck found = check(image.substr(start, end - start), start);
+      ASSERT_EQ(found.whole_bytes, whole) << start << " to " << end;
+      ASSERT_FALSE(found.bad) << start << " to " << end << ": " << found.what;
+    }
+    ASSERT_TRUE(check(image.substr(start), start + 8).bad) << "at another place";
+  }
+  for (uint32_t at = starts[1]; at < image.size(); ++at) {
+    std::string damaged = image.substr(starts[1]);
+    damaged[at - starts[1]] ^= 0x10;
+    const GroupsCheck found = check(damaged, starts[1]);
+    ASSERT_LE(found.whole_bytes, at - starts[1]) << at;
+    ASSERT_FALSE(found.what.empty()) << at;
+  }
 }
 
 TEST(GroupReader, ClosedSegmentMayBeFollowedByAnything) {
