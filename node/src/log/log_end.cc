@@ -1,0 +1,312 @@
+#include "log/log_end.h"
+
+#include <algorithm>
+#include <map>
+#include <ranges>
+#include <utility>
+
+namespace ramcloud::log {
+namespace {
+
+using Outcome = LogEnd::Outcome;
+
+/// Where an open head ends.
+struct HeadEnd {
+  enum class Kind : uint8_t { kKnown, kTailLost, kMissing };
+  Kind kind = Kind::kMissing;
+  uint32_t length = 0;
+  std::string why;  // kMissing
+};
+
+HeadEnd missing(std::string why) {
+  return {.kind = HeadEnd::Kind::kMissing, .length = 0, .why = std::move(why)};
+}
+
+std::string too_short(uint32_t length, uint32_t claim) {
+  return "the longest replica has " + std::to_string(length) + " bytes, but " +
+         std::to_string(claim) + " were durable";
+}
+
+class Decision {
+ public:
+  explicit Decision(const LogAnswers& answers) : answers_(answers) {
+    for (size_t i = 0; i < answers.replicas.size(); ++i) {
+      by_segment_[answers.replicas[i].segment_id].push_back(i);
+    }
+  }
+  LogEnd run();
+
+ private:
+  const FoundReplica& replica(size_t i) const { return answers_.replicas[i]; }
+  const std::vector<size_t>& of(uint64_t segment_id) const {
+    static const std::vector<size_t> kNone;
+    const auto found = by_segment_.find(segment_id);
+    return found == by_segment_.end() ? kNone : found->second;
+  }
+  template <typename Is>
+  bool any(uint64_t segment_id, Is is) const {
+    return std::ranges::any_of(of(segment_id), [&](size_t i) { return is(replica(i)); });
+  }
+  /// It is whole, whatever became of its backup since.
+  static bool whole(const FoundReplica& r) { return r.closed || r.footer; }
+  bool stale(const FoundReplica& r) const {
+    return !whole(r) &&
+           (r.segment_id < answers_.fence.lowest_open_segment || r.epoch < answers_.fence.epoch);
+  }
+  /// Nothing was acknowledged without it.
+  bool counts(const FoundReplica& r) const { return !stale(r) && !r.incomplete && !r.damaged; }
+  /// May be read from.
+  bool source(const FoundReplica& r) const { return counts(r) && r.length > 0; }
+  bool closed(uint64_t segment_id) const { return any(segment_id, whole); }
+  bool is_head(uint64_t segment_id) const {
+    return any(segment_id, [](const FoundReplica& r) { return r.scanned && r.is_head; });
+  }
+  bool has_data(uint64_t segment_id) const {
+    return any(segment_id, [](const FoundReplica& r) { return whole(r) || r.has_data; });
+  }
+  uint32_t claimed(uint64_t segment_id) const;
+  std::set<uint64_t> holders(uint64_t segment_id) const;
+  bool all_holders_heard(uint64_t segment_id) const;
+
+  bool find_digest();
+  void end_closed(uint64_t segment_id);
+  HeadEnd end_of_head(uint64_t segment_id, bool claimed_closed) const;
+  HeadEnd without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim,
+                         bool claimed_closed) const;
+  void end_heads(const std::vector<uint64_t>& heads);
+  void add(uint64_t segment_id, uint32_t length);
+  void note_missing(uint64_t segment_id, std::string why);
+  void find_versions();
+
+  const LogAnswers& answers_;
+  std::map<uint64_t, std::vector<size_t>> by_segment_;
+  std::vector<uint64_t> members_;  // rising
+  bool tail_lost_ = false;
+  LogEnd end_;
+};
+
+uint32_t Decision::claimed(uint64_t segment_id) const {
+  uint32_t most = 0;
+  for (const size_t i : of(segment_id)) most = std::max(most, replica(i).durable_up_to);
+  return most;
+}
+
+/// By those that may be sources: a stale one may name whom nobody relies on any more.
+std::set<uint64_t> Decision::holders(uint64_t segment_id) const {
+  std::set<uint64_t> named;
+  for (const size_t i : of(segment_id)) {
+    if (source(replica(i))) named.insert(replica(i).holders.begin(), replica(i).holders.end());
+  }
+  return named;
+}
+
+/// A damaged frame may be a good replica: its backup has not answered for this segment.
+bool Decision::all_holders_heard(uint64_t segment_id) const {
+  if (any(segment_id, [](const FoundReplica& r) { return r.damaged; })) return false;
+  const std::set<uint64_t> named = holders(segment_id);
+  // Frames of former builds name nobody.
+  if (named.empty()) return answers_.expected.empty();
+  return std::ranges::all_of(named, [this](uint64_t id) { return answers_.heard.contains(id); });
+}
+
+/// The newest head with an eligible digest. One that was closed does not do: a newer one followed.
+bool Decision::find_digest() {
+  for (auto at = by_segment_.rbegin(); at != by_segment_.rend(); ++at) {
+    for (const size_t i : at->second) {
+      const FoundReplica& r = replica(i);
+      if (!r.is_head || r.digest.empty() || !source(r)) continue;
+      const bool was_closed = any(
+          at->first, [](const FoundReplica& other) { return whole(other) || other.footer_behind; });
+      if (was_closed) {
+        note_missing(at->first, "it was closed, and the head that followed it is not there");
+        return false;
+      }
+      end_.digest_segment = at->first;
+      members_ = r.digest;
+      return true;
+    }
+  }
+  note_missing(0, "no replica of an open head that counts has a digest");
+  return false;
+}
+
+void Decision::note_missing(uint64_t segment_id, std::string why) {
+  MissingSegment segment{.segment_id = segment_id, .why = std::move(why), .holders = {}};
+  for (const uint64_t id : holders(segment_id)) {
+    if (!answers_.heard.contains(id)) segment.holders.push_back(id);
+  }
+  end_.missing.push_back(std::move(segment));
+}
+
+void Decision::add(uint64_t segment_id, uint32_t length) {
+  SegmentEnd segment{.segment_id = segment_id, .length = length, .sources = {}};
+  for (const size_t i : of(segment_id)) {
+    if (source(replica(i)) && replica(i).length >= length) segment.sources.push_back(i);
+  }
+  end_.segments.push_back(std::move(segment));
+}
+
+/// A member that was closed is needed whole.
+void Decision::end_closed(uint64_t segment_id) {
+  uint32_t length = 0;
+  for (const size_t i : of(segment_id)) {
+    const FoundReplica& r = replica(i);
+    if (whole(r) && source(r) && !r.corrupt) length = std::max(length, r.length);
+  }
+  const uint32_t claim = claimed(segment_id);
+  if (length == 0) return note_missing(segment_id, "no whole replica of it is there");
+  if (length < claim) {
+    return note_missing(segment_id, too_short(length, claim));
+  }
+  add(segment_id, length);
+}
+
+/// `claimed_closed`: a later head shows data, so this one was closed on its replicas.
+HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
+  uint32_t longest = 0;
+  bool intact = false;
+  for (const size_t i : of(segment_id)) {
+    const FoundReplica& r = replica(i);
+    if (!counts(r)) continue;
+    longest = std::max(longest, r.length);
+    intact = intact || (r.power_safe && r.clean_end && !r.corrupt);
+  }
+  const uint32_t claim = claimed(segment_id);
+  if (longest == 0) return missing("no replica of it that counts is there");
+  if (intact && longest >= claim && !claimed_closed) {
+    return {.kind = HeadEnd::Kind::kKnown, .length = longest, .why = {}};
+  }
+  if (!all_holders_heard(segment_id)) {
+    if (claimed_closed) return missing("it was closed, and no whole replica of it is there");
+    if (longest < claim) return missing(too_short(longest, claim));
+    return missing("no replica is certainly whole, and not all holders have answered");
+  }
+  return without_intact(segment_id, longest, claim, claimed_closed);
+}
+
+/// All holders have answered, and none of them shows where the head ends. What they lack is excused
+/// if power cuts explain it: the boot-id rule.
+HeadEnd Decision::without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim,
+                                 bool claimed_closed) const {
+  const auto safe = [this](const FoundReplica& r) { return counts(r) && r.power_safe; };
+  const auto torn = [&](const FoundReplica& r) { return safe(r) && !r.corrupt; };
+  const bool lacks = longest < claim || claimed_closed;
+  // A hole above all claims, on a replica that no power cut shortened, was never acknowledged.
+  if (!lacks && any(segment_id, torn)) {
+    return {.kind = HeadEnd::Kind::kKnown, .length = longest, .why = {}};
+  }
+  if (any(segment_id, safe)) {
+    return missing("it is damaged, and no other replica is whole");
+  }
+  // Heads that followed it may be on those that are awaited.
+  if (!answers_.expected.empty()) {
+    return missing("its end was lost with the power, and not all backups have answered");
+  }
+  return {.kind = HeadEnd::Kind::kTailLost, .length = longest, .why = {}};
+}
+
+/// Heads that are not closed anywhere, by rising id: the last one is the digest's. What follows a
+/// lost tail is lost as well, or the log would have a gap.
+void Decision::end_heads(const std::vector<uint64_t>& heads) {
+  for (const uint64_t id : heads) {
+    const bool later_has_data = std::ranges::any_of(members_, [&](uint64_t member) {
+      return member > id && is_head(member) && has_data(member);
+    });
+    const HeadEnd head = end_of_head(id, later_has_data);
+    if (head.kind == HeadEnd::Kind::kMissing) {
+      note_missing(id, head.why);
+      continue;
+    }
+    uint32_t length = head.length;
+    if (tail_lost_) {
+      for (const size_t i : of(id)) {
+        if (source(replica(i))) length = std::min(length, replica(i).header_length);
+      }
+    }
+    tail_lost_ = tail_lost_ || head.kind == HeadEnd::Kind::kTailLost;
+    add(id, length);
+  }
+}
+
+/// Versions that were assigned before the digest's head was opened are below what its header says,
+/// those that came since are in it or in the head before it.
+void Decision::find_versions() {
+  for (const uint64_t id : members_) {
+    for (const size_t i : of(id)) {
+      end_.safe_version = std::max(end_.safe_version, replica(i).safe_version);
+    }
+  }
+  for (const uint64_t id : members_ | std::views::reverse) {
+    if (id >= end_.digest_segment) continue;
+    if (!any(id, [](const FoundReplica& r) { return r.scanned; })) {
+      end_.unscanned = id;
+      return;
+    }
+    if (is_head(id)) return;
+  }
+}
+
+LogEnd Decision::run() {
+  if (find_digest()) {
+    std::vector<uint64_t> heads;
+    for (const uint64_t id : members_) {
+      if (of(id).empty()) {
+        note_missing(id, "no replica of it is there");
+      } else if (closed(id) || !is_head(id)) {
+        end_closed(id);
+      } else {
+        heads.push_back(id);
+      }
+    }
+    end_heads(heads);
+  }
+  if (!end_.missing.empty()) {
+    end_.segments.clear();
+    end_.outcome = answers_.expected.empty() ? Outcome::kBlocked : Outcome::kWaiting;
+    return std::move(end_);
+  }
+  std::ranges::sort(end_.segments, {}, &SegmentEnd::segment_id);
+  find_versions();
+  if (tail_lost_) end_.safe_version += kVersionsOfALostTail;
+  end_.outcome = tail_lost_ ? Outcome::kTailLost : Outcome::kComplete;
+  return std::move(end_);
+}
+
+}  // namespace
+
+void describe_scan(const SegmentScan& scan, const KnownOfSegment& known, FoundReplica& replica) {
+  replica.scanned = true;
+  replica.length = scan.valid_bytes;
+  replica.header_length = scan.header_bytes;
+  replica.epoch = std::max(replica.epoch, scan.replication_epoch);
+  replica.durable_up_to = scan.durable_up_to;
+  replica.footer = scan.end == ScanEnd::kClosed;
+  replica.footer_behind = scan.footer_behind;
+  replica.clean_end = scan.end == ScanEnd::kClosed || (scan.bad_offset == 0 && scan.what.empty());
+  replica.corrupt = (known.closed_length && scan.valid_bytes != *known.closed_length) ||
+                    scan.valid_bytes < known.held;
+  replica.is_head = scan.is_head;
+  replica.has_data = scan.groups > 1 || scan.groups_behind > 0;
+  replica.digest = scan.digest;
+  replica.safe_version = std::max(scan.safe_version, scan.highest_version + 1);
+}
+
+LogEnd decide_log_end(const LogAnswers& answers) {
+  return Decision(answers).run();
+}
+
+const char* outcome_name(LogEnd::Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kComplete:
+      return "COMPLETE";
+    case Outcome::kTailLost:
+      return "TAIL_LOST";
+    case Outcome::kWaiting:
+      return "WAITING";
+    case Outcome::kBlocked:
+      return "BLOCKED";
+  }
+  return "invalid";
+}
+
+}  // namespace ramcloud::log
