@@ -9,6 +9,8 @@
 #include "wire/codec.h"
 #include "wire/control_messages.h"
 #include "wire/hello.h"
+#include "wire/recovery_messages.h"
+#include "wire/replica_messages.h"
 
 using namespace ramcloud;
 using namespace ramcloud::wire;
@@ -46,7 +48,10 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<DropTabletRequest>,
                              check<GetServerStatsRequest>,
                              check<ServerStats>,
-                             check<RaiseReplicationEpochRequest>};
+                             check<RaiseReplicationEpochRequest>,
+                             check<ReplicaExtension>,
+                             check<RecoveryQueryRequest>,
+                             check<RecoveryQueryReply>};
 
 void check_hello(std::string_view in) {
   Hello hello;

@@ -9,6 +9,8 @@
 #include "wire/codec.h"
 #include "wire/control_messages.h"
 #include "wire/message_header.h"
+#include "wire/recovery_messages.h"
+#include "wire/replica_messages.h"
 #include "wire/testing/filler.h"
 #include "wire/volume_messages.h"
 
@@ -60,6 +62,9 @@ ordered_json all_messages() {
   RC_ADD(ProbePeerReply);
   RC_ADD(GetReplicasOnRequest);
   RC_ADD(ReplicasOn);
+  RC_ADD(ReplicaExtension);
+  RC_ADD(RecoveryQueryRequest);
+  RC_ADD(RecoveryQueryReply);
 #undef RC_ADD
   return all;
 }

@@ -57,10 +57,13 @@ enum class Opcode : uint16_t {
   kRestate = 100,
   kProbePeer = 108,
   kGetReplicasOn = 109,
+  kRecoveryQuery = 112,
   // Backup, for masters.
   kReplicaOpen = 128,
   kReplicaWrite = 129,
   kReplicaFree = 130,
+  // Backup, for recovery masters.
+  kRecoveryRead = 131,
 };
 
 /// Every message of a coordinator to a server, of whatever version, begins with the coordinator's
