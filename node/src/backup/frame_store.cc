@@ -8,6 +8,7 @@
 
 #include "base/logging.h"
 #include "base/text.h"
+#include "log/group_reader.h"
 
 namespace ramcloud {
 namespace {
@@ -120,7 +121,8 @@ Status FrameStore::load_frame(uint32_t index) {
   char block[kFrameMetadataBytes];
   RC_RETURN_IF_ERROR(file_->read(frame_metadata_offset(index), block, sizeof block));
   Frame& frame = frames_[index];
-  FrameState state = FrameState::kFree;
+  FrameSlot newest{};
+  newest.state = FrameState::kFree;
   bool keep = false;
   for (uint8_t slot_index = 0; slot_index < 2; ++slot_index) {
     FrameSlot slot;
@@ -137,16 +139,51 @@ Status FrameStore::load_frame(uint32_t index) {
         if (slot.sequence < frame.sequence) break;
         frame.sequence = slot.sequence;
         frame.next_slot = slot_index ^ 1;
-        state = slot.state;
+        newest = slot;
         break;
     }
   }
-  if (keep || state != FrameState::kFree) {
+  if (keep || newest.state != FrameState::kFree) {
     ++quarantined_;
+    note_former(index, newest, keep);
   } else {
     free_.push_back(index);
   }
   return {};
+}
+
+/// A segment names itself, too; that is believed only of what no metadata tells.
+void FrameStore::note_former(uint32_t index, const FrameSlot& slot, bool damaged) {
+  FormerFrame former{.frame = index, .damaged = damaged, .content = {}};
+  FrameContent& content = former.content;
+  wire::Uuid cluster{};
+  if (slot.state != FrameState::kFree) {
+    std::memcpy(cluster.data(), slot.cluster_uuid, cluster.size());
+    content = {.state = slot.state,
+               .flags = slot.flags,
+               .epoch = slot.epoch,
+               .backup_id = slot.backup_id,
+               .master_id = slot.master_id,
+               .segment_id = slot.segment_id,
+               .capacity = slot.capacity,
+               .length = slot.length,
+               .holders = {},
+               .boot_id = {}};
+    std::memcpy(content.holders.ids.data(), slot.holders, sizeof slot.holders);
+    content.holders.count = slot.holder_count;
+    std::memcpy(content.boot_id.data(), slot.boot_id, content.boot_id.size());
+  } else {
+    char bytes[128];
+    if (!read(index, 0, bytes, sizeof bytes).ok()) return;
+    const auto claimed = log::identify_segment(log::SegmentBytes(ByteView(bytes, sizeof bytes)));
+    if (!claimed) return;
+    cluster = claimed->cluster_uuid;
+    content.state = FrameState::kOpen;
+    content.master_id = claimed->master_id;
+    content.segment_id = claimed->segment_id;
+    content.capacity = log::kSegmentBytes;
+  }
+  if (cluster == cluster_uuid_) former_.push_back(std::move(former));
 }
 
 Status FrameStore::write_superblock() {

@@ -32,6 +32,15 @@ struct FrameContent {
   bool has(FrameSlot::Flag flag) const { return (flags & flag) != 0; }
 };
 
+/// A frame that an earlier incarnation of the backup left with a replica in it.
+struct FormerFrame {
+  uint32_t frame = 0;
+  /// One of the metadata's slots does not hold, and may have been the newer one: the content is what
+  /// the other one says, or if that says nothing, what the segment says of itself.
+  bool damaged = false;
+  FrameContent content;
+};
+
 /// What a frame is for. A copy of a closed segment must not take the last ones: without a head
 /// nobody can write.
 enum class FrameClass : uint8_t { kHead, kCopy };
@@ -59,6 +68,8 @@ class FrameStore {
   /// Of the superblock; all zero and 0 on a fresh volume.
   const wire::Uuid& cluster_uuid() const { return cluster_uuid_; }
   uint64_t former_server_id() const { return former_server_id_; }
+  /// Of this incarnation, once adopted.
+  uint64_t server_id() const { return server_id_; }
   uint64_t list_term() const { return list_term_; }
   uint64_t list_version() const { return list_version_; }
 
@@ -88,6 +99,11 @@ class FrameStore {
   Status read(uint32_t frame, uint32_t offset, char* to, size_t size) const {
     return file_->read(frame_data_offset(frame) + offset, to, size);
   }
+  /// The same, beside the reactor (File::read_beside).
+  void read_beside(uint32_t frame, uint32_t offset, std::span<char> to, std::shared_ptr<void> keep,
+                   std::function<void(Status)> done) {
+    file_->read_beside(frame_data_offset(frame) + offset, to, std::move(keep), std::move(done));
+  }
   /// Gives a frame back. Only with proof that its replica is obsolete. A direct write to it that is
   /// in flight ends before it is taken again.
   Status release(uint32_t frame);
@@ -99,6 +115,8 @@ class FrameStore {
   uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
   /// Found at start: replicas of earlier incarnations and damaged metadata. Kept, never reused.
   uint32_t frames_quarantined() const { return quarantined_; }
+  /// Those of them with a replica of this cluster, by rising frame.
+  const std::vector<FormerFrame>& former() const { return former_; }
   /// Given back while a direct write to them was in flight: free when it ends.
   uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.
@@ -106,6 +124,8 @@ class FrameStore {
     return std::min(frames_total() / kHeadReserveShare, kMostHeadReserve);
   }
   const std::string& path() const { return path_; }
+  /// Of this host, now.
+  const BootId& boot_id() const { return boot_id_; }
 
  private:
   struct Frame {
@@ -122,14 +142,14 @@ class FrameStore {
   Status load_frames(uint32_t wanted);
   Status load_frame(uint32_t index);
   Status may_take(FrameClass frame_class) const;
+  void note_former(uint32_t index, const FrameSlot& slot, bool damaged);
   void put_back(uint32_t index);
   void written_direct();
 
   std::unique_ptr<File> file_;
   std::string path_;
+  BootId boot_id_;
   wire::Uuid cluster_uuid_{};
-  /// Of this host, now.
-  const BootId& boot_id() const { return boot_id_; }
   uint64_t former_server_id_ = 0;
   uint64_t server_id_ = 0;
   uint64_t list_term_ = 0;
@@ -140,10 +160,10 @@ class FrameStore {
   std::vector<Frame> frames_;
   std::vector<uint32_t> free_;  // a heap: the lowest first, so that the file stays dense
   uint32_t quarantined_ = 0;
+  std::vector<FormerFrame> former_;
   uint32_t ending_ = 0;
   std::vector<DirectWrite> direct_writes_;  // of the batch in flight
   std::vector<uint32_t> direct_frames_;     // the same
 };
 
 }  // namespace ramcloud
-  BootId boot_id_;

@@ -112,6 +112,9 @@ class SimFile final : public File {
                    std::function<void(Status)> done) override {
     later(
         [this, offset, to, keep = std::move(keep), done = std::move(done)] {
+          if (disk_.take(disk_.failing_reads_)) {
+            return done({StatusCode::kIoError, "the simulated read failed"});
+          }
           done(disk_.failure_.ok() ? read(offset, to.data(), to.size()) : disk_.failure_);
         },
         Turn::kBeside);

@@ -62,6 +62,8 @@ class SimDisk final : public Disk {
   /// written counts as clean from then on: readers see it until the power goes, and later syncs
   /// succeed without it (as Linux does).
   void fail_syncs(uint32_t count) { failing_syncs_ = count; }
+  /// So many reads beside the reactor from now on fail with IO_ERROR.
+  void fail_reads(uint32_t count) { failing_reads_ = count; }
   /// So many direct writes, or sectors of a sync, from now on are told as done and are not on the
   /// device.
   void lose_writes(uint32_t count) { losing_ = count; }
@@ -91,6 +93,7 @@ class SimDisk final : public Disk {
   bool direct_ = true;
   bool frozen_ = false;
   uint32_t failing_syncs_ = 0;
+  uint32_t failing_reads_ = 0;
   uint32_t losing_ = 0;
   uint32_t misdirecting_ = 0;
   Duration slow_{};

@@ -60,6 +60,11 @@ TEST_F(SimDiskTest, ReadsBesideTheReactorTakeTime) {
   EXPECT_TRUE(done->ok());
   EXPECT_EQ(*to, "abcd");
   done.reset();
+  node.disk().fail_reads(1);
+  file->read_beside(510, *to, to, [&](Status s) { done = std::move(s); });
+  ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
+  EXPECT_EQ(*done, StatusCode::kIoError);
+  done.reset();
   node.disk().fail_with({StatusCode::kIoError, "broken"});
   file->read_beside(510, *to, to, [&](Status s) { done = std::move(s); });
   ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
