@@ -1,5 +1,5 @@
 // Interleavings of writes to replicas on several reactors with what forbids them on the first: a
-// higher epoch, a list that condemns the master, a frame that is freed.
+// higher epoch, a list that condemns the master, its recovery, a frame that is freed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -91,6 +91,10 @@ void expect_forbidden(void (*change)(ReplicaTable&)) {
 
 TEST(BackupModel, ACondemnedMasterWritesNothingOnceTheListHolds) {
   expect_forbidden([](ReplicaTable& table) { table.set_live({}); });
+}
+
+TEST(BackupModel, AFrozenMasterWritesNothingOnceItIsFrozen) {
+  expect_forbidden([](ReplicaTable& table) { table.freeze(kMaster); });
 }
 
 TEST(BackupModel, AnEpochThatIsOverWritesNothing) {

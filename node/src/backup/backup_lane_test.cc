@@ -10,6 +10,7 @@
 #include "base/logging.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/testing/only_replies.h"
+#include "wire/codec.h"
 
 namespace ramcloud {
 namespace {
@@ -184,6 +185,23 @@ TEST_P(BackupLaneTest, ACondemnedMasterIsRefusedFromTheListOn) {
   tell(wire::ServerState::kCrashed);
   // Nothing turned since.
   EXPECT_EQ(passed_on(1, 8, "of a zombie"), StatusCode::kCrashed);
+  EXPECT_EQ(held(1), 8u);
+}
+
+/// From the moment when the first reactor has the query, before it is answered.
+TEST_P(BackupLaneTest, AFrozenMasterIsFrozenForAll) {
+  ASSERT_EQ(open(1), StatusCode::kOk);
+  ASSERT_TRUE(is_taken(1, 4, "more"));
+  const wire::RecoveryQueryRequest query{.term = 1, .master_id = kMaster};
+  wire::MessageHeader header{};
+  header.opcode = static_cast<uint16_t>(wire::Opcode::kRecoveryQuery);
+  ReplyHandle handle;
+  handle.version = wire::kExtensible;
+  registry_.on_request(handle, header, wire::encode(query, wire::kExtensible));
+  EXPECT_FALSE(is_taken(1, 8, "x"));
+  tell(wire::ServerState::kUp);
+  EXPECT_FALSE(is_taken(1, 8, "x")) << "whatever lists say";
+  EXPECT_EQ(passed_on(1, 8, "x"), StatusCode::kCrashed);
   EXPECT_EQ(held(1), 8u);
 }
 

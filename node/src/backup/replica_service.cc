@@ -25,6 +25,13 @@ const char* split(ByteView body, T& head) {
   return body.data() + sizeof head;
 }
 
+Status frozen_status(uint64_t master_id) {
+  RC_SOMETIMES("backup.frozen_master_is_refused");
+  return {
+      StatusCode::kCrashed,
+      fmt::format("master {} is being recovered: nothing of it is taken here any more", master_id)};
+}
+
 /// Takes the extension off what follows a request's struct; not OK if it is none.
 Status take_holders(uint32_t flags, ByteView& rest, wire::Holders& holders) {
   ByteView bytes;
@@ -50,7 +57,8 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       options_(options),
       table_(*this, frames.frames_total()),
       list_changes_(servers.subscribe([this] { list_changed(); })),
-      flush_timer_(reactor, [this] { on_flush_timer(); }) {
+      flush_timer_(reactor, [this] { on_flush_timer(); }),
+      recovery_(reactor, registry, frames, servers, *this) {
   if (options_.synced && SyncedTails::possible(frames)) {
     tails_ = std::make_unique<SyncedTails>(frames);
   }
@@ -88,6 +96,8 @@ void ReplicaService::list_changed() {
 Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
                                     uint32_t& retry_after_us) const {
   retry_after_us = 0;
+  // Whatever the list says: a master that is alive all the same stops when it hears this.
+  if (table_.frozen(master_id)) return frozen_status(master_id);
   RC_RETURN_IF_ERROR(device_status_);
   if (stopping_) {
     retry_after_us = kRetryAfterUs;
@@ -238,6 +248,7 @@ Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, const wire::H
   fresh.capacity = open.capacity;
   fresh.primary = (open.flags & wire::ReplicaOpenRequest::kPrimary) != 0;
   fresh.incomplete = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  fresh.holders = holders;
   Shard& shard = table_.shard_of(open.master_id);
   const MutexGuard guard(shard.lock);
   const auto it = shard.replicas.emplace(fresh.key, fresh).first;
@@ -262,7 +273,6 @@ void ReplicaService::on_write(const Request& request) {
   uint32_t retry_after_us = 0;
   status = check_master(write.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
-  fresh.holders = holders;
   if (!whole) {
     return refuse(request.reply, bad(fmt::format("write: length is {}, and {} bytes follow",
                                                  write.length, segment_bytes.size())));
@@ -408,6 +418,7 @@ FrameContent ReplicaService::content_of(const Replica& replica, bool length_know
   content.segment_id = replica.key.segment_id;
   content.capacity = replica.capacity;
   content.length = replica.held;
+  content.holders = replica.holders;
   return content;
 }
 
@@ -432,7 +443,6 @@ void ReplicaService::on_free(const Request& request) {
     return refuse(request.reply, bad(fmt::format("free: request has {} bytes, not {}",
                                                  request.body.size(), sizeof free)));
   }
-  content.holders = replica.holders;
   free = load<wire::ReplicaFreeRequest>(request.body.data());
   uint32_t retry_after_us = 0;
   const Status status = check_master(free.master_id, 0, retry_after_us);
@@ -548,6 +558,8 @@ Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
   if (found == shard.replicas.end()) {
     return {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
   }
+  // What recovery was told of it holds.
+  if (std::ranges::binary_search(shard.frozen, key.master_id)) return frozen_status(key.master_id);
   RC_SOMETIMES("backup.recreation_is_made_visible");
   RC_FAILPOINT("backup.copy.before_visible");
   Replica& replica = found->second;
@@ -749,6 +761,77 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
     just_closed_.push_back(key);
     mark_dirty();
   }
+}
+
+Status ReplicaService::may_tell() const {
+  RC_RETURN_IF_ERROR(device_status_);
+  if (stopping_) return {StatusCode::kRetry, "this backup is shutting down"};
+  return {};
+}
+
+void ReplicaService::settle(std::function<void(Status)> done) {
+  when_all_synced([this, alive = alive_, done = std::move(done)](const Status& status) {
+    if (!*alive) return;
+    if (!status.ok()) device_failed(status);
+    done(status);
+  });
+}
+
+FrameReplica ReplicaService::frame_replica(const Replica& replica) const {
+  FrameReplica there{.frame = replica.frame,
+                     .former = false,
+                     .damaged = false,
+                     .content = content_of(replica, replica.closed),
+                     .held = replica.held};
+  there.content.backup_id = frames_.server_id();
+  return there;
+}
+
+namespace {
+
+FrameReplica former_replica(const FormerFrame& former) {
+  const FrameContent& content = former.content;
+  return {.frame = former.frame,
+          .former = true,
+          .damaged = former.damaged,
+          .content = content,
+          .held = content.has(FrameSlot::kLengthKnown) ? content.length : 0};
+}
+
+}  // namespace
+
+std::vector<FrameReplica> ReplicaService::replicas_of(uint64_t master_id) const {
+  std::vector<FrameReplica> replicas;
+  {
+    const Shard& shard = table_.shard_of(master_id);
+    const MutexGuard guard(shard.lock);
+    for (const auto& [key, replica] : shard.replicas) {
+      if (key.master_id == master_id) replicas.push_back(frame_replica(replica));
+    }
+  }
+  for (const FormerFrame& former : frames_.former()) {
+    if (former.content.master_id == master_id) replicas.push_back(former_replica(former));
+  }
+  std::ranges::sort(replicas, {}, &FrameReplica::frame);
+  return replicas;
+}
+
+std::optional<FrameReplica> ReplicaService::replica_in(uint32_t frame, uint64_t master_id,
+                                                       uint64_t segment_id) const {
+  {
+    const Shard& shard = table_.shard_of(master_id);
+    const MutexGuard guard(shard.lock);
+    const auto found = shard.replicas.find({master_id, segment_id});
+    if (found != shard.replicas.end() && found->second.frame == frame) {
+      return frame_replica(found->second);
+    }
+  }
+  const auto former = std::ranges::lower_bound(frames_.former(), frame, {}, &FormerFrame::frame);
+  if (former == frames_.former().end() || former->frame != frame ||
+      former->content.master_id != master_id || former->content.segment_id != segment_id) {
+    return std::nullopt;
+  }
+  return former_replica(*former);
 }
 
 void ReplicaService::shut_down(std::function<void(Status)> done) {

@@ -23,6 +23,7 @@
 
 #include "backup/backup_lane.h"
 #include "backup/frame_store.h"
+#include "backup/recovery_service.h"
 #include "backup/replica_table.h"
 #include "backup/synced_tails.h"
 #include "base/metrics.h"
@@ -33,7 +34,9 @@
 
 namespace ramcloud {
 
-class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
+class ReplicaService final : private ReplicaTable::Bytes,
+                             private RecoveryService::Replicas,
+                             private TurnHook {
  public:
   struct Options {
     Duration flush_interval = std::chrono::milliseconds(10);
@@ -49,7 +52,7 @@ class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
   /// Whether replicas can be put here; for status and placement.
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
-  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree. `frames` has been adopted. All of them
+  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService. `frames` has been adopted. All of them
   /// outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
@@ -83,11 +86,12 @@ class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
     uint32_t bytes = 0;
     bool incomplete = false;
     bool closed = false;
+    wire::Holders holders;
   };
   std::optional<Held> find(uint64_t master_id, uint64_t segment_id) const;
   size_t replicas() const { return replicas_; }
-    wire::Holders holders;
   uint32_t frames_preparing() const { return preparing_; }
+  const RecoveryService& recovery() const { return recovery_; }
 
   void on_open(const Request& request);
   void on_write(const Request& request);
@@ -128,6 +132,14 @@ class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
   void flushed(const Status& status, const std::vector<Key>& closed);
   void answer_waiting(const Status& status);
   bool on_turn() override;
+  Status may_tell() const override;
+  void freeze(uint64_t master_id) override { table_.freeze(master_id); }
+  bool frozen(uint64_t master_id) const override { return table_.frozen(master_id); }
+  void settle(std::function<void(Status)> done) override;
+  std::vector<FrameReplica> replicas_of(uint64_t master_id) const override;
+  std::optional<FrameReplica> replica_in(uint32_t frame, uint64_t master_id,
+                                         uint64_t segment_id) const override;
+  FrameReplica frame_replica(const Replica& replica) const;
   void make_visible(const Key& key, uint32_t held, bool whole, const ReplyHandle& reply);
   Status show(const Key& key, bool whole, uint64_t& promised);
   void answer(const ReplyHandle& handle, uint32_t held);
@@ -184,6 +196,7 @@ class ReplicaService final : private ReplicaTable::Bytes, private TurnHook {
   bool stopping_ = false;
   bool full_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  RecoveryService recovery_;
 };
 
 }  // namespace ramcloud

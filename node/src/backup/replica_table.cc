@@ -49,6 +49,7 @@ ReplicaTable::Plain ReplicaTable::append_plain(const wire::ReplicaWriteRequest& 
   if (shard.stopped || !std::ranges::binary_search(shard.live, uint64_t{write.master_id})) {
     return Plain::kOther;
   }
+  if (std::ranges::binary_search(shard.frozen, uint64_t{write.master_id})) return Plain::kOther;
   const auto found = shard.replicas.find({write.master_id, write.segment_id});
   if (found == shard.replicas.end()) return Plain::kOther;
   Replica& replica = found->second;
@@ -95,6 +96,19 @@ void ReplicaTable::set_live(const std::vector<uint64_t>& masters) {
     const MutexGuard guard(shards_[i].lock);
     shards_[i].live = std::move(live[i]);
   }
+}
+
+void ReplicaTable::freeze(uint64_t master_id) {
+  Shard& shard = shard_of(master_id);
+  const MutexGuard guard(shard.lock);
+  const auto at = std::ranges::lower_bound(shard.frozen, master_id);
+  if (at == shard.frozen.end() || *at != master_id) shard.frozen.insert(at, master_id);
+}
+
+bool ReplicaTable::frozen(uint64_t master_id) const {
+  const Shard& shard = shard_of(master_id);
+  const MutexGuard guard(shard.lock);
+  return std::ranges::binary_search(shard.frozen, master_id);
 }
 
 void ReplicaTable::stop() {

@@ -61,7 +61,8 @@ class ReplicaTable {
   struct alignas(kCacheLineBytes) Shard {
     mutable Mutex lock;
     Replicas replicas RC_GUARDED_BY(lock);
-    std::vector<uint64_t> live RC_GUARDED_BY(lock);  // masters that may write, by rising id
+    std::vector<uint64_t> live RC_GUARDED_BY(lock);    // masters that may write, by rising id
+    std::vector<uint64_t> frozen RC_GUARDED_BY(lock);  // masters that are recovered, by rising id
     bool stopped RC_GUARDED_BY(lock) = false;
   };
 
@@ -91,6 +92,10 @@ class ReplicaTable {
   /// From when it returns no write of another master is taken, on whichever reactor; none is half
   /// done. By rising id.
   void set_live(const std::vector<uint64_t>& masters);
+  /// From when it returns no write of this master is taken, on whichever reactor, whatever lists
+  /// say; none is half done.
+  void freeze(uint64_t master_id);
+  bool frozen(uint64_t master_id) const;
   /// From when it returns append_plain() takes nothing.
   void stop();
   /// Soon append_plain() takes nothing: what it takes until then is as good as what it took before.

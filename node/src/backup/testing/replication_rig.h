@@ -144,6 +144,7 @@ class ReplicationRig {
   /// What the coordinator does: it takes a while, is durable at some moment in it, and only rises.
   Task<Status> raise_epoch(uint64_t segment, uint32_t epoch) {
     co_await master_->reactor().sleep(coordinator_delay_ / 2);
+    if (given_up_) co_return StatusCode::kCrashed;
     EXPECT_GE(segment, fence_.lowest_open_segment);
     EXPECT_GE(epoch, fence_.epoch);
     fence_ = {segment, epoch};
@@ -250,6 +251,7 @@ class ReplicationRig {
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // as the coordinator has it
   Duration coordinator_delay_ = 2ms;
+  bool given_up_ = false;  // by the coordinator: the master is CRASHED there
   ReplicaService::Options service_options_;
   bool direct_ = true;  // whether synced bytes go past the caches
 };

@@ -1,0 +1,325 @@
+#include "backup/recovery_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "log/digest.h"
+
+namespace ramcloud {
+namespace {
+
+using Flag = wire::RecoveryReplica::Flag;
+
+/// Bytes that are looked at, or asked of the device, at one go: others want a turn.
+constexpr uint32_t kScanSlice = 64u << 10;
+constexpr uint32_t kReadSlice = 1u << 20;
+
+Status bad(std::string message) {
+  return {StatusCode::kInvalidArgument, std::move(message)};
+}
+
+std::string encode_digest(const std::vector<uint64_t>& segments) {
+  std::string body;
+  if (segments.empty()) return body;
+  log::DigestEncoder encoder(body);
+  for (const uint64_t id : segments) encoder.add(id);
+  encoder.finish();
+  return body;
+}
+
+/// Which bools of a FoundReplica are which flags.
+template <typename Found, typename Each>
+void for_each_flag(Found& found, Each each) {
+  each(found.closed, Flag::kClosed);
+  each(found.footer, Flag::kFooter);
+  each(found.footer_behind, Flag::kFooterBehind);
+  each(found.clean_end, Flag::kCleanEnd);
+  each(found.corrupt, Flag::kCorrupt);
+  each(found.incomplete, Flag::kIncomplete);
+  each(found.damaged, Flag::kDamaged);
+  each(found.power_safe, Flag::kPowerSafe);
+  each(found.scanned, Flag::kScanned);
+  each(found.is_head, Flag::kIsHead);
+  each(found.has_data, Flag::kHasData);
+}
+
+log::KnownOfSegment known_of(const FrameReplica& replica) {
+  log::KnownOfSegment known;
+  if (replica.damaged) return known;
+  if (replica.content.state == FrameState::kClosed) {
+    known.closed_length = known.durable_up_to = replica.held;
+  } else {
+    known.held = replica.held;
+  }
+  return known;
+}
+
+}  // namespace
+
+RecoveryService::RecoveryService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
+                                 ServerList& servers, Replicas& replicas)
+    : reactor_(reactor),
+      transport_(registry.transport()),
+      frames_(frames),
+      servers_(servers),
+      replicas_(replicas),
+      scanning_(reactor),
+      scope_(reactor) {
+  registry.add(wire::Opcode::kRecoveryQuery,
+               &call_member<&RecoveryService::on_query, RecoveryService>, this);
+  registry.add(wire::Opcode::kRecoveryRead,
+               &call_member<&RecoveryService::on_read, RecoveryService>, this);
+}
+
+log::SegmentIdentity RecoveryService::identity(uint64_t master_id, uint64_t segment_id) const {
+  return {.cluster_uuid = frames_.cluster_uuid(), .master_id = master_id, .segment_id = segment_id};
+}
+
+// ---- queries
+// -------------------------------------------------------------------------------------
+
+void RecoveryService::on_query(const Request& request) {
+  wire::RecoveryQueryRequest query;
+  if (!request.decode(query)) {
+    return reply_error(transport_, request.reply, bad("recovery query: does not decode"));
+  }
+  if (Status term = servers_.check_term(query.term); !term.ok()) {
+    return reply_error(transport_, request.reply, term, 0, servers_.refusal());
+  }
+  if (Status may = replicas_.may_tell(); !may.ok()) {
+    return reply_error(transport_, request.reply, may, kRetryAfterUs);
+  }
+  if (!replicas_.frozen(query.master_id)) {
+    log_info("backup.frozen", {{"master", query.master_id}, {"term", query.term}});
+    replicas_.freeze(query.master_id);
+  }
+  if (queries_ >= kMaxQueries) {
+    return reply_error(transport_, request.reply,
+                       {StatusCode::kRetry, "recovery query: others are answered first"},
+                       kRetryAfterUs);
+  }
+  ++queries_;
+  scope_.spawn(answer_query(request.reply, query));
+}
+
+Task<Status> RecoveryService::settled() {
+  struct Outcome {
+    explicit Outcome(Reactor& reactor) : there(reactor) {}
+    Event there;
+    Status status;
+  };
+  const auto outcome = std::make_shared<Outcome>(reactor_);
+  replicas_.settle([outcome](Status status) {
+    outcome->status = std::move(status);
+    outcome->there.set();
+  });
+  co_await outcome->there;
+  co_return outcome->status;
+}
+
+/// What was taken before the freeze may have been acknowledged, or will be: it is in the answer.
+/// And it is on the device, so that a power cut takes nothing out of the answer.
+Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query) {
+  const AsyncMutex::Lock lock = co_await scanning_.lock();
+  Status status = co_await settled();
+  if (status.ok()) status = replicas_.may_tell();
+  if (!status.ok()) {
+    --queries_;
+    co_return reply_error(transport_, reply, status, kRetryAfterUs);
+  }
+  wire::RecoveryQueryReply answer;
+  answer.former_server_id = frames_.former_server_id();
+  size_t digest_bytes = 0;
+  for (const FrameReplica& replica : replicas_.replicas_of(query.master_id)) {
+    if (replica.frame < query.first_frame) continue;
+    if (answer.replicas.size() >= kMaxReplicas || digest_bytes >= kMaxDigestBytes) {
+      answer.next_frame = replica.frame;
+      break;
+    }
+    const bool scan = replica.content.segment_id >= query.scan_closed_from;
+    answer.replicas.push_back(co_await describe(replica, scan));
+    digest_bytes += answer.replicas.back().digest.size();
+  }
+  --queries_;
+  reply_message(transport_, reply, answer);
+}
+
+/// `scan`: also a closed one.
+Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool scan) {
+  const FrameContent& content = replica.content;
+  const bool closed = content.state == FrameState::kClosed && !replica.damaged;
+  const bool rebooted =
+      replica.former && (content.boot_id == BootId{} || content.boot_id != frames_.boot_id());
+  log::FoundReplica found;
+  found.epoch = content.epoch;
+  found.length = found.durable_up_to = closed ? replica.held : 0;
+  found.closed = found.clean_end = closed;
+  found.incomplete = content.has(FrameSlot::kIncomplete);
+  found.damaged = replica.damaged;
+  found.power_safe =
+      !rebooted || content.has(FrameSlot::kSynced) || content.has(FrameSlot::kLengthKnown);
+  if (!closed || scan) {
+    if (!co_await this->scan(replica, found)) {
+      RC_SOMETIMES("backup.replica_cannot_be_read_for_recovery");
+      found.damaged = true;
+    }
+  }
+  wire::RecoveryReplica told{.segment_id = content.segment_id,
+                             .frame = replica.frame,
+                             .backup_id = content.backup_id,
+                             .epoch = found.epoch,
+                             .length = found.length,
+                             .header_length = found.header_length,
+                             .durable_up_to = found.durable_up_to,
+                             .flags = 0,
+                             .digest = encode_digest(found.digest),
+                             .safe_version = found.safe_version,
+                             .holders = {}};
+  told.holders.assign(content.holders.all().begin(), content.holders.all().end());
+  for_each_flag(found, [&told](bool is, Flag flag) { told.flags |= is ? flag : 0u; });
+  if (content.has(FrameSlot::kPrimary)) told.flags |= Flag::kPrimary;
+  if (content.has(FrameSlot::kSynced)) told.flags |= Flag::kSynced;
+  if (rebooted) told.flags |= Flag::kRebooted;
+  co_return told;
+}
+
+/// False if the device does not give the bytes.
+Task<bool> RecoveryService::scan(FrameReplica replica, log::FoundReplica& found) {
+  const Buffer buffer{std::make_shared_for_overwrite<char[]>(replica.content.capacity),
+                      replica.content.capacity};
+  const Status status = co_await read(replica.frame, 0, buffer);
+  if (!status.ok()) {
+    log_warn("backup.recovery_read_failed",
+             {{"file", frames_.path()}, {"frame", replica.frame}, {"error", status}});
+    co_return false;
+  }
+  const log::KnownOfSegment known = known_of(replica);
+  log::SegmentScanner scanner(identity(replica.content.master_id, replica.content.segment_id),
+                              buffer.view(), known);
+  while (scanner.step(kScanSlice)) co_await reactor_.sleep(Duration{});
+  log::describe_scan(scanner.take(), known, found);
+  co_return true;
+}
+
+Task<Status> RecoveryService::read(uint32_t frame, uint32_t offset, Buffer buffer) {
+  struct Outcome {
+    explicit Outcome(Reactor& reactor) : there(reactor) {}
+    Event there;
+    Status status;
+  };
+  for (uint32_t at = 0; at < buffer.size; at += kReadSlice) {
+    const auto outcome = std::make_shared<Outcome>(reactor_);
+    frames_.read_beside(frame, offset + at, buffer.part(at, std::min(kReadSlice, buffer.size - at)),
+                        buffer.bytes, [outcome](Status status) {
+                          outcome->status = std::move(status);
+                          outcome->there.set();
+                        });
+    co_await outcome->there;
+    if (!outcome->status.ok()) co_return outcome->status;
+  }
+  co_return Status();
+}
+
+// ---- reads
+// ---------------------------------------------------------------------------------------
+
+void RecoveryService::on_read(const Request& request) {
+  wire::RecoveryReadRequest asked;
+  if (request.body.size() < sizeof asked) {
+    return reply_error(transport_, request.reply, bad("recovery read: request is too short"));
+  }
+  asked = load<wire::RecoveryReadRequest>(request.body.data());
+  ByteView rest = request.body.substr(sizeof asked), extension;
+  if (!wire::take_extension(asked.flags, rest, extension) || !rest.empty()) {
+    return reply_error(transport_, request.reply, bad("recovery read: bytes behind the request"));
+  }
+  Status status = check(asked);
+  const uint32_t bytes =
+      std::min({uint32_t{asked.max_bytes}, wire::kMaxRecoveryReadBytes, asked.end - asked.offset});
+  if (status.ok() && bytes > kMaxReadBytesInFlight - reading_bytes_) {
+    RC_SOMETIMES("backup.recovery_reads_are_put_off");
+    status = {StatusCode::kRetry, "recovery read: too many bytes are in flight"};
+  }
+  if (!status.ok()) return reply_error(transport_, request.reply, status, kRetryAfterUs);
+  asked.max_bytes = bytes;
+  reading_bytes_ += bytes;
+  scope_.spawn(answer_read(request.reply, asked));
+}
+
+Status RecoveryService::check(const wire::RecoveryReadRequest& asked) const {
+  // Others still change.
+  if (!replicas_.frozen(asked.master_id)) {
+    return {StatusCode::kNotFound,
+            fmt::format("recovery read: nobody asked for the replicas of master {} yet",
+                        asked.master_id)};
+  }
+  const auto replica = replicas_.replica_in(asked.frame, asked.master_id, asked.segment_id);
+  if (!replica) {
+    return {StatusCode::kNotFound,
+            fmt::format("recovery read: frame {} has no replica of segment {} of master {}",
+                        asked.frame, asked.segment_id, asked.master_id)};
+  }
+  const uint32_t capacity = replica->content.capacity;
+  if (asked.offset % log::kGroupAlignment != 0 || asked.offset >= asked.end ||
+      asked.end > capacity || asked.max_bytes == 0) {
+    return bad(fmt::format("recovery read: {} to {}, at most {} bytes, of a replica of {}",
+                           asked.offset, asked.end, asked.max_bytes, capacity));
+  }
+  return {};
+}
+
+Task<void> RecoveryService::answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked) {
+  const uint32_t offset = asked.offset, size = asked.max_bytes;
+  const Buffer buffer{std::make_shared_for_overwrite<char[]>(size), size};
+  Status status = co_await read(asked.frame, offset, buffer);
+  log::GroupsCheck check;
+  if (status.ok()) {
+    log::GroupsChecker checker(identity(asked.master_id, asked.segment_id), buffer.view(), offset);
+    while (checker.step(kScanSlice)) co_await reactor_.sleep(Duration{});
+    check = checker.take();
+  }
+  reading_bytes_ -= size;
+  if (status.ok() && check.whole_bytes == 0) {
+    const bool too_few =
+        !check.bad && size < asked.end - offset && size < wire::kMaxRecoveryReadBytes;
+    status = too_few
+                 ? bad(fmt::format("recovery read: the group at {} has more than {} bytes", offset,
+                                   size))
+                 : Status(StatusCode::kCorrupt,
+                          fmt::format("segment {} of master {} in frame {} of {}, offset {}: {}",
+                                      uint64_t{asked.segment_id}, uint64_t{asked.master_id},
+                                      uint32_t{asked.frame}, frames_.path(), offset, check.what));
+  }
+  if (!status.ok()) co_return reply_error(transport_, reply, status);
+  const wire::RecoveryReadReply head{check.whole_bytes, 0};
+  const Slice slices[] = {Slice(bytes_of(head)),
+                          Slice(ByteView(buffer.bytes.get(), check.whole_bytes))};
+  transport_.reply(reply, StatusCode::kOk, slices);
+}
+
+// ---- for who asks
+// --------------------------------------------------------------------------------
+
+std::optional<log::FoundReplica> found_replica(const wire::RecoveryReplica& replica) {
+  log::FoundReplica found;
+  found.server_id = replica.backup_id;
+  found.segment_id = replica.segment_id;
+  found.epoch = replica.epoch;
+  found.length = replica.length;
+  found.header_length = replica.header_length;
+  found.durable_up_to = replica.durable_up_to;
+  found.safe_version = replica.safe_version;
+  found.holders = replica.holders;
+  for_each_flag(found, [&replica](bool& is, Flag flag) { is = (replica.flags & flag) != 0; });
+  if (replica.digest.empty()) return found;
+  auto digest = log::decode_digest(replica.digest);
+  if (!digest) return std::nullopt;
+  found.digest = std::move(*digest);
+  return found;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,99 @@
+// The backup's side of crash recovery: says what is here of a dead master's log, and reads it
+// (docs/design/recovery.md, "Where a log ends"). The first query for a master freezes its replicas.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backup/frame_store.h"
+#include "log/log_end.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "runtime/async_mutex.h"
+#include "runtime/reactor.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud {
+
+/// A replica in a frame, of this incarnation of the backup or of a former one.
+struct FrameReplica {
+  uint32_t frame = 0;
+  bool former = false;
+  bool damaged = false;  // FormerFrame
+  FrameContent content;
+  uint32_t held = 0;  // bytes that are there for certain, if not damaged
+};
+
+class RecoveryService {
+ public:
+  /// What has the replicas. On the first reactor, like all of this.
+  class Replicas {
+   public:
+    virtual ~Replicas() = default;
+    /// OK, or why nothing can be said now.
+    virtual Status may_tell() const = 0;
+    /// From when it returns nothing changes them any more, on whichever reactor.
+    virtual void freeze(uint64_t master_id) = 0;
+    virtual bool frozen(uint64_t master_id) const = 0;
+    /// Calls `done` when all that was taken is on the device.
+    virtual void settle(std::function<void(Status)> done) = 0;
+    /// By rising frame.
+    virtual std::vector<FrameReplica> replicas_of(uint64_t master_id) const = 0;
+    virtual std::optional<FrameReplica> replica_in(uint32_t frame, uint64_t master_id,
+                                                   uint64_t segment_id) const = 0;
+  };
+
+  /// What peers can make it hold: one segment that is scanned, and so many bytes of reads and
+  /// queries that wait.
+  static constexpr uint32_t kMaxReadBytesInFlight = 8u << 20;
+  static constexpr size_t kMaxQueries = 8;
+  /// Of a page.
+  static constexpr size_t kMaxReplicas = 512;
+  static constexpr size_t kMaxDigestBytes = 1u << 20;
+  static constexpr uint32_t kRetryAfterUs = 10'000;
+
+  /// Registers kRecoveryQuery and kRecoveryRead. All of them outlive this.
+  RecoveryService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
+                  ServerList& servers, Replicas& replicas);
+  RecoveryService(const RecoveryService&) = delete;
+  RecoveryService& operator=(const RecoveryService&) = delete;
+
+  void on_query(const Request& request);
+  void on_read(const Request& request);
+  uint32_t read_bytes_in_flight() const { return reading_bytes_; }
+
+ private:
+  struct Buffer {
+    std::shared_ptr<char[]> bytes;
+    uint32_t size = 0;
+    std::span<char> part(uint32_t offset, uint32_t n) const { return {bytes.get() + offset, n}; }
+    log::SegmentBytes view() const { return log::SegmentBytes(ByteView(bytes.get(), size)); }
+  };
+  Task<void> answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query);
+  Task<Status> settled();
+  Task<wire::RecoveryReplica> describe(FrameReplica replica, bool scan);
+  Task<bool> scan(FrameReplica replica, log::FoundReplica& found);
+  Task<void> answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked);
+  Status check(const wire::RecoveryReadRequest& asked) const;
+  Task<Status> read(uint32_t frame, uint32_t offset, Buffer buffer);
+  log::SegmentIdentity identity(uint64_t master_id, uint64_t segment_id) const;
+
+  Reactor& reactor_;
+  Transport& transport_;
+  FrameStore& frames_;
+  ServerList& servers_;
+  Replicas& replicas_;
+  AsyncMutex scanning_;
+  size_t queries_ = 0;
+  uint32_t reading_bytes_ = 0;
+  TaskScope scope_;
+};
+
+/// As log::decide_log_end() takes it. Nothing if the digest is malformed.
+std::optional<log::FoundReplica> found_replica(const wire::RecoveryReplica& replica);
+
+}  // namespace ramcloud
