@@ -69,7 +69,7 @@ class Cluster::Spread final : public RequestHandler {
   explicit Spread(ServerRole& server) : server_(server) {}
   void on_request(const ReplyHandle& handle, const wire::MessageHeader& header,
                   ByteView body) override {
-    const size_t to = daemon::any_reactor_serves(header.opcode)
+    const size_t to = server::any_reactor_serves(header.opcode)
                           ? handle.connection % (server_.more.size() + 1)
                           : 0;
     if (to == 0) return server_.role->registry().on_request(handle, header, body);
@@ -201,8 +201,8 @@ void Cluster::set_metadata_probe(MetadataProbe probe) {
   probe_ = std::move(probe);
 }
 
-std::vector<daemon::ServerReactor> Cluster::make_more(ServerRole& server) {
-  std::vector<daemon::ServerReactor> reactors;
+std::vector<server::ServerReactor> Cluster::make_more(ServerRole& server) {
+  std::vector<server::ServerReactor> reactors;
   for (SimNode* node : server.more_nodes) {
     server.more.push_back(std::make_unique<More>(network_, *node, *server.node, *server.transport,
                                                  server.metrics->add_shard()));
@@ -236,7 +236,7 @@ void Cluster::start_server(ServerRole& server) {
   SimNode& node = *server.node;
   server.metrics = std::make_unique<MetricsRegistry>();
   server.transport = network_.make_transport(node);
-  daemon::ServerNodeOptions o;
+  server::ServerNodeOptions o;
   o.coordinators = coordinator_locators();
   const HostPort address{node.name(), kServerPort};
   o.locator = Locator{"sim", address};
@@ -249,7 +249,7 @@ void Cluster::start_server(ServerRole& server) {
   o.replicas = options_.replicas;
   o.synced = options_.synced;
   o.prefault = false;
-  server.role = std::make_unique<daemon::ServerNode>(
+  server.role = std::make_unique<server::ServerNode>(
       node.reactor(), *server.transport, node.disk(), *server.metrics, o,
       [this, name = node.name()](const Status& why) {
         failures_ += fmt::format("{}: {}\n", name, why.to_string());

@@ -13,8 +13,8 @@
 #include "client/core.h"
 #include "coordinator/core/coordinator_node.h"
 #include "coordinator/metadata/sim_metadata.h"
-#include "daemon/server_node.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "server/server_node.h"
 #include "sim/invariants.h"
 #include "sim/view.h"
 #include "transport/sim/sim_transport.h"
@@ -53,7 +53,7 @@ class Cluster {
   ClientCore& client(size_t i) { return *clients_.at(i).core; }
   SimNode& client_node(size_t i) { return *clients_.at(i).node; }
   size_t servers() const { return servers_.size(); }
-  daemon::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
+  server::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
   /// Messages to backups that servers' reactors besides the first sent.
   uint64_t messages_of_other_reactors() const;
   /// Writes to replicas that servers' reactors besides the first served.
@@ -149,7 +149,7 @@ class Cluster {
     std::vector<SimNode*> more_nodes;         // of the reactors besides the first
     std::vector<std::unique_ptr<More>> more;  // what is on them
     std::unique_ptr<Spread> spread;           // gives requests to them
-    std::unique_ptr<daemon::ServerNode> role;
+    std::unique_ptr<server::ServerNode> role;
     log::LogPosition durable;  // at the last step
     ServerRole();
     ~ServerRole();
@@ -161,7 +161,7 @@ class Cluster {
     std::unique_ptr<TaskScope> tasks;
   };
   uint64_t sum_of_others(const char* counter) const;
-  std::vector<daemon::ServerReactor> make_more(ServerRole& server);
+  std::vector<server::ServerReactor> make_more(ServerRole& server);
   std::vector<Locator> coordinator_locators() const;
   void start_coordinator(size_t i);
   void start_server(ServerRole& server);

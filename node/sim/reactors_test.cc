@@ -19,8 +19,8 @@
 #include "coordinator/core/coordinator_node.h"
 #include "coordinator/metadata/sim_metadata.h"
 #include "daemon/machinery.h"
-#include "daemon/server_node.h"
 #include "runtime/posix_disk.h"
+#include "server/server_node.h"
 #include "sim/workload.h"
 
 namespace ramcloud::sim {
@@ -71,17 +71,17 @@ class Server {
  public:
   Server(const Locator& coordinator, const std::string& dir, uint32_t replicas) : disk_(reactor()) {
     std::vector<TcpTransport*> others;
-    std::vector<daemon::ServerReactor> more;
+    std::vector<server::ServerReactor> more;
     for (size_t i = 1; i < kReactors; ++i) {
       auto& lane = machinery_.lane(i);
       others.push_back(&lane.transport);
       more.push_back({lane.reactor, lane.transport, lane.metrics});
     }
-    machinery_.transport().spread_over(others, &daemon::any_reactor_serves);
+    machinery_.transport().spread_over(others, &server::any_reactor_serves);
     const auto bound = machinery_.transport().listen({"127.0.0.1", 0}, Side::kInside, forward_);
     EXPECT_TRUE(bound.has_value());
     locator_ = {"tcp", *bound};
-    daemon::ServerNodeOptions options;
+    server::ServerNodeOptions options;
     options.coordinators = {coordinator};
     options.locator = locator_;
     options.name = options.failure_domain = locator_.address.to_string();
@@ -93,7 +93,7 @@ class Server {
     options.replicas = replicas;
     options.read_bytes_per_second = 100u << 20;
     options.prefault = false;
-    node_ = std::make_unique<daemon::ServerNode>(
+    node_ = std::make_unique<server::ServerNode>(
         reactor(), machinery_.transport(), disk_, machinery_.metrics(), options,
         [](const Status& why) { ADD_FAILURE() << why.to_string(); }, more);
     forward_.target = &node_->registry();
@@ -134,7 +134,7 @@ class Server {
   PosixDisk disk_;
   Forward forward_;
   Locator locator_;
-  std::unique_ptr<daemon::ServerNode> node_;
+  std::unique_ptr<server::ServerNode> node_;
 };
 
 class ReactorsTest : public ::testing::TestWithParam<uint32_t> {

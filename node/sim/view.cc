@@ -10,7 +10,7 @@
 namespace ramcloud::sim {
 namespace {
 
-using Parts = daemon::ServerNode::Parts;
+using Parts = server::ServerNode::Parts;
 
 /// The first byte in [from, to) of a replica that is not that of the segment in memory.
 std::optional<uint32_t> first_difference(const log::Segment& segment, const FrameStore& frames,
@@ -86,7 +86,7 @@ void look_at_store(store::ObjectStore& store, ClusterView::Server& view) {
 
 }  // namespace
 
-ServerNumbers numbers_of(const daemon::ServerNode& server, uint64_t life) {
+ServerNumbers numbers_of(const server::ServerNode& server, uint64_t life) {
   const Parts parts = server.parts();
   ServerNumbers numbers;
   numbers.server_id = parts.store == nullptr ? 0 : server.server_id();
@@ -109,7 +109,7 @@ ServerNumbers numbers_of(const daemon::ServerNode& server, uint64_t life) {
   return numbers;
 }
 
-Backing backing_of(const daemon::ServerNode& server, log::LogPosition before) {
+Backing backing_of(const server::ServerNode& server, log::LogPosition before) {
   const Parts parts = server.parts();
   Backing backing;
   if (parts.replicas == nullptr) return backing;

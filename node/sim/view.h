@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "coordinator/metadata/cluster_state.h"
-#include "daemon/server_node.h"
 #include "log/format.h"
+#include "server/server_node.h"
 
 namespace ramcloud::sim {
 
@@ -103,14 +103,14 @@ struct ClusterView {
 
 // ---- looking ------------------------------------------------------------------------------------
 
-ServerNumbers numbers_of(const daemon::ServerNode& server, uint64_t life);
+ServerNumbers numbers_of(const server::ServerNode& server, uint64_t life);
 /// The first that lacks something, of the segments between the durable position `before` and the
 /// present one; else that of the present one.
-Backing backing_of(const daemon::ServerNode& server, log::LogPosition before);
+Backing backing_of(const server::ServerNode& server, log::LogPosition before);
 
 /// A running server, with the life that its numbers are to have.
 struct Running {
-  const daemon::ServerNode* server = nullptr;
+  const server::ServerNode* server = nullptr;
   uint64_t life = 0;
 };
 

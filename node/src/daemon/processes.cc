@@ -11,8 +11,8 @@
 #include "daemon/http_server.h"
 #include "daemon/machinery.h"
 #include "daemon/metadata_place.h"
-#include "daemon/server_node.h"
 #include "runtime/posix_disk.h"
+#include "server/server_node.h"
 
 namespace ramcloud::daemon {
 namespace {
@@ -37,8 +37,9 @@ struct ServerProcess::Impl {
   Machinery machinery;
   std::unique_ptr<PosixDisk> disk;
   HttpServer http;
-  std::unique_ptr<ServerNode> node;
-  std::atomic<ServerNode*> seen_node{nullptr};  // the same for threads of `http`, which come before
+  std::unique_ptr<server::ServerNode> node;
+  std::atomic<server::ServerNode*> seen_node{
+      nullptr};  // the same for threads of `http`, which come before
   HostPort address, http_address;
   bool running = false;
 
@@ -50,13 +51,13 @@ struct ServerProcess::Impl {
             machinery.metrics(), [this] { return machinery.trace_json(); },
             [this] { return machinery.check_turns(); },
             [this] {
-              const ServerNode* seen = seen_node;
+              const server::ServerNode* seen = seen_node;
               return seen != nullptr ? seen->why_not_ready() : "the server starts";
             },
             options.limits.http) {}
 
-  ServerNodeOptions node_options() const {
-    ServerNodeOptions n;
+  server::ServerNodeOptions node_options() const {
+    server::ServerNodeOptions n;
     for (const auto& coordinator : options.coordinators) n.coordinators.push_back(tcp(coordinator));
     n.locator = tcp(with_port(options.advertise.value_or(options.listen), address.port));
     if (options.advertise_outside) n.locator_outside = tcp(*options.advertise_outside).to_string();
@@ -84,7 +85,7 @@ struct ServerProcess::Impl {
     for (size_t i = 1; i < machinery.reactors(); ++i) {
       others.push_back(&machinery.lane(i).transport);
     }
-    machinery.transport().spread_over(others, &any_reactor_serves);
+    machinery.transport().spread_over(others, &server::any_reactor_serves);
     auto bound = machinery.transport().listen(options.listen, Side::kInside, forward);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
@@ -116,12 +117,12 @@ struct ServerProcess::Impl {
   }
 
   void make_node() {
-    std::vector<ServerReactor> more;
+    std::vector<server::ServerReactor> more;
     for (size_t i = 1; i < machinery.reactors(); ++i) {
       auto& lane = machinery.lane(i);
       more.push_back({lane.reactor, lane.transport, lane.metrics});
     }
-    node = std::make_unique<ServerNode>(
+    node = std::make_unique<server::ServerNode>(
         machinery.reactor(), machinery.transport(), *disk, machinery.metrics(), node_options(),
         [this](Status why) { signals.request_stop(std::move(why)); }, more);
     seen_node = node.get();

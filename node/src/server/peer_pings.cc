@@ -1,4 +1,4 @@
-#include "daemon/peer_pings.h"
+#include "server/peer_pings.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/logging.h"
 
-namespace ramcloud::daemon {
+namespace ramcloud::server {
 namespace {
 
 using wire::PeerState;
@@ -134,4 +134,4 @@ Task<void> PeerPings::answer_probe(ReplyHandle handle, uint64_t server_id, Locat
   reply_message(transport_, handle, wire::ProbePeerReply{look.state});
 }
 
-}  // namespace ramcloud::daemon
+}  // namespace ramcloud::server

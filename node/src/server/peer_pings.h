@@ -14,7 +14,7 @@
 #include "rpc/server_list.h"
 #include "wire/control_messages.h"
 
-namespace ramcloud::daemon {
+namespace ramcloud::server {
 
 class PeerPings {
  public:
@@ -61,4 +61,4 @@ class PeerPings {
   TaskScope scope_;  // last: flows end before what they use
 };
 
-}  // namespace ramcloud::daemon
+}  // namespace ramcloud::server

@@ -32,7 +32,7 @@ class ObjectStore;
 }
 }  // namespace ramcloud
 
-namespace ramcloud::daemon {
+namespace ramcloud::server {
 
 struct ServerNodeOptions {
   std::vector<Locator> coordinators;
@@ -113,4 +113,4 @@ class ServerNode {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ramcloud::daemon
+}  // namespace ramcloud::server

@@ -1,4 +1,4 @@
-#include "daemon/server_node.h"
+#include "server/server_node.h"
 
 #include <fmt/core.h>
 
@@ -12,7 +12,6 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "client/coordinator_link.h"
-#include "daemon/peer_pings.h"
 #include "log/arena.h"
 #include "log/log.h"
 #include "master/data_plane.h"
@@ -22,12 +21,13 @@
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "runtime/turn_round.h"
+#include "server/peer_pings.h"
 #include "store/invariants.h"
 #include "store/object_store.h"
 #include "transport/routed_replies.h"
 #include "wire/volume_messages.h"
 
-namespace ramcloud::daemon {
+namespace ramcloud::server {
 namespace {
 
 constexpr Duration kEnlistTimeout = 2s;
@@ -764,4 +764,4 @@ std::string ServerNode::check_invariants() const {
   return impl_->master->replicas ? impl_->master->replicas->check_counts() : std::string();
 }
 
-}  // namespace ramcloud::daemon
+}  // namespace ramcloud::server

@@ -1,4 +1,4 @@
-#include "daemon/peer_pings.h"
+#include "server/peer_pings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "transport/sim/sim_transport.h"
 
-namespace ramcloud::daemon {
+namespace ramcloud::server {
 namespace {
 
 using ::testing::HasSubstr;
@@ -198,4 +198,4 @@ TEST_F(PeerPingsTest, BrokenConnectionsAreReportedOnceInAWhile) {
 }
 
 }  // namespace
-}  // namespace ramcloud::daemon
+}  // namespace ramcloud::server
