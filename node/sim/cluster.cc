@@ -7,6 +7,7 @@
 #include "base/log_context.h"
 #include "base/logging.h"
 #include "coordinator/metadata/metadata_export.h"
+#include "server/forwarder.h"
 
 namespace ramcloud::sim {
 namespace {

@@ -20,6 +20,7 @@
 #include "coordinator/metadata/sim_metadata.h"
 #include "daemon/machinery.h"
 #include "runtime/posix_disk.h"
+#include "server/forwarder.h"
 #include "server/server_node.h"
 #include "sim/workload.h"
 

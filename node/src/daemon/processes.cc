@@ -12,6 +12,7 @@
 #include "daemon/machinery.h"
 #include "daemon/metadata_place.h"
 #include "runtime/posix_disk.h"
+#include "server/forwarder.h"
 #include "server/server_node.h"
 
 namespace ramcloud::daemon {

@@ -21,6 +21,7 @@
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "runtime/turn_round.h"
+#include "server/forwarder.h"
 #include "server/peer_pings.h"
 #include "store/invariants.h"
 #include "store/object_store.h"
@@ -40,10 +41,6 @@ constexpr Duration kForgottenAfter = 5s;
 /// A coordinator that cannot be asked is told of that often.
 constexpr Duration kForgottenToldEvery = 60s;
 constexpr uint64_t kBucketBytes = 64;
-/// Requests that reactors have copied for the first one, and that it did not come to yet; more are
-/// answered RETRY. A few of the largest, or tens of thousands of small ones.
-constexpr uint64_t kMaxForwardedBytes = 16u << 20;
-constexpr uint32_t kForwardRetryAfterUs = 10'000;
 
 double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
@@ -89,38 +86,6 @@ struct Master {
     }
     log.set_progress_listener(std::move(on_progress));
     log.start();
-  }
-};
-
-/// Gives requests that are the first reactor's to it; answers come back through RoutedReplies.
-struct Forwarder {
-  Reactor& to;
-  ServiceRegistry& registry;  // of the first
-  uint8_t from;
-  Transport& transport;          // that the requests came by
-  std::atomic<uint64_t>& bytes;  // of the copies on their way, from all reactors
-
-  static void forward(void* object, const Request& request) {
-    struct Copy {
-      ReplyHandle handle;
-      wire::MessageHeader header;
-      std::string body;
-    };
-    auto& self = *static_cast<Forwarder*>(object);
-    const uint64_t size = request.body.size() + sizeof(Copy);
-    if (self.bytes.fetch_add(size, std::memory_order_relaxed) + size > kMaxForwardedBytes) {
-      RC_SOMETIMES("server.forwarded_requests_are_refused");
-      self.bytes.fetch_sub(size, std::memory_order_relaxed);
-      return reply_error(self.transport, request.reply,
-                         {StatusCode::kRetry, "requests for this server's first reactor wait"},
-                         kForwardRetryAfterUs);
-    }
-    Copy copy{request.reply, request.header, std::string(request.body)};
-    copy.handle.reactor = self.from;
-    self.to.post([&self, size, copy = std::move(copy)] {
-      self.registry.on_request(copy.handle, copy.header, copy.body);
-      self.bytes.fetch_sub(size, std::memory_order_relaxed);
-    });
   }
 };
 
@@ -243,8 +208,8 @@ struct ServerNode::Impl final : TurnHook {
       all.push_back(std::make_unique<Member>(other.reactor, other.transport, other.metrics, epochs,
                                              all.size()));
       const auto index = static_cast<uint8_t>(forwarders.size() + 1);
-      forwarders.push_back(
-          {r, all.front()->plane.registry(), index, other.transport, forwarded_bytes});
+      forwarders.emplace_back(r, all.front()->plane.registry(), index, other.transport,
+                              forwarded_bytes);
     }
     for (size_t i = 0; i < forwarders.size(); ++i) {
       all[i + 1]->plane.registry().add_rest(&Forwarder::forward, &forwarders[i]);
@@ -588,7 +553,7 @@ struct ServerNode::Impl final : TurnHook {
     if (!master) {
       return reply_error(transport, request.reply,
                          Status(StatusCode::kRetry, "this server is not enlisted yet"),
-                         kForwardRetryAfterUs);
+                         Forwarder::kRetryAfterUs);
     }
     wire::ReplicasOn reply{.list_version = servers.version()};
     if (master->replicas) {
@@ -726,11 +691,6 @@ void ServerNode::shut_down(std::function<void(Status)> done) {
     return;
   }
   impl_->backup->shut_down(std::move(done));
-}
-
-bool any_reactor_serves(uint16_t opcode) {
-  return master::is_data_opcode(opcode) ||
-         opcode == static_cast<uint16_t>(wire::Opcode::kReplicaWrite);
 }
 
 ServiceRegistry& ServerNode::registry(size_t reactor) {

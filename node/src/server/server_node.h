@@ -62,10 +62,6 @@ struct ServerReactor {
   MetricsRegistry& metrics;
 };
 
-/// True for requests that any reactor of a server can serve: a connection whose next request is one
-/// may be handed over to any.
-bool any_reactor_serves(uint16_t opcode);
-
 class ServerNode {
  public:
   /// Everything passed in outlives it. `on_fatal` is called at most once, from a later turn: this
