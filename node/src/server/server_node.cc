@@ -22,8 +22,8 @@
 #include "runtime/epoch.h"
 #include "runtime/turn_round.h"
 #include "server/forwarder.h"
+#include "server/master.h"
 #include "server/peer_pings.h"
-#include "store/invariants.h"
 #include "store/object_store.h"
 #include "transport/routed_replies.h"
 #include "wire/volume_messages.h"
@@ -47,47 +47,6 @@ double seconds(Duration d) {
 }
 
 }  // namespace
-
-/// Of a reactor that drives replication.
-struct LaneOf {
-  RpcClient* rpc;
-  Counter* messages;
-};
-
-/// What exists only once the server has its id: the master's log and what stands on it.
-struct Master {
-  log::Arena& arena;
-  std::unique_ptr<ReplicaManager> replicas;  // none with R = 0
-  std::vector<ReplicaLane*> lanes;           // by reactor; none if there is one reactor, or R = 0
-  log::NullReplicator no_replicas;
-  log::Log log;
-  store::ObjectStore store;
-
-  Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
-         store::HashTable::Memory table_memory, const ServerNodeOptions& options,
-         const log::LogOptions& log_options, ReplicaManager::Options::RaiseEpoch raise_epoch,
-         Counter& messages, std::span<const LaneOf> lane_of, std::function<void()> on_progress)
-      : arena(memory),
-        replicas(options.replicas == 0
-                     ? nullptr
-                     : std::make_unique<ReplicaManager>(
-                           rpc, servers,
-                           ReplicaManager::Options{.master_id = log_options.master_id,
-                                                   .failure_domain = options.failure_domain,
-                                                   .replicas = options.replicas,
-                                                   .min_replicas = options.min_replicas,
-                                                   .raise_epoch = std::move(raise_epoch),
-                                                   .messages = &messages})),
-        log(memory, replicas ? static_cast<log::Replicator&>(*replicas) : no_replicas, log_options),
-        store(log, rpc.reactor().clock(), {}, std::move(table_memory)) {
-    if (replicas) {
-      for (const auto& of : lane_of) lanes.push_back(&replicas->add_lane(*of.rpc, *of.messages));
-      replicas->attach(log);
-    }
-    log.set_progress_listener(std::move(on_progress));
-    log.start();
-  }
-};
 
 /// One of the server's reactors, as the first one sees it.
 struct Member {
@@ -141,7 +100,6 @@ struct ServerNode::Impl final : TurnHook {
   std::unique_ptr<log::Arena> arena;
   std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
   std::unique_ptr<Master> master;
-  log::LogPosition swept;
 
   std::atomic<uint64_t> server_id{0};
   std::atomic<bool> enlisted{false};
@@ -237,21 +195,21 @@ struct ServerNode::Impl final : TurnHook {
 
   /// The store is there: every reactor serves it, in a turn of its own.
   void attach_all() {
-    members.front()->plane.attach(master->store, replication_of(0));
+    members.front()->plane.attach(master->store(), replication_of(0));
     for (size_t i = 1; i < members.size(); ++i) {
       members[i]->reactor.post(
-          [member = members[i].get(), store = &master->store, replication = replication_of(i)] {
+          [member = members[i].get(), store = &master->store(), replication = replication_of(i)] {
             member->plane.attach(*store, replication);
           });
     }
   }
   std::optional<master::DataPlane::Replication> replication_of(size_t i) const {
-    if (i >= master->lanes.size()) return std::nullopt;
-    return master::DataPlane::Replication{master->replicas.get(), master->lanes[i]};
+    if (master->lane(i) == nullptr) return std::nullopt;
+    return master::DataPlane::Replication{master->replicas(), master->lane(i)};
   }
   /// With one reactor the replica manager needs no help.
-  std::vector<LaneOf> lanes() const {
-    std::vector<LaneOf> all;
+  std::vector<Master::LaneOf> lanes() const {
+    std::vector<Master::LaneOf> all;
     if (members.size() == 1) return all;
     for (const auto& member : members) all.push_back({&member->rpc, &member->replica_messages});
     return all;
@@ -272,12 +230,8 @@ struct ServerNode::Impl final : TurnHook {
 
   bool on_turn() override {
     if (!master) return false;
-    if (master->replicas) heed(*master->replicas);
-    if (master->log.durable() == swept) return false;
-    const log::LogPosition durable = master->log.durable();
-    constexpr uint32_t kSweptPerTurn = 128;  // about 20 us
-    if (!master->store.sweep(kSweptPerTurn)) swept = durable;
-    return true;
+    if (master->replicas() != nullptr) heed(*master->replicas());
+    return master->sweep();
   }
 
   void fail_with(Status status) {
@@ -374,18 +328,12 @@ struct ServerNode::Impl final : TurnHook {
                                 .synced = options.synced,
                                 .writes = &members.front()->replica_writes});
     add_backup_lanes();
-    log::LogOptions log_options;
-    log_options.cluster_uuid = reply.cluster_uuid;
-    log_options.master_id = reply.server_id;
-    master = std::make_unique<Master>(
-        rpc, servers, *arena, std::move(*table_memory), options, log_options,
-        [this](uint64_t segment, uint32_t epoch) { return raise_epoch(segment, epoch); },
-        members.front()->replica_messages, lanes(),
-        members.size() > 1 ? std::function<void()>([this] { on_log_progress(); }) : nullptr);
+    master = std::make_unique<Master>(rpc, servers, *arena, std::move(*table_memory), lanes(),
+                                      master_options(reply));
     table_memory.reset();
     attach_all();
     reactor.add_hook(this);  // behind that of the replica manager, which moves the durable position
-    tablets.attach(master->store);
+    tablets.attach(master->store());
     enlisted = true;
     set_not_ready({});
     heard = reactor.now();
@@ -397,6 +345,21 @@ struct ServerNode::Impl final : TurnHook {
                                  {"locator", options.locator.to_string()},
                                  {"quarantined_frames", frames->frames_quarantined()}});
     check_condemned();
+  }
+
+  Master::Options master_options(const wire::EnlistReply& reply) {
+    Master::Options all;
+    all.log.cluster_uuid = reply.cluster_uuid;
+    all.log.master_id = reply.server_id;
+    all.replication.failure_domain = options.failure_domain;
+    all.replication.replicas = options.replicas;
+    all.replication.min_replicas = options.min_replicas;
+    all.replication.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
+      return raise_epoch(segment, epoch);
+    };
+    all.replication.messages = &members.front()->replica_messages;
+    if (members.size() > 1) all.on_progress = [this] { on_log_progress(); };
+    return all;
   }
 
   /// Patient: until the coordinator has said yes or no, nothing more can be acknowledged.
@@ -556,8 +519,8 @@ struct ServerNode::Impl final : TurnHook {
                          Forwarder::kRetryAfterUs);
     }
     wire::ReplicasOn reply{.list_version = servers.version()};
-    if (master->replicas) {
-      const BackupTable::Need need = master->replicas->need_of(asked.server_ids);
+    if (master->replicas() != nullptr) {
+      const BackupTable::Need need = master->replicas()->need_of(asked.server_ids);
       reply.counted = need.counted;
       reply.missed = need.missed;
     }
@@ -582,18 +545,18 @@ struct ServerNode::Impl final : TurnHook {
     wire::ServerStats stats;
     stats.list_version = servers.version();
     if (!master) return stats;
-    const log::LogStatistics log = master->log.statistics();
+    const log::LogStatistics log = master->log().statistics();
     stats.log_bytes_total = log.total_bytes;
     stats.log_bytes_used = log.used_bytes;
-    for (const auto& tablet : master->store.tablets()) {
+    for (const auto& tablet : master->store().tablets()) {
       if (tablet.state != store::TabletState::kNormal) continue;
       ++stats.tablets;
       stats.objects += tablet.objects;
     }
     stats.replicas_wanted = options.replicas;
     stats.segments = log.total_segments - log.free_segments;
-    if (master->replicas) {
-      const auto replication = master->replicas->stats();
+    if (master->replicas() != nullptr) {
+      const auto replication = master->replicas()->stats();
       stats.segments = replication.segments;
       stats.segments_fully_replicated = replication.fully_replicated;
       stats.segments_under_replicated = replication.under_replicated;
@@ -713,15 +676,12 @@ wire::ServerStats ServerNode::stats() const {
 ServerNode::Parts ServerNode::parts() const {
   const bool serves = impl_->master != nullptr;
   return {impl_->servers, impl_->frames.get(), impl_->backup.get(),
-          serves ? &impl_->master->store : nullptr,
-          serves ? impl_->master->replicas.get() : nullptr};
+          serves ? &impl_->master->store() : nullptr, serves ? impl_->master->replicas() : nullptr};
 }
 
 std::string ServerNode::check_invariants() const {
   if (!impl_->master) return {};
-  const auto broken = store::Invariants(impl_->master->store).check();
-  if (!broken.empty()) return broken.front();
-  return impl_->master->replicas ? impl_->master->replicas->check_counts() : std::string();
+  return impl_->master->check_invariants();
 }
 
 }  // namespace ramcloud::server

@@ -1,0 +1,47 @@
+#include "server/master.h"
+
+#include <utility>
+
+#include "store/invariants.h"
+
+namespace ramcloud::server {
+namespace {
+
+std::unique_ptr<ReplicaManager> make_replicas(RpcClient& rpc, ServerList& servers,
+                                              ReplicaManager::Options options, uint64_t master_id) {
+  if (options.replicas == 0) return nullptr;
+  options.master_id = master_id;
+  return std::make_unique<ReplicaManager>(rpc, servers, std::move(options));
+}
+
+}  // namespace
+
+Master::Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
+               store::HashTable::Memory table_memory, std::span<const LaneOf> lanes,
+               Options options)
+    : replicas_(make_replicas(rpc, servers, std::move(options.replication), options.log.master_id)),
+      log_(memory, replicas_ ? static_cast<log::Replicator&>(*replicas_) : no_replicas_,
+           options.log),
+      store_(log_, rpc.reactor().clock(), {}, std::move(table_memory)) {
+  if (replicas_) {
+    for (const LaneOf& of : lanes) lanes_.push_back(&replicas_->add_lane(*of.rpc, *of.messages));
+    replicas_->attach(log_);
+  }
+  log_.set_progress_listener(std::move(options.on_progress));
+  log_.start();
+}
+
+bool Master::sweep() {
+  const log::LogPosition durable = log_.durable();
+  if (durable == swept_) return false;
+  if (!store_.sweep(kSweptPerTurn)) swept_ = durable;
+  return true;
+}
+
+std::string Master::check_invariants() {
+  const auto broken = store::Invariants(store_).check();
+  if (!broken.empty()) return broken.front();
+  return replicas_ ? replicas_->check_counts() : std::string();
+}
+
+}  // namespace ramcloud::server

@@ -1,0 +1,93 @@
+#include "server/master.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "runtime/sim/sim_scheduler.h"
+#include "transport/sim/sim_transport.h"
+
+namespace ramcloud::server {
+namespace {
+
+constexpr wire::Uuid kCluster{1, 2, 3};
+
+class MasterTest : public ::testing::Test {
+ protected:
+  Master::Options options(uint32_t replicas) {
+    Master::Options all;
+    all.log.cluster_uuid = kCluster;
+    all.log.master_id = 7;
+    all.replication.replicas = replicas;
+    return all;
+  }
+  std::unique_ptr<Master> make(uint32_t replicas, std::span<const Master::LaneOf> lanes = {}) {
+    return std::make_unique<Master>(rpc_, servers_, arena_, store::HashTable::Memory(1 << 10),
+                                    lanes, options(replicas));
+  }
+
+  SimScheduler sim_{1};
+  SimNetwork network_{sim_};
+  SimNode& node_ = sim_.add_node("m");
+  std::unique_ptr<SimTransport> transport_ = network_.make_transport(node_);
+  RpcClient rpc_{node_.reactor(), *transport_};
+  ServerList servers_;
+  log::Arena arena_{uint64_t{6} * log::kSegmentBytes, {.try_huge_pages = false, .prefault = false}};
+  Counter messages_;
+};
+
+TEST_F(MasterTest, WithoutReplicasItServesAtOnce) {
+  const auto master = make(0);
+  EXPECT_EQ(master->replicas(), nullptr);
+  EXPECT_EQ(master->lane(0), nullptr);
+  ASSERT_TRUE(master->store().take_tablet(1, 0, ~uint64_t{0}).ok());
+  uint64_t version = 0;
+  log::LogPosition depends_on;
+  ASSERT_EQ(master->store().write(1, "key", "value", {}, version, depends_on), StatusCode::kOk);
+  EXPECT_LE(depends_on, master->log().durable());
+  EXPECT_EQ(master->check_invariants(), "");
+}
+
+TEST_F(MasterTest, WithReplicasNothingIsDurableBeforeABackupHasIt) {
+  const auto master = make(1);
+  ASSERT_NE(master->replicas(), nullptr);
+  node_.reactor().turn();
+  EXPECT_FALSE(master->log().takes_data()) << "there is no backup";
+  EXPECT_EQ(master->log().options().master_id, 7u);
+}
+
+TEST_F(MasterTest, LanesAreThoseOfTheReactorsThatAreNamed) {
+  const Master::LaneOf lanes[] = {{&rpc_, &messages_}, {&rpc_, &messages_}};
+  const auto master = make(1, lanes);
+  ASSERT_NE(master->lane(0), nullptr);
+  ASSERT_NE(master->lane(1), nullptr);
+  EXPECT_NE(master->lane(0), master->lane(1));
+  EXPECT_EQ(master->lane(2), nullptr);
+  EXPECT_EQ(make(0, lanes)->lane(0), nullptr) << "there is nothing to send";
+}
+
+TEST_F(MasterTest, DeletesAreSweptAFewATurnUntilNoneIsLeft) {
+  const auto master = make(0);
+  store::ObjectStore& store = master->store();
+  ASSERT_TRUE(store.take_tablet(1, 0, ~uint64_t{0}).ok());
+  constexpr uint32_t kDeletes = 2 * Master::kSweptPerTurn + 1;
+  uint64_t version = 0;
+  log::LogPosition depends_on;
+  for (uint32_t i = 0; i < kDeletes; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    ASSERT_EQ(store.write(1, key, "value", {}, version, depends_on), StatusCode::kOk);
+    ASSERT_EQ(store.remove(1, key, {}, version, depends_on), StatusCode::kOk);
+  }
+  ASSERT_EQ(store.pending_deletes(), kDeletes);
+  for (uint32_t left = kDeletes; left > 0;) {
+    ASSERT_TRUE(master->sweep());
+    left -= std::min(left, Master::kSweptPerTurn);
+    EXPECT_EQ(store.pending_deletes(), left);
+  }
+  EXPECT_FALSE(master->sweep()) << "nothing became durable since";
+}
+
+}  // namespace
+}  // namespace ramcloud::server
