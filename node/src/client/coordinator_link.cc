@@ -6,7 +6,6 @@
 
 #include "base/sometimes.h"
 #include "client/outcome.h"
-#include "rpc/back_off.h"
 
 namespace ramcloud {
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "rpc/back_off.h"
 #include "rpc/leader_hint.h"
 #include "rpc/rpc.h"
 #include "runtime/task.h"
@@ -45,6 +46,28 @@ class CoordinatorLink {
     const RpcReply reply = co_await attempt(opcode, RpcClient::body_of(request), deadline);
     if (!reply.ok()) co_return fail(reply.status);
     co_return decode_message<Reply>(reply);
+  }
+  struct Patience {
+    Duration attempt;  // how long one try may take
+    Duration first_pause;
+    Duration last_pause;  // pauses double up to this one
+  };
+  /// Tries until there is a reply, or an error of which `is_definite` says that it is an answer,
+  /// however long that takes. Of each other try `not_yet` is told, with whom it asked. The request
+  /// is one that may come twice.
+  template <typename Reply, typename Request>
+  Task<Result<Reply>> call_patiently(wire::Opcode opcode, Request request, Patience patience,
+                                     bool (*is_definite)(const Status&),
+                                     void (*not_yet)(const Locator& asked, const Status&)) {
+    BackOff back_off(patience.first_pause, patience.last_pause);
+    for (;;) {
+      const Locator asked = target();
+      auto reply =
+          co_await try_once<Reply>(opcode, request, rpc_.reactor().now() + patience.attempt);
+      if (reply || is_definite(reply.error())) co_return reply;
+      not_yet(asked, reply.error());
+      co_await rpc_.reactor().sleep(back_off.next(rpc_.reactor().random()));
+    }
   }
   /// Who is asked next.
   const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }

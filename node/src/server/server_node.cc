@@ -11,16 +11,15 @@
 #include "backup/replica_service.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
-#include "client/coordinator_link.h"
 #include "log/arena.h"
 #include "log/log.h"
 #include "master/data_plane.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
-#include "rpc/back_off.h"
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "runtime/turn_round.h"
+#include "server/enlistment.h"
 #include "server/forwarder.h"
 #include "server/master.h"
 #include "server/peer_pings.h"
@@ -31,15 +30,7 @@
 namespace ramcloud::server {
 namespace {
 
-constexpr Duration kEnlistTimeout = 2s;
-constexpr Duration kEnlistRetryMin = 50ms;
-constexpr Duration kEnlistRetryMax = 1s;
 constexpr Duration kStatsInterval = 500ms;
-/// The coordinator probes a server at least once a second. Whoever hears nothing for so long may
-/// have been given up, and asks.
-constexpr Duration kForgottenAfter = 5s;
-/// A coordinator that cannot be asked is told of that often.
-constexpr Duration kForgottenToldEvery = 60s;
 constexpr uint64_t kBucketBytes = 64;
 
 double seconds(Duration d) {
@@ -80,7 +71,6 @@ struct ServerNode::Impl final : TurnHook {
   Disk& disk;
   MetricsRegistry& metrics;
   ServerNodeOptions options;
-  std::function<void(Status)> on_fatal;
 
   Epochs epochs;
   std::atomic<uint64_t> forwarded_bytes{0};
@@ -89,8 +79,6 @@ struct ServerNode::Impl final : TurnHook {
   RpcClient& rpc;                                // the first one's
   ServiceRegistry& registry;
   ServerList servers;
-  ServerList::Subscription list_changes;
-  CoordinatorLink coordinators;
   TermGate term_gate;
   PeerPings peers;
   master::TabletService tablets;
@@ -101,21 +89,10 @@ struct ServerNode::Impl final : TurnHook {
   std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
   std::unique_ptr<Master> master;
 
-  std::atomic<uint64_t> server_id{0};
-  std::atomic<bool> enlisted{false};
-  Time heard{};  // of the coordinator
-  std::optional<Time> told_forgotten;
-  std::string not_ready = "not enlisted with the coordinator";  // guarded by stats_mutex
-  wire::EnlistRequest enlisted_as;
-  struct {
-    uint64_t lowest_open_segment = 0;
-    uint32_t epoch = 0;
-  } confirmed;  // replication epoch
-  bool failed = false;
   mutable std::mutex stats_mutex;
   wire::ServerStats last_stats;  // guarded by stats_mutex
   Timer stats_timer;
-  TaskScope tasks;
+  Enlistment enlistment;  // last: its flows end before what they use
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal, const std::vector<ServerReactor>& more)
@@ -124,23 +101,20 @@ struct ServerNode::Impl final : TurnHook {
         disk(d),
         metrics(m),
         options(std::move(o)),
-        on_fatal(std::move(fatal)),
         members(make_members(r, m, more)),
         rpc(members.front()->rpc),
         registry(members.front()->plane.registry()),
-        coordinators(rpc, options.coordinators),
         term_gate(registry, rpc, servers, options.coordinators, m),
         peers(rpc, registry, servers, options.coordinators, m, {}),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
         all_reactors(r, others(more)),
         stats_timer(r, [this] { publish_stats(); }),
-        tasks(r) {
+        enlistment(rpc, servers, options.coordinators, std::move(fatal)) {
     registry.add(wire::Opcode::kPing, &call_member<&Impl::ping, Impl>, this);
     registry.add(wire::Opcode::kUpdateServerList, &call_member<&Impl::update_list, Impl>, this);
     registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
     registry.add(wire::Opcode::kRestate, &call_member<&Impl::restate, Impl>, this);
     registry.add(wire::Opcode::kGetReplicasOn, &call_member<&Impl::get_replicas_on, Impl>, this);
-    list_changes = servers.subscribe([this] { check_condemned(); });
     register_gauges();
   }
   ~Impl() override { reactor.remove_hook(this); }
@@ -224,7 +198,7 @@ struct ServerNode::Impl final : TurnHook {
 
   /// What replication found out in its turn.
   void heed(ReplicaManager& replicas) {
-    if (replicas.condemned()) fail_with(*replicas.condemned());
+    if (replicas.condemned()) enlistment.leave(*replicas.condemned());
     for (const uint64_t backup_id : replicas.take_broken()) peers.connection_failed(backup_id);
   }
 
@@ -232,11 +206,6 @@ struct ServerNode::Impl final : TurnHook {
     if (!master) return false;
     if (master->replicas() != nullptr) heed(*master->replicas());
     return master->sweep();
-  }
-
-  void fail_with(Status status) {
-    if (std::exchange(failed, true)) return;
-    reactor.defer([this, status = std::move(status)] { on_fatal(status); });
   }
 
   // ---- start ------------------------------------------------------------------------------------
@@ -272,54 +241,34 @@ struct ServerNode::Impl final : TurnHook {
 
   bool writes_direct() const { return options.synced && SyncedTails::possible(*frames); }
 
-  Task<void> enlist() {
-    wire::EnlistRequest request{.cluster_uuid = frames->cluster_uuid(),
-                                .former_server_id = frames->former_server_id(),
-                                .name = options.name,
-                                .version = options.version,
-                                .locator = options.locator.to_string(),
-                                .locator_outside = options.locator_outside,
-                                .http_address = options.http_address,
-                                .failure_domain = options.failure_domain,
-                                .log_bytes = options.log_bytes,
-                                .backup_bytes = options.backup_bytes,
-                                .disk_read_bytes_per_second = options.read_bytes_per_second,
-                                .replicas = options.replicas,
-                                .nonce = reactor.random().next()};
+  wire::EnlistRequest enlist_request() {
+    return {.cluster_uuid = frames->cluster_uuid(),
+            .former_server_id = frames->former_server_id(),
+            .name = options.name,
+            .version = options.version,
+            .locator = options.locator.to_string(),
+            .locator_outside = options.locator_outside,
+            .http_address = options.http_address,
+            .failure_domain = options.failure_domain,
+            .log_bytes = options.log_bytes,
+            .backup_bytes = options.backup_bytes,
+            .disk_read_bytes_per_second = options.read_bytes_per_second,
+            .replicas = options.replicas,
+            .nonce = reactor.random().next()};
+  }
+
+  void enlist() {
+    wire::EnlistRequest request = enlist_request();
     // From the first hello on: coordinators of another cluster are told apart from ours.
     if (request.cluster_uuid != wire::Uuid{}) rpc.set_cluster_uuid(request.cluster_uuid);
-    BackOff back_off(kEnlistRetryMin, kEnlistRetryMax);
-    for (;;) {
-      const Locator coordinator = coordinators.target();
-      auto reply = co_await coordinators.try_once<wire::EnlistReply>(
-          wire::Opcode::kEnlist, request, reactor.now() + kEnlistTimeout);
-      if (reply) {
-        enlisted_as = std::move(request);
-        co_return serve(*reply);
-      }
-      if (reply.error() == StatusCode::kWrongCluster) {
-        co_return fail_with(
-            Status(StatusCode::kWrongCluster,
-                   fmt::format("the server's volume belongs to another cluster than all of its "
-                               "coordinators ({}): {}",
-                               coordinators.addresses(), reply.error().message())));
-      }
-      if (reply.error() == StatusCode::kInvalidArgument) {
-        co_return fail_with(std::move(reply.error()));
-      }
-      log_info("server.not_enlisted_yet",
-               {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
-      co_await reactor.sleep(back_off.next(reactor.random()));
-    }
+    enlistment.start(std::move(request),
+                     [this](const wire::EnlistReply& reply) { return serve(reply); });
   }
 
   /// The coordinator knows us: from here on this is server `reply.server_id`.
-  void serve(const wire::EnlistReply& reply) {
-    Status status =
-        frames->adopt(reply.cluster_uuid, reply.server_id, reply.list.term, reply.list.version);
-    if (!status.ok()) return fail_with(std::move(status));
-    (void)servers.apply(reply.list);  // a newer one may have been pushed already
-    server_id = reply.server_id;
+  Status serve(const wire::EnlistReply& reply) {
+    RC_RETURN_IF_ERROR(
+        frames->adopt(reply.cluster_uuid, reply.server_id, reply.list.term, reply.list.version));
     transport.set_identity({reply.cluster_uuid, reply.server_id});
     for (const auto& member : members) member->rpc.set_cluster_uuid(reply.cluster_uuid);
     backup = std::make_unique<ReplicaService>(
@@ -334,17 +283,13 @@ struct ServerNode::Impl final : TurnHook {
     attach_all();
     reactor.add_hook(this);  // behind that of the replica manager, which moves the durable position
     tablets.attach(master->store());
-    enlisted = true;
-    set_not_ready({});
-    heard = reactor.now();
-    tasks.spawn(ask_when_forgotten());
     peers.start(reply.server_id);
     publish_stats();
     log_info("server.enlisted", {{"server_id", reply.server_id},
                                  {"cluster", format_uuid(reply.cluster_uuid)},
                                  {"locator", options.locator.to_string()},
                                  {"quarantined_frames", frames->frames_quarantined()}});
-    check_condemned();
+    return {};
   }
 
   Master::Options master_options(const wire::EnlistReply& reply) {
@@ -355,83 +300,11 @@ struct ServerNode::Impl final : TurnHook {
     all.replication.replicas = options.replicas;
     all.replication.min_replicas = options.min_replicas;
     all.replication.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
-      return raise_epoch(segment, epoch);
+      return enlistment.raise_epoch(segment, epoch);
     };
     all.replication.messages = &members.front()->replica_messages;
     if (members.size() > 1) all.on_progress = [this] { on_log_progress(); };
     return all;
-  }
-
-  /// Patient: until the coordinator has said yes or no, nothing more can be acknowledged.
-  Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
-    const wire::RaiseReplicationEpochRequest request{server_id, lowest_open_segment, epoch};
-    BackOff back_off(kEnlistRetryMin, kEnlistRetryMax);
-    for (;;) {
-      const Locator coordinator = coordinators.target();
-      auto reply = co_await coordinators.try_once<wire::Empty>(
-          wire::Opcode::kRaiseReplicationEpoch, request, reactor.now() + kEnlistTimeout);
-      if (reply) {
-        confirmed = {lowest_open_segment, epoch};
-        co_return StatusCode::kOk;
-      }
-      if (reply.error() == StatusCode::kCrashed || reply.error() == StatusCode::kStaleTerm) {
-        co_return std::move(reply.error());
-      }
-      log_warn("replication.epoch_not_raised_yet",
-               {{"coordinator", coordinator.to_string()}, {"reason", reply.error()}});
-      co_await reactor.sleep(back_off.next(reactor.random()));
-    }
-  }
-
-  /// A server that was given up while it could not be reached is told nothing any more, and would
-  /// go on for ever beside its successor.
-  Task<void> ask_when_forgotten() {
-    for (;;) {
-      co_await reactor.sleep(kForgottenAfter);
-      if (reactor.now() - heard < kForgottenAfter) {
-        set_not_ready({});
-        continue;
-      }
-      const Locator coordinator = coordinators.target();
-      auto list = co_await coordinators.try_once<wire::ServerList>(
-          wire::Opcode::kGetServerList,
-          wire::GetServerListRequest{server_id, options.locator.to_string()},
-          reactor.now() + kEnlistTimeout);
-      if (!list) {
-        cannot_ask(coordinator, list.error());
-        continue;
-      }
-      set_not_ready({});
-      log_info("server.asked_silent_coordinator",
-               {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
-      (void)servers.apply(*list);  // tells check_condemned()
-      if (servers.find(server_id) == nullptr) {
-        fail_with(Status(StatusCode::kCrashed,
-                         fmt::format("the coordinator does not know server {} any more: it must "
-                                     "start again",
-                                     server_id.load())));
-      }
-    }
-  }
-
-  /// While coordinators are only out of reach, or none leads, a server goes on: it owns what it
-  /// did. Where all of them serve another cluster, ours ended, and clients must not be sent here.
-  void cannot_ask(const Locator& coordinator, const Status& reason) {
-    if (reason == StatusCode::kWrongCluster) {
-      set_not_ready(fmt::format("all of its coordinators ({}) belong to another cluster: {}",
-                                coordinators.addresses(), reason.message()));
-    }
-    if (told_forgotten && reactor.now() - *told_forgotten < kForgottenToldEvery) return;
-    told_forgotten = reactor.now();
-    log_warn("server.coordinator_unreachable",
-             {{"coordinator", coordinator.to_string()},
-              {"silent_for", format_duration(reactor.now() - heard)},
-              {"reason", reason}});
-  }
-
-  void set_not_ready(std::string why) {
-    const std::lock_guard guard(stats_mutex);
-    not_ready = std::move(why);
   }
 
   // ---- what the coordinator asks ----------------------------------------------------------------
@@ -450,8 +323,8 @@ struct ServerNode::Impl final : TurnHook {
     }
     const Status status = servers.apply(list);
     if (!status.ok()) return refuse(request.reply, status);
-    heard = reactor.now();
-    if (enlisted) {
+    enlistment.heard();
+    if (enlistment.enlisted()) {
       if (Status noted = frames->note_list(list.term, list.version); !noted.ok()) {
         log_warn("backup.list_version_not_recorded", {{"reason", noted}});
       }
@@ -472,7 +345,7 @@ struct ServerNode::Impl final : TurnHook {
     if (Status term = servers.check_term(asked.term); !term.ok()) {
       return refuse(request.reply, term);
     }
-    heard = reactor.now();
+    enlistment.heard();
     // The coordinator's probe, which is a ping, too.
     all_reactors.after_all_turned(
         [this, handle = request.reply] { reply_message(transport, handle, collect_stats()); });
@@ -488,18 +361,13 @@ struct ServerNode::Impl final : TurnHook {
     if (Status term = servers.check_term(asked.term); !term.ok()) {
       return refuse(request.reply, term);
     }
-    if (!enlisted) {
+    if (!enlistment.enlisted()) {
       return reply_error(transport, request.reply,
                          {StatusCode::kRetry, "this server is not enlisted yet"});
     }
-    heard = reactor.now();
-    wire::Restatement all;
-    all.server_id = server_id;
-    all.enlisted = enlisted_as;
-    all.list = servers.whole();
+    enlistment.heard();
+    wire::Restatement all = enlistment.restate();
     all.tables = tablets.restate();
-    all.lowest_open_segment = confirmed.lowest_open_segment;
-    all.epoch = confirmed.epoch;
     log_info("server.restated", {{"term", asked.term}, {"tables", all.tables.size()}});
     reply_message(transport, request.reply, all);
   }
@@ -525,18 +393,6 @@ struct ServerNode::Impl final : TurnHook {
       reply.missed = need.missed;
     }
     reply_message(transport, request.reply, reply);
-  }
-
-  /// A server that the cluster has given up may not serve any more: its data is somebody else's.
-  void check_condemned() {
-    const ListedServer* self = server_id == 0 ? nullptr : servers.find(server_id);
-    if (self != nullptr && !self->live()) {
-      fail_with(
-          Status(StatusCode::kCrashed,
-                 fmt::format("the coordinator lists server {} as crashed: it was out of reach "
-                             "for too long, and must start again",
-                             server_id.load())));
-    }
   }
 
   // ---- statistics -------------------------------------------------------------------------------
@@ -644,7 +500,7 @@ ServerNode::~ServerNode() = default;
 
 Status ServerNode::start() {
   RC_RETURN_IF_ERROR(impl_->open_volume());
-  impl_->tasks.spawn(impl_->enlist());
+  impl_->enlist();
   return {};
 }
 
@@ -660,14 +516,13 @@ ServiceRegistry& ServerNode::registry(size_t reactor) {
   return impl_->members.at(reactor)->plane.registry();
 }
 bool ServerNode::ready() const {
-  return impl_->enlisted;
+  return impl_->enlistment.enlisted();
 }
 std::string ServerNode::why_not_ready() const {
-  const std::lock_guard guard(impl_->stats_mutex);
-  return impl_->not_ready;
+  return impl_->enlistment.why_not_ready();
 }
 uint64_t ServerNode::server_id() const {
-  return impl_->server_id;
+  return impl_->enlistment.server_id();
 }
 wire::ServerStats ServerNode::stats() const {
   return impl_->published_stats();

@@ -1,0 +1,173 @@
+#include "server/enlistment.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "base/logging.h"
+
+namespace ramcloud::server {
+namespace {
+
+constexpr CoordinatorLink::Patience kPatience{.attempt = 2s, .first_pause = 50ms, .last_pause = 1s};
+/// A coordinator that cannot be asked is told of that often.
+constexpr Duration kForgottenToldEvery = 60s;
+
+}  // namespace
+
+Enlistment::Enlistment(RpcClient& rpc, ServerList& servers, std::vector<Locator> coordinators,
+                       std::function<void(Status)> on_fatal)
+    : reactor_(rpc.reactor()),
+      servers_(servers),
+      coordinators_(rpc, std::move(coordinators)),
+      on_fatal_(std::move(on_fatal)),
+      list_changes_(servers.subscribe([this] {
+        first_.assert_here();
+        check_condemned();
+      })),
+      tasks_(reactor_) {}
+
+void Enlistment::start(wire::EnlistRequest request, Serve serve) {
+  serve_ = std::move(serve);
+  tasks_.spawn(enlist(std::move(request)));
+}
+
+Task<void> Enlistment::enlist(wire::EnlistRequest request) {
+  auto reply = co_await coordinators_.call_patiently<wire::EnlistReply>(
+      wire::Opcode::kEnlist, request, kPatience,
+      [](const Status& status) {
+        return status == StatusCode::kWrongCluster || status == StatusCode::kInvalidArgument;
+      },
+      [](const Locator& coordinator, const Status& reason) {
+        log_info("server.not_enlisted_yet",
+                 {{"coordinator", coordinator.to_string()}, {"reason", reason}});
+      });
+  first_.assert_here();
+  if (reply) co_return begin(std::move(request), *reply);
+  if (reply.error() == StatusCode::kWrongCluster) {
+    co_return leave({StatusCode::kWrongCluster,
+                     fmt::format("the server's volume belongs to another cluster than all of its "
+                                 "coordinators ({}): {}",
+                                 coordinators_.addresses(), reply.error().message())});
+  }
+  leave(std::move(reply.error()));
+}
+
+/// The coordinator knows us: from here on this is server `reply.server_id`.
+void Enlistment::begin(wire::EnlistRequest request, const wire::EnlistReply& reply) {
+  enlisted_as_ = std::move(request);
+  (void)servers_.apply(reply.list);  // a newer one may have been pushed already
+  if (Status status = serve_(reply); !status.ok()) return leave(std::move(status));
+  server_id_ = reply.server_id;
+  enlisted_ = true;
+  set_not_ready({});
+  heard_ = reactor_.now();
+  tasks_.spawn(ask_when_forgotten());
+  check_condemned();
+}
+
+Task<Status> Enlistment::raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
+  auto reply = co_await coordinators_.call_patiently<wire::Empty>(
+      wire::Opcode::kRaiseReplicationEpoch,
+      wire::RaiseReplicationEpochRequest{server_id_, lowest_open_segment, epoch}, kPatience,
+      [](const Status& status) {
+        return status == StatusCode::kCrashed || status == StatusCode::kStaleTerm;
+      },
+      [](const Locator& coordinator, const Status& reason) {
+        log_warn("replication.epoch_not_raised_yet",
+                 {{"coordinator", coordinator.to_string()}, {"reason", reason}});
+      });
+  if (!reply) co_return std::move(reply.error());
+  first_.assert_here();
+  confirmed_ = {lowest_open_segment, epoch};
+  co_return StatusCode::kOk;
+}
+
+/// A server that was given up while it could not be reached is told nothing any more, and would
+/// go on for ever beside its successor.
+Task<void> Enlistment::ask_when_forgotten() {
+  first_.assert_here();
+  for (;;) {
+    co_await reactor_.sleep(kForgottenAfter);
+    if (reactor_.now() - heard_ < kForgottenAfter) {
+      set_not_ready({});
+      continue;
+    }
+    const Locator coordinator = coordinators_.target();
+    auto list = co_await coordinators_.try_once<wire::ServerList>(
+        wire::Opcode::kGetServerList, wire::GetServerListRequest{server_id_, enlisted_as_.locator},
+        reactor_.now() + kPatience.attempt);
+    if (!list) {
+      cannot_ask(coordinator, list.error());
+      continue;
+    }
+    set_not_ready({});
+    log_info("server.asked_silent_coordinator",
+             {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
+    (void)servers_.apply(*list);  // tells check_condemned()
+    if (servers_.find(server_id_) == nullptr) {
+      leave({StatusCode::kCrashed,
+             fmt::format("the coordinator does not know server {} any more: it must start again",
+                         server_id_.load())});
+    }
+  }
+}
+
+/// While coordinators are only out of reach, or none leads, a server goes on: it owns what it did.
+/// Where all of them serve another cluster, clients must not be sent here: ours ended.
+void Enlistment::cannot_ask(const Locator& coordinator, const Status& reason) {
+  if (reason == StatusCode::kWrongCluster) {
+    set_not_ready(fmt::format("all of its coordinators ({}) belong to another cluster: {}",
+                              coordinators_.addresses(), reason.message()));
+  }
+  if (told_forgotten_ && reactor_.now() - *told_forgotten_ < kForgottenToldEvery) return;
+  told_forgotten_ = reactor_.now();
+  log_warn("server.coordinator_unreachable",
+           {{"coordinator", coordinator.to_string()},
+            {"silent_for", format_duration(reactor_.now() - heard_)},
+            {"reason", reason}});
+}
+
+/// A server that the cluster has given up may not serve any more: its data is somebody else's.
+void Enlistment::check_condemned() {
+  const ListedServer* self = server_id_ == 0 ? nullptr : servers_.find(server_id_);
+  if (self == nullptr || self->live()) return;
+  leave({StatusCode::kCrashed,
+         fmt::format("the coordinator lists server {} as crashed: it was out of reach for too "
+                     "long, and must start again",
+                     server_id_.load())});
+}
+
+void Enlistment::heard() {
+  first_.assert_here();
+  heard_ = reactor_.now();
+}
+
+wire::Restatement Enlistment::restate() const {
+  first_.assert_here();
+  wire::Restatement all;
+  all.server_id = server_id_;
+  all.enlisted = enlisted_as_;
+  all.list = servers_.whole();
+  all.lowest_open_segment = confirmed_.lowest_open_segment;
+  all.epoch = confirmed_.epoch;
+  return all;
+}
+
+void Enlistment::leave(Status why) {
+  first_.assert_here();
+  if (std::exchange(left_, true)) return;
+  reactor_.defer([this, why = std::move(why)] { on_fatal_(why); });
+}
+
+std::string Enlistment::why_not_ready() const {
+  const MutexGuard guard(mutex_);
+  return not_ready_;
+}
+
+void Enlistment::set_not_ready(std::string why) {
+  const MutexGuard guard(mutex_);
+  not_ready_ = std::move(why);
+}
+
+}  // namespace ramcloud::server

@@ -1,0 +1,96 @@
+// What a server is in its cluster, and how it follows the coordinator [Ousterhout15 §4.6]: it
+// enlists, tells the coordinator when its replication epoch rises, says again what it was when the
+// coordinator's metadata is older than that, and notices when the cluster has given it up. Who
+// leads, and how to ask again, is the CoordinatorLink's, which clients use, too.
+//
+// Threads: all of it is the first reactor's, but for what is marked "any thread".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "client/coordinator_link.h"
+#include "replication/reactor_role.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "wire/control_messages.h"
+
+namespace ramcloud::server {
+
+class Enlistment {
+ public:
+  /// The coordinator probes a server at least once a second. Whoever hears nothing for so long may
+  /// have been given up, and asks.
+  static constexpr Duration kForgottenAfter = std::chrono::seconds(5);
+
+  /// `on_fatal` is called at most once, from a later turn. Everything passed in outlives this.
+  Enlistment(RpcClient& rpc, ServerList& servers, std::vector<Locator> coordinators,
+             std::function<void(Status)> on_fatal);
+  Enlistment(const Enlistment&) = delete;
+  Enlistment& operator=(const Enlistment&) = delete;
+
+  /// What begins when the server has its id; an error ends the server.
+  using Serve = std::function<Status(const wire::EnlistReply&)>;
+  /// Begins to ask, as long as it takes. The server ends when its volume belongs to another cluster
+  /// than all coordinators, or when they do not accept what it says of itself.
+  void start(wire::EnlistRequest request, Serve serve);
+
+  /// Tells the coordinator of a higher replication epoch. Patient: until the coordinator has said
+  /// yes or no, nothing more can be acknowledged.
+  Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch);
+  /// A message of the coordinator came.
+  void heard();
+  /// What it enlisted as, the server list, and the replication epoch that was confirmed last;
+  /// without tables.
+  wire::Restatement restate() const;
+  /// The server must end, and why. Only the first time counts.
+  void leave(Status why);
+
+  /// Any thread.
+  bool enlisted() const { return enlisted_; }
+  /// Any thread. 0 before enlisting.
+  uint64_t server_id() const { return server_id_; }
+  /// Any thread. Why clients should not be sent here: not enlisted yet, or its cluster
+  /// ended; empty when they should.
+  std::string why_not_ready() const;
+
+ private:
+  Task<void> enlist(wire::EnlistRequest request);
+  Task<void> ask_when_forgotten();
+  void begin(wire::EnlistRequest request, const wire::EnlistReply& reply) RC_REQUIRES(first_);
+  void cannot_ask(const Locator& coordinator, const Status& reason) RC_REQUIRES(first_);
+  void check_condemned() RC_REQUIRES(first_);
+  void set_not_ready(std::string why);
+
+  /// Of what the coordinator has confirmed.
+  struct Fence {
+    uint64_t lowest_open_segment = 0;
+    uint32_t epoch = 0;
+  };
+
+  Reactor& reactor_;
+  ServerList& servers_;
+  ReactorRole first_;
+  CoordinatorLink coordinators_;
+  std::function<void(Status)> on_fatal_;
+  Serve serve_;
+  wire::EnlistRequest enlisted_as_ RC_GUARDED_BY(first_);
+  Fence confirmed_ RC_GUARDED_BY(first_);
+  Time heard_ RC_GUARDED_BY(first_){};  // of the coordinator
+  std::optional<Time> told_forgotten_ RC_GUARDED_BY(first_);
+  bool left_ RC_GUARDED_BY(first_) = false;
+  std::atomic<uint64_t> server_id_{0};
+  std::atomic<bool> enlisted_{false};
+  mutable Mutex mutex_;
+  std::string not_ready_ RC_GUARDED_BY(mutex_) = "not enlisted with the coordinator";
+  ServerList::Subscription list_changes_;
+  TaskScope tasks_;  // last: flows end before what they use
+};
+
+}  // namespace ramcloud::server
