@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <deque>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -18,24 +17,19 @@
 #include "replication/replica_manager.h"
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
-#include "runtime/turn_round.h"
+#include "server/control_service.h"
 #include "server/enlistment.h"
 #include "server/forwarder.h"
 #include "server/master.h"
 #include "server/peer_pings.h"
+#include "server/server_statistics.h"
 #include "store/object_store.h"
 #include "transport/routed_replies.h"
-#include "wire/volume_messages.h"
 
 namespace ramcloud::server {
 namespace {
 
-constexpr Duration kStatsInterval = 500ms;
 constexpr uint64_t kBucketBytes = 64;
-
-double seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
 
 }  // namespace
 
@@ -82,17 +76,15 @@ struct ServerNode::Impl final : TurnHook {
   TermGate term_gate;
   PeerPings peers;
   master::TabletService tablets;
-  TurnRound all_reactors;
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<ReplicaService> backup;
   std::unique_ptr<log::Arena> arena;
   std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
   std::unique_ptr<Master> master;
 
-  mutable std::mutex stats_mutex;
-  wire::ServerStats last_stats;  // guarded by stats_mutex
-  Timer stats_timer;
-  Enlistment enlistment;  // last: its flows end before what they use
+  ServerStatistics statistics;
+  Enlistment enlistment;  // its flows end before what they use
+  ControlService control;
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal, const std::vector<ServerReactor>& more)
@@ -107,16 +99,9 @@ struct ServerNode::Impl final : TurnHook {
         term_gate(registry, rpc, servers, options.coordinators, m),
         peers(rpc, registry, servers, options.coordinators, m, {}),
         tablets(registry, r, members.front()->plane.replies(), servers, epochs),
-        all_reactors(r, others(more)),
-        stats_timer(r, [this] { publish_stats(); }),
-        enlistment(rpc, servers, options.coordinators, std::move(fatal)) {
-    registry.add(wire::Opcode::kPing, &call_member<&Impl::ping, Impl>, this);
-    registry.add(wire::Opcode::kUpdateServerList, &call_member<&Impl::update_list, Impl>, this);
-    registry.add(wire::Opcode::kGetServerStats, &call_member<&Impl::get_stats, Impl>, this);
-    registry.add(wire::Opcode::kRestate, &call_member<&Impl::restate, Impl>, this);
-    registry.add(wire::Opcode::kGetReplicasOn, &call_member<&Impl::get_replicas_on, Impl>, this);
-    register_gauges();
-  }
+        statistics(r, m, servers, epochs, statistics_parts(), options.replicas),
+        enlistment(rpc, servers, options.coordinators, std::move(fatal)),
+        control(registry, r, others(more), servers, enlistment, statistics, tablets) {}
   ~Impl() override { reactor.remove_hook(this); }
 
   // ---- several reactors -------------------------------------------------------------------------
@@ -189,11 +174,10 @@ struct ServerNode::Impl final : TurnHook {
     return all;
   }
 
-  template <typename Get>
-  uint64_t sum_of(Get get) const {
-    uint64_t sum = 0;
-    for (const auto& member : members) sum += get(member->plane.data());
-    return sum;
+  std::vector<ServerStatistics::Part> statistics_parts() const {
+    std::vector<ServerStatistics::Part> all;
+    for (const auto& member : members) all.push_back({&member->reactor, &member->plane.data()});
+    return all;
   }
 
   /// What replication found out in its turn.
@@ -284,7 +268,8 @@ struct ServerNode::Impl final : TurnHook {
     reactor.add_hook(this);  // behind that of the replica manager, which moves the durable position
     tablets.attach(master->store());
     peers.start(reply.server_id);
-    publish_stats();
+    statistics.attach(*master, *frames, *backup);
+    control.attach(*master, *frames);
     log_info("server.enlisted", {{"server_id", reply.server_id},
                                  {"cluster", format_uuid(reply.cluster_uuid)},
                                  {"locator", options.locator.to_string()},
@@ -305,188 +290,6 @@ struct ServerNode::Impl final : TurnHook {
     all.replication.messages = &members.front()->replica_messages;
     if (members.size() > 1) all.on_progress = [this] { on_log_progress(); };
     return all;
-  }
-
-  // ---- what the coordinator asks ----------------------------------------------------------------
-
-  /// Healthy when every reactor still turns: one that is alive must not hide one that hangs.
-  void ping(const Request& request) {
-    all_reactors.after_all_turned(
-        [this, handle = request.reply] { transport.reply(handle, StatusCode::kOk, {}); });
-  }
-
-  void update_list(const Request& request) {
-    wire::ServerList list;
-    if (!request.decode(list)) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kInvalidArgument, "server list does not decode"));
-    }
-    const Status status = servers.apply(list);
-    if (!status.ok()) return refuse(request.reply, status);
-    enlistment.heard();
-    if (enlistment.enlisted()) {
-      if (Status noted = frames->note_list(list.term, list.version); !noted.ok()) {
-        log_warn("backup.list_version_not_recorded", {{"reason", noted}});
-      }
-    }
-    reply_message(transport, request.reply, wire::Empty{});
-  }
-
-  void refuse(const ReplyHandle& handle, const Status& status) {
-    reply_error(transport, handle, status, 0, servers.refusal());
-  }
-
-  void get_stats(const Request& request) {
-    wire::GetServerStatsRequest asked;
-    if (!request.decode(asked)) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kInvalidArgument, "stats request does not decode"));
-    }
-    if (Status term = servers.check_term(asked.term); !term.ok()) {
-      return refuse(request.reply, term);
-    }
-    enlistment.heard();
-    // The coordinator's probe, which is a ping, too.
-    all_reactors.after_all_turned(
-        [this, handle = request.reply] { reply_message(transport, handle, collect_stats()); });
-  }
-
-  /// A coordinator with metadata from an older export asks.
-  void restate(const Request& request) {
-    wire::RestateRequest asked;
-    if (!request.decode(asked)) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kInvalidArgument, "restate: body does not decode"));
-    }
-    if (Status term = servers.check_term(asked.term); !term.ok()) {
-      return refuse(request.reply, term);
-    }
-    if (!enlistment.enlisted()) {
-      return reply_error(transport, request.reply,
-                         {StatusCode::kRetry, "this server is not enlisted yet"});
-    }
-    enlistment.heard();
-    wire::Restatement all = enlistment.restate();
-    all.tables = tablets.restate();
-    log_info("server.restated", {{"term", asked.term}, {"tables", all.tables.size()}});
-    reply_message(transport, request.reply, all);
-  }
-
-  void get_replicas_on(const Request& request) {
-    wire::GetReplicasOnRequest asked;
-    if (!request.decode(asked)) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kInvalidArgument, "question does not decode"));
-    }
-    if (Status term = servers.check_term(asked.term); !term.ok()) {
-      return refuse(request.reply, term);
-    }
-    if (!master) {
-      return reply_error(transport, request.reply,
-                         Status(StatusCode::kRetry, "this server is not enlisted yet"),
-                         Forwarder::kRetryAfterUs);
-    }
-    wire::ReplicasOn reply{.list_version = servers.version()};
-    if (master->replicas() != nullptr) {
-      const BackupTable::Need need = master->replicas()->need_of(asked.server_ids);
-      reply.counted = need.counted;
-      reply.missed = need.missed;
-    }
-    reply_message(transport, request.reply, reply);
-  }
-
-  // ---- statistics -------------------------------------------------------------------------------
-
-  wire::ServerStats collect_stats() const {
-    wire::ServerStats stats;
-    stats.list_version = servers.version();
-    if (!master) return stats;
-    const log::LogStatistics log = master->log().statistics();
-    stats.log_bytes_total = log.total_bytes;
-    stats.log_bytes_used = log.used_bytes;
-    for (const auto& tablet : master->store().tablets()) {
-      if (tablet.state != store::TabletState::kNormal) continue;
-      ++stats.tablets;
-      stats.objects += tablet.objects;
-    }
-    stats.replicas_wanted = options.replicas;
-    stats.segments = log.total_segments - log.free_segments;
-    if (master->replicas() != nullptr) {
-      const auto replication = master->replicas()->stats();
-      stats.segments = replication.segments;
-      stats.segments_fully_replicated = replication.fully_replicated;
-      stats.segments_under_replicated = replication.under_replicated;
-      stats.unreplicated_bytes = replication.unreplicated_bytes;
-      stats.segments_degraded = replication.degraded;
-      stats.writes_wait = replication.writes_wait ? 1 : 0;
-      stats.replication_epoch = replication.epoch;
-    } else {
-      stats.segments_fully_replicated = stats.segments;
-    }
-    stats.frames_total = frames->frames_total();
-    stats.frames_used = frames->frames_used();
-    stats.frames_quarantined = frames->frames_quarantined();
-    stats.backup_device = static_cast<uint64_t>(backup->device());
-    stats.reads = sum_of([](const auto& data) { return data.reads(); });
-    stats.writes = sum_of([](const auto& data) { return data.writes(); });
-    stats.deletes = sum_of([](const auto& data) { return data.deletes(); });
-    return stats;
-  }
-
-  void publish_stats() {
-    const wire::ServerStats stats = collect_stats();
-    {
-      const std::lock_guard guard(stats_mutex);
-      last_stats = stats;
-    }
-    stats_timer.start_after(kStatsInterval);
-  }
-
-  wire::ServerStats published_stats() const {
-    const std::lock_guard guard(stats_mutex);
-    return last_stats;
-  }
-
-  void register_gauges() {
-    const auto add = [this](const char* name, const char* help,
-                            uint64_t wire::ServerStats::* field) {
-      metrics.gauge(name, help,
-                    [this, field] { return static_cast<double>(published_stats().*field); });
-    };
-    using S = wire::ServerStats;
-    add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
-    add("ramcloud_log_used_bytes", "Log memory that holds entries, dead ones included.",
-        &S::log_bytes_used);
-    add("ramcloud_objects", "Live objects.", &S::objects);
-    add("ramcloud_tablets", "Tablets served.", &S::tablets);
-    add("ramcloud_segments", "Segments of this master's log.", &S::segments);
-    add("ramcloud_segments_fully_replicated", "Segments with all their replicas.",
-        &S::segments_fully_replicated);
-    add("ramcloud_segments_under_replicated", "Segments that lack a replica.",
-        &S::segments_under_replicated);
-    add("ramcloud_unreplicated_bytes", "Appended, and not on all replicas yet.",
-        &S::unreplicated_bytes);
-    add("ramcloud_segments_degraded", "Segments that go on with fewer than R replicas.",
-        &S::segments_degraded);
-    add("ramcloud_writes_wait", "1 while too few replicas can be placed, and writes wait.",
-        &S::writes_wait);
-    add("ramcloud_replication_epoch", "Losses of replicas of open segments.",
-        &S::replication_epoch);
-    add("ramcloud_backup_frames", "Frames of the backup volume.", &S::frames_total);
-    add("ramcloud_backup_frames_used", "Frames that hold replicas.", &S::frames_used);
-    add("ramcloud_backup_frames_quarantined",
-        "Frames of former incarnations, kept because nothing proves them obsolete.",
-        &S::frames_quarantined);
-    add("ramcloud_backup_device", "0: good, 1: full, 2: failed; it takes no replicas then.",
-        &S::backup_device);
-    for (size_t i = 0; i < members.size(); ++i) {
-      metrics.gauge("ramcloud_reactor_busy_seconds_total", "Time the reactor did work.",
-                    [&of = members[i]->reactor] { return static_cast<double>(of.busy_ns()) / 1e9; },
-                    {{"reactor", std::to_string(i)}});
-    }
-    metrics.gauge("ramcloud_oldest_epoch_seconds",
-                  "How long the oldest change has been waiting until every reactor has seen it.",
-                  [this] { return seconds(epochs.oldest_age(reactor.clock().now())); });
   }
 };
 
@@ -525,7 +328,7 @@ uint64_t ServerNode::server_id() const {
   return impl_->enlistment.server_id();
 }
 wire::ServerStats ServerNode::stats() const {
-  return impl_->published_stats();
+  return impl_->statistics.published();
 }
 
 ServerNode::Parts ServerNode::parts() const {

@@ -1,0 +1,55 @@
+// What the coordinator asks of a server as a whole: whether it is well, how it is, what it owns,
+// what its log needs of a backup; and the server list that it is told. (Tablets:
+// master/tablet_service.h.) All of it is the first reactor's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backup/frame_store.h"
+#include "master/tablet_service.h"
+#include "replication/reactor_role.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "runtime/turn_round.h"
+#include "server/enlistment.h"
+#include "server/master.h"
+#include "server/server_statistics.h"
+
+namespace ramcloud::server {
+
+class ControlService {
+ public:
+  /// Answers from now on; `others` are the server's other reactors. Everything outlives this.
+  ControlService(ServiceRegistry& registry, Reactor& reactor, std::vector<Reactor*> others,
+                 ServerList& servers, Enlistment& enlistment, const ServerStatistics& statistics,
+                 const master::TabletService& tablets);
+  ControlService(const ControlService&) = delete;
+  ControlService& operator=(const ControlService&) = delete;
+
+  /// The server has its id. They outlive this.
+  void attach(Master& master, FrameStore& frames);
+
+ private:
+  void ping(const Request& request);
+  void update_list(const Request& request);
+  void get_stats(const Request& request);
+  void restate(const Request& request);
+  void get_replicas_on(const Request& request);
+  /// Reads a question of the coordinator and looks at its term; false: it is answered.
+  template <typename Message>
+  bool take(const Request& request, Message& asked, const char* unreadable);
+  void refuse(const ReplyHandle& handle, const Status& status);
+
+  Transport& transport_;
+  ServerList& servers_;
+  Enlistment& enlistment_;
+  const ServerStatistics& statistics_;
+  const master::TabletService& tablets_;
+  TurnRound all_reactors_;
+  ReactorRole first_;
+  Master* master_ RC_GUARDED_BY(first_) = nullptr;
+  FrameStore* frames_ RC_GUARDED_BY(first_) = nullptr;
+};
+
+}  // namespace ramcloud::server
