@@ -202,8 +202,8 @@ void Cluster::set_metadata_probe(MetadataProbe probe) {
   probe_ = std::move(probe);
 }
 
-std::vector<server::ServerReactor> Cluster::make_more(ServerRole& server) {
-  std::vector<server::ServerReactor> reactors;
+std::vector<server::ReactorResources> Cluster::make_more(ServerRole& server) {
+  std::vector<server::ReactorResources> reactors;
   for (SimNode* node : server.more_nodes) {
     server.more.push_back(std::make_unique<More>(network_, *node, *server.node, *server.transport,
                                                  server.metrics->add_shard()));

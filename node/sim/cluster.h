@@ -161,7 +161,7 @@ class Cluster {
     std::unique_ptr<TaskScope> tasks;
   };
   uint64_t sum_of_others(const char* counter) const;
-  std::vector<server::ServerReactor> make_more(ServerRole& server);
+  std::vector<server::ReactorResources> make_more(ServerRole& server);
   std::vector<Locator> coordinator_locators() const;
   void start_coordinator(size_t i);
   void start_server(ServerRole& server);

@@ -72,7 +72,7 @@ class Server {
  public:
   Server(const Locator& coordinator, const std::string& dir, uint32_t replicas) : disk_(reactor()) {
     std::vector<TcpTransport*> others;
-    std::vector<server::ServerReactor> more;
+    std::vector<server::ReactorResources> more;
     for (size_t i = 1; i < kReactors; ++i) {
       auto& lane = machinery_.lane(i);
       others.push_back(&lane.transport);

@@ -118,7 +118,7 @@ struct ServerProcess::Impl {
   }
 
   void make_node() {
-    std::vector<server::ServerReactor> more;
+    std::vector<server::ReactorResources> more;
     for (size_t i = 1; i < machinery.reactors(); ++i) {
       auto& lane = machinery.lane(i);
       more.push_back({lane.reactor, lane.transport, lane.metrics});

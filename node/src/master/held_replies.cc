@@ -44,11 +44,6 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
   for (const auto& [opcode, name] : kNamed) {
     times_[static_cast<size_t>(opcode)] = &operation_time(metrics, name);
   }
-  reactor_.add_hook(this);
-}
-
-HeldReplies::~HeldReplies() {
-  reactor_.remove_hook(this);
 }
 
 bool HeldReplies::send_at_once(Reply& reply) {

@@ -47,7 +47,7 @@ struct Reply {
   }
 };
 
-class HeldReplies final : public TurnHook {
+class HeldReplies {
  public:
   /// Looked at in a turn by a sweep. One begins when connections were closed, and after
   /// kSweepInterval.
@@ -55,7 +55,8 @@ class HeldReplies final : public TurnHook {
   static constexpr Duration kSweepInterval = std::chrono::seconds(1);
 
   HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry& metrics);
-  ~HeldReplies() override;
+  HeldReplies(const HeldReplies&) = delete;
+  HeldReplies& operator=(const HeldReplies&) = delete;
 
   /// The log whose durability counts; none until the server is enlisted.
   void attach(log::Log& log) { log_ = &log; }
@@ -66,8 +67,9 @@ class HeldReplies final : public TurnHook {
   void send(Reply& reply);
   /// The reply may keep what it owns if it was sent at once.
   void send(Reply&& reply);
-  /// As many as the turn's budget allows, and a part of a sweep.
-  bool on_turn() override;
+  /// A step of the turn: as many as its budget allows, and a part of a sweep. True if anything was
+  /// done.
+  bool on_turn();
   /// Held, those included that a sweep which is not done yet has dropped.
   size_t size() const { return queue_.size(); }
   /// True while replies are held. Any thread; sequentially consistent with the look at the log's

@@ -7,6 +7,7 @@
 
 #include "log/log_test_support.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "runtime/testing/each_turn.h"
 #include "transport/testing/only_replies.h"
 
 namespace ramcloud::master {
@@ -62,6 +63,7 @@ class HeldRepliesTest : public ::testing::Test {
   Order transport_;
   MetricsRegistry metrics_;
   HeldReplies replies_{node_.reactor(), transport_, metrics_};
+  ramcloud::testing::EachTurn<HeldReplies> turns_{node_.reactor(), replies_};
 };
 
 TEST_F(HeldRepliesTest, WhatDependsOnNothingFreshPassesWhatDoes) {

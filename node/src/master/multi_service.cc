@@ -66,11 +66,6 @@ MultiService::MultiService(ServiceRegistry& registry, Reactor& reactor, HeldRepl
        {wire::Opcode::kMultiRead, wire::Opcode::kMultiWrite, wire::Opcode::kMultiDelete}) {
     registry.add(opcode, &call_member<&MultiService::handle, MultiService>, this);
   }
-  reactor_.add_hook(this);
-}
-
-MultiService::~MultiService() {
-  reactor_.remove_hook(this);
 }
 
 bool MultiService::take_operation(wire::Opcode opcode, ByteView& rest, Operation& operation) {

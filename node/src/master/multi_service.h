@@ -26,7 +26,7 @@
 
 namespace ramcloud::master {
 
-class MultiService final : public TurnHook {
+class MultiService {
  public:
   /// A slice ends after so many operations, or so many bytes of keys and values: about 20 us, at 6
   /// million reads or 2 million changes a second.
@@ -44,7 +44,8 @@ class MultiService final : public TurnHook {
   /// Registers its handlers; until attach() everything is answered RETRY.
   MultiService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
                MetricsRegistry& metrics);
-  ~MultiService() override;
+  MultiService(const MultiService&) = delete;
+  MultiService& operator=(const MultiService&) = delete;
 
   /// `parked`: where a message of changes waits for the next head when not even its first change
   /// had room; null: it is answered RETRY.
@@ -52,7 +53,8 @@ class MultiService final : public TurnHook {
     store_ = &store;
     parked_ = parked;
   }
-  bool on_turn() override;
+  /// A step of the turn: the next slices. True if anything was done.
+  bool on_turn();
   /// Messages that are not done yet.
   size_t waiting() const { return jobs_.size(); }
 

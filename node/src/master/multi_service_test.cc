@@ -280,7 +280,6 @@ TEST_F(MultiServiceTest, GarbageIsAnsweredOnce) {
 TEST_F(MultiServiceTest, WhoHasStoppedWaitingIsNotServedOn) {
   std::vector<std::string> operations;
   for (int i = 0; i < 100; ++i) operations.push_back(written(1, "k" + std::to_string(i), "v"));
-  node_.reactor().remove_hook(&service_);  // time passes without a turn of it
   const uint64_t in_time = send(kWrite, message(operations), 10);
   finish();
   EXPECT_EQ(parse(transport_.by_call[in_time]).size(), 100u);

@@ -31,11 +31,6 @@ ParkedRequests::ParkedRequests(Reactor& reactor, ServiceRegistry& registry,
                                "How long changes waited for the log to switch heads, which "
                                "ramcloud_operation_seconds does not include.")) {
   registry_.set_gate(&ParkedRequests::gate, this);
-  reactor_.add_hook(this);
-}
-
-ParkedRequests::~ParkedRequests() {
-  reactor_.remove_hook(this);
 }
 
 bool ParkedRequests::gate(void* object, const Request& request) {

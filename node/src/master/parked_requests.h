@@ -18,7 +18,7 @@ namespace ramcloud::master {
 /// and not for long. One that waits for kLongest, because replication is stuck, is let through: if
 /// the log has no room for it even then, it is answered RETRY, so that its sender knows that
 /// nothing was done. Requests leave in the order they came, as many in a turn as its budget allows.
-class ParkedRequests final : public TurnHook {
+class ParkedRequests {
  public:
   static constexpr Duration kLongest = std::chrono::milliseconds(5);
   /// Of all that is parked. Above, requests are let through, and answered RETRY.
@@ -26,13 +26,15 @@ class ParkedRequests final : public TurnHook {
 
   /// Stands before the handlers of `registry`.
   ParkedRequests(Reactor& reactor, ServiceRegistry& registry, MetricsRegistry& metrics);
-  ~ParkedRequests() override;
+  ParkedRequests(const ParkedRequests&) = delete;
+  ParkedRequests& operator=(const ParkedRequests&) = delete;
 
   void attach(const log::Log& log) { log_ = &log; }
   /// Of a handler whose change found no room in the head: true if the request waits for the next
   /// head, and will be handled again. The handler has changed nothing, and does not answer.
   bool wait_for_head(const Request& request);
-  bool on_turn() override;
+  /// A step of the turn: true if anything was done.
+  bool on_turn();
   size_t size() const { return parked_.size(); }
   /// True while requests are parked. Any thread; as HeldReplies::waiting(), with the look at
   /// whether the log takes data.

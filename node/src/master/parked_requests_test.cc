@@ -8,6 +8,7 @@
 #include "master/data_service.h"
 #include "master/held_replies.h"
 #include "runtime/sim/sim_scheduler.h"
+#include "runtime/testing/each_turn.h"
 #include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
 
@@ -80,6 +81,8 @@ class ParkedRequestsTest : public ::testing::Test {
   HeldReplies replies_{node_.reactor(), transport_, metrics_};
   DataService data_{registry_, replies_, metrics_};
   ParkedRequests parked_{node_.reactor(), registry_, metrics_};
+  ramcloud::testing::EachTurn<HeldReplies, ParkedRequests> turns_{node_.reactor(), replies_,
+                                                                  parked_};
   store::ObjectStore store_{parts_.log, sim_.clock(), {}};
   uint64_t last_call_ = 0;
 };

@@ -1,27 +1,24 @@
 #include "server/server_node.h"
 
-#include <fmt/core.h>
-
-#include <deque>
-#include <span>
+#include <atomic>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "backup/frame_store.h"
 #include "backup/replica_service.h"
 #include "base/logging.h"
-#include "base/sometimes.h"
 #include "log/arena.h"
 #include "log/log.h"
-#include "master/data_plane.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "server/control_service.h"
 #include "server/enlistment.h"
-#include "server/forwarder.h"
 #include "server/master.h"
 #include "server/peer_pings.h"
+#include "server/server_reactor.h"
 #include "server/server_statistics.h"
 #include "store/object_store.h"
 #include "transport/routed_replies.h"
@@ -33,33 +30,7 @@ constexpr uint64_t kBucketBytes = 64;
 
 }  // namespace
 
-/// One of the server's reactors, as the first one sees it.
-struct Member {
-  Reactor& reactor;
-  Epochs::Participant participant;
-  RpcClient rpc;
-  Counter& replica_messages;
-  Counter& replica_writes;
-  master::DataPlane plane;
-
-  Member(Reactor& r, Transport& transport, MetricsRegistry& metrics, Epochs& epochs, size_t index)
-      : reactor(r),
-        participant(epochs),
-        rpc(r, transport),
-        replica_messages(metrics.counter("ramcloud_replication_messages_total",
-                                         "Messages to backups that open or write replicas, by the "
-                                         "reactor that sent them.",
-                                         {{"reactor", std::to_string(index)}})),
-        replica_writes(metrics.counter("ramcloud_backup_writes_total",
-                                       "Writes to replicas, by the reactor that served them.",
-                                       {{"reactor", std::to_string(index)}})),
-        plane(r, transport, metrics) {
-    reactor.set_epochs(&participant);
-  }
-  ~Member() { reactor.set_epochs(nullptr); }
-};
-
-struct ServerNode::Impl final : TurnHook {
+struct ServerNode::Impl {
   Reactor& reactor;
   RoutedReplies transport;
   Disk& disk;
@@ -68,128 +39,67 @@ struct ServerNode::Impl final : TurnHook {
 
   Epochs epochs;
   std::atomic<uint64_t> forwarded_bytes{0};
-  std::deque<Forwarder> forwarders;              // of all members but the first
-  std::vector<std::unique_ptr<Member>> members;  // one a reactor, the first one's first
-  RpcClient& rpc;                                // the first one's
-  ServiceRegistry& registry;
+  std::vector<std::unique_ptr<ServerReactor>> reactors;
+  ServerReactor& first;
   ServerList servers;
   TermGate term_gate;
   PeerPings peers;
   master::TabletService tablets;
+  ServerStatistics statistics;
+  Enlistment enlistment;
+  ControlService control;
+  // From open_volume() on:
   std::unique_ptr<FrameStore> frames;
-  std::unique_ptr<ReplicaService> backup;
   std::unique_ptr<log::Arena> arena;
   std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
+  // Once the server has its id:
+  std::unique_ptr<ReplicaService> backup;
   std::unique_ptr<Master> master;
 
-  ServerStatistics statistics;
-  Enlistment enlistment;  // its flows end before what they use
-  ControlService control;
-
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
-       std::function<void(Status)> fatal, const std::vector<ServerReactor>& more)
+       std::function<void(Status)> fatal, const std::vector<ReactorResources>& more)
       : reactor(r),
         transport(places(r, t, more)),
         disk(d),
         metrics(m),
         options(std::move(o)),
-        members(make_members(r, m, more)),
-        rpc(members.front()->rpc),
-        registry(members.front()->plane.registry()),
-        term_gate(registry, rpc, servers, options.coordinators, m),
-        peers(rpc, registry, servers, options.coordinators, m, {}),
-        tablets(registry, r, members.front()->plane.replies(), servers, epochs),
+        reactors(make_reactors(more)),
+        first(*reactors.front()),
+        term_gate(first.registry(), first.rpc(), servers, options.coordinators, m),
+        peers(first.rpc(), first.registry(), servers, options.coordinators, m, {}),
+        tablets(first.registry(), r, first.plane().replies(), servers, epochs),
         statistics(r, m, servers, epochs, statistics_parts(), options.replicas),
-        enlistment(rpc, servers, options.coordinators, std::move(fatal)),
-        control(registry, r, others(more), servers, enlistment, statistics, tablets) {}
-  ~Impl() override { reactor.remove_hook(this); }
+        enlistment(first.rpc(), servers, options.coordinators, std::move(fatal)),
+        control(first.registry(), r, others(more), servers, enlistment, statistics, tablets) {}
 
-  // ---- several reactors -------------------------------------------------------------------------
+  // ---- put together -----------------------------------------------------------------------------
 
   static std::vector<RoutedReplies::Place> places(Reactor& r, Transport& t,
-                                                  const std::vector<ServerReactor>& more) {
+                                                  const std::vector<ReactorResources>& more) {
     std::vector<RoutedReplies::Place> all = {{&r, &t}};
     for (const auto& other : more) all.push_back({&other.reactor, &other.transport});
     return all;
   }
-  static std::vector<Reactor*> others(const std::vector<ServerReactor>& more) {
+  static std::vector<Reactor*> others(const std::vector<ReactorResources>& more) {
     std::vector<Reactor*> all;
     for (const auto& other : more) all.push_back(&other.reactor);
     return all;
   }
-  std::vector<std::unique_ptr<Member>> make_members(Reactor& r, MetricsRegistry& m,
-                                                    const std::vector<ServerReactor>& more) {
-    std::vector<std::unique_ptr<Member>> all;
-    all.push_back(std::make_unique<Member>(r, transport, m, epochs, 0));
+  std::vector<std::unique_ptr<ServerReactor>> make_reactors(
+      const std::vector<ReactorResources>& more) {
+    std::vector<std::unique_ptr<ServerReactor>> all;
+    all.push_back(std::make_unique<ServerReactor>(reactor, transport, metrics, epochs, 0));
     for (const auto& other : more) {
-      all.push_back(std::make_unique<Member>(other.reactor, other.transport, other.metrics, epochs,
-                                             all.size()));
-      const auto index = static_cast<uint8_t>(forwarders.size() + 1);
-      forwarders.emplace_back(r, all.front()->plane.registry(), index, other.transport,
-                              forwarded_bytes);
-    }
-    for (size_t i = 0; i < forwarders.size(); ++i) {
-      all[i + 1]->plane.registry().add_rest(&Forwarder::forward, &forwarders[i]);
+      all.push_back(std::make_unique<ServerReactor>(other.reactor, other.transport, other.metrics,
+                                                    epochs, all.size()));
+      all.back()->forward_to(*all.front(), forwarded_bytes);
     }
     return all;
   }
-
-  /// What waits for the log looks again. From whichever thread moved it.
-  void on_log_progress() {
-    for (const auto& member : members) member->plane.on_log_progress();
-  }
-
-  /// Every reactor serves the writes to replicas that come to it, in a turn of its own.
-  void add_backup_lanes() {
-    for (size_t i = 1; i < members.size(); ++i) {
-      Member& member = *members[i];
-      auto& registry_there = member.plane.registry();
-      BackupLane& lane =
-          backup->add_lane(member.reactor, registry_there.transport(), member.replica_writes);
-      member.reactor.post([&lane, &registry_there, forwarder = &forwarders[i - 1]] {
-        lane.serve(registry_there, &Forwarder::forward, forwarder);
-      });
-    }
-  }
-
-  /// The store is there: every reactor serves it, in a turn of its own.
-  void attach_all() {
-    members.front()->plane.attach(master->store(), replication_of(0));
-    for (size_t i = 1; i < members.size(); ++i) {
-      members[i]->reactor.post(
-          [member = members[i].get(), store = &master->store(), replication = replication_of(i)] {
-            member->plane.attach(*store, replication);
-          });
-    }
-  }
-  std::optional<master::DataPlane::Replication> replication_of(size_t i) const {
-    if (master->lane(i) == nullptr) return std::nullopt;
-    return master::DataPlane::Replication{master->replicas(), master->lane(i)};
-  }
-  /// With one reactor the replica manager needs no help.
-  std::vector<Master::LaneOf> lanes() const {
-    std::vector<Master::LaneOf> all;
-    if (members.size() == 1) return all;
-    for (const auto& member : members) all.push_back({&member->rpc, &member->replica_messages});
-    return all;
-  }
-
   std::vector<ServerStatistics::Part> statistics_parts() const {
     std::vector<ServerStatistics::Part> all;
-    for (const auto& member : members) all.push_back({&member->reactor, &member->plane.data()});
+    for (const auto& one : reactors) all.push_back({&one->reactor(), &one->plane().data()});
     return all;
-  }
-
-  /// What replication found out in its turn.
-  void heed(ReplicaManager& replicas) {
-    if (replicas.condemned()) enlistment.leave(*replicas.condemned());
-    for (const uint64_t backup_id : replicas.take_broken()) peers.connection_failed(backup_id);
-  }
-
-  bool on_turn() override {
-    if (!master) return false;
-    if (master->replicas() != nullptr) heed(*master->replicas());
-    return master->sweep();
   }
 
   // ---- start ------------------------------------------------------------------------------------
@@ -244,7 +154,7 @@ struct ServerNode::Impl final : TurnHook {
   void enlist() {
     wire::EnlistRequest request = enlist_request();
     // From the first hello on: coordinators of another cluster are told apart from ours.
-    if (request.cluster_uuid != wire::Uuid{}) rpc.set_cluster_uuid(request.cluster_uuid);
+    if (request.cluster_uuid != wire::Uuid{}) first.rpc().set_cluster_uuid(request.cluster_uuid);
     enlistment.start(std::move(request),
                      [this](const wire::EnlistReply& reply) { return serve(reply); });
   }
@@ -254,18 +164,18 @@ struct ServerNode::Impl final : TurnHook {
     RC_RETURN_IF_ERROR(
         frames->adopt(reply.cluster_uuid, reply.server_id, reply.list.term, reply.list.version));
     transport.set_identity({reply.cluster_uuid, reply.server_id});
-    for (const auto& member : members) member->rpc.set_cluster_uuid(reply.cluster_uuid);
+    for (const auto& one : reactors) one->rpc().set_cluster_uuid(reply.cluster_uuid);
     backup = std::make_unique<ReplicaService>(
-        reactor, registry, *frames, servers,
+        reactor, first.registry(), *frames, servers,
         ReplicaService::Options{.flush_interval = options.flush_interval,
                                 .synced = options.synced,
-                                .writes = &members.front()->replica_writes});
-    add_backup_lanes();
-    master = std::make_unique<Master>(rpc, servers, *arena, std::move(*table_memory), lanes(),
-                                      master_options(reply));
+                                .writes = &first.replica_writes()});
+    master = std::make_unique<Master>(first.rpc(), servers, *arena, std::move(*table_memory),
+                                      lanes(), master_options(reply));
     table_memory.reset();
-    attach_all();
-    reactor.add_hook(this);  // behind that of the replica manager, which moves the durable position
+    first.serve(*master);
+    first.lead(*master, enlistment, peers);
+    for (size_t i = 1; i < reactors.size(); ++i) serve_on(*reactors[i]);
     tablets.attach(master->store());
     peers.start(reply.server_id);
     statistics.attach(*master, *frames, *backup);
@@ -275,6 +185,23 @@ struct ServerNode::Impl final : TurnHook {
                                  {"locator", options.locator.to_string()},
                                  {"quarantined_frames", frames->frames_quarantined()}});
     return {};
+  }
+
+  /// In a turn of its own.
+  void serve_on(ServerReactor& other) {
+    BackupLane& lane = backup->add_lane(other.reactor(), other.transport(), other.replica_writes());
+    other.reactor().post([&other, &lane, to = master.get()] {
+      other.serve_replicas(lane);
+      other.serve(*to);
+    });
+  }
+
+  /// With one reactor the replica manager needs no help.
+  std::vector<Master::LaneOf> lanes() const {
+    std::vector<Master::LaneOf> all;
+    if (reactors.size() == 1) return all;
+    for (const auto& one : reactors) all.push_back({&one->rpc(), &one->replica_messages()});
+    return all;
   }
 
   Master::Options master_options(const wire::EnlistReply& reply) {
@@ -287,15 +214,20 @@ struct ServerNode::Impl final : TurnHook {
     all.replication.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
       return enlistment.raise_epoch(segment, epoch);
     };
-    all.replication.messages = &members.front()->replica_messages;
-    if (members.size() > 1) all.on_progress = [this] { on_log_progress(); };
+    all.replication.messages = &first.replica_messages();
+    // What waits for the log looks again; from whichever thread moved it.
+    if (reactors.size() > 1) {
+      all.on_progress = [this] {
+        for (const auto& one : reactors) one->on_log_progress();
+      };
+    }
     return all;
   }
 };
 
 ServerNode::ServerNode(Reactor& reactor, Transport& transport, Disk& disk, MetricsRegistry& metrics,
                        ServerNodeOptions options, std::function<void(Status)> on_fatal,
-                       const std::vector<ServerReactor>& more)
+                       const std::vector<ReactorResources>& more)
     : impl_(std::make_unique<Impl>(reactor, transport, disk, metrics, std::move(options),
                                    std::move(on_fatal), more)) {}
 
@@ -316,7 +248,7 @@ void ServerNode::shut_down(std::function<void(Status)> done) {
 }
 
 ServiceRegistry& ServerNode::registry(size_t reactor) {
-  return impl_->members.at(reactor)->plane.registry();
+  return impl_->reactors.at(reactor)->registry();
 }
 bool ServerNode::ready() const {
   return impl_->enlistment.enlisted();

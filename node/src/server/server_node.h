@@ -56,7 +56,7 @@ struct ServerNodeOptions {
 };
 
 /// A reactor besides the first, with its transport, and where its part of the counters goes.
-struct ServerReactor {
+struct ReactorResources {
   Reactor& reactor;
   Transport& transport;
   MetricsRegistry& metrics;
@@ -69,7 +69,7 @@ class ServerNode {
   /// Made and destroyed while no reactor turns. `more`: at most 255.
   ServerNode(Reactor& reactor, Transport& transport, Disk& disk, MetricsRegistry& metrics,
              ServerNodeOptions options, std::function<void(Status)> on_fatal,
-             const std::vector<ServerReactor>& more = {});
+             const std::vector<ReactorResources>& more = {});
   ~ServerNode();
 
   /// Opens the backup volume and begins to enlist; serves once that has succeeded. The registry

@@ -34,8 +34,8 @@ class ServerStatisticsTest : public ::testing::Test {
     options.replication.replicas = 0;
     master_ = std::make_unique<Master>(rpc_, servers_, arena_, store::HashTable::Memory(1 << 10),
                                        std::span<const Master::LaneOf>(), options);
-    first_.attach(master_->store(), std::nullopt);
-    second_.attach(master_->store(), std::nullopt);
+    first_.attach(master_->store());
+    second_.attach(master_->store());
     statistics_.attach(*master_, *frames_, *backup_);
     ASSERT_TRUE(master_->store().take_tablet(1, 0, ~uint64_t{0}).ok());
   }

@@ -1,0 +1,103 @@
+#include "server/server_reactor.h"
+
+#include <string>
+
+namespace ramcloud::server {
+
+ServerReactor::ServerReactor(Reactor& reactor, Transport& transport, MetricsRegistry& metrics,
+                             Epochs& epochs, size_t index)
+    : reactor_(reactor),
+      index_(index),
+      participant_(epochs),
+      rpc_(reactor, transport),
+      replica_messages_(metrics.counter("ramcloud_replication_messages_total",
+                                        "Messages to backups that open or write replicas, by the "
+                                        "reactor that sent them.",
+                                        {{"reactor", std::to_string(index)}})),
+      replica_writes_(metrics.counter("ramcloud_backup_writes_total",
+                                      "Writes to replicas, by the reactor that served them.",
+                                      {{"reactor", std::to_string(index)}})),
+      plane_(reactor, transport, metrics) {
+  reactor_.set_epochs(&participant_);
+  reactor_.add_hook(this);
+}
+
+ServerReactor::~ServerReactor() {
+  reactor_.remove_hook(this);
+  reactor_.set_epochs(nullptr);
+}
+
+void ServerReactor::forward_to(ServerReactor& first, std::atomic<uint64_t>& bytes) {
+  forwarder_.emplace(first.reactor_, first.registry(), static_cast<uint8_t>(index_), transport(),
+                     bytes);
+  registry().add_rest(&Forwarder::forward, &*forwarder_);
+}
+
+void ServerReactor::serve_replicas(BackupLane& lane) {
+  here_.assert_here();
+  lane.serve(registry(), &Forwarder::forward, &*forwarder_);
+  reactor_.remove_hook(&lane);  // a step of this turn, and no turn of its own
+  backup_lane_ = &lane;
+}
+
+void ServerReactor::serve(Master& master) {
+  here_.assert_here();
+  plane_.attach(master.store());
+  if (ReplicaLane* lane = master.lane(index_)) replication_ = {master.replicas(), lane};
+}
+
+void ServerReactor::lead(Master& master, Enlistment& enlistment, PeerPings& peers) {
+  here_.assert_here();
+  lead_ = {&master, &enlistment, &peers};
+  // A step of this turn, and no turn of its own.
+  if (master.replicas() != nullptr) reactor_.remove_hook(master.replicas());
+}
+
+bool ServerReactor::on_turn() {
+  here_.assert_here();
+  bool worked = plane_.reply();       // to what other reactors made durable since the last turn
+  worked = plane_.serve() || worked;  // what waited for a head, and slices of what takes long
+  worked = replicate() || worked;     // what this turn appended
+  worked = settle() || worked;        // what backups answered: more is durable
+  worked = plane_.reply() || worked;
+  worked = acknowledge_replicas() || worked;
+  report();
+  worked = sweep() || worked;
+  return worked;
+}
+
+/// What this reactor appended in this turn is published by now; a reply waits for it, or a message
+/// of many operations that is not done yet. Without either it was others who appended, and they
+/// drive it themselves, so that the answers of backups come to where replies wait for them. (With
+/// either it may have been others, too.)
+bool ServerReactor::replicate() {
+  return replication_ && replication_->manager->drive(*replication_->lane, plane_.has_appended());
+}
+
+/// The first reactor: places, opens, closes, loses and repairs replicas. With one reactor it sends
+/// what was appended, too.
+bool ServerReactor::settle() {
+  return lead_ && lead_->master->replicas() != nullptr && lead_->master->replicas()->on_turn();
+}
+
+/// Writes to replicas of other masters that waited for a sync.
+bool ServerReactor::acknowledge_replicas() {
+  return backup_lane_ != nullptr && backup_lane_->on_turn();
+}
+
+/// The first reactor: what replication found out of the cluster.
+void ServerReactor::report() {
+  ReplicaManager* replicas = lead_ ? lead_->master->replicas() : nullptr;
+  if (replicas == nullptr) return;
+  if (const auto why = replicas->condemned()) lead_->enlistment->leave(*why);
+  for (const uint64_t backup_id : replicas->take_broken()) {
+    lead_->peers->connection_failed(backup_id);
+  }
+}
+
+/// The first reactor: deletes that are durable leave the hash table.
+bool ServerReactor::sweep() {
+  return lead_ && lead_->master->sweep();
+}
+
+}  // namespace ramcloud::server
