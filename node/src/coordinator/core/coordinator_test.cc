@@ -4,12 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/core/testing/fake_cluster.h"
+#include "coordinator/core/testing/coordinator_fixture.h"
 #include "coordinator/metadata/metadata_export.h"
 
 namespace ramcloud {
 namespace {
 
+using testing::CoordinatorFixture;
 using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeServer;
@@ -17,23 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using wire::Opcode;
 
-class CoordinatorTest : public ::testing::Test {
+class CoordinatorTest : public CoordinatorFixture {
  protected:
-  void start(int servers) {
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-    for (int i = 0; i < servers; ++i) cluster.add_server();
-  }
-  void TearDown() override {
-    EXPECT_EQ(cluster.violation, "");
-    for (const auto& server : cluster.servers) {
-      if (server) EXPECT_EQ(server->violation, "");
-    }
-  }
-  void restart() {
-    cluster.stop_coordinator();
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-  }
-  const ClusterState& state() { return cluster.coordinator->state(); }
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
   bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
   /// Begins a call that may wait.
@@ -71,8 +57,6 @@ class CoordinatorTest : public ::testing::Test {
     EXPECT_TRUE(table.has_value()) << name << ": " << table.error().to_string();
     return table ? places(*table) : Places();
   }
-
-  FakeCluster cluster;
 };
 
 // ---- start

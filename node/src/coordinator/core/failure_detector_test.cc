@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/core/testing/fake_cluster.h"
+#include "coordinator/core/testing/coordinator_fixture.h"
 
 namespace ramcloud {
 namespace {
 
+using testing::CoordinatorFixture;
 using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeServer;
@@ -18,24 +19,9 @@ using wire::Opcode;
 /// Of a process whose port refuses: from the kill to the verdict.
 constexpr Duration kDetectionGoal = 400ms;
 
-class DetectionTest : public ::testing::Test {
+class DetectionTest : public CoordinatorFixture {
  protected:
-  void start(size_t servers) {
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-    for (size_t i = 0; i < servers; ++i) cluster.add_server();
-    cluster.run_for(1s);
-  }
-  void TearDown() override {
-    EXPECT_EQ(cluster.violation, "");
-    for (const auto& server : cluster.servers) {
-      if (server) EXPECT_EQ(server->violation, "");
-    }
-  }
-  void restart() {
-    cluster.stop_coordinator();
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-  }
-  const ClusterState& state() { return cluster.coordinator->state(); }
+  void start(size_t servers) { start_and_settle(servers); }
   bool crashed(uint64_t id) {
     return state().servers.at(id).record.state == wire::ServerState::kCrashed;
   }
@@ -60,8 +46,6 @@ class DetectionTest : public ::testing::Test {
     return cluster.wait_for(cluster.coordinator->condemn(id, force, confirmed, std::move(why),
                                                          cluster.reactor.now() + 30s));
   }
-
-  FakeCluster cluster;
 };
 
 // ---- dead processes -----------------------------------------------------------------------------

@@ -5,35 +5,20 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "coordinator/core/testing/fake_cluster.h"
+#include "coordinator/core/testing/coordinator_fixture.h"
 
 namespace ramcloud {
 namespace {
 
+using testing::CoordinatorFixture;
 using ::testing::ElementsAre;
-using testing::FakeCluster;
 using testing::FakeServer;
 using ::testing::HasSubstr;
 using wire::Opcode;
 
-class VolumeReleaseTest : public ::testing::Test {
+class VolumeReleaseTest : public CoordinatorFixture {
  protected:
-  void start(size_t servers) {
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-    for (size_t i = 0; i < servers; ++i) cluster.add_server();
-    cluster.run_for(1s);
-  }
-  void TearDown() override {
-    EXPECT_EQ(cluster.violation, "");
-    for (const auto& server : cluster.servers) {
-      if (server) EXPECT_EQ(server->violation, "");
-    }
-  }
-  void restart() {
-    cluster.stop_coordinator();
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-  }
-  const ClusterState& state() { return cluster.coordinator->state(); }
+  void start(size_t servers) { start_and_settle(servers); }
   bool is_up(uint64_t id) { return state().servers.at(id).up(); }
   FakeServer& server(uint64_t id) { return *cluster.servers.at(id - 1); }
   static uint16_t port(uint64_t id) { return static_cast<uint16_t>(12'000 + id - 1); }
@@ -61,8 +46,6 @@ class VolumeReleaseTest : public ::testing::Test {
     if (answer->releasable || !answer->token.empty() || answer->expires_at_ms != 0) return "yes";
     return answer->reason;
   }
-
-  FakeCluster cluster;
 };
 
 TEST_F(VolumeReleaseTest, WhatNoMasterNeedsIsReleased) {
