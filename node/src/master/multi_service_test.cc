@@ -8,8 +8,7 @@
 #include <map>
 #include <set>
 
-#include "log/log_test_support.h"
-#include "runtime/sim/sim_scheduler.h"
+#include "master/testing/master_fixture.h"
 #include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
 
@@ -57,14 +56,11 @@ struct One {
   std::string value;
 };
 
-class MultiServiceTest : public ::testing::Test {
+class MultiServiceTest : public testing::MasterFixture<Replies> {
  protected:
   explicit MultiServiceTest(bool durable_at_once = true)
-      : durable_at_once_(durable_at_once), parts_(8, durable_at_once, 1, false) {
-    parts_.log.start();
-    settle();
-    EXPECT_TRUE(store_.take_tablet(1, 0, ~uint64_t{0}).ok());
-    replies_.attach(parts_.log);
+      : MasterFixture(8, durable_at_once), durable_at_once_(durable_at_once) {
+    own_table(1);
     service_.attach(store_);
   }
   static std::string keyed(uint64_t table, ByteView key, wire::RejectRules reject = {}) {
@@ -83,17 +79,6 @@ class MultiServiceTest : public ::testing::Test {
         bytes_of(wire::MultiRequest{static_cast<uint32_t>(operations.size()), max_bytes}));
     for (const auto& operation : operations) body += operation;
     return body;
-  }
-  /// Sends; gives the call's id.
-  uint64_t send(wire::Opcode opcode, const std::string& body, uint32_t timeout_ms = 0) {
-    wire::MessageHeader header{};
-    header.kind = wire::Kind::kRequest;
-    header.opcode = static_cast<uint16_t>(opcode);
-    header.timeout_ms = timeout_ms;
-    ReplyHandle handle;
-    handle.call_id = ++last_call_;
-    registry_.on_request(handle, header, body);
-    return last_call_;
   }
   void settle() {
     parts_.replicator.finish_all();
@@ -127,16 +112,7 @@ class MultiServiceTest : public ::testing::Test {
   }
 
   bool durable_at_once_;
-  SimScheduler sim_{1};
-  SimNode& node_ = sim_.add_node("m");
-  log::TestLog parts_;
-  Replies transport_;
-  MetricsRegistry metrics_;
-  ServiceRegistry registry_{transport_};
-  HeldReplies replies_{node_.reactor(), transport_, metrics_};
   MultiService service_{registry_, node_.reactor(), replies_, metrics_};
-  store::ObjectStore store_{parts_.log, sim_.clock(), {}};
-  uint64_t last_call_ = 0;
 };
 
 TEST_F(MultiServiceTest, EachOperationHasItsOwnOutcome) {

@@ -4,10 +4,8 @@
 
 #include <map>
 
-#include "log/log_test_support.h"
 #include "master/data_service.h"
-#include "master/held_replies.h"
-#include "runtime/sim/sim_scheduler.h"
+#include "master/testing/master_fixture.h"
 #include "runtime/testing/each_turn.h"
 #include "transport/testing/only_replies.h"
 #include "wire/data_messages.h"
@@ -24,12 +22,10 @@ class Statuses final : public ramcloud::testing::OnlyReplies {
   std::map<uint64_t, StatusCode> by_call;
 };
 
-class ParkedRequestsTest : public ::testing::Test {
+class ParkedRequestsTest : public testing::MasterFixture<Statuses> {
  protected:
-  ParkedRequestsTest() {
-    parts_.log.start();
-    EXPECT_TRUE(store_.take_tablet(1, 0, ~uint64_t{0}).ok());
-    replies_.attach(parts_.log);
+  ParkedRequestsTest() : MasterFixture(6, false) {
+    own_table(1);
     parked_.attach(parts_.log);
     data_.attach(store_, &parked_);
   }
@@ -41,15 +37,6 @@ class ParkedRequestsTest : public ::testing::Test {
   uint64_t read(const std::string& key) {
     const wire::ReadRequest fixed{1, {}, static_cast<uint16_t>(key.size()), {}};
     return send(wire::Opcode::kRead, std::string(bytes_of(fixed)) + key);
-  }
-  uint64_t send(wire::Opcode opcode, const std::string& body, uint32_t timeout_ms = 0) {
-    wire::MessageHeader header{};
-    header.timeout_ms = timeout_ms;
-    header.opcode = static_cast<uint16_t>(opcode);
-    ReplyHandle handle;
-    handle.call_id = ++last_call_;
-    registry_.on_request(handle, header, body);
-    return last_call_;
   }
   void open_head() {
     parts_.replicator.finish_all();
@@ -72,19 +59,10 @@ class ParkedRequestsTest : public ::testing::Test {
   /// Nothing answered yet: RETRY would not be distinguishable from it.
   bool answered(uint64_t call) const { return transport_.by_call.contains(call); }
 
-  SimScheduler sim_{1};
-  SimNode& node_ = sim_.add_node("m");
-  log::TestLog parts_{6, false, 1, false};
-  Statuses transport_;
-  MetricsRegistry metrics_;
-  ServiceRegistry registry_{transport_};
-  HeldReplies replies_{node_.reactor(), transport_, metrics_};
   DataService data_{registry_, replies_, metrics_};
   ParkedRequests parked_{node_.reactor(), registry_, metrics_};
   ramcloud::testing::EachTurn<HeldReplies, ParkedRequests> turns_{node_.reactor(), replies_,
                                                                   parked_};
-  store::ObjectStore store_{parts_.log, sim_.clock(), {}};
-  uint64_t last_call_ = 0;
 };
 
 TEST_F(ParkedRequestsTest, ChangesWaitForTheNextHeadAndKeepTheirOrder) {

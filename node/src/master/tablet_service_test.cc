@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "log/log_test_support.h"
-#include "runtime/sim/sim_scheduler.h"
+#include "master/testing/master_fixture.h"
 #include "transport/testing/only_replies.h"
 
 namespace ramcloud::master {
@@ -24,23 +23,17 @@ class Replies final : public ramcloud::testing::OnlyReplies {
   StatusCode status = StatusCode::kOk;
 };
 
-class TabletServiceTest : public ::testing::Test {
+class TabletServiceTest : public testing::MasterFixture<Replies> {
  protected:
   ~TabletServiceTest() override { node_.reactor().set_epochs(nullptr); }
-  TabletServiceTest() {
+  TabletServiceTest() : MasterFixture(4, true) {
     node_.reactor().set_epochs(&participant_);
-    replies_.attach(parts_.log);
     service_.attach(store_);
   }
   template <typename Message>
   StatusCode send(wire::Opcode opcode, const Message& message) {
     const int before = transport_.count;
-    wire::MessageHeader header{};
-    header.kind = wire::Kind::kRequest;
-    header.opcode = static_cast<uint16_t>(opcode);
-    ReplyHandle handle;
-    handle.version = wire::kVersionMax;
-    registry_.on_request(handle, header, wire::encode(message, wire::kVersionMax));
+    MasterFixture::send(opcode, wire::encode(message, wire::kVersionMax));
     EXPECT_TRUE(sim_.run_until([&] { return transport_.count > before; }, 10s));
     EXPECT_EQ(transport_.count, before + 1);
     return transport_.status;
@@ -57,18 +50,10 @@ class TabletServiceTest : public ::testing::Test {
                                                   &store::TabletCounts::state));
   }
 
-  SimScheduler sim_{1};
-  SimNode& node_ = sim_.add_node("m");
-  log::TestLog parts_{4};
-  Replies transport_;
-  MetricsRegistry metrics_;
   ServerList servers_;
   Epochs epochs_;
   Epochs::Participant participant_{epochs_};
-  ServiceRegistry registry_{transport_};
-  HeldReplies replies_{node_.reactor(), transport_, metrics_};
   TabletService service_{registry_, node_.reactor(), replies_, servers_, epochs_};
-  store::ObjectStore store_{parts_.log, sim_.clock(), {}};
 };
 
 TEST_F(TabletServiceTest, ARefusedCoordinatorChangesNothing) {
