@@ -16,6 +16,11 @@ constexpr Duration kPurgeInterval = 200us;
 /// again.
 constexpr Duration kHeadInterval = 500us;
 constexpr Duration kHeadLimit = 2s;
+
+/// 0: none.
+uint64_t creation_position(uint64_t first_segment) {
+  return log::LogPosition(first_segment, 0).value;
+}
 }  // namespace
 
 TabletService::TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
@@ -78,7 +83,8 @@ std::vector<wire::RestatedTable> TabletService::restate() const {
   std::map<uint64_t, std::vector<wire::RestatedTablet>> owned;
   for (const auto& tablet : store_->tablets()) {
     if (tablet.state != store::TabletState::kNormal) continue;
-    owned[tablet.table_id].push_back({tablet.start_hash, tablet.end_hash});
+    owned[tablet.table_id].push_back(
+        {tablet.start_hash, tablet.end_hash, creation_position(tablet.first_segment)});
   }
   std::vector<wire::RestatedTable> tables;
   for (auto order = orders_.rbegin(); order != orders_.rend(); ++order) {
@@ -100,7 +106,7 @@ void TabletService::refuse(const ReplyHandle& handle, const Status& status) {
 }
 
 /// Answers a change of tablets when all reactors have seen it and the log is durable that far.
-Task<void> TabletService::settle(ReplyHandle handle, bool dropped) {
+Task<void> TabletService::settle(ReplyHandle handle, bool dropped, std::string body) {
   const uint64_t drops = store_->drops();
   {
     const store::Tablets::Retired retired = store_->take_retired();
@@ -111,7 +117,8 @@ Task<void> TabletService::settle(ReplyHandle handle, bool dropped) {
   Reply reply;
   reply.handle = handle;
   reply.depends_on = store_->log().head();
-  replies_.send(reply);
+  reply.owned = std::move(body);
+  replies_.send(std::move(reply));
 }
 
 void TabletService::take(const Request& request) {
@@ -150,7 +157,15 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   log_info("tablet.taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
-  co_await settle(handle, false);
+  // Taken before, it began where it was said then.
+  for (const auto& tablet : store_->tablets()) {
+    if (tablet.table_id == command.table_id && tablet.start_hash == command.start_hash) {
+      first_segment = tablet.first_segment;
+    }
+  }
+  co_await settle(
+      handle, false,
+      wire::encode(wire::TakeTabletReply{creation_position(first_segment)}, handle.version));
 }
 
 /// The id of a head that was opened after this was called, and takes data.

@@ -45,7 +45,7 @@ class TabletService {
   void purge();
   Task<void> take_tablet(ReplyHandle handle, wire::TakeTabletRequest command);
   Task<Result<uint64_t>> new_head();
-  Task<void> settle(ReplyHandle handle, bool dropped);
+  Task<void> settle(ReplyHandle handle, bool dropped, std::string body = {});
   Task<void> free_retired();
 
   ServiceRegistry& registry_;

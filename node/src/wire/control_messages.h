@@ -209,7 +209,7 @@ struct TakeTabletRequest {
 /// A former server answers with an empty body.
 struct TakeTabletReply {
   /// Where in the server's log the tablet begins: entries before are not the tablet's. The same
-  /// each time that the tablet is taken again. 0: the server does not know one.
+  /// each time that the tablet is taken again. 0: at the log's start.
   uint64_t creation_position = 0;
   template <class V>
   void fields(V& v) {
