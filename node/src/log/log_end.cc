@@ -49,9 +49,15 @@ class Decision {
   }
   /// It is whole, whatever became of its backup since.
   static bool whole(const FoundReplica& r) { return r.closed || r.footer; }
+  /// The coordinator knows that it was closed on its replicas.
+  bool known_closed(uint64_t segment_id) const {
+    return segment_id < answers_.fence.lowest_open_segment;
+  }
+  /// Of a segment that is known to be closed, one that is not whole was lost before the close, unless
+  /// a power cut may have taken its end.
   bool stale(const FoundReplica& r) const {
-    return !whole(r) &&
-           (r.segment_id < answers_.fence.lowest_open_segment || r.epoch < answers_.fence.epoch);
+    if (whole(r)) return false;
+    return known_closed(r.segment_id) ? r.power_safe : r.epoch < answers_.fence.epoch;
   }
   /// Nothing was acknowledged without it.
   bool counts(const FoundReplica& r) const { return !stale(r) && !r.incomplete && !r.damaged; }
@@ -114,7 +120,7 @@ bool Decision::find_digest() {
   for (auto at = by_segment_.rbegin(); at != by_segment_.rend(); ++at) {
     for (const size_t i : at->second) {
       const FoundReplica& r = replica(i);
-      if (!r.is_head || r.digest.empty() || !source(r)) continue;
+      if (!r.is_head || r.digest.empty() || !source(r) || known_closed(at->first)) continue;
       const bool was_closed = any(
           at->first, [](const FoundReplica& other) { return whole(other) || other.footer_behind; });
       if (was_closed) {
@@ -161,7 +167,8 @@ void Decision::end_closed(uint64_t segment_id) {
   add(segment_id, length);
 }
 
-/// `claimed_closed`: a later head shows data, so this one was closed on its replicas.
+/// `claimed_closed`: this one was closed on its replicas, says the coordinator, or a later head that
+/// has data.
 HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
   uint32_t longest = 0;
   bool intact = false;
@@ -212,7 +219,7 @@ void Decision::end_heads(const std::vector<uint64_t>& heads) {
     const bool later_has_data = std::ranges::any_of(members_, [&](uint64_t member) {
       return member > id && is_head(member) && has_data(member);
     });
-    const HeadEnd head = end_of_head(id, later_has_data);
+    const HeadEnd head = end_of_head(id, later_has_data || known_closed(id));
     if (head.kind == HeadEnd::Kind::kMissing) {
       note_missing(id, head.why);
       continue;

@@ -367,6 +367,32 @@ TEST_F(LogEndTest, WhatFollowsALostTailIsLostAsWell) {
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, kHeader}}));
 }
 
+/// The coordinator was told of a loss in segment 2, so 1 was closed on its replicas by then. The close
+/// was on no device when the power of all went.
+TEST_F(LogEndTest, ACloseThatWentWithThePowerIsALostTail) {
+  answers_.fence = {2, 1};
+  for (const uint64_t server : {1, 2, 3}) {
+    rebooted(server, 1, 5000, {1});
+    rebooted(server, 2, 800, {1, 2}).epoch = 1;
+  }
+  EXPECT_EQ(outcome(), Outcome::kTailLost);
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, kHeader}}));
+  answers_.heard = {1, 2};
+  EXPECT_EQ(outcome(), Outcome::kBlocked) << "the third may be whole";
+  // One that no power cut shortened was lost before the close: it says nothing.
+  answers_.heard = {1, 2, 3};
+  answers_.replicas[0].power_safe = true;
+  answers_.replicas[0].length = 6000;
+  EXPECT_EQ(outcome(), Outcome::kTailLost);
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, kHeader}}));
+}
+
+TEST_F(LogEndTest, TheDigestOfAHeadThatIsKnownToBeClosedDoesNotDecide) {
+  answers_.fence = {2, 1};
+  for (const uint64_t server : {1, 2, 3}) rebooted(server, 1, 5000, {1}).epoch = 1;
+  EXPECT_EQ(outcome(), Outcome::kBlocked);
+}
+
 TEST_F(LogEndTest, StaleHoldersAreNotWaitedFor) {
   answers_.fence = {1, 1};
   FoundReplica& stale = rebooted(1, 1, 900, {1});
