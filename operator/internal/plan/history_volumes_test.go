@@ -67,7 +67,8 @@ func (w *world) wrongDeletion(o Observed, d Decision) string {
 		if m == nil || id.Kind == Server || m.Volume == VolumeThere || m.Pod.Ready {
 			return fmt.Sprintf("the volume of %s is dropped although it is not lost, in use, or a server's: %+v", id, m)
 		}
-		if m.Made && !(id.Kind == Etcd && w.othersWell(o, id)) { // which rejoins
+		rejoins := id.Kind == Etcd && w.othersWell(o, id)
+		if m.Made && !rejoins {
 			return fmt.Sprintf("the volume of %s is dropped, connected %t, %+v", id, o.Connected, m)
 		}
 	}
