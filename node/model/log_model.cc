@@ -94,25 +94,32 @@ std::string the_head_is_switched(Schedule& schedule) {
   return wrong;
 }
 
+/// Makes a side log of one object, has it replicated and commits it; the object's address.
+const char* commit_one(Model& model, Change& change) {
+  Log& log = model.log;
+  while (!log.ready()) model::yield();
+  SideLog side(log);
+  const TestObject object(1, 1, "side", "value");
+  const char* ref = nullptr;
+  if (side.append(std::span(&object.source, 1), &ref) != StatusCode::kOk) model.fail("no room");
+  side.close();
+  while (!side.all_durable()) model::yield();
+  change.enter = side.release();
+  if (log.commit(change, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses");
+  while (!change.done()) model::yield();
+  return ref;
+}
+
 /// Segments enter and leave while others append and the head is switched: the change is done once,
 /// what left is not used any more, and a reader that pins it keeps its memory.
 std::string segments_enter_and_leave(Schedule& schedule) {
   Model model(schedule, 8);
-  std::vector<Segment*> left;
   model.appender(schedule, {10, kLarge, 10});
   ++model.appending;
   schedule.actor([&] {
     Log& log = model.log;
-    while (!log.ready()) model::yield();
-    SideLog side(log);
-    const TestObject object(1, 1, "side", "value");
-    const char* ref = nullptr;
-    if (side.append(std::span(&object.source, 1), &ref) != StatusCode::kOk) model.fail("no room");
-    side.close();
-    while (!side.all_durable()) model::yield();
-    Change enter{.enter = side.release(), .leave = {}};
-    if (log.commit(enter, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses");
-    while (!enter.done()) model::yield();
+    Change enter;
+    const char* ref = commit_one(model, enter);
     if (!log.entry(ref).verify()) model.fail("an entry that entered is damaged");
     // The first head is closed by now, and the survivor's segment.
     Change leave{.enter = {}, .leave = {log.segments().front()}};
@@ -143,18 +150,9 @@ std::string two_changes_at_once(Schedule& schedule) {
   for (int i = 0; i < 2; ++i) {
     ++model.appending;
     schedule.actor([&model] {
-      Log& log = model.log;
-      while (!log.ready()) model::yield();
-      SideLog side(log);
-      const TestObject object(1, 1, "side", "value");
-      const char* ref = nullptr;
-      if (side.append(std::span(&object.source, 1), &ref) != StatusCode::kOk) model.fail("no room");
-      side.close();
-      while (!side.all_durable()) model::yield();
-      Change change{.enter = side.release(), .leave = {}};
-      if (log.commit(change, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses");
-      while (!change.done()) model::yield();
-      if (log.find_segment(change.enter.front()->id()) == nullptr)
+      Change change;
+      (void)commit_one(model, change);
+      if (model.log.find_segment(change.enter.front()->id()) == nullptr)
         model.fail("done, and not there");
       --model.appending;
     });

@@ -105,6 +105,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   enum class Next : uint8_t { kAcknowledge, kWhenSynced, kMakeVisible };
 
   void list_changed();
+  static Status frozen_status(uint64_t master_id);
   Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
   Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
   void take_frame(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,

@@ -15,6 +15,7 @@
 #include "backup/replica_service.h"
 #include "log/arena.h"
 #include "log/log.h"
+#include "log/log_test_support.h"
 #include "replication/replica_manager.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/sim/sim_transport.h"
@@ -181,19 +182,10 @@ class ReplicationRig {
   }
 
   StatusCode put(const std::string& key, const std::string& value) {
-    log::ObjectBody body{};
-    body.table_id = 1;
-    body.version = ++version_;
-    body.key_length = static_cast<uint16_t>(key.size());
-    log::EntrySource source;
-    source.type = log::EntryType::kObject;
-    source.piece_count = 3;
-    source.pieces[0] = Slice(bytes_of(body));
-    source.pieces[1] = Slice(ByteView(key));
-    source.pieces[2] = Slice(ByteView(value));
+    const log::TestObject object(1, ++version_, key, value);
     log::Appended appended;
     const char* refs[1];
-    const StatusCode code = log_->append({&source, 1}, false, appended, refs);
+    const StatusCode code = log_->append({&object.source, 1}, false, appended, refs);
     if (code != StatusCode::kOk) return code;
     model_[key] = value;
     if (!lanes_.empty()) {

@@ -1,0 +1,332 @@
+// ReplicaService, what waits for the device: syncs, the answers that follow them, copies that become
+// visible, the flush timer, failures, and shutting down.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backup/replica_service.h"
+#include "base/failpoint.h"
+#include "base/logging.h"
+#include "base/sometimes.h"
+
+namespace ramcloud {
+
+/// Calls `done` when what replicas were sent before is on the device.
+void ReplicaService::when_bytes_synced(std::function<void(Status)> done) {
+  ++counters_.syncs;
+  if (!tails_) return frames_.sync(std::move(done));
+  tails_->commit(std::move(done));
+}
+
+/// The same, and all metadata.
+void ReplicaService::when_all_synced(std::function<void(Status)> done) {
+  if (!tails_) return when_bytes_synced(std::move(done));
+  when_bytes_synced([this, alive = alive_, done = std::move(done)](Status status) {
+    if (!*alive) return;
+    if (!status.ok()) return done(std::move(status));
+    ++counters_.syncs;
+    frames_.sync(done);
+  });
+}
+
+void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
+  uint32_t held = 0;  // more may come meanwhile
+  uint64_t promised = 0;
+  {
+    Shard& shard = table_.shard_of(key.master_id);
+    const MutexGuard guard(shard.lock);
+    if (const auto it = shard.replicas.find(key); it != shard.replicas.end()) {
+      held = it->second.held;
+      promised = it->second.promised;
+    }
+  }
+  RC_FAILPOINT("backup.open.before_sync");
+  when_all_synced([this, alive = alive_, handle = reply, key, held, promised](Status status) {
+    if (!*alive) return;
+    RC_FAILPOINT("backup.open.before_answer");
+    if (status.ok() && keep(key, promised)) return answer(handle, held);
+    if (status.ok())
+      status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
+    else
+      device_failed(status);
+    ++counters_.refused;
+    reply_error(transport_, handle, status);
+  });
+}
+
+/// The replica's promises up to this one are on the device; false if there is no such replica now.
+bool ReplicaService::keep(const Key& key, uint64_t promised) {
+  Shard& shard = table_.shard_of(key.master_id);
+  const MutexGuard guard(shard.lock);
+  const auto found = shard.replicas.find(key);
+  if (found == shard.replicas.end()) return false;
+  found->second.kept = std::max(found->second.kept, promised);
+  return true;
+}
+
+/// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
+/// says so, on the device before the master hears of it.
+void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
+                                  const ReplyHandle& reply) {
+  // What comes until then, and may close it, is not on the device yet.
+  when_bytes_synced([this, alive = alive_, handle = reply, key, held, whole](Status status) {
+    if (!*alive) return;
+    if (!status.ok()) {
+      device_failed(status);
+      return reply_error(transport_, handle, status);
+    }
+    uint64_t promised = 0;
+    if (Status shown = show(key, whole, promised); !shown.ok()) {
+      return reply_error(transport_, handle, shown);
+    }
+    frames_.sync([this, alive, handle, held, key, promised](Status synced) {
+      if (!*alive) return;
+      RC_FAILPOINT("backup.copy.visible");
+      if (synced.ok()) (void)keep(key, promised);
+      if (synced.ok()) return answer(handle, held);
+      device_failed(synced);
+      reply_error(transport_, handle, synced);
+    });
+  });
+}
+
+/// Writes the metadata that makes a re-creation a replica; `whole`: it was closed when its bytes
+/// were synced.
+Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
+  Shard& shard = table_.shard_of(key.master_id);
+  const MutexGuard guard(shard.lock);
+  const auto found = shard.replicas.find(key);
+  if (found == shard.replicas.end()) {
+    return {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
+  }
+  // What recovery was told of it holds.
+  if (std::ranges::binary_search(shard.frozen, key.master_id)) return frozen_status(key.master_id);
+  RC_SOMETIMES("backup.recreation_is_made_visible");
+  RC_FAILPOINT("backup.copy.before_visible");
+  Replica& replica = found->second;
+  replica.incomplete = false;
+  replica.length_written = whole;
+  if (tails_ && whole) tails_->forget(replica.frame);
+  Status written = promise(replica);
+  promised = replica.promised;
+  if (!written.ok()) {
+    replica.incomplete = true;  // as its metadata says
+    replica.length_written = false;
+  }
+  return written;
+}
+
+void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
+  const wire::ReplicaReply reply{held, 0};
+  const Slice slice(bytes_of(reply));
+  transport_.reply(handle, StatusCode::kOk, {&slice, 1});
+}
+
+/// Of a write: now, or when the next sync is done.
+void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
+  RC_FAILPOINT("backup.write.before_answer");
+  if (!options_.synced) return answer(handle, held);
+  wait_for_sync(handle, held, nullptr);
+  dirty_.store(true, std::memory_order_relaxed);
+  flush();
+}
+
+/// Any reactor.
+void ReplicaService::wait_for_sync(const ReplyHandle& reply, uint32_t held, BackupLane* lane) {
+  const SpinGuard guard(waiting_lock_);
+  waiting_.push_back({reply, held, lane});
+}
+
+/// No space is no failure of the device: a file system that copies on write needs some for bytes
+/// that have their place. The next write may succeed.
+void ReplicaService::write_failed(const Status& status) {
+  const bool only_now =
+      status.code() == StatusCode::kNoSpace || status.code() == StatusCode::kRetry;
+  if (!only_now) device_failed(status);
+}
+
+void ReplicaService::device_failed(const Status& status) {
+  if (!device_status_.ok()) return;
+  device_status_ = {StatusCode::kIoError, status.message()};
+  table_.device_failed();
+  log_error("backup.device_failed", {{"file", frames_.path()}, {"error", status}});
+}
+
+void ReplicaService::mark_dirty() {
+  dirty_.store(true, std::memory_order_relaxed);
+  start_flush_timer();
+}
+
+void ReplicaService::start_flush_timer() {
+  if (!flushing_ && !flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
+}
+
+/// On another reactor, after it took bytes (and, when synced, after the write was put among those
+/// that wait): the first one syncs them.
+void ReplicaService::taken_elsewhere() {
+  const bool was_dirty = dirty_.exchange(true, std::memory_order_acq_rel);
+  if (!options_.synced) {
+    // Whoever made it so has told the first one; at the end of a sync that looks itself.
+    if (!was_dirty) reactor_.nudge();
+  } else if (!others_wait_.exchange(true, std::memory_order_acq_rel)) {
+    reactor_.nudge();
+  }
+}
+
+/// On another reactor.
+void ReplicaService::failed_elsewhere(const Status& status) {
+  table_.device_failed();
+  reactor_.post([this, alive = alive_, status] {
+    if (*alive) device_failed(status);
+  });
+}
+
+/// With lanes: what they took is synced.
+bool ReplicaService::on_turn() {
+  if (others_wait_.load(std::memory_order_relaxed) &&
+      others_wait_.exchange(false, std::memory_order_acquire)) {
+    flush();  // or when the one in flight has ended
+    return true;
+  }
+  if (!dirty_.load(std::memory_order_relaxed) || flushing_ || flush_timer_.running() || stopping_) {
+    return false;
+  }
+  start_flush_timer();
+  return true;
+}
+
+/// Nobody waits for it: whoever does, syncs.
+void ReplicaService::metadata_changed() {
+  if (!tails_) return mark_dirty();
+  metadata_dirty_ = true;
+  if (!flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
+}
+
+void ReplicaService::on_flush_timer() {
+  sync_metadata();
+  flush();
+}
+
+/// Beside the writes of bytes, which have no part in it.
+void ReplicaService::sync_metadata() {
+  if (!metadata_dirty_ || syncing_metadata_ || stopping_) return;
+  metadata_dirty_ = false;
+  syncing_metadata_ = true;
+  ++counters_.syncs;
+  frames_.sync([this, alive = alive_](const Status& status) {
+    if (!*alive) return;
+    syncing_metadata_ = false;
+    if (!status.ok()) return device_failed(status);
+    if (metadata_dirty_) metadata_changed();
+  });
+}
+
+void ReplicaService::flush() {
+  if (flushing_ || stopping_) return;
+  // What others took before they said so is synced by this.
+  if (!dirty_.exchange(false, std::memory_order_acq_rel)) return;
+  flushing_ = true;
+  {
+    const SpinGuard guard(waiting_lock_);
+    std::swap(waiting_, flushing_waiters_);  // empty: those of the last sync are answered
+  }
+  when_bytes_synced(
+      [this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
+        if (!*alive) return;
+        flushed(status, closed);
+      });
+}
+
+void ReplicaService::flushed(const Status& status, const std::vector<Key>& closed) {
+  flushing_ = false;
+  answer_waiting(status);
+  if (!status.ok()) {
+    device_failed(status);
+    {
+      const SpinGuard guard(waiting_lock_);
+      std::swap(waiting_, flushing_waiters_);
+    }
+    return answer_waiting(status);
+  }
+  write_closed_lengths(closed);
+  bool more = false;
+  {
+    const SpinGuard guard(waiting_lock_);
+    more = !waiting_.empty();
+  }
+  if (more) return flush();
+  if (dirty_.load(std::memory_order_relaxed)) mark_dirty();
+}
+
+/// Those whose sync has ended so. What other reactors wait for goes to them together.
+void ReplicaService::answer_waiting(const Status& status) {
+  for (const Waiting& waiting : flushing_waiters_) {
+    if (waiting.lane != nullptr) {
+      waiting.lane->answer_later(waiting.reply, waiting.held, status);
+    } else if (status.ok()) {
+      answer(waiting.reply, waiting.held);
+    } else {
+      reply_error(transport_, waiting.reply, status);
+    }
+  }
+  flushing_waiters_.clear();
+}
+
+void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
+  for (const Key& key : keys) {
+    Shard& shard = table_.shard_of(key.master_id);
+    const MutexGuard guard(shard.lock);
+    const auto found = shard.replicas.find(key);
+    if (found == shard.replicas.end() || !found->second.closed) continue;
+    found->second.length_written = true;
+    if (tails_) tails_->forget(found->second.frame);
+    if (describe(found->second).ok() || !device_status_.ok()) continue;
+    found->second.length_written = false;  // for want of space: with the next sync
+    just_closed_.push_back(key);
+    mark_dirty();
+  }
+}
+
+Status ReplicaService::may_tell() const {
+  RC_RETURN_IF_ERROR(device_status_);
+  if (stopping_) return {StatusCode::kRetry, "this backup is shutting down"};
+  return {};
+}
+
+void ReplicaService::settle(std::function<void(Status)> done) {
+  when_all_synced([this, alive = alive_, done = std::move(done)](const Status& status) {
+    if (!*alive) return;
+    if (!status.ok()) device_failed(status);
+    done(status);
+  });
+}
+
+void ReplicaService::shut_down(std::function<void(Status)> done) {
+  stopping_ = true;
+  table_.stop();
+  flush_timer_.stop();
+  // From here on nothing changes them: later requests are refused on every reactor.
+  std::vector<Replica*> replicas;
+  replicas.reserve(replicas_);
+  for (Shard& shard : table_.shards()) {
+    const MutexGuard guard(shard.lock);
+    for (auto& [key, replica] : shard.replicas) replicas.push_back(&replica);
+  }
+  std::ranges::sort(replicas, {}, &Replica::frame);
+  // As when closing: the length counts only once the bytes below it are on the device.
+  when_bytes_synced([this, alive = alive_, replicas, done = std::move(done)](Status status) {
+    if (!*alive) return;
+    if (!status.ok()) return done(status);
+    for (Replica* replica : replicas) {
+      if (replica->length_written) continue;
+      const FrameContent content = content_of(*replica, true);
+      if (Status written = frames_.describe(replica->frame, content); !written.ok()) {
+        return done(written);
+      }
+    }
+    frames_.sync(done);
+  });
+}
+
+}  // namespace ramcloud
