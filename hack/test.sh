@@ -92,7 +92,7 @@ go_tests() {
     (cd "$folder" && go vet $packages) || status=1
     # What has been vetted is not vetted again, with all that it imports.
     # shellcheck disable=SC2086 # two words, or none; and the patterns
-    (cd "$folder" && nice -n 5 go test -vet=off -p "$RAMCLOUD_JOBS" ${GO_TEST_PARALLEL:+-parallel $GO_TEST_PARALLEL} \
+    (cd "$folder" && nice -n 5 go test ${GO_TEST_UNCACHED:+-count=1} -vet=off -p "$RAMCLOUD_JOBS" ${GO_TEST_PARALLEL:+-parallel $GO_TEST_PARALLEL} \
       -json $packages) >>"$json" || failed+=("$folder")
   done
   if [ ${#failed[@]} -gt 0 ] && go_again "$json" "${failed[@]}"; then
@@ -141,7 +141,8 @@ processes() {
   # What is run only when the former programs are there is compiled here at least.
   (cd e2e && go vet -tags former ./local/)
   # Most of their time they wait: for verdicts, elections, timeouts. What judges loads on the cluster is tried with them.
-  GO_TEST_PARALLEL=$((2 * RAMCLOUD_JOBS)) go_tests "./local/... ./load/..." processes e2e
+  # Go does not know the programs that they start: what it remembers of former ones says nothing.
+  GO_TEST_UNCACHED=yes GO_TEST_PARALLEL=$((2 * RAMCLOUD_JOBS)) go_tests "./local/... ./load/..." processes e2e
 }
 
 # Former and new programs together (test/former-commit). A subshell: nothing of it is for other stages.
