@@ -32,7 +32,7 @@ constexpr Expected kExpected[] = {
     {"coordinator.goes_on_with_a_create", kFailover},
     {"coordinator.goes_on_with_a_drop", kFailover},
     {"coordinator.outcome_of_a_change_is_unknown", kBackups},
-    {"coordinator.places_a_new_table_anew", kFailover},
+    {"coordinator.places_a_new_table_again", kFailover},
     {"coordinator.server_is_back_before_it_was_missed", kBackups},
     {"coordinator.writes_a_table_in_steps", kFailover},
     {"log.append_waits_for_the_next_head", kSeeds | kBackups},

@@ -135,8 +135,8 @@ void TabletService::take(const Request& request) {
   tasks_.spawn(take_tablet(request.reply, std::move(command)));
 }
 
-/// What may stand in the log of a former time here is told from what comes by a head of its own
-/// (docs/design/log.md#tablets).
+/// If the log may hold entries of the tablet already, the tablet begins with a new head, which tells
+/// old entries from later ones (docs/design/log.md#tablets).
 Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletRequest command) {
   uint64_t first_segment = 0;
   if (store_->may_hold(command.table_id, command.start_hash, command.end_hash)) {

@@ -41,7 +41,7 @@ class File {
                                std::function<void(Status)> done) = 0;
   /// Reads exactly as many bytes as `to` has, beside the reactor, and calls `done` there. What is
   /// written meanwhile may be in it or not. `keep` owns the bytes; it is let go after `done`, or
-  /// after the file is gone. A file that knows no better reads at once.
+  /// after the file is destroyed. The default reads at once.
   virtual void read_beside(uint64_t offset, std::span<char> to, std::shared_ptr<void> keep,
                            std::function<void(Status)> done) {
     const Status status = read(offset, to.data(), to.size());

@@ -101,10 +101,10 @@ func TestDecide(t *testing.T) {
 		{"a lost volume is not replaced while the coordinator is silent",
 			Observed{Wanted: 2, Members: lost(1, VolumeNone, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 0 is lost; it gets another once the " +
-				"coordinator answers and says that the server is gone"}}},
+				"coordinator answers and does not list the server as up"}}},
 		{"nor while it lists the server as up", Observed{Wanted: 2, Connected: true, Members: lost(1, VolumeNone, true, Pod{})},
 			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 0 is lost; it gets another once the " +
-				"coordinator, which lists the server as up, says that it is gone"}}},
+				"coordinator, which lists the server as up, no longer does"}}},
 		{"but then", Observed{Wanted: 2, Connected: true, Members: lost(1, VolumeNone, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(0)}, Create: []ID{server(0)}}},
 		{"a server whose claim is lost gets another", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeLost, false, Pod{})},
@@ -113,15 +113,15 @@ func TestDecide(t *testing.T) {
 			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(1)}, Retire: []ID{server(1)}, Create: []ID{server(1)}}},
 		{"not while the coordinator lists it as up", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, true, Pod{})},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it gets another once the " +
-				"coordinator, which lists the server as up, says that it is gone"}}},
+				"coordinator, which lists the server as up, no longer does"}}},
 		{"not while the coordinator is silent", Observed{Wanted: 2, Members: lost(2, VolumeLost, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; it gets another once the " +
-				"coordinator answers and says that the server is gone"}}},
+				"coordinator answers and does not list the server as up"}}},
 		{"a pod that waits for a lost volume is given up first", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeLost, false, Pod{Exists: true})},
 			Decision{Servers: []int32{0, 1}, GiveUp: []ID{server(1)}}},
 		{"not while the coordinator is silent, which may have it", Observed{Wanted: 2, Members: lost(2, VolumeLost, false, Pod{Exists: true})},
 			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; it gets another once the " +
-				"coordinator answers and says that the server is gone"}}},
+				"coordinator answers and does not list the server as up"}}},
 		{"a pod that has it mounted may come back", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, false, mounted)},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator was not asked yet"}}},
 		{"and is given up when the volume is released", Observed{Wanted: 2, Connected: true,

@@ -103,7 +103,7 @@ func decideCreate(o Observed, m Member, d *Decision) {
 	if o.needsVolume(m.ID) && m.Volume != VolumeThere {
 		switch {
 		case m.Volume != VolumeNone && m.ID.Kind != Server:
-			if m.Volume == VolumeLost { // a claim of the same name can be made once it is gone
+			if m.Volume == VolumeLost { // a claim of the same name can be made once it is deleted
 				decideLost(o, m, d)
 			}
 			return
@@ -223,10 +223,10 @@ func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
 		d.MetadataLost = append(d.MetadataLost, m.ID.String())
 		return false
 	case !o.Connected:
-		d.kept(m.Volume, lossOf(m)+"; it gets another once the coordinator answers and says that the server is gone")
+		d.kept(m.Volume, lossOf(m)+"; it gets another once the coordinator answers and does not list the server as up")
 		return false
 	case m.Up:
-		d.kept(m.Volume, lossOf(m)+"; it gets another once the coordinator, which lists the server as up, says that it is gone")
+		d.kept(m.Volume, lossOf(m)+"; it gets another once the coordinator, which lists the server as up, no longer does")
 		return false
 	}
 	return true

@@ -237,7 +237,7 @@ Task<std::optional<Tables::Positions>> Tables::tell_servers_to_take(uint64_t id)
   co_return std::nullopt;
 }
 
-/// Gives the tablets of a table being created to servers, those of servers that are gone to others;
+/// Gives the tablets of a table being created to servers, those of crashed servers to others;
 /// waits for a server if there is none. False: that is for the next leader to do. (Nobody would
 /// have to be waited for, so that whoever went on would never let the reactor go.)
 Task<bool> Tables::place(uint64_t id) {
@@ -263,7 +263,7 @@ Task<bool> Tables::place(uint64_t id) {
       tablet.creation_position = 0;  // that of the other one's log
     }
     if (next == 0) co_return true;
-    if (placed) RC_SOMETIMES("coordinator.places_a_new_table_anew");
+    if (placed) RC_SOMETIMES("coordinator.places_a_new_table_again");
     if (!(co_await write(lock, record)).ok()) co_return false;
     changes_.table_changed(id);
     co_return true;

@@ -69,7 +69,7 @@ TEST_F(SimDiskTest, ReadsBesideTheReactorTakeTime) {
   file->read_beside(510, *to, to, [&](Status s) { done = std::move(s); });
   ASSERT_TRUE(sim.run_until([&] { return done.has_value(); }, 1s));
   EXPECT_EQ(*done, StatusCode::kIoError);
-  file->read_beside(510, *to, to, [&](Status) { ADD_FAILURE() << "its file is gone"; });
+  file->read_beside(510, *to, to, [&](Status) { ADD_FAILURE() << "its file is closed"; });
   file.reset();
   (void)sim.run_until([] { return false; }, 1s);
   EXPECT_EQ(to.use_count(), 1);
