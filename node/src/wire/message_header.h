@@ -49,6 +49,7 @@ enum class Opcode : uint16_t {
   kGetServerList = 81,
   kRaiseReplicationEpoch = 88,
   kReportServer = 92,
+  kGrantLease = 93,
   // Servers, for the coordinator.
   kUpdateServerList = 96,
   kTakeTablet = 97,
@@ -58,12 +59,19 @@ enum class Opcode : uint16_t {
   kProbePeer = 108,
   kGetReplicasOn = 109,
   kRecoveryQuery = 112,
+  kRecover = 113,
+  kGetRecoveryState = 114,
+  kServeRecovered = 115,
+  kAbortRecovery = 116,
   // Backup, for masters.
   kReplicaOpen = 128,
   kReplicaWrite = 129,
   kReplicaFree = 130,
   // Backup, for recovery masters.
   kRecoveryRead = 131,
+  kRecoveryFetch = 132,
+  // Backup, for masters.
+  kRenewLease = 133,
 };
 
 /// Every message of a coordinator to a server, of whatever version, begins with the coordinator's
