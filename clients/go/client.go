@@ -369,47 +369,60 @@ func merge(conditions []Conditions) (Conditions, error) {
 	return out, nil
 }
 
-// Enumerate calls visit for every object of a table, tablet by tablet, until visit returns an error,
-// which it gives back. Each page has the time that ctx leaves, or DefaultTimeout. Unavailable when a tablet
-// moved meanwhile: what was visited is no part of a whole then, and only starting again gives all.
+// Enumerate calls visit for every object of a table until visit returns an error, which it gives back. An object
+// that stays throughout is visited exactly once, also when its tablet moves to another server or is split. Each page
+// has the time that ctx leaves, or DefaultTimeout.
 func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Object) error) error {
-	for start := uint64(0); ; {
-		end, err := c.enumerateTablet(ctx, tableID, start, visit)
-		switch {
-		case err != nil:
+	ranges := []hashRange{{end: ^uint64(0)}}
+	for len(ranges) > 0 {
+		r := ranges[len(ranges)-1]
+		ranges = ranges[:len(ranges)-1]
+		later, err := c.enumerateRange(ctx, tableID, r, visit)
+		if err != nil {
 			return err
-		case end == ^uint64(0):
-			return nil
-		case end < start:
-			return failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, start, end)
 		}
-		start = end + 1
+		ranges = append(ranges, later...)
 	}
+	return nil
 }
 
-// enumerateTablet gives the last hash of the tablet that begins at start. All pages come from one server: a
-// cursor means nothing to another.
-func (c *Client) enumerateTablet(ctx context.Context, tableID, start uint64, visit func(Object) error) (end uint64, err error) {
+// hashRange has hashes, inclusive, of which the objects before cursor were visited. A cursor is a place in an order
+// that depends on the hashes only, so it holds for whoever has a part of the range.
+type hashRange struct{ start, end, cursor uint64 }
+
+// enumerateRange visits what the tablet at the begin of a range has of it, and gives what is left of the range.
+func (c *Client) enumerateRange(ctx context.Context, tableID uint64, r hashRange, visit func(Object) error) (later []hashRange, err error) {
 	const pageBytes = 1 << 20
-	call := tabletCall{request: request{op: wire.OpEnumerate, repeatable: true}, tableID: tableID, hash: start}
-	for cursor := uint64(0); ; {
-		body := &wire.Enumerate{TableID: tableID, StartHash: start, Cursor: cursor, MaxBytes: pageBytes}
+	call := tabletCall{request: request{op: wire.OpEnumerate, repeatable: true}, tableID: tableID, hash: r.start}
+	for {
+		body := &wire.Enumerate{TableID: tableID, StartHash: r.start, Cursor: r.cursor, MaxBytes: pageBytes}
 		call.body = body.Encode(nil)
 		var page wire.Page
-		if call.only, err = c.callTablet(ctx, call, &page); err != nil {
-			return 0, err
+		server, err := c.callTablet(ctx, call, &page)
+		if err != nil {
+			return nil, err
+		}
+		if page.TabletEnd < r.start {
+			return nil, failure(ProtocolError, "enumeration of table %d went back from %d to %d", tableID, r.start, page.TabletEnd)
 		}
 		for _, object := range page.Objects {
 			if err := visit(object); err != nil {
-				return 0, err
+				return nil, err
 			}
 		}
+		if page.TabletEnd < r.end {
+			later = append(later, hashRange{page.TabletEnd + 1, r.end, r.cursor})
+			r.end = page.TabletEnd
+		}
 		if page.Done {
-			return page.TabletEnd, nil
+			return later, nil
 		}
-		if page.NextCursor == cursor && len(page.Objects) == 0 {
-			return 0, failure(ProtocolError, "enumeration of table %d does not move on", tableID)
+		if page.NextCursor == r.cursor && len(page.Objects) == 0 {
+			return nil, failure(ProtocolError, "enumeration of table %d does not move on", tableID)
 		}
-		cursor = page.NextCursor
+		r.cursor = page.NextCursor
+		if call.only = server; page.CursorIsPlace { // a former server's cursor means nothing elsewhere
+			call.only = 0
+		}
 	}
 }

@@ -530,7 +530,39 @@ func TestACoordinatorThatDidNotKnowItsCluster(t *testing.T) {
 	}
 }
 
-// TestAScanStaysWithTheServerOfItsCursor: one that moves to another server between two pages is to be started again.
+// TestAScanGoesOnWithTheServerThatHasTheTablet: it moves between two pages, and is split.
+func TestAScanGoesOnWithTheServerThatHasTheTablet(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	f.cursorIsPlace = true
+	const n = 40
+	for i := range n {
+		_, err := c.Write(ctx, table, []byte("key"+itoa(i)), nil)
+		want(t, err, OK)
+	}
+	visited := 0
+	seen := map[string]int{}
+	want(t, c.Enumerate(ctx, table, func(o Object) error {
+		seen[string(o.Key)]++
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		switch visited++; visited {
+		case 6: // to the other server
+			f.tables[0].Tablets[0].ServerID, f.tables[0].Tablets[0].Locator = 2, f.locator(1)
+		case 14: // its second half comes back
+			whole := f.tables[0].Tablets[0]
+			half := whole
+			whole.EndHash = 1<<63 - 1
+			half.StartHash, half.ServerID, half.Locator = 1<<63, 1, f.locator(0)
+			f.tables[0].Tablets = []wire.Tablet{whole, half}
+		}
+		return nil
+	}), OK)
+	if len(seen) != n || visited != n {
+		t.Errorf("visited %d, %d different ones, of %d", visited, len(seen), n)
+	}
+}
+
+// TestAScanStaysWithTheServerOfItsCursor: one of a former server, that moves between two pages, is to be started again.
 func TestAScanStaysWithTheServerOfItsCursor(t *testing.T) {
 	f, c, table, ctx := setUp(t, 2, 1)
 	for i := range 5 {

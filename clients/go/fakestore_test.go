@@ -2,10 +2,12 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math"
+	"math/bits"
 	"net"
 	"slices"
 	"sync"
@@ -22,20 +24,22 @@ type fakeStore struct {
 	servers     []net.Listener
 	running     sync.WaitGroup
 
-	mutex     sync.Mutex
-	closed    bool
-	conns     map[net.Conn]bool
-	accepted  int
-	cluster   uuid
-	loading   bool     // the cluster is not known yet
-	believing bool     // accepts hellos that are for others
-	nonsense  [][]byte // so many first hellos are answered with these
-	speaks    uint16   // the highest version of the protocol
-	version   uint64
-	tables    []wire.Table
-	objects   map[string]wire.ReadReply // by table id and key
-	requests  map[wire.Opcode]int
-	intercept func(server int, h wire.Header, body []byte, c *fakeConn) bool // true: taken care of
+	mutex    sync.Mutex
+	closed   bool
+	conns    map[net.Conn]bool
+	accepted int
+	cluster  uuid
+	loading  bool // the cluster is not known yet
+	// Its cursors mean the same on every server, as those of former servers do not.
+	cursorIsPlace bool
+	believing     bool     // accepts hellos that are for others
+	nonsense      [][]byte // so many first hellos are answered with these
+	speaks        uint16   // the highest version of the protocol
+	version       uint64
+	tables        []wire.Table
+	objects       map[string]wire.ReadReply // by table id and key
+	requests      map[wire.Opcode]int
+	intercept     func(server int, h wire.Header, body []byte, c *fakeConn) bool // true: taken care of
 }
 
 type fakeConn struct {
@@ -338,6 +342,25 @@ func (f *fakeStore) has(index int, table uint64, key []byte) bool {
 	return false
 }
 
+// enumeratePlaces gives pages of two objects by their place.
+func (f *fakeStore) enumeratePlaces(h wire.Header, e wire.Enumerate, tablet wire.Tablet, ids []string, c *fakeConn) {
+	place := func(id string) uint64 { return bits.Reverse64(wire.KeyHash(e.TableID, []byte(id[8:]))) }
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	page := wire.Page{TabletEnd: tablet.EndHash, CursorIsPlace: true, Done: true}
+	for _, id := range ids {
+		switch {
+		case place(id) < e.Cursor:
+		case len(page.Objects) == 2:
+			page.Done, page.NextCursor = false, place(id)
+			c.reply(h, OK, page.Encode(nil))
+			return
+		default:
+			page.Objects = append(page.Objects, wire.Object{Version: f.objects[id].Version, Key: []byte(id[8:]), Value: f.objects[id].Value})
+		}
+	}
+	c.reply(h, OK, page.Encode(nil))
+}
+
 // enumerate gives pages of two objects.
 func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn) {
 	var e wire.Enumerate
@@ -362,6 +385,10 @@ func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn
 		}
 	}
 	slices.Sort(ids)
+	if f.cursorIsPlace {
+		f.enumeratePlaces(h, e, tablet, ids, c)
+		return
+	}
 	page := wire.Page{TabletEnd: tablet.EndHash, NextCursor: min(e.Cursor+2, uint64(len(ids)))}
 	page.Done = page.NextCursor == uint64(len(ids))
 	for _, id := range ids[e.Cursor:page.NextCursor] {

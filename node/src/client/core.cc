@@ -412,13 +412,39 @@ Task<Result<Incremented>> ClientCore::increment_reply(TabletCall call) {
   co_return Incremented{sum.version, sum.value};
 }
 
+/// A tablet that ends before the range does leaves the rest of it for later, to go on from the same
+/// cursor: before it all objects of the range were given, whoever had them then.
+Status ClientCore::move_on(ScanPosition& position, const wire::EnumerateReply& page,
+                           uint64_t server_id) {
+  ScanPosition::Range& range = position.range;
+  if (page.tablet_end < range.start_hash) {
+    return {StatusCode::kProtocolError, "the server's tablet ends before it starts"};
+  }
+  if (page.done == 0 && page.next_cursor == range.cursor && page.count == 0) {
+    return {StatusCode::kProtocolError, "the server's scan does not move on"};
+  }
+  if (page.tablet_end < range.end_hash) {
+    position.later.push_back({page.tablet_end + 1, range.end_hash, range.cursor});
+    range.end_hash = page.tablet_end;
+  }
+  position.server_id = page.cursor_is_place != 0 ? 0 : server_id;
+  range.cursor = page.next_cursor;
+  if (page.done == 0) return {};
+  position.server_id = 0;
+  position.done = position.later.empty();
+  if (position.done) return {};
+  range = position.later.back();
+  position.later.pop_back();
+  return {};
+}
+
 Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& position,
                                              bool keys_only, uint32_t page_bytes, Timeout timeout) {
   if (position.done) co_return ScanPage{};
-  const wire::EnumerateRequest request{table_id, position.start_hash, position.cursor, page_bytes,
-                                       keys_only ? 1u : 0u};
+  const wire::EnumerateRequest request{table_id, position.range.start_hash, position.range.cursor,
+                                       page_bytes, keys_only ? 1u : 0u};
   TabletCall call{.table_id = table_id,
-                  .hash = position.start_hash,
+                  .hash = position.range.start_hash,
                   .opcode = wire::Opcode::kEnumerate,
                   .body = body_of(request, {}),
                   .refused = {},
@@ -428,23 +454,8 @@ Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& po
   if (!reply) co_return fail(std::move(reply.error()));
   auto page = ScanPage::parse(std::move(reply->body), keys_only);
   if (!page) co_return page;
-
-  const wire::EnumerateReply& header = page->header();
-  if (header.done != 0) {
-    if (header.tablet_end < position.start_hash) {
-      co_return fail(StatusCode::kProtocolError, "the server's tablet ends before it starts");
-    }
-    position.done = header.tablet_end == ~uint64_t{0};
-    position.start_hash = header.tablet_end + 1;
-    position.cursor = 0;
-    position.server_id = 0;
-  } else {
-    if (header.next_cursor == position.cursor && header.count == 0) {
-      co_return fail(StatusCode::kProtocolError, "the server's scan does not move on");
-    }
-    position.cursor = header.next_cursor;
-    position.server_id = reply->server_id;
-  }
+  Status moved = move_on(position, page->header(), reply->server_id);
+  if (!moved.ok()) co_return fail(std::move(moved));
   co_return page;
 }
 

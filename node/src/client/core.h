@@ -125,9 +125,15 @@ class ClientCore {
 
   /// Where a scan stands; starts at the table's begin.
   struct ScanPosition {
-    uint64_t start_hash = 0;
-    uint64_t cursor = 0;
-    uint64_t server_id = 0;  // of the tablet that is being read; a cursor means nothing elsewhere
+    /// Hashes, inclusive, of which the objects before `cursor` were given.
+    struct Range {
+      uint64_t start_hash = 0;
+      uint64_t end_hash = ~uint64_t{0};
+      uint64_t cursor = 0;
+    };
+    Range range;               // that is being read
+    std::vector<Range> later;  // the last comes next
+    uint64_t server_id = 0;    // not 0: a former server, whose cursors mean nothing elsewhere
     bool done = false;
   };
   static constexpr uint32_t kPageBytes = 256 * 1024;
@@ -136,6 +142,8 @@ class ClientCore {
                                    uint32_t page_bytes = kPageBytes, Timeout timeout = {});
 
  private:
+  static Status move_on(ScanPosition& position, const wire::EnumerateReply& page,
+                        uint64_t server_id);
   /// A call to whichever server has the tablet of a hash.
   struct TabletCall {
     uint64_t table_id = 0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
 #include "client/core_test_support.h"
@@ -456,6 +457,64 @@ TEST_F(CoreTest, ScansAllTabletsPageByPage) {
   }
   EXPECT_EQ(seen, "abcde");
   EXPECT_EQ(first_.count(wire::Opcode::kEnumerate), 2);
+}
+
+/// Answers an enumeration as servers do since cursors are places: key `place` has the hash
+/// hashes[place]. Two objects a page, of a tablet from `start` to `end`.
+void answer_places(FakeNode& node, const FakeNode::Call& call, const std::vector<uint64_t>& hashes,
+                   uint64_t start, uint64_t end) {
+  const auto request = load<wire::EnumerateRequest>(call.body.data());
+  if (request.start_hash < start || request.start_hash > end) {
+    return node.error(call, StatusCode::kUnknownTablet);
+  }
+  wire::EnumerateReply header{};
+  header.tablet_end = end;
+  header.cursor_is_place = header.done = 1;
+  std::string objects;
+  for (uint64_t place = request.cursor; place < hashes.size(); ++place) {
+    if (hashes[place] < start || hashes[place] > end) continue;
+    if (header.count == 2) {
+      header.done = 0;
+      header.next_cursor = place;
+      break;
+    }
+    ++header.count;
+    const std::string key = std::to_string(place);
+    const wire::EnumeratedObject object{1, 1, static_cast<uint16_t>(key.size()), 0};
+    objects.append(bytes_of(object)).append(key).append("v");
+  }
+  node.ok(call, std::string(bytes_of(header)) + objects);
+}
+
+TEST_F(CoreTest, AScanGoesOnWhenItsTabletMovesAndIsSplit) {
+  constexpr uint64_t kLast = ~uint64_t{0}, kMiddle = kLast / 2;
+  const std::vector<uint64_t> hashes = {9, kLast, kMiddle, 1, kMiddle + 1, 5, kLast - 1, 7, 0};
+  table_ = table_over({{1, first_.locator()}});
+  bool moved = false;
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (moved) return answer_places(node, call, hashes, kMiddle + 1, kLast);
+    answer_places(node, call, hashes, 0, kLast);
+  };
+  answers_[1] = [&](FakeNode& node, const FakeNode::Call& call) {
+    answer_places(node, call, hashes, 0, kMiddle);
+  };
+  auto core = make();
+  ClientCore::ScanPosition position;
+  std::multiset<std::string> seen;
+  int pages = 0;
+  while (!position.done) {
+    if (++pages == 3) {
+      // The owner keeps the second half; the client finds that out when the map is asked for again.
+      moved = true;
+      table_ = table_over({{2, second_.locator()}, {1, first_.locator()}});
+    }
+    auto page = world_.run(core->scan_page(3, position, false));
+    ASSERT_TRUE(page.has_value()) << page.error().to_string();
+    ScannedObject object;
+    while (page->next(object)) seen.insert(std::string(object.key));
+  }
+  EXPECT_EQ(seen.size(), hashes.size());
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), hashes.size());
 }
 
 TEST(ScanPageTest, RefusesEveryTruncationAndAnyLie) {

@@ -305,7 +305,7 @@ void DataService::enumerate(const Request& request) {
   reply.handle = request.reply;
   reply.depends_on = page.depends_on;
   reply.set_fixed(wire::EnumerateReply{
-      page.next_cursor, page.tablet_end, page.count, static_cast<uint8_t>(page.done), {}});
+      page.next_cursor, page.tablet_end, page.count, static_cast<uint8_t>(page.done), 1, {}});
   replies_.send(std::move(reply));
 }
 

@@ -111,17 +111,15 @@ class HashTable {
   }
   /// @}
 
-  /// Enumerates one bucket under its stripe lock: f(address, tag, ordinal) for each entry from
-  /// `first_ordinal` on, until it returns false. An entry keeps its ordinal (its place in the
-  /// chain) as long as it is in the table, so (bucket, ordinal) is a cursor that neither repeats
-  /// nor leaves out what stays.
+  /// f(address, tag, ordinal) for each entry of a bucket, under its stripe lock. An entry keeps its
+  /// ordinal, its place in the chain, as long as it is in the table.
   template <typename F>
-  void scan_bucket(uint64_t bucket, uint32_t first_ordinal, F&& f) {
+  void scan_bucket(uint64_t bucket, F&& f) {
     SpinGuard guard(stripes_[stripe_of(bucket)].lock);
     for_each_slot(bucket, [&](Slot& slot, uint32_t ordinal) {
       const uint64_t word = slot.load(std::memory_order_relaxed);
-      if (word == 0 || ordinal < first_ordinal) return true;
-      return f(address_in(word), static_cast<uint16_t>(word >> kTagShift), ordinal);
+      if (word != 0) f(address_in(word), static_cast<uint16_t>(word >> kTagShift), ordinal);
+      return true;
     });
   }
   /// f(slot) for each used slot of a bucket under its stripe lock, until it returns false; f may

@@ -35,9 +35,8 @@ std::vector<std::string> Invariants::check() {
 
 void Invariants::check_slots() {
   for (uint64_t bucket = 0; bucket < store_.table_.bucket_count(); ++bucket) {
-    store_.table_.scan_bucket(bucket, 0, [&](const char* address, uint16_t tag, uint32_t) {
+    store_.table_.scan_bucket(bucket, [&](const char* address, uint16_t tag, uint32_t) {
       check_slot(bucket, tag, address);
-      return true;
     });
   }
   state_->require(state_->entries == store_.table_.entries(), "the table counts its entries");

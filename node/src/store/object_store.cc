@@ -335,64 +335,6 @@ bool ObjectStore::sweep(uint32_t at_most) {
   return true;
 }
 
-StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
-                                  const EnumerateLimits& limits, std::span<log::ObjectView> out,
-                                  EnumerateResult& result) {
-  constexpr int kOrdinalBits = 20;
-  constexpr uint64_t kOrdinalMask = (1 << kOrdinalBits) - 1;
-  result = {};
-  const Tablet* tablet = tablets_.find_served(table_id, start_hash);
-  if (tablet == nullptr) return StatusCode::kUnknownTablet;
-  if (out.empty()) return StatusCode::kInvalidArgument;
-  result.tablet_end = tablet->end_hash;
-  uint64_t bytes = 0;
-  uint32_t entries = 0;
-  uint64_t bucket = cursor >> kOrdinalBits;
-  auto first_ordinal = static_cast<uint32_t>(cursor & kOrdinalMask);
-  for (uint32_t seen = 0; bucket < table_.bucket_count(); ++bucket, ++seen, first_ordinal = 0) {
-    if (seen == limits.max_buckets) break;
-    bool full = false;
-    table_.scan_bucket(bucket, first_ordinal, [&](const char* address, uint16_t, uint32_t ordinal) {
-      full = entries == limits.max_entries;
-      if (full) {
-        first_ordinal = ordinal;
-        return false;
-      }
-      ++entries;
-      const EntryView entry = log_.entry(address);
-      const bool object = entry.type() == EntryType::kObject;
-      const auto table = entry.load_at<uint64_t>(0);  // both kinds of body begin with it
-      const auto key_length = object ? entry.load_at<log::ObjectBody>(0).key_length
-                                     : entry.load_at<log::TombstoneBody>(0).key_length;
-      const uint32_t key_offset = object ? sizeof(log::ObjectBody) : sizeof(log::TombstoneBody);
-      if (table != table_id) return true;
-      if (!tablet->contains(table, log::hash_of_key(table, entry, key_offset, key_length))) {
-        return true;
-      }
-      if (object) {
-        const log::ObjectView view = *log::parse_object(entry);
-        const uint64_t size = sizeof(wire::EnumeratedObject) + view.key_length +
-                              (limits.keys_only ? 0 : view.value_length);
-        full = result.count == out.size() || (result.count > 0 && bytes + size > limits.max_bytes);
-        if (full) {
-          first_ordinal = ordinal;
-          return false;
-        }
-        out[result.count++] = view;
-        bytes += size;
-      }
-      if (!object) RC_SOMETIMES("store.enumeration_meets_a_fresh_delete");
-      // What is left out because its delete is fresh depends on that, too.
-      result.depends_on = std::max(result.depends_on, dependency(address));
-      return true;
-    });
-    if (full) break;
-  }
-  result.done = bucket >= table_.bucket_count();
-  result.next_cursor = result.done ? 0 : bucket << kOrdinalBits | first_ordinal;
-  return StatusCode::kOk;
-}
-
 Status ObjectStore::take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
                                 uint64_t first_segment) {
   RC_RETURN_IF_ERROR(tablets_.add(table_id, start_hash, end_hash, first_segment));

@@ -56,7 +56,8 @@ struct StoreOptions {
 struct EnumerateLimits {
   uint32_t max_bytes = 1 << 20;  // sum of {EnumeratedObject, key, value}; one object always fits
   bool keys_only = false;        // values do not count
-  // Looked at in one call, so that a call stays short; entries of other tables count, too.
+  // Looked at in one call, so that a call stays short; entries of other tables count, too. A bucket
+  // is looked at whole.
   uint32_t max_buckets = 1 << 16;
   uint32_t max_entries = ~uint32_t{0};
 };
@@ -68,6 +69,9 @@ struct EnumerateResult {
   uint64_t tablet_end = 0;  // inclusive
   log::LogPosition depends_on;
 };
+
+/// Where the order of enumeration has this hash; place_of(place_of(x)) is x.
+uint64_t place_of(uint64_t hash);
 
 struct TabletCounts {
   uint64_t table_id = 0, start_hash = 0, end_hash = 0;
@@ -120,7 +124,10 @@ class ObjectStore {
 
   /// A page of the served tablet that holds start_hash: objects into `out` (at most its size). An
   /// object that stays throughout all pages appears exactly once, whatever happens to others (or to
-  /// its value) in between. Cursor: 0 at first, then next_cursor.
+  /// its value) in between. Cursor: 0 at first, then next_cursor. It is a place in an order that
+  /// depends on the hashes of keys only: all objects before it were given. So it holds on every
+  /// server, and for a part of the tablet as well. INTERNAL: more objects have one and the same hash
+  /// than a page can hold.
   StatusCode enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
                        const EnumerateLimits& limits, std::span<log::ObjectView> out,
                        EnumerateResult& result);

@@ -155,7 +155,8 @@ static_assert(sizeof(MultiResult) == 16);
 inline constexpr uint32_t kMaxMultiCount = 16'384;
 
 /// kEnumerate: a page of the objects of the tablet that holds start_hash. The first call passes
-/// cursor 0; later ones what the reply gave. An object that stays throughout appears exactly once.
+/// cursor 0; later ones what the reply gave. An object that stays throughout appears exactly once,
+/// also when the tablet moves or is split (docs/design/wire.md, "Scans").
 struct __attribute__((packed)) EnumerateRequest {
   uint64_t table_id;
   uint64_t start_hash;  // any hash in the tablet
@@ -171,7 +172,10 @@ struct __attribute__((packed)) EnumerateReply {
   uint64_t tablet_end;   // inclusive end hash of the tablet that was read
   uint32_t count;
   uint8_t done;  // 1: the tablet has no more
-  uint8_t reserved[3];
+  /// 1: next_cursor is a place in the order of hashes, and means the same on every server. 0: a
+  /// former server's, which means nothing elsewhere.
+  uint8_t cursor_is_place;
+  uint8_t reserved[2];
 };
 static_assert(sizeof(EnumerateReply) == 24);
 

@@ -195,6 +195,9 @@ void check_enumerate_reply(Vector& v) {
   reply.next_cursor = v.number<uint64_t>("next_cursor");
   reply.tablet_end = v.number<uint64_t>("tablet_end");
   reply.done = v.number<uint8_t>("done");
+  if (v.left().contains("cursor_is_place")) {
+    reply.cursor_is_place = v.number<uint8_t>("cursor_is_place");
+  }
   reply.count = v.number<uint32_t>("objects");
   std::string body(bytes_of(reply));
   for (uint32_t i = 0; i < reply.count; ++i) {

@@ -154,21 +154,25 @@ type Object struct {
 	Key, Value []byte
 }
 
+func bit(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
 // Page is the answer to Enumerate.
 type Page struct {
 	NextCursor, TabletEnd uint64
 	Done                  bool
+	CursorIsPlace         bool // means the same on every server
 	Objects               []Object
 }
 
 // Encode appends the body.
 func (p *Page) Encode(to []byte) []byte {
 	to = order.AppendUint64(order.AppendUint64(to, p.NextCursor), p.TabletEnd)
-	done := byte(0)
-	if p.Done {
-		done = 1
-	}
-	to = append(order.AppendUint32(to, uint32(len(p.Objects))), done, 0, 0, 0)
+	to = append(order.AppendUint32(to, uint32(len(p.Objects))), bit(p.Done), bit(p.CursorIsPlace), 0, 0)
 	for _, o := range p.Objects {
 		to = order.AppendUint32(order.AppendUint64(to, o.Version), uint32(len(o.Value)))
 		to = order.AppendUint16(order.AppendUint16(to, uint16(len(o.Key))), 0)
@@ -182,8 +186,8 @@ func (p *Page) Decode(from []byte) error {
 	r := NewReader(from)
 	p.NextCursor, p.TabletEnd = r.U64(), r.U64()
 	n := r.count()
-	p.Done = r.U8() != 0
-	r.Bytes(3)
+	p.Done, p.CursorIsPlace = r.U8() != 0, r.U8() != 0
+	r.Bytes(2)
 	p.Objects = nil
 	for range n {
 		o := Object{Version: r.U64()}

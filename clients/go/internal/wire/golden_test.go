@@ -126,6 +126,8 @@ func samples() []sample {
 			map[string]string{"next_cursor": "78", "tablet_end": "18446744073709551615", "done": "1", "objects": "2",
 				"objects.0.version": "1", "objects.0.key": "6b657900ff", "objects.0.value": hex.EncodeToString(value),
 				"objects.1.version": "2", "objects.1.key": "6b", "objects.1.value": ""}},
+		{"enumerate reply with a place", "EnumerateReply", &Page{NextCursor: 78, TabletEnd: 9, CursorIsPlace: true}, &Page{},
+			map[string]string{"next_cursor": "78", "tablet_end": "9", "done": "0", "cursor_is_place": "1", "objects": "0"}},
 		{"error body", "ErrorBody", &ErrorBody{RetryAfterUS: 2500, Message: "not now"}, &ErrorBody{},
 			map[string]string{"retry_after_us": "2500", "message": "not now"}},
 		{"error body with details", "ErrorDetails", &ErrorBody{Message: "nothing was written", Details: errorDetails()}, &ErrorBody{},
