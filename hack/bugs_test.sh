@@ -12,14 +12,14 @@ problem() {
 there() {
   case $1 in
     Test*) grep -rqE "^func $1\(" --include='*_test.go' clients operator e2e ;;
-    test_*) grep -rqE "def $1\(" --include='*.py' node/clients ;;
+    test_*) grep -rqE "def $1\(" --include='*.py' clients ;;
     *.*) grep -qE "^TEST(_F|_P)?\(${1%%.*}, ${1#*.}\)" <<<"$cases" ;;
     *) return 1 ;;
   esac
 }
 
 # A definition may be on two lines.
-cases=$(find node \( -name '*_test.cc' -o -path 'node/model/*.cc' \) -print0 | xargs -0 sed -n '/^TEST\(_F\|_P\)\?(/{/)/!{N;s/,\n */, /};s/).*/)/;p}')
+cases=$(find node clients \( -name '*_test.cc' -o -path 'node/model/*.cc' \) -print0 | xargs -0 sed -n '/^TEST\(_F\|_P\)\?(/{/)/!{N;s/,\n */, /};s/).*/)/;p}')
 history=true
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 && [ "$(git rev-parse --is-shallow-repository)" = false ] || history=false
 

@@ -18,7 +18,7 @@ check() {
     failed=1
   fi
 }
-cpp_files() { git ls-files -co --exclude-standard -- 'node/*.cc' 'node/*.h'; }
+cpp_files() { git ls-files -co --exclude-standard -- 'node/*.cc' 'node/*.h' 'clients/*.cc'; }
 
 format_cpp() {
   if [ -n "$fix" ]; then cpp_files | xargs -r clang-format-19 -i; fi

@@ -10,13 +10,13 @@ python=$RAMCLOUD_TOP/build/python
 rm -rf "$python/wheel"
 # Debian's interpreter, which hack/deps.sh installs, whatever else is on the PATH.
 /usr/bin/python3 -m venv --clear "$python/venv"
-"$python/venv/bin/pip" install -q --disable-pip-version-check -r node/clients/python/requirements.txt
-"$python/venv/bin/pip" wheel -q --no-build-isolation --no-deps -w "$python/wheel" node/clients/python
+"$python/venv/bin/pip" install -q --disable-pip-version-check -r clients/python/requirements.txt
+"$python/venv/bin/pip" wheel -q --no-build-isolation --no-deps -w "$python/wheel" clients/python
 "$python/venv/bin/pip" install -q --no-index "$python"/wheel/ramcloud-*.whl
 say "built $(basename "$python"/wheel/ramcloud-*.whl)"
-"$python/venv/bin/mypy" --cache-dir "$python/mypy" --config-file node/clients/python/pyproject.toml node/clients/python/src/ramcloud
+"$python/venv/bin/mypy" --cache-dir "$python/mypy" --config-file clients/python/pyproject.toml clients/python/src/ramcloud
 
 status=0
 export RAMCLOUDD_BIN=$RAMCLOUD_TOP/build/bin/ramcloudd
-(cd node/clients/python/tests && PYTHONDONTWRITEBYTECODE=1 "$python/venv/bin/python" -W error run.py) || status=$?
+(cd clients/python/tests && PYTHONDONTWRITEBYTECODE=1 "$python/venv/bin/python" -W error run.py) || status=$?
 exit $status

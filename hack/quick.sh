@@ -18,7 +18,7 @@ changed() {
 
 form() {
   local files status=0
-  mapfile -t files < <(changed 'node/*.cc' 'node/*.h' 'node/*.c')
+  mapfile -t files < <(changed 'node/*.cc' 'node/*.h' 'clients/*.cc' 'clients/*.c')
   [ ${#files[@]} = 0 ] || clang-format-19 --dry-run --Werror "${files[@]}" || status=1
   mapfile -t files < <(changed '*.sh' .ci/run)
   [ ${#files[@]} = 0 ] || shellcheck -x "${files[@]}" || status=1

@@ -13,7 +13,7 @@ import (
 )
 
 // conformanceFile is what all clients must do; its README says what the fields mean.
-const conformanceFile = "../../node/clients/conformance/operations.json"
+const conformanceFile = "../conformance/operations.json"
 
 type conformanceCase struct {
 	Name  string            `json:"name"`

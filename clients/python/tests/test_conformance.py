@@ -1,4 +1,4 @@
-"""What all clients must do (node/clients/conformance), with the waiting and the asyncio client."""
+"""What all clients must do (clients/conformance), with the waiting and the asyncio client."""
 
 import asyncio
 import inspect
