@@ -51,7 +51,8 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<RaiseReplicationEpochRequest>,
                              check<ReplicaExtension>,
                              check<RecoveryQueryRequest>,
-                             check<RecoveryQueryReply>};
+                             check<RecoveryQueryReply>,
+                             check<RecoveryFetchRequest>};
 
 void check_hello(std::string_view in) {
   Hello hello;

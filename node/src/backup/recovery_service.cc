@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backup/frame_bytes.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "log/digest.h"
@@ -13,10 +14,6 @@ namespace ramcloud {
 namespace {
 
 using Flag = wire::RecoveryReplica::Flag;
-
-/// Bytes that are looked at, or asked of the device, at one go: others want a turn.
-constexpr uint32_t kScanSlice = 64u << 10;
-constexpr uint32_t kReadSlice = 1u << 20;
 
 Status bad(std::string message) {
   return {StatusCode::kInvalidArgument, std::move(message)};
@@ -189,9 +186,8 @@ Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool
 
 /// False if the device does not give the bytes.
 Task<bool> RecoveryService::scan(FrameReplica replica, log::FoundReplica& found) {
-  const Buffer buffer{std::make_shared_for_overwrite<char[]>(replica.content.capacity),
-                      replica.content.capacity};
-  const Status status = co_await read(replica.frame, 0, buffer);
+  const FrameBytes bytes(replica.content.capacity);
+  const Status status = co_await read_frame(reactor_, frames_, replica.frame, 0, bytes);
   if (!status.ok()) {
     log_warn("backup.recovery_read_failed",
              {{"file", frames_.path()}, {"frame", replica.frame}, {"error", status}});
@@ -199,29 +195,10 @@ Task<bool> RecoveryService::scan(FrameReplica replica, log::FoundReplica& found)
   }
   const log::KnownOfSegment known = known_of(replica);
   log::SegmentScanner scanner(identity(replica.content.master_id, replica.content.segment_id),
-                              buffer.view(), known);
+                              bytes.segment(), known);
   while (scanner.step(kScanSlice)) co_await reactor_.sleep(Duration{});
   log::describe_scan(scanner.take(), known, found);
   co_return true;
-}
-
-Task<Status> RecoveryService::read(uint32_t frame, uint32_t offset, Buffer buffer) {
-  struct Outcome {
-    explicit Outcome(Reactor& reactor) : there(reactor) {}
-    Event there;
-    Status status;
-  };
-  for (uint32_t at = 0; at < buffer.size; at += kReadSlice) {
-    const auto outcome = std::make_shared<Outcome>(reactor_);
-    frames_.read_beside(frame, offset + at, buffer.part(at, std::min(kReadSlice, buffer.size - at)),
-                        buffer.bytes, [outcome](Status status) {
-                          outcome->status = std::move(status);
-                          outcome->there.set();
-                        });
-    co_await outcome->there;
-    if (!outcome->status.ok()) co_return outcome->status;
-  }
-  co_return Status();
 }
 
 // ---- reads
@@ -250,19 +227,23 @@ void RecoveryService::on_read(const Request& request) {
   scope_.spawn(answer_read(request.reply, asked));
 }
 
+Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, ByteView what,
+                                    uint64_t master_id, uint64_t segment_id, uint32_t frame) {
+  if (!replicas.frozen(master_id)) {
+    return fail(StatusCode::kNotFound,
+                fmt::format("{}: nobody asked for the replicas of master {} yet", what, master_id));
+  }
+  auto replica = replicas.replica_in(frame, master_id, segment_id);
+  if (replica) return std::move(*replica);
+  return fail(StatusCode::kNotFound, fmt::format("{}: frame {} has no replica of segment {} of "
+                                                 "master {}",
+                                                 what, frame, segment_id, master_id));
+}
+
 Status RecoveryService::check(const wire::RecoveryReadRequest& asked) const {
-  // Others still change.
-  if (!replicas_.frozen(asked.master_id)) {
-    return {StatusCode::kNotFound,
-            fmt::format("recovery read: nobody asked for the replicas of master {} yet",
-                        asked.master_id)};
-  }
-  const auto replica = replicas_.replica_in(asked.frame, asked.master_id, asked.segment_id);
-  if (!replica) {
-    return {StatusCode::kNotFound,
-            fmt::format("recovery read: frame {} has no replica of segment {} of master {}",
-                        asked.frame, asked.segment_id, asked.master_id)};
-  }
+  const auto replica =
+      frozen_replica(replicas_, "recovery read", asked.master_id, asked.segment_id, asked.frame);
+  if (!replica) return replica.error();
   const uint32_t capacity = replica->content.capacity;
   if (asked.offset % log::kGroupAlignment != 0 || asked.offset >= asked.end ||
       asked.end > capacity || asked.max_bytes == 0) {
@@ -274,11 +255,12 @@ Status RecoveryService::check(const wire::RecoveryReadRequest& asked) const {
 
 Task<void> RecoveryService::answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked) {
   const uint32_t offset = asked.offset, size = asked.max_bytes;
-  const Buffer buffer{std::make_shared_for_overwrite<char[]>(size), size};
-  Status status = co_await read(asked.frame, offset, buffer);
+  const FrameBytes bytes(size);
+  Status status = co_await read_frame(reactor_, frames_, asked.frame, offset, bytes);
   log::GroupsCheck check;
   if (status.ok()) {
-    log::GroupsChecker checker(identity(asked.master_id, asked.segment_id), buffer.view(), offset);
+    log::GroupsChecker checker(identity(asked.master_id, asked.segment_id), bytes.segment(),
+                               offset);
     while (checker.step(kScanSlice)) co_await reactor_.sleep(Duration{});
     check = checker.take();
   }
@@ -296,8 +278,7 @@ Task<void> RecoveryService::answer_read(ReplyHandle reply, wire::RecoveryReadReq
   }
   if (!status.ok()) co_return reply_error(transport_, reply, status);
   const wire::RecoveryReadReply head{check.whole_bytes, 0};
-  const Slice slices[] = {Slice(bytes_of(head)),
-                          Slice(ByteView(buffer.bytes.get(), check.whole_bytes))};
+  const Slice slices[] = {Slice(bytes_of(head)), Slice(bytes.view().substr(0, check.whole_bytes))};
   transport_.reply(reply, StatusCode::kOk, slices);
 }
 

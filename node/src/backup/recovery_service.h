@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "backup/frame_store.h"
@@ -67,19 +65,12 @@ class RecoveryService {
   uint32_t read_bytes_in_flight() const { return reading_bytes_; }
 
  private:
-  struct Buffer {
-    std::shared_ptr<char[]> bytes;
-    uint32_t size = 0;
-    std::span<char> part(uint32_t offset, uint32_t n) const { return {bytes.get() + offset, n}; }
-    log::SegmentBytes view() const { return log::SegmentBytes(ByteView(bytes.get(), size)); }
-  };
   Task<void> answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query);
   Task<Status> settled();
   Task<wire::RecoveryReplica> describe(FrameReplica replica, bool scan);
   Task<bool> scan(FrameReplica replica, log::FoundReplica& found);
   Task<void> answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked);
   Status check(const wire::RecoveryReadRequest& asked) const;
-  Task<Status> read(uint32_t frame, uint32_t offset, Buffer buffer);
   log::SegmentIdentity identity(uint64_t master_id, uint64_t segment_id) const;
 
   Reactor& reactor_;
@@ -92,6 +83,10 @@ class RecoveryService {
   uint32_t reading_bytes_ = 0;
   TaskScope scope_;
 };
+
+/// A replica of a frozen master: others still change. NOT_FOUND, for people after `what`.
+Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, ByteView what,
+                                    uint64_t master_id, uint64_t segment_id, uint32_t frame);
 
 /// As log::decide_log_end() takes it. Nothing if the digest is malformed.
 std::optional<log::FoundReplica> found_replica(const wire::RecoveryReplica& replica);

@@ -3,71 +3,17 @@
 
 #include <gmock/gmock.h>
 
-#include "backup/testing/service_fixture.h"
-#include "log/log_test_support.h"
+#include "backup/testing/recovery_fixture.h"
 
 namespace ramcloud {
 namespace {
 
 using Flag = wire::RecoveryReplica::Flag;
+using testing::SmallLog;
 constexpr uint64_t kMaster = testing::kServiceMaster;
 
-/// A master's log whose segments are sent by hand.
-struct SmallLog {
-  SmallLog()
-      : arena(uint64_t{4} * log::kSegmentBytes, {.try_huge_pages = false, .prefault = false}),
-        log(arena, replicator, options()) {
-    replicator.attach(log);
-    log.start();
-  }
-  static log::LogOptions options() {
-    log::LogOptions options;
-    options.cluster_uuid = testing::kServiceCluster;
-    options.master_id = kMaster;
-    return options;
-  }
-  void put(const std::string& key, size_t bytes) {
-    ASSERT_EQ(log::append_object(log, 1, ++version, key, std::string(bytes, 'v')), StatusCode::kOk);
-  }
-  std::string bytes(uint64_t segment) const { return log::image_of(*log.find_segment(segment)); }
-  log::Arena arena;
-  log::FakeReplicator replicator{true};
-  log::Log log;
-  uint64_t version = 0;
-};
-
-class RecoveryServiceTest : public testing::ReplicaServiceTest {
+class RecoveryServiceTest : public testing::RecoveryFixture {
  protected:
-  static constexpr uint32_t kCapacity = log::kSegmentBytes;
-
-  StatusCode open_head(uint64_t segment, const std::string& bytes, uint32_t flags = 0) {
-    const wire::ReplicaOpenRequest request{.master_id = kMaster,
-                                           .segment_id = segment,
-                                           .epoch = 1,
-                                           .flags = wire::kExtended | flags,
-                                           .capacity = kCapacity,
-                                           .length = static_cast<uint32_t>(bytes.size()),
-                                           .list_version = 1};
-    return send(wire::Opcode::kReplicaOpen,
-                std::string(bytes_of(request)) +
-                    wire::encode(wire::ReplicaExtension{{5, 8}}, wire::kExtensible) + bytes);
-  }
-  void post_query(uint64_t term = 1, uint32_t first_frame = 0, uint64_t scan_from = ~uint64_t{0}) {
-    const wire::RecoveryQueryRequest query{term, kMaster, first_frame, scan_from};
-    post(wire::Opcode::kRecoveryQuery, wire::encode(query, wire::kExtensible));
-  }
-  wire::RecoveryQueryReply query(uint32_t first_frame = 0, uint64_t scan_from = ~uint64_t{0}) {
-    const int before = replies_.count;
-    post_query(1, first_frame, scan_from);
-    EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
-    EXPECT_EQ(replies_.status, StatusCode::kOk) << replies_.bytes;
-    return answer();
-  }
-  wire::RecoveryQueryReply answer() const {
-    wire::RecoveryQueryReply reply;
-    EXPECT_TRUE(wire::decode(replies_.bytes, wire::kExtensible, reply));
-    return reply;
-  }
   /// What is answered next, so many times.
   std::vector<StatusCode> next_answers(int n) {
     std::vector<StatusCode> answers;
@@ -81,21 +27,6 @@ class RecoveryServiceTest : public testing::ReplicaServiceTest {
   wire::RecoveryReplica only(const wire::RecoveryQueryReply& reply) {
     EXPECT_EQ(reply.replicas.size(), 1u);
     return reply.replicas.empty() ? wire::RecoveryReplica{} : reply.replicas[0];
-  }
-  /// The process ends, perhaps the host with it, and comes back as server 9.
-  void restart(bool power_loss) {
-    service_.reset();
-    frames_.reset();
-    if (power_loss) {
-      node_.disk().power_loss();
-    } else {
-      node_.disk().crash();
-    }
-    frames_ = std::move(*FrameStore::open(node_.disk(), "/d", 2 * log::kSegmentBytes));
-    ASSERT_TRUE(frames_->adopt(testing::kServiceCluster, 9, 1, 1).ok());
-    registry_ = std::make_unique<ServiceRegistry>(replies_);
-    service_ =
-        std::make_unique<ReplicaService>(node_.reactor(), *registry_, *frames_, servers_, options_);
   }
   StatusCode read(uint32_t offset, uint32_t end, uint32_t max_bytes = wire::kMaxRecoveryReadBytes,
                   uint64_t segment = 1, uint32_t frame = 0) {
@@ -117,9 +48,6 @@ class RecoveryServiceTest : public testing::ReplicaServiceTest {
     const auto head = load<wire::RecoveryReadReply>(replies_.bytes.data());
     EXPECT_EQ(replies_.bytes.size(), sizeof head + head.bytes);
     return replies_.bytes.substr(sizeof head);
-  }
-  void poke(uint64_t offset, ByteView bytes) {
-    ASSERT_TRUE(frames_->write(0, static_cast<uint32_t>(offset), bytes).ok());
   }
 };
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "backup/backup_lane.h"
+#include "backup/fetch_service.h"
 #include "backup/frame_store.h"
 #include "backup/recovery_service.h"
 #include "backup/replica_table.h"
@@ -52,8 +53,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// Whether replicas can be put here; for status and placement.
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
-  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService. `frames` has been adopted. All of them
-  /// outlive this.
+  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService and
+  /// FetchService. `frames` has been adopted. All of them outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
   ~ReplicaService() override;
@@ -92,6 +93,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   size_t replicas() const { return replicas_; }
   uint32_t frames_preparing() const { return preparing_; }
   const RecoveryService& recovery() const { return recovery_; }
+  const FetchService& fetches() const { return fetch_; }
 
   void on_open(const Request& request);
   void on_write(const Request& request);
@@ -198,6 +200,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   bool full_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   RecoveryService recovery_;
+  FetchService fetch_;
 };
 
 }  // namespace ramcloud

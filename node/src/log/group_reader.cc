@@ -455,6 +455,9 @@ bool Scanner::step_groups(uint32_t bytes) {
       groups_.what = wrong;
       return false;
     }
+    if (unit.is_group && on_group_) {
+      on_group_(GroupView(bytes_, at_, bytes_.load_at<GroupHeader>(at_)));
+    }
     at_ += unit.length;
     groups_.whole_bytes = at_;
   }
@@ -473,9 +476,9 @@ SegmentScan SegmentScanner::take() {
 }
 
 GroupsChecker::GroupsChecker(const SegmentIdentity& identity, const SegmentBytes& bytes,
-                             uint32_t offset)
-    : scanner_(std::make_unique<Scanner>(identity, bytes, KnownOfSegment{}, nullptr, Locate::kNo,
-                                         offset)) {}
+                             uint32_t offset, std::function<void(const GroupView&)> on_group)
+    : scanner_(std::make_unique<Scanner>(identity, bytes, KnownOfSegment{}, std::move(on_group),
+                                         Locate::kNo, offset)) {}
 GroupsChecker::~GroupsChecker() = default;
 bool GroupsChecker::step(uint32_t bytes) {
   return scanner_->step_groups(bytes);

@@ -126,11 +126,13 @@ struct GroupsCheck {
 };
 
 /// Verifies groups and paddings that were read from `offset` on, where one begins. The last one may
-/// be cut off.
+/// be cut off. Calls on_group (if given) with each valid group in order; it lies in the bytes that
+/// were read, not in the segment.
 class GroupsChecker {
  public:
   /// The bytes outlive it.
-  GroupsChecker(const SegmentIdentity& identity, const SegmentBytes& bytes, uint32_t offset);
+  GroupsChecker(const SegmentIdentity& identity, const SegmentBytes& bytes, uint32_t offset,
+                std::function<void(const GroupView&)> on_group = nullptr);
   ~GroupsChecker();
   GroupsChecker(const GroupsChecker&) = delete;
   GroupsChecker& operator=(const GroupsChecker&) = delete;

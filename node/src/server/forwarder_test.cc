@@ -99,7 +99,8 @@ TEST_F(ForwarderTest, DataAndWritesOfReplicasAreServedAnywhere) {
     EXPECT_TRUE(serves(opcode)) << static_cast<int>(opcode);
   }
   for (const auto opcode : {Opcode::kPing, Opcode::kReplicaOpen, Opcode::kReplicaFree,
-                            Opcode::kTakeTablet, Opcode::kUpdateServerList}) {
+                            Opcode::kTakeTablet, Opcode::kUpdateServerList, Opcode::kRecoveryQuery,
+                            Opcode::kRecoveryRead, Opcode::kRecoveryFetch}) {
     EXPECT_FALSE(serves(opcode)) << static_cast<int>(opcode);
   }
 }

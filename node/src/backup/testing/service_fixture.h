@@ -28,6 +28,7 @@ class Replies final : public OnlyReplies {
       bytes.append(static_cast<const char*>(slice.data), slice.size);
     }
     all_held.push_back(held());
+    statuses.push_back(code);
   }
   uint32_t held() const {
     return bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
@@ -44,13 +45,14 @@ class Replies final : public OnlyReplies {
   StatusCode status = StatusCode::kOk;
   std::string bytes;
   std::vector<uint32_t> all_held;
+  std::vector<StatusCode> statuses;  // of all answers
 };
 
 class ReplicaServiceTest : public ::testing::Test {
  protected:
   explicit ReplicaServiceTest(uint64_t seed = 3) : scheduler_(seed) {}
   void SetUp() override {
-    auto frames = FrameStore::open(node_.disk(), "/d", 2 * log::kSegmentBytes);
+    auto frames = FrameStore::open(node_.disk(), "/d", frames_wanted_ * log::kSegmentBytes);
     ASSERT_TRUE(frames.has_value());
     frames_ = std::move(*frames);
     ASSERT_TRUE(frames_->adopt(kServiceCluster, 5, 1, 1).ok());
@@ -116,6 +118,7 @@ class ReplicaServiceTest : public ::testing::Test {
                                             .flags = flags};
     return send(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + bytes);
   }
+  uint64_t frames_wanted_ = 2;
   ReplicaService::Options options_;
   SimScheduler scheduler_;
   SimNode& node_ = scheduler_.add_node("b");

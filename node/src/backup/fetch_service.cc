@@ -1,0 +1,217 @@
+#include "backup/fetch_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/sometimes.h"
+
+namespace ramcloud {
+namespace {
+
+Status bad(std::string message) {
+  return {StatusCode::kInvalidArgument, "recovery fetch: " + std::move(message)};
+}
+
+/// Fills an answer, some entries at a go.
+class PageBuilder {
+ public:
+  PageBuilder(const IndexedSegment& segment, const HashRanges& ranges, uint32_t offset,
+              uint32_t max_bytes)
+      : segment_(segment),
+        bytes_(segment.bytes.segment()),
+        ranges_(ranges),
+        max_bytes_(max_bytes),
+        next_offset_(offset) {
+    const auto behind =
+        std::ranges::upper_bound(segment.pieces, offset, {}, &IndexedSegment::Piece::begin);
+    piece_ = static_cast<size_t>(std::prev(behind) - segment.pieces.begin());
+    const auto& entries = segment.pieces[piece_].entries;
+    entry_ = static_cast<size_t>(
+        std::ranges::lower_bound(entries, offset, {}, &IndexedEntry::offset) - entries.begin());
+    page_.reserve(std::min(max_bytes, segment.whole_bytes() - offset));
+  }
+  /// Looks at entries and copies them for about as long as so many bytes take. False: it is over.
+  bool step(uint32_t work);
+  /// When it is over:
+  uint32_t next_offset() const { return next_offset_; }
+  uint32_t entries() const { return count_; }
+  const std::string& page() const { return page_; }
+  /// The entries of the first group alone are more than an answer can hold.
+  bool too_large() const { return too_large_; }
+
+ private:
+  /// What it takes to look at an entry that is not copied, in bytes.
+  static constexpr uint32_t kLook = 32;
+  bool matches(const IndexedEntry& entry) const {
+    return ranges_.contains(entry.table_id, entry.hash);
+  }
+  uint32_t length(const IndexedEntry& entry) const {
+    return sizeof(log::EntryHeader) + bytes_.load_at<log::EntryHeader>(entry.offset).length();
+  }
+  bool add_group(const std::vector<IndexedEntry>& entries, size_t end);
+
+  const IndexedSegment& segment_;
+  const log::SegmentBytes bytes_;
+  const HashRanges& ranges_;
+  const uint32_t max_bytes_;
+  uint32_t next_offset_;
+  size_t piece_ = 0;
+  size_t entry_ = 0;  // in it
+  uint32_t count_ = 0;
+  bool too_large_ = false;
+  std::string page_;
+};
+
+/// False if it does not fit. The entries from entry_ to `end` are those of a group.
+bool PageBuilder::add_group(const std::vector<IndexedEntry>& entries, size_t end) {
+  uint64_t total = 0;
+  for (size_t i = entry_; i < end; ++i) {
+    if (matches(entries[i])) total += length(entries[i]);
+  }
+  if (page_.size() + total > max_bytes_ && total > 0) {
+    too_large_ = page_.empty() && total > FetchService::kMaxPageBytes;
+    if (!page_.empty() || too_large_) return false;
+  }
+  for (; total > 0 && entry_ < end; ++entry_) {
+    if (!matches(entries[entry_])) continue;
+    page_ += segment_.bytes.view().substr(entries[entry_].offset, length(entries[entry_]));
+    ++count_;
+  }
+  next_offset_ = entries[end - 1].group_end;
+  entry_ = end;
+  return true;
+}
+
+bool PageBuilder::step(uint32_t work) {
+  const size_t page_before = page_.size();
+  uint32_t looked = 0;
+  while (looked + (page_.size() - page_before) < work) {
+    const IndexedSegment::Piece& piece = segment_.pieces[piece_];
+    if (entry_ == piece.entries.size()) {
+      looked += kLook;
+      next_offset_ = piece.end;
+      if (++piece_ == segment_.pieces.size()) return false;
+      entry_ = 0;
+      continue;
+    }
+    size_t end = entry_ + 1;
+    while (end < piece.entries.size() &&
+           piece.entries[end].group_end == piece.entries[entry_].group_end) {
+      ++end;
+    }
+    looked += static_cast<uint32_t>(end - entry_) * kLook;
+    if (!add_group(piece.entries, end)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FetchService::FetchService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
+                           RecoveryService::Replicas& replicas)
+    : reactor_(reactor),
+      transport_(registry.transport()),
+      frames_(frames),
+      replicas_(replicas),
+      segments_(reactor, frames),
+      page_(reactor),
+      scope_(reactor) {
+  registry.add(wire::Opcode::kRecoveryFetch, &call_member<&FetchService::on_fetch, FetchService>,
+               this);
+}
+
+void FetchService::on_fetch(const Request& request) {
+  wire::RecoveryFetchRequest asked;
+  if (!request.decode(asked)) {
+    return reply_error(transport_, request.reply, bad("the request does not decode"));
+  }
+  Result<Fetch> fetch = check(std::move(asked));
+  if (fetch && fetches_ >= kMaxFetches) {
+    RC_SOMETIMES("backup.recovery_fetches_are_put_off");
+    fetch = fail(StatusCode::kRetry, "recovery fetch: others are answered first");
+  }
+  if (!fetch) return reply_error(transport_, request.reply, fetch.error(), kRetryAfterUs);
+  fetch->reply = request.reply;
+  ++fetches_;
+  scope_.spawn(answer(std::move(*fetch)));
+}
+
+Result<FetchService::Fetch> FetchService::check(wire::RecoveryFetchRequest asked) const {
+  const auto replica =
+      frozen_replica(replicas_, "recovery fetch", asked.master_id, asked.segment_id, asked.frame);
+  if (!replica) return fail(replica.error());
+  const uint32_t capacity = replica->content.capacity;
+  if (asked.end > capacity) {
+    return fail(bad(fmt::format("end is {}; the replica has room for {}", asked.end, capacity)));
+  }
+  if (asked.offset >= asked.end || asked.offset % log::kGroupAlignment != 0) {
+    return fail(bad(fmt::format("offset is {}; multiples of {} below the end, {}, are accepted",
+                                asked.offset, log::kGroupAlignment, asked.end)));
+  }
+  if (asked.max_bytes == 0) return fail(bad("max_bytes is 0; at least 1 is accepted"));
+  if (asked.ranges.size() > kMaxRanges) {
+    return fail(
+        bad(fmt::format("{} ranges; at most {} are accepted", asked.ranges.size(), kMaxRanges)));
+  }
+  auto ranges = HashRanges::make(std::move(asked.ranges));
+  if (!ranges) return fail(bad(ranges.error().message()));
+  return Fetch{.reply = {},
+               .key = {.master_id = asked.master_id,
+                       .segment_id = asked.segment_id,
+                       .frame = asked.frame,
+                       .end = asked.end},
+               .offset = asked.offset,
+               .max_bytes = std::min(asked.max_bytes, kMaxPageBytes),
+               .ranges = std::move(*ranges)};
+}
+
+Task<void> FetchService::answer(Fetch fetch) {
+  const Status status = co_await answer_page(fetch);
+  --fetches_;
+  if (!status.ok()) reply_error(transport_, fetch.reply, status, kRetryAfterUs);
+}
+
+Status FetchService::damage(const Fetch& fetch, const IndexedSegment& segment) const {
+  return {StatusCode::kCorrupt,
+          fmt::format("segment {} of master {} in frame {} of {}, offset {}: {}",
+                      fetch.key.segment_id, fetch.key.master_id, fetch.key.frame, frames_.path(),
+                      segment.whole_bytes(), segment.what)};
+}
+
+/// OK: it is answered.
+Task<Status> FetchService::answer_page(const Fetch& fetch) {
+  const Result<IndexedSegments::Segment> got = co_await segments_.get(fetch.key);
+  if (!got) co_return got.error();
+  const IndexedSegment& segment = **got;
+  if (fetch.offset >= segment.whole_bytes()) {
+    RC_SOMETIMES("backup.recovery_fetch_finds_damage");
+    Status status = damage(fetch, segment);
+    segments_.forget(fetch.key);
+    co_return status;
+  }
+  if (!segment.is_boundary(fetch.offset)) {
+    co_return bad(fmt::format("offset is {}, where no group begins", fetch.offset));
+  }
+  const AsyncMutex::Lock lock = co_await page_.lock();
+  PageBuilder builder(segment, fetch.ranges, fetch.offset, fetch.max_bytes);
+  while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
+  if (builder.too_large()) {
+    co_return Status(StatusCode::kCorrupt,
+                     fmt::format("segment {} of master {}, offset {}: a group with more than {} "
+                                 "bytes of entries",
+                                 fetch.key.segment_id, fetch.key.master_id, builder.next_offset(),
+                                 kMaxPageBytes));
+  }
+  const wire::RecoveryFetchReply head{.bytes = static_cast<uint32_t>(builder.page().size()),
+                                      .entries = builder.entries(),
+                                      .next_offset = builder.next_offset(),
+                                      .reserved = 0};
+  const Slice slices[] = {Slice(bytes_of(head)), Slice(builder.page())};
+  transport_.reply(fetch.reply, StatusCode::kOk, slices);
+  co_return Status();
+}
+
+}  // namespace ramcloud

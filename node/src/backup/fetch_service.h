@@ -1,0 +1,59 @@
+// Gives recovery masters the entries of a dead master's segments that they recover
+// (docs/design/recovery.md, "Fetching").
+#pragma once
+
+#include <cstdint>
+
+#include "backup/frame_store.h"
+#include "backup/hash_ranges.h"
+#include "backup/indexed_segments.h"
+#include "backup/recovery_service.h"
+#include "rpc/rpc.h"
+#include "runtime/async_mutex.h"
+#include "runtime/reactor.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud {
+
+class FetchService {
+ public:
+  /// What peers can make it hold, beside IndexedSegments: so many requests with so many ranges each,
+  /// and one page.
+  static constexpr size_t kMaxFetches = 64;
+  static constexpr size_t kMaxRanges = 4096;
+  static constexpr uint32_t kMaxPageBytes = wire::kMaxRecoveryReadBytes;
+  static constexpr uint32_t kRetryAfterUs = 10'000;
+
+  /// Registers kRecoveryFetch. All of them outlive this.
+  FetchService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
+               RecoveryService::Replicas& replicas);
+  FetchService(const FetchService&) = delete;
+  FetchService& operator=(const FetchService&) = delete;
+
+  void on_fetch(const Request& request);
+  const IndexedSegments& segments() const { return segments_; }
+
+ private:
+  struct Fetch {
+    ReplyHandle reply;
+    IndexedSegments::Key key;
+    uint32_t offset = 0;
+    uint32_t max_bytes = 0;
+    HashRanges ranges;
+  };
+  Result<Fetch> check(wire::RecoveryFetchRequest asked) const;
+  Task<void> answer(Fetch fetch);
+  Task<Status> answer_page(const Fetch& fetch);
+  Status damage(const Fetch& fetch, const IndexedSegment& segment) const;
+
+  Reactor& reactor_;
+  Transport& transport_;
+  FrameStore& frames_;
+  RecoveryService::Replicas& replicas_;
+  IndexedSegments segments_;
+  AsyncMutex page_;  // one is made at a time
+  size_t fetches_ = 0;
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,34 @@
+// Bytes that are read out of a frame beside the reactor.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backup/frame_store.h"
+#include "base/bytes.h"
+#include "log/segment_bytes.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+/// Room for them, which the device keeps while it reads.
+struct FrameBytes {
+  explicit FrameBytes(uint32_t n) : bytes(std::make_shared_for_overwrite<char[]>(n)), size(n) {}
+  std::span<char> part(uint32_t offset, uint32_t n) const { return {bytes.get() + offset, n}; }
+  ByteView view() const { return {bytes.get(), size}; }
+  log::SegmentBytes segment() const { return log::SegmentBytes(view()); }
+
+  std::shared_ptr<char[]> bytes;
+  uint32_t size = 0;
+};
+
+/// Bytes that are looked at at one go: others want a turn.
+inline constexpr uint32_t kScanSlice = 64u << 10;
+
+/// Fills all of `to` from `offset` of the frame on, a MiB of the device at a time.
+Task<Status> read_frame(Reactor& reactor, FrameStore& frames, uint32_t frame, uint32_t offset,
+                        FrameBytes to);
+
+}  // namespace ramcloud

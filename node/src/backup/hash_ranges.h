@@ -1,0 +1,35 @@
+// Ranges of key hashes, in which keys are looked up.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud {
+
+class HashRanges {
+ public:
+  /// They may come in any order, and overlap. INVALID_ARGUMENT, naming the range, if one ends before
+  /// it starts.
+  static Result<HashRanges> make(std::vector<wire::HashRange> ranges);
+
+  bool contains(uint64_t table_id, uint64_t hash) const {
+    // The last that starts there or before.
+    const auto behind = std::ranges::upper_bound(ranges_, std::pair(table_id, hash), {}, start_of);
+    return behind != ranges_.begin() && std::prev(behind)->contains(table_id, hash);
+  }
+
+ private:
+  static std::pair<uint64_t, uint64_t> start_of(const wire::HashRange& range) {
+    return {range.table_id, range.start_hash};
+  }
+  std::vector<wire::HashRange> ranges_;  // rising, without overlap
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,199 @@
+#include "backup/indexed_segments.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sometimes.h"
+#include "log/entry_view.h"
+
+namespace ramcloud {
+namespace {
+
+/// The most that the entries of so many bytes of a segment take: all are objects without a key.
+uint64_t most_index_bytes(uint32_t segment_bytes) {
+  constexpr uint64_t kSmallest = sizeof(log::EntryHeader) + sizeof(log::ObjectBody);
+  return segment_bytes / kSmallest * sizeof(IndexedEntry);
+}
+
+uint64_t index_bytes(const IndexedSegment& segment) {
+  uint64_t bytes = 0;
+  for (const auto& piece : segment.pieces) bytes += piece.entries.size() * sizeof(IndexedEntry);
+  return bytes;
+}
+
+/// Takes the entries of groups, as long as what they say of themselves fits.
+class Indexer {
+ public:
+  /// Null, or what is wrong with the group, of which nothing is taken then.
+  const char* add(const log::GroupView& group) {
+    const size_t before = entries_.size();
+    for (auto e = group.first(); e; e = group.next(*e)) {
+      const char* wrong = add(e->view, e->offset, group.end());
+      if (wrong == nullptr) continue;
+      entries_.resize(before);
+      return wrong;
+    }
+    return nullptr;
+  }
+  std::vector<IndexedEntry> take() {
+    std::vector<IndexedEntry> exact(entries_);
+    entries_.clear();
+    return exact;
+  }
+
+ private:
+  const char* add(const log::EntryView& entry, uint32_t offset, uint32_t group_end) {
+    if (entry.type() == log::EntryType::kObject) {
+      const auto object = log::parse_object(entry);
+      if (!object) return "an object whose lengths do not fit";
+      add_key(*object, offset, group_end);
+    } else if (entry.type() == log::EntryType::kTombstone) {
+      const auto tombstone = log::parse_tombstone(entry);
+      if (!tombstone) return "a tombstone whose lengths do not fit";
+      add_key(*tombstone, offset, group_end);
+    }
+    return nullptr;
+  }
+  template <typename View>
+  void add_key(const View& view, uint32_t offset, uint32_t group_end) {
+    const uint64_t hash =
+        log::hash_of_key(view.table_id, view.entry, View::key_offset, view.key_length);
+    entries_.push_back({view.table_id, hash, offset, group_end});
+  }
+  std::vector<IndexedEntry> entries_;
+};
+
+}  // namespace
+
+bool IndexedSegment::is_boundary(uint32_t offset) const {
+  const auto piece = std::ranges::upper_bound(pieces, offset, {}, &Piece::begin);
+  if (piece == pieces.begin()) return offset == 0;
+  uint32_t at = std::prev(piece)->begin;
+  const log::SegmentBytes segment = bytes.segment();
+  // A padding's header begins like a group's.
+  while (at < offset) at += segment.load_at<log::PaddingHeader>(at).length();
+  return at == offset;
+}
+
+IndexedSegments::IndexedSegments(Reactor& reactor, FrameStore& frames)
+    : reactor_(reactor),
+      frames_(frames),
+      timer_(reactor, [this] { drop_unused(); }),
+      scope_(reactor) {}
+
+IndexedSegments::KeptList::iterator IndexedSegments::find(const Key& key) {
+  return std::ranges::find_if(
+      kept_, [&](const auto& kept) { return kept->key == key && !kept->forgotten; });
+}
+
+Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
+  std::shared_ptr<Kept> kept;
+  if (const auto found = find(key); found != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, found);
+    kept = *found;
+  } else {
+    const uint64_t most = key.end + most_index_bytes(key.end);
+    if (!make_room(most)) {
+      RC_SOMETIMES("backup.recovery_fetches_wait_for_room");
+      co_return fail(StatusCode::kRetry, "too many segments are read at the same time");
+    }
+    kept = std::make_shared<Kept>(reactor_, key);
+    kept->charged = most;
+    bytes_ += most;
+    kept_.push_front(kept);
+    scope_.spawn(load(kept));
+  }
+  kept->used = reactor_.clock().now();
+  if (!timer_.running()) timer_.start_after(kKeptFor);
+  co_await kept->there;
+  if (!kept->status.ok()) co_return fail(kept->status);
+  co_return Segment(kept->segment);
+}
+
+void IndexedSegments::forget(const Key& key) {
+  const auto found = find(key);
+  if (found != kept_.end() && !(*found)->reading) (*found)->forgotten = true;
+}
+
+/// By a reader, or whoever waits for it.
+bool IndexedSegments::in_use(const std::shared_ptr<Kept>& kept) {
+  return kept->reading || kept.use_count() > 1 || kept->segment.use_count() > 1;
+}
+
+void IndexedSegments::drop(KeptList::iterator it) {
+  bytes_ -= (*it)->charged;
+  kept_.erase(it);
+}
+
+/// What was not used for the longest time goes first.
+bool IndexedSegments::make_room(uint64_t bytes) {
+  for (auto it = kept_.end(); bytes > kMostBytes - bytes_ && it != kept_.begin();) {
+    --it;
+    if (!in_use(*it)) drop(it++);
+  }
+  return bytes <= kMostBytes - bytes_;
+}
+
+void IndexedSegments::drop_unused() {
+  const Time now = reactor_.clock().now();
+  Time next = now + kKeptFor;
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    const Time until = (*it)->used + kKeptFor;
+    if (in_use(*it)) {
+      ++it;
+    } else if (until <= now) {
+      drop(it++);
+    } else {
+      next = std::min(next, until);
+      ++it;
+    }
+  }
+  if (!kept_.empty()) timer_.start_at(next);
+}
+
+Task<void> IndexedSegments::load(std::shared_ptr<Kept> kept) {
+  const Key key = kept->key;
+  auto segment = std::make_shared<IndexedSegment>(key.end);
+  bytes_read_ += key.end;
+  kept->status = co_await read_frame(reactor_, frames_, key.frame, 0, segment->bytes);
+  if (kept->status.ok()) {
+    co_await index(key, segment);
+    const uint64_t charge = key.end + index_bytes(*segment);
+    bytes_ -= kept->charged - charge;
+    kept->charged = charge;
+    kept->segment = std::move(segment);
+  }
+  kept->reading = false;
+  kept->used = reactor_.clock().now();
+  if (!kept->status.ok()) drop(std::ranges::find(kept_, kept));
+  kept->there.set();
+}
+
+Task<void> IndexedSegments::index(Key key, std::shared_ptr<IndexedSegment> segment) {
+  const log::SegmentIdentity identity{.cluster_uuid = frames_.cluster_uuid(),
+                                      .master_id = key.master_id,
+                                      .segment_id = key.segment_id};
+  Indexer indexer;
+  uint32_t end = 0;
+  const char* wrong = nullptr;
+  log::GroupsChecker checker(identity, segment->bytes.segment(), 0,
+                             [&](const log::GroupView& group) {
+                               if (wrong == nullptr) wrong = indexer.add(group);
+                               if (wrong == nullptr) end = group.end();
+                             });
+  bool more = true;
+  while (more && wrong == nullptr) {
+    const uint32_t begin = end;
+    more = checker.step(kScanSlice);
+    if (end > begin) segment->pieces.push_back({begin, end, indexer.take()});
+    if (more) co_await reactor_.sleep(Duration{});
+  }
+  log::GroupsCheck check = checker.take();
+  // The padding behind the last group.
+  if (wrong == nullptr && check.whole_bytes > end) {
+    segment->pieces.push_back({end, check.whole_bytes, {}});
+  }
+  segment->what = wrong != nullptr ? wrong : std::move(check.what);
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,104 @@
+// Segments of dead masters, read out of frames, verified, and the keys of their entries hashed:
+// once for all recovery masters that fetch from them (docs/design/recovery.md, "Fetching"). The last
+// few are kept for a while.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backup/frame_bytes.h"
+#include "base/status.h"
+#include "log/group_reader.h"
+#include "runtime/reactor.h"
+
+namespace ramcloud {
+
+/// An object or a tombstone.
+struct IndexedEntry {
+  uint64_t table_id = 0;
+  uint64_t hash = 0;       // of its key
+  uint32_t offset = 0;     // of its header, in the segment
+  uint32_t group_end = 0;  // of its group
+};
+
+struct IndexedSegment {
+  /// Whole groups and paddings, one piece behind the other.
+  struct Piece {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    std::vector<IndexedEntry> entries;  // by rising offset
+  };
+  explicit IndexedSegment(uint32_t size) : bytes(size) {}
+  uint32_t whole_bytes() const { return pieces.empty() ? 0 : pieces.back().end; }
+  /// Whether a group or a padding begins there, or the last one ends. Requires offset <=
+  /// whole_bytes().
+  bool is_boundary(uint32_t offset) const;
+
+  FrameBytes bytes;
+  std::vector<Piece> pieces;
+  std::string what;  // is wrong behind whole_bytes(), if that is not all
+};
+
+class IndexedSegments {
+ public:
+  struct Key {
+    uint64_t master_id = 0;
+    uint64_t segment_id = 0;
+    uint32_t frame = 0;
+    uint32_t end = 0;  // of the segment, as it was decided
+    bool operator==(const Key&) const = default;
+  };
+  using Segment = std::shared_ptr<const IndexedSegment>;
+
+  /// Of bytes and entries, also of those that are read or used.
+  static constexpr uint64_t kMostBytes = 32u << 20;
+  /// So long one stays that nobody asks for.
+  static constexpr Duration kKeptFor = std::chrono::seconds(5);
+
+  IndexedSegments(Reactor& reactor, FrameStore& frames);
+  IndexedSegments(const IndexedSegments&) = delete;
+  IndexedSegments& operator=(const IndexedSegments&) = delete;
+
+  /// RETRY: all room is taken by segments in use. IO_ERROR. Damage is no error here.
+  Task<Result<Segment>> get(Key key);
+  /// Whoever asks for it next gets it from the device.
+  void forget(const Key& key);
+
+  uint64_t bytes() const { return bytes_; }
+  size_t segments() const { return kept_.size(); }
+  uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  struct Kept {
+    Kept(Reactor& reactor, const Key& k) : key(k), there(reactor) {}
+    Key key;
+    Event there;
+    Status status;
+    std::shared_ptr<IndexedSegment> segment;
+    uint64_t charged = 0;
+    Time used{};
+    bool reading = true;
+    bool forgotten = false;
+  };
+  using KeptList = std::list<std::shared_ptr<Kept>>;
+  KeptList::iterator find(const Key& key);
+  bool make_room(uint64_t bytes);
+  static bool in_use(const std::shared_ptr<Kept>& kept);
+  void drop(KeptList::iterator it);
+  void drop_unused();
+  Task<void> load(std::shared_ptr<Kept> kept);
+  Task<void> index(Key key, std::shared_ptr<IndexedSegment> segment);
+
+  Reactor& reactor_;
+  FrameStore& frames_;
+  KeptList kept_;  // the last used first
+  uint64_t bytes_ = 0;
+  uint64_t bytes_read_ = 0;
+  Timer timer_;
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud
