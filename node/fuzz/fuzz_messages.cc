@@ -52,7 +52,14 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<ReplicaExtension>,
                              check<RecoveryQueryRequest>,
                              check<RecoveryQueryReply>,
-                             check<RecoveryFetchRequest>};
+                             check<RecoveryFetchRequest>,
+                             check<RecoverRequest>,
+                             check<RecoveryState>,
+                             check<GetRecoveryStateRequest>,
+                             check<ServeRecoveredRequest>,
+                             check<AbortRecoveryRequest>,
+                             check<RenewLeaseRequest>,
+                             check<GrantLeaseRequest>};
 
 void check_hello(std::string_view in) {
   Hello hello;

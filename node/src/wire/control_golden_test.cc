@@ -65,6 +65,14 @@ ordered_json all_messages() {
   RC_ADD(ReplicaExtension);
   RC_ADD(RecoveryQueryRequest);
   RC_ADD(RecoveryQueryReply);
+  RC_ADD(RecoveryFetchRequest);
+  RC_ADD(RecoverRequest);
+  RC_ADD(RecoveryState);
+  RC_ADD(GetRecoveryStateRequest);
+  RC_ADD(ServeRecoveredRequest);
+  RC_ADD(AbortRecoveryRequest);
+  RC_ADD(RenewLeaseRequest);
+  RC_ADD(GrantLeaseRequest);
 #undef RC_ADD
   return all;
 }

@@ -204,9 +204,9 @@ struct RecoveryState {
   /// Of kReady: where in this server's log the tablets begin (as TakeTabletReply's).
   uint64_t creation_position = 0;
   // Of kFailed:
-  uint16_t status = 0;    // StatusCode
-  std::string why;        // for people
-  uint64_t segment = 0;   // that no source gave; 0: it was not that
+  uint16_t status = 0;   // StatusCode
+  std::string why;       // for people
+  uint64_t segment = 0;  // that no source gave; 0: it was not that
   template <class V>
   void fields(V& v) {
     v(phase, segments_done, bytes_fetched, objects, creation_position, status, why, segment);
