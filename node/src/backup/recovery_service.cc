@@ -9,6 +9,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "log/digest.h"
+#include "log/found_replica.h"
 
 namespace ramcloud {
 namespace {
@@ -26,22 +27,6 @@ std::string encode_digest(const std::vector<uint64_t>& segments) {
   for (const uint64_t id : segments) encoder.add(id);
   encoder.finish();
   return body;
-}
-
-/// Which bools of a FoundReplica are which flags.
-template <typename Found, typename Each>
-void for_each_flag(Found& found, Each each) {
-  each(found.closed, Flag::kClosed);
-  each(found.footer, Flag::kFooter);
-  each(found.footer_behind, Flag::kFooterBehind);
-  each(found.clean_end, Flag::kCleanEnd);
-  each(found.corrupt, Flag::kCorrupt);
-  each(found.incomplete, Flag::kIncomplete);
-  each(found.damaged, Flag::kDamaged);
-  each(found.power_safe, Flag::kPowerSafe);
-  each(found.scanned, Flag::kScanned);
-  each(found.is_head, Flag::kIsHead);
-  each(found.has_data, Flag::kHasData);
 }
 
 log::KnownOfSegment known_of(const FrameReplica& replica) {
@@ -177,7 +162,7 @@ Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool
                              .safe_version = found.safe_version,
                              .holders = {}};
   told.holders.assign(content.holders.all().begin(), content.holders.all().end());
-  for_each_flag(found, [&told](bool is, Flag flag) { told.flags |= is ? flag : 0u; });
+  log::for_each_flag(found, [&told](bool is, Flag flag) { told.flags |= is ? flag : 0u; });
   if (content.has(FrameSlot::kPrimary)) told.flags |= Flag::kPrimary;
   if (content.has(FrameSlot::kSynced)) told.flags |= Flag::kSynced;
   if (rebooted) told.flags |= Flag::kRebooted;
@@ -280,27 +265,6 @@ Task<void> RecoveryService::answer_read(ReplyHandle reply, wire::RecoveryReadReq
   const wire::RecoveryReadReply head{check.whole_bytes, 0};
   const Slice slices[] = {Slice(bytes_of(head)), Slice(bytes.view().substr(0, check.whole_bytes))};
   transport_.reply(reply, StatusCode::kOk, slices);
-}
-
-// ---- for who asks
-// --------------------------------------------------------------------------------
-
-std::optional<log::FoundReplica> found_replica(const wire::RecoveryReplica& replica) {
-  log::FoundReplica found;
-  found.server_id = replica.backup_id;
-  found.segment_id = replica.segment_id;
-  found.epoch = replica.epoch;
-  found.length = replica.length;
-  found.header_length = replica.header_length;
-  found.durable_up_to = replica.durable_up_to;
-  found.safe_version = replica.safe_version;
-  found.holders = replica.holders;
-  for_each_flag(found, [&replica](bool& is, Flag flag) { is = (replica.flags & flag) != 0; });
-  if (replica.digest.empty()) return found;
-  auto digest = log::decode_digest(replica.digest);
-  if (!digest) return std::nullopt;
-  found.digest = std::move(*digest);
-  return found;
 }
 
 }  // namespace ramcloud

@@ -88,7 +88,4 @@ class RecoveryService {
 Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, ByteView what,
                                     uint64_t master_id, uint64_t segment_id, uint32_t frame);
 
-/// As log::decide_log_end() takes it. Nothing if the digest is malformed.
-std::optional<log::FoundReplica> found_replica(const wire::RecoveryReplica& replica);
-
 }  // namespace ramcloud

@@ -73,7 +73,7 @@ TEST_F(RecoveryServiceTest, SaysWhatIsHere) {
             Flag::kCleanEnd | Flag::kPowerSafe | Flag::kScanned | Flag::kIsHead | Flag::kHasData);
   EXPECT_EQ(told.safe_version, 3u) << "above the two that were assigned";
   EXPECT_EQ(told.holders, (std::vector<uint64_t>{5, 8}));
-  const auto found = found_replica(told);
+  const auto found = log::found_replica(told);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->digest, std::vector<uint64_t>{1});
   const log::LogEnd end =

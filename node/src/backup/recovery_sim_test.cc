@@ -46,7 +46,7 @@ class RecoveryRig : public testing::ReplicationRig {
       EXPECT_TRUE(reply.has_value()) << reply.error().to_string();
       if (!reply) co_return;
       for (const wire::RecoveryReplica& replica : reply->replicas) {
-        auto found = found_replica(replica);
+        auto found = log::found_replica(replica);
         EXPECT_TRUE(found.has_value());
         answers.replicas.push_back(std::move(*found));
       }

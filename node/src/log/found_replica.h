@@ -1,0 +1,31 @@
+// A replica as its backup says it over the wire, and as recovery takes it.
+#pragma once
+
+#include <optional>
+
+#include "log/log_end.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud::log {
+
+/// Which bools of a FoundReplica are which flags.
+template <typename Found, typename Each>
+void for_each_flag(Found& found, Each each) {
+  using Flag = wire::RecoveryReplica::Flag;
+  each(found.closed, Flag::kClosed);
+  each(found.footer, Flag::kFooter);
+  each(found.footer_behind, Flag::kFooterBehind);
+  each(found.clean_end, Flag::kCleanEnd);
+  each(found.corrupt, Flag::kCorrupt);
+  each(found.incomplete, Flag::kIncomplete);
+  each(found.damaged, Flag::kDamaged);
+  each(found.power_safe, Flag::kPowerSafe);
+  each(found.scanned, Flag::kScanned);
+  each(found.is_head, Flag::kIsHead);
+  each(found.has_data, Flag::kHasData);
+}
+
+/// As decide_log_end() takes it. Nothing if the digest is malformed.
+std::optional<FoundReplica> found_replica(const wire::RecoveryReplica& replica);
+
+}  // namespace ramcloud::log
