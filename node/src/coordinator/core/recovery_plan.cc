@@ -1,0 +1,158 @@
+#include "coordinator/core/recovery_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+namespace ramcloud {
+namespace {
+
+/// The number of hashes less one, which always fits.
+uint64_t width(const LostRange& range) {
+  return range.end_hash - range.start_hash;
+}
+
+struct Piece {
+  LostRange range;
+  double bytes = 0;
+};
+
+/// A log counts by bytes or by entries, whichever fills a part first.
+double weight_of(const LostLog& log, const PlanLimits& limits) {
+  const double by_entries = static_cast<double>(log.entries) *
+                            static_cast<double>(limits.part_bytes) /
+                            static_cast<double>(limits.part_entries);
+  return std::max(static_cast<double>(log.bytes), by_entries);
+}
+
+std::vector<Piece> estimate(const LostLog& log, double weight) {
+  double hashes = 0;
+  for (const LostRange& range : log.tablets) hashes += static_cast<double>(width(range)) + 1;
+  std::vector<Piece> pieces;
+  for (const LostRange& range : log.tablets) {
+    pieces.push_back({range, weight * (static_cast<double>(width(range)) + 1) / hashes});
+  }
+  return pieces;
+}
+
+/// Into how many pieces of about `target` a tablet is divided.
+uint64_t pieces_of(const Piece& tablet, double target, const PlanLimits& limits) {
+  const double most = std::floor(tablet.bytes / static_cast<double>(limits.piece_bytes));
+  const double wanted = std::min(std::ceil(tablet.bytes / target), most);
+  if (wanted <= 1) return 1;
+  const uint64_t hashes = width(tablet.range);
+  const auto count = static_cast<uint64_t>(wanted);
+  return hashes < count ? hashes + 1 : count;
+}
+
+/// Where the pieces of a range begin, the first one left out.
+std::vector<uint64_t> cuts(const LostRange& range, uint64_t pieces) {
+  std::vector<uint64_t> at;
+  const uint64_t step = width(range) / pieces;
+  const uint64_t rest = width(range) % pieces + 1;  // hashes beyond `step` a piece
+  uint64_t begin = range.start_hash;
+  for (uint64_t i = 0; i + 1 < pieces; ++i) {
+    begin += step + (i < rest ? 1 : 0);
+    at.push_back(begin);
+  }
+  return at;
+}
+
+std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double weight,
+                         RecoveryPlan& plan) {
+  std::vector<Piece> pieces;
+  auto target = static_cast<double>(limits.part_bytes);
+  const bool few = log.tablets.size() < log.masters.size();
+  if (few && log.bytes > limits.split_above) {
+    target = std::min(target, weight / static_cast<double>(log.masters.size()));
+  }
+  size_t budget = limits.splits;
+  for (const Piece& tablet : estimate(log, weight)) {
+    const uint64_t count = std::min<uint64_t>(pieces_of(tablet, target, limits), budget + 1);
+    budget -= count - 1;
+    uint64_t begin = tablet.range.start_hash;
+    const double bytes = tablet.bytes / static_cast<double>(count);
+    for (const uint64_t at : cuts(tablet.range, count)) {
+      plan.splits.push_back({tablet.range.table_id, at});
+      pieces.push_back({{tablet.range.table_id, begin, at - 1}, bytes});
+      begin = at;
+    }
+    pieces.push_back({{tablet.range.table_id, begin, tablet.range.end_hash}, bytes});
+  }
+  return pieces;
+}
+
+/// Shares them out: the largest first, each to whoever is filled least by it.
+class Sharing {
+ public:
+  Sharing(const LostLog& log, const PlanLimits& limits) : limits_(limits) {
+    for (const RecoveryMaster& master : log.masters) {
+      Share& share = shares_.emplace_back();
+      share.part.server_id = master.server_id;
+      share.free = std::max<double>(1, static_cast<double>(master.free_bytes));
+      share.most = static_cast<double>(std::min(limits.part_bytes, master.most_bytes));
+    }
+  }
+  bool add(const Piece& piece) {
+    Share* best = nullptr;
+    for (Share& share : shares_) {
+      if (!fits(share, piece)) continue;
+      if (best == nullptr || filled(share, piece) < filled(*best, piece)) best = &share;
+    }
+    if (best == nullptr) return false;
+    best->part.ranges.push_back(piece.range);
+    best->bytes += piece.bytes;
+    return true;
+  }
+  std::vector<PlannedPart> take() {
+    std::vector<PlannedPart> parts;
+    for (Share& share : shares_) {
+      if (share.part.ranges.empty()) continue;
+      std::ranges::sort(share.part.ranges, {}, [](const LostRange& range) {
+        return std::tuple(range.table_id, range.start_hash);
+      });
+      share.part.bytes = static_cast<uint64_t>(share.bytes);
+      parts.push_back(std::move(share.part));
+    }
+    return parts;
+  }
+
+ private:
+  struct Share {
+    PlannedPart part;
+    double free = 1, most = 0, bytes = 0;
+  };
+  bool fits(const Share& share, const Piece& piece) const {
+    if (share.part.ranges.empty()) return true;
+    if (share.part.ranges.size() >= limits_.part_tablets) return false;
+    return share.bytes + piece.bytes <= share.most;
+  }
+  static double filled(const Share& share, const Piece& piece) {
+    return (share.bytes + piece.bytes) / share.free;
+  }
+  const PlanLimits& limits_;
+  std::vector<Share> shares_;
+};
+
+}  // namespace
+
+RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits) {
+  RecoveryPlan plan;
+  if (log.masters.empty()) {
+    plan.left_over = log.tablets.size();
+    return plan;
+  }
+  // Without a log every tablet counts alike.
+  const double weight = std::max(weight_of(log, limits), 1.0);
+  std::vector<Piece> pieces = split(log, limits, weight, plan);
+  std::ranges::sort(pieces, {}, [](const Piece& piece) {
+    return std::tuple(-piece.bytes, piece.range.table_id, piece.range.start_hash);
+  });
+  Sharing sharing(log, limits);
+  for (const Piece& piece : pieces) plan.left_over += sharing.add(piece) ? 0 : 1;
+  plan.parts = sharing.take();
+  return plan;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,68 @@
+// How the tablets of a dead master are shared out among recovery masters: a pure function
+// (docs/design/recovery.md, "Recovery of one server"; [Ousterhout15 §7.4]). What is in a tablet is
+// not known before its log is read, so its share of the log is estimated by its share of hashes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ramcloud {
+
+/// A tablet that has to be recovered, or a piece of one.
+struct LostRange {
+  uint64_t table_id = 0;
+  uint64_t start_hash = 0;  // inclusive
+  uint64_t end_hash = 0;    // inclusive
+  bool operator==(const LostRange&) const = default;
+};
+
+struct RecoveryMaster {
+  uint64_t server_id = 0;
+  uint64_t free_bytes = 0;  // of its log
+  /// It takes no more: so much was too much for it before.
+  uint64_t most_bytes = ~uint64_t{0};
+};
+
+struct LostLog {
+  std::vector<LostRange> tablets;
+  uint64_t bytes = 0;
+  uint64_t entries = 0;  // estimated
+  std::vector<RecoveryMaster> masters;
+};
+
+struct PlanLimits {
+  // Of a part.
+  uint64_t part_bytes = 500'000'000;
+  uint64_t part_entries = 2'000'000;
+  size_t part_tablets = 4096;
+  /// Tablets of a shorter log are not split.
+  uint64_t split_above = 64u << 20;
+  /// No tablet is split into smaller pieces.
+  uint64_t piece_bytes = 16u << 20;
+  /// So many more tablets there may be.
+  size_t splits = 1024;
+};
+
+/// What one recovery master gets.
+struct PlannedPart {
+  uint64_t server_id = 0;
+  std::vector<LostRange> ranges;  // by table and hash
+  uint64_t bytes = 0;             // estimated
+};
+
+struct RecoveryPlan {
+  struct Split {
+    uint64_t table_id = 0;
+    uint64_t at = 0;  // a tablet begins there
+  };
+  std::vector<Split> splits;
+  std::vector<PlannedPart> parts;  // one a server
+  size_t left_over = 0;            // ranges for a later attempt: the parts are full
+};
+
+/// At least one range is in a part if there is a master. A range that exceeds the limits by itself,
+/// because it cannot be split any more, is the only one of its part.
+RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits);
+
+}  // namespace ramcloud
