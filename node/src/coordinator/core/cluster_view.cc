@@ -83,6 +83,15 @@ void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
   }
 }
 
+void diagnose_recoveries(const ClusterState& state, Diagnosis& diagnosis) {
+  for (const auto& [id, progress] : state.recoveries) {
+    if (progress.waits_for.empty()) continue;
+    diagnosis.add(Health::kUnavailable,
+                  fmt::format("the recovery of {} is {}: {}", label(state.servers.at(id).record),
+                              recovery_phase_name(progress.phase), progress.waits_for));
+  }
+}
+
 void diagnose_detection(const Detection& detection, Diagnosis& diagnosis) {
   if (!detection.suspect) return;
   std::string names;
@@ -109,6 +118,7 @@ void diagnose_import(const ClusterState& state, Diagnosis& diagnosis) {
 void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis& diagnosis) {
   if (status.servers_up == 0) diagnosis.add(Health::kUnavailable, "no server is up");
   diagnose_servers(state, diagnosis);
+  diagnose_recoveries(state, diagnosis);
   diagnose_detection(state.detection, diagnosis);
   diagnose_import(state, diagnosis);
   const ReplicationSummary& sum = status.replication;
@@ -146,6 +156,32 @@ std::string detection_name(const Detection& detection) {
   return detection.suspect ? "SUSPECT" : "SOUND";
 }
 
+std::string recovery_phase_name(RecoveryProgress::Phase phase) {
+  using Phase = RecoveryProgress::Phase;
+  switch (phase) {
+    case Phase::kQuerying:
+      return "QUERYING";
+    case Phase::kWaiting:
+      return "WAITING";
+    case Phase::kBlocked:
+      return "BLOCKED";
+    case Phase::kReplaying:
+      return "REPLAYING";
+    case Phase::kHandingOver:
+      return "HANDING_OVER";
+  }
+  return "invalid";
+}
+
+RecoveryProgress::Phase recovery_phase(const std::string& name) {
+  using Phase = RecoveryProgress::Phase;
+  for (const Phase phase :
+       {Phase::kQuerying, Phase::kBlocked, Phase::kReplaying, Phase::kHandingOver}) {
+    if (name == recovery_phase_name(phase)) return phase;
+  }
+  return Phase::kWaiting;
+}
+
 ClusterStatus cluster_status(const ClusterState& state, const std::string& version) {
   ClusterStatus status;
   status.cluster_name = state.name;
@@ -153,6 +189,9 @@ ClusterStatus cluster_status(const ClusterState& state, const std::string& versi
   status.version = version;
   status.term = state.term;
   status.detection = state.detection;
+  for (const auto& [id, progress] : state.recoveries) {
+    status.recoveries.push_back({id, state.servers.at(id).record.name, progress});
+  }
   add_tables(state, status);
   const auto tablets = state.tablets_by_server();
   for (const auto& [id, server] : state.servers) {

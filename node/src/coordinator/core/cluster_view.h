@@ -29,6 +29,18 @@ std::string health_name(Health health);
 /// "SOUND", "SUSPECT".
 std::string detection_name(const Detection& detection);
 
+/// "QUERYING", "WAITING", "BLOCKED", "REPLAYING", "HANDING_OVER".
+std::string recovery_phase_name(RecoveryProgress::Phase phase);
+/// The phase of this name; kWaiting for others, of a newer coordinator.
+RecoveryProgress::Phase recovery_phase(const std::string& name);
+
+struct RecoveryView {
+  uint64_t server_id = 0;  // the crashed one
+  std::string name;
+  RecoveryProgress progress;
+  bool operator==(const RecoveryView&) const = default;
+};
+
 struct ClusterStatus {
   std::string cluster_name;
   std::string cluster_uuid;  // 8-4-4-4-12 text
@@ -48,6 +60,7 @@ struct ClusterStatus {
   std::string health;                // of health_name()
   std::vector<std::string> reasons;  // why it is not HEALTHY
   Detection detection;
+  std::vector<RecoveryView> recoveries;
   bool operator==(const ClusterStatus&) const = default;
 };
 

@@ -19,11 +19,21 @@ struct Coordinator::Gauges {
   std::atomic<uint64_t> tables{0}, tablets{0}, tablets_unavailable{0};
   std::atomic<uint64_t> term{0}, list_version{0};
   std::atomic<uint64_t> suspect{0}, accounted{0}, expected{0};
+  std::atomic<uint64_t> recoveries{0}, recoveries_blocked{0};
   std::vector<std::atomic<uint64_t>*> all() {
-    return {&servers_up, &servers_crashed, &servers_suspected,
-            &tables,     &tablets,         &tablets_unavailable,
-            &term,       &list_version,    &suspect,
-            &accounted,  &expected};
+    return {&servers_up,
+            &servers_crashed,
+            &servers_suspected,
+            &tables,
+            &tablets,
+            &tablets_unavailable,
+            &term,
+            &list_version,
+            &suspect,
+            &accounted,
+            &expected,
+            &recoveries,
+            &recoveries_blocked};
   }
 };
 
@@ -43,6 +53,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                     notifier_.push_list();
                     detector_.watch_all();
                     tables_.membership_changed();
+                    recoveries_.news();
                   }),
       retirement_(
           reactor_, state_, ledger_, changes_, [this] { notifier_.push_list(); },
@@ -55,6 +66,8 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
           rpc, state_, ledger_, table_writer_, term_claims_, notifier_, changes_,
           [this] { detector_.watch_all(); }, [this] { begin_to_order(); }, options_.restating),
       volume_releases_(rpc, state_, ledger_, options_.volume_releases),
+      recoveries_(rpc, state_, ledger_, table_writer_, term_claims_, changes_, metrics,
+                  options_.recoveries),
       condemned_by_operator_(metrics.counter("ramcloud_coordinator_verdicts_total",
                                              "Servers declared crashed, by the evidence",
                                              {{"evidence", "operator"}})),
@@ -98,6 +111,7 @@ void Coordinator::begin_to_order() {
   notifier_.push_list();
   tables_.resume();
   retirement_.start();
+  recoveries_.start();
 }
 
 Task<void> Coordinator::reserve_revisions() {
@@ -220,6 +234,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_get_server_list>(Opcode::kGetServerList);
   add.operator()<&Coordinator::on_raise_replication_epoch>(Opcode::kRaiseReplicationEpoch);
   add.operator()<&Coordinator::on_report_server>(Opcode::kReportServer);
+  add.operator()<&Coordinator::on_grant_lease>(Opcode::kGrantLease);
 }
 
 /// Says whose word it is, and when to ask again.
@@ -405,6 +420,19 @@ void Coordinator::on_report_server(const Request& request) {
   reply_message(registry_.transport(), request.reply, wire::Empty());
 }
 
+/// For a master whose lease no backup can confirm. That we lead is proven by our own clock, at this
+/// moment: nobody else can have condemned the server before.
+void Coordinator::on_grant_lease(const Request& request) {
+  wire::GrantLeaseRequest message;
+  if (!accept_if(restating_.check(), request, message)) return;
+  if (state_.up_server(message.server_id) == nullptr) {
+    return refuse(request.reply,
+                  {StatusCode::kCrashed,
+                   fmt::format("server {} is not UP: it gets no lease", message.server_id)});
+  }
+  reply_message(registry_.transport(), request.reply, wire::Empty());
+}
+
 // ---- metrics
 // --------------------------------------------------------------------------------------
 
@@ -432,6 +460,11 @@ void Coordinator::register_metrics(MetricsRegistry& metrics) {
   gauge("ramcloud_coordinator_detection_expected",
         "Servers that failure detection watches; of these half must be accounted for",
         &Gauges::expected);
+  gauge("ramcloud_recoveries_running", "Crashed servers whose tablets are being recovered",
+        &Gauges::recoveries);
+  gauge("ramcloud_recoveries_blocked",
+        "Of these, those for which nobody can be expected to bring what is missing",
+        &Gauges::recoveries_blocked);
   gauge("ramcloud_coordinator_tables", "Tables", &Gauges::tables);
   gauge("ramcloud_coordinator_tablets", "Tablets of all tables", &Gauges::tablets);
   gauge("ramcloud_coordinator_tablets_unavailable", "Tablets whose server is crashed",
@@ -455,6 +488,11 @@ void Coordinator::on_status_changed(uint64_t) {
   gauges_->suspect = state_.detection.suspect ? 1 : 0;
   gauges_->accounted = state_.detection.accounted;
   gauges_->expected = state_.detection.expected;
+  gauges_->recoveries = state_.recoveries.size();
+  gauges_->recoveries_blocked =
+      static_cast<uint64_t>(std::ranges::count_if(state_.recoveries, [](const auto& entry) {
+        return entry.second.phase == RecoveryProgress::Phase::kBlocked;
+      }));
 }
 
 }  // namespace ramcloud

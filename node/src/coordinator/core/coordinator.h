@@ -12,6 +12,7 @@
 #include "coordinator/core/cluster_view.h"
 #include "coordinator/core/failure_detector.h"
 #include "coordinator/core/membership.h"
+#include "coordinator/core/recoveries.h"
 #include "coordinator/core/replication_epochs.h"
 #include "coordinator/core/restating.h"
 #include "coordinator/core/retirement.h"
@@ -33,6 +34,7 @@ class Coordinator final : private ChangeListener {
     Retirement::Options retirement;
     Restating::Options restating;
     VolumeReleases::Options volume_releases;
+    RecoveryOptions recoveries;
     Duration longest_wait = 60s;  // of a call whose sender sets no deadline
     size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
     size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
@@ -115,6 +117,7 @@ class Coordinator final : private ChangeListener {
   void on_get_server_list(const Request& request);
   void on_raise_replication_epoch(const Request& request);
   void on_report_server(const Request& request);
+  void on_grant_lease(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);
   template <typename Message>
@@ -135,7 +138,7 @@ class Coordinator final : private ChangeListener {
 
   void on_server_changed(uint64_t, uint64_t) override {}
   void on_table_changed(uint64_t, uint64_t) override {}
-  void on_table_dropped(uint64_t, const std::string&) override {}
+  void on_table_dropped(uint64_t, const std::string&) override { recoveries_.news(); }
   void on_status_changed(uint64_t revision) override;
 
   Reactor& reactor_;
@@ -155,6 +158,7 @@ class Coordinator final : private ChangeListener {
   FailureDetector detector_;
   Restating restating_;
   VolumeReleases volume_releases_;
+  Recoveries recoveries_;
   Counter& condemned_by_operator_;
   std::shared_ptr<Gauges> gauges_;  // shared with the metrics, which outlive us
   bool started_ = false;

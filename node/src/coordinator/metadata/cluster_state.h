@@ -41,6 +41,32 @@ struct Detection {
   bool operator==(const Detection&) const = default;
 };
 
+/// How the recovery of a crashed server stands (docs/design/recovery.md).
+struct RecoveryProgress {
+  enum class Phase : uint8_t {
+    kQuerying = 1,     // backups are asked what they have of its log
+    kWaiting = 2,      // for backups or recovery masters
+    kBlocked = 3,      // nobody can be expected to bring what is missing
+    kReplaying = 4,    // recovery masters read its log
+    kHandingOver = 5,  // at least one has all of its part
+  };
+  /// A segment of the log that is needed and not there.
+  struct Missing {
+    uint64_t segment_id = 0;  // 0: it is not known which
+    std::string why;
+    std::vector<uint64_t> holders;  // servers that have it and have not answered
+    bool operator==(const Missing&) const = default;
+  };
+  Phase phase = Phase::kQuerying;
+  std::string waits_for;  // for people; empty if it goes on
+  std::vector<Missing> missing;
+  uint64_t attempt = 0;  // the latest; 0: none began
+  uint32_t parts = 0, parts_done = 0;
+  uint64_t bytes_total = 0, bytes_done = 0;  // of the log; of entries that were fetched
+  uint64_t begun_at_ms = 0;                  // Unix time at which this leader saw the verdict
+  bool operator==(const RecoveryProgress&) const = default;
+};
+
 struct ClusterState {
   wire::Uuid uuid{};
   std::string name;
@@ -56,8 +82,9 @@ struct ClusterState {
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs;  // by master
   /// There after an import, until live servers have said what they own. No order goes out.
   std::optional<RestateRecord> restate;
-  Time no_verdict_before{};  // not durable: after an import
-  Detection detection;       // not durable
+  Time no_verdict_before{};                         // not durable: after an import
+  Detection detection;                              // not durable
+  std::map<uint64_t, RecoveryProgress> recoveries;  // not durable; by crashed server
 
   /// Null if there is none of this id that is UP.
   ServerEntry* up_server(uint64_t id);

@@ -28,6 +28,7 @@ class CoordinatorFixture : public ::testing::Test {
     EXPECT_EQ(cluster.violation, "");
     for (const auto& server : cluster.servers) {
       if (server) EXPECT_EQ(server->violation, "");
+      if (server) EXPECT_EQ(server->recovery.violation, "");
     }
   }
   const ClusterState& state() { return cluster.coordinator->state(); }

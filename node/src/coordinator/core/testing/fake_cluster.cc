@@ -116,7 +116,8 @@ FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
       transport_(network),
       registry_(transport_),
       rpc_(network.reactor, transport_),
-      scope_(network.reactor) {
+      scope_(network.reactor),
+      recovery(network.reactor, transport_, registry_) {
   request.name = "server-" + std::to_string(port);
   request.locator = locator().to_string();
   request.locator_outside = Locator{"tcp", {"outside.example", port}}.to_string();
@@ -378,6 +379,7 @@ FakeServer& FakeCluster::add_server() {
   const auto port = static_cast<uint16_t>(12'000 + servers.size());
   servers.push_back(std::make_unique<FakeServer>(network, port));
   FakeServer& server = *servers.back();
+  if (prepare) prepare(server);
   while (!wait_for(server.enlist(1s))) {
   }
   return server;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coordinator/core/coordinator.h"
+#include "coordinator/core/testing/fake_recovery.h"
 #include "coordinator/metadata/invariants.h"
 #include "coordinator/metadata/sim_metadata.h"
 #include "rpc/peer_probe.h"
@@ -123,6 +124,9 @@ class FakeServer {
   ServiceRegistry registry_;
   RpcClient rpc_;
   TaskScope scope_;
+
+ public:
+  FakeRecovery recovery;
 };
 
 class FakeCluster {
@@ -137,8 +141,9 @@ class FakeCluster {
   void stop_coordinator();
   /// The metadata is lost, and a leader starts on an import of these records.
   Status import_records(MetadataStore::Records exported);
-  /// Makes a server and enlists it.
+  /// Makes a server and enlists it, after `prepare` has seen it.
   FakeServer& add_server();
+  std::function<void(FakeServer&)> prepare;
   void kill_server(FakeServer& server);
 
   /// Turns until nothing is to be done at this time, then moves to the next event; checks the

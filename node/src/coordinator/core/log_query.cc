@@ -1,0 +1,226 @@
+#include "coordinator/core/log_query.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "coordinator/core/volumes.h"
+#include "log/found_replica.h"
+#include "rpc/back_off.h"
+
+namespace ramcloud {
+
+using Outcome = log::LogEnd::Outcome;
+
+LogQuery::LogQuery(Reactor& reactor, ClusterState& state, RecoveryCalls& calls,
+                   const Options& options, uint64_t master_id, uint64_t scan_closed_from,
+                   std::function<bool()> go_on)
+    : reactor_(reactor),
+      state_(state),
+      calls_(calls),
+      options_(options),
+      master_id_(master_id),
+      scan_closed_from_(scan_closed_from),
+      go_on_(std::move(go_on)),
+      news_(reactor),
+      scope_(reactor) {
+  latest_.outcome = Outcome::kWaiting;
+}
+
+void LogQuery::membership_changed() {
+  wake();
+}
+
+void LogQuery::wake() {
+  news_.set();
+  news_.reset();
+}
+
+Task<std::optional<FoundLog>> LogQuery::find() {
+  for (;;) {
+    ask_those_who_are_up();
+    latest_ = decide();
+    const bool known =
+        latest_.outcome == Outcome::kComplete || latest_.outcome == Outcome::kTailLost;
+    if (known && !latest_.unscanned) break;
+    if (known) co_await ask_for_versions(*latest_.unscanned);
+    if (!go_on_()) co_return std::nullopt;
+    (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.look);
+  }
+  if (!all_heard()) {
+    // More sources make it faster, and spare those that are there.
+    const Time until = reactor_.now() + options_.gather;
+    while (!all_heard() && co_await wait_until(reactor_, news_, until)) {
+    }
+    // Who answered meanwhile cannot make it less known, unless a server went.
+    const log::LogEnd later = decide();
+    if (later.outcome != latest_.outcome || later.unscanned) co_return co_await find();
+    latest_ = later;
+  }
+  co_return found();
+}
+
+// ---- asking ---------------------------------------------------------------------------------------
+
+void LogQuery::ask_those_who_are_up() {
+  std::erase_if(answers_,
+                [this](const auto& entry) { return state_.up_server(entry.first) == nullptr; });
+  for (const auto& [id, server] : state_.servers) {
+    if (!server.up() || answers_.contains(id) || !asking_.insert(id).second) continue;
+    scope_.spawn(ask(id));
+  }
+}
+
+Task<void> LogQuery::ask(uint64_t server_id) {
+  BackOff back_off(options_.retry_min, options_.retry_max);
+  for (;;) {
+    Answer answer;
+    const bool whole = co_await read_pages(server_id, answer);
+    if (state_.up_server(server_id) == nullptr) break;
+    if (whole) {
+      answers_[server_id] = std::move(answer);
+      break;
+    }
+    co_await reactor_.sleep(back_off.next(reactor_.random()));
+  }
+  asking_.erase(server_id);
+  wake();
+}
+
+Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
+  wire::RecoveryQueryRequest request;
+  request.master_id = master_id_;
+  request.scan_closed_from = scan_closed_from_;
+  do {
+    auto page = co_await calls_.call<wire::RecoveryQueryReply>(
+        server_id, wire::Opcode::kRecoveryQuery, request, options_.timeout);
+    const bool rises = page && (page->next_frame == 0 || page->next_frame > request.first_frame);
+    if (!page || !rises || !take(server_id, *page, answer)) {
+      log_debug("recovery.query_not_answered",
+                {{"master", master_id_},
+                 {"server", server_id},
+                 {"error", page ? Status(StatusCode::kProtocolError) : page.error()}});
+      co_return false;
+    }
+    request.first_frame = page->next_frame;
+  } while (request.first_frame != 0);
+  // The clock, not the turn's time: the answer may have come within this turn.
+  answer.at = reactor_.clock().now();
+  answer.heard.insert(server_id);
+  for (const uint64_t id : servers_of_volume(state_, server_id)) {
+    if (id < server_id) answer.heard.insert(id);
+  }
+  co_return true;
+}
+
+/// False: it makes no sense.
+bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
+                    Answer& answer) const {
+  if (page.former_server_id != 0) answer.heard.insert(page.former_server_id);
+  for (const wire::RecoveryReplica& replica : page.replicas) {
+    auto described = log::found_replica(replica);
+    if (!described) {
+      log_error("recovery.answer_refused", {{"master", master_id_},
+                                            {"server", server_id},
+                                            {"segment", replica.segment_id},
+                                            {"why", "its digest is malformed"}});
+      return false;
+    }
+    answer.replicas.push_back(std::move(*described));
+    answer.places.push_back(
+        {server_id, replica.frame, (replica.flags & wire::RecoveryReplica::kPrimary) != 0});
+  }
+  return true;
+}
+
+/// Asks those that have this segment again, and has them read it.
+Task<void> LogQuery::ask_for_versions(uint64_t segment_id) {
+  if (scan_closed_from_ <= segment_id) {
+    if (!asking_.empty()) co_return;
+    co_await reactor_.sleep(options_.look);  // nobody could read it
+  }
+  RC_SOMETIMES("coordinator.recovery_asks_for_the_versions_of_a_closed_head");
+  scan_closed_from_ = std::min(scan_closed_from_, segment_id);
+  for (size_t i = 0; i < decided_.replicas.size(); ++i) {
+    const uint64_t server_id = places_[i].server_id;
+    if (decided_.replicas[i].segment_id != segment_id) continue;
+    if (asking_.insert(server_id).second) scope_.spawn(ask(server_id));
+  }
+}
+
+// ---- deciding -------------------------------------------------------------------------------------
+
+/// Servers that are UP and have not answered, and those whose volume may come back.
+std::set<uint64_t> LogQuery::expected() const {
+  std::set<uint64_t> ids, heard;
+  for (const auto& [id, answer] : answers_) heard.insert(answer.heard.begin(), answer.heard.end());
+  for (const auto& [id, server] : state_.servers) {
+    if (heard.contains(id)) continue;
+    const bool back = server.record.state == wire::ServerState::kCrashed && id != master_id_ &&
+                      server.crashed_since != Time{} &&
+                      reactor_.now() - server.crashed_since < options_.returning;
+    if (server.up() || back) ids.insert(id);
+  }
+  // The master had no replica of its own log on its own server.
+  for (const uint64_t id : servers_of_volume(state_, master_id_)) {
+    if (id <= master_id_) ids.erase(id);
+  }
+  return ids;
+}
+
+log::LogEnd LogQuery::decide() {
+  decided_ = {};
+  places_.clear();
+  if (const auto held = state_.replication_epochs.find(master_id_);
+      held != state_.replication_epochs.end()) {
+    decided_.fence = {held->second.lowest_open_segment, held->second.epoch};
+  }
+  for (const auto& [id, answer] : answers_) {
+    if (state_.up_server(id) == nullptr) continue;
+    decided_.replicas.insert(decided_.replicas.end(), answer.replicas.begin(),
+                             answer.replicas.end());
+    places_.insert(places_.end(), answer.places.begin(), answer.places.end());
+    decided_.heard.insert(answer.heard.begin(), answer.heard.end());
+  }
+  decided_.expected = expected();
+  return log::decide_log_end(decided_);
+}
+
+bool LogQuery::all_heard() const {
+  return std::ranges::all_of(state_.servers, [this](const auto& entry) {
+    return !entry.second.up() || answers_.contains(entry.first);
+  });
+}
+
+FoundLog LogQuery::found() const {
+  FoundLog log;
+  log.end = latest_;
+  for (const auto& segment : latest_.segments) {
+    wire::RecoverySegment& to_read = log.segments.emplace_back();
+    to_read.segment_id = segment.segment_id;
+    to_read.length = segment.length;
+    log.bytes += segment.length;
+    std::vector<Place> from;
+    for (const size_t i : segment.sources) from.push_back(places_[i]);
+    std::ranges::sort(from, {}, [](const Place& place) {
+      return std::tuple(!place.primary, place.server_id, place.frame);
+    });
+    // Where nobody is the first choice, the choice goes round.
+    if (!from.empty() && !from.front().primary) {
+      const auto by = static_cast<std::ptrdiff_t>(segment.segment_id % from.size());
+      std::rotate(from.begin(), from.begin() + by, from.end());
+    }
+    for (const Place& place : from) to_read.sources.push_back({place.server_id, place.frame});
+  }
+  std::ranges::sort(log.segments, std::ranges::greater(), &wire::RecoverySegment::segment_id);
+  for (size_t i = 0; i < decided_.replicas.size(); ++i) {
+    const log::FoundReplica& replica = decided_.replicas[i];
+    if (replica.segment_id != latest_.digest_segment) continue;
+    log.digest_at = std::max(log.digest_at, answers_.at(places_[i].server_id).at);
+  }
+  return log;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,71 @@
+#include "coordinator/core/recoveries.h"
+
+#include <set>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+
+namespace ramcloud {
+
+Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, TableWriter& writer,
+                       TermClaims& term_claims, Changes& changes, MetricsRegistry& metrics,
+                       const RecoveryOptions& options)
+    : state_(state),
+      reactor_(rpc.reactor()),
+      options_(options),
+      calls_(rpc, state, term_claims),
+      orders_(rpc.reactor(), state, calls_, options_.orders),
+      tablets_(state, ledger, writer, [&changes](uint64_t id) { changes.table_changed(id); }),
+      completed_(metrics.counter("ramcloud_recoveries_completed_total",
+                                 "Crashed servers that own no tablet any more")),
+      shared_{.reactor = reactor_,
+              .state = state,
+              .ledger = ledger,
+              .changes = changes,
+              .calls = calls_,
+              .orders = orders_,
+              .tablets = tablets_,
+              .options = options_,
+              .attempts = metrics.counter("ramcloud_recoveries_attempts_total",
+                                          "Attempts to recover tablets of crashed servers"),
+              .cannot = {}},
+      scope_(reactor_) {}
+
+void Recoveries::start() {
+  started_ = true;
+  orders_.tell_all();
+  look();
+}
+
+void Recoveries::news() {
+  if (!started_) return;
+  look();
+  for (const auto& [id, recovery] : running_) recovery->news();
+}
+
+void Recoveries::look() {
+  std::set<uint64_t> owners;
+  for (const auto& [id, table] : state_.tables) {
+    if (table.state != TableState::kNormal) continue;
+    for (const TabletRecord& tablet : table.tablets) owners.insert(tablet.server_id);
+  }
+  for (auto& [id, server] : state_.servers) {
+    if (server.record.state != wire::ServerState::kCrashed) continue;
+    // No lease was given after this: whoever gave one listed it as UP.
+    if (server.crashed_since == Time{}) server.crashed_since = reactor_.clock().now();
+    if (!owners.contains(id) || running_.contains(id)) continue;
+    if (!running_.empty()) RC_SOMETIMES("coordinator.recovers_several_servers_at_once");
+    running_[id] = std::make_unique<Recovery>(shared_, id);
+    scope_.spawn(recover(id));
+  }
+}
+
+Task<void> Recoveries::recover(uint64_t master_id) {
+  co_await running_.at(master_id)->run();
+  running_.erase(master_id);
+  if (shared_.ledger.fenced()) co_return;
+  completed_.add();
+  look();  // it may own one again: a table that was being created is NORMAL now
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,348 @@
+#include "coordinator/core/recovery.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "coordinator/core/cluster_view.h"
+#include "coordinator/core/volumes.h"
+#include "runtime/when_all.h"
+
+namespace ramcloud {
+namespace {
+
+LostRange range_of(uint64_t table_id, const TabletRecord& tablet) {
+  return {table_id, tablet.start_hash, tablet.end_hash};
+}
+
+std::string names_of(const std::vector<log::MissingSegment>& missing, const ClusterState& state) {
+  constexpr size_t kNamed = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(missing.size(), kNamed); ++i) {
+    const auto& segment = missing[i];
+    text += text.empty() ? "" : "; ";
+    if (segment.segment_id != 0) text += fmt::format("segment {}: ", segment.segment_id);
+    text += segment.why;
+    for (size_t h = 0; h < segment.holders.size(); ++h) {
+      text += (h == 0 ? ", held by " : ", ") + server_text(state, segment.holders[h]);
+    }
+  }
+  if (missing.size() > kNamed) text += fmt::format("; and {} more", missing.size() - kNamed);
+  return text;
+}
+
+}  // namespace
+
+uint64_t version_floor(uint64_t unix_ms) {
+  return unix_ms << 16;
+}
+
+Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
+    : shared_(shared),
+      state_(shared.state),
+      master_id_(master_id),
+      back_off_(shared.options.again_min, shared.options.again_max),
+      news_(shared.reactor) {}
+
+void Recovery::news() {
+  if (query_) query_->membership_changed();
+  news_.set();
+  news_.reset();
+}
+
+std::vector<LostRange> Recovery::lost() const {
+  std::vector<LostRange> ranges;
+  for (const auto& [id, table] : state_.tables) {
+    // Those that are being created or dropped are seen to elsewhere.
+    if (table.state != TableState::kNormal) continue;
+    for (const TabletRecord& tablet : table.tablets) {
+      if (tablet.server_id == master_id_) ranges.push_back(range_of(id, tablet));
+    }
+  }
+  return ranges;
+}
+
+bool Recovery::wanted() const {
+  return !shared_.ledger.fenced() && !lost().empty();
+}
+
+Task<void> Recovery::run() {
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  progress.begun_at_ms = shared_.reactor.clock().unix_ms();
+  log_info("recovery.begun", {{"master", master_id_}, {"tablets", lost().size()}});
+  while (wanted()) {
+    if (state_.format < kTabletsInChunks) {
+      show(Phase::kBlocked,
+           fmt::format("the metadata has format {}, which has no place for recoveries: it must be "
+                       "upgraded",
+                       state_.format));
+      co_await pause();
+      continue;
+    }
+    const std::optional<FoundLog> log = co_await find_log();
+    if (!log) continue;
+    if (co_await attempt(*log)) {
+      back_off_.reset();
+    } else if (wanted()) {
+      co_await pause();
+    }
+  }
+  log_info("recovery.ended", {{"master", master_id_}, {"leading", !shared_.ledger.fenced()}});
+  state_.recoveries.erase(master_id_);
+  shared_.changes.status_changed();
+}
+
+Task<void> Recovery::pause() {
+  const Duration wait = back_off_.next(shared_.reactor.random());
+  (void)co_await wait_until(shared_.reactor, news_, shared_.reactor.now() + wait);
+}
+
+void Recovery::show(Phase phase, std::string waits_for) {
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  RecoveryProgress now = progress;
+  now.phase = phase;
+  now.waits_for = std::move(waits_for);
+  if (phase != Phase::kWaiting && phase != Phase::kBlocked) now.missing.clear();
+  if (now == progress) return;
+  if (now.phase != progress.phase || now.waits_for != progress.waits_for) {
+    log_info("recovery.phase", {{"master", master_id_},
+                                {"phase", recovery_phase_name(now.phase)},
+                                {"waits_for", now.waits_for}});
+  }
+  progress = std::move(now);
+  shared_.changes.status_changed();
+}
+
+// ---- the log --------------------------------------------------------------------------------------
+
+Task<std::optional<FoundLog>> Recovery::find_log() {
+  const ServerRecord& master = state_.servers.at(master_id_).record;
+  // A record that others told of after an import says nothing of replicas.
+  if (master.replicas == 0 && master.nonce != 0) co_return empty_log();
+  show(Phase::kQuerying, "");
+  query_ = std::make_unique<LogQuery>(shared_.reactor, state_, shared_.calls, shared_.options.query,
+                                      master_id_, bad_segment_, [this] { return show_query(); });
+  std::optional<FoundLog> log = co_await query_->find();
+  query_.reset();
+  if (log) tell(*log);
+  co_return log;
+}
+
+/// There is none anywhere: the tablets come back empty.
+FoundLog Recovery::empty_log() const {
+  FoundLog log;
+  log.end.outcome = log::LogEnd::Outcome::kComplete;
+  log.end.safe_version = version_floor(shared_.reactor.clock().unix_ms());
+  log.digest_at = state_.servers.at(master_id_).crashed_since;
+  RC_SOMETIMES("coordinator.tablets_without_replicas_come_back_empty");
+  log_warn("recovery.without_a_log", {{"master", master_id_},
+                                      {"name", state_.servers.at(master_id_).record.name},
+                                      {"lost", "all objects of its tablets: it had no replicas"},
+                                      {"tablets", lost().size()},
+                                      {"safe_version", log.end.safe_version}});
+  return log;
+}
+
+void Recovery::tell(const FoundLog& log) const {
+  log_info("recovery.log_found", {{"master", master_id_},
+                                  {"outcome", log::outcome_name(log.end.outcome)},
+                                  {"segments", log.segments.size()},
+                                  {"bytes", log.bytes},
+                                  {"digest_segment", log.end.digest_segment},
+                                  {"safe_version", log.end.safe_version}});
+  if (log.end.outcome != log::LogEnd::Outcome::kTailLost) return;
+  RC_SOMETIMES("coordinator.recovers_a_log_whose_tail_is_lost");
+  uint32_t length = 0;
+  for (const auto& segment : log.segments) {
+    if (segment.segment_id == log.end.digest_segment) length = segment.length;
+  }
+  log_error("recovery.tail_lost",
+            {{"master", master_id_},
+             {"name", state_.servers.at(master_id_).record.name},
+             {"lost", "what was written last: power cuts took it from all replicas"},
+             {"segment", log.end.digest_segment},
+             {"ends_at", length},
+             {"safe_version", log.end.safe_version}});
+}
+
+/// False: nobody wants it any more.
+bool Recovery::show_query() {
+  const log::LogEnd& end = query_->latest();
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  std::vector<RecoveryProgress::Missing> missing;
+  for (const auto& segment : end.missing) {
+    missing.push_back({segment.segment_id, segment.why, segment.holders});
+  }
+  const bool asking = query_->answered() == 0 || !query_->all_heard();
+  const bool blocked = end.outcome == log::LogEnd::Outcome::kBlocked;
+  progress.missing = std::move(missing);
+  if (blocked || !asking) {
+    show(blocked ? Phase::kBlocked : Phase::kWaiting, names_of(end.missing, state_));
+  } else {
+    show(Phase::kQuerying, "");
+  }
+  return wanted();
+}
+
+// ---- an attempt -----------------------------------------------------------------------------------
+
+/// True: something was handed over, so that the rest can be planned at once.
+Task<bool> Recovery::attempt(const FoundLog& log) {
+  LostLog lost_log{lost(), log.bytes, state_.servers.at(master_id_).stats.objects, masters()};
+  RecoveryPlan plan = plan_recovery(lost_log, shared_.options.plan);
+  if (plan.parts.empty()) {
+    show(Phase::kWaiting, "no server that is UP can take tablets");
+    co_return false;
+  }
+  if (!co_await split(plan)) co_return false;
+  drop_what_is_gone(plan);
+  if (plan.parts.empty()) co_return true;
+  const uint64_t attempt = shared_.ledger.next_revision();
+  if (!co_await begin(plan, attempt)) co_return false;
+  const Time not_before = std::max(log.digest_at, state_.servers.at(master_id_).crashed_since) +
+                          shared_.options.lease_is_over();
+  std::vector<Task<void>> running;
+  for (PlannedPart& part : plan.parts) {
+    wire::RecoverRequest order = order_for(part, log, attempt);
+    parts_.push_back(std::make_unique<RecoveryPart>(
+        shared_.reactor, state_, shared_.tablets, shared_.calls, shared_.orders,
+        shared_.options.part, std::move(part), std::move(order), [this] { show_parts(); }));
+    running.push_back(parts_.back()->run(not_before));
+  }
+  state_.recoveries[master_id_].bytes_total = log.bytes;
+  show_parts();
+  co_await when_all(std::move(running));
+  const bool done = learn_from_parts();
+  parts_.clear();
+  co_return done;
+}
+
+/// UP, the one with the most memory first. Those that failed last only if there is nobody else.
+std::vector<RecoveryMaster> Recovery::masters() const {
+  std::vector<RecoveryMaster> fresh, avoided;
+  for (const auto& [id, server] : state_.servers) {
+    if (!server.up() || server.refuses_term || shared_.cannot.contains(id)) continue;
+    const wire::ServerStats& stats = server.stats;
+    RecoveryMaster master{.server_id = id, .free_bytes = server.record.log_bytes};
+    if (stats.log_bytes_total > 0) {
+      master.free_bytes =
+          stats.log_bytes_total - std::min(stats.log_bytes_used, stats.log_bytes_total);
+    }
+    const auto most = most_bytes_.find(id);
+    if (most != most_bytes_.end()) master.most_bytes = most->second;
+    (avoided_.contains(id) ? avoided : fresh).push_back(master);
+  }
+  std::vector<RecoveryMaster>& all = fresh.empty() ? avoided : fresh;
+  std::ranges::sort(all, {}, [](const RecoveryMaster& master) {
+    return std::tuple(~master.free_bytes, master.server_id);
+  });
+  return all;
+}
+
+Task<bool> Recovery::split(const RecoveryPlan& plan) {
+  for (const auto& [table_id, at] : plan.splits) {
+    const Status done = co_await shared_.tablets.split(table_id, at);
+    if (done.ok() || done == StatusCode::kNotFound) continue;
+    log_warn("recovery.not_split", {{"master", master_id_}, {"table", table_id}, {"error", done}});
+    co_return false;
+  }
+  co_return true;
+}
+
+/// Tables may have been dropped since it was planned.
+void Recovery::drop_what_is_gone(RecoveryPlan& plan) const {
+  const std::vector<LostRange> there = lost();
+  for (PlannedPart& part : plan.parts) {
+    std::erase_if(part.ranges, [&](const LostRange& range) {
+      return std::ranges::find(there, range) == there.end();
+    });
+  }
+  std::erase_if(plan.parts, [](const PlannedPart& part) { return part.ranges.empty(); });
+}
+
+Task<bool> Recovery::begin(RecoveryPlan& plan, uint64_t attempt) {
+  std::vector<TabletRange> ranges;
+  for (const PlannedPart& part : plan.parts) {
+    for (const LostRange& range : part.ranges) {
+      ranges.push_back({range.table_id, range.start_hash, range.end_hash});
+    }
+  }
+  const size_t tablets = ranges.size();
+  const Status begun = co_await shared_.tablets.set_recovering(std::move(ranges), attempt);
+  if (!begun.ok()) {
+    log_warn("recovery.attempt_refused",
+             {{"master", master_id_}, {"attempt", attempt}, {"error", begun}});
+    co_return false;
+  }
+  shared_.attempts.add();
+  state_.recoveries[master_id_].attempt = attempt;
+  log_info("recovery.attempt", {{"master", master_id_},
+                                {"attempt", attempt},
+                                {"parts", plan.parts.size()},
+                                {"tablets", tablets},
+                                {"left_over", plan.left_over}});
+  co_return true;
+}
+
+wire::RecoverRequest Recovery::order_for(const PlannedPart& part, const FoundLog& log,
+                                         uint64_t attempt) const {
+  wire::RecoverRequest order;
+  order.master_id = master_id_;
+  order.attempt = attempt;
+  order.segments = log.segments;
+  order.safe_version = log.end.safe_version;
+  for (const LostRange& range : part.ranges) {
+    const auto table = state_.tables.find(range.table_id);
+    if (table == state_.tables.end()) continue;
+    for (const TabletRecord& tablet : table->second.tablets) {
+      if (tablet.start_hash != range.start_hash) continue;
+      order.tablets.push_back({{range.table_id, range.start_hash, range.end_hash},
+                               tablet.creation_position,
+                               table->second.name});
+    }
+  }
+  return order;
+}
+
+void Recovery::show_parts() {
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  progress.parts = static_cast<uint32_t>(parts_.size());
+  progress.parts_done = 0;
+  progress.bytes_done = 0;
+  bool handing_over = false;
+  for (const auto& part : parts_) {
+    progress.parts_done += part->phase() == RecoveryPart::Phase::kDone ? 1 : 0;
+    progress.bytes_done += part->bytes_fetched();
+    handing_over = handing_over || part->phase() == RecoveryPart::Phase::kHandingOver;
+  }
+  show(handing_over ? Phase::kHandingOver : Phase::kReplaying, "");
+  shared_.changes.status_changed();
+}
+
+/// What failed is planned otherwise. True if nothing failed.
+bool Recovery::learn_from_parts() {
+  avoided_.clear();
+  bad_segment_ = ~uint64_t{0};
+  bool done = true;
+  for (const auto& part : parts_) {
+    if (part->phase() == RecoveryPart::Phase::kDone) continue;
+    done = false;
+    const uint64_t id = part->server_id();
+    if (part->bad_segment() != 0) {
+      RC_SOMETIMES("coordinator.recovery_looks_at_a_segment_again");
+      bad_segment_ = std::min(bad_segment_, part->bad_segment());
+      continue;
+    }
+    if (part->why() == StatusCode::kUnsupported) shared_.cannot.insert(id);
+    if (part->why() == StatusCode::kOutOfMemory) {
+      RC_SOMETIMES("coordinator.recovery_master_is_out_of_memory");
+      most_bytes_[id] = std::max(shared_.options.plan.piece_bytes, part->planned().bytes / 2);
+    }
+    if (part->why() != StatusCode::kNotFound) avoided_.insert(id);
+  }
+  return done;
+}
+
+}  // namespace ramcloud

@@ -1,0 +1,96 @@
+// The recovery of one crashed server, until it owns no tablet: its log is found, its tablets are
+// shared out, handed over and served; what failed is tried again.
+// docs/design/recovery.md, "Recovery of one server".
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/metrics.h"
+#include "coordinator/core/changes.h"
+#include "coordinator/core/log_query.h"
+#include "coordinator/core/recovery_part.h"
+#include "rpc/back_off.h"
+
+namespace ramcloud {
+
+struct RecoveryOptions {
+  LogQuery::Options query;
+  RecoveryPart::Options part;
+  ServeOrders::Options orders;
+  PlanLimits plan;
+  /// Between two attempts, doubled up to the second.
+  Duration again_min = 200ms;
+  Duration again_max = 5s;
+  /// So long a master answers on its own after it was last confirmed.
+  Duration read_lease = 500ms;
+  /// Nobody's lease of the dead holds so long after, whosever clock is faster by 5 %.
+  Duration lease_is_over() const { return read_lease + read_lease / 20; }
+};
+
+/// What the recoveries of a leader share.
+struct RecoveryShared {
+  Reactor& reactor;
+  ClusterState& state;
+  Ledger& ledger;
+  Changes& changes;
+  RecoveryCalls& calls;
+  ServeOrders& orders;
+  TabletChanges& tablets;
+  const RecoveryOptions& options;
+  Counter& attempts;
+  /// Servers of former builds, which cannot recover.
+  std::set<uint64_t> cannot;
+};
+
+/// A version above all that a master without replicas assigned, and above those that were assigned
+/// by whoever had its tablets before: 2^16 for each millisecond since 1970, more than any server
+/// can assign. A server that begins there stays below what this is later, as long as the clocks of
+/// two leaders differ by less than such a server lives.
+uint64_t version_floor(uint64_t unix_ms);
+
+class Recovery {
+ public:
+  Recovery(RecoveryShared& shared, uint64_t master_id);
+  /// Ends when the server owns no tablet, or we do not lead any more.
+  Task<void> run();
+  /// Servers came or went, or tables were dropped.
+  void news();
+
+ private:
+  using Phase = RecoveryProgress::Phase;
+  bool wanted() const;
+  std::vector<LostRange> lost() const;
+  Task<std::optional<FoundLog>> find_log();
+  FoundLog empty_log() const;
+  bool show_query();
+  void tell(const FoundLog& log) const;
+  // An attempt.
+  Task<bool> attempt(const FoundLog& log);
+  std::vector<RecoveryMaster> masters() const;
+  Task<bool> split(const RecoveryPlan& plan);
+  Task<bool> begin(RecoveryPlan& plan, uint64_t attempt);
+  void drop_what_is_gone(RecoveryPlan& plan) const;
+  wire::RecoverRequest order_for(const PlannedPart& part, const FoundLog& log,
+                                 uint64_t attempt) const;
+  bool learn_from_parts();
+  void show_parts();
+  void show(Phase phase, std::string waits_for);
+  Task<void> pause();
+
+  RecoveryShared& shared_;
+  ClusterState& state_;
+  uint64_t master_id_;
+  std::unique_ptr<LogQuery> query_;
+  std::vector<std::unique_ptr<RecoveryPart>> parts_;
+  std::map<uint64_t, uint64_t> most_bytes_;  // that a server had no memory for
+  std::set<uint64_t> avoided_;               // servers whose parts failed in the last attempt
+  uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are looked at
+  BackOff back_off_;
+  Event news_;
+};
+
+}  // namespace ramcloud

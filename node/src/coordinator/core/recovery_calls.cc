@@ -1,0 +1,26 @@
+#include "coordinator/core/recovery_calls.h"
+
+namespace ramcloud {
+
+Task<RpcReply> RecoveryCalls::send(uint64_t server_id, wire::Opcode opcode, uint64_t term,
+                                   RpcClient::BodyFor body, Duration timeout) {
+  RpcReply failed;
+  const ServerEntry* server = state_.up_server(server_id);
+  if (server == nullptr) {
+    failed.status = {StatusCode::kUnavailable, fmt::format("server {} is not UP", server_id)};
+    co_return failed;
+  }
+  const auto locator = parse_locator(server->record.locator);
+  if (!locator) {  // checked when it enlisted
+    failed.status = locator.error();
+    co_return failed;
+  }
+  RpcReply reply = co_await rpc_.call_with(*locator, server_id, opcode, std::move(body),
+                                           rpc_.reactor().now() + timeout);
+  if (!reply.ok() && term_claims_.refused(server_id, term, reply)) {
+    reply.status = {StatusCode::kRetry, reply.status.message()};
+  }
+  co_return reply;
+}
+
+}  // namespace ramcloud

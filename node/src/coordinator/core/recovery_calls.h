@@ -1,0 +1,37 @@
+// The coordinator's calls to backups and recovery masters, one try each
+// (docs/design/recovery.md, "Recovery of one server").
+#pragma once
+
+#include "coordinator/core/term_claims.h"
+#include "coordinator/metadata/cluster_state.h"
+#include "rpc/rpc.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud {
+
+class RecoveryCalls {
+ public:
+  RecoveryCalls(RpcClient& rpc, ClusterState& state, TermClaims& term_claims)
+      : rpc_(rpc), state_(state), term_claims_(term_claims) {}
+
+  /// Sets the message's term. Errors: what the server and the transport say. UNAVAILABLE: the server
+  /// is not UP; RETRY: it refused the term, which is seen to.
+  template <typename Reply, typename Message>
+  Task<Result<Reply>> call(uint64_t server_id, wire::Opcode opcode, Message message,
+                           Duration timeout) {
+    message.term = state_.term;
+    RpcReply reply =
+        co_await send(server_id, opcode, message.term, RpcClient::body_of(message), timeout);
+    if (!reply.ok()) co_return fail(std::move(reply.status));
+    co_return decode_message<Reply>(reply);
+  }
+
+ private:
+  Task<RpcReply> send(uint64_t server_id, wire::Opcode opcode, uint64_t term,
+                      RpcClient::BodyFor body, Duration timeout);
+  RpcClient& rpc_;
+  ClusterState& state_;
+  TermClaims& term_claims_;
+};
+
+}  // namespace ramcloud

@@ -1,0 +1,136 @@
+#include "coordinator/core/recovery_part.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "rpc/back_off.h"
+#include "runtime/when_all.h"
+
+namespace ramcloud {
+
+Task<void> RecoveryPart::run(Time not_before) {
+  progressed_ = reactor_.now();
+  why_ = co_await begin();
+  if (why_.ok()) why_ = co_await recovered();
+  if (why_.ok()) {
+    phase_ = Phase::kHandingOver;
+    on_news_();
+    // What the dead master's lease may still have it answer.
+    while (reactor_.clock().now() < not_before) {
+      co_await reactor_.sleep(not_before - reactor_.clock().now());
+    }
+    why_ = co_await hand_over();
+  }
+  if (!why_.ok()) {
+    log_warn("recovery.part_failed", {{"master", order_.master_id},
+                                      {"attempt", order_.attempt},
+                                      {"server", planned_.server_id},
+                                      {"segment", seen_.segment},
+                                      {"error", why_}});
+    // Who does not lead any more does not know whether the hand-over was made: the server must not
+    // give up what the metadata may name it the owner of.
+    const bool leads = why_ != StatusCode::kNotLeader && why_ != StatusCode::kIndeterminate;
+    if (leads) orders_.abort(planned_.server_id, order_.master_id, order_.attempt);
+  }
+  phase_ = why_.ok() ? Phase::kDone : Phase::kFailed;
+  on_news_();
+}
+
+/// OK: the server has begun.
+Task<Status> RecoveryPart::begin() {
+  BackOff back_off(options_.retry_min, options_.retry_max);
+  for (;;) {
+    const auto begun = co_await calls_.call<wire::RecoveryState>(
+        planned_.server_id, wire::Opcode::kRecover, order_, options_.timeout);
+    if (begun) co_return StatusCode::kOk;
+    const StatusCode code = begun.error().code();
+    const bool for_good = code == StatusCode::kUnsupported || code == StatusCode::kStaleTerm ||
+                          code == StatusCode::kInvalidArgument;
+    const bool gone = state_.up_server(planned_.server_id) == nullptr;
+    if (for_good || gone || reactor_.now() - progressed_ > options_.patience) {
+      co_return begun.error();
+    }
+    co_await reactor_.sleep(back_off.next(reactor_.random()));
+  }
+}
+
+bool RecoveryPart::progressed(const wire::RecoveryState& now) {
+  const auto how_far = [](const wire::RecoveryState& state) {
+    return std::tuple(state.phase, state.segments_done, state.bytes_fetched, state.objects);
+  };
+  return how_far(now) != how_far(seen_);
+}
+
+/// OK: the server has all of it, and seen_ says from which position on.
+Task<Status> RecoveryPart::recovered() {
+  BackOff back_off(options_.retry_min, options_.retry_max);
+  wire::GetRecoveryStateRequest request;
+  request.master_id = order_.master_id;
+  request.attempt = order_.attempt;
+  request.wait_ms = static_cast<uint32_t>(options_.poll / 1ms);
+  for (;;) {
+    request.known = seen_.phase;
+    auto now = co_await calls_.call<wire::RecoveryState>(planned_.server_id,
+                                                         wire::Opcode::kGetRecoveryState, request,
+                                                         options_.poll + options_.timeout);
+    if (now && now->phase == wire::RecoveryPhase::kFailed) {
+      seen_ = *now;
+      co_return Status(static_cast<StatusCode>(seen_.status), seen_.why);
+    }
+    if (now) {
+      if (progressed(*now)) progressed_ = reactor_.now();
+      seen_ = *now;
+      on_news_();
+      back_off.reset();
+      if (seen_.phase == wire::RecoveryPhase::kReady) co_return StatusCode::kOk;
+    }
+    if (!now && now.error() == StatusCode::kNotFound) co_return now.error();
+    if (state_.up_server(planned_.server_id) == nullptr) {
+      co_return Status(StatusCode::kCrashed, "the recovery master crashed");
+    }
+    if (reactor_.now() - progressed_ > options_.patience) {
+      RC_SOMETIMES("coordinator.recovery_master_that_does_not_move_is_given_up");
+      co_return Status(StatusCode::kDeadlineExceeded, "it got no further");
+    }
+    co_await reactor_.sleep(back_off.next(reactor_.random()));
+  }
+}
+
+/// OK if all of it was handed over; what was is served.
+Task<Status> RecoveryPart::hand_over() {
+  std::vector<Task<Status>> waiting;
+  for (const LostRange& range : planned_.ranges) {
+    waiting.push_back(changes_.hand_over({{range.table_id, range.start_hash, range.end_hash},
+                                          planned_.server_id,
+                                          seen_.creation_position,
+                                          order_.attempt}));
+  }
+  const std::vector<Status> outcomes = co_await when_all(std::move(waiting));
+  std::map<uint64_t, ServedRanges> served;
+  Status all;
+  for (const Status& outcome : outcomes) {
+    const bool leads = outcome != StatusCode::kNotLeader && outcome != StatusCode::kIndeterminate;
+    if (!leads) co_return outcome;
+  }
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const LostRange& range = planned_.ranges[i];
+    if (!outcomes[i].ok()) {
+      all = outcomes[i];
+      continue;
+    }
+    ServedRanges& of = served[range.table_id];
+    of.server_id = planned_.server_id;
+    of.table_id = range.table_id;
+    of.attempt = order_.attempt;
+    of.ranges.push_back({range.table_id, range.start_hash, range.end_hash});
+  }
+  std::vector<Task<void>> orders;
+  for (auto& [table_id, of] : served) orders.push_back(orders_.serve(std::move(of)));
+  co_await when_all(std::move(orders));
+  co_return all;
+}
+
+}  // namespace ramcloud

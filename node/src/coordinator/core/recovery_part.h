@@ -1,0 +1,75 @@
+// One part of an attempt: from the order to a recovery master to the hand-over of what it recovered.
+// docs/design/recovery.md, "Recovery of one server".
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/recovery_calls.h"
+#include "coordinator/core/recovery_plan.h"
+#include "coordinator/core/serve_orders.h"
+#include "coordinator/metadata/tablet_changes.h"
+
+namespace ramcloud {
+
+class RecoveryPart {
+ public:
+  struct Options {
+    Duration timeout = 1s;  // of a call, beside what it is asked to wait
+    Duration poll = 1s;     // so long a recovery master holds its answer back
+    Duration retry_min = 50ms;
+    Duration retry_max = 500ms;
+    /// A recovery master that gets no further for so long, or does not begin, is given up.
+    Duration patience = std::chrono::minutes(1);
+  };
+  enum class Phase : uint8_t { kReplaying, kHandingOver, kDone, kFailed };
+
+  /// `on_news` is called when what it says of itself has changed.
+  RecoveryPart(Reactor& reactor, ClusterState& state, TabletChanges& changes, RecoveryCalls& calls,
+               ServeOrders& orders, const Options& options, PlannedPart planned,
+               wire::RecoverRequest order, std::function<void()> on_news)
+      : reactor_(reactor),
+        state_(state),
+        changes_(changes),
+        calls_(calls),
+        orders_(orders),
+        options_(options),
+        planned_(std::move(planned)),
+        order_(std::move(order)),
+        on_news_(std::move(on_news)) {}
+
+  /// Nothing is handed over before `not_before`. When it ends, the server serves what was handed
+  /// over, and has been told to give up the rest.
+  Task<void> run(Time not_before);
+
+  Phase phase() const { return phase_; }
+  uint64_t server_id() const { return planned_.server_id; }
+  const PlannedPart& planned() const { return planned_; }
+  uint64_t bytes_fetched() const { return seen_.bytes_fetched; }
+  /// Of kFailed.
+  const Status& why() const { return why_; }
+  uint64_t bad_segment() const { return seen_.segment; }
+
+ private:
+  Task<Status> begin();
+  Task<Status> recovered();
+  Task<Status> hand_over();
+  bool progressed(const wire::RecoveryState& now);
+
+  Reactor& reactor_;
+  ClusterState& state_;
+  TabletChanges& changes_;
+  RecoveryCalls& calls_;
+  ServeOrders& orders_;
+  const Options& options_;
+  PlannedPart planned_;
+  wire::RecoverRequest order_;
+  std::function<void()> on_news_;
+  Phase phase_ = Phase::kReplaying;
+  wire::RecoveryState seen_;
+  Time progressed_{};
+  Status why_;
+};
+
+}  // namespace ramcloud

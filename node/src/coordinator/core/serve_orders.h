@@ -1,0 +1,54 @@
+// The last word to recovery masters: serve what the metadata names you the owner of, and give up the
+// rest. docs/design/recovery.md, "Recovery of one server".
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/recovery_calls.h"
+
+namespace ramcloud {
+
+/// Tablets of one table that one attempt gave to one server.
+struct ServedRanges {
+  uint64_t server_id = 0;
+  uint64_t table_id = 0;
+  uint64_t attempt = 0;
+  std::vector<wire::HashRange> ranges;
+};
+
+class ServeOrders {
+ public:
+  struct Options {
+    Duration timeout = 1s;  // of one try
+    Duration retry_min = 50ms;
+    Duration retry_max = 1s;
+  };
+  ServeOrders(Reactor& reactor, ClusterState& state, RecoveryCalls& calls, const Options& options)
+      : reactor_(reactor), state_(state), calls_(calls), options_(options), scope_(reactor) {}
+
+  /// Tells the owners of everything that was ever recovered: who led before may not have.
+  void tell_all();
+  /// Ends when it is acknowledged, or the metadata do not say it any more.
+  Task<void> serve(ServedRanges served);
+  /// Has the server give up what it recovered of this dead master, up to this attempt; returns at
+  /// once. What the server has to serve is acknowledged first, or it would be given up as well.
+  void abort(uint64_t server_id, uint64_t master_id, uint64_t attempt);
+  /// Orders that are not acknowledged yet.
+  size_t unacknowledged() const { return serving_.size(); }
+
+ private:
+  /// Which of the ranges still are the server's, by this attempt.
+  std::vector<wire::HashRange> still_its(const ServedRanges& served) const;
+  Task<void> abort_until_heard(uint64_t server_id, uint64_t master_id, uint64_t attempt);
+
+  Reactor& reactor_;
+  ClusterState& state_;
+  RecoveryCalls& calls_;
+  const Options& options_;
+  std::multimap<uint64_t, uint64_t> serving_;  // server, table
+  TaskScope scope_;
+};
+
+}  // namespace ramcloud
