@@ -1106,9 +1106,10 @@ type ClusterStatus struct {
 	LogBytesUsed       uint64                 `protobuf:"varint,14,opt,name=log_bytes_used,json=logBytesUsed,proto3" json:"log_bytes_used,omitempty"`
 	LogBytesTotal      uint64                 `protobuf:"varint,15,opt,name=log_bytes_total,json=logBytesTotal,proto3" json:"log_bytes_total,omitempty"`
 	// Health in one word and why: HEALTHY, DEGRADED, UNAVAILABLE.
-	Health        string     `protobuf:"bytes,16,opt,name=health,proto3" json:"health,omitempty"`
-	Reasons       []string   `protobuf:"bytes,17,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	Detection     *Detection `protobuf:"bytes,40,opt,name=detection,proto3" json:"detection,omitempty"`
+	Health        string      `protobuf:"bytes,16,opt,name=health,proto3" json:"health,omitempty"`
+	Reasons       []string    `protobuf:"bytes,17,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Detection     *Detection  `protobuf:"bytes,40,opt,name=detection,proto3" json:"detection,omitempty"`
+	Recoveries    []*Recovery `protobuf:"bytes,41,rep,name=recoveries,proto3" json:"recoveries,omitempty"` // of crashed servers that still have tablets, by id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1269,6 +1270,200 @@ func (x *ClusterStatus) GetDetection() *Detection {
 	return nil
 }
 
+func (x *ClusterStatus) GetRecoveries() []*Recovery {
+	if x != nil {
+		return x.Recoveries
+	}
+	return nil
+}
+
+// How far the recovery of a crashed server is.
+type Recovery struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	ServerId uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"` // the crashed one
+	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// QUERYING, WAITING, BLOCKED (nobody can be expected to bring what is missing), REPLAYING, HANDING_OVER.
+	Phase         string            `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
+	WaitsFor      string            `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // for people; empty if it goes on
+	Missing       []*MissingSegment `protobuf:"bytes,5,rep,name=missing,proto3" json:"missing,omitempty"`
+	Attempt       uint64            `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest; 0: none began
+	Parts         uint32            `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`     // of this attempt
+	PartsDone     uint32            `protobuf:"varint,8,opt,name=parts_done,json=partsDone,proto3" json:"parts_done,omitempty"`
+	BytesTotal    uint64            `protobuf:"varint,9,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"` // of the log
+	BytesDone     uint64            `protobuf:"varint,10,opt,name=bytes_done,json=bytesDone,proto3" json:"bytes_done,omitempty"`   // of entries that recovery masters have fetched
+	BegunAtMs     uint64            `protobuf:"varint,11,opt,name=begun_at_ms,json=begunAtMs,proto3" json:"begun_at_ms,omitempty"` // Unix time at which the coordinator that leads saw the verdict
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recovery) Reset() {
+	*x = Recovery{}
+	mi := &file_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recovery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recovery) ProtoMessage() {}
+
+func (x *Recovery) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
+func (*Recovery) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Recovery) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+func (x *Recovery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Recovery) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Recovery) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
+func (x *Recovery) GetMissing() []*MissingSegment {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *Recovery) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Recovery) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *Recovery) GetPartsDone() uint32 {
+	if x != nil {
+		return x.PartsDone
+	}
+	return 0
+}
+
+func (x *Recovery) GetBytesTotal() uint64 {
+	if x != nil {
+		return x.BytesTotal
+	}
+	return 0
+}
+
+func (x *Recovery) GetBytesDone() uint64 {
+	if x != nil {
+		return x.BytesDone
+	}
+	return 0
+}
+
+func (x *Recovery) GetBegunAtMs() uint64 {
+	if x != nil {
+		return x.BegunAtMs
+	}
+	return 0
+}
+
+// A segment of a crashed server's log that is needed and not there.
+type MissingSegment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SegmentId     uint64                 `protobuf:"varint,1,opt,name=segment_id,json=segmentId,proto3" json:"segment_id,omitempty"` // 0: it is not known which
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	Holders       []uint64               `protobuf:"varint,3,rep,packed,name=holders,proto3" json:"holders,omitempty"` // servers that have it and have not answered
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissingSegment) Reset() {
+	*x = MissingSegment{}
+	mi := &file_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissingSegment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissingSegment) ProtoMessage() {}
+
+func (x *MissingSegment) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissingSegment.ProtoReflect.Descriptor instead.
+func (*MissingSegment) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *MissingSegment) GetSegmentId() uint64 {
+	if x != nil {
+		return x.SegmentId
+	}
+	return 0
+}
+
+func (x *MissingSegment) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *MissingSegment) GetHolders() []uint64 {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
 // How failure detection stands.
 type Detection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1282,7 +1477,7 @@ type Detection struct {
 
 func (x *Detection) Reset() {
 	*x = Detection{}
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1489,7 @@ func (x *Detection) String() string {
 func (*Detection) ProtoMessage() {}
 
 func (x *Detection) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1502,7 @@ func (x *Detection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detection.ProtoReflect.Descriptor instead.
 func (*Detection) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{19}
+	return file_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Detection) GetState() string {
@@ -1354,7 +1549,7 @@ type ReplicationSummary struct {
 
 func (x *ReplicationSummary) Reset() {
 	*x = ReplicationSummary{}
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1561,7 @@ func (x *ReplicationSummary) String() string {
 func (*ReplicationSummary) ProtoMessage() {}
 
 func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1574,7 @@ func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationSummary.ProtoReflect.Descriptor instead.
 func (*ReplicationSummary) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{20}
+	return file_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReplicationSummary) GetReplicasWanted() uint32 {
@@ -1453,7 +1648,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1660,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1673,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{21}
+	return file_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Server) GetId() uint64 {
@@ -1599,7 +1794,7 @@ type ServerStats struct {
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1806,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1819,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{22}
+	return file_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -1772,7 +1967,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1979,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1992,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{23}
+	return file_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -1839,7 +2034,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +2046,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +2059,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{24}
+	return file_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Table) GetId() uint64 {
@@ -1940,7 +2135,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x05table\x18\x04 \x01(\v2\x18.ramcloud.admin.v1.TableH\x00R\x05table\x12%\n" +
 	"\rtable_dropped\x18\x05 \x01(\tH\x00R\ftableDropped\x12-\n" +
 	"\x11snapshot_complete\x18\x06 \x01(\bH\x00R\x10snapshotCompleteB\a\n" +
-	"\x05event\"\x9b\x05\n" +
+	"\x05event\"\xd8\x05\n" +
 	"\rClusterStatus\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12!\n" +
 	"\fcluster_uuid\x18\x02 \x01(\tR\vclusterUuid\x12\x18\n" +
@@ -1961,7 +2156,31 @@ const file_admin_proto_rawDesc = "" +
 	"\x0flog_bytes_total\x18\x0f \x01(\x04R\rlogBytesTotal\x12\x16\n" +
 	"\x06health\x18\x10 \x01(\tR\x06health\x12\x18\n" +
 	"\areasons\x18\x11 \x03(\tR\areasons\x12:\n" +
-	"\tdetection\x18( \x01(\v2\x1c.ramcloud.admin.v1.DetectionR\tdetection\"x\n" +
+	"\tdetection\x18( \x01(\v2\x1c.ramcloud.admin.v1.DetectionR\tdetection\x12;\n" +
+	"\n" +
+	"recoveries\x18) \x03(\v2\x1b.ramcloud.admin.v1.RecoveryR\n" +
+	"recoveries\"\xda\x02\n" +
+	"\bRecovery\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05phase\x18\x03 \x01(\tR\x05phase\x12\x1b\n" +
+	"\twaits_for\x18\x04 \x01(\tR\bwaitsFor\x12;\n" +
+	"\amissing\x18\x05 \x03(\v2!.ramcloud.admin.v1.MissingSegmentR\amissing\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05parts\x18\a \x01(\rR\x05parts\x12\x1d\n" +
+	"\n" +
+	"parts_done\x18\b \x01(\rR\tpartsDone\x12\x1f\n" +
+	"\vbytes_total\x18\t \x01(\x04R\n" +
+	"bytesTotal\x12\x1d\n" +
+	"\n" +
+	"bytes_done\x18\n" +
+	" \x01(\x04R\tbytesDone\x12\x1e\n" +
+	"\vbegun_at_ms\x18\v \x01(\x04R\tbegunAtMs\"[\n" +
+	"\x0eMissingSegment\x12\x1d\n" +
+	"\n" +
+	"segment_id\x18\x01 \x01(\x04R\tsegmentId\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x12\x18\n" +
+	"\aholders\x18\x03 \x03(\x04R\aholders\"x\n" +
 	"\tDetection\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1c\n" +
 	"\taccounted\x18\x02 \x01(\rR\taccounted\x12\x1a\n" +
@@ -2064,7 +2283,7 @@ func file_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_admin_proto_goTypes = []any{
 	(ServerState)(0),                 // 0: ramcloud.admin.v1.ServerState
 	(BackupDevice)(0),                // 1: ramcloud.admin.v1.BackupDevice
@@ -2088,51 +2307,55 @@ var file_admin_proto_goTypes = []any{
 	(*WatchRequest)(nil),             // 19: ramcloud.admin.v1.WatchRequest
 	(*WatchEvent)(nil),               // 20: ramcloud.admin.v1.WatchEvent
 	(*ClusterStatus)(nil),            // 21: ramcloud.admin.v1.ClusterStatus
-	(*Detection)(nil),                // 22: ramcloud.admin.v1.Detection
-	(*ReplicationSummary)(nil),       // 23: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),                   // 24: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),              // 25: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),                   // 26: ramcloud.admin.v1.Tablet
-	(*Table)(nil),                    // 27: ramcloud.admin.v1.Table
+	(*Recovery)(nil),                 // 22: ramcloud.admin.v1.Recovery
+	(*MissingSegment)(nil),           // 23: ramcloud.admin.v1.MissingSegment
+	(*Detection)(nil),                // 24: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),       // 25: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                   // 26: ramcloud.admin.v1.Server
+	(*ServerStats)(nil),              // 27: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                   // 28: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                    // 29: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	24, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	27, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	26, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	29, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
 	21, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	24, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	27, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	23, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	22, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
-	0,  // 7: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	25, // 8: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
-	1,  // 9: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
-	2,  // 10: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	26, // 11: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
-	3,  // 12: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
-	4,  // 13: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
-	5,  // 14: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
-	8,  // 15: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
-	9,  // 16: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
-	11, // 17: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
-	13, // 18: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
-	15, // 19: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
-	17, // 20: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
-	19, // 21: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	21, // 22: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	6,  // 23: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	7,  // 24: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	27, // 25: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	10, // 26: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	12, // 27: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
-	14, // 28: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
-	16, // 29: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
-	18, // 30: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
-	20, // 31: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	22, // [22:32] is the sub-list for method output_type
-	12, // [12:22] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	26, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	29, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	25, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	24, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	22, // 7: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
+	23, // 8: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	0,  // 9: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
+	27, // 10: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	1,  // 11: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
+	2,  // 12: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
+	28, // 13: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	3,  // 14: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
+	4,  // 15: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
+	5,  // 16: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
+	8,  // 17: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
+	9,  // 18: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
+	11, // 19: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
+	13, // 20: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
+	15, // 21: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
+	17, // 22: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
+	19, // 23: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	21, // 24: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	6,  // 25: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	7,  // 26: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	29, // 27: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	10, // 28: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	12, // 29: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	14, // 30: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	16, // 31: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
+	18, // 32: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
+	20, // 33: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	24, // [24:34] is the sub-list for method output_type
+	14, // [14:24] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -2153,7 +2376,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -11,6 +11,49 @@ static_assert(static_cast<int>(wire::TabletState::kNormal) == pb::TABLET_NORMAL)
 static_assert(static_cast<int>(wire::TabletState::kCreating) == pb::TABLET_CREATING);
 static_assert(static_cast<int>(wire::TabletState::kUnavailable) == pb::TABLET_UNAVAILABLE);
 
+namespace {
+
+void to_proto(const RecoveryView& recovery, pb::Recovery& out) {
+  const RecoveryProgress& progress = recovery.progress;
+  out.set_server_id(recovery.server_id);
+  out.set_name(recovery.name);
+  out.set_phase(recovery_phase_name(progress.phase));
+  out.set_waits_for(progress.waits_for);
+  for (const auto& segment : progress.missing) {
+    auto& missing = *out.add_missing();
+    missing.set_segment_id(segment.segment_id);
+    missing.set_why(segment.why);
+    for (const uint64_t id : segment.holders) missing.add_holders(id);
+  }
+  out.set_attempt(progress.attempt);
+  out.set_parts(progress.parts);
+  out.set_parts_done(progress.parts_done);
+  out.set_bytes_total(progress.bytes_total);
+  out.set_bytes_done(progress.bytes_done);
+  out.set_begun_at_ms(progress.begun_at_ms);
+}
+
+RecoveryView from_proto(const pb::Recovery& in) {
+  RecoveryView recovery{in.server_id(), in.name(), {}};
+  RecoveryProgress& progress = recovery.progress;
+  progress.phase = recovery_phase(in.phase());
+  progress.waits_for = in.waits_for();
+  for (const auto& segment : in.missing()) {
+    progress.missing.push_back({segment.segment_id(),
+                                segment.why(),
+                                {segment.holders().begin(), segment.holders().end()}});
+  }
+  progress.attempt = in.attempt();
+  progress.parts = in.parts();
+  progress.parts_done = in.parts_done();
+  progress.bytes_total = in.bytes_total();
+  progress.bytes_done = in.bytes_done();
+  progress.begun_at_ms = in.begun_at_ms();
+  return recovery;
+}
+
+}  // namespace
+
 pb::ClusterStatus to_proto(const ClusterStatus& status) {
   pb::ClusterStatus out;
   out.set_cluster_name(status.cluster_name);
@@ -42,6 +85,7 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   detection.set_accounted(status.detection.accounted);
   detection.set_expected(status.detection.expected);
   for (const auto& one : status.detection.waits_for) detection.add_waits_for(one);
+  for (const auto& recovery : status.recoveries) to_proto(recovery, *out.add_recoveries());
   return out;
 }
 
@@ -75,6 +119,7 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
   status.detection.expected = in.detection().expected();
   status.detection.waits_for.assign(in.detection().waits_for().begin(),
                                     in.detection().waits_for().end());
+  for (const auto& recovery : in.recoveries()) status.recoveries.push_back(from_proto(recovery));
   return status;
 }
 
