@@ -19,7 +19,7 @@ class Invariants {
   /// - what holds for the log (log::Invariants)
   /// - every slot points at a published entry, an object or a tombstone, whose checksum holds and
   ///   whose key has the slot's bucket and tag; no key has two slots
-  /// - every tombstone in a slot waits for sweep()
+  /// - every tombstone in a slot waits for sweep(), but for those that were recovered
   /// - live bytes of each segment are those of the objects in slots and of all tombstones
   /// - the safe version is above all versions; tablets count the objects that slots hold
   std::vector<std::string> check();

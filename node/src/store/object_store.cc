@@ -91,6 +91,10 @@ LogPosition ObjectStore::dependency(const char* address) const {
   return found;
 }
 
+ObjectStore::Found ObjectStore::found_at(const char* address) const {
+  return describe(address);
+}
+
 /// Above the old one. Without one it is the floor, which whoever deleted the key has raised: so
 /// creating changes nothing that other threads change.
 uint64_t ObjectStore::next_version(uint64_t old_version) {
@@ -422,7 +426,7 @@ std::vector<TabletCounts> ObjectStore::tablets() const {
   std::vector<TabletCounts> counts;
   for (const Tablet* t : tablets_.all()) {
     counts.push_back({t->table_id, t->start_hash, t->end_hash, t->state.load(), t->objects(),
-                      t->object_bytes(), t->first_segment});
+                      t->object_bytes(), t->first_segment, t->attempt});
   }
   return counts;
 }

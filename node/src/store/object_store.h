@@ -12,7 +12,8 @@
 // delete and re-create. The safe version, logged with each head, is above the floor.
 //
 // Threads: all operations, and sweep(), may run in any thread at the same time; read() takes no
-// lock. take_tablet, drop_tablet, purge_step and take_retired belong to one thread.
+// lock. take_tablet, drop_tablet, purge_step and take_retired belong to one thread, with
+// TabletReplay and RecoveredSlots.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,7 @@ struct TabletCounts {
   uint64_t objects = 0;
   uint64_t object_bytes = 0;
   uint64_t first_segment = 0;
+  uint64_t attempt = 0;  // of the recovery that brought it; 0: none did
 };
 
 class ObjectStore {
@@ -205,6 +207,8 @@ class ObjectStore {
 
  private:
   friend class Invariants;
+  friend class RecoveredSlots;
+  friend class TabletReplay;
 
   struct Found {  // what a slot points at
     const char* address = nullptr;
@@ -239,6 +243,7 @@ class ObjectStore {
   StatusCode put(const Target& target, ByteView value, uint64_t& version,
                  log::LogPosition& depends_on);
   Found describe(const char* address) const;
+  Found found_at(const char* address) const;  // the same, for other files
   log::LogPosition dependency(const char* address) const;
   uint64_t next_version(uint64_t old_version);
   /// Whether a tombstone may go into what the log keeps for deletes.

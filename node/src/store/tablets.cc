@@ -15,6 +15,20 @@ std::string range_text(uint64_t table_id, uint64_t start, uint64_t end) {
          std::to_string(table_id);
 }
 
+const char* why_not_free(TabletState state) {
+  return state == TabletState::kRecovering ? " is being recovered" : " is still being dropped";
+}
+
+std::unique_ptr<Tablet> make_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                                    uint64_t first_segment) {
+  auto tablet = std::make_unique<Tablet>();
+  tablet->table_id = table_id;
+  tablet->start_hash = start_hash;
+  tablet->end_hash = end_hash;
+  tablet->first_segment = first_segment;
+  return tablet;
+}
+
 }  // namespace
 
 Tablets::Tablets() {
@@ -58,9 +72,9 @@ Status Tablets::check(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
   }
   for (const Tablet* t : sorted()) {
     if (t->table_id != table_id || t->end_hash < start_hash || t->start_hash > end_hash) continue;
-    if (t->state.load() != TabletState::kNormal) {
+    if (const TabletState state = t->state.load(); state != TabletState::kNormal) {
       return {StatusCode::kRetry,
-              range_text(table_id, t->start_hash, t->end_hash) + " is still being dropped"};
+              range_text(table_id, t->start_hash, t->end_hash) + why_not_free(state)};
     }
     is_there = t->start_hash == start_hash && t->end_hash == end_hash;
     if (is_there) return {};
@@ -77,22 +91,39 @@ Status Tablets::check_add(uint64_t table_id, uint64_t start_hash, uint64_t end_h
   return check(table_id, start_hash, end_hash, is_there);
 }
 
-Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
-                    uint64_t first_segment) {
-  auto tablet = std::make_unique<Tablet>();
-  tablet->table_id = table_id;
-  tablet->start_hash = start_hash;
-  tablet->end_hash = end_hash;
-  tablet->first_segment = first_segment;
-  SpinGuard guard(lock_);
-  bool is_there = false;
-  Status status = check(table_id, start_hash, end_hash, is_there);
-  if (!status.ok() || is_there) return status;
+void Tablets::insert(std::unique_ptr<Tablet> tablet) {
   std::vector<Tablet*> tablets = sorted();
   tablets.insert(std::upper_bound(tablets.begin(), tablets.end(), tablet.get(), starts_before),
                  tablet.get());
   owned_.push_back(std::move(tablet));
   publish(tablets);
+}
+
+Status Tablets::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                    uint64_t first_segment) {
+  auto tablet = make_tablet(table_id, start_hash, end_hash, first_segment);
+  SpinGuard guard(lock_);
+  bool is_there = false;
+  Status status = check(table_id, start_hash, end_hash, is_there);
+  if (!status.ok() || is_there) return status;
+  insert(std::move(tablet));
+  return {};
+}
+
+Status Tablets::add_recovering(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                               uint64_t first_segment, uint64_t attempt) {
+  auto tablet = make_tablet(table_id, start_hash, end_hash, first_segment);
+  tablet->attempt = attempt;
+  tablet->state.store(TabletState::kRecovering, std::memory_order_relaxed);
+  SpinGuard guard(lock_);
+  bool is_there = false;
+  Status status = check(table_id, start_hash, end_hash, is_there);
+  if (!status.ok()) return status;
+  if (is_there) {
+    return {StatusCode::kExists,
+            range_text(table_id, start_hash, end_hash) + " is served here already"};
+  }
+  insert(std::move(tablet));
   return {};
 }
 

@@ -16,9 +16,11 @@
 namespace ramcloud::store {
 
 enum class TabletState : uint8_t {
-  kNormal,    // served
-  kDropping,  // not served; somebody who found it before may still be at work in it
-  kPurging,   // not served, and nobody is; its objects are being purged
+  kNormal,      // served
+  kDropping,    // not served; somebody who found it before may still be at work in it
+  kPurging,     // not served, and nobody is; its objects are being purged
+  kRecovering,  // not served yet; what a dead master had of it is replayed into it (TabletReplay)
+  kGivenUp,     // never served; what was replayed leaves the table (RecoveredSlots)
 };
 
 class Tablet {
@@ -30,6 +32,8 @@ class Tablet {
   uint64_t dropped_at = 0;  // the number of the drop
   /// Entries in segments of the log with lower ids are not this tablet's; 0: there are none.
   uint64_t first_segment = 0;
+  /// Of the recovery that brought it; 0: none did.
+  uint64_t attempt = 0;
 
   /// So many objects more (or fewer), and bytes of their entries in the log.
   void count(int64_t objects, int64_t bytes) {
@@ -89,6 +93,9 @@ class Tablets {
   /// OK also when exactly this tablet is there already. EXISTS: it overlaps another. RETRY: it
   /// overlaps one that is still being dropped. INVALID_ARGUMENT: start above end.
   Status add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash, uint64_t first_segment = 0);
+  /// The same, as kRecovering. EXISTS also when exactly this tablet is there.
+  Status add_recovering(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
+                        uint64_t first_segment, uint64_t attempt);
   /// Why add() would refuse it, or OK.
   Status check_add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const;
   /// Stops serving the tablets of the table that lie in the range; returns how many.
@@ -123,6 +130,7 @@ class Tablets {
  private:
   Status check(uint64_t table_id, uint64_t start_hash, uint64_t end_hash, bool& is_there) const
       RC_REQUIRES(lock_);
+  void insert(std::unique_ptr<Tablet> tablet) RC_REQUIRES(lock_);
   void publish(const std::vector<Tablet*>& sorted) RC_REQUIRES(lock_);
   std::vector<Tablet*> sorted() const RC_REQUIRES(lock_);
 

@@ -1,0 +1,84 @@
+// What a dead master had of some tablets, put together again from entries of its log, in whatever
+// order they come [Ousterhout15 §7.4]. Entries go into a side log, and the hash table's slots point
+// there; nobody is served from them before serve(). See docs/design/recovery.md, "Recovery of one
+// server".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/status.h"
+#include "log/entry_view.h"
+#include "log/side_log.h"
+#include "store/object_store.h"
+
+namespace ramcloud::store {
+
+/// One part of one attempt. On the thread that takes and drops tablets.
+class TabletReplay {
+ public:
+  struct Range {
+    uint64_t table_id = 0;
+    uint64_t start_hash = 0;
+    uint64_t end_hash = 0;  // inclusive
+  };
+  struct Counts {
+    uint64_t objects = 0;     // that were put in
+    uint64_t tombstones = 0;  // that were put in
+    uint64_t skipped = 0;     // something newer was there, or the tablet is not this attempt's
+    uint64_t bytes = 0;       // of entries that were put in
+  };
+
+  /// `attempt` > 0; no other replay into this store has it. The store outlives it.
+  TabletReplay(ObjectStore& store, uint64_t attempt)
+      : store_(store), attempt_(attempt), side_(store.log()) {}
+
+  /// Begins with a tablet, kRecovering from now on. `first_segment` as ObjectStore::take_tablet().
+  /// EXISTS: it, or one that overlaps it, is served here. RETRY: an overlapping one is being
+  /// recovered, or removed.
+  Status begin(const Range& range, uint64_t first_segment);
+  /// Clients are served from it now: everything in it is in the log, durably. Then RecoveredSlots
+  /// has tombstones to clear. False: this attempt does not have it as kRecovering.
+  bool serve(const Range& range);
+  /// Nothing more is put into it, and RecoveredSlots removes it. False as serve().
+  bool give_up(const Range& range);
+
+  /// Puts an entry in, of which the highest version of a key stays; a tombstone is above the object
+  /// of its version. `entry` is contiguous; its body is kept as it is.
+  ///   CORRUPT        its checksum or its lengths do not hold, or it is of another type
+  ///   OUT_OF_MEMORY  as SideLog::append
+  StatusCode replay(const log::EntryView& entry);
+
+  const Counts& counts() const { return counts_; }
+  /// Live objects in the tablets of this attempt.
+  uint64_t live_objects() const;
+  uint64_t attempt() const { return attempt_; }
+  log::SideLog& side() { return side_; }
+
+ private:
+  /// An object or a tombstone.
+  struct Incoming {
+    log::EntryView entry;
+    uint64_t table_id = 0;
+    uint64_t version = 0;
+    bool is_tombstone = false;
+    ByteView key;
+    uint64_t hash = 0;
+    bool newer_than(const ObjectStore::Found& old) const {
+      if (version != old.version) return version > old.version;
+      return is_tombstone && !old.is_tombstone;
+    }
+  };
+  static std::optional<Incoming> parse(const log::EntryView& entry);
+  Tablet* find(const Range& range) const;
+  StatusCode put(const Incoming& incoming, Tablet& tablet, HashTable::Slot* slot,
+                 const ObjectStore::Found& old);
+  StatusCode append(const Incoming& incoming, const ObjectStore::Found& old, const char*& address);
+
+  ObjectStore& store_;
+  const uint64_t attempt_;
+  log::SideLog side_;
+  Counts counts_;
+};
+
+}  // namespace ramcloud::store
