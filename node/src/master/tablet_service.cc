@@ -6,16 +6,13 @@
 
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "master/new_head.h"
 
 namespace ramcloud::master {
 namespace {
 /// Between two slices of purging (20 us) while clients want the reactor, and while the log takes no
 /// tombstones. An idle reactor purges in every turn.
 constexpr Duration kPurgeInterval = 200us;
-/// How often it is looked whether a new head takes data, and for how long; the coordinator asks
-/// again.
-constexpr Duration kHeadInterval = 500us;
-constexpr Duration kHeadLimit = 2s;
 
 /// 0: none.
 uint64_t creation_position(uint64_t first_segment) {
@@ -79,6 +76,12 @@ void TabletService::note_dropped(uint64_t table_id, Order& order) {
   dropped_.erase(dropped_.begin());
 }
 
+void TabletService::note_taken(uint64_t table_id, const std::string& table_name) {
+  Order& order = orders_[table_id];
+  if (std::exchange(order.drop, false)) dropped_.erase({order.revision, table_id});
+  if (!table_name.empty()) order.table_name = table_name;
+}
+
 std::vector<wire::RestatedTable> TabletService::restate() const {
   std::map<uint64_t, std::vector<wire::RestatedTablet>> owned;
   for (const auto& tablet : store_->tablets()) {
@@ -121,6 +124,10 @@ Task<void> TabletService::settle(ReplyHandle handle, bool dropped, std::string b
   replies_.send(std::move(reply));
 }
 
+void TabletService::answer_taken(const ReplyHandle& handle, std::string body) {
+  tasks_.spawn(settle(handle, false, std::move(body)));
+}
+
 void TabletService::take(const Request& request) {
   wire::TakeTabletRequest command;
   if (!request.decode(command) || command.start_hash > command.end_hash) {
@@ -141,7 +148,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   uint64_t first_segment = 0;
   if (store_->may_hold(command.table_id, command.start_hash, command.end_hash)) {
     RC_SOMETIMES("master.head_is_rolled_for_a_tablet");
-    const Result<uint64_t> head = co_await new_head();
+    const Result<uint64_t> head = co_await new_head(reactor_, store_->log());
     if (!head) co_return refuse(handle, head.error());
     first_segment = *head;
     // Another order may have come meanwhile.
@@ -151,9 +158,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   Status status =
       store_->take_tablet(command.table_id, command.start_hash, command.end_hash, first_segment);
   if (!status.ok()) co_return refuse(handle, status);
-  Order& order = orders_[command.table_id];
-  if (std::exchange(order.drop, false)) dropped_.erase({order.revision, command.table_id});
-  if (!command.table_name.empty()) order.table_name = std::move(command.table_name);
+  note_taken(command.table_id, command.table_name);
   log_info("tablet.taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
@@ -166,21 +171,6 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   co_await settle(
       handle, false,
       wire::encode(wire::TakeTabletReply{creation_position(first_segment)}, handle.version));
-}
-
-/// The id of a head that was opened after this was called, and takes data.
-Task<Result<uint64_t>> TabletService::new_head() {
-  log::Log& log = store_->log();
-  const uint64_t before = log.head().segment_id();
-  const Time limit = reactor_.now() + kHeadLimit;
-  if (log.roll_head() != StatusCode::kOk) {
-    co_return fail(StatusCode::kRetry, "there is no memory for a new head of the log");
-  }
-  while (log.head().segment_id() <= before || !log.takes_data()) {
-    if (reactor_.now() >= limit) co_return fail(StatusCode::kRetry, "the log's head does not roll");
-    co_await reactor_.sleep(kHeadInterval);
-  }
-  co_return log.head().segment_id();
 }
 
 void TabletService::drop(const Request& request) {
@@ -197,6 +187,7 @@ void TabletService::drop(const Request& request) {
   if (!status.ok()) return refuse(request.reply, status);
   note_dropped(command.table_id, orders_[command.table_id]);
   log_info("tablet.table_dropped", {{"table_id", command.table_id}});
+  if (on_drop_) on_drop_(command.table_id);
   tasks_.spawn(settle(request.reply, true));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -28,6 +29,18 @@ class TabletService {
   TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
                 ServerList& servers, Epochs& epochs);
   void attach(store::ObjectStore& store);
+  /// `fn` is told of each table that is dropped, before the order is answered.
+  void set_drop_listener(std::function<void(uint64_t table_id)> fn) { on_drop_ = std::move(fn); }
+
+  /// @name For other orders that change which tablets are served
+  /// @{
+  /// OK if the command is not older than what was seen of the table.
+  Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
+  /// This server has tablets of the table since the order that was checked last.
+  void note_taken(uint64_t table_id, const std::string& table_name);
+  /// Answers once all reactors have seen the change, and the log is durable that far.
+  void answer_taken(const ReplyHandle& handle, std::string body);
+  /// @}
 
   /// What a coordinator with older metadata has to know: every table that is owned here, and the
   /// dropped ones that are remembered.
@@ -39,12 +52,9 @@ class TabletService {
  private:
   void take(const Request& request);
   void drop(const Request& request);
-  /// OK if the command is not older than what was seen.
-  Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
   void refuse(const ReplyHandle& handle, const Status& status);
   void purge();
   Task<void> take_tablet(ReplyHandle handle, wire::TakeTabletRequest command);
-  Task<Result<uint64_t>> new_head();
   Task<void> settle(ReplyHandle handle, bool dropped, std::string body = {});
   Task<void> free_retired();
 
@@ -63,6 +73,7 @@ class TabletService {
   void note_dropped(uint64_t table_id, Order& order);
   std::map<uint64_t, Order> orders_;                 // by table id
   std::set<std::pair<uint64_t, uint64_t>> dropped_;  // revision and table of those with `drop`
+  std::function<void(uint64_t)> on_drop_;
   Timer purge_timer_;
   TaskScope tasks_;
 };

@@ -15,6 +15,7 @@
 #include "log/replay.h"
 #include "store/invariants.h"
 #include "store/recovered_slots.h"
+#include "store/testing/dead_log.h"
 
 namespace ramcloud::store {
 namespace {
@@ -22,63 +23,20 @@ namespace {
 using log::EntryType;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kTable = 1;
-constexpr uint64_t kDeadMaster = 99;
-constexpr TabletReplay::Range kAll{kTable, 0, ~uint64_t{0}};
+using testing::entry_bytes;
+using testing::History;
+using testing::kDeadMaster;
+using testing::Model;
+using testing::object_entry;
+using testing::tombstone_entry;
+using testing::view_of;
 
-/// The bytes of an entry, as they stand in a log.
-std::string entry_bytes(EntryType type, const std::string& body) {
-  const auto type_byte = static_cast<char>(type);
-  const log::EntryHeader header{
-      .length_and_type = static_cast<uint32_t>(body.size()) | static_cast<uint32_t>(type) << 24,
-      .body_crc = crc32c(body, crc32c(ByteView(&type_byte, 1)))};
-  return std::string(bytes_of(header)) + body;
-}
-std::string object_entry(uint64_t version, const std::string& key, const std::string& value,
-                         uint64_t table = kTable) {
-  const log::TestObject object(table, version, key, value);
-  return entry_bytes(EntryType::kObject, std::string(bytes_of(object.body)) + key + value);
-}
-std::string tombstone_entry(uint64_t version, const std::string& key) {
-  log::TestTombstone tombstone(kTable, version, 3, key, true);
-  tombstone.body.log_id = kDeadMaster;
-  return entry_bytes(EntryType::kTombstone, std::string(bytes_of(tombstone.body)) + key);
-}
-log::EntryView view_of(const std::string& entry) {
-  return {log::SegmentBytes(entry), 0, load<log::EntryHeader>(entry.data())};
-}
+constexpr uint64_t kTable = testing::kDeadTable;
+constexpr TabletReplay::Range kAll{kTable, 0, ~uint64_t{0}};
 
 const std::string& pick(Random& random, const std::vector<std::string>& entries) {
   return entries[random.below(entries.size())];
 }
-
-using Model = std::map<std::string, std::pair<uint64_t, std::string>>;  // version, value
-
-/// What a master did to some keys, and the entries that are left of it.
-struct History {
-  explicit History(Random& random, int operations, int keys) {
-    std::map<std::string, uint64_t> last;
-    for (int i = 0; i < operations; ++i) {
-      const std::string key = "key" + std::to_string(random.below(static_cast<uint64_t>(keys)));
-      uint64_t& version = last[key];
-      const bool there = model.contains(key);
-      if (there && random.chance(0.3)) {
-        entries.push_back(tombstone_entry(version, key));
-        model.erase(key);
-        continue;
-      }
-      if (there) entries.push_back(tombstone_entry(version, key));
-      version += 1 + random.below(3);
-      const std::string value(random.below(300), static_cast<char>('a' + i % 26));
-      entries.push_back(object_entry(version, key, value));
-      model[key] = {version, value};
-      highest = std::max(highest, version);
-    }
-  }
-  std::vector<std::string> entries;
-  Model model;
-  uint64_t highest = 0;
-};
 
 struct Rig {
   explicit Rig(uint32_t segments = 16) : parts(segments, true, 1, false) { parts.log.start(); }

@@ -1,0 +1,42 @@
+#include "master/new_head.h"
+
+#include <algorithm>
+
+#include "base/sometimes.h"
+
+namespace ramcloud::master {
+namespace {
+/// How often it is looked whether a new head takes data, and for how long; the coordinator asks
+/// again.
+constexpr Duration kHeadInterval = 500us;
+constexpr Duration kHeadLimit = 2s;
+
+/// A side segment that is not part of the log yet may have a higher id than the head that was
+/// opened ahead.
+uint64_t newest_with_entries(const log::Log& log) {
+  uint64_t newest = log.head().segment_id();
+  for (const log::Segment* segment : log.others()) newest = std::max(newest, segment->id());
+  return newest;
+}
+}  // namespace
+
+Task<Result<uint64_t>> new_head(Reactor& reactor, log::Log& log) {
+  const uint64_t before = newest_with_entries(log);
+  const Time limit = reactor.now() + kHeadLimit;
+  do {
+    const uint64_t present = log.head().segment_id();
+    if (log.roll_head() != StatusCode::kOk) {
+      co_return fail(StatusCode::kRetry, "there is no memory for a new head of the log");
+    }
+    while (log.head().segment_id() <= present || !log.takes_data()) {
+      if (reactor.now() >= limit) {
+        co_return fail(StatusCode::kRetry, "the log's head does not roll");
+      }
+      co_await reactor.sleep(kHeadInterval);
+    }
+    if (log.head().segment_id() <= before) RC_SOMETIMES("master.head_is_rolled_twice");
+  } while (log.head().segment_id() <= before);
+  co_return log.head().segment_id();
+}
+
+}  // namespace ramcloud::master

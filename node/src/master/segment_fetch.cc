@@ -1,0 +1,111 @@
+#include "master/segment_fetch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+
+namespace ramcloud::master {
+namespace {
+/// Between two rounds over all sources, and the most that a source puts a call off at one go.
+constexpr Duration kPause = 100ms;
+constexpr Duration kLeastPutOff = 1ms;
+}  // namespace
+
+Result<log::EntryView> FetchedPage::next() {
+  const ByteView rest = left();
+  if (rest.size() < sizeof(log::EntryHeader)) {
+    return fail(StatusCode::kCorrupt, "entries end within a header");
+  }
+  const auto header = load<log::EntryHeader>(rest.data());
+  const size_t length = sizeof header + header.length();
+  if (length > rest.size()) return fail(StatusCode::kCorrupt, "entries end within a body");
+  at_ += length;
+  return log::EntryView(log::SegmentBytes(rest.substr(0, length)), 0, header);
+}
+
+SegmentFetch::SegmentFetch(RpcClient& rpc, const ServerList& servers, uint64_t master_id,
+                           const wire::RecoverySegment& segment,
+                           std::vector<wire::HashRange> ranges)
+    : rpc_(rpc),
+      servers_(servers),
+      segment_(segment),
+      request_{.master_id = master_id,
+               .segment_id = segment.segment_id,
+               .end = segment.length,
+               .max_bytes = kPageBytes,
+               .ranges = std::move(ranges)},
+      why_(StatusCode::kNotFound, "there is no source of it") {}
+
+void SegmentFetch::refuse(Status why) {
+  log_warn("recovery.source_failed", {{"master", request_.master_id},
+                                      {"segment", segment_.segment_id},
+                                      {"source", segment_.sources[source_].server_id},
+                                      {"error", why}});
+  why_ = std::move(why);
+  ++failures_;
+  source_ = (source_ + 1) % segment_.sources.size();
+}
+
+Task<Result<FetchedPage>> SegmentFetch::next() {
+  const auto sources = static_cast<uint32_t>(segment_.sources.size());
+  Time put_off_until = Time::max();
+  while (failures_ < kRounds * sources) {
+    RpcReply reply = co_await ask(segment_.sources[source_]);
+    const Time now = rpc_.reactor().now();
+    if (reply.status == StatusCode::kRetry && now < put_off_until) {
+      if (put_off_until == Time::max()) put_off_until = now + kMostPutOff;
+      RC_SOMETIMES("recovery.fetch_is_put_off");
+      const Duration asked = std::chrono::microseconds(reply.retry_after_us);
+      co_await rpc_.reactor().sleep(std::clamp<Duration>(asked, kLeastPutOff, kPause));
+      continue;
+    }
+    put_off_until = Time::max();
+    Status status = check(reply);
+    if (status.ok()) co_return FetchedPage(std::move(reply.body));
+    refuse(std::move(status));
+    if (failures_ % sources == 0) co_await rpc_.reactor().sleep(kPause);
+  }
+  co_return fail(why_.code(),
+                 fmt::format("segment {} of master {}: no source gives it, the last: {}",
+                             segment_.segment_id, request_.master_id, why_.to_string()));
+}
+
+Task<RpcReply> SegmentFetch::ask(wire::RecoverySource source) {
+  RpcReply reply;
+  const ListedServer* server = servers_.find(source.server_id);
+  if (server == nullptr || !server->live() || !server->locator) {
+    reply.status = {StatusCode::kUnavailable, fmt::format("server {} is not UP", source.server_id)};
+    co_return reply;
+  }
+  request_.frame = source.frame;
+  reply = co_await rpc_.call_with(*server->locator, source.server_id, wire::Opcode::kRecoveryFetch,
+                                  RpcClient::body_of(request_), rpc_.reactor().now() + kCallLimit);
+  co_return reply;
+}
+
+/// Notes where the next page begins.
+Status SegmentFetch::check(const RpcReply& reply) {
+  if (!reply.ok()) return reply.status;
+  if (reply.body.size() < sizeof(wire::RecoveryFetchReply)) {
+    return {StatusCode::kProtocolError, "the page is shorter than its header"};
+  }
+  const auto head = load<wire::RecoveryFetchReply>(reply.body.data());
+  if (head.bytes != reply.body.size() - sizeof head) {
+    return {StatusCode::kProtocolError,
+            fmt::format("the page says that it has {} bytes, and has {}", uint32_t{head.bytes},
+                        reply.body.size() - sizeof head)};
+  }
+  if (head.next_offset <= request_.offset || head.next_offset > request_.end) {
+    return {StatusCode::kProtocolError,
+            fmt::format("the page from {} ends at {}, the segment at {}", request_.offset,
+                        uint32_t{head.next_offset}, request_.end)};
+  }
+  next_offset_ = head.next_offset;
+  return {};
+}
+
+}  // namespace ramcloud::master

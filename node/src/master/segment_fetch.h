@@ -1,0 +1,75 @@
+// Reads the entries of one segment of a dead master's log from backups (wire::RecoveryFetchRequest),
+// page by page: from the first source that gives them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "log/entry_view.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "runtime/task.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud::master {
+
+/// Entries as a backup gave them.
+class FetchedPage {
+ public:
+  explicit FetchedPage(std::string body) : body_(std::move(body)) {}
+  bool empty() const { return left().empty(); }
+  /// The next entry, which lies in this page. CORRUPT: what is left is no entry.
+  Result<log::EntryView> next();
+  uint32_t entry_bytes() const {
+    return static_cast<uint32_t>(body_.size() - sizeof(wire::RecoveryFetchReply));
+  }
+
+ private:
+  ByteView left() const { return ByteView(body_).substr(at_); }
+  std::string body_;
+  size_t at_ = sizeof(wire::RecoveryFetchReply);
+};
+
+/// One segment. A page that was got is accepted or refused before the next is asked for.
+class SegmentFetch {
+ public:
+  static constexpr uint32_t kPageBytes = 1u << 20;
+  /// How often each source is tried for a page. A source that answers RETRY for kMostPutOff was
+  /// tried.
+  static constexpr uint32_t kRounds = 3;
+  static constexpr Duration kMostPutOff = 10s;
+  static constexpr Duration kCallLimit = 10s;
+
+  /// All passed in outlive it. `ranges` is not empty.
+  SegmentFetch(RpcClient& rpc, const ServerList& servers, uint64_t master_id,
+               const wire::RecoverySegment& segment, std::vector<wire::HashRange> ranges);
+
+  bool done() const { return request_.offset >= request_.end; }
+  /// The next page. The error of the last source, if none gives it.
+  Task<Result<FetchedPage>> next();
+  /// The page is used: go on behind it.
+  void accept() {
+    request_.offset = next_offset_;
+    failures_ = 0;
+  }
+  /// The page does not hold: next() asks the next source for it.
+  void refuse(Status why);
+
+ private:
+  Task<RpcReply> ask(wire::RecoverySource source);
+  Status check(const RpcReply& reply);
+
+  RpcClient& rpc_;
+  const ServerList& servers_;
+  const wire::RecoverySegment& segment_;
+  wire::RecoveryFetchRequest request_;
+  uint32_t next_offset_ = 0;  // of the page that next() gave
+  size_t source_ = 0;         // that is asked
+  uint32_t failures_ = 0;     // since the last page that was accepted
+  Status why_;                // the last one failed
+};
+
+}  // namespace ramcloud::master

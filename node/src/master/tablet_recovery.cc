@@ -1,0 +1,326 @@
+#include "master/tablet_recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "master/new_head.h"
+
+namespace ramcloud::master {
+
+using wire::HashRange;
+using wire::RecoveryPhase;
+
+namespace {
+
+/// Of replay in a turn, in bytes: 30 to 60 us. An entry costs as much as so many bytes that are
+/// copied and summed.
+constexpr uint32_t kSliceBytes = 64u << 10;
+constexpr uint32_t kEntryCost = 1024;
+/// How often it is looked whether the log has come so far.
+constexpr Duration kLogInterval = 500us;
+constexpr Duration kMemoryInterval = 100ms;
+
+store::TabletReplay::Range range_of(const wire::LostTablet& lost) {
+  return {lost.range.table_id, lost.range.start_hash, lost.range.end_hash};
+}
+
+bool same(const HashRange& a, const HashRange& b) {
+  return a.table_id == b.table_id && a.start_hash == b.start_hash && a.end_hash == b.end_hash;
+}
+
+}  // namespace
+
+TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest order)
+    : tools_(tools),
+      reactor_(tools.rpc.reactor()),
+      log_(tools.store.log()),
+      order_(std::move(order)),
+      replay_(tools.store, order_.attempt),
+      changed_(reactor_),
+      stirred_(reactor_),
+      replaying_(reactor_),
+      tasks_(reactor_) {
+  for (auto& lost : order_.tablets) tablets_.push_back({std::move(lost)});
+  std::ranges::sort(order_.segments, std::greater(), &wire::RecoverySegment::segment_id);
+}
+
+TabletRecovery::~TabletRecovery() {
+  // A digest has them: they are not this one's to give up.
+  if (change_.state.load() == log::Change::State::kCarried) (void)replay_.side().release();
+  (void)log_.withdraw(change_);
+}
+
+// ---- what it is asked
+
+bool TabletRecovery::any(Fate fate) const {
+  return std::ranges::find(tablets_, fate, &Tablet::fate) != tablets_.end();
+}
+
+bool TabletRecovery::recovers(const HashRange& range) const {
+  return std::ranges::any_of(tablets_, [&](const Tablet& tablet) {
+    return tablet.fate == Fate::kOpen && same(tablet.lost.range, range);
+  });
+}
+
+bool TabletRecovery::overlaps(const HashRange& range) const {
+  return std::ranges::any_of(tablets_, [&](const Tablet& tablet) {
+    const HashRange& own = tablet.lost.range;
+    return tablet.fate == Fate::kOpen && own.table_id == range.table_id &&
+           own.start_hash <= range.end_hash && range.start_hash <= own.end_hash;
+  });
+}
+
+std::string TabletRecovery::serve(const HashRange& range) {
+  for (Tablet& tablet : tablets_) {
+    if (tablet.fate != Fate::kOpen || !same(tablet.lost.range, range)) continue;
+    if (!replay_.serve(range_of(tablet.lost))) return {};
+    tablet.fate = Fate::kServed;
+    tools_.want_pass();
+    stirred_.set();
+    return tablet.lost.table_name;
+  }
+  return {};
+}
+
+void TabletRecovery::give_up(const std::function<bool(const HashRange&)>& which) {
+  bool named = false;
+  for (Tablet& tablet : tablets_) {
+    if (!which(tablet.lost.range)) continue;
+    named = true;
+    if (tablet.fate == Fate::kOpen) give_up(tablet);
+  }
+  if (!named || any(Fate::kOpen) || any(Fate::kServed)) return;
+  given_up_ = true;
+  tell_changed();
+}
+
+void TabletRecovery::give_up(Tablet& tablet) {
+  tablet.fate = Fate::kGivenUp;
+  if (replay_.give_up(range_of(tablet.lost))) tools_.want_pass();
+  stirred_.set();
+}
+
+wire::RecoveryState TabletRecovery::state() const {
+  wire::RecoveryState state;
+  state.phase = phase_;
+  state.segments_done = segments_done_;
+  state.bytes_fetched = bytes_fetched_;
+  if (phase_ != RecoveryPhase::kFailed) state.objects = replay_.live_objects();
+  if (first_segment_ != 0) {
+    state.creation_position = log::LogPosition(first_segment_, 0).value;
+  }
+  if (phase_ == RecoveryPhase::kFailed) {
+    state.status = static_cast<uint16_t>(status_.code());
+    state.why = status_.message();
+    state.segment = failed_segment_;
+  }
+  return state;
+}
+
+void TabletRecovery::enter(RecoveryPhase phase) {
+  phase_ = phase;
+  log_info("recovery.phase", {{"master", order_.master_id},
+                              {"attempt", order_.attempt},
+                              {"phase", static_cast<int>(phase)},
+                              {"segments", segments_done_},
+                              {"bytes", bytes_fetched_}});
+  tell_changed();
+}
+
+void TabletRecovery::tell_changed() {
+  changed_.set();
+  changed_.reset();
+}
+
+// ---- what it does
+
+Task<void> TabletRecovery::run() {
+  Status status = co_await begin_tablets();
+  if (status.ok() && any(Fate::kOpen)) status = co_await fetch_all();
+  if (status.ok() && any(Fate::kOpen)) {
+    enter(RecoveryPhase::kCommitting);
+    status = co_await commit();
+  }
+  if (status.ok() && committed_) {
+    if (any(Fate::kOpen)) enter(RecoveryPhase::kReady);
+    while (any(Fate::kOpen)) {
+      stirred_.reset();
+      co_await stirred_;
+    }
+  }
+  if (any(Fate::kServed)) co_return enter(RecoveryPhase::kServing);
+  status_ = std::move(status);
+  for (Tablet& tablet : tablets_) {
+    if (tablet.fate == Fate::kOpen) give_up(tablet);
+  }
+  co_await undo();
+  if (given_up_) co_return;
+  log_warn("recovery.part_failed",
+           {{"master", order_.master_id}, {"attempt", order_.attempt}, {"error", status_}});
+  enter(RecoveryPhase::kFailed);
+}
+
+/// The head is rolled before anything of them is put into a side segment.
+Task<Status> TabletRecovery::begin_tablets() {
+  const auto may_hold = [this](const Tablet& tablet) {
+    const HashRange& range = tablet.lost.range;
+    return tools_.store.may_hold(range.table_id, range.start_hash, range.end_hash);
+  };
+  if (std::ranges::any_of(tablets_, may_hold)) {
+    RC_SOMETIMES("recovery.head_is_rolled_for_a_tablet");
+    const Result<uint64_t> head = co_await new_head(reactor_, log_);
+    if (!head) co_return head.error();
+    first_segment_ = *head;
+  }
+  for (Tablet& tablet : tablets_) {
+    if (tablet.fate != Fate::kOpen) continue;
+    Status status = replay_.begin(range_of(tablet.lost), first_segment_);
+    if (!status.ok()) co_return status;
+  }
+  co_return Status();
+}
+
+/// Ends early when every tablet is given up.
+Task<Status> TabletRecovery::fetch_all() {
+  const AsyncMutex::Lock lock = co_await tools_.fetching.lock();
+  fetchers_ = kFetches;
+  for (uint32_t i = 0; i < kFetches; ++i) tasks_.spawn(fetch_some());
+  while (fetchers_ > 0 && status_.ok() && any(Fate::kOpen)) {
+    stirred_.reset();
+    co_await stirred_;
+  }
+  tasks_.cancel_all();
+  co_return status_;
+}
+
+Task<void> TabletRecovery::fetch_some() {
+  while (next_segment_ < order_.segments.size() && status_.ok()) {
+    const wire::RecoverySegment& segment = order_.segments[next_segment_++];
+    Status status = co_await fetch_segment(segment);
+    if (!status.ok() && status_.ok()) {
+      status_ = std::move(status);
+      if (status_ != StatusCode::kOutOfMemory) failed_segment_ = segment.segment_id;
+    }
+    ++segments_done_;
+  }
+  --fetchers_;
+  stirred_.set();
+}
+
+/// Of the tablets that the dead master had when it filled the segment: what it had of a tablet in a
+/// former time stands below the tablet's creation position.
+std::vector<HashRange> TabletRecovery::ranges_of(const wire::RecoverySegment& segment) const {
+  const uint64_t position = log::LogPosition(segment.segment_id, 0).value;
+  std::vector<HashRange> ranges;
+  for (const Tablet& tablet : tablets_) {
+    if (tablet.fate == Fate::kOpen && position >= tablet.lost.creation_position) {
+      ranges.push_back(tablet.lost.range);
+    }
+  }
+  return ranges;
+}
+
+Task<Status> TabletRecovery::fetch_segment(const wire::RecoverySegment& segment) {
+  std::vector<HashRange> ranges = ranges_of(segment);
+  if (ranges.empty()) co_return Status();
+  SegmentFetch fetch(tools_.rpc, tools_.servers, order_.master_id, segment, std::move(ranges));
+  while (!fetch.done()) {
+    Result<FetchedPage> page = co_await fetch.next();
+    if (!page) co_return page.error();
+    const uint32_t bytes = page->entry_bytes();
+    Status status = co_await replay_page(std::move(*page));
+    if (status == StatusCode::kCorrupt) {
+      fetch.refuse(std::move(status));
+      continue;
+    }
+    if (!status.ok()) co_return status;
+    bytes_fetched_ += bytes;
+    fetch.accept();
+  }
+  co_return Status();
+}
+
+/// What of a page was replayed before an error stays: other sources give the same.
+Task<Status> TabletRecovery::replay_page(FetchedPage page) {
+  const AsyncMutex::Lock lock = co_await replaying_.lock();
+  const store::TabletReplay::Counts before = replay_.counts();
+  Status status;
+  uint32_t slice = 0;
+  while (!page.empty()) {
+    const Result<log::EntryView> entry = page.next();
+    const StatusCode code = entry ? replay_.replay(*entry) : StatusCode::kCorrupt;
+    if (code == StatusCode::kOutOfMemory) {
+      status = {code, "no memory for what is replayed: the log is full but for its reserve"};
+    } else if (code != StatusCode::kOk) {
+      status = {code,
+                entry ? "an entry's checksum or lengths do not hold" : entry.error().message()};
+    }
+    if (!status.ok()) break;
+    slice += kEntryCost + entry->total_length();
+    if (slice < kSliceBytes) continue;
+    slice = 0;
+    co_await reactor_.sleep(Duration::zero());
+  }
+  const store::TabletReplay::Counts& now = replay_.counts();
+  tools_.replayed_bytes.add(now.bytes - before.bytes);
+  tools_.replayed_entries.add(now.objects + now.tombstones - before.objects - before.tombstones);
+  tools_.skipped_entries.add(now.skipped - before.skipped);
+  co_return status;
+}
+
+/// Ends without being done when every tablet is given up.
+Task<Status> TabletRecovery::commit() {
+  replay_.side().close();
+  while (!replay_.side().all_durable()) {
+    if (!any(Fate::kOpen)) co_return Status();
+    co_await reactor_.sleep(kLogInterval);
+  }
+  // The fresh head's safe version is above all that the dead master assigned: also of keys that it
+  // deleted, of which nothing may have come here.
+  tools_.store.raise_version_floor(order_.safe_version);
+  change_.enter = replay_.side().segments();
+  const StatusCode code = log_.commit(change_, log::Roll::kNow);
+  if (code != StatusCode::kOk) {
+    co_return Status(
+        code, "no memory for a fresh head of the log, which the recovered segments enter with");
+  }
+  while (!change_.done()) {
+    if (!any(Fate::kOpen) && log_.withdraw(change_)) co_return Status();
+    co_await reactor_.sleep(kLogInterval);
+  }
+  committed_ = true;
+  (void)replay_.side().release();
+  co_return Status();
+}
+
+/// All tablets are given up, and served they were never.
+Task<void> TabletRecovery::undo() {
+  const auto is_there = [&] {
+    const auto tablets = tools_.store.tablets();
+    return std::ranges::find(tablets, order_.attempt, &store::TabletCounts::attempt) !=
+           tablets.end();
+  };
+  while (is_there()) co_await reactor_.sleep(kLogInterval);
+  // No slot points there any more; who still reads is waited for before the memory is used again.
+  if (committed_) {
+    co_await leave_log();
+  } else {
+    replay_.side().abort();
+  }
+}
+
+Task<void> TabletRecovery::leave_log() {
+  if (change_.enter.empty()) co_return;
+  RC_SOMETIMES("recovery.committed_segments_leave");
+  log::Change& change = change_;
+  change.leave = std::exchange(change.enter, {});
+  change.state.store(log::Change::State::kNew, std::memory_order_relaxed);
+  while (log_.commit(change, log::Roll::kNow) == StatusCode::kOutOfMemory) {
+    co_await reactor_.sleep(kMemoryInterval);
+  }
+  while (!change.done()) co_await reactor_.sleep(kLogInterval);
+}
+
+}  // namespace ramcloud::master

@@ -1,0 +1,116 @@
+// One part of the recovery of a dead master [Ousterhout15 §7.4]: these tablets of it, from the order
+// to recover them until they are served here or given up. docs/design/recovery.md, "Recovery of one
+// server".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/metrics.h"
+#include "log/log.h"
+#include "master/segment_fetch.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "runtime/async_mutex.h"
+#include "runtime/reactor.h"
+#include "store/object_store.h"
+#include "store/tablet_replay.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud::master {
+
+/// What recoveries share. All outlives them.
+struct RecoveryTools {
+  RpcClient& rpc;
+  const ServerList& servers;
+  store::ObjectStore& store;
+  /// Of whoever fetches: one recovery at a time, which bounds the memory that pages take.
+  AsyncMutex& fetching;
+  /// Tablets were served or given up: RecoveredSlots has something to clear.
+  std::function<void()> want_pass;
+  Counter& replayed_bytes;
+  Counter& replayed_entries;
+  Counter& skipped_entries;
+};
+
+/// On the reactor that takes and drops tablets.
+class TabletRecovery {
+ public:
+  /// Pages that are fetched or replayed at a time; each has SegmentFetch::kPageBytes, or one group.
+  static constexpr uint32_t kFetches = 8;
+
+  /// The order was checked: its ranges are apart from each other, and its attempt is the only one
+  /// of its number.
+  TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest order);
+  ~TabletRecovery();
+  TabletRecovery(const TabletRecovery&) = delete;
+  TabletRecovery& operator=(const TabletRecovery&) = delete;
+
+  /// All of it; once. Ends when every tablet is served or given up, and nothing is left to undo.
+  Task<void> run();
+
+  uint64_t master_id() const { return order_.master_id; }
+  uint64_t attempt() const { return order_.attempt; }
+  wire::RecoveryState state() const;
+  /// Set and reset when the phase changes, and when it is given up.
+  Event& changed() { return changed_; }
+  /// By order: as if it had never been. It may still have something to undo.
+  bool given_up() const { return given_up_; }
+
+  /// It recovers exactly this tablet, which is not served yet.
+  bool recovers(const wire::HashRange& range) const;
+  bool overlaps(const wire::HashRange& range) const;
+  /// Clients are served from this tablet now. Only in the phase kReady, if recovers(). Gives the
+  /// table's name.
+  std::string serve(const wire::HashRange& range);
+  /// Gives those tablets up that are not served and that `which` names, leaving no tombstones.
+  void give_up(const std::function<bool(const wire::HashRange&)>& which);
+
+ private:
+  enum class Fate : uint8_t { kOpen, kServed, kGivenUp };
+  struct Tablet {
+    wire::LostTablet lost;
+    Fate fate = Fate::kOpen;
+  };
+
+  Task<Status> begin_tablets();
+  Task<Status> fetch_all();
+  Task<void> fetch_some();
+  Task<Status> fetch_segment(const wire::RecoverySegment& segment);
+  Task<Status> replay_page(FetchedPage page);
+  std::vector<wire::HashRange> ranges_of(const wire::RecoverySegment& segment) const;
+  Task<Status> commit();
+  Task<void> undo();
+  Task<void> leave_log();
+  void give_up(Tablet& tablet);
+  bool any(Fate fate) const;
+  void enter(wire::RecoveryPhase phase);
+  void tell_changed();
+
+  RecoveryTools tools_;
+  Reactor& reactor_;
+  log::Log& log_;
+  wire::RecoverRequest order_;
+  std::vector<Tablet> tablets_;
+  store::TabletReplay replay_;
+  log::Change change_;      // by which the side segments enter
+  bool committed_ = false;  // it is done
+  wire::RecoveryPhase phase_ = wire::RecoveryPhase::kReplaying;
+  bool given_up_ = false;
+  uint64_t first_segment_ = 0;
+  Status status_;  // why it fails
+  uint64_t failed_segment_ = 0;
+  size_t next_segment_ = 0;
+  uint64_t segments_done_ = 0;
+  uint64_t bytes_fetched_ = 0;
+  uint32_t fetchers_ = 0;
+  Event changed_;
+  Event stirred_;         // a fetcher ended, or a tablet has another fate
+  AsyncMutex replaying_;  // of one page, so that a turn has one slice
+  TaskScope tasks_;       // fetchers
+};
+
+}  // namespace ramcloud::master
