@@ -163,6 +163,8 @@ class Log {
   /// Segments that left the log, or were never in it, and that replication has released. Give them
   /// to reclaim() after a grace period (runtime/epoch.h): a reader of this turn may be in them.
   [[nodiscard]] std::vector<Segment*> take_retired();
+  /// Some left and were not taken, whether or not they are released. Any thread, no lock.
+  bool has_retired() const { return has_retired_.load(std::memory_order_relaxed); }
   /// Their memory is used again. Those that are pinned are kept for the next time.
   void reclaim(const std::vector<Segment*>& retired);
   /// @}
@@ -298,6 +300,7 @@ class Log {
   std::vector<Segment*> others_ RC_GUARDED_BY(lock_);    // with memory, and not in segments_
   std::vector<Segment*> removed_ RC_GUARDED_BY(lock_);   // the replicator was not told yet
   std::vector<Segment*> retired_ RC_GUARDED_BY(lock_);   // until reclaim()
+  Atomic<bool> has_retired_{false};                      // retired_ has some
   std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // for a fresh head
   std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // by next_
   bool roll_now_ RC_GUARDED_BY(lock_) = false;           // one that waits wants a head of its own

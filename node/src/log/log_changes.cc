@@ -159,6 +159,7 @@ void Log::abort_side_segments(const std::vector<Segment*>& segments) {
 /// It is in no digest that can decide.
 void Log::retire(Segment& segment, Events& events) {
   retired_.push_back(&segment);
+  has_retired_.store(true, std::memory_order_relaxed);
   if (!replicates_) return segment.mark_released();
   removed_.push_back(&segment);
   events.removed = true;
@@ -172,6 +173,7 @@ std::vector<Segment*> Log::take_retired() {
     taken.push_back(segment);
     return true;
   });
+  has_retired_.store(!retired_.empty(), std::memory_order_relaxed);
   return taken;
 }
 
@@ -190,6 +192,7 @@ void Log::reclaim_locked(const std::vector<Segment*>& retired) {
     if (segment->pins() > 0) {
       RC_SOMETIMES("log.pinned_segment_is_kept");
       retired_.push_back(segment);
+      has_retired_.store(true, std::memory_order_relaxed);
       continue;
     }
     std::erase(others_, segment);

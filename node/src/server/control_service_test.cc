@@ -75,8 +75,9 @@ class ControlServiceTest : public ::testing::Test {
     options.log.cluster_uuid = kCluster;
     options.log.master_id = kId;
     options.replication.replicas = 0;
-    master_ = std::make_unique<Master>(rpc_, servers_, arena_, store::HashTable::Memory(1 << 10),
-                                       std::span<const Master::LaneOf>(), options);
+    master_ =
+        std::make_unique<Master>(rpc_, servers_, epochs_, arena_, store::HashTable::Memory(1 << 10),
+                                 std::span<const Master::LaneOf>(), options);
     control_.attach(*master_, *frames_);
   }
 

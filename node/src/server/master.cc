@@ -7,6 +7,9 @@
 namespace ramcloud::server {
 namespace {
 
+/// From when a segment left until it is looked whether replication has released it, and again.
+constexpr Duration kReclaimInterval = 5ms;
+
 std::unique_ptr<ReplicaManager> make_replicas(RpcClient& rpc, ServerList& servers,
                                               ReplicaManager::Options options, uint64_t master_id) {
   if (options.replicas == 0) return nullptr;
@@ -16,13 +19,17 @@ std::unique_ptr<ReplicaManager> make_replicas(RpcClient& rpc, ServerList& server
 
 }  // namespace
 
-Master::Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
+Master::Master(RpcClient& rpc, ServerList& servers, Epochs& epochs, log::Arena& memory,
                store::HashTable::Memory table_memory, std::span<const LaneOf> lanes,
                Options options)
-    : replicas_(make_replicas(rpc, servers, std::move(options.replication), options.log.master_id)),
+    : reactor_(rpc.reactor()),
+      epochs_(epochs),
+      replicas_(make_replicas(rpc, servers, std::move(options.replication), options.log.master_id)),
       log_(memory, replicas_ ? static_cast<log::Replicator&>(*replicas_) : no_replicas_,
            options.log),
-      store_(log_, rpc.reactor().clock(), {}, std::move(table_memory)) {
+      store_(log_, rpc.reactor().clock(), {}, std::move(table_memory)),
+      tasks_(reactor_),
+      reclaim_timer_(reactor_, [this] { tasks_.spawn(reclaim_retired()); }) {
   if (replicas_) {
     for (const LaneOf& of : lanes) lanes_.push_back(&replicas_->add_lane(*of.rpc, *of.messages));
     replicas_->attach(log_);
@@ -36,6 +43,19 @@ bool Master::sweep() {
   if (durable == swept_) return false;
   if (!store_.sweep(kSweptPerTurn)) swept_ = durable;
   return true;
+}
+
+void Master::reclaim() {
+  if (!log_.has_retired() || reclaim_timer_.running()) return;
+  reclaim_timer_.start_after(kReclaimInterval);
+}
+
+/// Nothing leads to their entries any more, but a reader of this turn may be in one.
+Task<void> Master::reclaim_retired() {
+  const std::vector<log::Segment*> retired = log_.take_retired();
+  if (retired.empty()) co_return;
+  co_await epochs_.grace_period(reactor_);
+  log_.reclaim(retired);
 }
 
 std::string Master::check_invariants() {

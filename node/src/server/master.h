@@ -15,6 +15,8 @@
 #include "replication/replica_manager.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
+#include "runtime/epoch.h"
+#include "runtime/reactor.h"
 #include "store/object_store.h"
 
 namespace ramcloud::server {
@@ -35,8 +37,8 @@ class Master {
   };
 
   /// On the first reactor, which is that of `rpc`. `lanes`: of all reactors, or none if there is
-  /// one. Everything passed in outlives this.
-  Master(RpcClient& rpc, ServerList& servers, log::Arena& memory,
+  /// one. `epochs` are those of all reactors. Everything passed in outlives this.
+  Master(RpcClient& rpc, ServerList& servers, Epochs& epochs, log::Arena& memory,
          store::HashTable::Memory table_memory, std::span<const LaneOf> lanes, Options options);
   Master(const Master&) = delete;
   Master& operator=(const Master&) = delete;
@@ -54,16 +56,26 @@ class Master {
   bool sweep();
   static constexpr uint32_t kSweptPerTurn = 128;  // about 20 us
 
+  /// A step of the first reactor's turn: the memory of segments that left the log is used again,
+  /// after a grace period.
+  void reclaim();
+
   /// The first thing that is wrong, or empty. Between turns.
   std::string check_invariants();
 
  private:
+  Task<void> reclaim_retired();
+
+  Reactor& reactor_;
+  Epochs& epochs_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::vector<ReplicaLane*> lanes_;  // by reactor
   log::NullReplicator no_replicas_;
   log::Log log_;
   store::ObjectStore store_;
   log::LogPosition swept_;  // everything up to it
+  TaskScope tasks_;
+  Timer reclaim_timer_;
 };
 
 }  // namespace ramcloud::server

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "log/log_test_support.h"
+#include "log/side_log.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/sim/sim_transport.h"
 
@@ -24,8 +26,8 @@ class MasterTest : public ::testing::Test {
     return all;
   }
   std::unique_ptr<Master> make(uint32_t replicas, std::span<const Master::LaneOf> lanes = {}) {
-    return std::make_unique<Master>(rpc_, servers_, arena_, store::HashTable::Memory(1 << 10),
-                                    lanes, options(replicas));
+    return std::make_unique<Master>(rpc_, servers_, epochs_, arena_,
+                                    store::HashTable::Memory(1 << 10), lanes, options(replicas));
   }
 
   SimScheduler sim_{1};
@@ -34,6 +36,7 @@ class MasterTest : public ::testing::Test {
   std::unique_ptr<SimTransport> transport_ = network_.make_transport(node_);
   RpcClient rpc_{node_.reactor(), *transport_};
   ServerList servers_;
+  Epochs epochs_;
   log::Arena arena_{uint64_t{6} * log::kSegmentBytes, {.try_huge_pages = false, .prefault = false}};
   Counter messages_;
 };
@@ -87,6 +90,45 @@ TEST_F(MasterTest, DeletesAreSweptAFewATurnUntilNoneIsLeft) {
     EXPECT_EQ(store.pending_deletes(), left);
   }
   EXPECT_FALSE(master->sweep()) << "nothing became durable since";
+}
+
+TEST_F(MasterTest, SegmentsThatLeftAreUsedAgainWhenNobodyCanReadThem) {
+  const auto master = make(0);
+  Epochs::Participant reader{epochs_};
+  const uint32_t free = master->log().statistics().free_segments;
+  log::SideLog side(master->log());
+  const log::TestObject object(1, 1, "key", "value");
+  const char* refs[1];
+  ASSERT_EQ(side.append({&object.source, 1}, refs), StatusCode::kOk);
+  side.abort();
+  EXPECT_EQ(master->log().statistics().free_segments, free - 1);
+  master->reclaim();
+  sim_.run_for(1s);
+  EXPECT_FALSE(master->log().has_retired()) << "it was taken";
+  EXPECT_EQ(master->log().statistics().free_segments, free - 1) << "somebody may read it";
+  reader.pass();
+  sim_.run_for(1s);
+  EXPECT_EQ(master->log().statistics().free_segments, free);
+}
+
+TEST_F(MasterTest, APinnedSegmentIsLookedAtAgain) {
+  const auto master = make(0);
+  log::SideLog side(master->log());
+  const log::TestObject object(1, 1, "key", "value");
+  const char* refs[1];
+  ASSERT_EQ(side.append({&object.source, 1}, refs), StatusCode::kOk);
+  log::Pin pin = master->log().pin(master->log().entry(refs[0]));
+  const uint32_t free = master->log().statistics().free_segments;
+  side.abort();
+  for (int i = 0; i < 3; ++i) {
+    master->reclaim();
+    sim_.run_for(100ms);
+  }
+  EXPECT_EQ(master->log().statistics().free_segments, free);
+  pin.release();
+  master->reclaim();
+  sim_.run_for(100ms);
+  EXPECT_EQ(master->log().statistics().free_segments, free + 1);
 }
 
 }  // namespace

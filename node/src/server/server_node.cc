@@ -10,6 +10,7 @@
 #include "base/logging.h"
 #include "log/arena.h"
 #include "log/log.h"
+#include "master/recovery_orders.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
 #include "rpc/term_gate.h"
@@ -55,6 +56,7 @@ struct ServerNode::Impl {
   // Once the server has its id:
   std::unique_ptr<ReplicaService> backup;
   std::unique_ptr<Master> master;
+  std::unique_ptr<master::RecoveryOrders> recovery;
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal, const std::vector<ReactorResources>& more)
@@ -170,13 +172,15 @@ struct ServerNode::Impl {
         ReplicaService::Options{.flush_interval = options.flush_interval,
                                 .synced = options.synced,
                                 .writes = &first.replica_writes()});
-    master = std::make_unique<Master>(first.rpc(), servers, *arena, std::move(*table_memory),
-                                      lanes(), master_options(reply));
+    master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
+                                      std::move(*table_memory), lanes(), master_options(reply));
     table_memory.reset();
     first.serve(*master);
     first.lead(*master, enlistment, peers);
     for (size_t i = 1; i < reactors.size(); ++i) serve_on(*reactors[i]);
     tablets.attach(master->store());
+    recovery = std::make_unique<master::RecoveryOrders>(first.registry(), first.rpc(), servers,
+                                                        epochs, tablets, metrics, master->store());
     peers.start(reply.server_id);
     statistics.attach(*master, *frames, *backup);
     control.attach(*master, *frames);

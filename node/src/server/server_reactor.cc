@@ -95,9 +95,12 @@ void ServerReactor::report() {
   }
 }
 
-/// The first reactor: deletes that are durable leave the hash table.
+/// The first reactor: deletes that are durable leave the hash table, and segments that left the log
+/// give their memory back.
 bool ServerReactor::sweep() {
-  return lead_ && lead_->master->sweep();
+  if (!lead_) return false;
+  lead_->master->reclaim();
+  return lead_->master->sweep();
 }
 
 }  // namespace ramcloud::server

@@ -129,7 +129,7 @@ class ServerReactorTest : public ::testing::TestWithParam<size_t> {
     options.on_progress = [this] {
       for (const auto& one : all_) one->reactor.on_log_progress();
     };
-    master_ = std::make_unique<Master>(first().rpc(), servers_, arena_,
+    master_ = std::make_unique<Master>(first().rpc(), servers_, epochs_, arena_,
                                        store::HashTable::Memory(1 << 10), lanes, options);
     for (const auto& one : all_) one->reactor.serve(*master_);
     first().lead(*master_, *enlistment_, *peers_);

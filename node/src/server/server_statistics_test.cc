@@ -32,8 +32,9 @@ class ServerStatisticsTest : public ::testing::Test {
     options.log.cluster_uuid = kCluster;
     options.log.master_id = kId;
     options.replication.replicas = 0;
-    master_ = std::make_unique<Master>(rpc_, servers_, arena_, store::HashTable::Memory(1 << 10),
-                                       std::span<const Master::LaneOf>(), options);
+    master_ =
+        std::make_unique<Master>(rpc_, servers_, epochs_, arena_, store::HashTable::Memory(1 << 10),
+                                 std::span<const Master::LaneOf>(), options);
     first_.attach(master_->store());
     second_.attach(master_->store());
     statistics_.attach(*master_, *frames_, *backup_);
