@@ -62,6 +62,7 @@ bool ServerReactor::on_turn() {
   worked = plane_.reply() || worked;
   worked = acknowledge_replicas() || worked;
   report();
+  reclaim();
   worked = sweep() || worked;
   return worked;
 }
@@ -95,12 +96,14 @@ void ServerReactor::report() {
   }
 }
 
-/// The first reactor: deletes that are durable leave the hash table, and segments that left the log
-/// give their memory back.
+/// The first reactor: memory of segments that left the log is used again.
+void ServerReactor::reclaim() {
+  if (lead_) lead_->master->reclaim();
+}
+
+/// The first reactor: deletes that are durable leave the hash table.
 bool ServerReactor::sweep() {
-  if (!lead_) return false;
-  lead_->master->reclaim();
-  return lead_->master->sweep();
+  return lead_ && lead_->master->sweep();
 }
 
 }  // namespace ramcloud::server

@@ -67,6 +67,7 @@ class ServerReactor final : public TurnHook {
   bool settle() RC_REQUIRES(here_);
   bool acknowledge_replicas() RC_REQUIRES(here_);
   void report() RC_REQUIRES(here_);
+  void reclaim() RC_REQUIRES(here_);
   bool sweep() RC_REQUIRES(here_);
 
   /// Of a reactor that sends what it appended to the backups itself.

@@ -1,0 +1,89 @@
+#include "master/new_head.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "log/side_log.h"
+#include "master/testing/master_fixture.h"
+#include "transport/testing/only_replies.h"
+
+namespace ramcloud::master {
+namespace {
+
+class NoReplies final : public ramcloud::testing::OnlyReplies {
+ public:
+  void reply(const ReplyHandle&, StatusCode, std::span<const Slice>) override {}
+};
+
+class NewHeadTest : public testing::MasterFixture<NoReplies> {
+ protected:
+  explicit NewHeadTest(uint32_t segments = 8, bool durable_at_once = true)
+      : MasterFixture(segments, durable_at_once) {}
+  Task<void> ask() {
+    head_ = co_await new_head(node_.reactor(), parts_.log);
+    answered_ = true;
+  }
+  Result<uint64_t> roll() {
+    tasks_.spawn(ask());
+    EXPECT_TRUE(sim_.run_until([this] { return answered_; }, 10s));
+    return head_;
+  }
+  void append(uint32_t bytes) {
+    ASSERT_EQ(log::append_object(parts_.log, 1, 1, "key", std::string(bytes, 'x')),
+              StatusCode::kOk);
+    parts_.replicator.finish_all();
+  }
+
+  TaskScope tasks_{node_.reactor()};
+  Result<uint64_t> head_;
+  bool answered_ = false;
+};
+
+TEST_F(NewHeadTest, ItIsAboveTheHeadThatWas) {
+  const uint64_t before = parts_.log.head().segment_id();
+  append(100);
+  const auto head = roll();
+  ASSERT_TRUE(head.has_value());
+  EXPECT_GT(*head, before);
+  EXPECT_EQ(parts_.log.head().segment_id(), *head);
+}
+
+TEST_F(NewHeadTest, ItIsAboveSideSegmentsThatHaveEntries) {
+  for (int i = 0; i < 5; ++i) append(1'000'000);
+  ASSERT_EQ(parts_.log.segments().size(), 2u) << "the next head is open";
+  log::SideLog side(parts_.log);
+  const log::TestObject object(1, 1, "key", "value");
+  const char* refs[1];
+  ASSERT_EQ(side.append({&object.source, 1}, refs), StatusCode::kOk);
+  const uint64_t aside = side.segments().back()->id();
+  ASSERT_GT(aside, parts_.log.segments().back()->id());
+  const auto head = roll();
+  ASSERT_TRUE(head.has_value());
+  EXPECT_GT(*head, aside);
+}
+
+class NewHeadThatHangs : public NewHeadTest {
+ protected:
+  NewHeadThatHangs() : NewHeadTest(8, false) {}
+};
+
+TEST_F(NewHeadThatHangs, IsNotWaitedForForEver) {
+  const auto head = roll();
+  ASSERT_FALSE(head.has_value());
+  EXPECT_EQ(head.error(), StatusCode::kRetry);
+}
+
+class NewHeadWithoutMemory : public NewHeadTest {
+ protected:
+  NewHeadWithoutMemory() : NewHeadTest(1) {}
+};
+
+TEST_F(NewHeadWithoutMemory, IsRefused) {
+  const auto head = roll();
+  ASSERT_FALSE(head.has_value());
+  EXPECT_EQ(head.error(), StatusCode::kRetry);
+}
+
+}  // namespace
+}  // namespace ramcloud::master
