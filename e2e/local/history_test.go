@@ -82,7 +82,8 @@ func readHistory(t *testing.T, path string) []porcupine.Operation {
 // of each), under plans of faults, and while somebody died at a failpoint.
 func TestHistoriesOfSimulationsAreLinearizable(t *testing.T) {
 	t.Parallel()
-	for scenario, seeds := range map[string][2]int{"failover": {500, 528}, "faults": {5000, 5004}, "failpoints": {7000, 7004}} {
+	for scenario, seeds := range map[string][2]int{"failover": {500, 528}, "faults": {5000, 5004}, "failpoints": {7000, 7004},
+		"recovery": {8000, 8009}} {
 		t.Run(scenario, func(t *testing.T) { simulatedHistories(t, scenario, seeds[0], seeds[1]) })
 	}
 }

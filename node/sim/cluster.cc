@@ -252,10 +252,7 @@ void Cluster::start_server(ServerRole& server) {
   o.prefault = false;
   server.role = std::make_unique<server::ServerNode>(
       node.reactor(), *server.transport, node.disk(), *server.metrics, o,
-      [this, name = node.name()](const Status& why) {
-        failures_ += fmt::format("{}: {}\n", name, why.to_string());
-      },
-      make_more(server));
+      [this, &server](const Status& why) { server_failed(server, why); }, make_more(server));
   server.spread = std::make_unique<Spread>(server);
   if (!server.transport->listen(address, Side::kInside, *server.spread)) {
     fatal("a simulated server cannot listen");
@@ -263,6 +260,21 @@ void Cluster::start_server(ServerRole& server) {
   if (Status status = server.role->start(); !status.ok()) {
     failures_ += fmt::format("{}: {}\n", node.name(), status.to_string());
   }
+}
+
+void Cluster::server_failed(ServerRole& server, const Status& why) {
+  if (!options_.condemned_start_again || !(why == StatusCode::kCrashed)) {
+    failures_ += fmt::format("{}: {}\n", server.node->name(), why.to_string());
+    return;
+  }
+  scheduler_.after({}, [this, &server, life = life_of(*server.node)] {
+    if (!server.role || life_of(*server.node) != life) return;
+    scheduler_.kill(*server.node);
+    end_server(server);
+    scheduler_.restart(*server.node);
+    for (SimNode* node : server.more_nodes) scheduler_.restart(*node);
+    start_server(server);
+  });
 }
 
 bool Cluster::wait_ready(Duration limit) {

@@ -34,6 +34,8 @@ struct ClusterOptions {
   size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   uint64_t log_bytes = 48u << 20;
   Duration client_timeout = 30s;
+  /// A server that was given up starts again as a new one, as ramcloudd does. Else it is a failure.
+  bool condemned_start_again = false;
   /// Steps between two looks at the whole cluster, and how many of them read everything that the
   /// servers have: one in so many. 0: by the seed.
   uint32_t steps_between_looks = 0;
@@ -167,6 +169,7 @@ class Cluster {
   void start_server(ServerRole& server);
   std::optional<Role> role_of(const SimNode* node) const;
   void end_server(ServerRole& server);
+  void server_failed(ServerRole& server, const Status& why);
   // Looking on; none of it changes anything.
   static uint64_t life_of(const SimNode& node);
   void after_step(SimNode* turned);

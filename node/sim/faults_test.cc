@@ -53,6 +53,15 @@ TEST_F(FaultsSim, ADeviceThatDoesNotKeepWhatItWasGivenLosesNothing) {
   }
 }
 
+TEST_F(FaultsSim, WhatDeadServersHadIsServedByOthers) {
+  const uint64_t count = testing::seeds(20);
+  const auto faults = run_all("recovery", 8000, count);
+  if (count < 20) return;
+  for (const char* kind : {"process_killed", "host_rebooted", "process_paused", "message_cut"}) {
+    EXPECT_TRUE(faults.contains(kind)) << kind << " never changed anything";
+  }
+}
+
 TEST_F(FaultsSim, EveryFailpointIsReachedAndSurvived) {
   for (size_t i = 0; i < kFailpointCount; ++i) {
     const Outcome outcome = run_failpoint(i, {.seed = 7000 + i});

@@ -12,6 +12,8 @@ constexpr Scenario kScenarios[] = {
     {"restarts", "the same, and the coordinator restarts", run_restarts},
     {"backups", "servers without tablets die, come back and are cut off", run_backups},
     {"faults", "a plan of faults of networks, disks, processes and clocks", run_faults},
+    {"recovery", "servers with data die, come back, and are given up while they live",
+     run_recovery},
     {"rot", "one device loses, misplaces or damages what it was given; then the data is rebuilt",
      run_rot},
     {"failover", "the leading coordinator of three dies, or is cut off from the store",

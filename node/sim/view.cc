@@ -74,11 +74,14 @@ void look_at_store(store::ObjectStore& store, ClusterView::Server& view) {
     view.segments.push_back({segment->id(), segment->published(), segment->entry_bytes(),
                              segment->live_bytes(), segment->closed()});
   }
+  for (const log::Segment* segment : store.log().others()) {
+    view.live_beside += segment->live_bytes();
+  }
   if (!segments.empty()) view.digest = digest_of(*segments.back());
   for (const auto& tablet : store.tablets()) {
     view.tablets.push_back({tablet.table_id, tablet.start_hash, tablet.end_hash,
                             tablet.state == store::TabletState::kNormal, tablet.objects,
-                            tablet.object_bytes});
+                            tablet.object_bytes, tablet.attempt != 0});
   }
   view.slots_used = store.table().entries();
   view.pending_deletes = store.pending_deletes();

@@ -77,6 +77,7 @@ struct ClusterView {
     bool served = false;
     uint64_t objects = 0;
     uint64_t object_bytes = 0;
+    bool recovered = false;  // or being recovered: it may have brought tombstones
   };
   struct Server {
     ServerNumbers numbers;
@@ -85,7 +86,9 @@ struct ClusterView {
     std::vector<uint64_t> digest;   // of the one opened last
     std::vector<Replica> replicas;
     std::vector<Tablet> tablets;
-    uint64_t slots_used = 0;  // of the hash table: objects, and tombstones of fresh deletes
+    uint64_t live_beside = 0;  // bytes of segments that are not in the log, or not any more
+    // Of the hash table: objects, and tombstones of fresh deletes and of recovered tablets.
+    uint64_t slots_used = 0;
     uint64_t pending_deletes = 0;
     std::vector<std::pair<uint64_t, wire::ServerState>> listed;  // its server list
     std::string broken;  // what the store's own invariants say, if they were asked
