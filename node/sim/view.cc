@@ -121,6 +121,8 @@ Backing backing_of(const server::ServerNode& server, log::LogPosition before) {
   uint64_t segment_id = 0;
   bool lacks = false;
   parts.replicas->for_each_slot(before.segment_id(), [&](const ReplicaSlot& slot) {
+    // Nothing depends on side segments that are filled, and abandoned heads.
+    if (parts.store->log().find_segment(slot.segment().id()) == nullptr) return;
     if (slot.segment().id() != segment_id) {
       lacks = lacks || (segment_id != 0 && !complete());
       if (lacks || slot.segment().id() > durable.segment_id()) return;
