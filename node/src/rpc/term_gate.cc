@@ -48,8 +48,9 @@ bool TermGate::take(const Request& request) {
   if (request.body.size() < at + sizeof claim.term) return false;  // the handler refuses it
   claim.term = load<uint64_t>(request.body.data() + at);
   const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
-  const bool has_revision =
-      opcode == wire::Opcode::kTakeTablet || opcode == wire::Opcode::kDropTablet;
+  const bool has_revision = opcode == wire::Opcode::kTakeTablet ||
+                            opcode == wire::Opcode::kDropTablet ||
+                            opcode == wire::Opcode::kServeRecovered;
   if (has_revision && request.body.size() >= at + sizeof claim) {
     claim.revision = load<uint64_t>(request.body.data() + at + sizeof claim.term);
   }

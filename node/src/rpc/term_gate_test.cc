@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "transport/sim/sim_transport.h"
+#include "wire/recovery_messages.h"
 
 namespace ramcloud {
 namespace {
@@ -46,6 +47,7 @@ class TermGateTest : public ::testing::Test {
   TermGateTest() {
     registry.add(Opcode::kGetServerStats, &call_member<&TermGateTest::probe, TermGateTest>, this);
     registry.add(Opcode::kTakeTablet, &call_member<&TermGateTest::take, TermGateTest>, this);
+    registry.add(Opcode::kServeRecovered, &call_member<&TermGateTest::take, TermGateTest>, this);
     EXPECT_TRUE(transport->listen({"", 7000}, Side::kInside, registry).has_value());
     for (auto* c : {&first, &second}) {
       c->info.term = 5;
@@ -86,6 +88,10 @@ class TermGateTest : public ::testing::Test {
   StatusCode take_with(uint64_t term, uint64_t revision) {
     return wait(
         call<wire::Empty>(Opcode::kTakeTablet, wire::TakeTabletRequest{term, revision, 1, 0, 9}));
+  }
+  StatusCode serve_with(uint64_t term, uint64_t revision) {
+    return wait(call<wire::Empty>(Opcode::kServeRecovered,
+                                  wire::ServeRecoveredRequest{term, revision, 7, {}}));
   }
 
   SimScheduler sim{1};
@@ -133,6 +139,8 @@ TEST_F(TermGateTest, ATermThatNobodyConfirmsIsNotAdopted) {
 
 TEST_F(TermGateTest, ARevisionAboveThatOfTheMetadataIsNotAdopted) {
   EXPECT_EQ(take_with(5, 101), StatusCode::kRetry);
+  EXPECT_EQ(serve_with(5, 101), StatusCode::kRetry);
+  EXPECT_EQ(serve_with(5, ~uint64_t{0}), StatusCode::kInvalidArgument);
   EXPECT_EQ(take_with(5, ~uint64_t{0}), StatusCode::kInvalidArgument);
   EXPECT_EQ(take_with(5, 100), StatusCode::kOk);
   first.info.metadata_revision = 140;

@@ -1,0 +1,273 @@
+// A part of a dead master, from its sources into the log.
+#include "master/tablet_recovery.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "log/replay.h"
+#include "master/testing/recovery_fixture.h"
+
+namespace ramcloud::master {
+namespace {
+
+using store::testing::object_entry;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using wire::HashRange;
+using wire::RecoveryPhase;
+
+using TabletRecoveryTest = testing::RecoveryFixture;
+
+// ---- sources
+
+TEST_F(TabletRecoveryTest, EachSourceIsTriedInTurn) {
+  for (int i = 0; i < 10; ++i) dead_[3].push_back(object_entry(1, std::to_string(i), "v"));
+  backups_[0]->refuses = StatusCode::kCorrupt;
+  backups_[1]->damages = true;
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->objects, 10u);
+  EXPECT_EQ(backups_[0]->requests.size(), 1u);
+  EXPECT_EQ(backups_[1]->requests.size(), 1u);
+  EXPECT_EQ(backups_[2]->requests.size(), 4u) << "all pages from the one that has them";
+}
+
+TEST_F(TabletRecoveryTest, ASourceThatIsNotUpIsNotAsked) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  auto request = part(7);
+  request.segments[0].sources = {{77, 0}, {2, 0}};
+  ASSERT_EQ(recover(request), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->objects, 1u);
+}
+
+TEST_F(TabletRecoveryTest, ASourceMayPutAFetchOff) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  backups_[0]->put_off = 20;
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(backups_[0]->requests.size(), 21u);
+  EXPECT_THAT(backups_[1]->requests, IsEmpty()) << "putting off is no failure";
+}
+
+TEST_F(TabletRecoveryTest, WithoutASourceThePartFailsAndNamesTheSegment) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  dead_[4] = {object_entry(1, "b", "1")};
+  auto request = part(7);
+  request.segments[1].sources.clear();
+  ASSERT_EQ(recover(request), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kFailed));
+  EXPECT_EQ(state(7)->segment, 3u);
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kNotFound));
+  EXPECT_THAT(state(7)->why, HasSubstr("segment 3 of master 99"));
+  EXPECT_TRUE(store_.tablets().empty()) << "it has nothing of it any more";
+  EXPECT_EQ(store_.table().entries(), 0u);
+  EXPECT_EQ(recover(request), StatusCode::kOk) << "the same answer again";
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kFailed);
+  EXPECT_EQ(serve(7), StatusCode::kNotFound);
+
+  for (auto& backup : backups_) backup->refuses = StatusCode::kIoError;
+  ASSERT_EQ(recover(part(8)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(8, RecoveryPhase::kFailed));
+  EXPECT_EQ(state(8)->status, static_cast<uint16_t>(StatusCode::kIoError));
+  EXPECT_GT(backups_[2]->requests.size(), 1u) << "tried more than once";
+  ASSERT_EQ(abort(8), StatusCode::kOk);
+  EXPECT_EQ(state(8), std::nullopt);
+  EXPECT_THAT(metrics_.text(), HasSubstr("ramcloud_recovery_parts_total{outcome=\"failed\"} 2"));
+}
+
+TEST_F(TabletRecoveryTest, SegmentsFromBeforeTheTabletAreNotAskedForIt) {
+  constexpr HashRange kOther{2, 0, ~uint64_t{0}};
+  dead_[3] = {object_entry(8, "a", "former time"), object_entry(1, "b", "b", 2)};
+  dead_[4] = {object_entry(2, "b", "b", 2)};
+  dead_[5] = {object_entry(1, "a", "a")};
+  auto request = part(7, {testing::kWholeTable, kOther});
+  request.tablets[0].creation_position = log::LogPosition(5, 0).value;
+  request.tablets[1].creation_position = log::LogPosition(4, 0).value;
+  ASSERT_EQ(recover(request), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_THAT(backups_[0]->segments(), ElementsAre(5, 4)) << "nobody's stands in segment 3";
+  EXPECT_EQ(backups_[0]->requests[0].ranges.size(), 2u);
+  ASSERT_EQ(backups_[0]->requests[1].ranges.size(), 1u);
+  EXPECT_EQ(backups_[0]->requests[1].ranges[0].table_id, 2u);
+  EXPECT_EQ(state(7)->segments_done, 3u);
+  ASSERT_EQ(serve(7, {testing::kWholeTable}), StatusCode::kOk);
+  EXPECT_EQ(read("a"), "a");
+}
+
+TEST_F(TabletRecoveryTest, SeveralFetchesAreOutAndNoMore) {
+  for (uint64_t segment = 1; segment <= 30; ++segment) {
+    dead_[segment] = {object_entry(segment, "a", "1")};
+  }
+  backups_[0]->holds = true;
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_EQ(recover(part(8, {{2, 0, 9}})), StatusCode::kOk);
+  run_for(100ms);
+  EXPECT_EQ(backups_[0]->most_held, TabletRecovery::kFetches) << "of all parts together";
+  EXPECT_THAT(backups_[0]->segments(), ElementsAre(30, 29, 28, 27, 26, 25, 24, 23));
+  EXPECT_LE(backups_[0]->requests[0].max_bytes * TabletRecovery::kFetches, 16u << 20);
+  backups_[0]->holds = false;
+  backups_[0]->release();
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  ASSERT_TRUE(reaches(8, RecoveryPhase::kReady));
+}
+
+// ---- versions, the log
+
+TEST_F(TabletRecoveryTest, AnEmptyPartRaisesTheSafeVersionToo) {
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  log::Replay replay(log::kTestCluster, log::kTestMaster);
+  std::vector<std::string> images;
+  images.reserve(16);
+  for (const log::Segment* segment : parts_.log.segments()) {
+    images.push_back(log::image_of(*segment));
+    log::ReplicaImage image;
+    image.segment_id = segment->id();
+    image.bytes = images.back();
+    replay.add(std::move(image));
+  }
+  ASSERT_TRUE(replay.run().ok());
+  EXPECT_GE(replay.report().safe_version, testing::kDeadSafeVersion) << "the log says so itself";
+  ASSERT_EQ(serve(7), StatusCode::kOk);
+  EXPECT_GE(write("deleted there"), testing::kDeadSafeVersion);
+}
+
+TEST_F(TabletRecoveryTest, GivenUpAfterTheCommitItLeavesTheLog) {
+  dead_[3] = {object_entry(5, "deleted elsewhere later", "1"), object_entry(5, "a", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  ASSERT_EQ(side_segments(), 1u);
+  const uint64_t groups = parts_.log.statistics().appended_groups;
+  ASSERT_EQ(abort(7), StatusCode::kOk);
+  ASSERT_TRUE(nothing_is_left());
+  ASSERT_TRUE(run_until([&] { return side_segments() == 0; }));
+  EXPECT_EQ(parts_.log.statistics().appended_groups, groups) << "no tombstones";
+  EXPECT_TRUE(run_until([&] { return !parts_.log.take_retired().empty(); }));
+
+  // The tablet was elsewhere meanwhile, and comes back.
+  dead_[3] = {object_entry(5, "a", "1")};
+  ASSERT_EQ(recover(part(8)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(8, RecoveryPhase::kReady));
+  const uint64_t position = state(8)->creation_position;
+  EXPECT_GT(position, 0u);
+  ASSERT_EQ(serve(8), StatusCode::kOk);
+  EXPECT_EQ(read("a"), "1");
+  EXPECT_EQ(read_status("deleted elsewhere later"), StatusCode::kNotFound);
+  EXPECT_THAT(own_log(position), ElementsAre(std::pair("a", 5)));
+  EXPECT_THAT(own_log(0), ElementsAre(std::pair("a", 5)));
+  expect_invariants();
+}
+
+/// What stays of it in the log, because others of its part are served, is below the position.
+TEST_F(TabletRecoveryTest, OldEntriesOfAPartThatIsServedDoNotComeBack) {
+  constexpr HashRange kOther{2, 0, ~uint64_t{0}};
+  dead_[3] = {object_entry(5, "deleted elsewhere later", "1"), object_entry(5, "b", "1", 2)};
+  backups_[0]->page = 1;
+  backups_[0]->holds = true;
+  ASSERT_EQ(recover(part(7, {testing::kWholeTable, kOther})), StatusCode::kOk);
+  ASSERT_TRUE(run_until([&] { return !backups_[0]->held.empty(); }));
+  backups_[0]->release();
+  // The first page is in a side segment, which is not part of the log yet.
+  ASSERT_TRUE(run_until([&] { return store_.table().entries() == 1; }));
+  dead_[4] = {object_entry(6, "a", "1")};
+  EXPECT_EQ(recover(part(8)), StatusCode::kRetry);
+  ASSERT_TRUE(run_until([&] { return store_.tablets().size() == 1; }));
+  backups_[0]->holds = false;
+  auto request = part(8);
+  request.segments.pop_back();  // the dead log has only segment 4 of it now
+  ASSERT_EQ(recover(request), StatusCode::kOk);
+  run_for(10ms);
+  backups_[0]->release();
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  ASSERT_TRUE(reaches(8, RecoveryPhase::kReady));
+  ASSERT_EQ(serve(7, {kOther}), StatusCode::kOk);
+  ASSERT_EQ(serve(8), StatusCode::kOk);
+  EXPECT_THAT(own_log(state(8)->creation_position), ElementsAre(std::pair("a", 6)));
+  expect_invariants();
+}
+
+class ShortOfMemory : public testing::RecoveryFixture {
+ protected:
+  ShortOfMemory() : RecoveryFixture(4) {}
+};
+
+TEST_F(ShortOfMemory, ThePartFailsAndTheServerServesOn) {
+  own_table(5);
+  for (int i = 0; i < 40; ++i) {
+    dead_[3].push_back(object_entry(1, std::to_string(i), std::string(1 << 20, 'x')));
+  }
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kFailed));
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kOutOfMemory));
+  EXPECT_EQ(state(7)->segment, 0u) << "the sources are not to blame";
+  EXPECT_EQ(store_.table().entries(), 0u);
+  parts_.log.reclaim(parts_.log.take_retired());
+  EXPECT_EQ(parts_.log.statistics().free_segments, 3u);
+  uint64_t version = 0;
+  log::LogPosition depends_on;
+  EXPECT_EQ(store_.write(5, "key", "value", {}, version, depends_on), StatusCode::kOk);
+  expect_invariants();
+}
+
+/// Nothing is durable before the test says so.
+class NotDurable : public testing::RecoveryFixture {
+ protected:
+  NotDurable() : RecoveryFixture(16, false) {}
+};
+
+TEST_F(NotDurable, ReadyMeansThatItIsDurableAndPartOfTheLog) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  run_for(1s);
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "the side segment is on no backup";
+  EXPECT_EQ(serve(7), StatusCode::kRetry);
+  EXPECT_EQ(read_status("a"), StatusCode::kUnknownTablet);
+  const uint64_t side = parts_.log.others().front()->id();
+  parts_.replicator.finish_open(side);
+  parts_.replicator.finish_close(side);
+  run_for(1s);
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "no digest names it yet";
+  EXPECT_EQ(serve(7), StatusCode::kRetry);
+  parts_.replicator.finish_all();
+  EXPECT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(side_segments(), 1u);
+}
+
+TEST_F(NotDurable, GivenUpWhileItWaitsItIsNeverPartOfTheLog) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  ASSERT_EQ(abort(7), StatusCode::kOk);
+  ASSERT_TRUE(nothing_is_left());
+  ASSERT_TRUE(run_until([&] { return !parts_.log.take_retired().empty(); }));
+  parts_.replicator.finish_all();
+  EXPECT_EQ(side_segments(), 0u);
+}
+
+TEST_F(NotDurable, GivenUpWhileADigestHasItItLeavesAfterwards) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  const uint64_t side = parts_.log.others().front()->id();
+  parts_.replicator.finish_open(side);
+  parts_.replicator.finish_close(side);
+  ASSERT_TRUE(run_until([&] { return side_segments() == 1; })) << "a digest names it";
+  ASSERT_EQ(abort(7), StatusCode::kOk);
+  ASSERT_TRUE(nothing_is_left());
+  run_for(1s);
+  EXPECT_EQ(side_segments(), 1u) << "a crash may have it already";
+  EXPECT_TRUE(run_until([&] {
+    parts_.replicator.finish_all();
+    return side_segments() == 0;
+  }));
+  expect_invariants();
+}
+
+}  // namespace
+}  // namespace ramcloud::master
