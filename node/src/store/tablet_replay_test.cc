@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/hash.h"
@@ -307,6 +308,53 @@ TEST(TabletReplay, DamagedEntriesAreRefused) {
       StatusCode::kCorrupt)
       << "neither an object nor a tombstone";
   EXPECT_EQ(rig.store.table().entries(), 0u);
+}
+
+/// Slots of both stand in the same buckets.
+TEST(TabletReplay, OthersWorkInTheirTabletsMeanwhile) {
+  constexpr uint64_t kOther = 2;
+  Random random(1);
+  const History history(random, 500, 100);
+  Rig rig(32);
+  ASSERT_TRUE(rig.store.take_tablet(kOther, 0, ~uint64_t{0}).ok());
+  std::thread other([&] {
+    for (int i = 0; i < 5000; ++i) {
+      const std::string key = "key" + std::to_string(i % 100);
+      uint64_t version = 0;
+      log::LogPosition depends_on;
+      ReadResult result;
+      if (i % 7 == 0) {
+        EXPECT_EQ(rig.store.remove(kOther, key, {}, version, depends_on), StatusCode::kOk);
+      } else {
+        EXPECT_EQ(rig.store.write(kOther, key, "value", {}, version, depends_on), StatusCode::kOk);
+        EXPECT_EQ(rig.store.read(kOther, key, {}, result), StatusCode::kOk);
+      }
+    }
+  });
+  std::vector<Tablets::Retired> retired;  // the other thread never passes
+  const auto pass = [&] {
+    rig.slots.want_pass();
+    while (rig.slots.step()) {
+    }
+    retired.push_back(rig.store.take_retired());
+  };
+  for (uint64_t attempt = 1; attempt < 10; ++attempt) {
+    TabletReplay replay(rig.store, attempt);
+    ASSERT_TRUE(replay.begin(kAll, 0).ok());
+    for (const auto& entry : history.entries) rig.replay(replay, entry);
+    ASSERT_TRUE(replay.give_up(kAll));
+    pass();
+    replay.side().abort();
+  }
+  TabletReplay replay(rig.store, 10);
+  ASSERT_TRUE(replay.begin(kAll, 0).ok());
+  for (const auto& entry : history.entries) rig.replay(replay, entry);
+  ASSERT_TRUE(replay.serve(kAll));
+  pass();
+  other.join();
+  (void)rig.store.sweep();
+  EXPECT_EQ(rig.served(), history.model);
+  EXPECT_THAT(rig.broken(), IsEmpty());
 }
 
 TEST(TabletReplay, WithoutMemoryItSaysSo) {
