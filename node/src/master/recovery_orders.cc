@@ -38,6 +38,10 @@ Status check_order(const wire::RecoverRequest& order) {
   };
   if (order.attempt == 0) return bad("attempt is 0; it must be above");
   if (order.tablets.empty()) return bad("tablets is empty; there must be one at least");
+  if (order.tablets.size() > TabletRecovery::kMostTablets) {
+    return bad(fmt::format("{} tablets; at most {} are accepted", order.tablets.size(),
+                           TabletRecovery::kMostTablets));
+  }
   std::vector<HashRange> ranges;
   for (const wire::LostTablet& lost : order.tablets) ranges.push_back(lost.range);
   std::ranges::sort(ranges, {}, [](const HashRange& range) {
@@ -95,6 +99,7 @@ RecoveryOrders::~RecoveryOrders() {
 RecoveryTools RecoveryOrders::tools() {
   return {.rpc = rpc_,
           .servers = servers_,
+          .epochs = epochs_,
           .store = store_,
           .fetching = fetching_,
           .want_pass = [this] { want_pass(); },

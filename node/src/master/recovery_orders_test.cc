@@ -22,6 +22,13 @@ using wire::RecoveryPhase;
 
 using RecoveryOrdersTest = testing::RecoveryFixture;
 
+/// Whole tables, from the first on.
+std::vector<HashRange> tablets_of(uint64_t tables) {
+  std::vector<HashRange> all;
+  for (uint64_t table = 1; table <= tables; ++table) all.push_back({table, 0, ~uint64_t{0}});
+  return all;
+}
+
 TEST_F(RecoveryOrdersTest, WhatADeadMasterHadIsServed) {
   dead_[3] = {object_entry(1, "a", "old"), object_entry(2, "b", "gone"), object_entry(3, "c", "c")};
   dead_[4] = {object_entry(7, "a", "new"), tombstone_entry(1, "a"), tombstone_entry(2, "b"),
@@ -112,11 +119,29 @@ TEST_F(RecoveryOrdersTest, OrdersThatCanNeverWorkSayWhy) {
   EXPECT_THAT(why(part(1, {})), HasSubstr("tablets is empty"));
   EXPECT_THAT(why(part(1, {{1, 9, 8}})), HasSubstr("[9, 8] of table 1"));
   EXPECT_THAT(why(part(1, {{1, 5, 9}, {2, 0, 9}, {1, 0, 5}})), HasSubstr("overlap"));
+  EXPECT_THAT(why(part(1, tablets_of(TabletRecovery::kMostTablets + 1))),
+              HasSubstr("at most 4096 are accepted"));
   EXPECT_EQ(serve(1, {}), StatusCode::kInvalidArgument);
   EXPECT_EQ(serve(1, {{1, 0, 9}, {2, 0, 9}}), StatusCode::kNotFound);
   ASSERT_EQ(recover(part(1, {{1, 0, 9}, {2, 0, 9}})), StatusCode::kOk);
   ASSERT_TRUE(reaches(1, RecoveryPhase::kReady));
   EXPECT_EQ(serve(1, {{1, 0, 9}, {2, 0, 9}}), StatusCode::kInvalidArgument) << "of two tables";
+}
+
+TEST_F(RecoveryOrdersTest, APartMayHaveManyTablets) {
+  for (uint64_t table = 1; table <= 100; ++table) {
+    dead_[3].push_back(object_entry(1, "a", "1", table));
+  }
+  ASSERT_EQ(recover(part(7, tablets_of(100))), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->objects, 100u);
+  ASSERT_EQ(serve(7, {tablets_of(100).back()}), StatusCode::kOk);
+  EXPECT_EQ(read("a", 100), "1");
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kReady) << "99 are still to be served";
+  ASSERT_EQ(abort(7), StatusCode::kOk);
+  ASSERT_TRUE(run_until([&] { return store_.tablets().size() == 1; }));
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kServing);
+  expect_invariants();
 }
 
 TEST_F(RecoveryOrdersTest, TheStateIsToldWhenItChanges) {

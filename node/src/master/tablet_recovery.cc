@@ -21,6 +21,7 @@ constexpr uint32_t kEntryCost = 1024;
 /// How often it is looked whether the log has come so far.
 constexpr Duration kLogInterval = 500us;
 constexpr Duration kMemoryInterval = 100ms;
+constexpr size_t kBegunAtOnce = 16;
 
 store::TabletReplay::Range range_of(const wire::LostTablet& lost) {
   return {lost.range.table_id, lost.range.start_hash, lost.range.end_hash};
@@ -174,10 +175,15 @@ Task<Status> TabletRecovery::begin_tablets() {
     if (!head) co_return head.error();
     first_segment_ = *head;
   }
+  size_t begun = 0;
   for (Tablet& tablet : tablets_) {
     if (tablet.fate != Fate::kOpen) continue;
     Status status = replay_.begin(range_of(tablet.lost), first_segment_);
     if (!status.ok()) co_return status;
+    if (++begun % kBegunAtOnce != 0) continue;
+    // Each makes a list of all tablets, and the one before is kept for who may be searching it.
+    const store::Tablets::Retired retired = tools_.store.take_retired();
+    co_await tools_.epochs.grace_period(reactor_);
   }
   co_return Status();
 }

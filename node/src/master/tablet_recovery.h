@@ -15,6 +15,7 @@
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/async_mutex.h"
+#include "runtime/epoch.h"
 #include "runtime/reactor.h"
 #include "store/object_store.h"
 #include "store/tablet_replay.h"
@@ -26,6 +27,7 @@ namespace ramcloud::master {
 struct RecoveryTools {
   RpcClient& rpc;
   const ServerList& servers;
+  Epochs& epochs;
   store::ObjectStore& store;
   /// Of whoever fetches: one recovery at a time, which bounds the memory that pages take.
   AsyncMutex& fetching;
@@ -41,6 +43,8 @@ class TabletRecovery {
  public:
   /// Pages that are fetched or replayed at a time; each has SegmentFetch::kPageBytes, or one group.
   static constexpr uint32_t kFetches = 8;
+  /// Of a part: so many ranges are named to a backup.
+  static constexpr size_t kMostTablets = 4096;
 
   /// The order was checked: its ranges are apart from each other, and its attempt is the only one
   /// of its number.
