@@ -463,7 +463,7 @@ void Coordinator::register_metrics(MetricsRegistry& metrics) {
   gauge("ramcloud_recoveries_running", "Crashed servers whose tablets are being recovered",
         &Gauges::recoveries);
   gauge("ramcloud_recoveries_blocked",
-        "Of these, those for which nobody can be expected to bring what is missing",
+        "Crashed servers whose recovery waits for what nobody can be expected to bring",
         &Gauges::recoveries_blocked);
   gauge("ramcloud_coordinator_tables", "Tables", &Gauges::tables);
   gauge("ramcloud_coordinator_tablets", "Tablets of all tables", &Gauges::tablets);

@@ -1,174 +1,20 @@
-// Recoveries of crashed servers, with pretended backups and recovery masters.
+// Recoveries of crashed servers: the log, attempts, and what stands in their way.
 #include "coordinator/core/recoveries.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
-#include "coordinator/core/testing/coordinator_fixture.h"
-#include "log/digest.h"
+#include "coordinator/core/testing/recovery_fixture.h"
 
 namespace ramcloud {
 namespace {
 
-using testing::CoordinatorFixture;
-using testing::FakeRecovery;
 using testing::FakeServer;
 using ::testing::HasSubstr;
+using testing::kLeaseIsOver;
+using testing::OneTablet;
+using testing::RecoveriesTest;
 using wire::Opcode;
-using Flag = wire::RecoveryReplica::Flag;
-using Phase = RecoveryProgress::Phase;
-using Point = SimMetadata::Point;
-
-constexpr uint64_t kMiB = 1u << 20;
-
-constexpr Duration kLeaseIsOver = std::chrono::milliseconds(525);
-
-struct LogShape {
-  uint64_t segments = 3;  // the last one is the head
-  uint32_t length = 8u << 20;
-  uint64_t safe_version = 5000;
-  bool scanned = true;  // the last head before is
-  bool power_safe = true;
-};
-
-class RecoveriesTest : public CoordinatorFixture {
- protected:
-  /// Servers with this many replicas of their logs, which can recover.
-  void start(size_t servers, uint32_t replicas = 2) {
-    cluster.prepare = [this, replicas](FakeServer& server) {
-      server.request.replicas = replicas;
-      server.request.log_bytes = 1000 * kMiB;
-      server.recovery.enabled = true;
-      server.recovery.on_serve = [this, &server](const wire::HashRange& range, uint64_t attempt) {
-        note_served(server.id, range, attempt);
-      };
-    };
-    start_and_settle(servers);
-  }
-  FakeServer& server(uint64_t id) {
-    for (const auto& one : cluster.servers) {
-      if (one && one->id == id) return *one;
-    }
-    throw std::runtime_error("no such server");
-  }
-  FakeRecovery& recovery(uint64_t id) { return server(id).recovery; }
-  bool is_up(uint64_t id) { return state().servers.at(id).up(); }
-  /// Made-up replicas of the log of a dead master.
-  void give_log(uint64_t master, const std::vector<uint64_t>& backups, LogShape shape = {}) {
-    std::string digest;
-    log::DigestEncoder encoder(digest);
-    for (uint64_t id = 1; id <= shape.segments; ++id) encoder.add(id);
-    encoder.finish();
-    for (size_t b = 0; b < backups.size(); ++b) {
-      auto& replicas = recovery(backups[b]).replicas[master];
-      replicas.clear();
-      for (uint64_t id = 1; id <= shape.segments; ++id) {
-        wire::RecoveryReplica replica;
-        replica.segment_id = id;
-        replica.frame = static_cast<uint32_t>(10 * id + b);
-        replica.backup_id = backups[b];
-        replica.length = replica.durable_up_to = shape.length;
-        replica.header_length = 64;
-        replica.holders = backups;
-        replica.safe_version = shape.safe_version - shape.segments + id;
-        replica.flags = Flag::kCleanEnd | (shape.power_safe ? Flag::kPowerSafe : 0) |
-                        (b == 0 ? Flag::kPrimary : 0);
-        if (id == shape.segments) {
-          replica.flags |= Flag::kScanned | Flag::kIsHead | Flag::kHasData;
-          replica.length = replica.durable_up_to = 1000;
-          replica.digest = digest;
-        } else {
-          replica.flags |= Flag::kClosed | (id + 1 == shape.segments ? Flag::kIsHead : 0) |
-                           (shape.scanned ? Flag::kScanned : 0);
-        }
-        replicas.push_back(std::move(replica));
-      }
-    }
-  }
-  /// Its verdict is by refusal.
-  void kill(uint64_t id) {
-    cluster.kill_server(server(id));
-    ASSERT_TRUE(cluster.run_until([&] { return !is_up(id); }));
-  }
-  bool owns(uint64_t id) {
-    const auto owned = state().tablets_by_server();
-    return owned.contains(id);
-  }
-  bool recovered() {
-    return std::ranges::all_of(state().tables, [this](const auto& entry) {
-      return std::ranges::all_of(entry.second.tablets, [this](const TabletRecord& tablet) {
-        return tablet.status == TabletStatus::kNormal && is_up(tablet.server_id);
-      });
-    });
-  }
-  bool all_served() {
-    if (!recovered()) return false;
-    for (const auto& [id, table] : state().tables) {
-      for (const TabletRecord& tablet : table.tablets) {
-        if (tablet.attempt == 0) continue;
-        const auto& serving = recovery(tablet.server_id).serving;
-        const auto found = serving.find({id, tablet.start_hash});
-        if (found == serving.end() || found->second.attempt != tablet.attempt) return false;
-      }
-    }
-    return true;
-  }
-  ::testing::AssertionResult wait_until_served() {
-    if (cluster.run_until([this] { return all_served() && state().recoveries.empty(); })) {
-      return ::testing::AssertionSuccess();
-    }
-    std::string text = "not recovered:";
-    for (const auto& [id, progress] : state().recoveries) {
-      text +=
-          fmt::format(" {} {} {};", id, recovery_phase_name(progress.phase), progress.waits_for);
-    }
-    return ::testing::AssertionFailure() << text;
-  }
-  /// One word is given by the metadata before, once.
-  void note_served(uint64_t server_id, const wire::HashRange& range, uint64_t attempt) {
-    const auto stored = read_cluster_state(cluster.metadata.records);
-    ASSERT_TRUE(stored.has_value());
-    const auto table = stored->tables.find(range.table_id);
-    ASSERT_NE(table, stored->tables.end());
-    const auto tablet =
-        std::ranges::find(table->second.tablets, range.start_hash, &TabletRecord::start_hash);
-    ASSERT_NE(tablet, table->second.tablets.end());
-    EXPECT_EQ(tablet->server_id, server_id) << "it serves what is not its own";
-    EXPECT_EQ(tablet->attempt, attempt);
-    EXPECT_EQ(tablet->status, TabletStatus::kNormal);
-    EXPECT_TRUE(served_.insert({range.table_id, range.start_hash, attempt}).second)
-        << "handed over twice";
-    served_at_.push_back(cluster.clock.now());
-  }
-  std::set<uint64_t> attempts_at(uint64_t master) {
-    std::set<uint64_t> attempts;
-    for (const auto& one : cluster.servers) {
-      if (!one) continue;
-      for (const auto& order : one->recovery.orders) {
-        if (order.master_id == master) attempts.insert(order.attempt);
-      }
-    }
-    return attempts;
-  }
-  uint64_t owner(const std::string& table, size_t tablet = 0) {
-    return state().find_table(table)->tablets.at(tablet).server_id;
-  }
-  Phase phase(uint64_t master) { return state().recoveries.at(master).phase; }
-  bool in_phase(uint64_t master, Phase wanted) {
-    const auto found = state().recoveries.find(master);
-    return found != state().recoveries.end() && found->second.phase == wanted;
-  }
-  double metric(const std::string& name) {
-    const std::string text = cluster.metrics.text();
-    const size_t at = text.find("\n" + name + " ");
-    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
-  }
-
-  std::set<std::tuple<uint64_t, uint64_t, uint64_t>> served_;
-  std::vector<Time> served_at_;
-};
 
 // ---- one server -----------------------------------------------------------------------------------
 
@@ -234,6 +80,313 @@ TEST_F(RecoveriesTest, ALongLogIsSharedOutAmongAllServers) {
   EXPECT_EQ(table.tablets.size(), 3u);
   for (const uint64_t id : others) EXPECT_TRUE(table.has_tablet_on(id));
   EXPECT_EQ(table.span, 1u);
+}
+
+// ---- the log --------------------------------------------------------------------------------------
+
+TEST_F(OneTablet, PagesOfAnAnswerArePutTogether) {
+  make(4);
+  holder(0).page = holder(1).page = 1;
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_GE(holder(0).scans.at(dead_).size(), 3u);
+}
+
+TEST_F(OneTablet, RecoveryWaitsForABackupThatIsSilent) {
+  make(4);
+  // The other one has lost its replica of the head, and all of the rest.
+  holder(1).replicas.clear();
+  holder(0).keeps_silent = true;
+  kill(dead_);
+  cluster.run_for(5s);
+  ASSERT_TRUE(in_phase(dead_, Phase::kQuerying));
+  EXPECT_TRUE(attempts_at(dead_).empty());
+  EXPECT_TRUE(owns(dead_));
+  holder(0).keeps_silent = false;
+  ASSERT_TRUE(wait_until_served());
+}
+
+TEST_F(OneTablet, RecoveryWaitsForAVolumeToComeBack) {
+  make(5);
+  const uint64_t gone = others_[0];
+  const auto replicas = recovery(gone).replicas;
+  // Only the first one has the segments that are closed.
+  auto& rest = holder(1).replicas.at(dead_);
+  std::erase_if(rest, [](const auto& replica) { return replica.segment_id == 1; });
+  kill(gone);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kWaiting); }));
+  ASSERT_EQ(progress().missing.size(), 1u);
+  EXPECT_EQ(progress().missing[0].segment_id, 1u);
+  EXPECT_THAT(progress().waits_for, HasSubstr("segment 1"));
+  const ClusterStatus status = cluster.coordinator->status();
+  EXPECT_EQ(status.health, "UNAVAILABLE");
+  EXPECT_THAT(status.reasons, ::testing::Contains(HasSubstr("is WAITING: segment 1")));
+  ASSERT_FALSE(status.recoveries.empty());
+  cluster.run_for(10s);
+  EXPECT_TRUE(attempts_at(dead_).empty());
+  // Its volume is there again, in a server of another id.
+  cluster.prepare = [prepare = cluster.prepare, replicas, gone, this](FakeServer& server) {
+    prepare(server);
+    server.request.former_server_id = gone;
+    server.request.cluster_uuid = state().uuid;
+    server.recovery.replicas = replicas;
+    server.recovery.former_server_id = gone;
+  };
+  cluster.add_server();
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+}
+
+TEST_F(OneTablet, WhenNobodyCanBringWhatIsMissingItIsBlocked) {
+  cluster.options.recoveries.query.returning = 20s;
+  make(5);
+  const uint64_t gone = others_[0];
+  auto& rest = holder(1).replicas.at(dead_);
+  std::erase_if(rest, [](const auto& replica) { return replica.segment_id == 3; });
+  kill(gone);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kWaiting); }));
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("no replica of an open head"));
+  cluster.run_for(100ms);
+  EXPECT_EQ(metric("ramcloud_recoveries_blocked"), 1);
+}
+
+TEST_F(OneTablet, ALostTailMakesVersionsJump) {
+  make(4, {.power_safe = false});
+  // What was durable is not there any more, on any replica of the head.
+  for (size_t i : {0, 1}) {
+    for (auto& replica : holder(i).replicas.at(dead_)) {
+      if (replica.segment_id == 3) replica.length = 500;
+    }
+  }
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  const auto& order = server(owner("t")).recovery.orders.at(0);
+  EXPECT_EQ(order.segments[0].length, 500u);
+  EXPECT_EQ(order.safe_version, 5000 + log::kVersionsOfALostTail);
+}
+
+/// Another server died at the same time, and may hold a head that came after.
+TEST_F(OneTablet, ATailIsNotGivenUpWhileAVolumeMayComeBack) {
+  cluster.options.recoveries.query.returning = 20s;
+  make(5, {.power_safe = false});
+  for (size_t i : {0, 1}) {
+    for (auto& replica : holder(i).replicas.at(dead_)) {
+      if (replica.segment_id == 3) replica.length = 500;
+    }
+  }
+  kill(others_[3]);
+  kill(dead_);
+  cluster.run_for(10s);
+  EXPECT_TRUE(owns(dead_));
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+}
+
+/// The master lost replicas, and the coordinator confirmed that they do not count.
+TEST_F(OneTablet, AHeadOfAFormerEpochDoesNotCount) {
+  cluster.options.recoveries.query.returning = 1s;
+  make(4);
+  const auto raised = cluster.call<wire::Empty>(Opcode::kRaiseReplicationEpoch,
+                                                wire::RaiseReplicationEpochRequest{dead_, 3, 1});
+  ASSERT_TRUE(raised.has_value());
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("no replica of an open head that counts"));
+  EXPECT_TRUE(attempts_at(dead_).empty());
+}
+
+TEST_F(OneTablet, AClosedHeadIsReadForItsVersions) {
+  make(4, {.scanned = false});
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(holder(0).scans.at(dead_).front(), ~uint64_t{0});
+  EXPECT_EQ(holder(0).scans.at(dead_).back(), 2u);
+}
+
+// ---- attempts -------------------------------------------------------------------------------------
+
+TEST_F(OneTablet, ARecoveryMasterMayDieInEachPhase) {
+  for (const auto phase : {wire::RecoveryPhase::kReplaying, wire::RecoveryPhase::kCommitting,
+                           wire::RecoveryPhase::kReady}) {
+    SCOPED_TRACE(static_cast<int>(phase));
+    if (cluster.servers.empty()) {
+      make(5);
+    } else {
+      ASSERT_TRUE(cluster.drop("t").has_value());
+      while (state().servers_up() < 5) cluster.add_server();
+      ASSERT_TRUE(cluster.create("t", 1).has_value());
+      dead_ = owner("t");
+      others_.clear();
+      for (const auto& [id, server] : state().servers) {
+        if (server.up() && id != dead_) others_.push_back(id);
+      }
+      give_log(dead_, {others_[0], others_[1]});
+    }
+    stop_all_in(phase);
+    kill(dead_);
+    FakeServer* other = nullptr;
+    ASSERT_TRUE(cluster.run_until([&] { return (other = recovering(phase)) != nullptr; }));
+    const uint64_t second = other->id;
+    // Sources stay.
+    const bool is_source = second == others_[0] || second == others_[1];
+    give_log(dead_, {others_[is_source ? 2 : 0], others_[is_source ? 3 : 1]});
+    kill(second);
+    stop_all_in(std::nullopt);
+    ASSERT_TRUE(wait_until_served());
+    EXPECT_NE(owner("t"), second);
+    EXPECT_NE(owner("t"), dead_);
+  }
+}
+
+/// What it recovered is in its own log from then on.
+TEST_F(OneTablet, AServerThatTookTabletsIsRecoveredAsWell) {
+  make(5);
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  const uint64_t second = owner("t");
+  const uint64_t first_attempt = state().tables.at(1).tablets[0].attempt;
+  const uint64_t position = state().tables.at(1).tablets[0].creation_position;
+  std::vector<uint64_t> rest;
+  for (const uint64_t id : others_) {
+    if (id != second) rest.push_back(id);
+  }
+  give_log(second, {rest[0], rest[1]}, {.safe_version = 9000});
+  kill(second);
+  ASSERT_TRUE(wait_until_served());
+  const TabletRecord& tablet = state().tables.at(1).tablets[0];
+  EXPECT_GT(tablet.attempt, first_attempt);
+  const auto& order = server(tablet.server_id).recovery.orders.back();
+  EXPECT_EQ(order.master_id, second);
+  EXPECT_EQ(order.tablets[0].creation_position, position);
+}
+
+TEST_F(OneTablet, WhatARecoveryMasterHasNoMemoryForIsSharedOutOtherwise) {
+  make(3, {.segments = 12});
+  for (const uint64_t id : others_) recovery(id).fail = {{StatusCode::kOutOfMemory, 0}};
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(attempts_at(dead_).size(), 3u) << "each has the half of what it failed with";
+  for (const uint64_t id : others_) {
+    EXPECT_EQ(recovery(id).aborted.at(dead_), *attempts_at(dead_).begin());
+  }
+}
+
+TEST_F(OneTablet, ASegmentThatNoSourceGivesIsLookedAtAgain) {
+  make(4);
+  for (const uint64_t id : others_) recovery(id).fail = {{StatusCode::kCorrupt, 2}};
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(holder(0).scans.at(dead_).back(), 2u);
+  EXPECT_EQ(attempts_at(dead_).size(), 2u);
+}
+
+TEST_F(OneTablet, AServerThatCannotRecoverIsNotAskedTwice) {
+  make(4);
+  recovery(others_[2]).enabled = false;
+  server(others_[2]).request.log_bytes = 0;
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_NE(owner("t"), others_[2]);
+}
+
+TEST_F(OneTablet, ARecoveryMasterThatDoesNotMoveIsGivenUp) {
+  make(4);
+  recovery(others_[0]).stuck_in = wire::RecoveryPhase::kReplaying;
+  recovery(others_[1]).stuck_in = wire::RecoveryPhase::kReplaying;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kReplaying); }));
+  const uint64_t stuck = recovering(wire::RecoveryPhase::kReplaying)->id;
+  EXPECT_EQ(stuck, others_[0]);
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }, 300s));
+  EXPECT_TRUE(recovery(stuck).aborted.contains(dead_));
+  EXPECT_NE(owner("t"), stuck);
+}
+
+TEST_F(OneTablet, ATableThatIsDroppedWhileItIsReplayedIsNotHandedOver) {
+  make(5);
+  drop_while(wire::RecoveryPhase::kReplaying);
+}
+
+TEST_F(OneTablet, ATableThatIsDroppedBeforeTheHandOverIsNotHandedOver) {
+  make(5);
+  drop_while(wire::RecoveryPhase::kReady);
+}
+
+TEST_F(OneTablet, ATableThatIsDroppedWhileBackupsAreAskedNeedsNoRecovery) {
+  make(4);
+  for (const uint64_t id : others_) recovery(id).keeps_silent = true;
+  kill(dead_);
+  cluster.run_for(1s);
+  ASSERT_TRUE(in_phase(dead_, Phase::kQuerying));
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state().recoveries.empty(); }, 1s));
+  EXPECT_TRUE(attempts_at(dead_).empty());
+}
+
+TEST_F(RecoveriesTest, TwoServersCrashAtOnce) {
+  start(6);
+  ASSERT_TRUE(cluster.create("t", 6).has_value());
+  ASSERT_TRUE(cluster.create("u", 3).has_value());
+  give_log(1, {3, 4});
+  give_log(2, {4, 5}, {.segments = 20});
+  cluster.kill_server(server(1));
+  cluster.kill_server(server(2));
+  ASSERT_TRUE(cluster.run_until([&] { return !is_up(1) && !is_up(2); }));
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_FALSE(owns(1) || owns(2));
+  EXPECT_EQ(attempts_at(1).size(), 1u);
+  EXPECT_EQ(attempts_at(2).size(), 1u);
+  EXPECT_EQ(metric("ramcloud_recoveries_completed_total"), 2);
+}
+
+// ---- what has no place, or no log -----------------------------------------------------------------
+
+TEST_F(OneTablet, FormerMetadataMustBeUpgradedFirst) {
+  cluster.options.cluster_name = "test";
+  make(4);
+  const_cast<ClusterState&>(state()).format = 2;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("must be upgraded"));
+  ASSERT_TRUE(cluster.coordinator != nullptr);
+  const_cast<ClusterState&>(state()).format = kMetadataFormatMax;
+  ASSERT_TRUE(wait_until_served());
+}
+
+/// It is not taken for empty.
+TEST_F(OneTablet, WhatNobodyOwnedAfterAnImportIsNotRecovered) {
+  make(4);
+  cluster.stop_coordinator();
+  auto stored = read_cluster_state(cluster.metadata.records);
+  ASSERT_TRUE(stored.has_value());
+  const TableRecord& table = stored->tables.at(1);
+  TabletChunkRecord chunk{1, table.layout, table.tablets, {}};
+  chunk.tablets[0].creation_position = kNobodysPosition;
+  cluster.invariants = {};
+  cluster.metadata.records[tablet_chunk_key(1, table.layout, 0)] =
+      encode_record(chunk, kMetadataFormatMax);
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("nobody owned a part of 't'"));
+  cluster.run_for(30s);
+  EXPECT_TRUE(attempts_at(dead_).empty());
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state().recoveries.empty(); }));
+}
+
+/// Others told of it after an import, and not how many replicas it had.
+TEST_F(RecoveriesTest, AServerWhoseReplicasAreNotKnownIsNotTakenForOneWithout) {
+  start(4, 0);
+  ASSERT_TRUE(cluster.create("t", 1).has_value());
+  const uint64_t dead = owner("t");
+  const_cast<ClusterState&>(state()).servers.at(dead).record.nonce = 0;
+  cluster.invariants = {};
+  kill(dead);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead, Phase::kBlocked); }));
+  cluster.run_for(10s);
+  EXPECT_TRUE(attempts_at(dead).empty());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "coordinator/core/checks.h"
 #include "coordinator/core/cluster_view.h"
 #include "coordinator/core/volumes.h"
 #include "runtime/when_all.h"
@@ -58,14 +59,29 @@ std::vector<LostRange> Recovery::lost() const {
     // Those that are being created or dropped are seen to elsewhere.
     if (table.state != TableState::kNormal) continue;
     for (const TabletRecord& tablet : table.tablets) {
-      if (tablet.server_id == master_id_) ranges.push_back(range_of(id, tablet));
+      const bool has_log = tablet.creation_position != kNobodysPosition;
+      if (tablet.server_id == master_id_ && has_log) ranges.push_back(range_of(id, tablet));
     }
   }
   return ranges;
 }
 
+/// Which tables have tablets that only count as this server's; empty if there are none.
+std::string Recovery::nobodys() const {
+  std::string names;
+  for (const auto& [id, table] : state_.tables) {
+    const bool has = std::ranges::any_of(table.tablets, [this](const TabletRecord& tablet) {
+      return tablet.server_id == master_id_ && tablet.creation_position == kNobodysPosition;
+    });
+    if (has && table.state == TableState::kNormal) {
+      names += (names.empty() ? "" : ", ") + quoted(table.name);
+    }
+  }
+  return names;
+}
+
 bool Recovery::wanted() const {
-  return !shared_.ledger.fenced() && !lost().empty();
+  return !shared_.ledger.fenced() && (!lost().empty() || !nobodys().empty());
 }
 
 Task<void> Recovery::run() {
@@ -78,6 +94,14 @@ Task<void> Recovery::run() {
            fmt::format("the metadata has format {}, which has no place for recoveries: it must be "
                        "upgraded",
                        state_.format));
+      co_await pause();
+      continue;
+    }
+    if (lost().empty()) {
+      show(Phase::kBlocked,
+           fmt::format("nobody owned a part of {} when the metadata was imported, and no log is "
+                       "known to have it",
+                       nobodys()));
       co_await pause();
       continue;
     }
@@ -190,8 +214,12 @@ bool Recovery::show_query() {
 
 /// True: something was handed over, so that the rest can be planned at once.
 Task<bool> Recovery::attempt(const FoundLog& log) {
-  LostLog lost_log{lost(), log.bytes, state_.servers.at(master_id_).stats.objects, masters()};
-  RecoveryPlan plan = plan_recovery(lost_log, shared_.options.plan);
+  const LostLog lost_log = estimate(log);
+  PlanLimits limits = shared_.options.plan;
+  size_t tablets = 0;
+  for (const auto& [id, table] : state_.tables) tablets += table.tablets.size();
+  limits.splits = std::min(limits.splits, kMaxTablets - std::min(kMaxTablets, tablets));
+  RecoveryPlan plan = plan_recovery(lost_log, limits);
   if (plan.parts.empty()) {
     show(Phase::kWaiting, "no server that is UP can take tablets");
     co_return false;
@@ -219,8 +247,22 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   co_return done;
 }
 
-/// UP, the one with the most memory first. Those that failed last only if there is nobody else.
-std::vector<RecoveryMaster> Recovery::masters() const {
+/// What is left counts by its share of the hashes that there were at first.
+LostLog Recovery::estimate(const FoundLog& log) {
+  LostLog estimated{lost(), log.bytes, state_.servers.at(master_id_).stats.objects, masters()};
+  double hashes = 0;
+  for (const LostRange& range : estimated.tablets) {
+    hashes += static_cast<double>(range.end_hash - range.start_hash) + 1;
+  }
+  hashes_at_first_ = std::max(hashes_at_first_, hashes);
+  const double share = hashes / hashes_at_first_;
+  estimated.bytes = static_cast<uint64_t>(static_cast<double>(estimated.bytes) * share);
+  estimated.entries = static_cast<uint64_t>(static_cast<double>(estimated.entries) * share);
+  return estimated;
+}
+
+/// UP, the one with the most memory first. Those that failed only if there is nobody else.
+std::vector<RecoveryMaster> Recovery::masters() {
   std::vector<RecoveryMaster> fresh, avoided;
   for (const auto& [id, server] : state_.servers) {
     if (!server.up() || server.refuses_term || shared_.cannot.contains(id)) continue;
@@ -234,6 +276,7 @@ std::vector<RecoveryMaster> Recovery::masters() const {
     if (most != most_bytes_.end()) master.most_bytes = most->second;
     (avoided_.contains(id) ? avoided : fresh).push_back(master);
   }
+  if (fresh.empty()) avoided_.clear();
   std::vector<RecoveryMaster>& all = fresh.empty() ? avoided : fresh;
   std::ranges::sort(all, {}, [](const RecoveryMaster& master) {
     return std::tuple(~master.free_bytes, master.server_id);
@@ -323,13 +366,15 @@ void Recovery::show_parts() {
 
 /// What failed is planned otherwise. True if nothing failed.
 bool Recovery::learn_from_parts() {
-  avoided_.clear();
   bad_segment_ = ~uint64_t{0};
   bool done = true;
   for (const auto& part : parts_) {
-    if (part->phase() == RecoveryPart::Phase::kDone) continue;
-    done = false;
     const uint64_t id = part->server_id();
+    if (part->phase() == RecoveryPart::Phase::kDone) {
+      avoided_.erase(id);
+      continue;
+    }
+    done = false;
     if (part->bad_segment() != 0) {
       RC_SOMETIMES("coordinator.recovery_looks_at_a_segment_again");
       bad_segment_ = std::min(bad_segment_, part->bad_segment());

@@ -64,13 +64,15 @@ class Recovery {
   using Phase = RecoveryProgress::Phase;
   bool wanted() const;
   std::vector<LostRange> lost() const;
+  std::string nobodys() const;
   Task<std::optional<FoundLog>> find_log();
   FoundLog empty_log() const;
   bool show_query();
   void tell(const FoundLog& log) const;
   // An attempt.
   Task<bool> attempt(const FoundLog& log);
-  std::vector<RecoveryMaster> masters() const;
+  LostLog estimate(const FoundLog& log);
+  std::vector<RecoveryMaster> masters();
   Task<bool> split(const RecoveryPlan& plan);
   Task<bool> begin(RecoveryPlan& plan, uint64_t attempt);
   void drop_what_is_gone(RecoveryPlan& plan) const;
@@ -87,8 +89,9 @@ class Recovery {
   std::unique_ptr<LogQuery> query_;
   std::vector<std::unique_ptr<RecoveryPart>> parts_;
   std::map<uint64_t, uint64_t> most_bytes_;  // that a server had no memory for
-  std::set<uint64_t> avoided_;               // servers whose parts failed in the last attempt
+  std::set<uint64_t> avoided_;               // servers whose last parts failed
   uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are looked at
+  double hashes_at_first_ = 0;
   BackOff back_off_;
   Event news_;
 };

@@ -78,7 +78,10 @@ Task<Status> RecoveryPart::recovered() {
                                                          options_.poll + options_.timeout);
     if (now && now->phase == wire::RecoveryPhase::kFailed) {
       seen_ = *now;
-      co_return Status(static_cast<StatusCode>(seen_.status), seen_.why);
+      // Whatever it says, it has nothing.
+      const bool said = seen_.status != static_cast<uint16_t>(StatusCode::kOk);
+      co_return Status(said ? static_cast<StatusCode>(seen_.status) : StatusCode::kInternal,
+                       seen_.why);
     }
     if (now) {
       if (progressed(*now)) progressed_ = reactor_.now();
@@ -99,7 +102,7 @@ Task<Status> RecoveryPart::recovered() {
   }
 }
 
-/// OK if all of it was handed over; what was is served.
+/// OK if all of it was handed over; what was is ordered to be served.
 Task<Status> RecoveryPart::hand_over() {
   std::vector<Task<Status>> waiting;
   for (const LostRange& range : planned_.ranges) {
@@ -127,9 +130,7 @@ Task<Status> RecoveryPart::hand_over() {
     of.attempt = order_.attempt;
     of.ranges.push_back({range.table_id, range.start_hash, range.end_hash});
   }
-  std::vector<Task<void>> orders;
-  for (auto& [table_id, of] : served) orders.push_back(orders_.serve(std::move(of)));
-  co_await when_all(std::move(orders));
+  for (auto& [table_id, of] : served) orders_.serve(std::move(of));
   co_return all;
 }
 

@@ -39,8 +39,8 @@ class RecoveryPart {
         order_(std::move(order)),
         on_news_(std::move(on_news)) {}
 
-  /// Nothing is handed over before `not_before`. When it ends, the server serves what was handed
-  /// over, and has been told to give up the rest.
+  /// Nothing is handed over before `not_before`. When it ends, the server is told to serve what was
+  /// handed over, and to give up the rest.
   Task<void> run(Time not_before);
 
   Phase phase() const { return phase_; }

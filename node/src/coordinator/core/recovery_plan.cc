@@ -67,6 +67,9 @@ std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double we
   if (few && log.bytes > limits.split_above) {
     target = std::min(target, weight / static_cast<double>(log.masters.size()));
   }
+  // Nobody can take more at once.
+  const uint64_t most = std::ranges::max(log.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
+  target = std::min(target, static_cast<double>(std::max(most, limits.piece_bytes)));
   size_t budget = limits.splits;
   for (const Piece& tablet : estimate(log, weight)) {
     const uint64_t count = std::min<uint64_t>(pieces_of(tablet, target, limits), budget + 1);
@@ -100,6 +103,8 @@ class Sharing {
       if (!fits(share, piece)) continue;
       if (best == nullptr || filled(share, piece) < filled(*best, piece)) best = &share;
     }
+    // One that fits nowhere is a part of its own.
+    if (best == nullptr) best = empty_share();
     if (best == nullptr) return false;
     best->part.ranges.push_back(piece.range);
     best->bytes += piece.bytes;
@@ -124,9 +129,16 @@ class Sharing {
     double free = 1, most = 0, bytes = 0;
   };
   bool fits(const Share& share, const Piece& piece) const {
-    if (share.part.ranges.empty()) return true;
     if (share.part.ranges.size() >= limits_.part_tablets) return false;
-    return share.bytes + piece.bytes <= share.most;
+    return std::floor(share.bytes + piece.bytes) <= share.most;
+  }
+  /// The one that may have the most.
+  Share* empty_share() {
+    Share* best = nullptr;
+    for (Share& share : shares_) {
+      if (share.part.ranges.empty() && (best == nullptr || share.most > best->most)) best = &share;
+    }
+    return best;
   }
   static double filled(const Share& share, const Piece& piece) {
     return (share.bytes + piece.bytes) / share.free;

@@ -134,6 +134,7 @@ class Layout {
         tablet.start_hash = *start;
         tablet.end_hash = end;
         if (best == nullptr) tablet.server_id = for_holes.value_or(0);
+        if (best == nullptr && for_holes) tablet.creation_position = kNobodysPosition;
         tablet.attempt = std::max(tablet.attempt, recorded_attempt(*start));
       }
       last = best;

@@ -24,7 +24,7 @@ void ServeOrders::tell_all() {
       of.ranges.push_back({id, tablet.start_hash, tablet.end_hash});
     }
   }
-  for (auto& [key, served] : all) scope_.spawn(serve(std::move(served)));
+  for (auto& [key, served] : all) serve(std::move(served));
 }
 
 std::vector<wire::HashRange> ServeOrders::still_its(const ServedRanges& served) const {
@@ -45,7 +45,7 @@ std::vector<wire::HashRange> ServeOrders::still_its(const ServedRanges& served) 
   return ranges;
 }
 
-Task<void> ServeOrders::serve(ServedRanges served) {
+Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
   BackOff back_off(options_.retry_min, options_.retry_max);
   const auto place = serving_.emplace(served.server_id, served.table_id);
   while (state_.up_server(served.server_id) != nullptr) {

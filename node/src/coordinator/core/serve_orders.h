@@ -3,7 +3,7 @@
 #pragma once
 
 #include <map>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/core/recovery_calls.h"
@@ -30,17 +30,16 @@ class ServeOrders {
 
   /// Tells the owners of everything that was ever recovered: who led before may not have.
   void tell_all();
-  /// Ends when it is acknowledged, or the metadata do not say it any more.
-  Task<void> serve(ServedRanges served);
+  /// Until it is acknowledged, or the metadata do not say it any more; returns at once.
+  void serve(ServedRanges served) { scope_.spawn(serve_until_heard(std::move(served))); }
   /// Has the server give up what it recovered of this dead master, up to this attempt; returns at
   /// once. What the server has to serve is acknowledged first, or it would be given up as well.
   void abort(uint64_t server_id, uint64_t master_id, uint64_t attempt);
-  /// Orders that are not acknowledged yet.
-  size_t unacknowledged() const { return serving_.size(); }
 
  private:
   /// Which of the ranges still are the server's, by this attempt.
   std::vector<wire::HashRange> still_its(const ServedRanges& served) const;
+  Task<void> serve_until_heard(ServedRanges served);
   Task<void> abort_until_heard(uint64_t server_id, uint64_t master_id, uint64_t attempt);
 
   Reactor& reactor_;

@@ -233,6 +233,10 @@ enum class TabletStatus : uint8_t {
   kRecovering = 2,  // its server is not UP, and an attempt to recover it has begun
 };
 
+/// The creation position of a tablet that nobody owned when the metadata was imported: it is a
+/// crashed server's, so that it is not taken for empty, and no log is known to have it.
+inline constexpr uint64_t kNobodysPosition = ~uint64_t{0};
+
 struct TabletRecord {
   uint64_t start_hash = 0;  // inclusive
   uint64_t end_hash = 0;    // inclusive
