@@ -399,5 +399,26 @@ TEST_F(AdminServiceTest, StoppingEndsACallThatWaits) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST(AdminConvert, RecoveriesAreToldWhole) {
+  using Phase = RecoveryProgress::Phase;
+  ClusterStatus status;
+  for (const Phase phase : {Phase::kQuerying, Phase::kWaiting, Phase::kBlocked, Phase::kReplaying,
+                            Phase::kHandingOver}) {
+    RecoveryView& view = status.recoveries.emplace_back();
+    view.server_id = 7;
+    view.name = "pod-7";
+    view.progress = {.phase = phase,
+                     .waits_for = "a backup",
+                     .missing = {{3, "no whole replica of it is there", {4, 5}}, {0, "digest", {}}},
+                     .attempt = 91,
+                     .parts = 3,
+                     .parts_done = 1,
+                     .bytes_total = 1'000'000,
+                     .bytes_done = 5000,
+                     .begun_at_ms = 1'700'000'000'000};
+  }
+  EXPECT_EQ(from_proto(to_proto(status)).recoveries, status.recoveries);
+}
+
 }  // namespace
 }  // namespace ramcloud
