@@ -7,6 +7,7 @@
 #include "backup/testing/replication_rig.h"
 #include "base/logging.h"
 #include "base/testing/sanitizer.h"
+#include "log/found_replica.h"
 
 namespace ramcloud {
 namespace {

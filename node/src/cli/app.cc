@@ -76,6 +76,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   add_status_commands(app, session);
   add_metadata_command(app, session);
   add_replica_commands(app, session);
+  add_recovery_command(app, session);
   add_bench_command(app, session);
   add_top_command(app, session);
   add_trace_command(app, session);

@@ -77,6 +77,7 @@ void add_export_command(CLI::App& app, Session& session);
 void add_status_commands(CLI::App& app, Session& session);
 void add_metadata_command(CLI::App& app, Session& session);
 void add_replica_commands(CLI::App& app, Session& session);
+void add_recovery_command(CLI::App& app, Session& session);
 void add_bench_command(CLI::App& app, Session& session);
 void add_top_command(CLI::App& app, Session& session);
 void add_trace_command(CLI::App& app, Session& session);
