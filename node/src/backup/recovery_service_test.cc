@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "backup/testing/recovery_fixture.h"
+#include "log/found_replica.h"
 
 namespace ramcloud {
 namespace {

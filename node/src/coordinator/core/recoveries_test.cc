@@ -340,6 +340,33 @@ TEST_F(RecoveriesTest, TwoServersCrashAtOnce) {
   EXPECT_EQ(metric("ramcloud_recoveries_completed_total"), 2);
 }
 
+/// Not before: its record says what backups keep of its log.
+TEST_F(OneTablet, ARecoveredServerLeavesTheListAndItsVolumeIsReleased) {
+  cluster.options.retirement.after = 10s;
+  make(5);
+  for (const uint64_t id : others_) recovery(id).keeps_silent = true;
+  kill(dead_);
+  cluster.run_for(30s);
+  ASSERT_TRUE(owns(dead_));
+  EXPECT_EQ(state().servers.at(dead_).record.state, wire::ServerState::kCrashed);
+  const auto release = [this](uint64_t id) {
+    const auto answer =
+        cluster.wait_for(cluster.coordinator->volume_release(id, cluster.reactor.now() + 30s));
+    return answer && answer->releasable;
+  };
+  const uint64_t holder = others_[0];
+  kill(others_[3]);
+  EXPECT_FALSE(release(others_[3])) << "it may have replicas of the dead one's log";
+  for (const uint64_t id : others_) {
+    if (is_up(id)) recovery(id).keeps_silent = false;
+  }
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+  EXPECT_TRUE(is_up(holder));
+  EXPECT_TRUE(release(others_[3]));
+  ASSERT_TRUE(cluster.run_until(
+      [&] { return state().servers.at(dead_).record.state == wire::ServerState::kRemoved; }));
+}
+
 // ---- what has no place, or no log -----------------------------------------------------------------
 
 TEST_F(OneTablet, FormerMetadataMustBeUpgradedFirst) {
