@@ -59,7 +59,9 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<ServeRecoveredRequest>,
                              check<AbortRecoveryRequest>,
                              check<RenewLeaseRequest>,
-                             check<GrantLeaseRequest>};
+                             check<GrantLeaseRequest>,
+                             check<GetRecoveredRequest>,
+                             check<Recovered>};
 
 void check_hello(std::string_view in) {
   Hello hello;

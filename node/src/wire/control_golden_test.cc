@@ -73,6 +73,8 @@ ordered_json all_messages() {
   RC_ADD(AbortRecoveryRequest);
   RC_ADD(RenewLeaseRequest);
   RC_ADD(GrantLeaseRequest);
+  RC_ADD(GetRecoveredRequest);
+  RC_ADD(Recovered);
 #undef RC_ADD
   return all;
 }

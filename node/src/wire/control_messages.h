@@ -175,6 +175,26 @@ struct GetServerListRequest {
   }
 };
 
+/// kGetRecovered (server -> coordinator): GetRecoveredRequest -> Recovered. Which of these masters
+/// were recovered, or had nothing, for ever and durably: nobody needs replicas of theirs. Of all
+/// others that is not known. INVALID_ARGUMENT above kMaxIdsAtOnce.
+struct GetRecoveredRequest {
+  static constexpr size_t kMaxIdsAtOnce = 1024;
+  std::vector<uint64_t> master_ids;
+  template <class V>
+  void fields(V& v) {
+    v(master_ids);
+  }
+};
+
+struct Recovered {
+  std::vector<uint64_t> master_ids;
+  template <class V>
+  void fields(V& v) {
+    v(master_ids);
+  }
+};
+
 /// kRaiseReplicationEpoch (server -> coordinator): RaiseReplicationEpochRequest -> Empty, when it
 /// is durable. From then on a replica of this master's that is not closed counts only if its
 /// segment and its epoch are at least these. Idempotent; CRASHED once the server is listed so,

@@ -50,6 +50,7 @@ enum class Opcode : uint16_t {
   kRaiseReplicationEpoch = 88,
   kReportServer = 92,
   kGrantLease = 93,
+  kGetRecovered = 94,
   // Servers, for the coordinator.
   kUpdateServerList = 96,
   kTakeTablet = 97,

@@ -235,6 +235,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_raise_replication_epoch>(Opcode::kRaiseReplicationEpoch);
   add.operator()<&Coordinator::on_report_server>(Opcode::kReportServer);
   add.operator()<&Coordinator::on_grant_lease>(Opcode::kGrantLease);
+  add.operator()<&Coordinator::on_get_recovered>(Opcode::kGetRecovered);
 }
 
 /// Says whose word it is, and when to ask again.
@@ -407,6 +408,19 @@ void Coordinator::on_raise_replication_epoch(const Request& request) {
   if (!accept_if(restating_.check(), request, message)) return;
   if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, replication_epochs_.raise(message, deadline_of(request))));
+}
+
+void Coordinator::on_get_recovered(const Request& request) {
+  wire::GetRecoveredRequest message;
+  if (!accept_if(restating_.check(), request, message)) return;
+  if (message.master_ids.size() > wire::GetRecoveredRequest::kMaxIdsAtOnce) {
+    return refuse(request.reply, {StatusCode::kInvalidArgument,
+                                  fmt::format("master_ids has {} ids; at most {} are accepted",
+                                              message.master_ids.size(),
+                                              wire::GetRecoveredRequest::kMaxIdsAtOnce)});
+  }
+  reply_message(registry_.transport(), request.reply,
+                wire::Recovered{state_.recovered(message.master_ids)});
 }
 
 /// A hint costs a probe at most, whoever sends it.

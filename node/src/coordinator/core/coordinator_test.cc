@@ -22,6 +22,12 @@ class CoordinatorTest : public CoordinatorFixture {
  protected:
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
   bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
+  std::vector<uint64_t> recovered(std::vector<uint64_t> ids) {
+    const auto reply = cluster.call<wire::Recovered>(Opcode::kGetRecovered,
+                                                     wire::GetRecoveredRequest{std::move(ids)});
+    EXPECT_TRUE(reply.has_value());
+    return reply.value_or(wire::Recovered{}).master_ids;
+  }
   /// Begins a call that may wait.
   template <typename Reply, typename Message>
   Task<Result<Reply>> begin(Opcode opcode, Message message, Duration timeout) {
@@ -757,6 +763,47 @@ TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
   FakeServer& late = cluster.add_server();
   EXPECT_FALSE(has_first(late.list));
   EXPECT_EQ(late.id, 4u);
+}
+
+/// What backups free frames by.
+TEST_F(CoordinatorTest, OnlyRemovedServersAreCalledRecovered) {
+  cluster.options.retirement.after = 10s;
+  start(3);
+  ASSERT_TRUE(cluster.create("t", 3).has_value());
+  EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre()) << "UP, or never heard of";
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(1); }));
+  cluster.run_for(60s);
+  EXPECT_THAT(recovered({1}), ElementsAre()) << "a table has a tablet there";
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(1) == wire::ServerState::kRemoved; }));
+  EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre(1));
+  restart();
+  EXPECT_THAT(recovered({99, 1}), ElementsAre(1));
+  const std::vector<uint64_t> many(wire::GetRecoveredRequest::kMaxIdsAtOnce + 1, 1);
+  const auto refused =
+      cluster.call<wire::Recovered>(Opcode::kGetRecovered, wire::GetRecoveredRequest{many});
+  EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("1025 ids; at most 1024"));
+}
+
+/// It was given a table that the imported metadata do not know.
+TEST_F(CoordinatorTest, AfterAnImportWhoWasSilentIsNeverCalledRecovered) {
+  cluster.options.retirement.after = 10s;
+  start(3);
+  const auto exported = cluster.metadata.records;
+  ASSERT_TRUE(cluster.create("since", 1).has_value());
+  cluster.stop_coordinator();
+  cluster.kill_server(server(2));
+  ASSERT_TRUE(cluster.import_records(exported).ok());
+  ASSERT_TRUE(orders_again());
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(3) == wire::ServerState::kRemoved; }));
+  EXPECT_THAT(recovered({3}), ElementsAre());
+  cluster.kill_server(server(1));
+  while (cluster.drop("since").has_value()) {
+  }
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(2) == wire::ServerState::kRemoved; }));
+  EXPECT_THAT(recovered({2, 3}), ElementsAre(2)) << "that one said what it owned";
 }
 
 /// As many as made the list longer than a message may be.

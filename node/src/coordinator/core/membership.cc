@@ -146,6 +146,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   record.id = state_.ids.last_server_id + 1;
   record.volume = volume_with(state_, request.former_server_id, record.id);
   record.enlisted_at_ms = reactor_.clock().unix_ms();
+  record.accounted = true;
   IdsRecord ids = state_.ids;
   ids.last_server_id = record.id;
   Change change;

@@ -360,6 +360,7 @@ ServerRecord record_of(const wire::ServerListEntry& listed) {
 ServerRecord record_of(const wire::Restatement& said) {
   ServerRecord record = record_of(said.enlisted);
   record.id = said.server_id;
+  record.accounted = true;
   return record;
 }
 

@@ -265,6 +265,21 @@ Task<bool> Restating::write_tables(const AsyncMutex::Lock& lock, std::vector<Tab
   co_return true;
 }
 
+/// Those that did not say themselves what they own may have been given more since the export. What
+/// they replicated may be all there is of it.
+std::vector<ServerRecord> Restating::unaccounted() const {
+  std::vector<ServerRecord> records;
+  for (const auto& [id, server] : state_.servers) {
+    const auto said = said_.find(id);
+    const bool spoke = (said != said_.end() && said->second.server_id == id) || server.enlisted_now;
+    if (spoke || !server.record.accounted) continue;
+    if (server.record.state == wire::ServerState::kRemoved) continue;
+    records.push_back(server.record);
+    records.back().accounted = false;
+  }
+  return records;
+}
+
 /// A leader that dies in between has the next one ask again: all of it can be done twice.
 Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
   if (!co_await pass_what_was_heard(lock)) co_return false;
@@ -272,6 +287,7 @@ Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
   for (const std::string& note : owned.notes) {
     log_warn("import.corrected", {{"what", note}});
   }
+  if (!co_await write(lock, unaccounted())) co_return false;
   if (!co_await write_epochs(lock)) co_return false;
   if (!co_await write_tables(lock, owned.tables)) co_return false;
   Change change;

@@ -64,6 +64,7 @@ class Restating {
   Task<bool> add_silent();
   Task<bool> write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers);
   Task<bool> finish(const AsyncMutex::Lock& lock);
+  std::vector<ServerRecord> unaccounted() const;
   Task<bool> pass_what_was_heard(const AsyncMutex::Lock& lock);
   Task<bool> write_epochs(const AsyncMutex::Lock& lock);
   Task<bool> write_tables(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables);

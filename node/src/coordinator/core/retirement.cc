@@ -69,6 +69,7 @@ Task<void> Retirement::remove() {
       small.name = record.name;
       small.volume = record.volume;
       small.released_until_ms = record.released_until_ms;
+      small.accounted = record.accounted;
       small.unknown = record.unknown;
       small.state = wire::ServerState::kRemoved;
       small.state_reason = record.state_reason;

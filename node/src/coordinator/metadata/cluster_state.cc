@@ -86,4 +86,15 @@ wire::ServerList ClusterState::server_list(uint64_t base) const {
   return list;
 }
 
+std::vector<uint64_t> ClusterState::recovered(const std::vector<uint64_t>& master_ids) const {
+  std::vector<uint64_t> gone;
+  for (const uint64_t id : master_ids) {
+    const auto found = servers.find(id);
+    if (found == servers.end()) continue;
+    const ServerRecord& record = found->second.record;
+    if (record.state == wire::ServerState::kRemoved && record.accounted) gone.push_back(id);
+  }
+  return gone;
+}
+
 }  // namespace ramcloud

@@ -101,6 +101,8 @@ struct ClusterState {
   /// The whole list, without servers that were removed; or what changed since `base`, if that is a
   /// version of this leadership.
   wire::ServerList server_list(uint64_t base = 0) const;
+  /// Those of them that have left for good and had nothing then: nobody needs what they replicated.
+  std::vector<uint64_t> recovered(const std::vector<uint64_t>& master_ids) const;
 };
 
 }  // namespace ramcloud

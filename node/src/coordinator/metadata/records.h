@@ -195,12 +195,16 @@ struct ServerRecord {
   // a former build or in format 1.
   uint64_t volume = 0;
   uint64_t released_until_ms = 0;  // a token to wipe the volume holds until then; Unix time
+  // These metadata name every tablet that it was ever given: they have known it since it enlisted, and no
+  // older ones were imported since without its own word. False where a former build or format says nothing.
+  bool accounted = false;
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
       http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
     v.since(2, volume, released_until_ms);
+    v.since(3, accounted);
     v.unknown(unknown);
   }
 };
