@@ -333,4 +333,20 @@ Status FrameStore::release(uint32_t index) {
   return {};
 }
 
+std::vector<uint32_t> FrameStore::take_former(uint64_t master_id) {
+  std::vector<uint32_t> frames;
+  std::erase_if(former_, [&](const FormerFrame& former) {
+    const bool taken = former.content.master_id == master_id && !former.damaged;
+    if (taken) frames.push_back(former.frame);
+    return taken;
+  });
+  return frames;
+}
+
+Status FrameStore::release_former(uint32_t frame) {
+  RC_RETURN_IF_ERROR(release(frame));
+  --quarantined_;
+  return {};
+}
+
 }  // namespace ramcloud

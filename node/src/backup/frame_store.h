@@ -113,10 +113,16 @@ class FrameStore {
   uint32_t frames_total() const { return static_cast<uint32_t>(frames_.size()); }
   uint32_t frames_free() const { return static_cast<uint32_t>(free_.size()); }
   uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
-  /// Found at start: replicas of earlier incarnations and damaged metadata. Kept, never reused.
+  /// Found at start: replicas of earlier incarnations and damaged metadata. Kept until they are
+  /// given back by release_former().
   uint32_t frames_quarantined() const { return quarantined_; }
   /// Those of them with a replica of this cluster, by rising frame.
   const std::vector<FormerFrame>& former() const { return former_; }
+  /// Takes the master's frames out of former(), for release_former(). Not those with damaged
+  /// metadata: they may hold something else.
+  std::vector<uint32_t> take_former(uint64_t master_id);
+  /// As release().
+  Status release_former(uint32_t frame);
   /// Given back while a direct write to them was in flight: free when it ends.
   uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.

@@ -69,6 +69,13 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// still come are refused with RETRY.
   void shut_down(std::function<void(Status)> done);
 
+  /// Whose replicas are here and who are not UP, by rising id. A slice a turn, as below.
+  Task<std::vector<uint64_t>> dead_masters();
+  /// Frees all frames of a master of which the coordinator has said that it was recovered
+  /// (docs/design/recovery.md, "Freeing frames"), but for those with damaged metadata. Gives how
+  /// many. Of one that is UP, none.
+  Task<uint32_t> free_frames_of(uint64_t master_id);
+
   const Counters& counters() const { return counters_; }
   const FrameStore& frames() const { return frames_; }
   /// Not OK once the device has failed: then everything is refused with it, so that masters put

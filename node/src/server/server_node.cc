@@ -17,6 +17,7 @@
 #include "runtime/epoch.h"
 #include "server/control_service.h"
 #include "server/enlistment.h"
+#include "server/frame_release.h"
 #include "server/master.h"
 #include "server/peer_pings.h"
 #include "server/server_reactor.h"
@@ -55,6 +56,7 @@ struct ServerNode::Impl {
   std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
   // Once the server has its id:
   std::unique_ptr<ReplicaService> backup;
+  std::optional<FrameRelease> frame_release;
   std::unique_ptr<Master> master;
   std::unique_ptr<master::RecoveryOrders> recovery;
 
@@ -172,6 +174,7 @@ struct ServerNode::Impl {
         ReplicaService::Options{.flush_interval = options.flush_interval,
                                 .synced = options.synced,
                                 .writes = &first.replica_writes()});
+    frame_release.emplace(first.rpc(), options.coordinators, *backup);
     master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
                                       std::move(*table_memory), lanes(), master_options(reply));
     table_memory.reset();
