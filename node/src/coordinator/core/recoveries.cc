@@ -28,7 +28,8 @@ Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, Tabl
               .options = options_,
               .attempts = metrics.counter("ramcloud_recoveries_attempts_total",
                                           "Attempts to recover tablets of crashed servers"),
-              .cannot = {}},
+              .cannot = {},
+              .last_attempt = 0},
       scope_(reactor_) {}
 
 void Recoveries::start() {

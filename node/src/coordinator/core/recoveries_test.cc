@@ -337,6 +337,7 @@ TEST_F(RecoveriesTest, TwoServersCrashAtOnce) {
   EXPECT_FALSE(owns(1) || owns(2));
   EXPECT_EQ(attempts_at(1).size(), 1u);
   EXPECT_EQ(attempts_at(2).size(), 1u);
+  EXPECT_NE(attempts_at(1), attempts_at(2)) << "a recovery master tells them apart by that";
   EXPECT_EQ(metric("ramcloud_recoveries_completed_total"), 2);
 }
 

@@ -40,6 +40,16 @@ uint64_t version_floor(uint64_t unix_ms) {
   return unix_ms << 16;
 }
 
+uint64_t RecoveryShared::next_attempt() {
+  last_attempt = std::max(last_attempt + 1, ledger.next_revision());
+  for (const auto& [id, table] : state.tables) {
+    for (const TabletRecord& tablet : table.tablets) {
+      last_attempt = std::max(last_attempt, tablet.attempt + 1);
+    }
+  }
+  return last_attempt;
+}
+
 Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
     : shared_(shared),
       state_(shared.state),
@@ -227,7 +237,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   if (!co_await split(plan)) co_return false;
   drop_what_is_gone(plan);
   if (plan.parts.empty()) co_return true;
-  const uint64_t attempt = shared_.ledger.next_revision();
+  const uint64_t attempt = shared_.next_attempt();
   if (!co_await begin(plan, attempt)) co_return false;
   const Time not_before = std::max(log.digest_at, state_.servers.at(master_id_).crashed_since) +
                           shared_.options.lease_is_over();

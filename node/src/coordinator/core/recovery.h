@@ -44,6 +44,11 @@ struct RecoveryShared {
   Counter& attempts;
   /// Servers of former builds, which cannot recover.
   std::set<uint64_t> cannot;
+  uint64_t last_attempt = 0;
+
+  /// Above all that any leader recorded, and never given twice: a recovery master tells attempts
+  /// apart by their numbers, whoever's tablets they are for.
+  uint64_t next_attempt();
 };
 
 /// A version above all that a master without replicas assigned, and above those that were assigned
