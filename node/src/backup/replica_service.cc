@@ -52,7 +52,8 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       list_changes_(servers.subscribe([this] { list_changed(); })),
       flush_timer_(reactor, [this] { on_flush_timer(); }),
       recovery_(reactor, registry, frames, servers, *this),
-      fetch_(reactor, registry, frames, *this) {
+      fetch_(reactor, registry, frames, *this),
+      leases_(registry, servers, table_) {
   if (options_.synced && SyncedTails::possible(frames)) {
     tails_ = std::make_unique<SyncedTails>(frames);
   }

@@ -24,6 +24,7 @@
 #include "backup/backup_lane.h"
 #include "backup/fetch_service.h"
 #include "backup/frame_store.h"
+#include "backup/lease_service.h"
 #include "backup/recovery_service.h"
 #include "backup/replica_table.h"
 #include "backup/synced_tails.h"
@@ -54,7 +55,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService and
-  /// FetchService. `frames` has been adopted. All of them outlive this.
+  /// FetchService and
+  /// LeaseService. `frames` has been adopted. All of them outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
   ~ReplicaService() override;
@@ -208,6 +210,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   RecoveryService recovery_;
   FetchService fetch_;
+  LeaseService leases_;
 };
 
 }  // namespace ramcloud

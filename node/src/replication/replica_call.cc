@@ -13,6 +13,7 @@ void ReplicaCall::begin(ReplicaSlot& slot, const ReplicaMessage& message,
   slot_ = &slot;
   message_ = message;
   deadline_ = deadline;
+  sent_ = inbox_.lease_now();
   state_.store(State::kInFlight, std::memory_order_release);
   session_->send(*this, header, body);
 }

@@ -36,6 +36,8 @@ class CallInbox {
     dropped_.store(true, std::memory_order_relaxed);
     reactor_.nudge();
   }
+  /// For leases.
+  Time lease_now() const { return reactor_.clock().lease_now(); }
   bool has_dropped() const { return dropped_.load(std::memory_order_relaxed); }
   void clear_dropped() { dropped_.store(false, std::memory_order_relaxed); }
 
@@ -89,6 +91,8 @@ class ReplicaCall final : public ClientCall {
   /// Of the peer's answer, if that is an error.
   const wire::ErrorDetails& details() const { return details_; }
   const ReplicaMessage& message() const { return message_; }
+  /// Of the lease clock, before anything of it was sent.
+  Time sent() const { return sent_; }
   /// The answer was taken: idle.
   void finish() {
     slot_ = nullptr;
@@ -108,6 +112,7 @@ class ReplicaCall final : public ClientCall {
   Time deadline_ = kNever;
   ReplicaSlot* slot_ = nullptr;  // under the lock
   ReplicaMessage message_;
+  Time sent_{};
   Status status_;  // this and the next two are its reactor's while in flight, else the lock's
   uint32_t retry_after_us_ = 0;
   wire::ErrorDetails details_;

@@ -76,6 +76,7 @@ bool ReplicaManager::control_once() {
   take_opened();
   bool worked = take_own_answers();
   take_fence_answer();
+  take_renewals();
   if (stopped_) return true;
   if (std::exchange(list_changed_, false)) {
     look_at_list();
@@ -92,6 +93,7 @@ bool ReplicaManager::control_once() {
     report_progress();
     worked = true;
   }
+  renew_leases();
   return worked || put_off_;
 }
 
@@ -194,7 +196,12 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
   }
   const Duration timeout = slot.state().opening() ? options_.open_timeout : options_.write_timeout;
   const bool copies = slot.copies();
+  const bool leased = slot.may_decide();
   const uint32_t bytes = slot.send(call, servers_.version(), reactor_.now(), timeout);
+  if (slot.may_decide() && !leased) {
+    lock_.assert_held();
+    lease_held(slot);
+  }
   if (copies) effort_.copied += bytes;
   ++messages_;
   if (options_.messages != nullptr) options_.messages->add();
@@ -257,6 +264,7 @@ ReplicaManager::Driven ReplicaManager::take_plain_answers(SegmentReplicas& head)
     if (call == nullptr || !call->answered()) continue;
     if (call->status().ok() && call->message().plain) {
       RC_FAILPOINT("replication.message.answered");
+      lease_confirmed(slot->server_id(), call->sent());
       (void)slot->take_answer();
       progress_ = taken.worked = true;
     } else {

@@ -40,6 +40,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
   if (options_.failure_domain.empty()) {
     options_.failure_domain = fmt::format("server:{}", options_.master_id);
   }
+  if (options_.lease != nullptr) lease_.emplace(*options_.lease, options_.read_lease);
   if (options_.min_replicas == 0) options_.min_replicas = std::max(2u, options_.replicas) - 1;
 }
 
@@ -163,7 +164,15 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 
 void ReplicaManager::settle(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
+  const bool leases = slot.may_decide();
+  const uint64_t server_id = slot.server_id();
+  const Time sent = slot.call()->sent();
   const ReplicaSlot::Answer answer = slot.take_answer();
+  if (leases) {
+    lock_.assert_held();
+    if (answer.status.ok()) lease_confirmed(server_id, sent);
+    if (!slot.may_decide()) lease_released(server_id);
+  }
   if (answer.status.ok()) {
     replica_advanced(slot);
   } else {
@@ -291,8 +300,14 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
 }
 
 void ReplicaManager::unplace(ReplicaSlot& slot, ReplicaEvent why) {
+  const uint64_t server_id = slot.server_id();
+  const bool leases = slot.may_decide();
   backups_.remove(slot);
   slot.unplace(why);
+  if (leases) {
+    lock_.assert_held();
+    lease_lost(server_id);
+  }
   slot.wait_until(reactor_.now());
 }
 
@@ -304,6 +319,7 @@ void ReplicaManager::stop_serving(const Status& why) {
   if (stopped_) return;
   stopped_ = true;  // a lane that misses it sends what the backups refuse
   condemned_why_ = why;
+  if (options_.lease != nullptr) options_.lease->end();
   log_error("replication.condemned", {{"master", options_.master_id}, {"why", why}});
 }
 
@@ -371,6 +387,7 @@ void ReplicaManager::take_fence_answer() {
   const FenceAnswer answer = *std::exchange(fence_answer_, std::nullopt);
   if (!answer.status.ok()) return stop_serving(answer.status);
   fence_.told(answer.epoch);
+  if (lease_) lease_->fenced(answer.epoch);
   log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_.holds()}});
   progress_ = true;
   wake_at(reactor_.now());

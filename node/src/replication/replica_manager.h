@@ -39,6 +39,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -50,8 +51,10 @@
 #include "replication/backup_table.h"
 #include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
+#include "replication/lease_term.h"
 #include "replication/placement.h"
 #include "replication/reactor_role.h"
+#include "replication/read_lease.h"
 #include "replication/repair_queue.h"
 #include "replication/replica_lane.h"
 #include "replication/segment_replicas.h"
@@ -106,6 +109,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// has given this master up). Null (tests of single parts): OK.
     using RaiseEpoch = std::function<Task<Status>(uint64_t lowest_open_segment, uint32_t epoch)>;
     RaiseEpoch raise_epoch;
+    /// What this master may answer from memory goes by; it outlives the manager. Null (tests of
+    /// single parts): no lease is kept.
+    LeaseTerm* lease = nullptr;
+    Duration read_lease = std::chrono::milliseconds(500);  // how long it lasts
     /// Of the messages that the first reactor sends; may be null. It outlives the manager.
     Counter* messages = nullptr;
   };
@@ -206,6 +213,13 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Status status;
   };
 
+  /// That a holder of the lease was asked, and its answer.
+  struct Renewal {
+    uint64_t server_id = 0;
+    Time sent{};  // of the lease clock
+    Status status;
+  };
+
   /// The lock, for looking. What others noted meanwhile is for the next turn.
   class RC_SCOPED_CAPABILITY Hold {
    public:
@@ -259,6 +273,15 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void report_progress() RC_REQUIRES(first_, lock_);
   bool settle_abandoned() RC_REQUIRES(first_, lock_);
   bool settle_front() RC_REQUIRES(first_, lock_);
+
+  // The lease, under the lock: replica_leases.cc.
+  void lease_held(const ReplicaSlot& slot) RC_REQUIRES(lock_);
+  void lease_confirmed(uint64_t server_id, Time sent) RC_REQUIRES(lock_);
+  void lease_released(uint64_t server_id) RC_REQUIRES(lock_);
+  void lease_lost(uint64_t server_id) RC_REQUIRES(lock_);
+  void take_renewals() RC_REQUIRES(first_, lock_);
+  void renew_leases() RC_REQUIRES(first_, lock_);
+  Task<void> renew_lease(Locator locator, uint64_t server_id);
 
   // The first reactor: settled segments and side segments, without the lock.
   bool due() RC_REQUIRES(first_);
@@ -323,6 +346,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::optional<Status> condemned_why_ RC_GUARDED_BY(first_);
   std::vector<uint64_t> broken_ RC_GUARDED_BY(first_);
   std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
+  std::vector<Renewal> renewals_ RC_GUARDED_BY(first_);            // answered, not taken yet
+  std::set<uint64_t> former_peers_ RC_GUARDED_BY(first_);          // backups that know no leases
+  Time lease_look_at_ RC_GUARDED_BY(first_){};
   log::LogPosition stalled_at_ RC_GUARDED_BY(first_);
   Time stalled_since_ RC_GUARDED_BY(first_){};
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
@@ -354,6 +380,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say
   /// Only the first reactor changes it, so that one may look without the lock: fence().
   EpochFence fence_ RC_GUARDED_BY(lock_);
+  std::optional<ReadLease> lease_ RC_GUARDED_BY(lock_);
   uint64_t lane_messages_ RC_GUARDED_BY(lock_) = 0;
   Effort most_under_lock_ RC_GUARDED_BY(lock_);
 

@@ -73,6 +73,11 @@ class ReplicaSlot {
   /// it acknowledged.
   void unplace(ReplicaEvent why);
 
+  /// Recovery may take the log's digest from it, or could if what was sent has come: an open with
+  /// all bytes, or the end of a copy of an open segment, has left, and no close is acknowledged. So
+  /// its backup leases (docs/design/recovery.md#leases).
+  bool may_decide() const { return may_decide_; }
+
   /// Where the replica stands among those of its backup: for ReplicaManager.
   size_t index_on_backup() const { return index_on_backup_; }
   void set_index_on_backup(size_t index) { index_on_backup_ = index; }
@@ -123,6 +128,7 @@ class ReplicaSlot {
   uint64_t server_id_ = 0;
   Locator locator_;
   std::string failure_domain_;
+  bool may_decide_ = false;
   uint32_t failures_ = 0;
   Time not_before_{};
   size_t index_on_backup_ = 0;

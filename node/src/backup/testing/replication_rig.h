@@ -96,6 +96,7 @@ class ReplicationRig {
     options.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
       return raise_epoch(segment, epoch);
     };
+    options.lease = &lease_;
     manager_ = std::make_unique<ReplicaManager>(*rpc_, servers_, options);
     for (uint32_t i = 0; reactors_ > 1 && i < reactors_; ++i) {
       SimNode& node = i == 0 ? *master_ : scheduler_.add_node("m-" + std::to_string(i));
@@ -233,6 +234,7 @@ class ReplicationRig {
   std::unique_ptr<RpcClient> rpc_;
   ServerList servers_;
   std::unique_ptr<log::Arena> arena_;
+  LeaseTerm lease_{true};
   std::unique_ptr<ReplicaManager> manager_;
   std::unique_ptr<log::Log> log_;
   uint32_t reactors_ = 1;                         // of the master, before start()

@@ -14,8 +14,12 @@ constexpr Duration kTurnTime = 1us;
 // ---------------------------------------------------------------------------------
 
 Time SimNodeClock::now() const {
-  if (millionths_ == 0 && own_anchor_ == real_anchor_) return real_.now();
-  const Duration passed = real_.now() - real_anchor_;
+  return own_time(real_.now());
+}
+
+Time SimNodeClock::own_time(Time real) const {
+  if (millionths_ == 0 && own_anchor_ == real_anchor_) return real;
+  const Duration passed = real - real_anchor_;
   return own_anchor_ + passed + passed / 1'000'000 * millionths_;
 }
 
@@ -56,6 +60,7 @@ void SimNode::start() {
   alive_ = true;
   doomed_ = false;
   paused_until_ = {};
+  clock_.pause_until({});
   ready_at_ = scheduler_.now();
 }
 
@@ -125,6 +130,7 @@ void SimScheduler::doom(SimNode& node) {
 void SimScheduler::pause(SimNode& node, Time until) {
   if (!node.alive_ || until <= now()) return;
   node.paused_until_ = std::max(node.paused_until_, until);
+  if (turning_ == &node) node.clock_.pause_until(node.paused_until_);
   note(Fault::kProcessPaused);
 }
 

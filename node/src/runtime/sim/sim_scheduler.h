@@ -3,6 +3,7 @@
 // (docs/design/simulation.md).
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -26,7 +27,11 @@ class SimNodeClock final : public Clock {
  public:
   explicit SimNodeClock(const VirtualClock& real) : real_(real) {}
   Time now() const override;
+  /// Shows a pause within a turn at once, as CLOCK_BOOTTIME does to a process that was suspended.
+  Time lease_now() const override { return own_time(std::max(real_.now(), paused_until_)); }
   uint64_t unix_ms() const override;
+  /// Its node is suspended until then, in the middle of a turn.
+  void pause_until(Time until) { paused_until_ = until; }
   /// From now on; positive is fast.
   void set_rate_error(int32_t millionths);
   int32_t rate_error() const { return millionths_; }
@@ -35,7 +40,9 @@ class SimNodeClock final : public Clock {
   Time real_time(Time own) const;
 
  private:
+  Time own_time(Time real) const;
   const VirtualClock& real_;
+  Time paused_until_{};
   int32_t millionths_ = 0;
   Time real_anchor_{}, own_anchor_{};
   int64_t wall_offset_ms_ = 0;
@@ -113,7 +120,10 @@ class SimScheduler {
   /// As SIGSTOP and, at that time, SIGCONT. A pause within a turn ends the turn as far as others
   /// can tell: what it sends later leaves when the pause is over.
   void pause(SimNode& node, Time until);
-  void resume(SimNode& node) { node.paused_until_ = {}; }
+  void resume(SimNode& node) {
+    node.paused_until_ = {};
+    node.clock_.pause_until({});
+  }
   /// The node whose turn it is; null between turns.
   SimNode* turning() const { return turning_; }
 

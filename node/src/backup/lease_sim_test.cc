@@ -1,0 +1,312 @@
+// A master's lease over the simulated network (docs/design/recovery.md, "Leases"): it ends in time
+// whichever of its holders is out of reach, or has given it up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backup/testing/replication_rig.h"
+#include "log/side_log.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud {
+namespace {
+
+using testing::kMaster;
+
+constexpr Duration kLength = 500ms;  // ReplicaManager's
+constexpr Duration kSoon = 10ms;
+
+/// By how many reactors append and drive replication.
+class LeaseSim : public ::testing::TestWithParam<uint32_t>, protected testing::ReplicationRig {
+ protected:
+  LeaseSim() : ReplicationRig(42) { reactors_ = GetParam(); }
+  ~LeaseSim() override { asking_.reset(); }
+
+  bool leased() { return lease_.holds(master_->clock().lease_now()); }
+  /// Looks every 5 ms.
+  void expect_leased_for(Duration time) {
+    for (Duration passed{}; passed < time; passed += 5ms) {
+      scheduler_.run_for(5ms);
+      ASSERT_TRUE(leased()) << "after " << passed / 1ms << " ms";
+    }
+  }
+  void expect_unleased_for(Duration time) {
+    for (Duration passed{}; passed < time; passed += 5ms) {
+      scheduler_.run_for(5ms);
+      ASSERT_FALSE(leased()) << "after " << passed / 1ms << " ms";
+    }
+  }
+  bool leased_again() {
+    return scheduler_.run_until([this] { return leased(); }, 10s);
+  }
+  SimNode& node_of(uint64_t server_id) { return *nodes_[server_id - 1]; }
+  /// Half a segment, so that the next head is opened ahead.
+  void open_ahead() {
+    const std::string value(100'000, 'v');
+    for (int i = 0; log_->segments().size() < 2; ++i) must_put("k" + std::to_string(i), value);
+    ASSERT_TRUE(all_durable());
+  }
+  /// A backup that has a replica of this segment, and none of the first.
+  uint64_t only_of(uint64_t segment) {
+    const auto first = manager_->replica_servers(1);
+    for (const uint64_t id : manager_->replica_servers(segment)) {
+      if (std::ranges::find(first, id) == first.end()) return id;
+    }
+    ADD_FAILURE() << "five backups: the seed places the heads apart";
+    return 0;
+  }
+  /// A recovery query for the master reaches this backup, and is answered.
+  void freeze_on(uint64_t server_id) {
+    asker_ = &scheduler_.add_node("coordinator");
+    asker_transport_ = network_.make_transport(*asker_);
+    asker_rpc_ = std::make_unique<RpcClient>(asker_->reactor(), *asker_transport_);
+    asker_rpc_->set_cluster_uuid(testing::kCluster);
+    asking_ = std::make_unique<TaskScope>(asker_->reactor());
+    bool answered = false;
+    const auto ask = [&]() -> Task<void> {
+      wire::RecoveryQueryRequest query;
+      query.term = 1;
+      query.master_id = kMaster;
+      auto reply = co_await asker_rpc_->call<wire::RecoveryQueryReply>(
+          Locator{"sim", {node_of(server_id).name(), 1}}, server_id, wire::Opcode::kRecoveryQuery,
+          query, asker_->reactor().now() + 10s);
+      EXPECT_TRUE(reply.has_value()) << reply.error().to_string();
+      answered = true;
+    };
+    asking_->spawn(ask());
+    ASSERT_TRUE(scheduler_.run_until([&] { return answered; }, 10s));
+  }
+  /// Backups know no leases: as those of a former build.
+  void make_former(bool answer_pings) {
+    const auto unknown = [](void* object, const Request& request) {
+      reply_error(*static_cast<Transport*>(object), request.reply,
+                  {StatusCode::kUnsupported, "unknown operation"});
+      return true;
+    };
+    const auto pong = [](void* object, const Request& request) {
+      static_cast<Transport*>(object)->reply(request.reply, StatusCode::kOk, {});
+    };
+    for (const auto& role : backups_) {
+      role->registry->set_guard(wire::Opcode::kRenewLease, wire::Opcode::kRenewLease, unknown,
+                                role->transport.get());
+      if (answer_pings) role->registry->add(wire::Opcode::kPing, pong, role->transport.get());
+    }
+  }
+
+  SimNode* asker_ = nullptr;
+  std::unique_ptr<SimTransport> asker_transport_;
+  std::unique_ptr<RpcClient> asker_rpc_;
+  std::unique_ptr<TaskScope> asking_;
+};
+INSTANTIATE_TEST_SUITE_P(Reactors, LeaseSim, ::testing::Values(1u, 3u));
+
+TEST_P(LeaseSim, AnIdleMasterKeepsItsLeaseWithAFewSmallMessages) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  int renewals = 0, others = 0;
+  network_.set_tap([&](const SimNode& from, const wire::MessageHeader& header) {
+    if (&from != master_) return;
+    (header.opcode == static_cast<uint16_t>(wire::Opcode::kRenewLease) ? renewals : others)++;
+  });
+  expect_leased_for(10s);
+  EXPECT_GE(renewals, 2 * 8 * 10 - 4);
+  EXPECT_LE(renewals, 2 * 8 * 10 + 4);
+  EXPECT_LE(others, 4) << "questions after closed replicas";
+}
+
+/// What they acknowledge is lease enough.
+TEST_P(LeaseSim, WhileItWritesNobodyIsAsked) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  int renewals = 0;
+  network_.set_tap([&](const SimNode& from, const wire::MessageHeader& header) {
+    if (&from == master_ && header.opcode == static_cast<uint16_t>(wire::Opcode::kRenewLease)) {
+      ++renewals;
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    must_put("k", std::to_string(i));
+    master_->reactor().nudge();
+    expect_leased_for(20ms);
+  }
+  EXPECT_EQ(renewals, 0);
+}
+
+TEST_P(LeaseSim, CutOffFromOneHolderItEndsAndGoesOnWhenTheLinkIsBack) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  cut_off(node_of(manager_->replica_servers(1)[1]));
+  expect_leased_for(kLength / 2);
+  scheduler_.run_for(kLength / 2);
+  expect_unleased_for(2s);
+  network_.heal_all();
+  EXPECT_TRUE(leased_again());
+}
+
+TEST_P(LeaseSim, ItGoesOnWhenTheLossOfTheHolderIsFenced) {
+  start(4, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  coordinator_delay_ = 2 * kLength;
+  const uint64_t holder = manager_->replica_servers(1)[1];
+  crash_backup(static_cast<uint32_t>(holder - 1));
+  scheduler_.run_for(kLength + kSoon);
+  EXPECT_FALSE(leased()) << "the coordinator does not have the epoch yet";
+  EXPECT_TRUE(leased_again());
+  EXPECT_GE(fence_.epoch, 1u);
+  expect_leased_for(2s);
+}
+
+/// The backup leases from what was sent to it, not from when it answered.
+TEST_P(LeaseSim, ASlowHolderLeasesFromTheSendingOn) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  SimNode& holder = node_of(manager_->replica_servers(1)[1]);
+  constexpr Duration kWay = 150ms;
+  network_.set_slow(*master_, holder, kWay);
+  expect_leased_for(1s);
+  cut_off(holder);
+  scheduler_.run_for(kLength);
+  expect_unleased_for(500ms);
+}
+
+TEST_P(LeaseSim, AFrozenMasterIsCondemnedByTheNextMessage) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  freeze_on(manager_->replica_servers(1)[1]);
+  scheduler_.run_for(kLength / 4 + kSoon);
+  ASSERT_TRUE(manager_->condemned().has_value());
+  EXPECT_EQ(manager_->condemned()->code(), StatusCode::kCrashed);
+  EXPECT_FALSE(leased()) << "it ends at once";
+  expect_unleased_for(2s);
+}
+
+TEST_P(LeaseSim, AFrozenMasterThatDoesNotHearOfItAnswersForItsLeaseAtMost) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const uint64_t holder = manager_->replica_servers(1)[1];
+  freeze_on(holder);
+  const Time frozen = scheduler_.now();
+  network_.partition_one_way(node_of(holder), *master_);
+  for (const auto& lane : lanes_) network_.partition_one_way(node_of(holder), lane->node);
+  while (scheduler_.now() < frozen + kLength) scheduler_.run_for(1ms);
+  expect_unleased_for(2s);
+  EXPECT_FALSE(manager_->condemned().has_value());
+}
+
+TEST_P(LeaseSim, TheHoldersOfAHeadThatWasOpenedAheadCount) {
+  start(5, 2);
+  open_ahead();
+  ASSERT_TRUE(scheduler_.run_until([&] { return log_->find_segment(2)->opened_durable(); }, 10s));
+  cut_off(node_of(only_of(2)));
+  scheduler_.run_for(kLength + kSoon);
+  expect_unleased_for(1s);
+  network_.heal_all();
+  EXPECT_TRUE(leased_again());
+}
+
+/// Perhaps it has the replica, and gave this master up since: nobody knows.
+TEST_P(LeaseSim, AHolderCountsFromTheSendingOfItsOpenOn) {
+  start(5, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto first = manager_->replica_servers(1);
+  // Whoever is asked to open the next head has done so, and cannot say it.
+  for (uint64_t id = 1; id <= 5; ++id) {
+    if (std::ranges::find(first, id) == first.end()) {
+      network_.partition_one_way(node_of(id), *master_);
+    }
+  }
+  const std::string value(100'000, 'v');
+  for (int i = 0; log_->segments().size() < 2; ++i) must_put("k" + std::to_string(i), value);
+  scheduler_.run_for(kLength + kSoon);
+  expect_unleased_for(1s);
+}
+
+TEST_P(LeaseSim, TheHoldersOfAnAbandonedHeadCountUntilItIsClosedThere) {
+  start(5, 2);
+  open_ahead();
+  ASSERT_TRUE(scheduler_.run_until([&] { return log_->find_segment(2)->opened_durable(); }, 10s));
+  const uint64_t silent = only_of(2);
+  cut_off(node_of(silent));
+  log::Change change;
+  ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+  scheduler_.run_for(kLength + kSoon);
+  EXPECT_FALSE(change.done());
+  expect_unleased_for(1s);
+  network_.heal_all();
+  ASSERT_TRUE(scheduler_.run_until([&] { return change.done(); }, 10s));
+  EXPECT_TRUE(leased_again());
+}
+
+/// It has one replica for a while, whose backup leases alone.
+TEST_P(LeaseSim, ADegradedMasterIsLeasedByThoseItHas) {
+  start(1, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  EXPECT_EQ(manager_->stats().degraded, 1u);
+  expect_leased_for(2s);
+  cut_off(*nodes_[0]);
+  scheduler_.run_for(kLength + kSoon);
+  expect_unleased_for(1s);
+}
+
+/// A side segment decides nothing, so its backups lease nothing.
+TEST_P(LeaseSim, BackupsOfSideSegmentsAreNoHolders) {
+  start(6, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto heads = manager_->replica_servers(1);
+  log::SideLog side(*log_);
+  const std::string value(500'000, 'x');
+  const log::TestObject object(1, ++version_, "x", value);
+  const char* refs[1];
+  ASSERT_EQ(side.append({&object.source, 1}, refs), StatusCode::kOk);
+  const uint64_t id = side.segments()[0]->id();
+  std::optional<uint64_t> holder;
+  ASSERT_TRUE(scheduler_.run_until(
+      [&] {
+        for (uint32_t i = 0; i < backups_.size(); ++i) {
+          const bool is_head = std::ranges::find(heads, i + 1) != heads.end();
+          if (!is_head && backups_[i]->service->find(kMaster, id)) holder = i + 1;
+        }
+        return holder.has_value();
+      },
+      10s));
+  cut_off(node_of(*holder));
+  expect_leased_for(2 * kLength);
+  side.abort();
+}
+
+TEST_P(LeaseSim, BackupsFromBeforeLeasesLeaseByTheirPings) {
+  start(3, 2);
+  make_former(true);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  expect_leased_for(3s);
+  cut_off(node_of(manager_->replica_servers(1)[1]));
+  scheduler_.run_for(kLength + kSoon);
+  expect_unleased_for(1s);
+}
+
+TEST_P(LeaseSim, ABackupThatKnowsNeitherLeasesNothing) {
+  start(3, 2);
+  make_former(false);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  scheduler_.run_for(kLength + kSoon);
+  expect_unleased_for(1s);
+}
+
+}  // namespace
+}  // namespace ramcloud

@@ -1,0 +1,85 @@
+#include "replication/read_lease.h"
+
+#include <algorithm>
+
+namespace ramcloud {
+
+ReadLease::Holder* ReadLease::find(uint64_t server_id) {
+  const auto found = std::ranges::find(holders_, server_id, &Holder::server_id);
+  return found == holders_.end() ? nullptr : &*found;
+}
+
+void ReadLease::hold(uint64_t server_id, Time sent) {
+  if (Holder* holder = find(server_id)) {
+    ++holder->replicas;
+    return;
+  }
+  holders_.push_back({server_id, 1, sent, sent});
+  tell();
+}
+
+void ReadLease::release(uint64_t server_id) {
+  Holder* holder = find(server_id);
+  if (holder == nullptr || --holder->replicas > 0) return;
+  holders_.erase(holders_.begin() + (holder - holders_.data()));
+  tell();
+}
+
+void ReadLease::lost(uint64_t server_id, uint32_t epoch) {
+  lost_.push_back({server_id, epoch});
+}
+
+void ReadLease::fenced(uint32_t epoch) {
+  std::erase_if(lost_, [&](const Lost& one) {
+    if (one.epoch > epoch) return false;
+    release(one.server_id);
+    return true;
+  });
+}
+
+void ReadLease::confirmed(uint64_t server_id, Time sent) {
+  Holder* holder = find(server_id);
+  if (holder == nullptr || sent <= holder->confirmed) return;
+  holder->confirmed = sent;
+  tell();
+}
+
+Time ReadLease::due(const Holder& holder) const {
+  return std::max(holder.confirmed, holder.asked) + length_ / kAskedAfter;
+}
+
+std::vector<uint64_t> ReadLease::take_due(Time now) {
+  std::vector<uint64_t> all;
+  for (Holder& holder : holders_) {
+    if (due(holder) > now) continue;
+    holder.asked = now;
+    all.push_back(holder.server_id);
+  }
+  return all;
+}
+
+Time ReadLease::next_due() const {
+  Time next = kNever;
+  for (const Holder& holder : holders_) next = std::min(next, due(holder));
+  return next;
+}
+
+Time ReadLease::until() const {
+  if (holders_.empty()) return kNever;
+  return std::ranges::min(holders_, {}, &Holder::confirmed).confirmed + length_;
+}
+
+/// A term that is told late is shorter than the lease.
+void ReadLease::tell() {
+  const Time now = until();
+  const bool same = (now == kNever) == (told_ == kNever);
+  if (same && now >= told_ && now - told_ < length_ / kToldAfter) return;
+  told_ = now;
+  if (now == kNever) {
+    term_.no_holder();
+  } else {
+    term_.hold_until(now);
+  }
+}
+
+}  // namespace ramcloud
