@@ -54,9 +54,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// Whether replicas can be put here; for status and placement.
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
-  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService and
-  /// FetchService and
-  /// LeaseService. `frames` has been adopted. All of them outlive this.
+  /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService,
+  /// FetchService and LeaseService. `frames` has been adopted. All of them outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
   ~ReplicaService() override;

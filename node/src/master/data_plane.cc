@@ -12,9 +12,9 @@ DataPlane::DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& me
       data_(registry_, replies_, metrics),
       multi_(registry_, reactor, replies_, metrics) {}
 
-void DataPlane::attach(store::ObjectStore& store) {
+void DataPlane::attach(store::ObjectStore& store, LeaseTerm* lease) {
   log_ = &store.log();
-  replies_.attach(*log_);
+  replies_.attach(*log_, lease);
   parked_.attach(*log_);
   data_.attach(store, &parked_);
   multi_.attach(store, &parked_);
@@ -26,7 +26,7 @@ bool DataPlane::serve() {
 }
 
 bool DataPlane::has_appended() {
-  if (!replies_.waiting() && multi_.waiting() == 0) return false;
+  if (!replies_.waits_for_log() && multi_.waiting() == 0) return false;
   const log::LogPosition head = log_->head();
   return std::exchange(seen_, head) != head;
 }

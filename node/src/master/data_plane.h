@@ -13,12 +13,6 @@
 
 namespace ramcloud::master {
 
-/// True for requests that any reactor of a server can serve.
-inline bool is_data_opcode(uint16_t opcode) {
-  return opcode >= static_cast<uint16_t>(wire::Opcode::kRead) &&
-         opcode <= static_cast<uint16_t>(wire::Opcode::kMultiDelete);
-}
-
 class DataPlane {
  public:
   DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics);
@@ -29,9 +23,9 @@ class DataPlane {
   HeldReplies& replies() { return replies_; }
   const DataService& data() const { return data_; }
 
-  /// From now on this store is served; on this reactor's thread.
-  void attach(store::ObjectStore& store);
-  /// The log's durable position rose, or a new head takes data: wakes this reactor if replies or
+  /// From now on this store is served; on this reactor's thread. `lease`: HeldReplies'.
+  void attach(store::ObjectStore& store, LeaseTerm* lease = nullptr);
+  /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this reactor if replies or
   /// requests wait for it. Any thread.
   void on_log_progress() {
     if (replies_.waiting() || parked_.waiting()) reactor_.nudge();

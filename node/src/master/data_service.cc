@@ -138,6 +138,7 @@ void DataService::refuse(const Request& request, StatusCode code, log::LogPositi
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
+  reply_.appended = false;
   reply_.entry_size = 0;
   reply_.set_fixed(wire::ErrorBody{code == StatusCode::kRetry ? kRetryAfterUs : 0, 0});
   replies_.send(reply_);
@@ -165,6 +166,7 @@ void DataService::read(const Request& request) {
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = result.depends_on;
+  reply_.appended = false;
   reply_.set_fixed(wire::ReadReply{result.version, result.value_length, 0});
   reply_.entry = result.entry;
   reply_.entry_offset = result.value_offset;
@@ -202,6 +204,7 @@ void DataService::write(const Request& request) {
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
+  reply_.appended = true;
   reply_.entry_size = 0;
   reply_.set_fixed(written);
   replies_.send(reply_);
@@ -222,6 +225,7 @@ void DataService::remove(const Request& request) {
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
+  reply_.appended = version != 0;  // 0: of nothing
   reply_.entry_size = 0;
   reply_.set_fixed(wire::DeleteReply{version});
   replies_.send(reply_);
@@ -253,6 +257,7 @@ void DataService::increment(const Request& request) {
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
+  reply_.appended = true;
   reply_.entry_size = 0;
   reply_.set_fixed(wire::IncrementReply{result.version, result.bits});
   replies_.send(reply_);

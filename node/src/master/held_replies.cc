@@ -1,5 +1,6 @@
 #include "master/held_replies.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/failpoint.h"
@@ -29,8 +30,12 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
       dropped_(metrics.counter("ramcloud_held_replies_dropped_total",
                                "Replies that were held for the log and never sent: their client is "
                                "disconnected, or its deadline has passed.")),
+      without_lease_(metrics.counter("ramcloud_replies_without_lease_total",
+                                     "Replies that waited because the master's lease had ended: a "
+                                     "backup of its head, or the coordinator, did not answer.")),
       delay_(metrics.histogram("ramcloud_held_reply_seconds",
-                               "How long replies waited for the log to be durable.")) {
+                               "How long replies waited for the log to be durable, or for a "
+                               "lease.")) {
   times_.fill(&operation_time(metrics, "other"));
   using wire::Opcode;
   constexpr std::pair<Opcode, const char*> kNamed[] = {{Opcode::kRead, "read"},
@@ -46,21 +51,36 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
   }
 }
 
-bool HeldReplies::send_at_once(Reply& reply) {
-  const bool at_once = log_ == nullptr || reply.depends_on <= log_->durable();
+/// `lease_now` was read after the operation was carried out: if the lease holds then, nobody else can
+/// have changed what the reply tells, whenever its bytes leave.
+HeldReplies::Waits HeldReplies::judge(const Reply& reply, Time lease_now) {
+  if (log_ == nullptr) return Waits::kForNothing;
+  if (reply.depends_on > log_->durable()) return Waits::kForLog;
+  if (needs_lease(reply) && !lease_->holds(lease_now)) return Waits::kForLease;
+  return Waits::kForNothing;
+}
+
+bool HeldReplies::send_at_once(Reply& reply, Waits& waits) {
+  RC_FAILPOINT("master.reply.before_send");
+  const Time lease_now = reactor_.clock().lease_now();
+  waits = judge(reply, lease_now);
+  const bool at_once = waits == Waits::kForNothing;
   (at_once ? sent_at_once_ : held_).add_alone();
   if (at_once) {
-    transmit(reply, reactor_.now());
-  } else {
+    transmit(reply, reactor_.now(), lease_now);
+  } else if (waits == Waits::kForLog) {
     RC_SOMETIMES("master.reply_is_held");
     reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
   }
   return at_once;
 }
 
-Reply& HeldReplies::hold() {
-  if (queue_.empty()) waiting_.store(true, std::memory_order_seq_cst);
-  return queue_.push();
+Reply& HeldReplies::hold(Waits waits) {
+  if (size() == 0) waiting_.store(true, std::memory_order_seq_cst);
+  if (waits == Waits::kForLog) return for_log_.push();
+  RC_SOMETIMES("master.reply_waits_for_a_lease");
+  without_lease_.add_alone();
+  return for_lease_.push();
 }
 
 void HeldReplies::keep(Reply& kept) {
@@ -71,15 +91,17 @@ void HeldReplies::keep(Reply& kept) {
 }
 
 void HeldReplies::send(Reply& reply) {
-  if (send_at_once(reply)) return;
-  Reply& kept = hold();
+  Waits waits;
+  if (send_at_once(reply, waits)) return;
+  Reply& kept = hold(waits);
   kept = reply;
   keep(kept);
 }
 
 void HeldReplies::send(Reply&& reply) {
-  if (send_at_once(reply)) return;
-  Reply& kept = hold();
+  Waits waits;
+  if (send_at_once(reply, waits)) return;
+  Reply& kept = hold(waits);
   kept = std::move(reply);
   keep(kept);
 }
@@ -92,62 +114,76 @@ void HeldReplies::let_go(Reply& held) {
 }
 
 bool HeldReplies::on_turn() {
-  if (queue_.empty()) return false;
-  if (!sweeping_ && transport_.closed_connections() != closed_seen_) begin_sweep();
-  const bool swept = sweeping_;
+  if (size() == 0) return false;
+  if (transport_.closed_connections() != closed_seen_) begin_sweep();
+  const bool swept = for_log_.sweeping() || for_lease_.sweeping();
   if (swept) sweep();
-  return release() || swept;
+  const bool released = release_durable();
+  return release_leased() || released || swept;
 }
 
-bool HeldReplies::release() {
-  if (queue_.empty()) return false;
+/// What is durable leaves. What then needs a lease, and has none, waits on: that the log is durable
+/// shows nothing about what others changed since.
+bool HeldReplies::release_durable() {
+  if (for_log_.empty()) return false;
   const log::LogPosition durable = log_->durable();
-  if (queue_.front().depends_on > durable) return false;
+  if (for_log_.front().depends_on > durable) return false;
   const ReplyBatch batch(transport_);
+  const Time lease_now = reactor_.clock().lease_now();
   do {
-    Reply& reply = queue_.front();
-    delay_.record_alone(static_cast<uint64_t>((reactor_.now() - reply.held_since).count()));
-    const auto charged = static_cast<int64_t>(sizeof(Reply) + reply.owned.capacity());
-    transmit(reply, reply.held_since);
-    transport_.charge(reply.handle, -charged);
-    let_go(reply);
-    pop();
-  } while (!queue_.empty() && queue_.front().depends_on <= durable && !reactor_.budget().spent());
+    Reply& reply = for_log_.front();
+    if (needs_lease(reply) && !lease_->holds(lease_now)) {
+      hold(Waits::kForLease) = std::move(reply);
+    } else {
+      leave(reply, lease_now);
+    }
+    for_log_.pop();
+  } while (!for_log_.empty() && for_log_.front().depends_on <= durable &&
+           !reactor_.budget().spent());
+  say_whether_any_wait();
   return true;
 }
 
-/// The front goes, and with it the holes behind it.
-void HeldReplies::pop() {
-  queue_.pop();
-  ++first_;
-  while (sweeping_ && first_ >= swept_to_ && first_ < kept_from_) {
-    queue_.pop();
-    ++first_;
-  }
-  if (sweeping_ && first_ >= kept_from_) sweeping_ = false;
-  if (queue_.empty()) waiting_.store(false, std::memory_order_relaxed);
+bool HeldReplies::release_leased() {
+  if (for_lease_.empty()) return false;
+  lease_->wait();
+  const Time lease_now = reactor_.clock().lease_now();
+  if (!lease_->holds(lease_now)) return false;
+  const ReplyBatch batch(transport_);
+  do {
+    leave(for_lease_.front(), lease_now);
+    for_lease_.pop();
+  } while (!for_lease_.empty() && !reactor_.budget().spent());
+  say_whether_any_wait();
+  return true;
+}
+
+void HeldReplies::leave(Reply& held, Time lease_now) {
+  delay_.record_alone(static_cast<uint64_t>((reactor_.now() - held.held_since).count()));
+  const auto charged = static_cast<int64_t>(sizeof(Reply) + held.owned.capacity());
+  transmit(held, held.held_since, lease_now);
+  transport_.charge(held.handle, -charged);
+  let_go(held);
+}
+
+void HeldReplies::say_whether_any_wait() {
+  if (size() == 0) waiting_.store(false, std::memory_order_relaxed);
 }
 
 void HeldReplies::begin_sweep() {
-  if (queue_.empty()) return;
+  if (size() == 0) return;
   sweep_timer_.start_after(kSweepInterval);
-  if (sweeping_) return;
+  if (for_log_.sweeping() || for_lease_.sweeping()) return;
   closed_seen_ = transport_.closed_connections();
-  sweeping_ = true;
-  swept_to_ = kept_from_ = first_ + queue_.size();
+  for_log_.begin_sweep();
+  for_lease_.begin_sweep();
 }
 
 void HeldReplies::sweep() {
-  for (size_t n = 0; n < kSweptPerTurn && swept_to_ > first_; ++n) {
-    Reply& reply = queue_.at(--swept_to_ - first_);
-    if (drop_if_nobody_waits(reply)) continue;
-    --kept_from_;
-    if (kept_from_ != swept_to_) queue_.at(kept_from_ - first_) = std::move(reply);
-  }
-  if (swept_to_ > first_) return;
-  sweeping_ = false;
-  for (; first_ < kept_from_; ++first_) queue_.pop();
-  if (queue_.empty()) waiting_.store(false, std::memory_order_relaxed);
+  const auto drop = [this](Reply& held) { return drop_if_nobody_waits(held); };
+  const size_t looked = for_log_.sweep(kSweptPerTurn, drop);
+  for_lease_.sweep(kSweptPerTurn - looked, drop);
+  say_whether_any_wait();
 }
 
 bool HeldReplies::drop_if_nobody_waits(Reply& held) {
@@ -170,7 +206,7 @@ bool HeldReplies::drop_if_nobody_waits(Reply& held) {
   return true;
 }
 
-void HeldReplies::transmit(Reply& reply, Time arrived) {
+void HeldReplies::transmit(Reply& reply, Time arrived, Time lease_now) {
   std::array<Slice, 2 + log::kMaxEntrySlices> slices;
   size_t count = 0;
   slices[count++] = Slice(reply.fixed, reply.fixed_size);
@@ -178,15 +214,26 @@ void HeldReplies::transmit(Reply& reply, Time arrived) {
     count += static_cast<size_t>(
         reply.entry.slices(reply.entry_offset, reply.entry_size, slices.data() + count));
   }
-  RC_FAILPOINT("master.reply.before_send");
   if (reply.owned.empty()) {
     transport_.reply(reply.handle, reply.status, {slices.data(), count});
   } else {
     transport_.reply_owned(reply.handle, reply.status, {slices.data(), count},
                            std::move(reply.owned));
   }
+  const Duration took = reactors_time(lease_now) - arrived;
   time_of(reply.handle.opcode)
-      .record_alone(static_cast<uint64_t>((reactor_.clock().now() - arrived).count()));
+      .record_alone(static_cast<uint64_t>(std::max(took, Duration{}).count()));
+}
+
+/// What the reactor's clock showed then. To read that, too, would cost as much as a lookup; the two
+/// differ by how long the machine has slept.
+Time HeldReplies::reactors_time(Time lease_now) {
+  if (reactor_.now() >= measured_until_) {
+    measured_until_ = reactor_.now() + kSweepInterval;
+    lease_ahead_ =
+        reactor_.clock().lease_now().time_since_epoch() - reactor_.clock().now().time_since_epoch();
+  }
+  return lease_now - lease_ahead_;
 }
 
 }  // namespace ramcloud::master

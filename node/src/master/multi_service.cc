@@ -326,6 +326,8 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   }
   if (code == StatusCode::kUnknownTablet) job.refused.insert(operation.hash);
   job.depends_on = std::max(job.depends_on, depends_on);
+  // A delete of nothing has version 0.
+  job.only_appends = job.only_appends && code == StatusCode::kOk && version != 0;
   append_result(code, version, 0, job.results);
   (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add_alone();
   return Step::kDone;
@@ -335,6 +337,7 @@ void MultiService::answer(Job& job) {
   Reply reply;
   reply.handle = job.handle;
   reply.depends_on = job.depends_on;
+  reply.appended = job.only_appends && job.opcode != wire::Opcode::kMultiRead;
   if (job.by_reference) {
     // Both fixed parts, then the value from where it lies.
     const wire::MultiReply header{1, job.retry_after_us};

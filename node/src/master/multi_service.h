@@ -88,6 +88,7 @@ class MultiService {
     bool by_reference = false;
     store::ReadResult first;
     log::LogPosition depends_on;
+    bool only_appends = true;  // Reply::appended
     /// Hashes of the keys whose change was refused as UNKNOWN_TABLET.
     std::unordered_set<uint64_t> refused;
   };

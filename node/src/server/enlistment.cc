@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "wire/recovery_messages.h"
 
 namespace ramcloud::server {
 namespace {
@@ -81,6 +82,12 @@ Task<Status> Enlistment::raise_epoch(uint64_t lowest_open_segment, uint32_t epoc
   first_.assert_here();
   confirmed_ = {lowest_open_segment, epoch};
   co_return StatusCode::kOk;
+}
+
+Task<Status> Enlistment::grant_lease(Time deadline) {
+  auto reply = co_await coordinators_.try_once<wire::Empty>(
+      wire::Opcode::kGrantLease, wire::GrantLeaseRequest{server_id_}, deadline);
+  co_return reply ? Status() : std::move(reply.error());
 }
 
 /// A server that was given up while it could not be reached is told nothing any more, and would

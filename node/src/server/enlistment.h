@@ -44,6 +44,8 @@ class Enlistment {
   /// Tells the coordinator of a higher replication epoch. Patient: until the coordinator has said
   /// yes or no, nothing more can be acknowledged.
   Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch);
+  /// Asks the leader once for a lease (CoordinatorLease::Ask).
+  Task<Status> grant_lease(Time deadline);
   /// A message of the coordinator came.
   void heard();
   /// What it enlisted as, the server list, and the replication epoch that was confirmed last;

@@ -11,9 +11,11 @@ namespace {
 constexpr Duration kReclaimInterval = 5ms;
 
 std::unique_ptr<ReplicaManager> make_replicas(RpcClient& rpc, ServerList& servers,
-                                              ReplicaManager::Options options, uint64_t master_id) {
+                                              ReplicaManager::Options options, uint64_t master_id,
+                                              LeaseTerm& lease) {
   if (options.replicas == 0) return nullptr;
   options.master_id = master_id;
+  options.lease = &lease;
   return std::make_unique<ReplicaManager>(rpc, servers, std::move(options));
 }
 
@@ -24,7 +26,9 @@ Master::Master(RpcClient& rpc, ServerList& servers, Epochs& epochs, log::Arena& 
                Options options)
     : reactor_(rpc.reactor()),
       epochs_(epochs),
-      replicas_(make_replicas(rpc, servers, std::move(options.replication), options.log.master_id)),
+      lease_(options.replication.replicas > 0),
+      replicas_(make_replicas(rpc, servers, std::move(options.replication), options.log.master_id,
+                              lease_)),
       log_(memory, replicas_ ? static_cast<log::Replicator&>(*replicas_) : no_replicas_,
            options.log),
       store_(log_, rpc.reactor().clock(), {}, std::move(table_memory)),
@@ -34,6 +38,7 @@ Master::Master(RpcClient& rpc, ServerList& servers, Epochs& epochs, log::Arena& 
     for (const LaneOf& of : lanes) lanes_.push_back(&replicas_->add_lane(*of.rpc, *of.messages));
     replicas_->attach(log_);
   }
+  lease_.set_listener(options.on_progress);
   log_.set_progress_listener(std::move(options.on_progress));
   log_.start();
 }

@@ -12,6 +12,7 @@
 #include "base/metrics.h"
 #include "log/arena.h"
 #include "log/log.h"
+#include "replication/lease_term.h"
 #include "replication/replica_manager.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
@@ -25,9 +26,9 @@ class Master {
  public:
   struct Options {
     log::LogOptions log;  // with the server's id
-    /// Without master_id, which is the log's. R = 0: nothing is replicated.
+    /// Without master_id and lease, which are the master's own. R = 0: nothing is replicated.
     ReplicaManager::Options replication;
-    /// log::Log::set_progress_listener(); may be null.
+    /// log::Log::set_progress_listener(), and LeaseTerm's; may be null.
     std::function<void()> on_progress;
   };
   /// A reactor that sends what it appended to the backups, over sessions of its own.
@@ -45,6 +46,8 @@ class Master {
 
   log::Log& log() { return log_; }
   store::ObjectStore& store() { return store_; }
+  /// What this master may tell from memory goes by it.
+  LeaseTerm& lease() { return lease_; }
   /// Null with R = 0.
   ReplicaManager* replicas() { return replicas_.get(); }
   /// Null if this reactor drives no replication: there is only one, which does it in its own part
@@ -68,6 +71,7 @@ class Master {
 
   Reactor& reactor_;
   Epochs& epochs_;
+  LeaseTerm lease_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::vector<ReplicaLane*> lanes_;  // by reactor
   log::NullReplicator no_replicas_;

@@ -16,6 +16,7 @@
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "server/control_service.h"
+#include "server/coordinator_lease.h"
 #include "server/enlistment.h"
 #include "server/frame_release.h"
 #include "server/master.h"
@@ -59,6 +60,7 @@ struct ServerNode::Impl {
   std::optional<FrameRelease> frame_release;
   std::unique_ptr<Master> master;
   std::unique_ptr<master::RecoveryOrders> recovery;
+  std::optional<CoordinatorLease> lease;
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal, const std::vector<ReactorResources>& more)
@@ -73,7 +75,11 @@ struct ServerNode::Impl {
         peers(first.rpc(), first.registry(), servers, options.coordinators, m, {}),
         tablets(first.registry(), r, first.plane().replies(), servers, epochs),
         statistics(r, m, servers, epochs, statistics_parts(), options.replicas),
-        enlistment(first.rpc(), servers, options.coordinators, std::move(fatal)),
+        enlistment(first.rpc(), servers, options.coordinators,
+                   [this, fatal = std::move(fatal)](Status why) {
+                     if (master) master->lease().end();
+                     fatal(std::move(why));
+                   }),
         control(first.registry(), r, others(more), servers, enlistment, statistics, tablets) {}
 
   // ---- put together -----------------------------------------------------------------------------
@@ -180,6 +186,10 @@ struct ServerNode::Impl {
     table_memory.reset();
     first.serve(*master);
     first.lead(*master, enlistment, peers);
+    lease.emplace(
+        reactor, master->lease(), options.read_lease,
+        [this](Time deadline) { return enlistment.grant_lease(deadline); },
+        [this](Status why) { enlistment.leave(std::move(why)); });
     for (size_t i = 1; i < reactors.size(); ++i) serve_on(*reactors[i]);
     tablets.attach(master->store());
     recovery = std::make_unique<master::RecoveryOrders>(first.registry(), first.rpc(), servers,
@@ -218,6 +228,7 @@ struct ServerNode::Impl {
     all.replication.failure_domain = options.failure_domain;
     all.replication.replicas = options.replicas;
     all.replication.min_replicas = options.min_replicas;
+    all.replication.read_lease = options.read_lease;
     all.replication.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
       return enlistment.raise_epoch(segment, epoch);
     };

@@ -42,7 +42,7 @@ void ServerReactor::serve_replicas(BackupLane& lane) {
 
 void ServerReactor::serve(Master& master) {
   here_.assert_here();
-  plane_.attach(master.store());
+  plane_.attach(master.store(), &master.lease());
   if (ReplicaLane* lane = master.lane(index_)) replication_ = {master.replicas(), lane};
 }
 

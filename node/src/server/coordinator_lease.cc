@@ -1,0 +1,52 @@
+#include "server/coordinator_lease.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sometimes.h"
+
+namespace ramcloud::server {
+namespace {
+
+/// Of the lease: it is renewed so often.
+constexpr int kRenewals = 4;
+
+}  // namespace
+
+CoordinatorLease::CoordinatorLease(Reactor& reactor, LeaseTerm& term, Duration length, Ask ask,
+                                   Condemned condemned)
+    : reactor_(reactor),
+      term_(term),
+      length_(length),
+      ask_(std::move(ask)),
+      condemned_(std::move(condemned)),
+      tasks_(reactor) {
+  tasks_.spawn(ask_while_needed());
+}
+
+Task<void> CoordinatorLease::ask_while_needed() {
+  // With replicas a head is on its way within a turn or two, and then its backups lease.
+  co_await reactor_.sleep(term_.appends_prove() ? length_ / kRenewals : Duration{});
+  for (;;) {
+    const Time began = reactor_.now();
+    if (term_.needs_grant()) {
+      const Time sent = reactor_.clock().lease_now();
+      const Status granted = co_await ask_(began + length_);
+      // A coordinator from before there were leases recovers nobody.
+      if (granted.ok() || granted == StatusCode::kUnsupported) {
+        RC_SOMETIMES("server.coordinator_grants_a_lease");
+        term_.grant_until(sent + length_);
+      } else if (granted == StatusCode::kCrashed) {
+        term_.end();
+        condemned_(granted);
+        co_return;
+      }
+    }
+    const Duration left = began + length_ / kRenewals - reactor_.now();
+    // Whoever does not lead says so at once, and another is asked next.
+    constexpr Duration kLeastPause = 10ms;
+    co_await reactor_.sleep(std::max(left, kLeastPause));
+  }
+}
+
+}  // namespace ramcloud::server
