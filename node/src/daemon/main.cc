@@ -9,6 +9,7 @@
 
 #include "base/failpoint.h"
 #include "base/logging.h"
+#include "daemon/again.h"
 #include "daemon/dev.h"
 #include "daemon/metadata_commands.h"
 #include "daemon/options.h"
@@ -59,6 +60,7 @@ std::optional<int> begin_test_build(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace ramcloud;
   using namespace ramcloud::daemon;
+  const Lifetime lifetime;
 #ifdef RAMCLOUD_COUNT_SOMETIMES
   if (const auto exit_code = begin_test_build(argc, argv)) return *exit_code;
 #endif
@@ -91,5 +93,11 @@ int main(int argc, char** argv) {
   }
   if (status.ok()) return 0;
   log_error("daemon.stopped", {{"reason", status}});
+  // Given up by its cluster: as another server it is as good as new.
+  if (status == StatusCode::kCrashed) {
+    status = lifetime.execute_again(argv, signals);
+    if (status.ok()) return 0;
+    log_error("daemon.cannot_start_again", {{"reason", status}});
+  }
   return 1;
 }

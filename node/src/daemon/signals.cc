@@ -45,6 +45,14 @@ std::optional<Status> StopSignals::wait_for(Duration timeout) {
   return reason();
 }
 
+bool StopSignals::signalled_within(Duration timeout) {
+  sigset_t set = stop_set();
+  sigdelset(&set, SIGUSR1);
+  const timespec limit{static_cast<time_t>(timeout / 1s),
+                       static_cast<long>((timeout % 1s).count())};
+  return sigtimedwait(&set, nullptr, &limit) >= 0;
+}
+
 void StopSignals::request_stop(Status why) {
   {
     const std::lock_guard guard(mutex_);

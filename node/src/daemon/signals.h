@@ -20,6 +20,8 @@ class StopSignals {
   Status wait();
   /// Waits that long at most; nothing if neither came.
   std::optional<Status> wait_for(Duration timeout);
+  /// Waits that long at most; true if a signal came, whatever else asked to stop before.
+  bool signalled_within(Duration timeout);
   /// Ends the wait with a reason. Any thread; the first reason counts.
   void request_stop(Status reason);
 
