@@ -127,3 +127,28 @@ func TestPausedServerIsNotCondemned(t *testing.T) {
 		}
 	}
 }
+
+// A server that the cluster gave up while it was suspended tells nothing stale, and starts again by itself: the same
+// process, another server.
+func TestGivenUpServerStartsAgainByItself(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 4, "--replicas", "2")
+	of := c.client()
+	before := c.serverViews()
+	victim := c.servers()[0]
+	table := tableOn(c, of, before[victim.Name].ID)
+	write(c, of, table, "key", "value")
+	if err := syscall.Kill(victim.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the verdict", func() bool { return c.status().ServersCrashed == 1 })
+	c.resume(victim)
+	c.eventually("another server in the same process", func() bool {
+		view := c.serverViews()[victim.Name]
+		return view.ID > before[victim.Name].ID && view.State == "UP"
+	})
+	if err := syscall.Kill(victim.PID, 0); err != nil {
+		t.Errorf("the process of %s: %v", victim.Name, err)
+	}
+	c.eventually("four servers", func() bool { return c.status().ServersUp == 4 })
+}

@@ -51,28 +51,24 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
   }
 }
 
-/// `lease_now` was read after the operation was carried out: if the lease holds then, nobody else can
-/// have changed what the reply tells, whenever its bytes leave.
-HeldReplies::Waits HeldReplies::judge(const Reply& reply, Time lease_now) {
-  if (log_ == nullptr) return Waits::kForNothing;
-  if (reply.depends_on > log_->durable()) return Waits::kForLog;
-  if (needs_lease(reply) && !lease_->holds(lease_now)) return Waits::kForLease;
-  return Waits::kForNothing;
-}
-
-bool HeldReplies::send_at_once(Reply& reply, Waits& waits) {
-  RC_FAILPOINT("master.reply.before_send");
-  const Time lease_now = reactor_.clock().lease_now();
-  waits = judge(reply, lease_now);
-  const bool at_once = waits == Waits::kForNothing;
-  (at_once ? sent_at_once_ : held_).add_alone();
-  if (at_once) {
-    transmit(reply, reactor_.now(), lease_now);
-  } else if (waits == Waits::kForLog) {
+/// The lease's clock is read after the operation was carried out: if the lease holds then, nobody
+/// else can have changed what the reply tells, whenever its bytes leave.
+HeldReplies::Waits HeldReplies::send_at_once(Reply& reply) {
+  if (log_ != nullptr && reply.depends_on > log_->durable()) {
     RC_SOMETIMES("master.reply_is_held");
     reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
+    held_.add_alone();
+    return Waits::kForLog;
   }
-  return at_once;
+  RC_FAILPOINT("master.reply.before_send");
+  const Time lease_now = reactor_.clock().lease_now();
+  if (needs_lease(reply) && !lease_->holds(lease_now)) {
+    held_.add_alone();
+    return Waits::kForLease;
+  }
+  sent_at_once_.add_alone();
+  transmit(reply, reactor_.now(), lease_now);
+  return Waits::kForNothing;
 }
 
 Reply& HeldReplies::hold(Waits waits) {
@@ -91,16 +87,16 @@ void HeldReplies::keep(Reply& kept) {
 }
 
 void HeldReplies::send(Reply& reply) {
-  Waits waits;
-  if (send_at_once(reply, waits)) return;
+  const Waits waits = send_at_once(reply);
+  if (waits == Waits::kForNothing) return;
   Reply& kept = hold(waits);
   kept = reply;
   keep(kept);
 }
 
 void HeldReplies::send(Reply&& reply) {
-  Waits waits;
-  if (send_at_once(reply, waits)) return;
+  const Waits waits = send_at_once(reply);
+  if (waits == Waits::kForNothing) return;
   Reply& kept = hold(waits);
   kept = std::move(reply);
   keep(kept);
@@ -161,6 +157,7 @@ bool HeldReplies::release_leased() {
 void HeldReplies::leave(Reply& held, Time lease_now) {
   delay_.record_alone(static_cast<uint64_t>((reactor_.now() - held.held_since).count()));
   const auto charged = static_cast<int64_t>(sizeof(Reply) + held.owned.capacity());
+  RC_FAILPOINT("master.reply.before_send");
   transmit(held, held.held_since, lease_now);
   transport_.charge(held.handle, -charged);
   let_go(held);

@@ -63,11 +63,10 @@ class HeldReplies {
 
  private:
   enum class Waits : uint8_t { kForNothing, kForLog, kForLease };
-  Waits judge(const Reply& reply, Time lease_now);
   bool needs_lease(const Reply& reply) const {
     return lease_ != nullptr && tells_from_memory(reply, lease_->appends_prove());
   }
-  bool send_at_once(Reply& reply, Waits& waits);
+  Waits send_at_once(Reply& reply);
   Reply& hold(Waits waits);
   void transmit(Reply& reply, Time arrived, Time lease_now);
   void keep(Reply& kept);
