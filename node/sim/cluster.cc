@@ -249,6 +249,7 @@ void Cluster::start_server(ServerRole& server) {
   o.backup_bytes = 2 * std::max(options_.replicas, 1u) * options_.log_bytes;
   o.replicas = options_.replicas;
   o.synced = options_.synced;
+  o.backup_silence = options_.backup_silence;
   o.prefault = false;
   server.role = std::make_unique<server::ServerNode>(
       node.reactor(), *server.transport, node.disk(), *server.metrics, o,

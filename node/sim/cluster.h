@@ -26,8 +26,9 @@ struct ClusterOptions {
   uint32_t coordinators = 1;
   uint32_t servers = 4;
   uint32_t replicas = 2;
-  bool synced = false;    // durability
-  uint32_t reactors = 1;  // of each server; every one is a node of its own
+  bool synced = false;        // durability
+  Duration backup_silence{};  // 0: masters give up no backup for its silence
+  uint32_t reactors = 1;      // of each server; every one is a node of its own
   uint32_t clients = 1;
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};

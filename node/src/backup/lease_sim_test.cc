@@ -288,6 +288,60 @@ TEST_P(LeaseSim, BackupsOfSideSegmentsAreNoHolders) {
   side.abort();
 }
 
+// ---- silent holders
+// --------------------------------------------------------------------------------
+
+TEST_P(LeaseSim, AHolderThatIsSilentIsReplacedBehindTheFence) {
+  backup_silence_ = 1s;
+  start(4, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const uint64_t silent = manager_->replica_servers(1)[1];
+  cut_off(node_of(silent));
+  scheduler_.run_for(950ms);
+  EXPECT_EQ(fence_.epoch, 0u);
+  ASSERT_TRUE(scheduler_.run_until([&] { return fence_.epoch > 0 && leased(); }, 2s));
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable(1s));
+  ASSERT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
+  for (const uint64_t id : manager_->replica_servers(log_->head().segment_id())) {
+    EXPECT_NE(id, silent);
+  }
+  EXPECT_EQ(manager_->check_counts(), "");
+}
+
+TEST_P(LeaseSim, AMasterThatWasSuspendedDoesNotBlameItsBackups) {
+  backup_silence_ = 1s;
+  start(4, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  for (int i = 0; i < 5; ++i) {
+    scheduler_.pause(*master_, scheduler_.now() + 3s);
+    for (const auto& lane : lanes_) scheduler_.pause(lane->node, scheduler_.now() + 3s);
+    scheduler_.run_for(3s + 700ms);
+  }
+  EXPECT_EQ(fence_.epoch, 0u);
+  EXPECT_TRUE(leased());
+}
+
+/// Nobody else could take its replica, so it is waited for.
+TEST_P(LeaseSim, AHolderWithoutASuccessorIsWaitedFor) {
+  backup_silence_ = 1s;
+  start(2, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  cut_off(*nodes_[0]);
+  scheduler_.run_for(5s);
+  EXPECT_EQ(fence_.epoch, 0u);
+  network_.heal_all();
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable(5s));
+  EXPECT_TRUE(leased_again());
+}
+
+// ---- former builds
+// ---------------------------------------------------------------------------------
+
 TEST_P(LeaseSim, BackupsFromBeforeLeasesLeaseByTheirPings) {
   start(3, 2);
   make_former(true);

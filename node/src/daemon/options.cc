@@ -354,6 +354,15 @@ void add_server(CLI::App& app, ServerOptions& o) {
       "");
   add_parsed(app, "--flush-interval", o.flush_interval, parse_flush_interval,
              "how long replica bytes may stay in the operating system's cache", "10ms");
+  add_parsed(app, "--read-lease", o.read_lease, duration_between(100ms, 10s),
+             "how long a server answers reads after the backups of its newest data, or with "
+             "--replicas 0 the coordinator, confirmed it last; the same for all coordinators and "
+             "servers",
+             "500ms");
+  add_parsed(app, "--backup-silence", o.backup_silence, duration_between(500ms, 10min),
+             "a backup of a server's newest data that is silent for this long is replaced, if "
+             "another can take its place",
+             "1s");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
   add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
   add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");

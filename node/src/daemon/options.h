@@ -81,6 +81,8 @@ struct ServerOptions {
   DirectIo direct_io = DirectIo::kAuto;
   uint64_t read_bytes_per_second = 0;  // 0: measured
   Duration flush_interval = 10ms;
+  Duration read_lease = 500ms;
+  Duration backup_silence = 1s;
 };
 
 struct DevOptions {

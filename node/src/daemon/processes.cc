@@ -74,6 +74,8 @@ struct ServerProcess::Impl {
     n.replicas = options.replicas;
     n.min_replicas = options.min_replicas;
     n.flush_interval = options.flush_interval;
+    n.read_lease = options.read_lease;
+    n.backup_silence = options.backup_silence;
     n.synced = options.synced;
     n.read_bytes_per_second = options.read_bytes_per_second;
     return n;

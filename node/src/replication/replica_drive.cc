@@ -84,6 +84,7 @@ bool ReplicaManager::control_once() {
     if (stopped_) return true;
   }
   lose_unsettled();
+  lose_silent();
   for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
   lose_unsettled();
   drive_fence();

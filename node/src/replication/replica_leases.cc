@@ -1,14 +1,29 @@
 // ReplicaManager, the lease: which backups hold it, and asking those to which nothing else was sent
 // (docs/design/recovery.md, "Leases"). The bookkeeping is in read_lease.h.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/sometimes.h"
+#include "base/text.h"
 #include "replication/replica_manager.h"
 #include "wire/control_messages.h"
 #include "wire/recovery_messages.h"
 
 namespace ramcloud {
+namespace {
+
+/// A look that comes so much later than it was due: this process did not run, or had too much to do.
+constexpr Duration kLateness = 100ms;
+
+/// Nothing that a backup says.
+bool is_silence(const Status& status) {
+  return status == StatusCode::kDeadlineExceeded || status == StatusCode::kUnavailable ||
+         status == StatusCode::kConnectionLost;
+}
+
+}  // namespace
 
 /// The message that makes the replica one that recovery may use has left, for the first time.
 void ReplicaManager::lease_held(const ReplicaSlot& slot) {
@@ -16,7 +31,9 @@ void ReplicaManager::lease_held(const ReplicaSlot& slot) {
 }
 
 void ReplicaManager::lease_confirmed(uint64_t server_id, Time sent) {
-  if (lease_) lease_->confirmed(server_id, sent);
+  if (!lease_) return;
+  lease_->confirmed(server_id, sent);
+  silence_.heard(server_id);
 }
 
 void ReplicaManager::lease_released(uint64_t server_id) {
@@ -28,16 +45,61 @@ void ReplicaManager::lease_lost(uint64_t server_id) {
   if (lease_) lease_->lost(server_id, fence_.epoch() + 1);
 }
 
-/// What holders said that were asked.
+/// What holders said that were asked. If nobody looked in time this process stood: then the others'
+/// answers may be late because of that.
 void ReplicaManager::take_renewals() {
+  if (lease_look_at_ != Time{} && reactor_.now() - lease_look_at_ > kLateness) {
+    RC_SOMETIMES("replication.silence_of_others_is_our_own");
+    silence_.discard(reactor_.clock().lease_now());
+  }
   for (const Renewal& renewal : std::exchange(renewals_, {})) {
     if (renewal.status.ok()) {
       lease_confirmed(renewal.server_id, renewal.sent);
     } else if (renewal.status == StatusCode::kCrashed) {
       RC_SOMETIMES("replication.holder_ends_the_lease");
       return stop_serving(renewal.status);
+    } else if (is_silence(renewal.status)) {
+      silence_.unanswered(renewal.server_id, renewal.sent);
+      continue;
     }
+    silence_.heard(renewal.server_id);
   }
+}
+
+/// A holder that answers nothing keeps everybody waiting: the lease, and what is appended. Behind
+/// the fence the master goes on without it, whether it lives or not. What is closed there stays.
+void ReplicaManager::lose_silent() {
+  if (!lease_ || !fence_.holds()) return;
+  for (const uint64_t server_id : silence_.take_silent(reactor_.clock().lease_now())) {
+    bool any = false;
+    for (SegmentReplicas* replicas : unsettled_) {
+      for (auto& slot : replicas->slots) {
+        if (!slot->placed() || slot->server_id() != server_id) continue;
+        if (!has_successor(*replicas, *slot)) continue;
+        RC_SOMETIMES("replication.silent_backup_is_given_up");
+        any = true;
+        note_given_up(*slot);
+        lose(*replicas, *slot,
+             {StatusCode::kDeadlineExceeded,
+              fmt::format("it has not answered for {}", format_duration(options_.backup_silence))});
+      }
+    }
+    if (any) backups_.refused(server_id, reactor_.now());
+  }
+}
+
+/// Without one the segment is better off with a replica whose backup may come back.
+bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot) {
+  if (replicas.segment->abandoned()) return true;
+  auto candidates = placement_servers(replicas);
+  std::vector<std::string> taken = {options_.failure_domain};
+  for (const auto& other : replicas.slots) {
+    if (other->placed() && other.get() != &slot) taken.push_back(other->failure_domain());
+  }
+  for (PlacementServer& candidate : candidates) {
+    if (candidate.server_id == slot.server_id()) candidate.usable = false;
+  }
+  return choose_backup(candidates, taken, slot.primary(), reactor_.random()).has_value();
 }
 
 /// At least every quarter of the lease, so that holders which came since are asked in time.

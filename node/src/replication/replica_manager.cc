@@ -31,6 +31,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
                first_.assert_here();
                due_ = true;
              }),
+      silence_(options_.backup_silence),
       subscription_(servers.subscribe([this] {
         first_.assert_here();
         list_changed_ = due_ = true;

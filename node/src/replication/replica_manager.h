@@ -58,6 +58,7 @@
 #include "replication/repair_queue.h"
 #include "replication/replica_lane.h"
 #include "replication/segment_replicas.h"
+#include "replication/silence.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/reactor.h"
@@ -113,6 +114,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// single parts): no lease is kept.
     LeaseTerm* lease = nullptr;
     Duration read_lease = std::chrono::milliseconds(500);  // how long it lasts
+    /// A backup of an open segment that answers nothing for so long is given up, if another can take
+    /// its place; 0: only the server list gives it up. Needs a lease.
+    Duration backup_silence{};
     /// Of the messages that the first reactor sends; may be null. It outlives the manager.
     Counter* messages = nullptr;
   };
@@ -280,6 +284,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void lease_released(uint64_t server_id) RC_REQUIRES(lock_);
   void lease_lost(uint64_t server_id) RC_REQUIRES(lock_);
   void take_renewals() RC_REQUIRES(first_, lock_);
+  void lose_silent() RC_REQUIRES(first_, lock_);
+  bool has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot) RC_REQUIRES(first_);
   void renew_leases() RC_REQUIRES(first_, lock_);
   Task<void> renew_lease(Locator locator, uint64_t server_id);
 
@@ -381,6 +387,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// Only the first reactor changes it, so that one may look without the lock: fence().
   EpochFence fence_ RC_GUARDED_BY(lock_);
   std::optional<ReadLease> lease_ RC_GUARDED_BY(lock_);
+  Silence silence_ RC_GUARDED_BY(lock_);  // in the lease's time
   uint64_t lane_messages_ RC_GUARDED_BY(lock_) = 0;
   Effort most_under_lock_ RC_GUARDED_BY(lock_);
 

@@ -97,6 +97,7 @@ class ReplicationRig {
       return raise_epoch(segment, epoch);
     };
     options.lease = &lease_;
+    options.backup_silence = backup_silence_;
     manager_ = std::make_unique<ReplicaManager>(*rpc_, servers_, options);
     for (uint32_t i = 0; reactors_ > 1 && i < reactors_; ++i) {
       SimNode& node = i == 0 ? *master_ : scheduler_.add_node("m-" + std::to_string(i));
@@ -245,7 +246,8 @@ class ReplicationRig {
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // as the coordinator has it
   Duration coordinator_delay_ = 2ms;
-  bool given_up_ = false;  // by the coordinator: the master is CRASHED there
+  Duration backup_silence_{};  // of the master, before start()
+  bool given_up_ = false;      // by the coordinator: the master is CRASHED there
   ReplicaService::Options service_options_;
   bool direct_ = true;  // whether synced bytes go past the caches
 };
