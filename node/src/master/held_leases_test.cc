@@ -193,6 +193,28 @@ TEST_F(HeldLeasesTest, WhatWaitsForALeaseIsSweptLikeWhatWaitsForTheLog) {
   EXPECT_EQ(held_->transport.charged, 0);
 }
 
+/// A server ends with its log, and later with what holds its replies.
+TEST_F(HeldLeasesTest, WhatIsHeldWhenTheServerEndsLetsGoOfTheLog) {
+  const char* ref = nullptr;
+  log::Appended where;
+  ASSERT_EQ(log::append_object(parts_.log, 1, 1, "key", "value", &where, &ref), StatusCode::kOk);
+  for (const log::LogPosition depends_on : {log::LogPosition(), where.end}) {
+    Reply reply;
+    reply.handle.opcode = static_cast<uint16_t>(Opcode::kRead);
+    reply.depends_on = depends_on;
+    reply.entry = parts_.log.entry(ref);
+    reply.entry_size = 5;
+    held_->replies.send(std::move(reply));
+  }
+  const log::Segment& segment = *parts_.log.find_segment(1);
+  EXPECT_EQ(segment.pins(), 2u);
+  held_->replies.drop_all();
+  EXPECT_EQ(segment.pins(), 0u);
+  EXPECT_EQ(held_->transport.charged, 0);
+  EXPECT_TRUE(held_->transport.answered.empty());
+  EXPECT_FALSE(held_->replies.waiting());
+}
+
 TEST_F(HeldLeasesTest, AMasterThatIsGivenUpAnswersNothing) {
   term_.hold_until(now() + 1h);
   send(1, {});

@@ -163,6 +163,19 @@ void HeldReplies::leave(Reply& held, Time lease_now) {
   let_go(held);
 }
 
+void HeldReplies::drop_all() {
+  for (HeldQueue* queue : {&for_log_, &for_lease_}) {
+    while (!queue->empty()) {
+      Reply& reply = queue->front();
+      transport_.charge(reply.handle,
+                        -static_cast<int64_t>(sizeof(Reply) + reply.owned.capacity()));
+      let_go(reply);
+      queue->pop();
+    }
+  }
+  say_whether_any_wait();
+}
+
 void HeldReplies::say_whether_any_wait() {
   if (size() == 0) waiting_.store(false, std::memory_order_relaxed);
 }

@@ -52,6 +52,8 @@ class HeldReplies {
   /// A step of the turn: as many as its budget allows, and a part of a sweep. True if anything was
   /// done.
   bool on_turn();
+  /// Before the log ends: what is held points into it. Nobody is answered.
+  void drop_all();
   /// Some of what is held waits for the log.
   bool waits_for_log() const { return !for_log_.empty(); }
   /// Held, those included that a sweep which is not done yet has dropped.

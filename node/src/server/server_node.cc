@@ -82,6 +82,10 @@ struct ServerNode::Impl {
                    }),
         control(first.registry(), r, others(more), servers, enlistment, statistics, tablets) {}
 
+  ~Impl() {
+    for (const auto& one : reactors) one->plane().replies().drop_all();
+  }
+
   // ---- put together -----------------------------------------------------------------------------
 
   static std::vector<RoutedReplies::Place> places(Reactor& r, Transport& t,
