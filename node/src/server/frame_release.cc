@@ -24,15 +24,23 @@ FrameRelease::FrameRelease(RpcClient& rpc, std::vector<Locator> coordinators,
 
 Task<void> FrameRelease::run() {
   constexpr size_t kMost = wire::GetRecoveredRequest::kMaxIdsAtOnce;
+  Duration wait = kAskFirst;
+  std::vector<uint64_t> dead;
   for (;;) {
-    co_await reactor_.sleep(kAskEvery);
-    const std::vector<uint64_t> dead = co_await backup_.dead_masters();
+    co_await reactor_.sleep(wait);
+    const std::vector<uint64_t> before = std::exchange(dead, co_await backup_.dead_masters());
+    wait = next_wait(wait, dead == before);
     for (size_t at = 0; at < dead.size(); at += kMost) {
       const auto begin = dead.begin() + static_cast<ptrdiff_t>(at);
       const auto n = static_cast<ptrdiff_t>(std::min(kMost, dead.size() - at));
       co_await ask({begin, begin + n});
     }
   }
+}
+
+/// A full volume takes no replicas, so what is not needed goes soon.
+Duration FrameRelease::next_wait(Duration wait, bool same) {
+  return same ? std::min(2 * wait, kAskEvery) : kAskFirst;
 }
 
 /// Silence, an error, or an answer of a former coordinator (UNSUPPORTED) frees nothing.

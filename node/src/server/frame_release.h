@@ -13,6 +13,8 @@ namespace ramcloud::server {
 
 class FrameRelease {
  public:
+  /// After a master died or was recovered; doubled with each question that changes nothing.
+  static constexpr Duration kAskFirst = std::chrono::seconds(2);
   static constexpr Duration kAskEvery = std::chrono::seconds(60);
 
   /// Begins. `backup` outlives it.
@@ -23,6 +25,7 @@ class FrameRelease {
  private:
   Task<void> run();
   Task<void> ask(std::vector<uint64_t> masters);
+  static Duration next_wait(Duration wait, bool same);
 
   Reactor& reactor_;
   CoordinatorLink coordinators_;

@@ -766,7 +766,7 @@ TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
 }
 
 /// What backups free frames by.
-TEST_F(CoordinatorTest, OnlyRemovedServersAreCalledRecovered) {
+TEST_F(CoordinatorTest, OnlyCrashedServersWithoutTabletsAreCalledRecovered) {
   cluster.options.retirement.after = 10s;
   start(3);
   ASSERT_TRUE(cluster.create("t", 3).has_value());
@@ -776,6 +776,9 @@ TEST_F(CoordinatorTest, OnlyRemovedServersAreCalledRecovered) {
   cluster.run_for(60s);
   EXPECT_THAT(recovered({1}), ElementsAre()) << "a table has a tablet there";
   ASSERT_TRUE(cluster.drop("t").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.empty(); }));
+  EXPECT_EQ(state_of(1), wire::ServerState::kCrashed);
+  EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre(1)) << "it will never have one again";
   ASSERT_TRUE(cluster.run_until([&] { return state_of(1) == wire::ServerState::kRemoved; }));
   EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre(1));
   restart();

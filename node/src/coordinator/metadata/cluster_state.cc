@@ -1,5 +1,7 @@
 #include "coordinator/metadata/cluster_state.h"
 
+#include <algorithm>
+
 namespace ramcloud {
 
 ServerEntry* ClusterState::up_server(uint64_t id) {
@@ -92,7 +94,10 @@ std::vector<uint64_t> ClusterState::recovered(const std::vector<uint64_t>& maste
     const auto found = servers.find(id);
     if (found == servers.end()) continue;
     const ServerRecord& record = found->second.record;
-    if (record.state == wire::ServerState::kRemoved && record.accounted) gone.push_back(id);
+    // Whoever crashed is given no tablet any more. REMOVED: none of the tables had one there.
+    const bool owns = std::ranges::any_of(
+        tables, [id](const auto& table) { return table.second.has_tablet_on(id); });
+    if (!found->second.up() && !owns && record.accounted) gone.push_back(id);
   }
   return gone;
 }
