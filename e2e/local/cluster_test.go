@@ -236,6 +236,10 @@ func (c *cluster) stop() {
 	if c.t.Failed() {
 		text := c.dev.log.String()
 		c.t.Logf("the end of the daemons' log:\n%s", text[max(0, len(text)-6000):])
+		for _, p := range c.extra {
+			text := p.log.String()
+			c.t.Logf("the end of the log of process %d:\n%s", p.pid(), text[max(0, len(text)-6000):])
+		}
 	}
 	for _, p := range append(c.extra, c.dev) {
 		_ = p.command.Process.Signal(syscall.SIGTERM)

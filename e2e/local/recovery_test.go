@@ -184,8 +184,10 @@ func TestASuspendedMasterAnswersNothingStale(t *testing.T) {
 	c := startCluster(t, 4, "--replicas", "3")
 	of := c.client()
 	table := c.table(of, "counter", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
 	defer cancel()
+	// A call to the suspended server ends soon, and is made again.
+	soon := func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 2*time.Second) }
 	// One writer counts up; readers must never see less than what was acknowledged before they asked.
 	var acknowledged sync.Map
 	acknowledged.Store("n", uint64(0))
@@ -202,7 +204,9 @@ func TestASuspendedMasterAnswersNothingStale(t *testing.T) {
 			default:
 			}
 			for {
-				_, err := of.Write(ctx, table.ID, key, fmt.Appendf(nil, "%d", n))
+				short, end := soon()
+				_, err := of.Write(short, table.ID, key, fmt.Appendf(nil, "%d", n))
+				end()
 				if err == nil {
 					break
 				}
@@ -227,7 +231,9 @@ func TestASuspendedMasterAnswersNothingStale(t *testing.T) {
 				default:
 				}
 				before, _ := acknowledged.Load("n")
-				value, _, err := reader.Read(ctx, table.ID, key)
+				short, end := soon()
+				value, _, err := reader.Read(short, table.ID, key)
+				end()
 				if err != nil {
 					if errors.Is(err, client.NotFound) && before.(uint64) == 0 {
 						continue
