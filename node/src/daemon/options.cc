@@ -356,8 +356,8 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "how long replica bytes may stay in the operating system's cache", "10ms");
   add_parsed(app, "--read-lease", o.read_lease, duration_between(100ms, 10s),
              "how long a server answers reads after the backups of its newest data, or with "
-             "--replicas 0 the coordinator, confirmed it last; the same for all coordinators and "
-             "servers",
+             "--replicas 0 the coordinator, confirmed it last; others serve its tablets later than "
+             "that, if it dies",
              "500ms");
   add_parsed(app, "--backup-silence", o.backup_silence, duration_between(500ms, 10min),
              "a backup of a server's newest data that is silent for this long is replaced, if "

@@ -162,7 +162,8 @@ struct ServerNode::Impl {
             .backup_bytes = options.backup_bytes,
             .disk_read_bytes_per_second = options.read_bytes_per_second,
             .replicas = options.replicas,
-            .nonce = reactor.random().next()};
+            .nonce = reactor.random().next(),
+            .read_lease_ms = static_cast<uint32_t>(options.read_lease / 1ms)};
   }
 
   void enlist() {

@@ -144,12 +144,14 @@ struct EnlistRequest {
   uint64_t log_bytes = 0;
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
-  uint32_t replicas = 0;  // R, as this master is configured
-  uint64_t nonce = 0;     // same in retries of one start: enlisting twice gives the same id
+  uint32_t replicas = 0;       // R, as this master is configured
+  uint64_t nonce = 0;          // same in retries of one start: enlisting twice gives the same id
+  uint32_t read_lease_ms = 0;  // so long it answers from memory after a confirmation; 0: not told
   template <class V>
   void fields(V& v) {
     v(cluster_uuid, former_server_id, name, version, locator, locator_outside, http_address,
       failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas, nonce);
+    v.since(2, read_lease_ms);
   }
 };
 

@@ -38,6 +38,7 @@ ServerRecord record_of(const wire::EnlistRequest& request) {
   record.backup_bytes = request.backup_bytes;
   record.disk_read_bytes_per_second = request.disk_read_bytes_per_second;
   record.replicas = request.replicas;
+  record.read_lease_ms = request.read_lease_ms;
   return record;
 }
 

@@ -65,6 +65,19 @@ TEST_F(RecoveriesTest, NothingIsServedBeforeTheLeaseOfTheDeadIsOver) {
   }
 }
 
+TEST_F(RecoveriesTest, TheLeaseThatAServerSaidIsWaitedFor) {
+  read_lease_ms_ = 2000;
+  start(4);
+  ASSERT_TRUE(cluster.create("t", 4).has_value());
+  give_log(1, {2, 3});
+  kill(1);
+  ASSERT_TRUE(wait_until_served());
+  ASSERT_FALSE(served_at_.empty());
+  for (const Time at : served_at_) {
+    EXPECT_GE(at, std::max(recovery(2).frozen.at(1), recovery(3).frozen.at(1)) + 2100ms);
+  }
+}
+
 TEST_F(RecoveriesTest, ALongLogIsSharedOutAmongAllServers) {
   start(4);
   ASSERT_TRUE(cluster.create("t", 1).has_value());

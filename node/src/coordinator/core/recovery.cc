@@ -240,7 +240,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   const uint64_t attempt = shared_.next_attempt();
   if (!co_await begin(plan, attempt)) co_return false;
   const Time not_before = std::max(log.digest_at, state_.servers.at(master_id_).crashed_since) +
-                          shared_.options.lease_is_over();
+                          shared_.options.lease_is_over(state_.servers.at(master_id_).record);
   std::vector<Task<void>> running;
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);

@@ -25,10 +25,14 @@ struct RecoveryOptions {
   /// Between two attempts, doubled up to the second.
   Duration again_min = 200ms;
   Duration again_max = 5s;
-  /// So long a master answers on its own after it was last confirmed.
+  /// So long a master answers on its own after it was last confirmed, if it did not say itself.
   Duration read_lease = 500ms;
-  /// Nobody's lease of the dead holds so long after, whosever clock is faster by 5 %.
-  Duration lease_is_over() const { return read_lease + read_lease / 20; }
+  /// After so long the lease of this server does not hold, whosever clock is faster by 5 %.
+  Duration lease_is_over(const ServerRecord& dead) const {
+    const Duration lease =
+        dead.read_lease_ms == 0 ? read_lease : std::chrono::milliseconds(dead.read_lease_ms);
+    return lease + lease / 20;
+  }
 };
 
 /// What the recoveries of a leader share.

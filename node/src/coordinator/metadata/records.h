@@ -198,13 +198,14 @@ struct ServerRecord {
   // These metadata name every tablet that it was ever given: they have known it since it enlisted, and no
   // older ones were imported since without its own word. False where a former build or format says nothing.
   bool accounted = false;
+  uint32_t read_lease_ms = 0;  // as it said when it enlisted; 0: it did not, or in a former format
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(id, state, state_reason, enlisted_at_ms, nonce, name, version, locator, locator_outside,
       http_address, failure_domain, log_bytes, backup_bytes, disk_read_bytes_per_second, replicas);
     v.since(2, volume, released_until_ms);
-    v.since(3, accounted);
+    v.since(3, accounted, read_lease_ms);
     v.unknown(unknown);
   }
 };

@@ -32,6 +32,7 @@ class RecoveriesTest : public CoordinatorFixture {
   /// Servers with this many replicas of their logs, which can recover.
   void start(size_t servers, uint32_t replicas = 2) {
     cluster.prepare = [this, replicas](FakeServer& server) {
+      server.request.read_lease_ms = read_lease_ms_;
       server.request.replicas = replicas;
       server.request.log_bytes = 1000 * kMiB;
       server.recovery.enabled = true;
@@ -161,6 +162,7 @@ class RecoveriesTest : public CoordinatorFixture {
   }
 
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> served_;
+  uint32_t read_lease_ms_ = 0;  // as servers say it; 0: they do not
   std::vector<Time> served_at_;
 };
 
