@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A whole cluster on this machine, without Kubernetes and without root: four servers over loopback, Debian's
-# package index imported over all of them, counted, exported, and compared with what went in.
+# package index imported over all of them, counted, exported, and compared with what went in. Then one server
+# is killed, and the others serve its data.
 #   demo.sh [--limit N]    N takes fewer records
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -63,7 +64,7 @@ metric() { # PORT NAME: the value of the first sample of a metric
 
 port=$(free_port)
 export RAMCLOUD_CLUSTER=127.0.0.1:$port
-"$bin/ramcloudd" dev --servers 4 --dir "$folder/data" --listen "$RAMCLOUD_CLUSTER" >"$folder/log" 2>&1 &
+"$bin/ramcloudd" dev --servers 4 --processes --dir "$folder/data" --listen "$RAMCLOUD_CLUSTER" >"$folder/log" 2>&1 &
 daemon=$!
 deadline=$((SECONDS + 60))
 until grep -qs "^ready:" "$folder/log"; do
@@ -96,3 +97,22 @@ done
 [ "$scanned" = "$records" ] || fail "the scan found $scanned records, $records were imported"
 [ "$sum_in" = "$sum_out" ] || fail "what came out is not what went in"
 echo "the same data came out as went in"
+
+# Milliseconds since 1970.
+now() { date +%s%3N; }
+served() { # whether somebody serves every tablet, one server having been given up
+  "$bin/ramcloud" status -o json | jq -e '.servers_crashed == 1 and .tablets_unavailable == 0' >/dev/null
+}
+victim=$(jq '.[] | select(.name == "server-2").pid' "$folder/data/processes.json")
+killed=$(now)
+kill -KILL "$victim"
+until served; do
+  [ $(($(now) - killed)) -lt 60000 ] || fail "what the killed server had is not served after 60 s"
+  sleep 0.01
+done
+took=$(($(now) - killed))
+scanned=$("$bin/ramcloud" scan packages --count) || fail "the scan failed"
+echo
+echo "server 2 was killed; after $took ms others served what it had"
+echo "records scanned   $scanned"
+[ "$scanned" = "$records" ] || fail "the scan found $scanned records, $records were imported"
