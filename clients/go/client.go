@@ -63,6 +63,7 @@ type Client struct {
 	tables     map[uint64]*Table
 
 	refreshing singleflight.Group // questions for a table's tablets, by its id
+	doubtAfter time.Duration      // how long a server is silent before its tablets are doubted
 }
 
 // pending is a session that exists or is being made, once for all who want it.
@@ -75,7 +76,7 @@ type pending struct {
 // Connect makes a client of the cluster whose coordinator's data address is given, host:port[,host:port…].
 // It connects when something is asked.
 func Connect(addresses string) (*Client, error) {
-	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}}
+	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}, doubtAfter: firstDoubt}
 	c.alive, c.close = context.WithCancel(context.Background())
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)

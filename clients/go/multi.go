@@ -196,7 +196,8 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 		count := m.batch(indices)
 		batch := indices[:count]
 		var answer wire.MultiReply
-		err := notThere(c.attempt(ctx, m.round, at, request{op: m.op, body: m.encode(batch), repeatable: m.repeatable}, inAnyVersion(&answer)))
+		r := request{op: m.op, body: m.encode(batch), repeatable: m.repeatable}
+		err := notThere(c.askOwner(ctx, m.round, at, r, inAnyVersion(&answer), m.tablets(batch)))
 		if err == nil && (len(answer.Results) == 0 || len(answer.Results) > count) {
 			err = failure(ProtocolError, "%d results for %d operations", len(answer.Results), count)
 		}
@@ -235,6 +236,16 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 // name is the same for operations on the same object.
 func (m *multiCall) name(i int) string {
 	return strconv.FormatUint(m.operations[i].TableID, 16) + "/" + string(m.operations[i].Key)
+}
+
+// tablets of operations.
+func (m *multiCall) tablets(indices []int) []tabletKey {
+	keys := make([]tabletKey, len(indices))
+	for n, i := range indices {
+		o := &m.operations[i]
+		keys[n] = tabletKey{o.TableID, wire.KeyHash(o.TableID, o.Key)}
+	}
+	return keys
 }
 
 // take keeps one result; what is to be tried again is returned.

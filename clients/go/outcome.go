@@ -78,12 +78,12 @@ func retry(err error, repeatable bool) (again bool, result error) {
 }
 
 // wantsNewMap says whether a new tablet map may cure a failure. The first lost connection is just made again:
-// most often the server is still there.
+// most often the server is still there. One that was silent may have lost its tablets meanwhile.
 func wantsNewMap(err error, number int) bool {
 	switch CodeOf(err) {
 	case OK, Retry:
 		return false
-	case ConnectionLost, DeadlineExceeded:
+	case ConnectionLost:
 		return number > 0
 	}
 	return true

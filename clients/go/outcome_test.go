@@ -131,7 +131,7 @@ func TestASilentServerIsLeftForTheOneThatHasTheTablet(t *testing.T) {
 }
 
 func TestWhenANewMapMayHelp(t *testing.T) {
-	for code, from := range map[Code]int{ConnectionLost: 1, DeadlineExceeded: 1, UnknownTablet: 0, WrongServer: 0, Unavailable: 0, Crashed: 0} {
+	for code, from := range map[Code]int{ConnectionLost: 1, DeadlineExceeded: 0, UnknownTablet: 0, WrongServer: 0, Unavailable: 0, Crashed: 0} {
 		for number := range 4 {
 			if got := wantsNewMap(failure(code, "x"), number); got != (number >= from) {
 				t.Errorf("%s at attempt %d: %t", code, number, got)

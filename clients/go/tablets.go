@@ -180,7 +180,8 @@ func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder
 		}
 		at, err := reach(tablet)
 		if err == nil {
-			err = notThere(c.attempt(ctx, number, at, call.request, inAnyVersion(answer)))
+			tablets := []tabletKey{{call.tableID, call.hash}}
+			err = notThere(c.askOwner(ctx, number, at, call.request, inAnyVersion(answer), tablets))
 		}
 		if again, result := retry(err, call.repeatable); !again {
 			return at.serverID, result
