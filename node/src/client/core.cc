@@ -259,8 +259,7 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
   if (too_late()) co_return unsent;
   const Time short_deadline = std::min(deadline, reactor().now() + attempt_timeout(number));
   if (call.repeat == Repeat::kSafe) {
-    co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body,
-                                 short_deadline);
+    co_return co_await call_owner(place, call, short_deadline);
   }
   if (rpc_.session(place.locator, place.server_id)->peer_server_id() == 0) {
     RpcReply pong =
@@ -273,7 +272,7 @@ Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, i
     }
   }
   if (too_late()) co_return unsent;
-  co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline);
+  co_return co_await call_owner(place, call, deadline);
 }
 
 Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call) {

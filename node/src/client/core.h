@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,7 @@ class ClientCore {
   struct Options {
     std::vector<Locator> coordinators;  // at least one
     Duration timeout = 30s;             // of each operation; zero or less: for ever
+    Duration doubt = 1s;  // how long a server is silent before its tablets are doubted
   };
   ClientCore(Reactor& reactor, Transport& transport, Options options);
   ~ClientCore();
@@ -144,6 +146,16 @@ class ClientCore {
  private:
   static Status move_on(ScanPosition& position, const wire::EnumerateReply& page,
                         uint64_t server_id);
+  /// Whose tablet is called.
+  struct TabletKey {
+    uint64_t table_id = 0;
+    uint64_t hash = 0;
+  };
+  /// What is in one message of a multi-operation.
+  struct MultiBatch {
+    const std::vector<MultiOperation>& operations;
+    std::span<const uint32_t> indices;
+  };
   /// A call to whichever server has the tablet of a hash.
   struct TabletCall {
     uint64_t table_id = 0;
@@ -154,6 +166,7 @@ class ClientCore {
     Status refused;               // not OK: the arguments are bad, nothing is sent
     uint64_t only_server_id = 0;  // not 0: UNAVAILABLE when another server has the tablet
     Timeout timeout{};
+    const MultiBatch* batch = nullptr;  // of a multi-operation: what is in the message
   };
   struct TabletReply {
     std::string body;
@@ -167,10 +180,15 @@ class ClientCore {
   struct Refresh;
   struct Multi;
   struct MultiGroup;
+  class Doubt;
 
   static TabletCall data_call(wire::Opcode opcode, Repeat repeat, uint64_t table_id, ByteView key);
   Task<Result<TabletReply>> call_tablet(TabletCall call);
   Task<RpcReply> attempt(const Place& place, const TabletCall& call, int number, Time deadline);
+  Task<RpcReply> call_owner(const Place& place, const TabletCall& call, Time deadline);
+  bool owns(uint64_t server_id, const TabletKey& target) const;
+  Task<void> settle(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
+                    uint64_t server_id);
   Task<Result<uint64_t>> version_of(TabletCall call);
   Task<Result<ReadResult>> read_reply(TabletCall call);
   Task<Result<Incremented>> increment_reply(TabletCall call);

@@ -200,14 +200,16 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
     const wire::MultiRequest header{static_cast<uint32_t>(end - next), kReplyBytes};
     body.replace(0, sizeof header, bytes_of(header));
     const uint64_t table_id = multi.operations[group.indices[next]].table_id;
+    const std::span batch(group.indices.data() + next, end - next);
+    const MultiBatch in_message{multi.operations, batch};
     const TabletCall call{.table_id = table_id,
                           .opcode = multi.opcode,
                           .repeat = multi.repeat,
                           .body = std::move(body),
-                          .refused = {}};
+                          .refused = {},
+                          .batch = &in_message};
     RpcReply reply = co_await attempt(group.place, call, number, multi.until);
 
-    const std::span batch(group.indices.data() + next, end - next);
     const auto finish = [&](const Status& status) {
       for (const uint32_t i : batch) multi.results[i] = fail(status);
     };

@@ -58,14 +58,13 @@ inline Status out_of_time(const Status& last, const std::string& where) {
           fmt::format("{}: no answer in time; the last attempt said: {}", where, last.to_string())};
 }
 
-/// A failure that a new tablet map may cure. The first lost or refused connection is just made
-/// again: most often the server is still there.
+/// A failure that a new tablet map may cure. The first lost connection is just made again: most
+/// often the server is still there. One that was silent may have lost its tablets meanwhile.
 inline bool wants_new_map(StatusCode code, int attempt) {
   switch (code) {
     case StatusCode::kRetry:
       return false;
     case StatusCode::kConnectionLost:
-    case StatusCode::kDeadlineExceeded:
       return attempt > 0;
     default:
       return true;

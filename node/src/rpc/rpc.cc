@@ -43,24 +43,31 @@ RpcReply failed(Status status) {
 }
 
 /// One call as something to wait for. Lives in the waiting frame; destroying it cancels.
-class CallAwaiter final : public ClientCall {
+class CallAwaiter final : public ClientCall, private CallWatch::Call {
  public:
   /// `body` and `body_for` outlive it. With `body_for` the body is made when the session stands.
   CallAwaiter(Reactor& reactor, std::shared_ptr<Session> session, wire::Opcode opcode,
-              std::string& body, const RpcClient::BodyFor* body_for, Time deadline)
+              std::string& body, const RpcClient::BodyFor* body_for, Time deadline,
+              CallWatch* watch)
       : held_(std::move(session)),
         opcode_(opcode),
         body_(body),
         body_for_(body_for),
         deadline_(deadline),
+        watch_(watch),
         reactor_(reactor),
-        timer_(reactor, [this] { on_deadline(); }) {}
-  ~CallAwaiter() override { cancel(); }
+        timer_(reactor, [this] { on_timer(); }) {
+    if (watch_ != nullptr) watch_->attach(this);
+  }
+  ~CallAwaiter() override {
+    cancel();
+    if (watch_ != nullptr) watch_->attach(nullptr);
+  }
 
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
     waiting_ = handle;
-    if (deadline_ != kNever) timer_.start_at(deadline_);
+    start_timer();
     if (body_for_ == nullptr || held_->version() != 0) return send();
     held_->when_open(*this);
   }
@@ -88,9 +95,27 @@ class CallAwaiter final : public ClientCall {
     const Slice slice(body_);
     held_->send(*this, header, {&slice, 1});
   }
-  void on_deadline() {
+  /// One timer for the deadline and the watch.
+  void start_timer() {
+    const Time look = watch_ == nullptr ? kNever : reactor_.now() + watch_->next_wait();
+    const Time next = std::min(deadline_, look);
+    if (next != kNever) timer_.start_at(next);
+  }
+  void on_timer() {
+    if (!given_up_.ok()) return end(std::move(given_up_));
+    if (reactor_.now() >= deadline_) {
+      return end({StatusCode::kDeadlineExceeded, "no answer in time"});
+    }
+    start_timer();
+    watch_->on_silence();
+  }
+  void give_up(Status why) override {
+    given_up_ = std::move(why);
+    timer_.start_at(reactor_.now());
+  }
+  void end(Status why) {
     cancel();
-    RpcReply late = failed({StatusCode::kDeadlineExceeded, "no answer in time"});
+    RpcReply late = failed(std::move(why));
     late.sent = sent_;
     finish(std::move(late));
   }
@@ -105,6 +130,8 @@ class CallAwaiter final : public ClientCall {
   std::string& body_;
   const RpcClient::BodyFor* body_for_;
   Time deadline_;
+  CallWatch* watch_;  // null: none
+  Status given_up_;   // not OK: why the watch ends the call
   Reactor& reactor_;
   Timer timer_;
   std::coroutine_handle<> waiting_{};
@@ -163,17 +190,19 @@ std::shared_ptr<Session> RpcClient::session(const Locator& locator, uint64_t ser
 }
 
 Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode opcode,
-                               std::string body, Time deadline) {
-  return make_call(std::move(locator), server_id, opcode, std::move(body), nullptr, deadline);
+                               std::string body, Time deadline, CallWatch* watch) {
+  return make_call(std::move(locator), server_id, opcode, std::move(body), nullptr, deadline,
+                   watch);
 }
 
 Task<RpcReply> RpcClient::call_with(Locator locator, uint64_t server_id, wire::Opcode opcode,
                                     BodyFor body, Time deadline) {
-  return make_call(std::move(locator), server_id, opcode, {}, std::move(body), deadline);
+  return make_call(std::move(locator), server_id, opcode, {}, std::move(body), deadline, nullptr);
 }
 
 Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::Opcode opcode,
-                                    std::string body, BodyFor body_for, Time deadline) {
+                                    std::string body, BodyFor body_for, Time deadline,
+                                    CallWatch* watch) {
   if (deadline <= reactor_.now()) {
     RpcReply late = failed({StatusCode::kDeadlineExceeded, "the deadline had passed already"});
     late.sent = false;
@@ -188,7 +217,7 @@ Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::O
   }
   // A broken one fails the call and says why it broke.
   co_return co_await CallAwaiter(reactor_, std::move(session), opcode, body,
-                                 body_for ? &body_for : nullptr, deadline);
+                                 body_for ? &body_for : nullptr, deadline, watch);
 }
 
 // ---- replies

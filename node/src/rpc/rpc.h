@@ -2,6 +2,7 @@
 // knows whether it can be sent again. Services register handlers by opcode.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <coroutine>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/status.h"
 #include "runtime/reactor.h"
@@ -41,6 +43,41 @@ Result<Message> decode_message(const RpcReply& reply) {
   return fail(StatusCode::kProtocolError, "reply does not decode");
 }
 
+/// Watches one call of RpcClient that gets no answer, and may end it. It outlives the call.
+class CallWatch {
+ public:
+  /// What the call is for its watch.
+  class Call {
+   public:
+    /// The call ends in a later turn with this status, unless its answer comes first.
+    virtual void give_up(Status why) = 0;
+
+   protected:
+    ~Call() = default;
+  };
+  /// `first`: how long the call has no answer when the watch hears of it; then it hears again after
+  /// twice and four times as long, and so on after four times.
+  explicit CallWatch(Duration first) : wait_(first), longest_(4 * first) {}
+  virtual ~CallWatch() = default;
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
+  virtual void on_silence() = 0;
+
+  // For RpcClient.
+  void attach(Call* call) { call_ = call; }
+  Duration next_wait() { return std::exchange(wait_, std::min(longest_, 2 * wait_)); }
+
+ protected:
+  void give_up(Status why) {
+    if (call_ != nullptr) call_->give_up(std::move(why));
+  }
+
+ private:
+  Call* call_ = nullptr;  // while it goes on
+  Duration wait_;
+  Duration longest_;
+};
+
 /// Makes calls. One a reactor. Sessions are shared by (locator, expected server id) and replaced
 /// when broken: the first time at once, then 20 ms after the one before was made, doubling up to a
 /// second while they keep breaking. In between, calls fail with UNAVAILABLE after a pause of up to
@@ -63,9 +100,10 @@ class RpcClient {
 
   /// Sends one call, once. Errors: what the peer said; DEADLINE_EXCEEDED (it may have been
   /// executed, and may still be); UNAVAILABLE (never sent); CONNECTION_LOST (may have been
-  /// executed). Destroying the task cancels the call.
+  /// executed). Destroying the task cancels the call. `watch`, if any, hears of silence: by the
+  /// timer of the deadline, so that a call that is answered pays nothing for it.
   Task<RpcReply> call(Locator locator, uint64_t server_id, wire::Opcode opcode, std::string body,
-                      Time deadline);
+                      Time deadline, CallWatch* watch = nullptr);
 
   /// Makes a body for a connection of this version; called once, when the version is known.
   using BodyFor = std::function<std::string(uint16_t version)>;
@@ -115,7 +153,7 @@ class RpcClient {
   };
   Peer& peer(const Locator& locator, uint64_t server_id);
   Task<RpcReply> make_call(Locator locator, uint64_t server_id, wire::Opcode opcode,
-                           std::string body, BodyFor body_for, Time deadline);
+                           std::string body, BodyFor body_for, Time deadline, CallWatch* watch);
   void forget_unused();
   Reactor& reactor_;
   Transport& transport_;

@@ -1,0 +1,97 @@
+// What a client does about a server that does not answer: a suspended one keeps its connections, so
+// nothing tells the client that others have its tablets. It asks the coordinator who has them, and
+// ends the call when the server has none of them any more; whether it is made again at the new owner
+// is decided like after a lost reply (outcome.h). While the coordinator says nothing else, the call
+// waits: a server may be slow, and to give up a change makes its outcome unknown.
+#include <fmt/core.h>
+
+#include <set>
+
+#include "base/hash.h"
+#include "client/core.h"
+
+namespace ramcloud {
+namespace {
+
+/// A coordinator that takes longer has said nothing; the next silence asks again.
+constexpr Duration kQuestionTime = 1s;
+
+}  // namespace
+
+/// Watches one call to a tablet's owner.
+class ClientCore::Doubt final : public CallWatch {
+ public:
+  /// All outlive it.
+  Doubt(ClientCore& core, const Place& place, const TabletCall& call)
+      : CallWatch(core.options_.doubt), core_(core), place_(place), call_(call) {}
+  ~Doubt() override {
+    if (self_ != nullptr) *self_ = nullptr;
+  }
+
+  void on_silence() override {
+    if (asking_) return;
+    asking_ = true;
+    if (self_ == nullptr) self_ = std::make_shared<Doubt*>(this);
+    core_.background_.spawn(core_.settle(self_, targets(), place_.server_id));
+  }
+  void settled(bool still_the_owner) {
+    asking_ = false;
+    if (still_the_owner) return;
+    give_up({StatusCode::kConnectionLost,
+             fmt::format("server {} was given up: it does not answer, and the coordinator says "
+                         "that it does not have the tablet any more",
+                         place_.server_id)});
+  }
+
+ private:
+  std::vector<TabletKey> targets() const {
+    if (call_.batch == nullptr) return {{call_.table_id, call_.hash}};
+    std::vector<TabletKey> targets;
+    targets.reserve(call_.batch->indices.size());
+    for (const uint32_t i : call_.batch->indices) {
+      const MultiOperation& operation = call_.batch->operations[i];
+      targets.push_back({operation.table_id, key_hash(operation.table_id, operation.key)});
+    }
+    return targets;
+  }
+
+  ClientCore& core_;
+  const Place& place_;
+  const TabletCall& call_;
+  std::shared_ptr<Doubt*> self_;  // as the question knows it; null there when the call is over
+  bool asking_ = false;
+};
+
+/// As far as is known. A table that was dropped has no owners.
+bool ClientCore::owns(uint64_t server_id, const TabletKey& target) const {
+  const TabletMap::Table* table = map_.find(target.table_id);
+  if (table == nullptr) return false;
+  const Place& place = TabletMap::place_of(*table, target.hash);
+  return place.server_id == server_id && place.state != wire::TabletState::kUnavailable;
+}
+
+/// Finds out whether the server has one of the tablets still. Each table is asked for once at most,
+/// and not at all when what is known says already that the server lost the tablet.
+Task<void> ClientCore::settle(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
+                              uint64_t server_id) {
+  std::set<uint64_t> asked;
+  bool owner = false;
+  for (const TabletKey& target : targets) {
+    if (owns(server_id, target) && asked.insert(target.table_id).second) {
+      // A failure says nothing of the owner.
+      (void)co_await refresh(target.table_id, reactor().now() + kQuestionTime);
+    }
+    owner = owns(server_id, target);
+    if (owner || *doubt == nullptr) break;
+  }
+  if (*doubt != nullptr) (*doubt)->settled(owner);
+}
+
+/// Calls a tablet's owner, and doubts it while it is silent.
+Task<RpcReply> ClientCore::call_owner(const Place& place, const TabletCall& call, Time deadline) {
+  Doubt doubt(*this, place, call);
+  co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline,
+                               &doubt);
+}
+
+}  // namespace ramcloud
