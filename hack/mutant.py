@@ -11,7 +11,8 @@ A bug NAME.mutant is a header, then changes by search and replace:
   Tests: what must turn red, as for --gtest_filter
   Preset: tsan                      (plain, if there is no such line)
 
-or, of the operator, with a package below operator/ and names of its tests, separated by |:
+or, of the operator, with a package below operator/ and names of its tests, separated by | (a package below clients/ is
+the Go client's):
 
   Bug: what is wrong, in a sentence
   Go: internal/plan

@@ -78,13 +78,14 @@ run() {
   (cd "$logs" && timeout $limit_s "$program" --gtest_filter="$3" --gtest_brief=0 </dev/null)
 }
 
-# go_run PACKAGE TESTS: the same of the operator's tests, of which each must be there.
+# go_run PACKAGE TESTS: the same of tests of the operator, or of the Go client, of which each must be there.
 go_run() {
-  local name
+  local name folder=$copy/operator/$1
+  [[ $1 != clients/* ]] || folder=$copy/$1
   for name in ${2//|/ }; do
-    grep -qE "^func $name\(" "$copy/operator/$1"/*_test.go || { echo "there is no test $name in $1" && return; }
+    grep -qE "^func $name\(" "$folder"/*_test.go || { echo "there is no test $name in $1" && return; }
   done
-  (cd "$copy/operator" && timeout $limit_s nice -n 5 go test -count=1 -vet=off -failfast -p "$RAMCLOUD_JOBS" -run "^($2)\$" "./$1" </dev/null)
+  (cd "$folder" && timeout $limit_s nice -n 5 go test -count=1 -vet=off -failfast -p "$RAMCLOUD_JOBS" -run "^($2)\$" . </dev/null)
 }
 
 # caught_by STATUS LOG: what turned red, for the table.
