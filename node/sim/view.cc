@@ -123,6 +123,8 @@ Backing backing_of(const server::ServerNode& server, log::LogPosition before) {
   parts.replicas->for_each_slot(before.segment_id(), [&](const ReplicaSlot& slot) {
     // Nothing depends on side segments that are filled, and abandoned heads.
     if (parts.store->log().find_segment(slot.segment().id()) == nullptr) return;
+    // One that entered was on its replicas before; the loss of one is a repair.
+    if (slot.segment().side() && slot.segment().closed_durable()) return;
     if (slot.segment().id() != segment_id) {
       lacks = lacks || (segment_id != 0 && !complete());
       if (lacks || slot.segment().id() > durable.segment_id()) return;

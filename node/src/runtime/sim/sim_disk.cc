@@ -334,11 +334,11 @@ void SimDisk::land_some(Content& content) {
   content.flights.clear();
 }
 
-uint32_t SimDisk::damage(uint32_t sectors) {
+uint32_t SimDisk::damage(uint32_t sectors, uint64_t from) {
   std::vector<std::pair<Content*, uint64_t>> used;
   for (auto& [path, content] : files_) {
     for (const auto& [sector, data] : content->cache) {
-      if (data.find_first_not_of('\0') != std::string::npos)
+      if (sector * kSectorBytes >= from && data.find_first_not_of('\0') != std::string::npos)
         used.emplace_back(content.get(), sector);
     }
   }

@@ -69,9 +69,9 @@ class SimDisk final : public Disk {
   void lose_writes(uint32_t count) { losing_ = count; }
   /// The same, and the bytes are at another place of the file, which some earlier write was for.
   void misdirect_writes(uint32_t count) { misdirecting_ = count; }
-  /// Flips one bit in each of so many sectors that hold something, chosen by chance. Returns how
-  /// many were damaged.
-  uint32_t damage(uint32_t sectors);
+  /// Flips one bit in each of so many sectors that hold something, chosen by chance among those of a
+  /// file's bytes from `from` on. Returns how many were damaged.
+  uint32_t damage(uint32_t sectors, uint64_t from = 0);
   /// From now on nothing changes, and nothing is answered, until crash(): the process is dying.
   void freeze() { frozen_ = true; }
   /// Called for each fault that changed something.
