@@ -320,6 +320,7 @@ void Cluster::import_metadata(MetadataStore::Records exported) {
   if (!left.ok()) fatal("the export cannot be imported", {{"error", left}});
   metadata_ = SimMetadataState();
   metadata_.records = std::move(exported);
+  invariants_.imported();
 }
 
 void Cluster::kill_server(size_t i) {

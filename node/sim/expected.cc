@@ -11,6 +11,7 @@ constexpr auto kSeeds = static_cast<uint8_t>(Run::kSeeds);
 constexpr auto kRestarts = static_cast<uint8_t>(Run::kRestarts);
 constexpr auto kBackups = static_cast<uint8_t>(Run::kBackups);
 constexpr auto kFailover = static_cast<uint8_t>(Run::kFailover);
+constexpr auto kRecovery = static_cast<uint8_t>(Run::kRecovery);
 
 struct Expected {
   const char* point;
@@ -33,6 +34,7 @@ constexpr Expected kExpected[] = {
     {"coordinator.goes_on_with_a_drop", kFailover},
     {"coordinator.outcome_of_a_change_is_unknown", kBackups},
     {"coordinator.places_a_new_table_again", kFailover},
+    {"coordinator.recovers_several_servers_at_once", kRecovery},
     {"coordinator.server_is_back_before_it_was_missed", kBackups},
     {"coordinator.writes_a_table_in_steps", kFailover},
     {"log.append_waits_for_the_next_head", kSeeds | kBackups},
@@ -47,6 +49,7 @@ constexpr Expected kExpected[] = {
     {"replication.head_rolls_after_a_loss", kBackups | kFailover},
     {"replication.recreation_becomes_visible", kBackups},
     {"replication.segment_goes_on_degraded", kBackups},
+    {"store.replayed_copy_is_superseded", kRecovery},
 };
 
 }  // namespace

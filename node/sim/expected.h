@@ -13,7 +13,8 @@ enum class Run : uint8_t {
   kRestarts = 2,  // the coordinator restarts
   kBackups =
       4,  // servers without tablets die, come back, and are cut off; answers of the store get lost
-  kFailover = 8,  // three coordinators, of which the leader dies
+  kFailover = 8,   // three coordinators, of which the leader dies
+  kRecovery = 16,  // servers with data die
 };
 
 /// Prints how often each point was reached by this process, and returns the expected ones that

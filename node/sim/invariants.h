@@ -29,6 +29,8 @@ class Invariants {
   std::string after_rise(const ServerNumbers& server, const Backing& backing);
   /// When the leading coordinator's state has changed: ramcloud::Invariants.
   std::string after_change(const ClusterState& leader);
+  /// Older metadata were imported.
+  void imported() { coordinator_.imported(); }
 
   /// All servers together:
   /// - a table that is there is served by exactly the servers that the coordinator names, without

@@ -160,6 +160,12 @@ Status Invariants::check_history(const ClusterState& state) {
   return {};
 }
 
+void Invariants::imported() {
+  for (auto& [id, tablets] : tablets_) {
+    for (TabletRecord& tablet : tablets) tablet.attempt = 0;
+  }
+}
+
 /// What changes of a tablet raises its revision.
 Status Invariants::check_tablets_since(const TableRecord& table) {
   std::vector<TabletRecord>& before = tablets_[table.id];

@@ -12,6 +12,8 @@ class Invariants {
   /// reused, (term, list version) never falls, a crashed server never comes back, replication
   /// epochs never fall, what changes of a tablet raises its revision.
   Status check(const ClusterState& state);
+  /// Older metadata were imported: they do not know of later attempts to recover a tablet.
+  void imported();
 
  private:
   Status check_servers(const ClusterState& state);

@@ -1,0 +1,295 @@
+// Recoveries of whole clusters (docs/design/recovery.md): the cases that the design names, and seeds
+// of the scenario `recovery`.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/testing/sanitizer.h"
+#include "sim/expected.h"
+#include "sim/scenario.h"
+#include "sim/testing/recovery_cluster.h"
+
+namespace ramcloud::sim {
+namespace {
+
+using Phase = RecoveryProgress::Phase;
+
+class RecoverySim : public RecoveryClusterTest {};
+
+TEST_F(RecoverySim, DeathsOfServersWithDataLoseNothing) {
+  const uint64_t count = testing::seeds(12);
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const Outcome outcome = run_recovery({.seed = seed, .operations = 60});
+    ASSERT_EQ(outcome.wrong, "") << "ramcloud-sim --scenario recovery --operations 60 --seeds "
+                                 << seed;
+  }
+  if (count >= 12) EXPECT_EQ(never_reached(Run::kRecovery), "");
+}
+
+TEST_F(RecoverySim, SuspendingAllInARecoveryCostsOnlyTheTime) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5}, 5);
+    fill("t", 0, 200, 20'000);
+    const uint64_t victim = owner("t");
+    kill(victim);
+    ASSERT_TRUE(until([&] { return phase() >= Phase::kReplaying; }));
+    for (size_t i = 0; i < 5; ++i) {
+      if (cluster().server_runs(i)) cluster().pause_server(i, 60s);
+    }
+    cluster().scheduler().run_for(60s);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 200);
+    EXPECT_EQ(verdicts(), 1u);
+    expect_sound();
+  }
+}
+
+/// What a holder has that was cut off from its master does not count: the others went on without it.
+TEST_F(RecoverySim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 6, .backup_silence = 1s, .condemned_start_again = true}, 1);
+    fill("t", 0, 10, 100);
+    const uint64_t master = owner("t");
+    const size_t stale = place_of(holders_of_head(master).at(0));
+    for (size_t i = 0; i < cluster().servers(); ++i) {
+      if (i != stale) cluster().cut_off(stale, i);
+    }
+    fill("t", 10, 1'000, 100);
+    const std::vector<uint64_t> holders = holders_of_head(master);
+    const uint64_t head = head_of(master);
+    ASSERT_EQ(holders.size(), 2u);
+    const size_t returns = place_of(holders[0]);
+    kill(master);
+    for (const uint64_t holder : holders) kill(holder);
+    cluster().network().heal_all();
+    cluster().scheduler().run_for(20s);
+    ASSERT_FALSE(served());
+    ASSERT_TRUE(phase() == Phase::kWaiting || phase() == Phase::kBlocked);
+    const auto& progress = leading().state().recoveries.at(master);
+    EXPECT_THAT(progress.waits_for, ::testing::HasSubstr("no replica of an open head that counts"))
+        << "what is there is older than segment " << head;
+    cluster().restart_server(returns);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 1'010);
+    expect_sound();
+  }
+}
+
+TEST_F(RecoverySim, WithOneReplicaItsDiskMustComeBack) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 4, .replicas = 1}, 1);
+    fill("t", 0, 200, 1'000);
+    const uint64_t master = owner("t");
+    const size_t holder = place_of(holders_of_head(master).at(0));
+    kill(master);
+    cluster().kill_server(holder);
+    cluster().scheduler().run_for(20s);
+    ASSERT_FALSE(served());
+    cluster().restart_server(holder);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 200);
+    expect_sound();
+  }
+}
+
+/// All but R - 1 come back: what they have is enough.
+TEST_F(RecoverySim, AColdStartNeedsNotEverybody) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 6, .replicas = 3}, 6);
+    fill("t", 0, 60, 10'000);
+    kill_all();
+    cluster().scheduler().run_for(1s + seed * 1s);
+    for (size_t i = 0; i < 4; ++i) cluster().restart_server((seed + i) % 6);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 60);
+    expect_sound();
+  }
+}
+
+TEST_F(RecoverySim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 4, .replicas = 0}, 1);
+    uint64_t version = 0;
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 20; ++i) {
+        const auto written = cluster().run(0, client().write(id("t"), "key", "value"));
+        ASSERT_TRUE(written.has_value()) << written.error().to_string();
+        ASSERT_GT(*written, version);
+        version = *written;
+      }
+      const uint64_t former = owner("t");
+      const size_t place = place_of(former);
+      kill(former);
+      ASSERT_TRUE(until_served());
+      const auto found = cluster().run(0, client().read(id("t"), "key"));
+      EXPECT_FALSE(found.has_value());
+      cluster().restart_server(place);
+      cluster().scheduler().run_for(2s);
+    }
+    expect_sound();
+  }
+}
+
+TEST_F(RecoverySim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSilence) {
+  constexpr Duration kSilence = 1s, kFence = 300ms;
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5, .backup_silence = kSilence}, 1);
+    fill("t", 0, 10, 100);
+    const uint64_t master = owner("t");
+    const size_t stopped = place_of(holders_of_head(master).at(seed % 2));
+    cluster().pause_server(stopped, 2s);
+    Duration longest{};
+    const Time end = cluster().scheduler().now() + 4s;
+    for (uint32_t i = 10; cluster().scheduler().now() < end; ++i) {
+      const Time before = cluster().scheduler().now();
+      fill("t", i, 1, 100);
+      longest = std::max<Duration>(longest, cluster().scheduler().now() - before);
+      cluster().scheduler().run_for(5ms);
+    }
+    EXPECT_GT(longest, 500ms) << "it did not hold them up";
+    EXPECT_LE(longest, kSilence + kFence);
+    EXPECT_EQ(verdicts(), 0u);
+    expect_sound();
+  }
+}
+
+/// Hosts lose their page caches while heads roll, all at the same time.
+TEST_F(RecoverySim, APowerCutOfAllTakesOnlyTheLastFlush) {
+  constexpr Duration kLastFlush = 10ms + 10ms;  // the interval; a sync and what waits for it
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 4}, 1);
+    begin_writers("t", 3, 300'000 + 50'000 * static_cast<uint32_t>(seed));
+    ASSERT_TRUE(until([&] { return head_of(owner("t")) >= 3; }));
+    cluster().scheduler().run_for(20ms + seed * 3'300us);
+    const Time off = cluster().scheduler().now();
+    const auto acknowledged = stop_writers();
+    reboot_all();
+    ASSERT_TRUE(until_served()) << waits_for();
+    uint32_t checked = 0;
+    for (const auto& [key, when] : acknowledged) {
+      if (when + kLastFlush > off) continue;
+      ++checked;
+      const auto found = cluster().run(1, cluster().client(1).read(id("t"), key));
+      EXPECT_TRUE(found.has_value()) << key << ": " << found.error().to_string();
+    }
+    EXPECT_GT(checked, 5u);
+    expect_sound();
+  }
+}
+
+/// Before a recovered tablet is served, all that its owner needs is on devices.
+TEST_F(RecoverySim, APowerCutRightAfterARecoveryLosesNothing) {
+  for (uint64_t seed = 1; seed <= testing::seeds(6); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 4}, 2);
+    fill("t", 0, 40, 10'000);
+    cluster().scheduler().run_for(100ms);
+    kill(owner("t"));
+    ASSERT_TRUE(until_served());
+    cluster().scheduler().run_for((seed - 1) * 100ms);
+    reboot_all();
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 0, 40);
+    expect_sound();
+  }
+}
+
+/// The tablet goes round among three servers, each time with an attempt that a new leader repeats.
+TEST_F(RecoverySim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 3}, 1);
+    fill("t", 0, 60, 1'000);
+    for (uint32_t round = 0; round < 4; ++round) {
+      remove("t", round * 12, 12);
+      const uint64_t master = owner("t");
+      const size_t place = place_of(master);
+      kill(master);
+      ASSERT_TRUE(until([&] { return phase() >= Phase::kReplaying; }));
+      cluster().scheduler().run_for(seed * 2ms);
+      cluster().kill_coordinator();
+      cluster().restart_coordinator();
+      ASSERT_TRUE(until_served());
+      expect_absent("t", 0, (round + 1) * 12);
+      expect_filled("t", (round + 1) * 12, 60 - (round + 1) * 12);
+      cluster().restart_server(place);
+      ASSERT_TRUE(cluster().wait_ready());
+    }
+    expect_sound();
+  }
+}
+
+TEST_F(RecoverySim, ATableIsDroppedAtAnyPointOfARecovery) {
+  for (const Phase when : {Phase::kQuerying, Phase::kReplaying, Phase::kHandingOver}) {
+    for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+      SCOPED_TRACE(fmt::format("phase {}, seed {}", static_cast<int>(when), seed));
+      start({.seed = seed, .servers = 4, .clients = 3}, 2);
+      create("u", 4);
+      fill("t", 0, 80, 20'000);
+      fill("u", 0, 80, 5'000);
+      kill(owner("t"));
+      ASSERT_TRUE(until([&] { return phase() == when; }));
+      cluster().scheduler().run_for((seed - 1) * 700us);
+      const Status dropped = cluster().run(0, client().drop_table("t"));
+      ASSERT_TRUE(dropped.ok()) << dropped.to_string();
+      ASSERT_TRUE(until_served());
+      expect_filled("u", 0, 80);
+      create("t", 2);
+      expect_absent("t", 0, 80);
+      expect_sound();
+    }
+  }
+}
+
+/// Who owns a tablet by metadata from before its recovery is dead; who recovered it says so.
+TEST_F(RecoverySim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 4, .clients = 3}, 2);
+    fill("t", 0, 60, 5'000);
+    const MetadataStore::Records exported = cluster().metadata_state().records;
+    const uint64_t master = owner("t");
+    const size_t place = place_of(master);
+    kill(master);
+    ASSERT_TRUE(until([&] { return phase() >= Phase::kReplaying; }));
+    const uint64_t attempt = leading().state().recoveries.at(master).attempt;
+    ASSERT_TRUE(until_served());
+    if (seed % 2 == 0) cluster().restart_server(place);
+    cluster().scheduler().run_for(2s);
+    create("since", 2);
+    const uint64_t last_table = id("since"), last_server = leading().state().ids.last_server_id;
+    fill("t", 60, 20, 100);
+    cluster().kill_coordinator();
+    cluster().import_metadata(exported);
+    cluster().restart_coordinator();
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 80);
+    if (seed % 2 != 0) cluster().restart_server(place);
+    ASSERT_TRUE(cluster().wait_ready());
+    create("after", 2);
+    EXPECT_GT(id("after"), last_table);
+    if (seed % 2 != 0) EXPECT_GT(cluster().server(place).server_id(), last_server);
+    cluster().scheduler().run_for(10s);
+    EXPECT_TRUE(served());
+    // No attempt gets the number of one from before the import.
+    const uint64_t next = owner("t");
+    kill(next);
+    ASSERT_TRUE(until([&] { return phase() >= Phase::kReplaying; }));
+    EXPECT_GT(leading().state().recoveries.at(next).attempt, attempt);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 80);
+    expect_sound();
+  }
+}
+
+}  // namespace
+}  // namespace ramcloud::sim
