@@ -218,7 +218,10 @@ Status FrameStore::adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uin
     list_term_ = list_term;
     list_version_ = list_version;
   }
-  return write_superblock();
+  const bool first = superblock_sequence_ == 0;
+  RC_RETURN_IF_ERROR(write_superblock());
+  // A volume that has only one superblock would be lost with one sector.
+  return first ? write_superblock() : Status();
 }
 
 Status FrameStore::note_list(uint64_t list_term, uint64_t list_version) {

@@ -143,14 +143,20 @@ TEST_F(FrameStoreTest, AVolumeOfAnotherClusterIsRefusedAndNotChanged) {
 
 TEST_F(FrameStoreTest, OneDamagedSuperblockIsSurvivedTwoAreNot) {
   make_volume();
-  ASSERT_TRUE(must_open()->adopt(kCluster, 8, 3, 4).ok());  // in the second slot
-  poke(kSuperblockSlotStride + 100, "x");
-  EXPECT_EQ(must_open()->former_server_id(), 5u) << "the slot that is left";
+  ASSERT_TRUE(must_open()->adopt(kCluster, 8, 3, 4).ok());  // in the first slot
   poke(100, "x");
+  EXPECT_EQ(must_open()->former_server_id(), 5u) << "the slot that is left";
+  poke(kSuperblockSlotStride + 100, "x");
   const auto refused = open();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), StatusCode::kCorrupt);
   EXPECT_NE(refused.error().message().find("/d/frames"), std::string::npos);
+}
+
+TEST_F(FrameStoreTest, AVolumeThatWasAdoptedOnceSurvivesADamagedSuperblock) {
+  make_volume();
+  poke(100, "x");
+  EXPECT_EQ(must_open()->former_server_id(), 5u);
 }
 
 TEST_F(FrameStoreTest, ANewerFormatIsRefused) {
@@ -167,10 +173,10 @@ TEST_F(FrameStoreTest, ANewerFormatIsRefused) {
 
 TEST_F(FrameStoreTest, AVolumeThatEndsTooEarlyIsRefused) {
   make_volume();
-  auto slot = peek<SuperblockSlot>(0);
+  auto slot = peek<SuperblockSlot>(kSuperblockSlotStride);
   slot.frame_count = 1000;
   seal(slot);
-  poke(0, bytes_of(slot));
+  poke(kSuperblockSlotStride, bytes_of(slot));
   const auto refused = open();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), StatusCode::kCorrupt);
