@@ -35,6 +35,7 @@ constexpr Expected kExpected[] = {
     {"coordinator.outcome_of_a_change_is_unknown", kBackups},
     {"coordinator.places_a_new_table_again", kFailover},
     {"coordinator.recovers_several_servers_at_once", kRecovery},
+    {"coordinator.recovery_waits_for_holders", kRecovery},
     {"coordinator.server_is_back_before_it_was_missed", kBackups},
     {"coordinator.writes_a_table_in_steps", kFailover},
     {"log.append_waits_for_the_next_head", kSeeds | kBackups},
@@ -48,7 +49,9 @@ constexpr Expected kExpected[] = {
     {"replication.fence_is_raised_while_the_head_rolls", kBackups},
     {"replication.head_rolls_after_a_loss", kBackups | kFailover},
     {"replication.recreation_becomes_visible", kBackups},
+    {"replication.replica_of_a_side_segment_is_lost", kRecovery},
     {"replication.segment_goes_on_degraded", kBackups},
+    {"store.given_up_slot_is_cleared", kRecovery},
     {"store.replayed_copy_is_superseded", kRecovery},
 };
 

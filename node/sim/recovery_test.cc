@@ -16,9 +16,9 @@ namespace {
 
 using Phase = RecoveryProgress::Phase;
 
-class RecoverySim : public RecoveryClusterTest {};
+class RecoveryClusterSim : public RecoveryClusterTest {};
 
-TEST_F(RecoverySim, DeathsOfServersWithDataLoseNothing) {
+TEST_F(RecoveryClusterSim, DeathsOfServersWithDataLoseNothing) {
   const uint64_t count = testing::seeds(12);
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const Outcome outcome = run_recovery({.seed = seed, .operations = 60});
@@ -28,7 +28,7 @@ TEST_F(RecoverySim, DeathsOfServersWithDataLoseNothing) {
   if (count >= 12) EXPECT_EQ(never_reached(Run::kRecovery), "");
 }
 
-TEST_F(RecoverySim, SuspendingAllInARecoveryCostsOnlyTheTime) {
+TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5}, 5);
@@ -48,7 +48,7 @@ TEST_F(RecoverySim, SuspendingAllInARecoveryCostsOnlyTheTime) {
 }
 
 /// What a holder has that was cut off from its master does not count: the others went on without it.
-TEST_F(RecoverySim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
+TEST_F(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .backup_silence = 1s, .condemned_start_again = true}, 1);
@@ -79,7 +79,7 @@ TEST_F(RecoverySim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
   }
 }
 
-TEST_F(RecoverySim, WithOneReplicaItsDiskMustComeBack) {
+TEST_F(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .replicas = 1}, 1);
@@ -98,7 +98,7 @@ TEST_F(RecoverySim, WithOneReplicaItsDiskMustComeBack) {
 }
 
 /// All but R - 1 come back: what they have is enough.
-TEST_F(RecoverySim, AColdStartNeedsNotEverybody) {
+TEST_F(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .replicas = 3}, 6);
@@ -112,7 +112,7 @@ TEST_F(RecoverySim, AColdStartNeedsNotEverybody) {
   }
 }
 
-TEST_F(RecoverySim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
+TEST_F(RecoveryClusterSim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .replicas = 0}, 1);
@@ -137,7 +137,7 @@ TEST_F(RecoverySim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
   }
 }
 
-TEST_F(RecoverySim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSilence) {
+TEST_F(RecoveryClusterSim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSilence) {
   constexpr Duration kSilence = 1s, kFence = 300ms;
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
@@ -162,7 +162,7 @@ TEST_F(RecoverySim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSile
 }
 
 /// Hosts lose their page caches while heads roll, all at the same time.
-TEST_F(RecoverySim, APowerCutOfAllTakesOnlyTheLastFlush) {
+TEST_F(RecoveryClusterSim, APowerCutOfAllTakesOnlyTheLastFlush) {
   constexpr Duration kLastFlush = 10ms + 10ms;  // the interval; a sync and what waits for it
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
@@ -187,7 +187,7 @@ TEST_F(RecoverySim, APowerCutOfAllTakesOnlyTheLastFlush) {
 }
 
 /// Before a recovered tablet is served, all that its owner needs is on devices.
-TEST_F(RecoverySim, APowerCutRightAfterARecoveryLosesNothing) {
+TEST_F(RecoveryClusterSim, APowerCutRightAfterARecoveryLosesNothing) {
   for (uint64_t seed = 1; seed <= testing::seeds(6); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4}, 2);
@@ -204,7 +204,7 @@ TEST_F(RecoverySim, APowerCutRightAfterARecoveryLosesNothing) {
 }
 
 /// The tablet goes round among three servers, each time with an attempt that a new leader repeats.
-TEST_F(RecoverySim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
+TEST_F(RecoveryClusterSim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 3}, 1);
@@ -228,7 +228,7 @@ TEST_F(RecoverySim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
   }
 }
 
-TEST_F(RecoverySim, ATableIsDroppedAtAnyPointOfARecovery) {
+TEST_F(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
   for (const Phase when : {Phase::kQuerying, Phase::kReplaying, Phase::kHandingOver}) {
     for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
       SCOPED_TRACE(fmt::format("phase {}, seed {}", static_cast<int>(when), seed));
@@ -251,7 +251,7 @@ TEST_F(RecoverySim, ATableIsDroppedAtAnyPointOfARecovery) {
 }
 
 /// Who owns a tablet by metadata from before its recovery is dead; who recovered it says so.
-TEST_F(RecoverySim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
+TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .clients = 3}, 2);

@@ -213,6 +213,8 @@ bool Recovery::show_query() {
   const bool blocked = end.outcome == log::LogEnd::Outcome::kBlocked;
   progress.missing = std::move(missing);
   if (blocked || !asking) {
+    if (blocked) RC_SOMETIMES("coordinator.recovery_is_blocked");
+    if (!blocked) RC_SOMETIMES("coordinator.recovery_waits_for_holders");
     show(blocked ? Phase::kBlocked : Phase::kWaiting, names_of(end.missing, state_));
   } else {
     show(Phase::kQuerying, "");
@@ -296,6 +298,7 @@ std::vector<RecoveryMaster> Recovery::masters() {
 
 Task<bool> Recovery::split(const RecoveryPlan& plan) {
   for (const auto& [table_id, at] : plan.splits) {
+    RC_SOMETIMES("coordinator.recovery_splits_a_tablet");
     const Status done = co_await shared_.tablets.split(table_id, at);
     if (done.ok() || done == StatusCode::kNotFound) continue;
     log_warn("recovery.not_split", {{"master", master_id_}, {"table", table_id}, {"error", done}});
@@ -325,6 +328,7 @@ Task<bool> Recovery::begin(RecoveryPlan& plan, uint64_t attempt) {
   const size_t tablets = ranges.size();
   const Status begun = co_await shared_.tablets.set_recovering(std::move(ranges), attempt);
   if (!begun.ok()) {
+    RC_SOMETIMES("coordinator.recovery_attempt_is_refused");
     log_warn("recovery.attempt_refused",
              {{"master", master_id_}, {"attempt", attempt}, {"error", begun}});
     co_return false;
