@@ -64,4 +64,17 @@ void Crowd::leave_history() {
   outcome_.history = history_.to_json_lines();
 }
 
+bool everything_is_served(Cluster& cluster) {
+  Coordinator* leading = cluster.coordinator();
+  if (leading == nullptr) return false;
+  const ClusterState& state = leading->state();
+  for (const auto& [id, table] : state.tables) {
+    for (const TabletRecord& tablet : table.tablets) {
+      const auto server = state.servers.find(tablet.server_id);
+      if (server == state.servers.end() || !server->second.up()) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace ramcloud::sim

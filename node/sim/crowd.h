@@ -41,4 +41,7 @@ class Crowd {
   History history_;
 };
 
+/// By the metadata of the coordinator that leads: every tablet is on a server that is UP.
+bool everything_is_served(Cluster& cluster);
+
 }  // namespace ramcloud::sim

@@ -1,13 +1,16 @@
 // A coordinator or server dies or pauses at one failpoint, while clients write and tables come and
-// go.
+// go. If the place is one of recovery, a server with data dies first.
 #include "sim/failpoints_scenario.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include "backup/replica_service.h"
 #include "sim/cluster.h"
+#include "sim/crowd.h"
 #include "sim/history.h"
 
 namespace ramcloud::sim {
@@ -20,8 +23,9 @@ class Striker {
  public:
   Striker(Cluster& cluster, size_t number, uint32_t times, Random& random)
       : cluster_(cluster), number_(number), left_(times), random_(random) {}
-  void begin(size_t data_server) {
-    data_server_ = data_server;
+  /// `spared` is only paused.
+  void begin(std::optional<size_t> spared) {
+    spared_ = spared;
     cluster_.set_failpoint_probe([this](size_t number, const Cluster::Role& role) {
       if (number != number_ || left_ == 0 || busy_) return;
       if (skip_ > 0) {
@@ -41,8 +45,7 @@ class Striker {
     ++strikes_;
     skip_ = random_.below(3);
     SimScheduler& scheduler = cluster_.scheduler();
-    // The only server with data cannot be replaced: nothing recovers it.
-    if (!role.coordinator && role.index == data_server_) {
+    if (!role.coordinator && role.index == spared_) {
       return cluster_.pause_server(role.index, kPause);
     }
     if (random_.chance(0.3)) {
@@ -64,7 +67,7 @@ class Striker {
   size_t number_;
   uint32_t left_;
   Random& random_;
-  size_t data_server_ = 0;
+  std::optional<size_t> spared_;
   uint64_t skip_ = 0;  // passes before the next strike
   uint64_t strikes_ = 0;
   bool busy_ = false;
@@ -98,10 +101,7 @@ Task<void> make_tables(ClientCore& client, uint32_t times) {
   }
 }
 
-}  // namespace
-
-Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
-  Random random(config.seed);
+ClusterOptions options_of(const ScenarioConfig& config) {
   ClusterOptions options;
   options.seed = config.seed;
   options.coordinators = 3;
@@ -111,6 +111,95 @@ Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
   options.clients = 3;
   options.client_timeout = 60s;
   options.steps_between_looks = config.steps_between_looks.value_or(0);
+  return options;
+}
+
+/// Only a recovery passes it.
+bool is_of_recovery(size_t number) {
+  const std::string_view name = kFailpoints[number].name;
+  return name.find(".recovery.") != name.npos || name == "log.side_segment.opened";
+}
+
+/// A server with data dies; somebody who passes the place is struck.
+class RecoveryRun {
+ public:
+  RecoveryRun(size_t number, const ScenarioConfig& config)
+      : random_(config.seed),
+        options_(recovering(config)),
+        cluster_(options_),
+        crowd_(cluster_, random_, outcome_),
+        striker_(cluster_, number, !config.faults || !config.faults->empty() ? 3 : 0, random_) {
+    outcome_.clients = config.clients.value_or(3);
+    outcome_.operations_of_each = config.operations.value_or(60);
+    outcome_.plan[0] = kFailpoints[number].name;
+  }
+
+  Outcome run() {
+    if (!cluster_.wait_ready(60s)) return ended("servers did not enlist\n");
+    if (!crowd_.make_tables(2)) return ended("");
+    striker_.begin(std::nullopt);
+    crowd_.begin(100'000);
+    SimScheduler& scheduler = cluster_.scheduler();
+    scheduler.run_for(1ms);  // the clients' tasks are posted
+    scheduler.after(100ms, [this] { kill_an_owner(); });
+    const auto done = [this] {
+      return !cluster_.broken().empty() ||
+             (back_ && striker_.over() && cluster_.running_tasks() == 0);
+    };
+    if (!scheduler.run_until(done, 600s)) return ended("the clients did not end\n");
+    striker_.stop();
+    const auto whole = [this] {
+      return !cluster_.broken().empty() || everything_is_served(cluster_);
+    };
+    if (!scheduler.run_until(whole, 600s)) return ended("tablets are not served\n");
+    if (cluster_.broken().empty()) {
+      crowd_.judge();
+      cluster_.check_invariants();
+    }
+    return ended("");
+  }
+
+ private:
+  static ClusterOptions recovering(const ScenarioConfig& config) {
+    ClusterOptions options = options_of(config);
+    options.condemned_start_again = true;
+    options.client_timeout = 120s;
+    return options;
+  }
+
+  void kill_an_owner() {
+    size_t victim = 0;
+    while (cluster_.server(victim).server_id() != crowd_.own_keys().tablets[0].server_id) ++victim;
+    cluster_.kill_server(victim);
+    cluster_.scheduler().after(5s, [this, victim] {
+      cluster_.restart_server(victim);
+      back_ = true;
+    });
+  }
+
+  Outcome ended(const std::string& why) {
+    outcome_.wrong += why + cluster_.broken() + cluster_.failures();
+    crowd_.leave_history();
+    outcome_.strikes = striker_.strikes();
+    note_numbers(cluster_, outcome_);
+    return outcome_;
+  }
+
+  Random random_;
+  ClusterOptions options_;
+  Cluster cluster_;
+  Outcome outcome_;
+  Crowd crowd_;
+  Striker striker_;
+  bool back_ = false;
+};
+
+}  // namespace
+
+Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
+  if (is_of_recovery(number)) return RecoveryRun(number, config).run();
+  Random random(config.seed);
+  const ClusterOptions options = options_of(config);
   Cluster cluster(options);
   Outcome outcome;
   outcome.clients = std::min(config.clients.value_or(3), options.clients);
@@ -136,6 +225,7 @@ Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
 
   const bool any = !config.faults || !config.faults->empty();
   Striker striker(cluster, number, any ? 3 : 0, random);
+  // It goes on: the places are those of its replicas.
   striker.begin(data_server);
   History history;
   std::vector<std::unique_ptr<HistoryWorker>> workers;

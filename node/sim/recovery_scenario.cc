@@ -65,7 +65,7 @@ class Run {
       return ended("the clients did not end\n" + who_waits());
     }
     cluster_.network().options().loss = 0;
-    const auto whole = [&] { return !cluster_.broken().empty() || all_is_served(); };
+    const auto whole = [&] { return !cluster_.broken().empty() || everything_is_served(cluster_); };
     if (!cluster_.scheduler().run_until(whole, kPatience)) {
       return ended("tablets are not served\n" + who_waits());
     }
@@ -78,20 +78,6 @@ class Run {
   }
 
  private:
-  /// By the coordinator's metadata: every tablet is on a server that is UP.
-  bool all_is_served() {
-    Coordinator* leading = cluster_.coordinator();
-    if (leading == nullptr) return false;
-    const ClusterState& state = leading->state();
-    for (const auto& [id, table] : state.tables) {
-      for (const TabletRecord& tablet : table.tablets) {
-        const auto server = state.servers.find(tablet.server_id);
-        if (server == state.servers.end() || !server->second.up()) return false;
-      }
-    }
-    return true;
-  }
-
   /// For people.
   std::string who_waits() {
     Coordinator* leading = cluster_.coordinator();

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/sometimes.h"
 
 namespace ramcloud {
@@ -210,6 +211,7 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
                                       .next_offset = builder.next_offset(),
                                       .reserved = 0};
   const Slice slices[] = {Slice(bytes_of(head)), Slice(builder.page())};
+  RC_FAILPOINT("backup.recovery.before_fetch_answer");
   transport_.reply(fetch.reply, StatusCode::kOk, slices);
   co_return Status();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backup/frame_bytes.h"
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "log/digest.h"
@@ -78,6 +79,7 @@ void RecoveryService::on_query(const Request& request) {
   if (!replicas_.frozen(query.master_id)) {
     log_info("backup.frozen", {{"master", query.master_id}, {"term", query.term}});
     replicas_.freeze(query.master_id);
+    RC_FAILPOINT("backup.recovery.frozen");
   }
   if (queries_ >= kMaxQueries) {
     return reply_error(transport_, request.reply,
@@ -127,6 +129,7 @@ Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryR
     digest_bytes += answer.replicas.back().digest.size();
   }
   --queries_;
+  RC_FAILPOINT("backup.recovery.before_query_answer");
   reply_message(transport_, reply, answer);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
+
 namespace ramcloud::log {
 
 StatusCode SideLog::append(std::span<const EntrySource> entries, const char* refs[]) {
@@ -24,8 +26,10 @@ StatusCode SideLog::append(std::span<const EntrySource> entries, const char* ref
 
 bool SideLog::open() {
   open_ = log_.open_side_segment();
-  if (open_ != nullptr) segments_.push_back(open_);
-  return open_ != nullptr;
+  if (open_ == nullptr) return false;
+  segments_.push_back(open_);
+  RC_FAILPOINT("log.side_segment.opened");
+  return true;
 }
 
 void SideLog::close_open() {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 
@@ -192,6 +193,7 @@ Status RecoveryOrders::begin(wire::RecoverRequest& order) {
   const Part part = std::make_shared<TabletRecovery>(tools(), std::move(order));
   parts_.emplace(attempt, part);
   tasks_.spawn(run(part));
+  RC_FAILPOINT("master.recovery.begun");
   return {};
 }
 
@@ -243,6 +245,7 @@ Task<void> RecoveryOrders::tell_state(ReplyHandle handle, Part part,
                      {StatusCode::kNotFound, fmt::format("attempt {} for master {} is not here",
                                                          asked.attempt, asked.master_id)});
   }
+  if (part->state().phase == RecoveryPhase::kReady) RC_FAILPOINT("master.recovery.ready");
   reply_message(transport_, handle, part->state());
 }
 
@@ -289,6 +292,7 @@ void RecoveryOrders::on_serve(const Request& request) {
   if (status.ok()) status = check_serve(order);
   if (status.ok()) status = tablets_.check_order(order.term, order.revision, table_id);
   if (!status.ok()) return refuse(request.reply, status);
+  RC_FAILPOINT("master.recovery.before_serve");
   for (const HashRange& range : order.tablets) {
     const Part part = find(order.attempt);
     if (part == nullptr || !part->recovers(range)) continue;  // served already
@@ -298,6 +302,7 @@ void RecoveryOrders::on_serve(const Request& request) {
                                         {"end_hash", range.end_hash},
                                         {"attempt", order.attempt}});
   }
+  RC_FAILPOINT("master.recovery.served");
   tablets_.answer_taken(request.reply, wire::encode(wire::Empty{}, request.reply.version));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "master/new_head.h"
@@ -235,6 +236,7 @@ Task<Status> TabletRecovery::fetch_segment(const wire::RecoverySegment& segment)
   while (!fetch.done()) {
     Result<FetchedPage> page = co_await fetch.next();
     if (!page) co_return page.error();
+    RC_FAILPOINT("master.recovery.page_fetched");
     const uint32_t bytes = page->entry_bytes();
     Status status = co_await replay_page(std::move(*page));
     if (status == StatusCode::kCorrupt) {
@@ -242,6 +244,7 @@ Task<Status> TabletRecovery::fetch_segment(const wire::RecoverySegment& segment)
       continue;
     }
     if (!status.ok()) co_return status;
+    RC_FAILPOINT("master.recovery.page_replayed");
     bytes_fetched_ += bytes;
     fetch.accept();
   }
@@ -278,6 +281,7 @@ Task<Status> TabletRecovery::replay_page(FetchedPage page) {
 
 /// Ends without being done when every tablet is given up.
 Task<Status> TabletRecovery::commit() {
+  RC_FAILPOINT("master.recovery.before_close");
   replay_.side().close();
   while (!replay_.side().all_durable()) {
     if (!any(Fate::kOpen)) co_return Status();
@@ -286,6 +290,7 @@ Task<Status> TabletRecovery::commit() {
   // The fresh head's safe version is above all that the dead master assigned: also of keys that it
   // deleted, of which nothing may have come here.
   tools_.store.raise_version_floor(order_.safe_version);
+  RC_FAILPOINT("master.recovery.before_commit");
   change_.enter = replay_.side().segments();
   const StatusCode code = log_.commit(change_, log::Roll::kNow);
   if (code != StatusCode::kOk) {
@@ -296,6 +301,7 @@ Task<Status> TabletRecovery::commit() {
     if (!any(Fate::kOpen) && log_.withdraw(change_)) co_return Status();
     co_await reactor_.sleep(kLogInterval);
   }
+  RC_FAILPOINT("master.recovery.committed");
   committed_ = true;
   (void)replay_.side().release();
   co_return Status();

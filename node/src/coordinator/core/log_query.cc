@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "coordinator/core/volumes.h"
@@ -77,6 +78,7 @@ Task<void> LogQuery::ask(uint64_t server_id) {
   BackOff back_off(options_.retry_min, options_.retry_max);
   for (;;) {
     Answer answer;
+    RC_FAILPOINT("coordinator.recovery.before_query");
     const bool whole = co_await read_pages(server_id, answer);
     if (state_.up_server(server_id) == nullptr) break;
     if (whole) {

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "coordinator/core/checks.h"
@@ -98,6 +99,7 @@ Task<void> Recovery::run() {
   RecoveryProgress& progress = state_.recoveries[master_id_];
   progress.begun_at_ms = shared_.reactor.clock().unix_ms();
   log_info("recovery.begun", {{"master", master_id_}, {"tablets", lost().size()}});
+  RC_FAILPOINT("coordinator.recovery.begun");
   while (wanted()) {
     if (state_.format < kTabletsInChunks) {
       show(Phase::kBlocked,
@@ -161,6 +163,7 @@ Task<std::optional<FoundLog>> Recovery::find_log() {
   std::optional<FoundLog> log = co_await query_->find();
   query_.reset();
   if (log) tell(*log);
+  RC_FAILPOINT("coordinator.recovery.log_found");
   co_return log;
 }
 
@@ -333,6 +336,7 @@ Task<bool> Recovery::begin(RecoveryPlan& plan, uint64_t attempt) {
              {{"master", master_id_}, {"attempt", attempt}, {"error", begun}});
     co_return false;
   }
+  RC_FAILPOINT("coordinator.recovery.attempt_recorded");
   shared_.attempts.add();
   state_.recoveries[master_id_].attempt = attempt;
   log_info("recovery.attempt", {{"master", master_id_},

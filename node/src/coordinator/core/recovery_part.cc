@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "rpc/back_off.h"
@@ -16,6 +17,7 @@ Task<void> RecoveryPart::run(Time not_before) {
   why_ = co_await begin();
   if (why_.ok()) why_ = co_await recovered();
   if (why_.ok()) {
+    RC_FAILPOINT("coordinator.recovery.ready");
     phase_ = Phase::kHandingOver;
     on_news_();
     // What the dead master's lease may still have it answer.
@@ -43,6 +45,7 @@ Task<void> RecoveryPart::run(Time not_before) {
 Task<Status> RecoveryPart::begin() {
   BackOff back_off(options_.retry_min, options_.retry_max);
   for (;;) {
+    RC_FAILPOINT("coordinator.recovery.before_order");
     const auto begun = co_await calls_.call<wire::RecoveryState>(
         planned_.server_id, wire::Opcode::kRecover, order_, options_.timeout);
     if (begun) co_return StatusCode::kOk;

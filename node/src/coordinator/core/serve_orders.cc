@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "rpc/back_off.h"
@@ -54,9 +55,13 @@ Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
     if (request.tablets.empty()) break;
     request.revision = state_.tables.at(served.table_id).latest_revision();
     request.attempt = served.attempt;
+    RC_FAILPOINT("coordinator.recovery.before_serve");
     const auto told = co_await calls_.call<wire::Empty>(
         served.server_id, wire::Opcode::kServeRecovered, request, options_.timeout);
-    if (told) break;
+    if (told) {
+      RC_FAILPOINT("coordinator.recovery.served");
+      break;
+    }
     // It has lost what the metadata say that it has: people must know.
     const bool lost = told.error() == StatusCode::kNotFound;
     if (lost) {

@@ -6,6 +6,7 @@
 #include <ranges>
 #include <span>
 
+#include "base/failpoint.h"
 #include "base/sometimes.h"
 
 namespace ramcloud {
@@ -213,9 +214,11 @@ Task<void> TabletChanges::hand_over_waiting(const AsyncMutex::Lock& lock) {
   if (batch.together().empty()) co_return;
   if (batch.together().size() > 1) RC_SOMETIMES("coordinator.hand_overs_share_a_transaction");
   const std::vector<TableRecord> tables = batch.tables();
+  RC_FAILPOINT("coordinator.recovery.before_hand_over");
   const Status done = co_await writer_.write_at_once(lock, tables);
   for (const auto& one : batch.together()) one->outcome = done;
   if (!done.ok()) co_return;
+  RC_FAILPOINT("coordinator.recovery.handed_over");
   for (const TableRecord& table : tables) on_changed_(table.id);
 }
 
