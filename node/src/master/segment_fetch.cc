@@ -10,7 +10,7 @@
 
 namespace ramcloud::master {
 namespace {
-/// Between two rounds over all sources, and the most that a source puts a call off at one go.
+/// The most that a source puts a call off at one go.
 constexpr Duration kPause = 100ms;
 constexpr Duration kLeastPutOff = 1ms;
 }  // namespace
@@ -53,6 +53,7 @@ void SegmentFetch::refuse(Status why) {
 Task<Result<FetchedPage>> SegmentFetch::next() {
   const auto sources = static_cast<uint32_t>(segment_.sources.size());
   Time put_off_until = Time::max();
+  Time begun = rpc_.reactor().now();
   while (failures_ < kRounds * sources) {
     RpcReply reply = co_await ask(segment_.sources[source_]);
     const Time now = rpc_.reactor().now();
@@ -67,7 +68,12 @@ Task<Result<FetchedPage>> SegmentFetch::next() {
     Status status = check(reply);
     if (status.ok()) co_return FetchedPage(std::move(reply.body));
     refuse(std::move(status));
-    if (failures_ % sources == 0) co_await rpc_.reactor().sleep(kPause);
+    const bool slow = now - begun >= kSlow;
+    begun = now;
+    const bool over = failures_ >= kRounds * sources;
+    if (!over && (slow || failures_ % sources == 0)) {
+      co_return fail(StatusCode::kRetry, "others may have their turn");
+    }
   }
   co_return fail(why_.code(),
                  fmt::format("segment {} of master {}: no source gives it, the last: {}",

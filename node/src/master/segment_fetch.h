@@ -41,15 +41,19 @@ class SegmentFetch {
   /// tried.
   static constexpr uint32_t kRounds = 3;
   static constexpr Duration kMostPutOff = 10s;
-  static constexpr Duration kCallLimit = 10s;
+  static constexpr Duration kCallLimit = 5s;
+  /// A source that fails sooner keeps nobody waiting: the next one is tried in the same turn.
+  static constexpr Duration kSlow = 500ms;
 
   /// All passed in outlive it. `ranges` is not empty.
   SegmentFetch(RpcClient& rpc, const ServerList& servers, uint64_t master_id,
                const wire::RecoverySegment& segment, std::vector<wire::HashRange> ranges);
 
   bool done() const { return request_.offset >= request_.end; }
-  /// The next page. The error of the last source, if none gives it.
+  /// The next page. RETRY: nobody gave it so far, and others may have their turn before the next
+  /// call. Else the error of the last source, if none gives it.
   Task<Result<FetchedPage>> next();
+  uint64_t segment_id() const { return segment_.segment_id; }
   /// The page is used: go on behind it.
   void accept() {
     request_.offset = next_offset_;

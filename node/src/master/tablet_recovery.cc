@@ -23,6 +23,8 @@ constexpr uint32_t kEntryCost = 1024;
 constexpr Duration kLogInterval = 500us;
 constexpr Duration kMemoryInterval = 100ms;
 constexpr size_t kBegunAtOnce = 16;
+/// Between two rounds over all sources of a segment.
+constexpr Duration kFetchPause = 100ms;
 
 store::TabletReplay::Range range_of(const wire::LostTablet& lost) {
   return {lost.range.table_id, lost.range.start_hash, lost.range.end_hash};
@@ -191,24 +193,56 @@ Task<Status> TabletRecovery::begin_tablets() {
 
 /// Ends early when every tablet is given up.
 Task<Status> TabletRecovery::fetch_all() {
-  const AsyncMutex::Lock lock = co_await tools_.fetching.lock();
-  fetchers_ = kFetches;
-  for (uint32_t i = 0; i < kFetches; ++i) tasks_.spawn(fetch_some());
-  while (fetchers_ > 0 && status_.ok() && any(Fate::kOpen)) {
-    stirred_.reset();
-    co_await stirred_;
+  bool all = false;
+  while (!all && status_.ok() && any(Fate::kOpen)) {
+    if (!later_.empty()) {
+      RC_SOMETIMES("recovery.fetching_is_left_to_others");
+      co_await reactor_.sleep(kFetchPause);
+    }
+    const AsyncMutex::Lock lock = co_await tools_.fetching.lock();
+    again_ = std::exchange(later_, {});
+    fetchers_ = kFetches;
+    for (uint32_t i = 0; i < kFetches; ++i) tasks_.spawn(fetch_some());
+    while (fetchers_ > 0 && status_.ok() && any(Fate::kOpen)) {
+      stirred_.reset();
+      co_await stirred_;
+    }
+    tasks_.cancel_all();
+    all = later_.empty() && again_.empty() && next_segment_ == order_.segments.size();
   }
-  tasks_.cancel_all();
   co_return status_;
 }
 
-Task<void> TabletRecovery::fetch_some() {
-  while (next_segment_ < order_.segments.size() && status_.ok()) {
+/// Null: there is none for this turn.
+std::unique_ptr<SegmentFetch> TabletRecovery::next_fetch() {
+  if (!later_.empty() || !status_.ok()) return nullptr;
+  if (!again_.empty()) {
+    std::unique_ptr<SegmentFetch> fetch = std::move(again_.front());
+    again_.pop_front();
+    return fetch;
+  }
+  while (next_segment_ < order_.segments.size()) {
     const wire::RecoverySegment& segment = order_.segments[next_segment_++];
-    Status status = co_await fetch_segment(segment);
+    std::vector<HashRange> ranges = ranges_of(segment);
+    if (!ranges.empty()) {
+      return std::make_unique<SegmentFetch>(tools_.rpc, tools_.servers, order_.master_id, segment,
+                                            std::move(ranges));
+    }
+    ++segments_done_;
+  }
+  return nullptr;
+}
+
+Task<void> TabletRecovery::fetch_some() {
+  while (std::unique_ptr<SegmentFetch> fetch = next_fetch()) {
+    Status status = co_await fetch_segment(*fetch);
+    if (status == StatusCode::kRetry) {
+      later_.push_back(std::move(fetch));
+      break;
+    }
     if (!status.ok() && status_.ok()) {
       status_ = std::move(status);
-      if (status_ != StatusCode::kOutOfMemory) failed_segment_ = segment.segment_id;
+      if (status_ != StatusCode::kOutOfMemory) failed_segment_ = fetch->segment_id();
     }
     ++segments_done_;
   }
@@ -229,10 +263,8 @@ std::vector<HashRange> TabletRecovery::ranges_of(const wire::RecoverySegment& se
   return ranges;
 }
 
-Task<Status> TabletRecovery::fetch_segment(const wire::RecoverySegment& segment) {
-  std::vector<HashRange> ranges = ranges_of(segment);
-  if (ranges.empty()) co_return Status();
-  SegmentFetch fetch(tools_.rpc, tools_.servers, order_.master_id, segment, std::move(ranges));
+/// RETRY: others may have their turn.
+Task<Status> TabletRecovery::fetch_segment(SegmentFetch& fetch) {
   while (!fetch.done()) {
     Result<FetchedPage> page = co_await fetch.next();
     if (!page) co_return page.error();

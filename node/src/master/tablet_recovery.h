@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +30,8 @@ struct RecoveryTools {
   const ServerList& servers;
   Epochs& epochs;
   store::ObjectStore& store;
-  /// Of whoever fetches: one recovery at a time, which bounds the memory that pages take.
+  /// Of whoever fetches: one recovery at a time, which bounds the memory that pages take. Who waits
+  /// for a source gives its turn to others.
   AsyncMutex& fetching;
   /// Tablets were served or given up: RecoveredSlots has something to clear.
   std::function<void()> want_pass;
@@ -83,7 +85,8 @@ class TabletRecovery {
   Task<Status> begin_tablets();
   Task<Status> fetch_all();
   Task<void> fetch_some();
-  Task<Status> fetch_segment(const wire::RecoverySegment& segment);
+  std::unique_ptr<SegmentFetch> next_fetch();
+  Task<Status> fetch_segment(SegmentFetch& fetch);
   Task<Status> replay_page(FetchedPage page);
   std::vector<wire::HashRange> ranges_of(const wire::RecoverySegment& segment) const;
   Task<Status> commit();
@@ -111,6 +114,9 @@ class TabletRecovery {
   uint64_t segments_done_ = 0;
   uint64_t bytes_fetched_ = 0;
   uint32_t fetchers_ = 0;
+  /// Segments whose sources gave nothing so far: the turn ends with the pages that are out.
+  std::deque<std::unique_ptr<SegmentFetch>> later_;
+  std::deque<std::unique_ptr<SegmentFetch>> again_;  // of the turns before
   Event changed_;
   Event stirred_;         // a fetcher ended, or a tablet has another fate
   AsyncMutex replaying_;  // of one page, so that a turn has one slice

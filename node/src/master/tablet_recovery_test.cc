@@ -116,6 +116,23 @@ TEST_F(TabletRecoveryTest, SeveralFetchesAreOutAndNoMore) {
   ASSERT_TRUE(reaches(8, RecoveryPhase::kReady));
 }
 
+TEST_F(TabletRecoveryTest, WhoWaitsForASilentSourceLetsOthersFetch) {
+  dead_[3] = {object_entry(1, "a", "1"), object_entry(1, "b", "b", 2)};
+  backups_[0]->holds = true;
+  auto stuck = part(7);
+  stuck.segments[0].sources = {{1, 5}};
+  auto other = part(8, {{2, 0, ~uint64_t{0}}});
+  other.segments[0].sources = {{2, 5}};
+  ASSERT_EQ(recover(stuck), StatusCode::kOk);
+  ASSERT_EQ(recover(other), StatusCode::kOk);
+  ASSERT_TRUE(reaches(8, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
+  backups_[0]->holds = false;
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->objects, 1u);
+  EXPECT_EQ(state(7)->segments_done, 1u);
+}
+
 // ---- versions, the log
 
 TEST_F(TabletRecoveryTest, AnEmptyPartRaisesTheSafeVersionToo) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "coordinator/core/checks.h"
 
 namespace ramcloud {
 namespace {
@@ -92,6 +93,20 @@ void diagnose_recoveries(const ClusterState& state, Diagnosis& diagnosis) {
   }
 }
 
+/// Nobody serves these, and no recovery brings them: the metadata say that all is well.
+void diagnose_owners(const ClusterState& state, Diagnosis& diagnosis) {
+  for (const ClusterState::NotThere& one : state.not_there) {
+    const auto server = state.servers.find(one.server_id);
+    const auto table = state.tables.find(one.table_id);
+    if (server == state.servers.end() || table == state.tables.end()) continue;
+    diagnosis.add(
+        Health::kUnavailable,
+        fmt::format("{} says that it does not have the tablets of table {} that attempt "
+                    "{} of a recovery gave to it",
+                    label(server->second.record), quoted(table->second.name), one.attempt));
+  }
+}
+
 void diagnose_detection(const Detection& detection, Diagnosis& diagnosis) {
   if (!detection.suspect) return;
   std::string names;
@@ -119,6 +134,7 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   if (status.servers_up == 0) diagnosis.add(Health::kUnavailable, "no server is up");
   diagnose_servers(state, diagnosis);
   diagnose_recoveries(state, diagnosis);
+  diagnose_owners(state, diagnosis);
   diagnose_detection(state.detection, diagnosis);
   diagnose_import(state, diagnosis);
   const ReplicationSummary& sum = status.replication;

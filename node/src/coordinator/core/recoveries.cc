@@ -14,7 +14,7 @@ Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, Tabl
       reactor_(rpc.reactor()),
       options_(options),
       calls_(rpc, state, term_claims),
-      orders_(rpc.reactor(), state, calls_, options_.orders),
+      orders_(rpc.reactor(), state, calls_, changes, options_.orders),
       tablets_(state, ledger, writer, [&changes](uint64_t id) { changes.table_changed(id); }),
       completed_(metrics.counter("ramcloud_recoveries_completed_total",
                                  "Crashed servers that own no tablet any more")),

@@ -42,6 +42,26 @@ TEST_F(OneTablet, AnOrderToServeIsRepeatedUntilItIsHeard) {
   EXPECT_EQ(served_.size(), 1u);
 }
 
+TEST_F(OneTablet, AnOwnerThatHasNothingIsInTheStatus) {
+  make(4);
+  for (const uint64_t id : others_) recovery(id).has_lost_all = true;
+  kill(dead_);
+  const auto is_told = [this] {
+    return std::ranges::any_of(cluster.coordinator->status().reasons, [](const std::string& why) {
+      return why.find("says that it does not have the tablets of table 't'") != why.npos;
+    });
+  };
+  ASSERT_TRUE(cluster.run_until(is_told));
+  EXPECT_EQ(cluster.coordinator->status().health, "UNAVAILABLE");
+  for (const uint64_t id : others_) recovery(id).lose_serves = 3;
+  cluster.run_for(5s);
+  EXPECT_TRUE(is_told()) << "nor does silence mend it";
+  for (const uint64_t id : others_) recovery(id).has_lost_all = false;
+  ASSERT_TRUE(wait_until_served());
+  cluster.run_for(100ms);
+  EXPECT_FALSE(is_told());
+}
+
 /// It would give up what the metadata name it the owner of.
 TEST_F(RecoveriesTest, NothingIsAbortedBeforeWhatWasHandedOverIsServed) {
   start(3);

@@ -46,6 +46,14 @@ std::vector<wire::HashRange> ServeOrders::still_its(const ServedRanges& served) 
   return ranges;
 }
 
+/// In the cluster's status.
+void ServeOrders::show(const ServedRanges& served, bool not_there) {
+  const ClusterState::NotThere one{served.server_id, served.table_id, served.attempt};
+  const bool changed =
+      not_there ? state_.not_there.insert(one).second : state_.not_there.erase(one) > 0;
+  if (changed) changes_.status_changed();
+}
+
 Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
   BackOff back_off(options_.retry_min, options_.retry_max);
   const auto place = serving_.emplace(served.server_id, served.table_id);
@@ -65,6 +73,7 @@ Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
     // It has lost what the metadata say that it has: people must know.
     const bool lost = told.error() == StatusCode::kNotFound;
     if (lost) {
+      show(served, true);
       log_error("recovery.owner_has_nothing", {{"server", served.server_id},
                                                {"table", served.table_id},
                                                {"attempt", served.attempt},
@@ -73,6 +82,7 @@ Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
     co_await reactor_.sleep(
         back_off.next(reactor_.random(), lost ? options_.retry_max : Duration{}));
   }
+  show(served, false);
   serving_.erase(place);
 }
 

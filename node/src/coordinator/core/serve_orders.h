@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/core/changes.h"
 #include "coordinator/core/recovery_calls.h"
 
 namespace ramcloud {
@@ -25,8 +26,14 @@ class ServeOrders {
     Duration retry_min = 50ms;
     Duration retry_max = 1s;
   };
-  ServeOrders(Reactor& reactor, ClusterState& state, RecoveryCalls& calls, const Options& options)
-      : reactor_(reactor), state_(state), calls_(calls), options_(options), scope_(reactor) {}
+  ServeOrders(Reactor& reactor, ClusterState& state, RecoveryCalls& calls, Changes& changes,
+              const Options& options)
+      : reactor_(reactor),
+        state_(state),
+        calls_(calls),
+        changes_(changes),
+        options_(options),
+        scope_(reactor) {}
 
   /// Tells the owners of everything that was ever recovered: who led before may not have.
   void tell_all();
@@ -39,12 +46,14 @@ class ServeOrders {
  private:
   /// Which of the ranges still are the server's, by this attempt.
   std::vector<wire::HashRange> still_its(const ServedRanges& served) const;
+  void show(const ServedRanges& served, bool not_there);
   Task<void> serve_until_heard(ServedRanges served);
   Task<void> abort_until_heard(uint64_t server_id, uint64_t master_id, uint64_t attempt);
 
   Reactor& reactor_;
   ClusterState& state_;
   RecoveryCalls& calls_;
+  Changes& changes_;
   const Options& options_;
   std::multimap<uint64_t, uint64_t> serving_;  // server, table
   TaskScope scope_;

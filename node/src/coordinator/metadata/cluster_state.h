@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,15 @@ struct ClusterState {
   Time no_verdict_before{};                         // not durable: after an import
   Detection detection;                              // not durable
   std::map<uint64_t, RecoveryProgress> recoveries;  // not durable; by crashed server
+  struct NotThere {
+    uint64_t server_id = 0;
+    uint64_t table_id = 0;
+    uint64_t attempt = 0;  // that gave tablets of the table to the server
+    auto operator<=>(const NotThere&) const = default;
+  };
+  /// What servers say that they do not have, and the metadata name theirs. Not durable: whoever
+  /// leads asks them again.
+  std::set<NotThere> not_there;
 
   /// Null if there is none of this id that is UP.
   ServerEntry* up_server(uint64_t id);

@@ -150,6 +150,9 @@ void FakeRecovery::on_serve_recovered(const Request& r) {
     return;
   }
   ++serve_orders;
+  if (has_lost_all) {
+    return reply_error(transport_, r.reply, {StatusCode::kNotFound, "it is not here"});
+  }
   for (const wire::HashRange& range : asked.tablets) {
     const auto had = serving.find({range.table_id, range.start_hash});
     if (had != serving.end() && had->second.attempt == asked.attempt) continue;

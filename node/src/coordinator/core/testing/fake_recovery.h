@@ -47,7 +47,8 @@ class FakeRecovery {
   std::map<std::pair<uint64_t, uint64_t>, Served> serving;  // by table and first hash
   std::vector<wire::RecoverRequest> orders;                 // each attempt once
   std::map<uint64_t, uint64_t> aborted;                     // highest attempt, by dead master
-  int lose_serves = 0;  // so many of the next SERVE_RECOVERED are not heard
+  int lose_serves = 0;        // so many of the next SERVE_RECOVERED are not heard
+  bool has_lost_all = false;  // answers NOT_FOUND to it
   int serve_orders = 0;
   uint64_t log_head = 1000;
   /// Sees each call before it is answered.
