@@ -316,6 +316,25 @@ TEST_F(OneTablet, ARecoveryMasterThatDoesNotMoveIsGivenUp) {
   EXPECT_NE(owner("t"), stuck);
 }
 
+TEST_F(OneTablet, WhatFailsIsPlannedAgainWhileAnotherPartIsStuck) {
+  make(5, {.segments = 12});
+  recovery(others_[0]).stuck_in = wire::RecoveryPhase::kReplaying;
+  recovery(others_[1]).fail = {{StatusCode::kOutOfMemory, 0}};
+  kill(dead_);
+  const auto left = [this] {
+    return std::ranges::count(state().tables.at(1).tablets, dead_, &TabletRecord::server_id);
+  };
+  const auto others_go_on = [&] { return state().tables.at(1).tablets.size() > 1 && left() == 1; };
+  // Sooner than a part that does not move is given up.
+  ASSERT_TRUE(cluster.run_until(others_go_on, 30s)) << left();
+  EXPECT_TRUE(owns(dead_)) << "the stuck one";
+  EXPECT_EQ(recovery(others_[0]).orders.size(), 1u) << "one part at a time";
+  recovery(others_[0]).stuck_in.reset();
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }, 300s));
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_TRUE(state().tables.at(1).has_tablet_on(others_[0]));
+}
+
 TEST_F(OneTablet, ATableThatIsDroppedWhileItIsReplayedIsNotHandedOver) {
   make(5);
   drop_while(wire::RecoveryPhase::kReplaying);

@@ -10,7 +10,6 @@
 #include "coordinator/core/checks.h"
 #include "coordinator/core/cluster_view.h"
 #include "coordinator/core/volumes.h"
-#include "runtime/when_all.h"
 
 namespace ramcloud {
 namespace {
@@ -56,7 +55,9 @@ Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
       state_(shared.state),
       master_id_(master_id),
       back_off_(shared.options.again_min, shared.options.again_max),
-      news_(shared.reactor) {}
+      news_(shared.reactor),
+      ended_(shared.reactor),
+      scope_(shared.reactor) {}
 
 void Recovery::news() {
   if (query_) query_->membership_changed();
@@ -227,8 +228,56 @@ bool Recovery::show_query() {
 
 // ---- an attempt -----------------------------------------------------------------------------------
 
-/// True: something was handed over, so that the rest can be planned at once.
+/// True: nothing failed. What failed is planned again while others go on, unless the log has to be
+/// found again.
 Task<bool> Recovery::attempt(const FoundLog& log) {
+  bad_segment_ = ~uint64_t{0};
+  bool well = co_await order_parts(log);
+  while (running() > 0) {
+    co_await ended_;
+    ended_.reset();
+    if (learn_from_parts()) continue;
+    well = false;
+    if (running() == 0 || bad_segment_ != ~uint64_t{0}) continue;
+    co_await pause();
+    if (running() == 0 || !wanted() || nobody_recovers().empty()) continue;
+    RC_SOMETIMES("coordinator.recovery_plans_a_failed_part_while_others_go_on");
+    (void)co_await order_parts(log);
+  }
+  well = learn_from_parts() && well;
+  parts_.clear();
+  co_return well;
+}
+
+size_t Recovery::running() const {
+  return static_cast<size_t>(std::ranges::count(parts_, false, &Running::over));
+}
+
+bool Recovery::runs_on(uint64_t server_id) const {
+  return std::ranges::any_of(parts_, [server_id](const Running& one) {
+    return !one.over && one.part.server_id() == server_id;
+  });
+}
+
+/// Of what is lost, that which is in no part that runs.
+std::vector<LostRange> Recovery::nobody_recovers() const {
+  std::vector<LostRange> ranges = lost();
+  std::erase_if(ranges, [this](const LostRange& range) {
+    return std::ranges::any_of(parts_, [&range](const Running& one) {
+      return !one.over && std::ranges::count(one.part.planned().ranges, range) > 0;
+    });
+  });
+  return ranges;
+}
+
+Task<void> Recovery::run_part(Running& running, Time not_before) {
+  co_await running.part.run(not_before);
+  running.over = true;
+  ended_.set();
+}
+
+/// False: nothing was ordered.
+Task<bool> Recovery::order_parts(const FoundLog& log) {
   const LostLog lost_log = estimate(log);
   PlanLimits limits = shared_.options.plan;
   size_t tablets = 0;
@@ -236,7 +285,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   limits.splits = std::min(limits.splits, kMaxTablets - std::min(kMaxTablets, tablets));
   RecoveryPlan plan = plan_recovery(lost_log, limits);
   if (plan.parts.empty()) {
-    show(Phase::kWaiting, "no server that is UP can take tablets");
+    if (running() == 0) show(Phase::kWaiting, "no server that is UP can take tablets");
     co_return false;
   }
   if (!co_await split(plan)) co_return false;
@@ -246,25 +295,22 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   if (!co_await begin(plan, attempt)) co_return false;
   const Time not_before = std::max(log.digest_at, state_.servers.at(master_id_).crashed_since) +
                           shared_.options.lease_is_over(state_.servers.at(master_id_).record);
-  std::vector<Task<void>> running;
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
-    parts_.push_back(std::make_unique<RecoveryPart>(
+    Running& running = parts_.emplace_back(RecoveryPart(
         shared_.reactor, state_, shared_.tablets, shared_.calls, shared_.orders,
         shared_.options.part, std::move(part), std::move(order), [this] { show_parts(); }));
-    running.push_back(parts_.back()->run(not_before));
+    scope_.spawn(run_part(running, not_before));
   }
   state_.recoveries[master_id_].bytes_total = log.bytes;
   show_parts();
-  co_await when_all(std::move(running));
-  const bool done = learn_from_parts();
-  parts_.clear();
-  co_return done;
+  co_return true;
 }
 
 /// What is left counts by its share of the hashes that there were at first.
 LostLog Recovery::estimate(const FoundLog& log) {
-  LostLog estimated{lost(), log.bytes, state_.servers.at(master_id_).stats.objects, masters()};
+  LostLog estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
+                    masters()};
   double hashes = 0;
   for (const LostRange& range : estimated.tablets) {
     hashes += static_cast<double>(range.end_hash - range.start_hash) + 1;
@@ -281,6 +327,8 @@ std::vector<RecoveryMaster> Recovery::masters() {
   std::vector<RecoveryMaster> fresh, avoided;
   for (const auto& [id, server] : state_.servers) {
     if (!server.up() || server.refuses_term || shared_.cannot.contains(id)) continue;
+    // One part of a dead master at a time: an order to give up is for all of them.
+    if (runs_on(id)) continue;
     const wire::ServerStats& stats = server.stats;
     RecoveryMaster master{.server_id = id, .free_bytes = server.record.log_bytes};
     if (stats.log_bytes_total > 0) {
@@ -373,39 +421,47 @@ void Recovery::show_parts() {
   progress.parts_done = 0;
   progress.bytes_done = 0;
   bool handing_over = false;
-  for (const auto& part : parts_) {
-    progress.parts_done += part->phase() == RecoveryPart::Phase::kDone ? 1 : 0;
-    progress.bytes_done += part->bytes_fetched();
-    handing_over = handing_over || part->phase() == RecoveryPart::Phase::kHandingOver;
+  for (const auto& [part, over] : parts_) {
+    progress.parts_done += part.phase() == RecoveryPart::Phase::kDone ? 1 : 0;
+    progress.bytes_done += part.bytes_fetched();
+    handing_over = handing_over || part.phase() == RecoveryPart::Phase::kHandingOver;
   }
   show(handing_over ? Phase::kHandingOver : Phase::kReplaying, "");
   shared_.changes.status_changed();
 }
 
-/// What failed is planned otherwise. True if nothing failed.
+/// What failed is planned otherwise, and forgotten here. True if nothing failed.
 bool Recovery::learn_from_parts() {
-  bad_segment_ = ~uint64_t{0};
-  bool done = true;
-  for (const auto& part : parts_) {
-    const uint64_t id = part->server_id();
-    if (part->phase() == RecoveryPart::Phase::kDone) {
-      avoided_.erase(id);
-      continue;
+  bool well = true;
+  for (auto one = parts_.begin(); one != parts_.end();) {
+    const RecoveryPart& part = one->part;
+    if (!one->over) {
+      ++one;
+    } else if (part.phase() == RecoveryPart::Phase::kDone) {
+      avoided_.erase(part.server_id());
+      ++one;
+    } else {
+      learn_from(part);
+      one = parts_.erase(one);
+      well = false;
     }
-    done = false;
-    if (part->bad_segment() != 0) {
-      RC_SOMETIMES("coordinator.recovery_looks_at_a_segment_again");
-      bad_segment_ = std::min(bad_segment_, part->bad_segment());
-      continue;
-    }
-    if (part->why() == StatusCode::kUnsupported) shared_.cannot.insert(id);
-    if (part->why() == StatusCode::kOutOfMemory) {
-      RC_SOMETIMES("coordinator.recovery_master_is_out_of_memory");
-      most_bytes_[id] = std::max(shared_.options.plan.piece_bytes, part->planned().bytes / 2);
-    }
-    if (part->why() != StatusCode::kNotFound) avoided_.insert(id);
   }
-  return done;
+  return well;
+}
+
+void Recovery::learn_from(const RecoveryPart& failed) {
+  const uint64_t id = failed.server_id();
+  if (failed.bad_segment() != 0) {
+    RC_SOMETIMES("coordinator.recovery_looks_at_a_segment_again");
+    bad_segment_ = std::min(bad_segment_, failed.bad_segment());
+    return;
+  }
+  if (failed.why() == StatusCode::kUnsupported) shared_.cannot.insert(id);
+  if (failed.why() == StatusCode::kOutOfMemory) {
+    RC_SOMETIMES("coordinator.recovery_master_is_out_of_memory");
+    most_bytes_[id] = std::max(shared_.options.plan.piece_bytes, failed.planned().bytes / 2);
+  }
+  if (failed.why() != StatusCode::kNotFound) avoided_.insert(id);
 }
 
 }  // namespace ramcloud

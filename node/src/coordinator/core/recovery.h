@@ -3,6 +3,7 @@
 // docs/design/recovery.md, "Recovery of one server".
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,6 +74,7 @@ class Recovery {
   using Phase = RecoveryProgress::Phase;
   bool wanted() const;
   std::vector<LostRange> lost() const;
+  std::vector<LostRange> nobody_recovers() const;
   std::string nobodys() const;
   Task<std::optional<FoundLog>> find_log();
   FoundLog empty_log() const;
@@ -80,6 +82,10 @@ class Recovery {
   void tell(const FoundLog& log) const;
   // An attempt.
   Task<bool> attempt(const FoundLog& log);
+  Task<bool> order_parts(const FoundLog& log);
+  struct Running;
+  Task<void> run_part(Running& running, Time not_before);
+  bool runs_on(uint64_t server_id) const;
   LostLog estimate(const FoundLog& log);
   std::vector<RecoveryMaster> masters();
   Task<bool> split(const RecoveryPlan& plan);
@@ -87,7 +93,9 @@ class Recovery {
   void drop_what_is_gone(RecoveryPlan& plan) const;
   wire::RecoverRequest order_for(const PlannedPart& part, const FoundLog& log,
                                  uint64_t attempt) const;
+  size_t running() const;
   bool learn_from_parts();
+  void learn_from(const RecoveryPart& failed);
   void show_parts();
   void show(Phase phase, std::string waits_for);
   Task<void> pause();
@@ -96,13 +104,19 @@ class Recovery {
   ClusterState& state_;
   uint64_t master_id_;
   std::unique_ptr<LogQuery> query_;
-  std::vector<std::unique_ptr<RecoveryPart>> parts_;
+  struct Running {
+    RecoveryPart part;
+    bool over = false;
+  };
+  std::list<Running> parts_;                 // those that run, and those that are done
   std::map<uint64_t, uint64_t> most_bytes_;  // that a server had no memory for
   std::set<uint64_t> avoided_;               // servers whose last parts failed
   uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are looked at
   double hashes_at_first_ = 0;
   BackOff back_off_;
   Event news_;
+  Event ended_;  // a part
+  TaskScope scope_;
 };
 
 }  // namespace ramcloud
