@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "coordinator/metadata/invariants.h"
@@ -61,6 +62,7 @@ class Invariants {
   void require(bool holds, fmt::format_string<Args...> text, Args&&... args) {
     if (!holds) broken_ += fmt::format(text, std::forward<Args>(args)...) + "\n";
   }
+  void note_given_up(const ClusterView& view);
   void check_owners(const ClusterView& view);
   void check_served(const ClusterView& view, const ClusterView::Server& server);
   void check_log(const ClusterView::Server& server);
@@ -73,6 +75,7 @@ class Invariants {
   ramcloud::Invariants coordinator_;
   std::map<uint64_t, Seen> servers_;                                   // by id
   std::map<uint64_t, List> lists_;                                     // by life
+  std::set<uint64_t> given_up_;                                        // by some leader
   std::map<std::pair<uint64_t, uint64_t>, wire::ServerState> listed_;  // by observer's life and id
 };
 
