@@ -241,6 +241,9 @@ const (
 	ConditionScaleBlocked = "ScaleBlocked"
 	// ConditionConsistentIdentity: the store that answers is the one that the cluster was made with.
 	ConditionConsistentIdentity = "ConsistentIdentity"
+	// ConditionRecovering: a server crashed, and others read its data from replicas. The message has how far they are, and what
+	// is waited for.
+	ConditionRecovering = "Recovering"
 	// ConditionResizing: volumes are growing to the size that spec asks for. A cluster whose sizes were never
 	// changed does not have it.
 	ConditionResizing = "Resizing"
@@ -317,6 +320,12 @@ const (
 	ReasonScaleInNotSupported = "ScaleInNotSupported"
 	// ReasonNotBlocked: spec.servers.replicas is followed.
 	ReasonNotBlocked = "NotBlocked"
+	// ReasonRecoveryRunning: Recovering: other servers read the data of a crashed one.
+	ReasonRecoveryRunning = "RecoveryRunning"
+	// ReasonRecoveryBlocked: Recovering: replicas are needed that no server which is up, or may come back soon, has.
+	ReasonRecoveryBlocked = "RecoveryBlocked"
+	// ReasonNoRecovery: not Recovering: no crashed server has tablets that are not served again.
+	ReasonNoRecovery = "NoRecovery"
 	// ReasonVolumesGrowing: Resizing: the message says of each volume what it waits for.
 	ReasonVolumesGrowing = "VolumesGrowing"
 	// ReasonResizeInfeasible: a volume will not have the size that spec asks for: the API server or the storage driver
@@ -332,7 +341,7 @@ const (
 	ReasonRolling = "Rolling"
 	// ReasonRollRefused: the roll would let versions run together that must not.
 	ReasonRollRefused = "RollRefused"
-	// ReasonServersNotRestarted: only servers have older templates; they are not restarted yet.
+	// ReasonServersNotRestarted: only servers have older templates, and they are not restarted: their data has no replicas.
 	ReasonServersNotRestarted = "ServersNotRestarted"
 	// ReasonPaused: spec.paused is set.
 	ReasonPaused = "Paused"

@@ -28,7 +28,8 @@ func (f finding) print(w io.Writer) {
 
 // advice says what to do about a reason; %s is "-n NAMESPACE" and the cluster's name as kubectl wants them.
 var advice = map[string]string{
-	ramcloudv1.ReasonTabletsUnavailable:      "drop the tables and load them again, or rebuild the data from the volumes: docs/operating/troubleshooting.md, \"Getting data back\"",
+	ramcloudv1.ReasonTabletsUnavailable:      "other servers read the data from replicas; if it does not come back: docs/operating/troubleshooting.md, \"Getting data back\"",
+	ramcloudv1.ReasonRecoveryBlocked:         "bring the named servers' volumes back, then the recovery goes on by itself: docs/operating/failures.md",
 	ramcloudv1.ReasonServersNotUp:            "look at the pods below; kubectl ramcloud logs shows what they say",
 	ramcloudv1.ReasonFormerClusterNotGone:    "wait until it has ended; if the node of a pod no longer exists, make sure that it is off, then kubectl delete pod --force",
 	ramcloudv1.ReasonCoordinatorNotAnswering: "look at the coordinator's pod: kubectl ramcloud logs --component coordinator; clients that run work without it",
@@ -70,6 +71,7 @@ func (p *plugin) findings(ctx context.Context, c *ramcloudv1.RAMCloudCluster) ([
 	add(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionFalse)
 	add(ramcloudv1.ConditionReady, metav1.ConditionFalse)
 	add(ramcloudv1.ConditionReady, metav1.ConditionUnknown)
+	add(ramcloudv1.ConditionRecovering, metav1.ConditionTrue)
 	add(ramcloudv1.ConditionScaleBlocked, metav1.ConditionTrue)
 	add(ramcloudv1.ConditionPaused, metav1.ConditionTrue)
 	if condition := meta.FindStatusCondition(c.Status.Conditions, ramcloudv1.ConditionResizing); condition != nil &&

@@ -132,10 +132,11 @@ func shown() map[string][]client.Object {
 	degraded.Status.Servers = ramcloudv1.ServersStatus{Replicas: 4, Ready: 3, Summary: "3/4", Crashed: 1}
 	degraded.Status.Data.State, degraded.Status.Data.TabletsUnavailable = ramcloudv1.DataPartial, 1
 	degraded.Status.Data.Replication = ramcloudv1.ReplicationStatus{Segments: 9, FullyReplicated: 8, UnderReplicated: 1}
-	lost := "1 tablets are not served (1 of table 'books'), of 1 servers; a restarted server is a new one, and recovery of the former one's " +
-		"data from its replicas is not supported yet"
+	recovery := "server 3 (demo-server-2) is BLOCKED: 1 segments of its log are needed; needed: segment 7 (no replica is whole), held by server 4 (demo-server-3)"
+	lost := "1 tablets are not served (1 of table 'books'), of 1 servers; " + recovery
 	degraded.Status.Conditions[0] = condition("Ready", "False", "TabletsUnavailable", lost)
 	degraded.Status.Conditions[1] = condition("Degraded", "True", "TabletsUnavailable", lost)
+	degraded.Status.Conditions = append(degraded.Status.Conditions, condition("Recovering", "True", "RecoveryBlocked", recovery))
 	waiting := pod("demo-server-2", specs.ComponentServer, corev1.ConditionFalse)
 	waiting.Status.Phase = corev1.PodPending
 	waiting.Status.Conditions = append(waiting.Status.Conditions[:0], corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
@@ -150,7 +151,7 @@ func shown() map[string][]client.Object {
 		"taking away 2 would lose 2 tablets and the replicas on 2 volumes, since moving them (2 replicas of each segment) is not supported yet; "+
 		"accepted: 4 or more")
 	blocked.Status.PendingRestart = []ramcloudv1.PendingRestart{{Pod: "demo-server-0", Differs: []string{"image: ramcloud/node:1, wanted ramcloud/node:2"},
-		Waits: "a server that restarts loses what it holds in memory, since recovery from replicas is not supported yet"}}
+		Waits: "no restart was asked for; set spec.update.restartRequest to a new text"}}
 
 	absent := base()
 	absent.Generation = 3

@@ -32,14 +32,16 @@ type restart struct {
 func (p *plugin) restartCommand() *cobra.Command {
 	r := &restart{change: change{plugin: p}}
 	command := r.command(&cobra.Command{
-		Use: "restart [CLUSTER]", Short: "Restart the members of etcd and the coordinators, or some of them",
-		Long: `Restarts the members of etcd, then the coordinators, one at a time: the operator restarts the next one when all
-others are ready. With --wait the command returns when all were restarted.
+		Use: "restart [CLUSTER]", Short: "Restart the members of etcd, the coordinators and the servers, or some of them",
+		Long: `Restarts the members of etcd, then the coordinators, then the servers, one at a time: the operator restarts the next
+one when all others are ready. The next server waits until the cluster is whole: every tablet is served and every
+segment has all replicas. With --wait the command returns when all were restarted.
 
 --component restarts those of one kind; the command itself goes from one to the next and waits for each. --member
 restarts one. Both evict pods, as kubectl drain does, so disruption budgets protect what is needed.
 
-Servers are not restarted: they would lose what they hold in memory.`,
+Only the operator restarts servers. It restarts none of a cluster without replicas, nor the only one: its data would be
+lost.`,
 		Example: "  kubectl ramcloud restart demo --wait\n  kubectl ramcloud restart demo --component=etcd\n" +
 			"  kubectl ramcloud restart demo --member=demo-coordinator-0 --wait",
 	}, r.run)
@@ -81,11 +83,23 @@ func members(c *ramcloudv1.RAMCloudCluster) (etcd, coordinators []string) {
 	return etcd, coordinators
 }
 
+// servers are the names of the servers' pods, if the operator restarts them.
+func servers(c *ramcloudv1.RAMCloudCluster) (names []string) {
+	o := plan.Observed{ReplicationFactor: specs.ReplicationFactor(c), Wanted: max(specs.WantedServers(c), c.Status.Servers.Replicas)}
+	if plan.NeverRestarts(o, plan.Member{ID: plan.ID{Kind: plan.Server}}) != "" {
+		return nil
+	}
+	for i := range o.Wanted {
+		names = append(names, specs.ServerName(c.Name, i))
+	}
+	return names
+}
+
 // chosen are the members that the flags name; without flags all.
 func (r *restart) chosen(c *ramcloudv1.RAMCloudCluster) ([]string, error) {
 	etcd, coordinators := members(c)
 	all := slices.Concat(etcd, coordinators)
-	noServer := plan.MayNotRestart(plan.Observed{}, plan.Member{ID: plan.ID{Kind: plan.Server}})
+	const noServer = "only the operator restarts servers, in a restart of all (kubectl ramcloud restart without --component and --member)"
 	switch {
 	case r.component != "" && r.member != "":
 		return nil, notAccepted("--component is %s and --member is %s; accepted: one of them", r.component, r.member)
@@ -138,7 +152,7 @@ func rolled(c *ramcloudv1.RAMCloudCluster, pods []corev1.Pod, request string) (d
 		return false, "", giveUp{fmt.Errorf("the operator refuses the restart: %s", upToDate.Message)}
 	}
 	etcd, coordinators := members(c)
-	all, ready := slices.Concat(etcd, coordinators), 0
+	all, ready := slices.Concat(etcd, coordinators, servers(c)), 0
 	for i := range pods {
 		if slices.Contains(all, pods[i].Name) && pods[i].Annotations[specs.AnnotationRestart] == request && notRunning(&pods[i]) == "" {
 			ready++

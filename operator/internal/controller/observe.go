@@ -153,6 +153,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		// our names and addresses.
 		Paused: c.Spec.Paused || o.refused != "" || o.stranger != "" || len(o.former) > 0,
 	}
+	out.NotWhole, out.Again = o.picture.NotWhole(out.Now)
 	existing := o.existing()
 	var servers []int32
 	for _, id := range existing {
@@ -228,7 +229,7 @@ func (o *observed) memberForPlan(m member) plan.Member {
 		if s := o.picture.ServerByName(m.name); s != nil {
 			out.KnownAs = strconv.FormatUint(s.Id, 10)
 			out.Up = s.State == adminpb.ServerState_SERVER_UP
-			out.Tablets = o.picture.Tablets(s.Id)
+			out.Tablets, out.Replicas = o.picture.Tablets(s.Id), s.GetStats().GetReplicasWanted()
 		}
 	}
 	if claim != nil {

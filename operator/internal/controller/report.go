@@ -91,8 +91,11 @@ func (r *ClusterReconciler) reportUnread(ctx context.Context, cluster *ramcloudv
 
 // waits says why a pod that differs is not restarted now.
 func waits(d plan.Decision, input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudCluster) string {
-	if m.ID.Kind == plan.Server || cluster.Spec.Paused {
+	if cluster.Spec.Paused {
 		return plan.MayNotRestart(input, m)
+	}
+	if why := plan.NeverRestarts(input, m); why != "" {
+		return why
 	}
 	if d.WantsRestart(input, m) == "" {
 		if refused := d.Revisions[m.ID.Kind].Refused; refused != "" {
@@ -179,6 +182,9 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 		good := c.Status == metav1.ConditionTrue
 		if c.Type == ramcloudv1.ConditionResizing {
 			good = c.Reason != ramcloudv1.ReasonResizeInfeasible
+		}
+		if c.Type == ramcloudv1.ConditionRecovering {
+			good = c.Reason != ramcloudv1.ReasonRecoveryBlocked
 		}
 		if c.Type == ramcloudv1.ConditionUpToDate && c.Reason != ramcloudv1.ReasonRollRefused {
 			if before != nil || !good { // an update that waits is no trouble

@@ -31,6 +31,8 @@ type role struct {
 	// accepted under; recorded: they are written down.
 	decided, request string
 	recorded         bool
+	// rolls: servers are restarted for the request (plan.Role.Rolls).
+	rolls bool
 }
 
 func componentOf(kind plan.Kind) string {
@@ -77,6 +79,7 @@ func (o *observed) readRoles() error {
 			}
 			one.templates[one.object.Name] = one.current.Template
 			one.decided, one.request = one.object.Name, one.object.Annotations[specs.AnnotationRestart]
+			one.rolls = one.object.Annotations[specs.AnnotationRolls] != ""
 		}
 		o.roles[kind] = one
 	}
@@ -120,7 +123,7 @@ func (r *ClusterReconciler) roleForPlan(o *observed, one *role) plan.Role {
 		out.First = named(specs.Template(c, one.component, first))
 		return out
 	}
-	out.Current, out.Request = one.decided, one.request
+	out.Current, out.Request, out.Rolls = one.decided, one.request, one.rolls
 	roll := ours
 	if one.kind == plan.Server && o.roles[plan.Coordinator].object != nil {
 		roll.Image = specs.Image(o.roles[plan.Coordinator].current.Template)
@@ -219,8 +222,8 @@ func (r *ClusterReconciler) record(ctx context.Context, o *observed, d plan.Deci
 		}
 		one := o.roles[kind]
 		before := one.object
+		one.decided, one.request, one.rolls = decided.Current, decided.Request, decided.Rolls
 		err := r.keepRevision(ctx, o, one, decided.Current, specs.RevisionCurrent, decided.Request)
-		one.decided, one.request = decided.Current, decided.Request
 		one.recorded = done.attempt("recording the template of "+one.component, err)
 		if !one.recorded {
 			continue
@@ -245,12 +248,15 @@ func (r *ClusterReconciler) keepRevision(ctx context.Context, o *observed, one *
 		}
 	}
 	if live := o.revisions[name]; live != nil {
-		return r.markRevision(ctx, o, live, state, request, last)
+		return r.markRevision(ctx, o, live, mark{state, request, one.rolls && state == specs.RevisionCurrent}, last)
 	}
 	revision := specs.Revision{Template: one.templates[name], Spec: o.cluster.Spec}
 	wanted, err := specs.ControllerRevision(o.cluster, revision, last+1, state, request)
 	if err != nil {
 		return err
+	}
+	if one.rolls && state == specs.RevisionCurrent {
+		wanted.Annotations[specs.AnnotationRolls] = rollsText
 	}
 	err = r.Create(ctx, wanted, fieldOwner)
 	if apierrors.IsAlreadyExists(err) {
@@ -264,17 +270,33 @@ func (r *ClusterReconciler) keepRevision(ctx context.Context, o *observed, one *
 	return nil
 }
 
+// rollsText is what the annotation says that servers are restarted.
+const rollsText = "true"
+
+// mark is what is noted on a revision.
+type mark struct {
+	state, request string
+	rolls          bool
+}
+
+func markOf(object *appsv1.ControllerRevision) mark {
+	return mark{object.Labels[specs.LabelRevisionState], object.Annotations[specs.AnnotationRestart], object.Annotations[specs.AnnotationRolls] != ""}
+}
+
 // markRevision says of a revision that is kept what it is now, and adopts it. Of those that are current the one with the
 // highest number counts, so that a crash between two writes leaves no doubt.
-func (r *ClusterReconciler) markRevision(ctx context.Context, o *observed, live *appsv1.ControllerRevision, state, request string, last int64) error {
-	was, owned := live.Labels[specs.LabelRevisionState], metav1.IsControlledBy(live, o.cluster)
-	if was == state && live.Annotations[specs.AnnotationRestart] == request && owned {
+func (r *ClusterReconciler) markRevision(ctx context.Context, o *observed, live *appsv1.ControllerRevision, wanted mark, last int64) error {
+	owned := metav1.IsControlledBy(live, o.cluster)
+	if markOf(live) == wanted && owned {
 		return nil
 	}
 	changed := live.DeepCopy()
-	metav1.SetMetaDataLabel(&changed.ObjectMeta, specs.LabelRevisionState, state)
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, specs.AnnotationRestart, request)
-	if state == specs.RevisionCurrent && live.Revision <= last {
+	metav1.SetMetaDataLabel(&changed.ObjectMeta, specs.LabelRevisionState, wanted.state)
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, specs.AnnotationRestart, wanted.request)
+	if delete(changed.Annotations, specs.AnnotationRolls); wanted.rolls {
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, specs.AnnotationRolls, rollsText)
+	}
+	if wanted.state == specs.RevisionCurrent && live.Revision <= last {
 		changed.Revision = last + 1
 	}
 	if !owned {
@@ -300,7 +322,7 @@ func (r *ClusterReconciler) dropRevisions(ctx context.Context, o *observed, one 
 			continue
 		}
 		if used[name] {
-			err := r.markRevision(ctx, o, object, specs.RevisionFormer, object.Annotations[specs.AnnotationRestart], 0)
+			err := r.markRevision(ctx, o, object, mark{state: specs.RevisionFormer, request: object.Annotations[specs.AnnotationRestart]}, 0)
 			done.attempt("keeping the former template "+name, err)
 			continue
 		}

@@ -31,6 +31,9 @@ type Picture struct {
 	// UnderReplicatedSince is when segments began to lack replicas, without a report of none since; zero:
 	// none lacks any. A segment that was just opened does for a moment.
 	UnderReplicatedSince time.Time
+	// ChangedAt is when a server last came, went or was taken for dead, or when the coordinator last told of a recovery or of
+	// a tablet that is not served.
+	ChangedAt time.Time
 }
 
 // ServerByName is the newest incarnation of the server with this name, the live one first; nil if the
@@ -109,7 +112,7 @@ type draft struct {
 	tables   map[string]*adminpb.Table
 	complete bool
 
-	underReplicatedSince time.Time
+	underReplicatedSince, changedAt time.Time
 }
 
 func newDraft() *draft {
@@ -122,6 +125,9 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 	case *adminpb.WatchEvent_Status:
 		how := compare(d.status, e.Status, statusWithoutFigures)
 		d.status = e.Status
+		if len(e.Status.GetRecoveries()) > 0 || e.Status.GetTabletsUnavailable() > 0 {
+			d.changedAt = now
+		}
 		switch {
 		case e.Status.GetReplication().GetSegmentsUnderReplicated() == 0:
 			d.underReplicatedSince = time.Time{}
@@ -135,6 +141,9 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 			delete(d.servers, e.Server.GetId())
 		} else {
 			d.servers[e.Server.GetId()] = e.Server
+		}
+		if how == changeState {
+			d.changedAt = now
 		}
 		return how
 	case *adminpb.WatchEvent_Table:
@@ -153,7 +162,7 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 
 func (d *draft) picture() *Picture {
 	return &Picture{Connected: true, Status: d.status, Servers: maps.Clone(d.servers), Tables: maps.Clone(d.tables),
-		UnderReplicatedSince: d.underReplicatedSince}
+		UnderReplicatedSince: d.underReplicatedSince, ChangedAt: d.changedAt}
 }
 
 func compare[M proto.Message](before, after M, essence func(M) M) change {
@@ -167,10 +176,13 @@ func compare[M proto.Message](before, after M, essence func(M) M) change {
 }
 
 // statusWithoutFigures leaves out what comes and goes with load: a segment lacks replicas for a moment
-// whenever one is opened, and the coordinator's health in words says so.
+// whenever one is opened, and the coordinator's health in words says so. How far a recovery is comes with every page.
 func statusWithoutFigures(s *adminpb.ClusterStatus) *adminpb.ClusterStatus {
 	c := proto.CloneOf(s)
 	c.Revision, c.Objects, c.LogBytesUsed, c.Replication, c.Health, c.Reasons = 0, 0, 0, nil, "", nil
+	for _, r := range c.Recoveries {
+		r.BytesTotal, r.BytesDone = 0, 0
+	}
 	return c
 }
 

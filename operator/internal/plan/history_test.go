@@ -25,8 +25,10 @@ type world struct {
 	enlisted map[volumeKey]string
 	needed   map[string]bool
 	unlisted map[string]bool // crashed servers leave the coordinator's list after a while
-	nextID   int
-	requests int
+	// recovering: a server that served is gone, and what it had is not served again, or lacks replicas.
+	recovering bool
+	nextID     int
+	requests   int
 	versions
 }
 
@@ -41,6 +43,7 @@ func newWorld(seed uint64) *world {
 		w.o.Coordinators = []int32{1, 3}[rng.IntN(2)]
 	}
 	w.o.CoordinatorVolume = w.o.EtcdMembers == 0
+	w.o.ReplicationFactor = []int32{2, 2, 1, 0}[rng.IntN(4)]
 	return w
 }
 
@@ -48,11 +51,17 @@ func newWorld(seed uint64) *world {
 func (w *world) observe() Observed {
 	o := w.o
 	o.Roles = w.roles(o)
+	if w.recovering {
+		o.NotWhole = "the recovery of a server is REPLAYING"
+	}
 	o.Members = make([]Member, 0, len(w.order))
 	for _, id := range w.order {
 		m := *w.members[id]
 		if id.Kind == Server {
 			w.askAbout(o, &m)
+			if m.Up {
+				m.Replicas = uint32(o.ReplicationFactor)
+			}
 		}
 		o.Members = append(o.Members, m)
 	}
@@ -165,8 +174,13 @@ func (w *world) wrongRestart(o Observed, d Decision) string {
 	}
 	for _, id := range taken {
 		m := w.members[id]
-		if id.Kind == Server || m == nil || !m.Pod.Exists || m.Pod.Deleting {
+		if m == nil || !m.Pod.Exists || m.Pod.Deleting {
 			return fmt.Sprintf("%s is restarted: %+v", id, m)
+		}
+		if id.Kind == Server {
+			if text := w.wrongServerRestart(o, m); text != "" {
+				return text
+			}
 		}
 		if slices.Contains(d.Restart, id) && (o.Request == "" || m.Pod.Request == o.Request) {
 			return fmt.Sprintf("%s is restarted although nobody asked for it", id)
@@ -188,13 +202,34 @@ func (w *world) wrongRestart(o Observed, d Decision) string {
 	return ""
 }
 
+// wrongServerRestart: what the server has is on replicas, and nothing else is away, by our hand or not.
+func (w *world) wrongServerRestart(o Observed, m *Member) string {
+	if r := w.recorded[Server]; w.keeps && r.request == o.Request && !r.rolls {
+		return fmt.Sprintf("%s is restarted for what an earlier operator was asked for", m.ID)
+	}
+	if o.ReplicationFactor == 0 || m.Volume != VolumeThere {
+		return fmt.Sprintf("%s is restarted with %d replicas: %+v", m.ID, o.ReplicationFactor, m)
+	}
+	serves := m.Up || m.Pod.Ready
+	if serves && w.recovering {
+		return fmt.Sprintf("%s is restarted while the cluster is not whole", m.ID)
+	}
+	for id, n := range w.members {
+		gone := !n.Pod.Exists || n.Pod.Deleting
+		if id.Kind == Server && id != m.ID && (gone || serves && (!n.Pod.Ready || !n.Up)) {
+			return fmt.Sprintf("%s is restarted while %s is away: %+v", m.ID, id, n)
+		}
+	}
+	return ""
+}
+
 // carryOut does the decision's steps, and may stop between any two.
 func (w *world) carryOut(d Decision, mayStop bool) {
 	var steps []func()
 	step := func(f func()) { steps = append(steps, f) }
 	for _, kind := range []Kind{Server, Coordinator, Etcd} {
 		if r, decided := d.Revisions[kind]; decided {
-			step(func() { w.recorded[kind] = recorded{r.Current, r.Request} })
+			step(func() { w.recorded[kind] = recorded{r.Current, r.Request, r.Rolls && !w.former} })
 		}
 	}
 	for _, index := range d.Servers {
@@ -292,9 +327,15 @@ func (w *world) form() {
 	w.o.Formed = w.o.EtcdMembers > 0
 }
 
+// away: what a server had has to be recovered.
+func (w *world) away(m *Member) {
+	w.recovering = w.recovering || m.ID.Kind == Server && (m.Up || m.Pod.Ready)
+}
+
 // podGone: the pod is gone, and with it a claim that was only waiting for that, which a server's is not. The coordinator
 // still takes the server for up.
 func (w *world) podGone(m *Member) {
+	w.away(m)
 	m.Pod = Pod{}
 	if m.Volume == VolumeGoing && m.ID.Kind != Server {
 		m.Volume = VolumeNone
@@ -307,6 +348,7 @@ func (w *world) disturb() {
 	for _, id := range w.order {
 		w.replicate(w.members[id])
 	}
+	w.recovering = w.recovering && w.rng.IntN(3) > 0
 	switch w.rng.IntN(12) {
 	case 10:
 		w.upgrade()
@@ -344,6 +386,7 @@ func (w *world) breakMember(m *Member) {
 		w.podGone(m)
 	case 1:
 		if m.Pod.Exists {
+			w.away(m)
 			m.Pod = Pod{Exists: true, Failed: true, Reason: "Evicted", FailedAt: w.o.Now, Request: m.Pod.Request, Mounted: m.Pod.Mounted}
 		}
 	case 2:
@@ -358,6 +401,7 @@ func (w *world) breakMember(m *Member) {
 		}
 	case 6: // the disk dies; so does what ran on it
 		if w.o.needsVolume(m.ID) && m.Volume == VolumeThere {
+			w.away(m)
 			m.Volume, m.Pod.Ready = VolumeLost, false
 		}
 	case 7: // somebody deletes the claim
@@ -382,6 +426,7 @@ func (w *world) breakMember(m *Member) {
 		}
 	case 10: // the process ends and starts again, under the same pod
 		if m.ID.Kind == Server && m.Pod.Ready && m.Volume != VolumeLost {
+			w.away(m)
 			m.Pod.Ready = w.rng.IntN(2) == 0
 			w.enlist(m)
 			m.Up = m.Pod.Ready
@@ -400,6 +445,7 @@ func (w *world) breakMember(m *Member) {
 func (w *world) settle() {
 	w.o.Now = w.o.Now.Add(MaxBackoff)
 	w.o.Connected, w.o.Paused = true, false
+	defer func() { w.recovering = false }()
 	for _, id := range w.order {
 		m := w.members[id]
 		switch {
@@ -485,7 +531,7 @@ func (w *world) comesToRest() string {
 	if busy() {
 		return fmt.Sprintf("left alone it did not come to rest: %+v", d)
 	}
-	if len(d.MetadataLost) > 0 || d.Rolling != "" && w.metadataTrouble() {
+	if len(d.MetadataLost) > 0 || d.Rolling != "" && (w.metadataTrouble() || w.volumeTrouble()) {
 		return ""
 	}
 	for _, id := range Wanted(w.o, d.Servers) {
@@ -507,6 +553,16 @@ func (w *world) comesToRest() string {
 func (w *world) metadataTrouble() bool {
 	for _, m := range w.members {
 		if m.ID.Kind != Server && !m.Pod.Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// volumeTrouble: a server has a volume that is lost or was deleted, so it waits rightly, and so do others while it is not up.
+func (w *world) volumeTrouble() bool {
+	for _, m := range w.members {
+		if m.ID.Kind == Server && m.Volume != VolumeThere {
 			return true
 		}
 	}

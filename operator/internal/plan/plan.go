@@ -2,10 +2,11 @@
 // be done, without clock, network or Kubernetes, so that arbitrary histories can be tried in tests.
 //
 // Rules it never breaks:
-//   - a server that exists is never planned away, and a server's pod that runs is never deleted: its
-//     memory is the only copy that can be read;
-//   - a pod is deleted only after Kubernetes gave it up, or, for one coordinator or etcd member at a time,
-//     in a rolling restart that was asked for, while all others are well;
+//   - a server that exists is never planned away;
+//   - a pod is deleted only after Kubernetes gave it up, or, for one member at a time, in a rolling restart that was
+//     asked for, while all others are well;
+//   - a server that serves is restarted only while the cluster is whole: every server is up, every tablet is served,
+//     nothing is being recovered and every segment has all replicas (the whole-cluster rule);
 //   - a server's volume is deleted only when the coordinator has released it, by the id that the server had on it
 //     (the release-token rule), and never under a pod;
 //   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not list the
@@ -121,6 +122,8 @@ type Member struct {
 	ServerID, KnownAs string
 	// Release is the coordinator's answer about the volume, if WantsRelease asks for one.
 	Release Release
+	// Replicas is how many replicas of each segment the server has others keep, as it says itself; 0: none, or not known.
+	Replicas uint32
 	// Retired are the server's former claims, of lower generations, by rising generation.
 	Retired []Claim
 	// SecurePeer: the other members of etcd reach this one by TLS. It is noted on the claim, because it is so in the data.
@@ -142,6 +145,10 @@ type Observed struct {
 	TLS TLSStage
 	// Connected: the coordinator answers.
 	Connected bool
+	// NotWhole says what is not served, or not safe on replicas, and so why no server may be taken away; empty: nothing.
+	// Again is when that may change although nothing is heard; 0: never.
+	NotWhole string
+	Again    time.Duration
 	// Paused: nothing shall be changed.
 	Paused bool
 	// Request is spec.update.restartRequest.

@@ -25,12 +25,12 @@ func decideSurplus(o Observed, d *Decision) {
 	d.Remove = append(d.Remove, last.ID)
 }
 
-// WantsRestart says why a coordinator or member of etcd has to be restarted; empty when it has not.
+// WantsRestart says why a member has to be restarted; empty when it has not, or never is (NeverRestarts).
 // What it starts again with, a stage of TLS or a renewed certificate, is no part of a template: a roll that is refused keeps
 // nobody from that.
 func (d *Decision) WantsRestart(o Observed, m Member) string {
 	switch {
-	case m.ID.Kind == Server || !m.Pod.Exists:
+	case !m.Pod.Exists || NeverRestarts(o, m) != "":
 		return ""
 	case d.requested(o, m):
 		return fmt.Sprintf("restart '%s'", o.Request)
@@ -42,14 +42,17 @@ func (d *Decision) WantsRestart(o Observed, m Member) string {
 
 // requested: a restart was asked for that the member has not had, and its template is accepted for that.
 func (d *Decision) requested(o Observed, m Member) bool {
+	if r, known := d.Revisions[Server]; m.ID.Kind == Server && known && !r.Rolls {
+		return false
+	}
 	return o.Request != "" && m.Pod.Request != o.Request && d.rollAccepted(o, m.ID.Kind)
 }
 
-// decideRestart restarts the next etcd member or coordinator that has to be: first one that does not work anyway, then in
-// order.
+// decideRestart restarts the next member that has to be: first one that does not work anyway, then in order: etcd,
+// coordinators, servers.
 func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	var todo []Member
-	for _, id := range Wanted(o, nil) {
+	for _, id := range Wanted(o, d.Servers) {
 		m := members[id]
 		why := d.WantsRestart(o, m)
 		switch {
@@ -64,12 +67,16 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 		return
 	}
 	next := todo[0]
-	if broken := slices.IndexFunc(todo, func(m Member) bool { return !m.Pod.Ready }); broken >= 0 {
+	broken := slices.IndexFunc(todo, func(m Member) bool { return !m.Pod.Ready })
+	if broken >= 0 && (todo[broken].ID.Kind != Server || next.ID.Kind == Server) { // servers come last, whatever becomes of them
 		next = todo[broken]
 	}
 	d.Rolling = fmt.Sprintf("%s: %d to do, next is %s", d.WantsRestart(o, next), len(todo), next.ID)
 	if why := MayNotRestart(o, next); why != "" {
 		d.Rolling += ", which waits: " + why
+		if next.ID.Kind == Server && o.Again > 0 {
+			d.again(o.Again)
+		}
 		return
 	}
 	if len(d.Remove) > 0 { // one thing at a time
@@ -91,7 +98,7 @@ func MayNotRestart(o Observed, m Member) string {
 	case o.Paused:
 		return "spec.paused is set"
 	case m.ID.Kind == Server:
-		return "a server that restarts loses what it holds in memory, since recovery from replicas is not supported yet"
+		return mayNotRestartServer(o, m)
 	case !m.Pod.Ready:
 		return join(missing(o, Etcd), missing(o, Coordinator))
 	case !o.Connected:
@@ -116,7 +123,7 @@ func without(o Observed, kind Kind, what string, good func(Pod) bool) string {
 		have[m.ID] = good(m.Pod)
 	}
 	text := ""
-	for _, id := range Wanted(o, nil) {
+	for _, id := range Wanted(o, o.wantedServers()) {
 		if id.Kind == kind && !have[id] {
 			text = join(text, id.String()+" "+what)
 		}

@@ -13,6 +13,9 @@ type Role struct {
 	// Current is recorded, and new members are made from it; empty: nothing is recorded. Request is the restart request that
 	// it was accepted under.
 	Current, Request string
+	// Rolls: servers are restarted for Request. Operators of earlier versions accepted requests and restarted no server; what
+	// was asked of them is not done by the next one unasked.
+	Rolls bool
 	// Running is what the newest member that exists was made from; empty: none exists.
 	Running string
 	// First is what this operator makes of the spec with the version of the other daemons, where there are some.
@@ -31,6 +34,8 @@ type Role struct {
 type Revision struct {
 	// Current is what members are made from, from now on, and Request the restart request to note with it.
 	Current, Request string
+	// Rolls: of servers, as in Role.
+	Rolls bool
 	// Pending is what this operator would make of the spec; empty: Current is that.
 	Pending string
 	// Refused says why what was asked for is not done: it would break the skew rule.
@@ -57,7 +62,7 @@ func decideRevisions(o Observed, d *Decision) {
 }
 
 func decideRevision(o Observed, kind Kind, role Role) Revision {
-	r := Revision{Current: role.Current, Request: role.Request}
+	r := Revision{Current: role.Current, Request: role.Request, Rolls: role.Rolls}
 	if role.Current == "" {
 		return firstRevision(o, role)
 	}
@@ -68,7 +73,7 @@ func decideRevision(o Observed, kind Kind, role Role) Revision {
 		case waits != "":
 			r.Waits = waits
 		default:
-			r.Current, r.Request = role.Roll.Template, o.Request
+			r.Current, r.Request, r.Rolls = role.Roll.Template, o.Request, kind == Server
 			return r
 		}
 	}

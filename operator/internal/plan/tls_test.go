@@ -126,7 +126,7 @@ func (w *tlsWorld) steps(d Decision) (out []func() bool) {
 	do := func(f func() bool) { out = append(out, f) }
 	for _, kind := range []Kind{Server, Coordinator, Etcd} {
 		if r, decided := d.Revisions[kind]; decided {
-			do(func() bool { w.recorded[kind] = recorded{r.Current, r.Request}; return true })
+			do(func() bool { w.recorded[kind] = recorded{r.Current, r.Request, false}; return true })
 		}
 	}
 	for _, id := range d.Create {
@@ -204,7 +204,7 @@ func (w *tlsWorld) disturb() {
 // adopt records what runs, as an operator does first that keeps templates.
 func (w *tlsWorld) adopt() {
 	for kind, r := range Decide(w.observe()).Revisions {
-		w.recorded[kind] = recorded{r.Current, r.Request}
+		w.recorded[kind] = recorded{r.Current, r.Request, false}
 	}
 }
 
@@ -294,7 +294,7 @@ func TestTLSWaitsForARequest(t *testing.T) {
 			for id, m := range w.members {
 				m.Pod.Request = request
 				if r, known := w.recorded[id.Kind]; known {
-					w.recorded[id.Kind] = recorded{r.template, request}
+					w.recorded[id.Kind] = recorded{r.template, request, false}
 				}
 			}
 			for range 5 {
@@ -339,7 +339,7 @@ func TestARefusedRollStartsNoTLS(t *testing.T) {
 			w.from[id] = template{1, 5, 5}
 		}
 	}
-	w.recorded[Coordinator], w.recorded[Server] = recorded{"1/5/5", ""}, recorded{"1/5/5", ""}
+	w.recorded[Coordinator], w.recorded[Server] = recorded{"1/5/5", "", false}, recorded{"1/5/5", "", false}
 	o := w.observe()
 	if d := Decide(o); NextTLS(o) != TLSOff || d.Revisions[Etcd].Refused == "" || d.Revisions[Coordinator].Request != "roll" {
 		t.Errorf("%s: %+v", NextTLS(o), d)
@@ -348,7 +348,7 @@ func TestARefusedRollStartsNoTLS(t *testing.T) {
 	for id := range w.members {
 		w.from[id] = template{1, 1, 1}
 	}
-	w.recorded[Coordinator], w.recorded[Server] = recorded{"1/1/1", ""}, recorded{"1/1/1", ""}
+	w.recorded[Coordinator], w.recorded[Server] = recorded{"1/1/1", "", false}, recorded{"1/1/1", "", false}
 	w.accepts() // and the request stands
 	if d := w.round(); len(d.Restart) != 1 {
 		t.Errorf("%+v", d)

@@ -26,13 +26,18 @@ func parseTemplate(text string) (t template) {
 }
 
 // recorded is a revision that was accepted.
-type recorded struct{ template, request string }
+type recorded struct {
+	template, request string
+	rolls             bool
+}
 
 // versions are those of a world: what operator is at work, what it has recorded, and what each pod was made from.
 type versions struct {
 	spec, operator int
 	// keeps: the operator keeps revisions. One before did not.
-	keeps    bool
+	keeps bool
+	// former: the operator restarts no servers, and does not note that they are to be.
+	former   bool
 	recorded map[Kind]recorded
 	from     map[ID]template
 	since    map[ID]int // in which the pods were made
@@ -43,12 +48,12 @@ type versions struct {
 }
 
 func newVersions(rng *rand.Rand) versions {
-	return versions{spec: 1, operator: 1, keeps: rng.IntN(3) > 0, recorded: map[Kind]recorded{}, from: map[ID]template{}, since: map[ID]int{}, chance: rng}
+	return versions{spec: 1, operator: 1, keeps: rng.IntN(3) > 0, former: rng.IntN(3) == 0, recorded: map[Kind]recorded{}, from: map[ID]template{}, since: map[ID]int{}, chance: rng}
 }
 
 // upgrade puts another operator in the place of the one that works: mostly the next, now and then a later or a former one.
 func (w *versions) upgrade() {
-	w.keeps = true
+	w.keeps, w.former = true, false
 	w.operator = max(1, w.operator+[]int{1, 1, 1, 2, -1}[w.chance.IntN(5)])
 }
 
@@ -102,7 +107,7 @@ func (w *versions) roles(o Observed) map[Kind]Role {
 			return c
 		}
 		current := parseTemplate(w.recorded[kind].template)
-		role := Role{Current: w.recorded[kind].template, Request: w.recorded[kind].request}
+		role := Role{Current: w.recorded[kind].template, Request: w.recorded[kind].request, Rolls: w.recorded[kind].rolls}
 		if id, any := newest[kind]; any {
 			role.Running = w.from[id].String()
 		}
@@ -226,7 +231,7 @@ func (w *world) wrongFirst(kind Kind, now template) string {
 func (w *world) unrolled(d Decision) string {
 	for id, from := range w.from {
 		r := d.Revisions[id.Kind]
-		if id.Kind != Server && w.exists(id) && w.o.Request != "" && r.Request == w.o.Request && from.image != parseTemplate(r.Current).image {
+		if (id.Kind != Server || r.Rolls && w.o.ReplicationFactor > 0) && w.exists(id) && w.o.Request != "" && r.Request == w.o.Request && from.image != parseTemplate(r.Current).image {
 			return fmt.Sprintf("%s was not rolled to %s: it is made from %s", id, r.Current, from)
 		}
 	}

@@ -64,6 +64,9 @@ const (
 	// AnnotationRestart is the spec.update.restartRequest that the pod was made under, and the one that a revision was
 	// accepted under.
 	AnnotationRestart = "ramcloud.dev/restart-request"
+	// AnnotationRolls is on a revision of servers: they are restarted for its request. Operators that restarted no servers
+	// did not write it.
+	AnnotationRolls = "ramcloud.dev/restarts-servers"
 	// AnnotationRevision names the ControllerRevision that a pod was made from.
 	AnnotationRevision = "ramcloud.dev/revision"
 )

@@ -45,8 +45,12 @@ func upToDate(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.Condition
 	}
 	servers := int(out.Servers.PendingRestart)
 	others := len(in.Pending) - servers
+	never := neverRestarts(in)
+	if never == "" {
+		others = len(in.Pending)
+	}
 	if others > 0 {
-		pending = append(pending, fmt.Sprintf("%d pods of coordinators or etcd are made from former templates", others))
+		pending = append(pending, fmt.Sprintf("%d pods are made from former templates", others))
 	}
 	const how = "; kubectl ramcloud diff shows it, and spec.update.restartRequest with a new text asks for a roll"
 	switch {
@@ -60,7 +64,7 @@ func upToDate(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.Condition
 		return metav1.ConditionFalse, ramcloudv1.ReasonRollPending, brief.List(pending, "; ") + how
 	case servers > 0:
 		return metav1.ConditionFalse, ramcloudv1.ReasonServersNotRestarted, fmt.Sprintf("%d servers are made from former templates; "+
-			"they are not restarted, because a server that restarts loses what it holds in memory; new servers are made from the current one", servers)
+			"they are not restarted: %s; new servers are made from the current one", servers, never)
 	}
 	return metav1.ConditionTrue, ramcloudv1.ReasonUpToDate, "every pod is made from what this operator makes of spec"
 }

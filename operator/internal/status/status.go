@@ -221,6 +221,8 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
 	}
 	resizing(in, out)
+	value, rReason, rMessage := recovering(in)
+	set(ramcloudv1.ConditionRecovering, value, rReason, rMessage)
 	if value, reason, message := upToDate(in, out); reason != "" {
 		set(ramcloudv1.ConditionUpToDate, value, reason, message)
 	}
@@ -534,13 +536,13 @@ func pending(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 	servers := int(out.Servers.PendingRestart)
 	others := len(in.Pending) - servers
 	var parts []string
-	if servers > 0 {
-		parts = append(parts, fmt.Sprintf("pods of %d servers differ from spec; they are not restarted, because a server that "+
-			"restarts loses what it holds in memory", servers))
+	if why := neverRestarts(in); servers > 0 && why != "" {
+		parts = append(parts, fmt.Sprintf("pods of %d servers differ from spec; they are not restarted: %s", servers, why))
+	} else {
+		others = len(in.Pending)
 	}
 	if others > 0 {
-		parts = append(parts, fmt.Sprintf("%d pods of coordinators or etcd differ from spec; set spec.update.restartRequest to "+
-			"restart them one at a time", others))
+		parts = append(parts, fmt.Sprintf("%d pods differ from spec; set spec.update.restartRequest to restart them one at a time", others))
 	}
 	if len(parts) == 0 {
 		return "everything is as spec asks for"
@@ -581,8 +583,27 @@ func unavailable(p *coordinator.Picture) string {
 			where = append(where, fmt.Sprintf("%d of table '%s'", n, name))
 		}
 	}
-	return fmt.Sprintf("%d tablets are not served (%s), of %d servers; a restarted server is a new one, and "+
-		"recovery of the former one's data from its replicas is not supported yet", bad, brief.List(where, ", "), len(owners))
+	return fmt.Sprintf("%d tablets are not served (%s), of %d servers; %s", bad, brief.List(where, ", "), len(owners),
+		cmp.Or(p.Recoveries(), "the coordinator has not begun their recovery"))
+}
+
+// recovering tells of crashed servers whose data other servers read from replicas.
+func recovering(in Input) (metav1.ConditionStatus, string, string) {
+	switch text := in.Picture.Recoveries(); {
+	case !in.Picture.Connected:
+		return metav1.ConditionUnknown, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
+	case in.Picture.Blocked():
+		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryBlocked, text
+	case text != "":
+		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryRunning, text
+	}
+	return metav1.ConditionFalse, ramcloudv1.ReasonNoRecovery, "no crashed server has tablets that are not served again"
+}
+
+// neverRestarts says why no request restarts the servers; empty: one does.
+func neverRestarts(in Input) string {
+	o := plan.Observed{ReplicationFactor: specs.ReplicationFactor(in.Cluster), Wanted: int32(len(in.Decision.Servers))}
+	return plan.NeverRestarts(o, plan.Member{ID: plan.ID{Kind: plan.Server}})
 }
 
 // ServerInput is what a server's status is computed from.
