@@ -38,8 +38,8 @@ The last column is the exit code of `ramcloud` when a command ends with the erro
 TAIL = """
 More about five of them:
 
-- `UNAVAILABLE`: the server that owns the tablet is dead. There is no crash recovery yet, so the tablet does not come
-  back. The library cannot know that, and waits until the deadline. Nothing was changed. See
+- `UNAVAILABLE`: the server that owns the tablet is dead, and no other serves the tablet yet. The library waits for that
+  until the deadline. Nothing was changed. If the tablet does not come back, `ramcloud recovery list` says why. See
   [troubleshooting](../operating/troubleshooting.md#a-call-ends-with-unavailable).
 - `OUT_OF_MEMORY`: the log of the server that owns the key is full, and nothing cleans it yet. Reads and deletes still
   work, but neither deletes nor dropped tables free memory.

@@ -136,6 +136,10 @@ func TestAlerts(t *testing.T) {
 		{"RAMCloudIdentityChanged", data{`ramcloud_cluster_condition{namespace="n",cluster="a",condition="ConsistentIdentity",reason="IdentityNotKnown"}`: 0,
 			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="ConsistentIdentity",reason="IdentityPinned"}`:  1,
 			`ramcloud_cluster_condition{namespace="n",cluster="b",condition="ConsistentIdentity",reason="IdentityChanged"}`: 0}, "n/b"},
+		{"RAMCloudRecoveryBlocked", data{`ramcloud_recoveries_blocked{namespace="n",cluster="a",pod="1"}`: 0,
+			`ramcloud_recoveries_blocked{namespace="n",cluster="b",pod="1"}`: 0, `ramcloud_recoveries_blocked{namespace="n",cluster="b",pod="2"}`: 1}, "n/b"},
+		{"RAMCloudRecoveryTooLong", data{`ramcloud_recoveries_running{namespace="n",cluster="a",pod="1"}`: 0,
+			`ramcloud_recoveries_running{namespace="n",cluster="b",pod="1"}`: 2}, "n/b"},
 		{"RAMCloudServersSuspected", data{`ramcloud_coordinator_servers_suspected{namespace="n",cluster="a"}`: 0,
 			`ramcloud_coordinator_servers_suspected{namespace="n",cluster="b"}`: 1}, "n/b"},
 		{"RAMCloudEpochStuck", data{`ramcloud_oldest_epoch_seconds{namespace="n",cluster="a",pod="1"}`: 0.00002, // a grace period in progress

@@ -88,8 +88,6 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 		Expect(text).NotTo(Or(ContainSubstring("--- coordinator ("), ContainSubstring("--- etcd ("), ContainSubstring("to TLS")))
 		check("after the roll etcd's stages of TLS were %v, and this differs still (%t):\n%s", seen, pending, text)
 
-		By("giving up what the servers hold, so that their pods are made again")
-		must(kubectl("delete", "pod", "-l", "ramcloud.dev/cluster="+name+",app.kubernetes.io/component=server", "--wait=false"))
 		Eventually(func() string {
 			text, pending := diff(name)
 			if !pending {

@@ -148,8 +148,8 @@ type ServersStatus struct {
 	// Earlier incarnations that the coordinator lists as crashed.
 	// +optional
 	Crashed int32 `json:"crashed,omitempty"`
-	// Servers whose pod differs from what spec asks for. They are not restarted for that, because a restart loses what they
-	// hold in memory.
+	// Servers whose pod differs from what spec asks for. They are not restarted for that before spec.update.restartRequest
+	// asks for it.
 	// +optional
 	PendingRestart int32 `json:"pendingRestart,omitempty"`
 }
@@ -341,8 +341,6 @@ const (
 	ReasonRolling = "Rolling"
 	// ReasonRollRefused: the roll would let versions run together that must not.
 	ReasonRollRefused = "RollRefused"
-	// ReasonServersNotRestarted: only servers have older templates, and they are not restarted: their data has no replicas.
-	ReasonServersNotRestarted = "ServersNotRestarted"
 	// ReasonPaused: spec.paused is set.
 	ReasonPaused = "Paused"
 	// ReasonNotPaused: the operator manages the cluster.

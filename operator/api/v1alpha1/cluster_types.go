@@ -244,9 +244,10 @@ type ManagedEtcdSpec struct {
 
 // UpdateSpec says how pods are brought to a changed spec.
 type UpdateSpec struct {
-	// Any text. A new text asks for a rolling restart: each etcd member and then each coordinator is re-created, one at a time,
-	// and only while all others are ready. Servers are not restarted, because they would lose what they hold in memory
-	// (status.pendingRestart says so). Without a new text nothing is restarted, whatever changes.
+	// Any text. A new text asks for a rolling restart: each etcd member, then each coordinator and then each server is
+	// re-created, one at a time, and only while all others are ready. A server is restarted only while every tablet is served
+	// and every segment has all replicas; without replicas it is not restarted. Without a new text nothing is restarted,
+	// whatever changes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_.:]*$')",reason=FieldValueInvalid,messageExpression="'spec.update.restartRequest is %s; accepted: letters, digits and - _ . :, for example 2026-01-31T10:00:00Z'.format([self])"

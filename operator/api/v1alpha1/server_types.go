@@ -89,7 +89,7 @@ type RAMCloudServerStatus struct {
 	// Where the server runs.
 	// +optional
 	Placement ServerPlacement `json:"placement,omitzero"`
-	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that.
+	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that unasked.
 	// +optional
 	PendingRestart bool `json:"pendingRestart,omitempty"`
 	// The last time the pod failed.

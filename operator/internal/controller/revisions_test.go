@@ -139,7 +139,7 @@ func TestAnUpgradeOfTheOperatorChangesNoMember(t *testing.T) {
 	w.kept("server", 1, 1, 0) // not before the coordinator works again
 	w.ready("demo-coordinator-0")
 	w.setServers(4)
-	w.condition("UpToDate", metav1.ConditionFalse, ramcloudv1.ReasonServersNotRestarted)
+	w.condition("UpToDate", metav1.ConditionFalse, ramcloudv1.ReasonRolling)
 	w.kept("server", 1, 0, 1)
 	w.scale(5)
 	if image := w.image("demo-server-4"); image != "ramcloud/node:later" {

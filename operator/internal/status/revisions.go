@@ -33,7 +33,7 @@ func revisions(in Input) (out []ramcloudv1.RevisionStatus) {
 
 // upToDate compares what runs, and what new pods are made from, with what this operator makes of spec. No reason: it is as it
 // was.
-func upToDate(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.ConditionStatus, string, string) {
+func upToDate(in Input) (metav1.ConditionStatus, string, string) {
 	var refused, pending []string
 	for _, r := range in.Revisions {
 		if r.Refused != "" {
@@ -43,14 +43,8 @@ func upToDate(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.Condition
 			pending = append(pending, r.waits())
 		}
 	}
-	servers := int(out.Servers.PendingRestart)
-	others := len(in.Pending) - servers
-	never := neverRestarts(in)
-	if never == "" {
-		others = len(in.Pending)
-	}
-	if others > 0 {
-		pending = append(pending, fmt.Sprintf("%d pods are made from former templates", others))
+	if n := len(in.Pending); n > 0 {
+		pending = append(pending, fmt.Sprintf("%d pods are made from former templates", n))
 	}
 	const how = "; kubectl ramcloud diff shows it, and spec.update.restartRequest with a new text asks for a roll"
 	switch {
@@ -62,9 +56,6 @@ func upToDate(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.Condition
 		return metav1.ConditionFalse, ramcloudv1.ReasonRolling, in.Decision.Rolling
 	case len(pending) > 0:
 		return metav1.ConditionFalse, ramcloudv1.ReasonRollPending, brief.List(pending, "; ") + how
-	case servers > 0:
-		return metav1.ConditionFalse, ramcloudv1.ReasonServersNotRestarted, fmt.Sprintf("%d servers are made from former templates; "+
-			"they are not restarted: %s; new servers are made from the current one", servers, never)
 	}
 	return metav1.ConditionTrue, ramcloudv1.ReasonUpToDate, "every pod is made from what this operator makes of spec"
 }

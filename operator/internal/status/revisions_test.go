@@ -28,11 +28,11 @@ func TestUpToDate(t *testing.T) {
 		}, "-RollPending", "(coordinator 0 first)"},
 		"a changed spec": {func(in *Input) {
 			in.Revisions, in.Pending = both, []ramcloudv1.PendingRestart{{Pod: "demo-coordinator-0"}}
-		}, "-RollPending", "1 pods of coordinators or etcd"},
+		}, "-RollPending", "1 pods are made from former templates"},
 		"only servers": {func(in *Input) {
 			in.Revisions, in.Pending = both, []ramcloudv1.PendingRestart{{Pod: "demo-server-0"}}
 			in.Servers[0].Status.PendingRestart = true
-		}, "-ServersNotRestarted", "1 servers"},
+		}, "-RollPending", "1 pods are made from former templates"},
 		"a roll": {func(in *Input) {
 			in.Revisions, in.Decision.Rolling = with(waits), "restart 'a': 1 to do"
 		}, "-Rolling", "restart 'a'"},

@@ -223,7 +223,7 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	resizing(in, out)
 	value, rReason, rMessage := recovering(in)
 	set(ramcloudv1.ConditionRecovering, value, rReason, rMessage)
-	if value, reason, message := upToDate(in, out); reason != "" {
+	if value, reason, message := upToDate(in); reason != "" {
 		set(ramcloudv1.ConditionUpToDate, value, reason, message)
 	}
 	if in.Cluster.Spec.Paused {
@@ -525,29 +525,19 @@ func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool
 	case len(coordinators) > 0 && !ready:
 		return true, ramcloudv1.ReasonStarting, coordinatorsDown(in, coordinators)
 	}
-	return false, ramcloudv1.ReasonSettled, pending(in, out)
+	return false, ramcloudv1.ReasonSettled, pending(in)
 }
 
 func former(in Input) string {
 	return "waiting until nothing is left of a former cluster of this name; there still are " + brief.List(in.Former, ", ")
 }
 
-func pending(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
-	servers := int(out.Servers.PendingRestart)
-	others := len(in.Pending) - servers
-	var parts []string
-	if why := neverRestarts(in); servers > 0 && why != "" {
-		parts = append(parts, fmt.Sprintf("pods of %d servers differ from spec; they are not restarted: %s", servers, why))
-	} else {
-		others = len(in.Pending)
-	}
-	if others > 0 {
-		parts = append(parts, fmt.Sprintf("%d pods differ from spec; set spec.update.restartRequest to restart them one at a time", others))
-	}
-	if len(parts) == 0 {
+func pending(in Input) string {
+	if len(in.Pending) == 0 {
 		return "everything is as spec asks for"
 	}
-	return strings.Join(parts, "; ") + " (status.pendingRestart says what differs)"
+	return fmt.Sprintf("%d pods differ from spec; set spec.update.restartRequest to restart them one at a time "+
+		"(status.pendingRestart says what differs)", len(in.Pending))
 }
 
 func notUp(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
@@ -598,12 +588,6 @@ func recovering(in Input) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryRunning, text
 	}
 	return metav1.ConditionFalse, ramcloudv1.ReasonNoRecovery, "no crashed server has tablets that are not served again"
-}
-
-// neverRestarts says why no request restarts the servers; empty: one does.
-func neverRestarts(in Input) string {
-	o := plan.Observed{ReplicationFactor: specs.ReplicationFactor(in.Cluster), Wanted: int32(len(in.Decision.Servers))}
-	return plan.NeverRestarts(o, plan.Member{ID: plan.ID{Kind: plan.Server}})
 }
 
 // ServerInput is what a server's status is computed from.

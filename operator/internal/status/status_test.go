@@ -401,7 +401,7 @@ func TestPendingRestartIsBounded(t *testing.T) {
 	in.Pending = []ramcloudv1.PendingRestart{{Pod: "demo-coordinator-0"}, {Pod: "demo-server-0"}}
 	out := Cluster(in)
 	c := meta.FindStatusCondition(out.Conditions, ramcloudv1.ConditionProgressing)
-	if !strings.Contains(c.Message, "pods of 1 servers differ") || !strings.Contains(c.Message, "1 pods of coordinators or etcd differ") {
+	if !strings.Contains(c.Message, "2 pods differ from spec; set spec.update.restartRequest") {
 		t.Errorf("%s", c.Message)
 	}
 	in.Pending = make([]ramcloudv1.PendingRestart, 100)

@@ -42,7 +42,7 @@ type RAMCloudServerStatusApplyConfiguration struct {
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
 	// Where the server runs.
 	Placement *ServerPlacementApplyConfiguration `json:"placement,omitempty"`
-	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that.
+	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that unasked.
 	PendingRestart *bool `json:"pendingRestart,omitempty"`
 	// The last time the pod failed.
 	LastFailure *PodFailureApplyConfiguration `json:"lastFailure,omitempty"`

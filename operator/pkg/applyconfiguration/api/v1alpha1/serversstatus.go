@@ -18,8 +18,8 @@ type ServersStatusApplyConfiguration struct {
 	Summary *string `json:"summary,omitempty"`
 	// Earlier incarnations that the coordinator lists as crashed.
 	Crashed *int32 `json:"crashed,omitempty"`
-	// Servers whose pod differs from what spec asks for. They are not restarted for that, because a restart loses what they
-	// hold in memory.
+	// Servers whose pod differs from what spec asks for. They are not restarted for that before spec.update.restartRequest
+	// asks for it.
 	PendingRestart *int32 `json:"pendingRestart,omitempty"`
 }
 

@@ -10,9 +10,10 @@ package v1alpha1
 //
 // UpdateSpec says how pods are brought to a changed spec.
 type UpdateSpecApplyConfiguration struct {
-	// Any text. A new text asks for a rolling restart: each etcd member and then each coordinator is re-created, one at a time,
-	// and only while all others are ready. Servers are not restarted, because they would lose what they hold in memory
-	// (status.pendingRestart says so). Without a new text nothing is restarted, whatever changes.
+	// Any text. A new text asks for a rolling restart: each etcd member, then each coordinator and then each server is
+	// re-created, one at a time, and only while all others are ready. A server is restarted only while every tablet is served
+	// and every segment has all replicas; without replicas it is not restarted. Without a new text nothing is restarted,
+	// whatever changes.
 	RestartRequest *string `json:"restartRequest,omitempty"`
 }
 
