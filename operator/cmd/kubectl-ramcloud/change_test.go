@@ -27,7 +27,7 @@ func working() []client.Object {
 	c.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 3}
 	out := []client.Object{c}
 	etcd, coordinators := members(c)
-	for _, name := range append(etcd, coordinators...) {
+	for _, name := range slices.Concat(etcd, coordinators, servers(c)) {
 		out = append(out, memberPod(c, name, "first", ""))
 	}
 	return out
@@ -200,7 +200,7 @@ func TestRestartAsksTheOperator(t *testing.T) {
 	}
 	w.away = true
 	_, err = w.run(t, "restart demo --wait --timeout=50ms")
-	if second := w.spec(t).Update.RestartRequest; codeOf(err, true) != exitTimedOut || !strings.Contains(err.Error(), "0 of 6") || second == first {
+	if second := w.spec(t).Update.RestartRequest; codeOf(err, true) != exitTimedOut || !strings.Contains(err.Error(), "0 of 10") || second == first {
 		t.Errorf("%v, request %q after %q", err, second, first)
 	}
 	if len(w.evicted) > 0 {
@@ -250,7 +250,7 @@ func TestRestartIsRefused(t *testing.T) {
 		objects    []client.Object
 		args, want string
 	}{
-		{working(), "--member=demo-server-1", "loses what it holds in memory"},
+		{working(), "--member=demo-server-1", "only the operator restarts servers"},
 		{working(), "--member=demo-server-1", "accepted: demo-etcd-0, demo-etcd-1, demo-etcd-2, demo-coordinator-0"},
 		{working(), "--component=server", "accepted: coordinator, etcd"},
 		{working(), "--component=disk", "--component is disk; accepted: coordinator, etcd"},
