@@ -86,7 +86,7 @@ HANDLED = {"UNKNOWN_TABLET", "RETRY", "NOT_LEADER", "STALE_TERM", "WRONG_SERVER"
 # Where the public codes are, and what each looks like there: {name} is the code's, {camel} in its capitals.
 PUBLIC = {("include", "ramcloud", "ramcloud.h"): r"^  k{camel} = {number},",
           ("include", "ramcloud", "ramcloud_c.h"): r"^  RAMCLOUD_{name} = {number}\b",
-          ("clients", "python", "src", "ramcloud", "errors.py"): r"^    {name} = {number}$",
+          ("..", "clients", "python", "src", "ramcloud", "errors.py"): r"^    {name} = {number}$",
           ("..", "clients", "go", "errors.go"): r"^\t\w+ +Code = {number}$"}
 
 

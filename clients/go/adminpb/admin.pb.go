@@ -132,7 +132,7 @@ const (
 	TabletState_TABLET_STATE_UNSPECIFIED TabletState = 0
 	TabletState_TABLET_NORMAL            TabletState = 1
 	TabletState_TABLET_CREATING          TabletState = 2
-	TabletState_TABLET_UNAVAILABLE       TabletState = 3 // its server is dead and recovery does not exist yet or is not done
+	TabletState_TABLET_UNAVAILABLE       TabletState = 3 // its server is dead, and nobody has recovered it yet
 )
 
 // Enum value maps for TabletState.
