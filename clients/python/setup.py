@@ -13,7 +13,7 @@ from setuptools.command.build_py import build_py
 from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parent.parent.parent
+TOP = HERE.parent.parent
 # Every system has these, and must not get them twice.
 SYSTEM = ("linux-vdso", "libc.so", "libm.so", "libstdc++", "libgcc_s", "ld-linux", "libpthread", "libdl", "librt")
 

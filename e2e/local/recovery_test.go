@@ -53,20 +53,6 @@ func (c *cluster) anOwner(table string) *daemon {
 	return nil
 }
 
-// allServed waits until every tablet is on a server that is UP, and its data can be read.
-func (c *cluster) allServed(l *load) time.Duration {
-	c.t.Helper()
-	begun := time.Now()
-	l.all(func(key string, _ *history) {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		if _, _, err := l.client.Read(ctx, l.table.ID, []byte(key)); err != nil && !errors.Is(err, client.NotFound) {
-			c.t.Fatalf("read %q: %v", key, err)
-		}
-	})
-	return time.Since(begun)
-}
-
 // A server dies under load: what it had is served again without anybody's help, and nothing is lost.
 func TestADeadServersDataIsServedAgain(t *testing.T) {
 	t.Parallel()

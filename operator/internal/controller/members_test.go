@@ -197,7 +197,9 @@ func TestARestartIsRolledOneAtATime(t *testing.T) {
 		}
 		w.ready(name)
 	}
-	w.condition("Progressing", metav1.ConditionFalse, ramcloudv1.ReasonSettled)
+	// Servers come last, and none before it has said that others have replicas of its log.
+	w.poke(3)
+	w.condition("Progressing", metav1.ConditionTrue, ramcloudv1.ReasonRollingRestart)
 	var same corev1.Pod
 	w.exists("demo-server-0", &same)
 	if same.UID != server.UID {
@@ -205,7 +207,7 @@ func TestARestartIsRolledOneAtATime(t *testing.T) {
 	}
 	w.until("what is left", func() string {
 		pending := w.cluster().Status.PendingRestart
-		if len(pending) != 3 || pending[0].Pod != "demo-server-0" || !strings.Contains(pending[0].Waits, "loses what it holds in memory") {
+		if len(pending) != 3 || pending[0].Pod != "demo-server-0" || !strings.Contains(pending[0].Waits, "its log has replicas") {
 			return fmt.Sprintf("%+v", pending)
 		}
 		return ""
