@@ -14,24 +14,27 @@ void ReadLease::hold(uint64_t server_id, Time sent) {
     ++holder->replicas;
     return;
   }
-  holders_.push_back({server_id, 1, sent, sent});
+  holders_.push_back({.server_id = server_id, .replicas = 1, .confirmed = sent, .asked = sent});
   tell();
 }
 
 void ReadLease::release(uint64_t server_id) {
   Holder* holder = find(server_id);
-  if (holder == nullptr || --holder->replicas > 0) return;
-  holders_.erase(holders_.begin() + (holder - holders_.data()));
+  if (holder == nullptr) return;
+  if (--holder->replicas == 0) holders_.erase(holders_.begin() + (holder - holders_.data()));
   tell();
 }
 
 void ReadLease::lost(uint64_t server_id, uint32_t epoch) {
   lost_.push_back({server_id, epoch});
+  if (Holder* holder = find(server_id)) ++holder->lost;
+  tell();
 }
 
 void ReadLease::fenced(uint32_t epoch) {
   std::erase_if(lost_, [&](const Lost& one) {
     if (one.epoch > epoch) return false;
+    if (Holder* holder = find(one.server_id)) --holder->lost;
     release(one.server_id);
     return true;
   });
@@ -65,7 +68,8 @@ Time ReadLease::next_due() const {
 }
 
 Time ReadLease::until() const {
-  if (holders_.empty()) return kNever;
+  const auto has_some = [](const Holder& holder) { return holder.replicas > holder.lost; };
+  if (std::ranges::none_of(holders_, has_some)) return kNever;
   return std::ranges::min(holders_, {}, &Holder::confirmed).confirmed + length_;
 }
 

@@ -31,7 +31,8 @@ class ReadLease {
   void hold(uint64_t server_id, Time sent);
   /// One such replica is closed there, or was refused without a trace.
   void release(uint64_t server_id);
-  /// One such replica is lost. It counts until the coordinator has this epoch.
+  /// One such replica is lost. It counts until the coordinator has this epoch. When all are lost, no
+  /// backup can lease: the coordinator does, whose lease suffices alone.
   void lost(uint64_t server_id, uint32_t epoch);
   /// The coordinator has the epoch durably.
   void fenced(uint32_t epoch);
@@ -43,7 +44,7 @@ class ReadLease {
   std::vector<uint64_t> take_due(Time now);
   /// When the next of them is due; kNever without holders.
   Time next_due() const;
-  /// kNever without holders.
+  /// kNever without holders, or if all they had is lost.
   Time until() const;
   size_t holders() const { return holders_.size(); }
   Duration length() const { return length_; }
@@ -52,6 +53,7 @@ class ReadLease {
   struct Holder {
     uint64_t server_id = 0;
     uint32_t replicas = 0;  // with those that are lost, and not behind the fence
+    uint32_t lost = 0;      // of these
     Time confirmed{};
     Time asked{};
   };

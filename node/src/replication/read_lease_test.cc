@@ -79,6 +79,19 @@ TEST_F(ReadLeaseTest, ALostReplicaCountsUntilItIsBehindTheFence) {
   expect_until(kLength + 300ms);
 }
 
+/// Nobody can raise the fence then, because no replica counts: the coordinator leases meanwhile.
+TEST_F(ReadLeaseTest, WhenAllIsLostNobodyIsAHolder) {
+  lease_.hold(1, at(0ms));
+  lease_.hold(2, at(0ms));
+  lease_.lost(1, 1);
+  lease_.lost(2, 2);
+  EXPECT_EQ(lease_.until(), kNever);
+  lease_.hold(3, at(400ms));
+  expect_until(kLength);  // those that are lost still count beside one that is there
+  lease_.fenced(2);
+  expect_until(kLength + 400ms);
+}
+
 /// Its loss is of that replica, not of the others that it has.
 TEST_F(ReadLeaseTest, TheFenceTakesOneReplicaOfAHolder) {
   lease_.hold(1, at(0ms));
