@@ -137,7 +137,7 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 		Eventually(func() []string { return remains(name) }, podDeadline, time.Second).Should(BeEmpty())
 	})
 
-	It("loses nothing when it is to delete the pod of a server by force", Label("short"), func() {
+	It("loses nothing when it is to delete the pod of a server by force", func() {
 		const name = "struck"
 		declare(name, ofServers(4)) // without the one, each segment still finds two others
 		waitReady(name)
