@@ -358,8 +358,12 @@ func TestAnOperatorCondemnsWhatDetectionWaitsFor(t *testing.T) {
 	for _, d := range r.daemons[:2] {
 		r.resume(d)
 	}
-	for _, d := range r.daemons[:2] { // they learn of their verdict, and end
-		r.eventually("the end of "+d.Name, func() bool { return !alive(d.PID) })
+	// They learn of their verdict, and start again as new servers.
+	r.eventually("both as new servers", func() bool { return r.status().ServersUp == 3 })
+	for _, d := range r.daemons[:2] {
+		if now := r.serverViews()[d.Name].ID; now <= ids[d.Name].ID {
+			t.Errorf("%s was server %d and is server %d", d.Name, ids[d.Name].ID, now)
+		}
 	}
 }
 
