@@ -53,6 +53,25 @@ func (c *cluster) anOwner(table string) *daemon {
 	return nil
 }
 
+// killAndRead kills servers at the same moment under load, waits until others serve what they had, and reads everything.
+func (c *cluster) killAndRead(l *load, victims ...*daemon) {
+	c.t.Helper()
+	killed := time.Now()
+	for _, victim := range victims {
+		if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
+			c.t.Fatalf("kill -9 of %s: %v", victim.Name, err)
+		}
+	}
+	c.eventually("tablets that are all available", func() bool {
+		s := c.status()
+		return s.ServersCrashed == len(victims) && s.TabletsUnavailable == 0
+	})
+	c.t.Logf("%.2f s from the kill until every tablet had an owner", time.Since(killed).Seconds())
+	l.more(3000)
+	l.finish()
+	l.verify()
+}
+
 // A server dies under load: what it had is served again without anybody's help, and nothing is lost.
 func TestADeadServersDataIsServedAgain(t *testing.T) {
 	t.Parallel()
@@ -68,16 +87,7 @@ func TestADeadServersDataIsServedAgain(t *testing.T) {
 			of := c.client()
 			l := startLoad(t, of, c.table(of, "load", uint32(shape.servers)))
 			l.more(3000)
-			killed := time.Now()
-			c.kill(c.anOwner("load"))
-			c.eventually("tablets that are all available", func() bool {
-				s := c.status()
-				return s.ServersCrashed == 1 && s.TabletsUnavailable == 0
-			})
-			t.Logf("%.2f s from the kill until every tablet had an owner", time.Since(killed).Seconds())
-			l.more(3000)
-			l.finish()
-			l.verify()
+			c.killAndRead(l, c.anOwner("load"))
 		})
 	}
 }
@@ -89,30 +99,13 @@ func TestTwoDeadServersDataIsServedAgain(t *testing.T) {
 	of := c.client()
 	l := startLoad(t, of, c.table(of, "load", 6))
 	l.more(3000)
-	var ends sync.WaitGroup
 	victims := []*daemon{}
 	for id := range c.owners("load") {
 		if len(victims) < 2 {
 			victims = append(victims, c.byID(id))
 		}
 	}
-	killed := time.Now()
-	for _, victim := range victims {
-		ends.Add(1)
-		go func() {
-			defer ends.Done()
-			_ = syscall.Kill(victim.PID, syscall.SIGKILL)
-		}()
-	}
-	ends.Wait()
-	c.eventually("tablets that are all available", func() bool {
-		s := c.status()
-		return s.ServersCrashed == 2 && s.TabletsUnavailable == 0
-	})
-	t.Logf("%.2f s from the kills until every tablet had an owner", time.Since(killed).Seconds())
-	l.more(3000)
-	l.finish()
-	l.verify()
+	c.killAndRead(l, victims...)
 }
 
 // Every server dies, again and again, each time a recovery master of the one before among them.
@@ -127,10 +120,7 @@ func TestServersDieInTurn(t *testing.T) {
 		c.kill(victim)
 		c.eventually("tablets that are all available", func() bool { return c.status().TabletsUnavailable == 0 })
 		c.restart(victim)
-		c.eventually("a cluster that is whole", func() bool {
-			s := c.status()
-			return s.ServersUp == 4 && s.TabletsUnavailable == 0 && s.Replication.AllSegmentsReplicated
-		})
+		c.wholeAgain(4)
 	}
 	l.finish()
 	l.verify()

@@ -69,7 +69,7 @@ Task<bool> TableChurn::check() {
   }
   for (const auto& [name, contents] : there_) {
     if (!listed.contains(name)) {
-      wrong_ += name + " is gone\n";
+      wrong_ += name + " is not listed\n";
       continue;
     }
     co_await check_contents(name, contents);

@@ -16,8 +16,8 @@ struct NextLife {
   Duration pause{};
 };
 /// After a life of that length. Whoever is given up again and again within seconds of its start
-/// must not keep the coordinator busy: pauses begin at 100 ms, double up to 10 s, and begin anew
-/// with a life of 10 s.
+/// must not keep the coordinator busy: pauses are 100 ms at first, and double up to 10 s. After a
+/// life of 10 s the next is 100 ms again.
 NextLife next_life(Duration lived, uint32_t short_lives);
 
 /// Counts how long this process lives. Made first thing in main().

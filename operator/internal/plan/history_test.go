@@ -25,7 +25,7 @@ type world struct {
 	enlisted map[volumeKey]string
 	needed   map[string]bool
 	unlisted map[string]bool // crashed servers leave the coordinator's list after a while
-	// recovering: a server that served is gone, and what it had is not served again, or lacks replicas.
+	// recovering: a server that served crashed, and what it had is not served again, or lacks replicas.
 	recovering bool
 	nextID     int
 	requests   int
