@@ -148,6 +148,9 @@ type ServersStatus struct {
 	// Earlier incarnations that the coordinator lists as crashed.
 	// +optional
 	Crashed int32 `json:"crashed,omitempty"`
+	// Why no server may be evicted now, as by kubectl drain. Empty: one may.
+	// +optional
+	EvictionsHeld string `json:"evictionsHeld,omitempty"`
 	// Servers whose pod differs from what spec asks for. They are not restarted for that before spec.update.restartRequest
 	// asks for it.
 	// +optional

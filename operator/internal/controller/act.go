@@ -18,10 +18,13 @@ import (
 )
 
 // act carries the decision out. One member's trouble does not keep the others from going on.
-func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision, done *steps) {
+func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision, evictions plan.Eviction, done *steps) {
 	a := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}
 	if !r.adopt(ctx, o, done) {
 		return
+	}
+	if !r.holdEvictions(ctx, o, evictions, done) { // another server might go with the one whose pod is created or restarted
+		d.Create, d.Restart = nil, nil
 	}
 	r.record(ctx, o, d, done)
 	service := specs.HeadlessService(o.cluster)
@@ -55,7 +58,23 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	r.takeAway(ctx, o, d, done)
 	r.deleteUnexposed(ctx, o, done)
 	r.publish(ctx, a, o, done)
-	r.applyBudgets(ctx, a, o, d, done)
+	r.applyBudgets(ctx, a, o, evictions, done)
+}
+
+// holdEvictions has no server evicted from now on, if that was decided: before anything is done that makes a pod ready, which
+// the budget would count.
+func (r *ClusterReconciler) holdEvictions(ctx context.Context, o *observed, evictions plan.Eviction, done *steps) bool {
+	budget := specs.DisruptionBudget(o.cluster, evictions.Keep)
+	live := o.budgets[budget.Name]
+	if evictions.Held == "" || live == nil {
+		return true // none: then nothing was let go before
+	}
+	a, held := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}, &policyv1.PodDisruptionBudget{}
+	if !done.attempt("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, live, held)) {
+		return false
+	}
+	o.budgets[budget.Name] = held
+	return true
 }
 
 // adopt makes the cluster the owner of what an orphaning delete left, after a look past the cache that the cluster is
@@ -231,13 +250,14 @@ func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed,
 	done.attempt("ConfigMap "+name, a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[name]), &corev1.ConfigMap{}))
 }
 
-// applyBudgets keeps servers, and a majority of the others, from being evicted.
-func (r *ClusterReconciler) applyBudgets(ctx context.Context, a applier, o *observed, d plan.Decision, done *steps) {
+// applyBudgets keeps servers, and a majority of the others, from being evicted. The servers' comes last: it may let one go.
+func (r *ClusterReconciler) applyBudgets(ctx context.Context, a applier, o *observed, evictions plan.Eviction, done *steps) {
 	c := o.cluster
-	wanted := []*policyv1.PodDisruptionBudget{specs.DisruptionBudget(c, int32(len(d.Servers))), specs.CoordinatorBudget(c)}
+	wanted := []*policyv1.PodDisruptionBudget{specs.CoordinatorBudget(c)}
 	if specs.WantedEtcd(c) > 0 {
 		wanted = append(wanted, specs.EtcdBudget(c))
 	}
+	wanted = append(wanted, specs.DisruptionBudget(c, evictions.Keep))
 	for _, budget := range wanted {
 		done.attempt("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, orNil(o.budgets[budget.Name]), &policyv1.PodDisruptionBudget{}))
 	}

@@ -225,8 +225,12 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 	if !secured {
 		decision = withoutEtcd(decision)
 	}
-	if !input.Paused {
-		r.act(ctx, o, decision, done)
+	evictions := plan.Evictions(input, decision)
+	switch {
+	case !input.Paused:
+		r.act(ctx, o, decision, evictions, done)
+	case cluster.Spec.Paused && len(o.former) == 0 && o.stranger == "":
+		r.holdEvictions(ctx, o, evictions, done)
 	}
 	again := decision.Again
 	sooner := func(after time.Duration) {
@@ -235,10 +239,11 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 		}
 	}
 	sooner(o.again)
+	sooner(evictions.Again)
 	if o.certificates != nil {
 		sooner(lookAtShared)
 	}
-	sooner(r.report(ctx, o, decision, input, done))
+	sooner(r.report(ctx, o, decision, evictions, input, done))
 	return again
 }
 

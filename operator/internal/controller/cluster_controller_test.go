@@ -402,7 +402,10 @@ func TestALostServerDegrades(t *testing.T) {
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED, StateReason: "no answer for 2 s"})
 	w.coordinator.SetTable(&adminpb.Table{Id: 1, Name: "books", Tablets: []*adminpb.Tablet{
 		{ServerId: 1, State: adminpb.TabletState_TABLET_NORMAL}, {ServerId: 2, State: adminpb.TabletState_TABLET_UNAVAILABLE}}})
+	w.clockAhead.Store(int64(time.Minute)) // it lasts
+	w.poke(1)
 	message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonTabletsUnavailable)
+	w.clockAhead.Store(0)
 	if !strings.Contains(message, "1 of table 'books'") {
 		t.Errorf("message: %s", message)
 	}

@@ -154,6 +154,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		Paused: c.Spec.Paused || o.refused != "" || o.stranger != "" || len(o.former) > 0,
 	}
 	out.NotWhole, out.Again = o.picture.NotWhole(out.Now)
+	out.NotSafe, out.SafeAgain = o.picture.NotSafe(out.Now)
 	existing := o.existing()
 	var servers []int32
 	for _, id := range existing {

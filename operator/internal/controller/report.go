@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,14 +20,14 @@ import (
 
 // report writes the status of the cluster and its servers where it changed. It says when to look again although nothing
 // changed; 0: never.
-func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, input plan.Observed, done *steps) time.Duration {
+func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, evictions plan.Eviction, input plan.Observed, done *steps) time.Duration {
 	if left := status.Silence(o.cluster, o.picture, input.Now); left > 0 {
 		done.wait("writing the status", "the coordinator was not heard yet: "+o.picture.Problem)
 		return left
 	}
 	in := status.Input{
 		Cluster: o.cluster, Picture: o.picture, Decision: d, Now: metav1.NewTime(input.Now), Refused: o.refused, Former: o.former,
-		Stranger: o.stranger, Deprecated: o.deprecated, Revisions: o.revisionsForStatus(d),
+		Stranger: o.stranger, Deprecated: o.deprecated, Revisions: o.revisionsForStatus(d), EvictionsHeld: evictions.Held,
 	}
 	for _, m := range o.members(d) {
 		member := o.memberForPlan(m)
@@ -170,40 +169,6 @@ func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m me
 	wanted := *record.Status.DeepCopy()
 	wanted.LastFailure = failure
 	return r.writeServerStatus(ctx, o, record, wanted)
-}
-
-// announce turns changes of conditions into events. What is not known is no news.
-func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) {
-	for _, c := range wanted.Conditions {
-		before := meta.FindStatusCondition(cluster.Status.Conditions, c.Type)
-		if c.Status == metav1.ConditionUnknown || before != nil && before.Status == c.Status && before.Reason == c.Reason {
-			continue
-		}
-		good := c.Status == metav1.ConditionTrue
-		if c.Type == ramcloudv1.ConditionResizing {
-			good = c.Reason != ramcloudv1.ReasonResizeInfeasible
-		}
-		if c.Type == ramcloudv1.ConditionRecovering {
-			good = c.Reason != ramcloudv1.ReasonRecoveryBlocked
-		}
-		if c.Type == ramcloudv1.ConditionUpToDate && c.Reason != ramcloudv1.ReasonRollRefused {
-			if before != nil || !good { // an update that waits is no trouble
-				r.event(cluster, corev1.EventTypeNormal, c.Reason, c.Type, "%s", c.Message)
-			}
-			continue
-		}
-		switch c.Type {
-		case ramcloudv1.ConditionDegraded, ramcloudv1.ConditionScaleBlocked, ramcloudv1.ConditionPaused, ramcloudv1.ConditionDeprecatedFields:
-			good = !good
-		}
-		switch {
-		case c.Type == ramcloudv1.ConditionProgressing:
-		case good && (c.Type == ramcloudv1.ConditionReady || before != nil):
-			r.event(cluster, corev1.EventTypeNormal, c.Reason, c.Type, "%s", c.Message)
-		case !good && (c.Type != ramcloudv1.ConditionReady || before != nil):
-			r.event(cluster, corev1.EventTypeWarning, c.Reason, c.Type, "%s", c.Message)
-		}
-	}
 }
 
 // convert makes the apply configuration of a status: both have the same JSON.

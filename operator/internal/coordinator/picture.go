@@ -31,6 +31,9 @@ type Picture struct {
 	// UnderReplicatedSince is when segments began to lack replicas, without a report of none since; zero:
 	// none lacks any. A segment that was just opened does for a moment.
 	UnderReplicatedSince time.Time
+	// UnavailableSince is when tablets began to be not served, without a report of none since; zero: all are. While a crashed
+	// server is recovered some are not for a moment.
+	UnavailableSince time.Time
 	// ChangedAt is when a server last came, went or was taken for dead, or when the coordinator last told of a recovery or of
 	// a tablet that is not served.
 	ChangedAt time.Time
@@ -112,7 +115,7 @@ type draft struct {
 	tables   map[string]*adminpb.Table
 	complete bool
 
-	underReplicatedSince, changedAt time.Time
+	underReplicatedSince, unavailableSince, changedAt time.Time
 }
 
 func newDraft() *draft {
@@ -128,12 +131,8 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 		if len(e.Status.GetRecoveries()) > 0 || e.Status.GetTabletsUnavailable() > 0 {
 			d.changedAt = now
 		}
-		switch {
-		case e.Status.GetReplication().GetSegmentsUnderReplicated() == 0:
-			d.underReplicatedSince = time.Time{}
-		case d.underReplicatedSince.IsZero():
-			d.underReplicatedSince = now
-		}
+		since(&d.underReplicatedSince, e.Status.GetReplication().GetSegmentsUnderReplicated() > 0, now)
+		since(&d.unavailableSince, e.Status.GetTabletsUnavailable() > 0, now)
 		return how
 	case *adminpb.WatchEvent_Server:
 		how := compare(d.servers[e.Server.GetId()], e.Server, serverWithoutFigures)
@@ -160,9 +159,19 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 	return changeNone // an event of a newer coordinator
 }
 
+// since notes when something began to be so; zero: it is not.
+func since(when *time.Time, is bool, now time.Time) {
+	switch {
+	case !is:
+		*when = time.Time{}
+	case when.IsZero():
+		*when = now
+	}
+}
+
 func (d *draft) picture() *Picture {
 	return &Picture{Connected: true, Status: d.status, Servers: maps.Clone(d.servers), Tables: maps.Clone(d.tables),
-		UnderReplicatedSince: d.underReplicatedSince, ChangedAt: d.changedAt}
+		UnderReplicatedSince: d.underReplicatedSince, UnavailableSince: d.unavailableSince, ChangedAt: d.changedAt}
 }
 
 func compare[M proto.Message](before, after M, essence func(M) M) change {

@@ -2,6 +2,9 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"ramcloud.dev/client/adminpb"
@@ -12,43 +15,105 @@ import (
 // replicas is as old as the coordinator's last probe: after a server's end they may not have said yet what they lack.
 const Settled = 10 * time.Second
 
+// Momentary is how long segments may lack replicas without that meaning that any were lost: a segment that is opened does
+// until its replicas are. It is shorter than Settled, so a loss of replicas is always told in time.
+const Momentary = Settled / 2
+
 // NotWhole says why no server may be taken away now: what is not served, or has too few replicas. Empty: the cluster is
 // whole. again is when that may change although nothing is heard; 0: never.
 func (p *Picture) NotWhole(now time.Time) (why string, again time.Duration) {
+	if why := p.notServed(); why != "" {
+		return why, 0
+	}
+	if why := p.notReplicated(); why != "" {
+		return why, 0
+	}
+	return p.notSettled(now)
+}
+
+// NotSafe is NotWhole without what comes and goes with load: what lets servers go for longer than a moment must not change
+// whenever a segment is opened.
+func (p *Picture) NotSafe(now time.Time) (why string, again time.Duration) {
+	if why := p.notServed(); why != "" {
+		return why, 0
+	}
+	if why := p.notReplicated(); why != "" {
+		since := p.UnderReplicatedSince
+		left := since.Add(Momentary).Sub(now)
+		if since.IsZero() || left <= 0 || !p.onlyOpening() {
+			return why, 0
+		}
+		again = left
+	}
+	why, settles := p.notSettled(now)
+	if settles > 0 {
+		again = settles
+	}
+	return why, again
+}
+
+func (p *Picture) notServed() string {
 	status := p.Status
 	switch all, served := p.TabletCounts(); {
 	case !p.Connected || status == nil:
-		return "the coordinator does not answer", 0
-	case len(status.Recoveries) > 0:
-		return "recoveries are not done: " + p.Recoveries(), 0
+		return "the coordinator does not answer"
+	case len(p.running()) > 0:
+		return "recoveries are not done: " + p.Recoveries()
 	case served < all || status.TabletsUnavailable > 0:
-		return fmt.Sprintf("%d tablets are not served", max(all-served, int(status.TabletsUnavailable))), 0
+		return fmt.Sprintf("%d tablets are not served", max(all-served, int(status.TabletsUnavailable)))
 	case status.GetDetection().GetState() == "SUSPECT":
-		return "the coordinator hears too few servers to tell who is dead", 0
+		return "the coordinator hears too few servers to tell who is dead"
 	}
-	for _, s := range p.Servers {
-		if s.State == adminpb.ServerState_SERVER_UP && s.Stats == nil {
-			return fmt.Sprintf("%s has not said yet which replicas it has", s.Name), 0
+	return ""
+}
+
+func (p *Picture) notReplicated() string {
+	for _, id := range slices.Sorted(maps.Keys(p.Servers)) {
+		if s := p.Servers[id]; s.State == adminpb.ServerState_SERVER_UP && s.Stats == nil {
+			return fmt.Sprintf("%s has not said yet which replicas it has", s.Name)
 		}
 	}
-	switch r := status.Replication; {
+	switch r := p.Status.Replication; {
 	case r == nil:
-		return "no server has said yet which replicas it has", 0
+		return "no server has said yet which replicas it has"
 	case r.SegmentsUnderReplicated+r.SegmentsDegraded > 0:
-		return fmt.Sprintf("%d of %d segments lack replicas", max(r.SegmentsUnderReplicated, r.SegmentsDegraded), r.Segments), 0
+		return fmt.Sprintf("%d of %d segments lack replicas", max(r.SegmentsUnderReplicated, r.SegmentsDegraded), r.Segments)
 	case r.MastersWaiting > 0:
-		return fmt.Sprintf("writes of %d servers wait for replicas", r.MastersWaiting), 0
+		return fmt.Sprintf("writes of %d servers wait for replicas", r.MastersWaiting)
 	}
+	return ""
+}
+
+// onlyOpening: segments lack replicas, and all else that is known of replicas is as it should be.
+func (p *Picture) onlyOpening() bool {
+	for _, s := range p.Servers {
+		if s.State == adminpb.ServerState_SERVER_UP && s.Stats == nil {
+			return false
+		}
+	}
+	r := p.Status.Replication
+	return r != nil && r.SegmentsDegraded == 0 && r.MastersWaiting == 0
+}
+
+func (p *Picture) notSettled(now time.Time) (why string, again time.Duration) {
 	if left := p.ChangedAt.Add(Settled).Sub(now); left > 0 {
 		return fmt.Sprintf("the servers have been as they are for less than %s", Settled), left
 	}
 	return "", 0
 }
 
+// running are the recoveries that are not done.
+func (p *Picture) running() (out []*adminpb.Recovery) {
+	for _, r := range p.Status.GetRecoveries() {
+		out = append(out, r)
+	}
+	return out
+}
+
 // Recoveries tells of those that are not done: their phase, how far they are and what they wait for. Empty: there are none.
 func (p *Picture) Recoveries() string {
 	var all []string
-	for _, r := range p.Status.GetRecoveries() {
+	for _, r := range p.running() {
 		all = append(all, p.recovery(r))
 	}
 	return brief.List(all, "; ")
@@ -56,12 +121,7 @@ func (p *Picture) Recoveries() string {
 
 // Blocked says whether a recovery waits for what nobody can be expected to bring.
 func (p *Picture) Blocked() bool {
-	for _, r := range p.Status.GetRecoveries() {
-		if r.Phase == "BLOCKED" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.running(), func(r *adminpb.Recovery) bool { return r.Phase == "BLOCKED" })
 }
 
 func (p *Picture) recovery(r *adminpb.Recovery) string {
@@ -69,31 +129,76 @@ func (p *Picture) recovery(r *adminpb.Recovery) string {
 	if r.Parts > 0 {
 		text += fmt.Sprintf(" (%d of %d parts done, %s of %s read)", r.PartsDone, r.Parts, mebibytes(r.BytesDone), mebibytes(r.BytesTotal))
 	}
-	if r.WaitsFor != "" {
-		text += ": " + r.WaitsFor
-	}
-	var missing []string
-	for _, m := range r.Missing {
-		what := fmt.Sprintf("segment %d", m.SegmentId)
-		if m.SegmentId == 0 {
-			what = "a segment of the log"
-		}
-		if m.Why != "" {
-			what += " (" + m.Why + ")"
-		}
-		var holders []string
-		for _, id := range m.Holders {
-			holders = append(holders, p.label(id, ""))
-		}
-		if len(holders) > 0 {
-			what += ", held by " + brief.List(holders, ", ")
-		}
-		missing = append(missing, what)
-	}
-	if len(missing) > 0 {
-		text += "; needed: " + brief.List(missing, "; ")
+	if waits := p.WaitsFor(r); waits != "" {
+		text += ": " + waits
 	}
 	return text
+}
+
+// WaitsFor says what a recovery waits for, and names each segment once: the coordinator's own words name the first few of
+// those that it lists as missing. Empty: it goes on.
+func (p *Picture) WaitsFor(r *adminpb.Recovery) string {
+	missing := p.missing(r)
+	switch {
+	case len(missing) == 0:
+		return r.WaitsFor
+	case r.WaitsFor == "" || slices.ContainsFunc(r.Missing, func(m *adminpb.MissingSegment) bool { return named(r.WaitsFor, m) }):
+		return "needed: " + brief.List(missing, "; ")
+	}
+	return r.WaitsFor + "; needed: " + brief.List(missing, "; ")
+}
+
+// missing are the segments that a recovery needs, each once, with all its holders.
+func (p *Picture) missing(r *adminpb.Recovery) (out []string) {
+	var texts []string
+	holders := map[string][]string{}
+	first := map[uint64]string{} // what was said of a segment first
+	for _, m := range r.Missing {
+		text := segmentText(m.SegmentId)
+		if m.Why != "" {
+			text += " (" + m.Why + ")"
+		}
+		if earlier, seen := first[m.SegmentId]; seen && m.SegmentId != 0 {
+			text = earlier
+		}
+		first[m.SegmentId] = text
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+		for _, id := range m.Holders {
+			if label := p.label(id, ""); !slices.Contains(holders[text], label) {
+				holders[text] = append(holders[text], label)
+			}
+		}
+	}
+	for _, text := range texts {
+		if held := holders[text]; len(held) > 0 {
+			text += ", held by " + brief.List(held, ", ")
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// named says whether a text names the segment, or, of one that is not known, says why it is needed.
+func named(text string, m *adminpb.MissingSegment) bool {
+	if m.SegmentId == 0 {
+		return m.Why != "" && strings.Contains(text, m.Why)
+	}
+	for _, after := range strings.Split(text, segmentText(m.SegmentId))[1:] {
+		if after == "" || after[0] < '0' || after[0] > '9' {
+			return true
+		}
+	}
+	return false
+}
+
+// segmentText names a segment; 0: it is not known which.
+func segmentText(id uint64) string {
+	if id == 0 {
+		return "a segment of the log"
+	}
+	return fmt.Sprintf("segment %d", id)
 }
 
 // label names a server as people know it.

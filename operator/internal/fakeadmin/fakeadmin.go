@@ -25,15 +25,16 @@ type Server struct {
 	address string
 	grpc    *grpc.Server
 
-	mutex    sync.Mutex
-	changed  *sync.Cond
-	revision uint64
-	log      []*adminpb.WatchEvent // every change, in order
-	servers  map[uint64]*adminpb.Server
-	tables   map[string]*adminpb.Table
-	uuid     string
-	watches  int
-	closed   bool
+	mutex      sync.Mutex
+	changed    *sync.Cond
+	revision   uint64
+	log        []*adminpb.WatchEvent // every change, in order
+	servers    map[uint64]*adminpb.Server
+	tables     map[string]*adminpb.Table
+	recoveries []*adminpb.Recovery
+	uuid       string
+	watches    int
+	closed     bool
 }
 
 // Start listens on a free loopback port.
@@ -95,6 +96,17 @@ func (s *Server) SetTable(table *adminpb.Table) {
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
 }
 
+// SetRecoveries says which recoveries there are.
+func (s *Server) SetRecoveries(recoveries ...*adminpb.Recovery) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.recoveries = nil
+	for _, r := range recoveries {
+		s.recoveries = append(s.recoveries, proto.CloneOf(r))
+	}
+	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
+}
+
 // SetUUID makes it the coordinator of another cluster.
 func (s *Server) SetUUID(uuid string) {
 	s.mutex.Lock()
@@ -114,6 +126,9 @@ func (s *Server) status() *adminpb.ClusterStatus {
 	out := &adminpb.ClusterStatus{
 		ClusterName: "fake", ClusterUuid: s.uuid, Version: "0.0.0-fake", Term: 1,
 		Revision: s.revision, Tables: uint32(len(s.tables)), Replication: &adminpb.ReplicationSummary{}, Health: "HEALTHY",
+	}
+	for _, r := range s.recoveries {
+		out.Recoveries = append(out.Recoveries, proto.CloneOf(r))
 	}
 	for _, server := range s.servers {
 		if server.State != adminpb.ServerState_SERVER_UP {

@@ -27,8 +27,9 @@ type world struct {
 	unlisted map[string]bool // crashed servers leave the coordinator's list after a while
 	// recovering: a server that served crashed, and what it had is not served again, or lacks replicas.
 	recovering bool
-	nextID     int
-	requests   int
+	evictionWorld
+	nextID   int
+	requests int
 	versions
 }
 
@@ -53,6 +54,7 @@ func (w *world) observe() Observed {
 	o.Roles = w.roles(o)
 	if w.recovering {
 		o.NotWhole = "the recovery of a server is REPLAYING"
+		o.NotSafe = o.NotWhole
 	}
 	o.Members = make([]Member, 0, len(w.order))
 	for _, id := range w.order {
@@ -140,6 +142,9 @@ func (w *world) wrong(o Observed, d Decision) string {
 	if text := w.wrongRestart(o, d); text != "" {
 		return text
 	}
+	if text := w.wrongEviction(o, d, Evictions(o, d)); text != "" {
+		return text
+	}
 	return w.wrongRevisions(o, d)
 }
 
@@ -224,9 +229,12 @@ func (w *world) wrongServerRestart(o Observed, m *Member) string {
 }
 
 // carryOut does the decision's steps, and may stop between any two.
-func (w *world) carryOut(d Decision, mayStop bool) {
+func (w *world) carryOut(d Decision, evictions Eviction, mayStop bool) {
 	var steps []func()
 	step := func(f func()) { steps = append(steps, f) }
+	if evictions.Held != "" {
+		step(func() { w.setBudget(evictions) })
+	}
 	for _, kind := range []Kind{Server, Coordinator, Etcd} {
 		if r, decided := d.Revisions[kind]; decided {
 			step(func() { w.recorded[kind] = recorded{r.Current, r.Request, r.Rolls && !w.former} })
@@ -251,7 +259,7 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 			case 0, 1:
 				w.becomeReady(m)
 			case 2: // it starts, and ends again
-				m.Pod.Mounted = m.Volume == VolumeThere
+				m.Pod.Mounted, m.Pod.Node = m.Volume == VolumeThere, "node"
 				m.Bound = m.Bound || m.Pod.Mounted
 			}
 		})
@@ -293,6 +301,9 @@ func (w *world) carryOut(d Decision, mayStop bool) {
 	}
 	for _, id := range d.Forget {
 		step(func() { w.member(id).Failure = Failure{} })
+	}
+	if !w.o.Paused {
+		step(func() { w.setBudget(evictions) })
 	}
 	for _, step := range steps {
 		if mayStop && w.rng.IntN(6) == 0 {
@@ -349,7 +360,11 @@ func (w *world) disturb() {
 		w.replicate(w.members[id])
 	}
 	w.recovering = w.recovering && w.rng.IntN(3) > 0
-	switch w.rng.IntN(12) {
+	switch w.rng.IntN(14) {
+	case 12, 13:
+		w.evict()
+		w.evict()
+		return
 	case 10:
 		w.upgrade()
 		return
@@ -394,6 +409,7 @@ func (w *world) breakMember(m *Member) {
 	case 3, 4:
 		if m.Pod.Exists && !m.Pod.Failed && !m.Pod.Deleting {
 			w.becomeReady(m)
+			w.cameBy++
 		}
 	case 5:
 		if m.Pod.Deleting {
@@ -478,11 +494,14 @@ func history(seed uint64) string {
 		if text := w.wrong(o, d); text != "" {
 			return text
 		}
-		w.carryOut(d, true)
+		w.carryOut(d, Evictions(o, d), true)
 		if w.mixed != "" {
 			return w.mixed
 		}
 		w.disturb()
+		if w.evictedTwo != "" {
+			return w.evictedTwo
+		}
 	}
 	o := w.observe()
 	first := Decide(o)
@@ -523,7 +542,7 @@ func (w *world) comesToRest() string {
 		if busy() {
 			quiet = 0
 		}
-		w.carryOut(d, false)
+		w.carryOut(d, Evictions(o, d), false)
 		if w.mixed != "" {
 			return w.mixed
 		}

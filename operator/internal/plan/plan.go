@@ -7,6 +7,7 @@
 //     asked for, while all others are well;
 //   - a server that serves is restarted only while the cluster is whole: every server is up, every tablet is served,
 //     nothing is being recovered and every segment has all replicas (the whole-cluster rule);
+//   - a server may be evicted only then, too, one at a time (Evictions);
 //   - a server's volume is deleted only when the coordinator has released it, by the id that the server had on it
 //     (the release-token rule), and never under a pod;
 //   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not list the
@@ -149,6 +150,9 @@ type Observed struct {
 	// Again is when that may change although nothing is heard; 0: never.
 	NotWhole string
 	Again    time.Duration
+	// NotSafe and SafeAgain are the same, without what comes and goes with load: why no server may be evicted.
+	NotSafe   string
+	SafeAgain time.Duration
 	// Paused: nothing shall be changed.
 	Paused bool
 	// Request is spec.update.restartRequest.

@@ -186,12 +186,11 @@ func ConnectionConfigMap(cluster *ramcloudv1.RAMCloudCluster, connection map[str
 	return &corev1.ConfigMap{ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Data: connection}
 }
 
-// DisruptionBudget keeps every server: whatever a server holds in memory is unavailable once it is
-// evicted, so no voluntary eviction is allowed. A drain of its node says so.
-func DisruptionBudget(cluster *ramcloudv1.RAMCloudCluster, servers int32) *policyv1.PodDisruptionBudget {
+// DisruptionBudget keeps so many servers ready when one is evicted (plan.Evictions says how many).
+func DisruptionBudget(cluster *ramcloudv1.RAMCloudCluster, keep int32) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta(cluster, DisruptionBudgetName(cluster.Name), ComponentServer),
-		Spec:       budgetSpec(servers, ServerSelector(cluster.Name)),
+		Spec:       budgetSpec(keep, ServerSelector(cluster.Name)),
 	}
 }
 

@@ -47,6 +47,8 @@ type Input struct {
 	Growing, NotGrowing []string
 	// Deprecated is what the spec has in old fields and values, and what to write instead.
 	Deprecated []string
+	// EvictionsHeld says why no server may be evicted now; empty: one may.
+	EvictionsHeld string
 	// Failed are the steps of this reconcile that failed, with their messages.
 	Failed []string
 	Now    metav1.Time
@@ -107,6 +109,7 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 			out.Servers.PendingRestart++
 		}
 	}
+	out.Servers.EvictionsHeld = brief.Clip(in.EvictionsHeld, brief.Message)
 	out.Servers.Crashed = int32(in.Picture.Crashed())
 	out.Servers.Summary = fmt.Sprintf("%d/%d", out.Servers.Ready, out.Servers.Replicas)
 	setConditions(in, &out)
@@ -392,7 +395,7 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles)
 			"volume back, or rebuild the data from the servers' volumes into a new cluster (docs/operating/storage.md)",
 			brief.List(in.Decision.MetadataLost, ", "))
 	})
-	add(out.Data.TabletsUnavailable > 0, ramcloudv1.ReasonTabletsUnavailable, func() string { return unavailable(in.Picture) })
+	add(recoveryLasts(in, out), ramcloudv1.ReasonTabletsUnavailable, func() string { return unavailable(in.Picture) })
 	// Until etcd was complete once, and a coordinator has answered once, they start.
 	etcd, coordinators := lost(in, plan.Etcd), lost(in, plan.Coordinator)
 	add(len(etcd) > 0 && out.Etcd.Formed, ramcloudv1.ReasonEtcdMembersDown, func() string { return etcdMembersDown(in, etcd) })
@@ -462,6 +465,26 @@ func tooFewDomains(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 		needed-1, needed, cmp.Or(in.Cluster.Spec.TopologyKey, "not set"), len(domains), brief.List(slices.Sorted(maps.Keys(domains)), ", "))
 }
 
+// RecoveryGrace is how long tablets may be not served before that is called a trouble: whoever crashes is recovered in
+// seconds, and conditions and alerts must not flap with each crash. Ready says so at once.
+const RecoveryGrace = 5 * time.Second
+
+// recoveryLasts: tablets are not served for longer than the grace, or are not still, or wait for what nobody can be expected
+// to bring. An operator that has just begun to watch does not begin another grace.
+func recoveryLasts(in Input, out *ramcloudv1.RAMCloudClusterStatus) bool {
+	if out.Data.TabletsUnavailable == 0 {
+		return false
+	}
+	p := in.Picture
+	return p.Blocked() || was(in, ramcloudv1.ReasonTabletsUnavailable) || !p.UnavailableSince.IsZero() && in.Now.Sub(p.UnavailableSince) >= RecoveryGrace
+}
+
+// was says whether this was the trouble before.
+func was(in Input, reason string) bool {
+	before := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionDegraded)
+	return before != nil && before.Status == metav1.ConditionTrue && before.Reason == reason
+}
+
 // UnderReplicatedGrace is how long segments may lack replicas before that is called a trouble: every
 // segment that is opened does for a moment.
 const UnderReplicatedGrace = 30 * time.Second
@@ -473,9 +496,7 @@ func replicasLack(in Input) bool {
 	if !p.Connected || p.UnderReplicatedSince.IsZero() {
 		return false
 	}
-	before := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionDegraded)
-	return in.Now.Sub(p.UnderReplicatedSince) >= UnderReplicatedGrace ||
-		before != nil && before.Status == metav1.ConditionTrue && before.Reason == ramcloudv1.ReasonUnderReplicated
+	return in.Now.Sub(p.UnderReplicatedSince) >= UnderReplicatedGrace || was(in, ramcloudv1.ReasonUnderReplicated)
 }
 
 // LookAgain is when the status may change although nothing new is heard; 0: never.
@@ -487,6 +508,9 @@ func LookAgain(in Input) (after time.Duration) {
 	}
 	if p := in.Picture; p.Connected && !p.UnderReplicatedSince.IsZero() && !replicasLack(in) {
 		sooner(p.UnderReplicatedSince.Add(UnderReplicatedGrace).Sub(in.Now.Time))
+	}
+	if p := in.Picture; p.Connected && !p.UnavailableSince.IsZero() {
+		sooner(p.UnavailableSince.Add(RecoveryGrace).Sub(in.Now.Time))
 	}
 	for _, kind := range []plan.Kind{plan.Etcd, plan.Coordinator} {
 		for _, m := range down(in, kind) {

@@ -67,8 +67,24 @@ func TestConditions(t *testing.T) {
 			"-ServersNotUp", "-AsExpected", "+Starting", "1 of 2 servers are up, waiting for demo-server-1 (why)"},
 		{"a server that has no record yet", func(in *Input) { in.Decision.Servers = []int32{0, 1, 2} },
 			"-ServersNotUp", "-AsExpected", "+Starting", "2 of 3 servers are up"},
-		{"lost data", func(in *Input) { in.Picture = picture(normal, gone) },
-			"-TabletsUnavailable", "+TabletsUnavailable", "-Settled", "1 tablets are not served (1 of table 't'), of 1 servers"},
+		{"lost data", func(in *Input) {
+			in.Picture = picture(normal, gone)
+			in.Picture.UnavailableSince = in.Now.Add(-RecoveryGrace)
+		}, "-TabletsUnavailable", "+TabletsUnavailable", "-Settled", "1 tablets are not served (1 of table 't'), of 1 servers"},
+		{"a short recovery", func(in *Input) {
+			in.Picture = picture(normal, gone)
+			in.Picture.UnavailableSince = in.Now.Add(-RecoveryGrace + time.Millisecond)
+		}, "-TabletsUnavailable", "-AsExpected", "-Settled", "1 tablets are not served"},
+		{"a recovery that lasted already, for an operator that has just begun", func(in *Input) {
+			in.Picture = picture(normal, gone)
+			in.Picture.UnavailableSince = in.Now.Time
+			in.Cluster.Status.Conditions = []metav1.Condition{{Type: "Degraded", Status: metav1.ConditionTrue, Reason: ramcloudv1.ReasonTabletsUnavailable}}
+		}, "-TabletsUnavailable", "+TabletsUnavailable", "-Settled", "1 tablets are not served"},
+		{"a blocked recovery", func(in *Input) {
+			in.Picture = picture(normal, gone)
+			in.Picture.UnavailableSince = in.Now.Time
+			in.Picture.Status.Recoveries = []*adminpb.Recovery{{ServerId: 2, Phase: "BLOCKED"}}
+		}, "-TabletsUnavailable", "+TabletsUnavailable", "-Settled", "server 2 is BLOCKED"},
 		{"missing replicas", func(in *Input) {
 			in.Picture.Status.Replication.SegmentsUnderReplicated = 2
 			in.Picture.UnderReplicatedSince = in.Now.Add(-UnderReplicatedGrace)

@@ -625,6 +625,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: crashed
       type:
         scalar: numeric
+    - name: evictionsHeld
+      type:
+        scalar: string
     - name: pendingRestart
       type:
         scalar: numeric

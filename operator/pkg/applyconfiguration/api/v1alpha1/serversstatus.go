@@ -18,6 +18,8 @@ type ServersStatusApplyConfiguration struct {
 	Summary *string `json:"summary,omitempty"`
 	// Earlier incarnations that the coordinator lists as crashed.
 	Crashed *int32 `json:"crashed,omitempty"`
+	// Why no server may be evicted now, as by kubectl drain. Empty: one may.
+	EvictionsHeld *string `json:"evictionsHeld,omitempty"`
 	// Servers whose pod differs from what spec asks for. They are not restarted for that before spec.update.restartRequest
 	// asks for it.
 	PendingRestart *int32 `json:"pendingRestart,omitempty"`
@@ -58,6 +60,14 @@ func (b *ServersStatusApplyConfiguration) WithSummary(value string) *ServersStat
 // If called multiple times, the Crashed field is set to the value of the last call.
 func (b *ServersStatusApplyConfiguration) WithCrashed(value int32) *ServersStatusApplyConfiguration {
 	b.Crashed = &value
+	return b
+}
+
+// WithEvictionsHeld sets the EvictionsHeld field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EvictionsHeld field is set to the value of the last call.
+func (b *ServersStatusApplyConfiguration) WithEvictionsHeld(value string) *ServersStatusApplyConfiguration {
+	b.EvictionsHeld = &value
 	return b
 }
 
