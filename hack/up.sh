@@ -40,7 +40,7 @@ install_operator() {
 wait_ready() {
   kubectl_in apply -f manifests/samples/cluster.yaml
   kubectl_in wait --for=condition=Ready "ramcloudcluster/$cluster" --timeout=300s || {
-    kubectl_in get ramcloudclusters,ramcloudservers,pods,pvc -A -o wide >&2 || true
+    kubectl_in get ramcloudclusters,ramcloudservers,ramcloudrecoveries,pods,pvc -A -o wide >&2 || true
     kubectl_in get events --sort-by=.lastTimestamp 2>/dev/null | tail -20 >&2 || true
     kubectl_in -n $namespace logs deployment/ramcloud-operator --tail=40 >&2 || true
     return 1

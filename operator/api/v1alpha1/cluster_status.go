@@ -193,6 +193,10 @@ type DataStatus struct {
 	// Log memory in all, over the servers that are up.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
+	// Servers that may crash at the same time without loss of data, whichever they are. Left out if the coordinator does not
+	// tell.
+	// +optional
+	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
 	// +optional
 	Replication ReplicationStatus `json:"replication,omitzero"`
@@ -327,6 +331,9 @@ const (
 	ReasonRecoveryRunning = "RecoveryRunning"
 	// ReasonRecoveryBlocked: Recovering: replicas are needed that no server which is up, or may come back soon, has.
 	ReasonRecoveryBlocked = "RecoveryBlocked"
+	// ReasonRecoveryWaitsForMemory: Recovering: the servers that are up have less free memory than the data needs. What fits is
+	// served.
+	ReasonRecoveryWaitsForMemory = "RecoveryWaitsForMemory"
 	// ReasonNoRecovery: not Recovering: no crashed server has tablets that are not served again.
 	ReasonNoRecovery = "NoRecovery"
 	// ReasonVolumesGrowing: Resizing: the message says of each volume what it waits for.

@@ -133,6 +133,13 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default=Retain
 	PVCRetention RetentionPolicy `json:"pvcRetention,omitempty"`
 
+	// RAMCloudRecovery objects to keep of recoveries that are done: the latest. Those of recoveries that are not done are kept.
+	// +optional
+	// +kubebuilder:default=20
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	RecoveryHistoryLimit *int32 `json:"recoveryHistoryLimit,omitempty"`
+
 	// Stops the operator from changing this cluster. It still reports, and the cluster works.
 	// +optional
 	Paused bool `json:"paused,omitempty"`

@@ -1,5 +1,5 @@
 // Package v1alpha1 is the API of RAMCloud on Kubernetes: what people declare (RAMCloudCluster) and
-// what the operator records about each server (RAMCloudServer).
+// what the operator records about each server (RAMCloudServer) and each recovery of one (RAMCloudRecovery).
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true
@@ -26,6 +26,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&RAMCloudCluster{}, &RAMCloudClusterList{},
 		&RAMCloudServer{}, &RAMCloudServerList{},
+		&RAMCloudRecovery{}, &RAMCloudRecoveryList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

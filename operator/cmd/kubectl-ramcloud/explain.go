@@ -29,7 +29,9 @@ func (f finding) print(w io.Writer) {
 // advice says what to do about a reason; %s is "-n NAMESPACE" and the cluster's name as kubectl wants them.
 var advice = map[string]string{
 	ramcloudv1.ReasonTabletsUnavailable:      "other servers read the data from replicas; if it does not come back: docs/operating/troubleshooting.md, \"Getting data back\"",
-	ramcloudv1.ReasonRecoveryBlocked:         "bring the named servers' volumes back, then the recovery goes on by itself: docs/operating/failures.md",
+	ramcloudv1.ReasonRecoveryBlocked:         "bring the named servers' volumes back, then the recovery goes on by itself: docs/operating/troubleshooting.md, \"A recovery does not end\"",
+	ramcloudv1.ReasonRecoveryRunning:         "nothing, unless it lasts: kubectl ramcloud recoveries shows how far it is and what it waits for",
+	ramcloudv1.ReasonRecoveryWaitsForMemory:  "add servers (kubectl scale) or drop tables: the recovery goes on by itself when there is memory",
 	ramcloudv1.ReasonServersNotUp:            "look at the pods below; kubectl ramcloud logs shows what they say",
 	ramcloudv1.ReasonFormerClusterNotGone:    "wait until it has ended; if the node of a pod no longer exists, make sure that it is off, then kubectl delete pod --force",
 	ramcloudv1.ReasonCoordinatorNotAnswering: "look at the coordinator's pod: kubectl ramcloud logs --component coordinator; clients that run work without it",
@@ -152,6 +154,9 @@ func (p *plugin) explain(ctx context.Context, c *ramcloudv1.RAMCloudCluster) err
 		if condition.Type == ramcloudv1.ConditionProgressing {
 			fmt.Fprintf(p.out, "\nProgress: %s\n", condition.Message)
 		}
+	}
+	if held := c.Status.Servers.EvictionsHeld; held != "" {
+		fmt.Fprintf(p.out, "\nkubectl drain waits, because no server may be evicted now: %s\n", held)
 	}
 	p.pending(&c.Status)
 	var events corev1.EventList

@@ -79,6 +79,7 @@ Without a name, a command is about the only RAMCloudCluster of the namespace. Wr
 	root.AddCommand(
 		p.aboutOne("status", "Say in one screen how a cluster is and what it waits for", p.status),
 		p.aboutOne("servers", "List the servers of a cluster", p.servers),
+		p.aboutOne("recoveries", "List how the data of crashed servers came back, and what a recovery waits for", p.recoveries),
 		p.aboutOne("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
 		p.aboutOne("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
 		p.diffCommand(), p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),

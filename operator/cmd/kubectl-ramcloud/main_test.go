@@ -111,6 +111,8 @@ func shown() map[string][]client.Object {
 		c.Status.Servers = ramcloudv1.ServersStatus{Replicas: 4, Ready: 4, Summary: "4/4"}
 		c.Status.Data = ramcloudv1.DataStatus{State: ramcloudv1.DataComplete, Tables: 1, Tablets: 4, Objects: 63000,
 			MemoryUsed: &used, MemoryTotal: &total, Replication: ramcloudv1.ReplicationStatus{Segments: 9, FullyReplicated: 9}}
+		two := int32(2)
+		c.Status.Data.SurvivesServers = &two
 		c.Status.Conditions = []metav1.Condition{
 			condition("Ready", "True", "AllServersUp", "4 servers up, 4 of 4 tablets served"),
 			condition("Degraded", "False", "AsExpected", "nothing is broken that the operator knows of"),
@@ -137,6 +139,7 @@ func shown() map[string][]client.Object {
 	degraded.Status.Conditions[0] = condition("Ready", "False", "TabletsUnavailable", lost)
 	degraded.Status.Conditions[1] = condition("Degraded", "True", "TabletsUnavailable", lost)
 	degraded.Status.Conditions = append(degraded.Status.Conditions, condition("Recovering", "True", "RecoveryBlocked", recovery))
+	degraded.Status.Servers.EvictionsHeld = "recoveries are not done: " + recovery
 	waiting := pod("demo-server-2", specs.ComponentServer, corev1.ConditionFalse)
 	waiting.Status.Phase = corev1.PodPending
 	waiting.Status.Conditions = append(waiting.Status.Conditions[:0], corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,

@@ -101,7 +101,7 @@ func (p *plugin) report(ctx context.Context, c *ramcloudv1.RAMCloudCluster, to i
 		b.try("resources/cluster.yaml", func() ([]byte, error) { return clean(c) }),
 	}
 	for name, list := range map[string]client.ObjectList{
-		"servers": &ramcloudv1.RAMCloudServerList{}, "pods": &corev1.PodList{}, "services": &corev1.ServiceList{},
+		"servers": &ramcloudv1.RAMCloudServerList{}, "recoveries": &ramcloudv1.RAMCloudRecoveryList{}, "pods": &corev1.PodList{}, "services": &corev1.ServiceList{},
 		"volumeclaims": &corev1.PersistentVolumeClaimList{}, "configmaps": &corev1.ConfigMapList{}, "budgets": &policyv1.PodDisruptionBudgetList{},
 	} {
 		steps = append(steps, b.try("resources/"+name+".yaml", func() ([]byte, error) {

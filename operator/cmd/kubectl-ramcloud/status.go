@@ -83,6 +83,14 @@ func figures(w io.Writer, c *ramcloudv1.RAMCloudCluster) {
 		s.Data.Tables, s.Data.Tablets, s.Data.TabletsUnavailable, s.Data.Objects, size(s.Data.MemoryUsed), size(s.Data.MemoryTotal))
 	fmt.Fprintf(w, "Replication\t%s\t%d of %d segments have all replicas, %d lack some\n", replicationFactor(c),
 		s.Data.Replication.FullyReplicated, s.Data.Replication.Segments, s.Data.Replication.UnderReplicated)
+	if n := s.Data.SurvivesServers; n != nil {
+		fmt.Fprintf(w, "Survives\t%d servers\tthat crash at the same time, whichever they are\n", *n)
+	}
+	if held := s.Servers.EvictionsHeld; held != "" {
+		fmt.Fprintf(w, "Drain\theld\tno server may be evicted now: %s\n", held)
+	} else {
+		fmt.Fprint(w, "Drain\tone at a time\ta server may be evicted now\n")
+	}
 }
 
 // replicationFactor is the one in force, and that of spec where it is another.

@@ -169,7 +169,7 @@ func TestCRDs(t *testing.T) {
 		return out
 	}
 	kept := crds(nil)
-	if len(kept) != 2 {
+	if len(kept) != 3 {
 		t.Fatalf("%d CRDs", len(kept))
 	}
 	for _, crd := range kept {
@@ -255,8 +255,10 @@ func TestANamespacedReleaseStaysInItsNamespace(t *testing.T) {
 var why = map[string]string{
 	"ramcloud.dev ramcloudclusters":            "what it looks after; it never changes a spec",
 	"ramcloud.dev ramcloudservers":             "the record of each server",
+	"ramcloud.dev ramcloudrecoveries":          "the record of each recovery; deleted when spec.recoveryHistoryLimit says so",
 	"ramcloud.dev ramcloudclusters/status":     "to report",
 	"ramcloud.dev ramcloudservers/status":      "to report",
+	"ramcloud.dev ramcloudrecoveries/status":   "to report",
 	"ramcloud.dev ramcloudclusters/finalizers": "owner references that block the owner's deletion, where the API server asks for it",
 	" pods":                                     "coordinators, servers and etcd members; patched only to adopt what an orphaning delete left",
 	" persistentvolumeclaims":                   "their volumes",

@@ -150,6 +150,7 @@ func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinato
 		Named("ramcloudcluster").
 		For(&ramcloudv1.RAMCloudCluster{}).
 		Watches(&ramcloudv1.RAMCloudServer{}, byLabel).
+		Watches(&ramcloudv1.RAMCloudRecovery{}, byLabel).
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&corev1.PersistentVolumeClaim{}, byLabel).
 		Watches(&corev1.Service{}, byLabel).

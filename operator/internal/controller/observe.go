@@ -38,6 +38,7 @@ type observed struct {
 	configMaps  map[string]*corev1.ConfigMap
 	budgets     map[string]*policyv1.PodDisruptionBudget
 	servers     map[string]*ramcloudv1.RAMCloudServer
+	recoveries  map[string]*ramcloudv1.RAMCloudRecovery
 	revisions   map[string]*appsv1.ControllerRevision
 	// roles are what the members of each kind are made from.
 	roles map[plan.Kind]*role
@@ -74,9 +75,10 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 		configMaps corev1.ConfigMapList
 		budgets    policyv1.PodDisruptionBudgetList
 		servers    ramcloudv1.RAMCloudServerList
+		recoveries ramcloudv1.RAMCloudRecoveryList
 		revisions  appsv1.ControllerRevisionList
 	)
-	for _, list := range []client.ObjectList{&pods, &claims, &services, &configMaps, &budgets, &servers, &revisions} {
+	for _, list := range []client.ObjectList{&pods, &claims, &services, &configMaps, &budgets, &servers, &recoveries, &revisions} {
 		if err := r.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{specs.LabelCluster: cluster.Name}); err != nil {
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -88,6 +90,7 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	o.configMaps = byName(o, "ConfigMap", configMaps.Items)
 	o.budgets = byName(o, "PodDisruptionBudget", budgets.Items)
 	o.servers = byName(o, "RAMCloudServer", servers.Items)
+	o.recoveries = byName(o, "RAMCloudRecovery", recoveries.Items)
 	o.revisions = byName(o, "ControllerRevision", revisions.Items)
 
 	slices.SortFunc(o.orphans, func(a, b client.Object) int { return strings.Compare(objectKey(a), objectKey(b)) })

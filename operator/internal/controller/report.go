@@ -45,6 +45,9 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		done.attempt("writing the status of "+m.name, r.writeServerStatus(ctx, o, record, wanted))
 		in.Servers = append(in.Servers, *record)
 	}
+	if len(o.former) == 0 {
+		r.recordRecoveries(ctx, o, done)
+	}
 	in.Growing, in.NotGrowing = o.resizes(o.members(d))
 	in.Failed = done.of(fail)
 	wanted := status.Cluster(in)

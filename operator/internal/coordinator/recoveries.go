@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -199,6 +200,30 @@ func segmentText(id uint64) string {
 		return "a segment of the log"
 	}
 	return fmt.Sprintf("segment %d", id)
+}
+
+// RecoveryID is the coordinator's id of a recovery. A server crashes once under an id, so one that has none is told apart by the
+// server's.
+func RecoveryID(r *adminpb.Recovery) string { return strconv.FormatUint(r.ServerId, 10) }
+
+// Unserved counts the tablets that are not served and that the server with this id had.
+func (p *Picture) Unserved(serverID string) (n int) {
+	for _, table := range p.Tables {
+		for _, tablet := range table.Tablets {
+			if tablet.State == adminpb.TabletState_TABLET_UNAVAILABLE && strconv.FormatUint(tablet.ServerId, 10) == serverID {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// ServerName is the name of the server with this id, or the id where it is not known.
+func (p *Picture) ServerName(id uint64) string {
+	if s := p.Servers[id]; s != nil && s.Name != "" {
+		return s.Name
+	}
+	return strconv.FormatUint(id, 10)
 }
 
 // label names a server as people know it.

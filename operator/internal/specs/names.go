@@ -113,6 +113,12 @@ func OutsideServiceName(pod string) string { return pod + "-outside" }
 // ConnectionName is the name of the ConfigMap that says how to connect.
 func ConnectionName(cluster string) string { return cluster + "-connection" }
 
+// RecoveryName is the name of the record of a recovery.
+func RecoveryName(cluster, id string) string { return cluster + "-" + id }
+
+// defaultRecoveryHistory is the default of the CRD, for an object that was stored before.
+const defaultRecoveryHistory = 20
+
 // DisruptionBudgetName is the name of the servers' PodDisruptionBudget.
 func DisruptionBudgetName(cluster string) string { return cluster + "-servers" }
 

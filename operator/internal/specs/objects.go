@@ -224,6 +224,22 @@ func memberSelector(cluster *ramcloudv1.RAMCloudCluster, component string) map[s
 	return map[string]string{LabelCluster: cluster.Name, LabelComponent: component}
 }
 
+// Recovery is the record of a recovery.
+func Recovery(cluster *ramcloudv1.RAMCloudCluster, id string) *ramcloudv1.RAMCloudRecovery {
+	return &ramcloudv1.RAMCloudRecovery{
+		ObjectMeta: meta(cluster, RecoveryName(cluster.Name, id), ""),
+		Spec:       ramcloudv1.RAMCloudRecoverySpec{ClusterName: cluster.Name, ID: id},
+	}
+}
+
+// RecoveryHistory is how many records of recoveries that are done are kept.
+func RecoveryHistory(cluster *ramcloudv1.RAMCloudCluster) int {
+	if limit := cluster.Spec.RecoveryHistoryLimit; limit != nil {
+		return int(*limit)
+	}
+	return defaultRecoveryHistory
+}
+
 // Server is the record of server `index`.
 func Server(cluster *ramcloudv1.RAMCloudCluster, index int32) *ramcloudv1.RAMCloudServer {
 	return &ramcloudv1.RAMCloudServer{

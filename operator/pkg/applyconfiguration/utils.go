@@ -21,6 +21,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=ramcloud.dev, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupStorageSpec"):
 		return &apiv1alpha1.BackupStorageSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlockedSegment"):
+		return &apiv1alpha1.BlockedSegmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CoordinatorSpec"):
 		return &apiv1alpha1.CoordinatorSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CoordinatorStatus"):
@@ -59,12 +61,26 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RAMCloudClusterSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudClusterStatus"):
 		return &apiv1alpha1.RAMCloudClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudRecovery"):
+		return &apiv1alpha1.RAMCloudRecoveryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudRecoverySpec"):
+		return &apiv1alpha1.RAMCloudRecoverySpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudRecoveryStatus"):
+		return &apiv1alpha1.RAMCloudRecoveryStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudServer"):
 		return &apiv1alpha1.RAMCloudServerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudServerSpec"):
 		return &apiv1alpha1.RAMCloudServerSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RAMCloudServerStatus"):
 		return &apiv1alpha1.RAMCloudServerStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoveryMemory"):
+		return &apiv1alpha1.RecoveryMemoryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoveryPartition"):
+		return &apiv1alpha1.RecoveryPartitionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoverySummary"):
+		return &apiv1alpha1.RecoverySummaryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoveryTimeline"):
+		return &apiv1alpha1.RecoveryTimelineApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicationStatus"):
 		return &apiv1alpha1.ReplicationStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RevisionStatus"):

@@ -39,6 +39,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.VolumeMode
       default: Filesystem
+- name: dev.ramcloud.operator.api.v1alpha1.BlockedSegment
+  map:
+    fields:
+    - name: lastHolders
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: segment
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.CPUSpec
   map:
     fields:
@@ -112,6 +124,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.DataState
+    - name: survivesServers
+      type:
+        scalar: numeric
     - name: tables
       type:
         scalar: numeric
@@ -377,6 +392,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.RetentionPolicy
       default: Retain
+    - name: recoveryHistoryLimit
+      type:
+        scalar: numeric
+      default: 20
     - name: replicationFactor
       type:
         scalar: numeric
@@ -436,6 +455,96 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: servers
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.ServersStatus
+- name: dev.ramcloud.operator.api.v1alpha1.RAMCloudRecovery
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.RAMCloudRecoverySpec
+    - name: status
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.RAMCloudRecoveryStatus
+- name: dev.ramcloud.operator.api.v1alpha1.RAMCloudRecoverySpec
+  map:
+    fields:
+    - name: clusterName
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.RAMCloudRecoveryStatus
+  map:
+    fields:
+    - name: attempt
+      type:
+        scalar: numeric
+    - name: blockedSegments
+      type:
+        list:
+          elementType:
+            namedType: dev.ramcloud.operator.api.v1alpha1.BlockedSegment
+          elementRelationship: atomic
+    - name: bytes
+      type:
+        scalar: numeric
+    - name: bytesReplayed
+      type:
+        scalar: numeric
+    - name: crashedAtMs
+      type:
+        scalar: numeric
+    - name: entries
+      type:
+        scalar: numeric
+    - name: id
+      type:
+        scalar: string
+    - name: memory
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.RecoveryMemory
+    - name: outcome
+      type:
+        scalar: string
+    - name: partitions
+      type:
+        list:
+          elementType:
+            namedType: dev.ramcloud.operator.api.v1alpha1.RecoveryPartition
+          elementRelationship: atomic
+    - name: partitionsDone
+      type:
+        scalar: numeric
+    - name: partitionsTotal
+      type:
+        scalar: numeric
+    - name: reason
+      type:
+        scalar: string
+    - name: serverId
+      type:
+        scalar: string
+    - name: serverName
+      type:
+        scalar: string
+    - name: state
+      type:
+        scalar: string
+    - name: summary
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.RecoverySummary
+    - name: timelineMs
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.RecoveryTimeline
 - name: dev.ramcloud.operator.api.v1alpha1.RAMCloudServer
   map:
     fields:
@@ -516,6 +625,66 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.RecoveryMemory
+  map:
+    fields:
+    - name: freeBytes
+      type:
+        scalar: numeric
+    - name: neededBytes
+      type:
+        scalar: numeric
+- name: dev.ramcloud.operator.api.v1alpha1.RecoveryPartition
+  map:
+    fields:
+    - name: bytes
+      type:
+        scalar: numeric
+    - name: id
+      type:
+        scalar: string
+    - name: recoveryMaster
+      type:
+        scalar: string
+    - name: state
+      type:
+        scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.RecoverySummary
+  map:
+    fields:
+    - name: crashedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: served
+      type:
+        scalar: string
+    - name: size
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+- name: dev.ramcloud.operator.api.v1alpha1.RecoveryTimeline
+  map:
+    fields:
+    - name: firstKey
+      type:
+        scalar: numeric
+    - name: half
+      type:
+        scalar: numeric
+    - name: planned
+      type:
+        scalar: numeric
+    - name: queried
+      type:
+        scalar: numeric
+    - name: replicated
+      type:
+        scalar: numeric
+    - name: served
+      type:
+        scalar: numeric
+    - name: verdict
+      type:
+        scalar: numeric
 - name: dev.ramcloud.operator.api.v1alpha1.ReplicationStatus
   map:
     fields:

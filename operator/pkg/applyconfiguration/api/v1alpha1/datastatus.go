@@ -29,6 +29,9 @@ type DataStatusApplyConfiguration struct {
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
 	// Log memory in all, over the servers that are up.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
+	// Servers that may crash at the same time without loss of data, whichever they are. Left out if the coordinator does not
+	// tell.
+	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
 	Replication *ReplicationStatusApplyConfiguration `json:"replication,omitempty"`
 }
@@ -92,6 +95,14 @@ func (b *DataStatusApplyConfiguration) WithMemoryUsed(value resource.Quantity) *
 // If called multiple times, the MemoryTotal field is set to the value of the last call.
 func (b *DataStatusApplyConfiguration) WithMemoryTotal(value resource.Quantity) *DataStatusApplyConfiguration {
 	b.MemoryTotal = &value
+	return b
+}
+
+// WithSurvivesServers sets the SurvivesServers field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SurvivesServers field is set to the value of the last call.
+func (b *DataStatusApplyConfiguration) WithSurvivesServers(value int32) *DataStatusApplyConfiguration {
+	b.SurvivesServers = &value
 	return b
 }
 

@@ -51,6 +51,8 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	Update *UpdateSpecApplyConfiguration `json:"update,omitempty"`
 	// What happens to the volumes when this object is deleted.
 	PVCRetention *apiv1alpha1.RetentionPolicy `json:"pvcRetention,omitempty"`
+	// RAMCloudRecovery objects to keep of recoveries that are done: the latest. Those of recoveries that are not done are kept.
+	RecoveryHistoryLimit *int32 `json:"recoveryHistoryLimit,omitempty"`
 	// Stops the operator from changing this cluster. It still reports, and the cluster works.
 	Paused *bool `json:"paused,omitempty"`
 	// Deprecated: use paused. Accepted in 0.1, refused from 0.2.
@@ -172,6 +174,14 @@ func (b *RAMCloudClusterSpecApplyConfiguration) WithUpdate(value *UpdateSpecAppl
 // If called multiple times, the PVCRetention field is set to the value of the last call.
 func (b *RAMCloudClusterSpecApplyConfiguration) WithPVCRetention(value apiv1alpha1.RetentionPolicy) *RAMCloudClusterSpecApplyConfiguration {
 	b.PVCRetention = &value
+	return b
+}
+
+// WithRecoveryHistoryLimit sets the RecoveryHistoryLimit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RecoveryHistoryLimit field is set to the value of the last call.
+func (b *RAMCloudClusterSpecApplyConfiguration) WithRecoveryHistoryLimit(value int32) *RAMCloudClusterSpecApplyConfiguration {
+	b.RecoveryHistoryLimit = &value
 	return b
 }
 
