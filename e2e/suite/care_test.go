@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,20 +37,6 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 		check("helm upgrade of the operator restarted none of %d pods", len(before))
 	})
 
-	It("refuses the eviction of a server while its node is drained, with the reason", func() {
-		node := string(must(kubectl("get", "ramcloudserver", cluster+"-server-0", "-o", "jsonpath={.status.placement.node}")))
-		must(kubectl("cordon", node))
-		DeferCleanup(func() { must(kubectl("uncordon", node)) })
-		before := podUIDs(cluster, "server")
-		_, err := kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10s",
-			"--pod-selector=ramcloud.dev/cluster="+cluster+",app.kubernetes.io/component=server")
-		Expect(err).To(MatchError(ContainSubstring("disruption budget")))
-		Expect(podUIDs(cluster, "server")).To(Equal(before))
-		budget := string(must(kubectl("get", "pdb", cluster+"-servers", "-o", "jsonpath={.spec.minAvailable} {.status.disruptionsAllowed}")))
-		Expect(budget).To(Equal(fmt.Sprintf("%d 0", len(before))), "every server is kept")
-		check("%v; the budget %s-servers (minAvailable, allowed) is %s", err, cluster, budget)
-	})
-
 	It("leaves a paused cluster alone", func() {
 		must(kubectl("patch", "rcc", cluster, "--type=merge", "-p", `{"spec":{"paused":true}}`))
 		DeferCleanup(func() { waitReady(cluster) })
@@ -60,6 +45,15 @@ var _ = Describe("care", Ordered, ContinueOnFailure, Label("care"), func() {
 		must(kubectl("delete", "service", cluster))
 		Consistently(func() error { _, err := kubectl("get", "service", cluster); return err }, 10*time.Second, time.Second).ShouldNot(Succeed())
 		check("a Service that was deleted stays away while spec.paused is set")
+
+		// Nobody would create the pod of a server again that is evicted now.
+		node := nodeOf(cluster + "-server-0")
+		DeferCleanup(func() { must(kubectl("uncordon", node)) })
+		before := podUIDs(cluster, "server")
+		Expect(drain(node, cluster, "10s")).To(MatchError(ContainSubstring("disruption budget")))
+		Expect(podUIDs(cluster, "server")).To(Equal(before))
+		Expect(evictionsHeld(cluster)).To(ContainSubstring("spec.paused"))
+		check("no server is evicted meanwhile: %s", evictionsHeld(cluster))
 	})
 
 	It("refuses bad clusters with messages that name field, value and what is accepted", func() {

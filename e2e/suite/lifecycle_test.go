@@ -9,7 +9,7 @@ import (
 )
 
 // everything is what a cluster is made of.
-const everything = "pods,pvc,services,configmaps,secrets,poddisruptionbudgets,ramcloudservers"
+const everything = "pods,pvc,services,configmaps,secrets,poddisruptionbudgets,ramcloudservers,ramcloudrecoveries"
 
 func small(retention string) map[string]any {
 	return map[string]any{"servers": map[string]any{"replicas": 2, "memory": map[string]any{"log": "64Mi"}}, "replicationFactor": 1,

@@ -26,7 +26,7 @@ const (
 )
 
 // watched is everything that the operator could write, beside the lease of its leader.
-const watched = "ramcloudclusters,ramcloudservers,pods,pvc,services,configmaps,secrets,poddisruptionbudgets"
+const watched = "ramcloudclusters,ramcloudservers,pods,pvc,services,configmaps,secrets,poddisruptionbudgets,ramcloudrecoveries"
 
 // versions are the resource versions of all objects of clusters, and the events about them.
 func versions() map[string]string {
