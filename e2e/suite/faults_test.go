@@ -148,9 +148,9 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 
 		must(kubectl("delete", "pod", pod, "--force", "--grace-period=0"))
 		waitForNewPod(pod, uid)
+		Eventually(struck.servers, podDeadline, time.Second).ShouldNot(Equal(was), "the server of the table that was recovered")
 		waitReady(name) // without a command of ours
 		eventually(name, "Recovering", "False", "NoRecovery")
-		Expect(struck.servers()).NotTo(Equal(was), "the server of the table that was recovered")
 		Expect(volumes(name)).To(Equal(before))
 		survivors := slices.DeleteFunc(pods, func(one string) bool { return strings.HasPrefix(one, pod+"/") })
 		Expect(podUIDs(name, "")).To(ContainElements(survivors))
