@@ -1106,12 +1106,17 @@ type ClusterStatus struct {
 	LogBytesUsed       uint64                 `protobuf:"varint,14,opt,name=log_bytes_used,json=logBytesUsed,proto3" json:"log_bytes_used,omitempty"`
 	LogBytesTotal      uint64                 `protobuf:"varint,15,opt,name=log_bytes_total,json=logBytesTotal,proto3" json:"log_bytes_total,omitempty"`
 	// Health in one word and why: HEALTHY, DEGRADED, UNAVAILABLE.
-	Health        string      `protobuf:"bytes,16,opt,name=health,proto3" json:"health,omitempty"`
-	Reasons       []string    `protobuf:"bytes,17,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	Detection     *Detection  `protobuf:"bytes,40,opt,name=detection,proto3" json:"detection,omitempty"`
-	Recoveries    []*Recovery `protobuf:"bytes,41,rep,name=recoveries,proto3" json:"recoveries,omitempty"` // of crashed servers that still have tablets, by id
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Health     string      `protobuf:"bytes,16,opt,name=health,proto3" json:"health,omitempty"`
+	Reasons    []string    `protobuf:"bytes,17,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Detection  *Detection  `protobuf:"bytes,40,opt,name=detection,proto3" json:"detection,omitempty"`
+	Recoveries []*Recovery `protobuf:"bytes,41,rep,name=recoveries,proto3" json:"recoveries,omitempty"` // of crashed servers that still have tablets, by id
+	// That ended under this leader, the last 20, oldest first. A later one of the same server replaces it.
+	RecoveriesEnded []*Recovery `protobuf:"bytes,42,rep,name=recoveries_ended,json=recoveriesEnded,proto3" json:"recoveries_ended,omitempty"`
+	// So many more servers may fail now, one after the other or at once, and all data is still there: a lower
+	// bound from what masters say of their replicas. 0 when it is not known.
+	SurvivesServers uint32 `protobuf:"varint,43,opt,name=survives_servers,json=survivesServers,proto3" json:"survives_servers,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
@@ -1277,21 +1282,47 @@ func (x *ClusterStatus) GetRecoveries() []*Recovery {
 	return nil
 }
 
+func (x *ClusterStatus) GetRecoveriesEnded() []*Recovery {
+	if x != nil {
+		return x.RecoveriesEnded
+	}
+	return nil
+}
+
+func (x *ClusterStatus) GetSurvivesServers() uint32 {
+	if x != nil {
+		return x.SurvivesServers
+	}
+	return 0
+}
+
 // How far the recovery of a crashed server is.
 type Recovery struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	ServerId uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"` // the crashed one
 	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// QUERYING, WAITING, BLOCKED (nobody can be expected to bring what is missing), REPLAYING, HANDING_OVER.
-	Phase         string            `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
-	WaitsFor      string            `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // for people; empty if it goes on
-	Missing       []*MissingSegment `protobuf:"bytes,5,rep,name=missing,proto3" json:"missing,omitempty"`
-	Attempt       uint64            `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest; 0: none began
-	Parts         uint32            `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`     // of this attempt
-	PartsDone     uint32            `protobuf:"varint,8,opt,name=parts_done,json=partsDone,proto3" json:"parts_done,omitempty"`
-	BytesTotal    uint64            `protobuf:"varint,9,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"` // of the log
-	BytesDone     uint64            `protobuf:"varint,10,opt,name=bytes_done,json=bytesDone,proto3" json:"bytes_done,omitempty"`   // of entries that recovery masters have fetched
-	BegunAtMs     uint64            `protobuf:"varint,11,opt,name=begun_at_ms,json=begunAtMs,proto3" json:"begun_at_ms,omitempty"` // Unix time at which the coordinator that leads saw the verdict
+	Phase      string            `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
+	WaitsFor   string            `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // for people; empty if it goes on
+	Missing    []*MissingSegment `protobuf:"bytes,5,rep,name=missing,proto3" json:"missing,omitempty"`
+	Attempt    uint64            `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest; 0: none began
+	Parts      uint32            `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`     // of this attempt
+	PartsDone  uint32            `protobuf:"varint,8,opt,name=parts_done,json=partsDone,proto3" json:"parts_done,omitempty"`
+	BytesTotal uint64            `protobuf:"varint,9,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"` // of the log
+	BytesDone  uint64            `protobuf:"varint,10,opt,name=bytes_done,json=bytesDone,proto3" json:"bytes_done,omitempty"`   // of entries that recovery masters have fetched
+	BegunAtMs  uint64            `protobuf:"varint,11,opt,name=begun_at_ms,json=begunAtMs,proto3" json:"begun_at_ms,omitempty"` // Unix time at which the coordinator that leads saw the verdict
+	// DETECTED (nothing is known of the log yet), PLANNING, REPLAYING, WAITING, BLOCKED, DONE: what `phase` says, in
+	// the words of the commands. Empty: of a former coordinator.
+	State string `protobuf:"bytes,40,opt,name=state,proto3" json:"state,omitempty"`
+	// COMPLETE, TAIL_LOST, LOSS_ACCEPTED; empty while it is not known.
+	Outcome string `protobuf:"bytes,41,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Reason  string `protobuf:"bytes,42,opt,name=reason,proto3" json:"reason,omitempty"` // why the server was given up
+	// Unix time of the server's last sign of life; if this leader saw none, of the verdict.
+	CrashedAtMs   uint64               `protobuf:"varint,43,opt,name=crashed_at_ms,json=crashedAtMs,proto3" json:"crashed_at_ms,omitempty"`
+	TimelineMs    *RecoveryTimeline    `protobuf:"bytes,44,opt,name=timeline_ms,json=timelineMs,proto3" json:"timeline_ms,omitempty"`
+	Entries       uint64               `protobuf:"varint,45,opt,name=entries,proto3" json:"entries,omitempty"`      // objects that recovery masters have
+	Partitions    []*RecoveryPartition `protobuf:"bytes,46,rep,name=partitions,proto3" json:"partitions,omitempty"` // of the latest attempt
+	Memory        *RecoveryMemory      `protobuf:"bytes,47,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1403,6 +1434,284 @@ func (x *Recovery) GetBegunAtMs() uint64 {
 	return 0
 }
 
+func (x *Recovery) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Recovery) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Recovery) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Recovery) GetCrashedAtMs() uint64 {
+	if x != nil {
+		return x.CrashedAtMs
+	}
+	return 0
+}
+
+func (x *Recovery) GetTimelineMs() *RecoveryTimeline {
+	if x != nil {
+		return x.TimelineMs
+	}
+	return nil
+}
+
+func (x *Recovery) GetEntries() uint64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *Recovery) GetPartitions() []*RecoveryPartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *Recovery) GetMemory() *RecoveryMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Milliseconds since `crashed_at_ms`; absent: not reached, or not known.
+type RecoveryTimeline struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verdict       *uint64                `protobuf:"varint,1,opt,name=verdict,proto3,oneof" json:"verdict,omitempty"`
+	Queried       *uint64                `protobuf:"varint,2,opt,name=queried,proto3,oneof" json:"queried,omitempty"`                   // it is known where the log ends
+	Planned       *uint64                `protobuf:"varint,3,opt,name=planned,proto3,oneof" json:"planned,omitempty"`                   // the first order went to a recovery master
+	FirstKey      *uint64                `protobuf:"varint,4,opt,name=first_key,json=firstKey,proto3,oneof" json:"first_key,omitempty"` // the first tablet was handed over
+	Half          *uint64                `protobuf:"varint,5,opt,name=half,proto3,oneof" json:"half,omitempty"`                         // half of the hashes are handed over
+	Served        *uint64                `protobuf:"varint,6,opt,name=served,proto3,oneof" json:"served,omitempty"`                     // all of them are
+	Replicated    *uint64                `protobuf:"varint,7,opt,name=replicated,proto3,oneof" json:"replicated,omitempty"`             // all of it is on the devices of the new owners' backups
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecoveryTimeline) Reset() {
+	*x = RecoveryTimeline{}
+	mi := &file_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoveryTimeline) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoveryTimeline) ProtoMessage() {}
+
+func (x *RecoveryTimeline) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoveryTimeline.ProtoReflect.Descriptor instead.
+func (*RecoveryTimeline) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RecoveryTimeline) GetVerdict() uint64 {
+	if x != nil && x.Verdict != nil {
+		return *x.Verdict
+	}
+	return 0
+}
+
+func (x *RecoveryTimeline) GetQueried() uint64 {
+	if x != nil && x.Queried != nil {
+		return *x.Queried
+	}
+	return 0
+}
+
+func (x *RecoveryTimeline) GetPlanned() uint64 {
+	if x != nil && x.Planned != nil {
+		return *x.Planned
+	}
+	return 0
+}
+
+func (x *RecoveryTimeline) GetFirstKey() uint64 {
+	if x != nil && x.FirstKey != nil {
+		return *x.FirstKey
+	}
+	return 0
+}
+
+func (x *RecoveryTimeline) GetHalf() uint64 {
+	if x != nil && x.Half != nil {
+		return *x.Half
+	}
+	return 0
+}
+
+func (x *RecoveryTimeline) GetServed() uint64 {
+	if x != nil && x.Served != nil {
+		return *x.Served
+	}
+	return 0
+}
+
+func (x *RecoveryTimeline) GetReplicated() uint64 {
+	if x != nil && x.Replicated != nil {
+		return *x.Replicated
+	}
+	return 0
+}
+
+// What one recovery master has of an attempt.
+type RecoveryPartition struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // within the attempt, from 1
+	RecoveryMaster uint64                 `protobuf:"varint,2,opt,name=recovery_master,json=recoveryMaster,proto3" json:"recovery_master,omitempty"`
+	State          string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`  // REPLAYING, HANDING_OVER, DONE, FAILED
+	Bytes          uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // planned
+	BytesReplayed  uint64                 `protobuf:"varint,5,opt,name=bytes_replayed,json=bytesReplayed,proto3" json:"bytes_replayed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RecoveryPartition) Reset() {
+	*x = RecoveryPartition{}
+	mi := &file_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoveryPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoveryPartition) ProtoMessage() {}
+
+func (x *RecoveryPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoveryPartition.ProtoReflect.Descriptor instead.
+func (*RecoveryPartition) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RecoveryPartition) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *RecoveryPartition) GetRecoveryMaster() uint64 {
+	if x != nil {
+		return x.RecoveryMaster
+	}
+	return 0
+}
+
+func (x *RecoveryPartition) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *RecoveryPartition) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *RecoveryPartition) GetBytesReplayed() uint64 {
+	if x != nil {
+		return x.BytesReplayed
+	}
+	return 0
+}
+
+type RecoveryMemory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NeededBytes   uint64                 `protobuf:"varint,1,opt,name=needed_bytes,json=neededBytes,proto3" json:"needed_bytes,omitempty"` // of the log that is not handed over, dead entries included
+	FreeBytes     uint64                 `protobuf:"varint,2,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`       // of the servers that could take it, when it was planned
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecoveryMemory) Reset() {
+	*x = RecoveryMemory{}
+	mi := &file_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoveryMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoveryMemory) ProtoMessage() {}
+
+func (x *RecoveryMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoveryMemory.ProtoReflect.Descriptor instead.
+func (*RecoveryMemory) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RecoveryMemory) GetNeededBytes() uint64 {
+	if x != nil {
+		return x.NeededBytes
+	}
+	return 0
+}
+
+func (x *RecoveryMemory) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
 // A segment of a crashed server's log that is needed and not there.
 type MissingSegment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1415,7 +1724,7 @@ type MissingSegment struct {
 
 func (x *MissingSegment) Reset() {
 	*x = MissingSegment{}
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1736,7 @@ func (x *MissingSegment) String() string {
 func (*MissingSegment) ProtoMessage() {}
 
 func (x *MissingSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1749,7 @@ func (x *MissingSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSegment.ProtoReflect.Descriptor instead.
 func (*MissingSegment) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{20}
+	return file_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MissingSegment) GetSegmentId() uint64 {
@@ -1477,7 +1786,7 @@ type Detection struct {
 
 func (x *Detection) Reset() {
 	*x = Detection{}
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1798,7 @@ func (x *Detection) String() string {
 func (*Detection) ProtoMessage() {}
 
 func (x *Detection) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1811,7 @@ func (x *Detection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detection.ProtoReflect.Descriptor instead.
 func (*Detection) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{21}
+	return file_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Detection) GetState() string {
@@ -1549,7 +1858,7 @@ type ReplicationSummary struct {
 
 func (x *ReplicationSummary) Reset() {
 	*x = ReplicationSummary{}
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1870,7 @@ func (x *ReplicationSummary) String() string {
 func (*ReplicationSummary) ProtoMessage() {}
 
 func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1883,7 @@ func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationSummary.ProtoReflect.Descriptor instead.
 func (*ReplicationSummary) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{22}
+	return file_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReplicationSummary) GetReplicasWanted() uint32 {
@@ -1648,7 +1957,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1969,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1982,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{23}
+	return file_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Server) GetId() uint64 {
@@ -1794,7 +2103,7 @@ type ServerStats struct {
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +2115,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +2128,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{24}
+	return file_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -1967,7 +2276,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2288,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2301,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{25}
+	return file_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -2034,7 +2343,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2355,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2368,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{26}
+	return file_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Table) GetId() uint64 {
@@ -2135,7 +2444,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x05table\x18\x04 \x01(\v2\x18.ramcloud.admin.v1.TableH\x00R\x05table\x12%\n" +
 	"\rtable_dropped\x18\x05 \x01(\tH\x00R\ftableDropped\x12-\n" +
 	"\x11snapshot_complete\x18\x06 \x01(\bH\x00R\x10snapshotCompleteB\a\n" +
-	"\x05event\"\xd8\x05\n" +
+	"\x05event\"\xcb\x06\n" +
 	"\rClusterStatus\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12!\n" +
 	"\fcluster_uuid\x18\x02 \x01(\tR\vclusterUuid\x12\x18\n" +
@@ -2159,7 +2468,9 @@ const file_admin_proto_rawDesc = "" +
 	"\tdetection\x18( \x01(\v2\x1c.ramcloud.admin.v1.DetectionR\tdetection\x12;\n" +
 	"\n" +
 	"recoveries\x18) \x03(\v2\x1b.ramcloud.admin.v1.RecoveryR\n" +
-	"recoveries\"\xda\x02\n" +
+	"recoveries\x12F\n" +
+	"\x10recoveries_ended\x18* \x03(\v2\x1b.ramcloud.admin.v1.RecoveryR\x0frecoveriesEnded\x12)\n" +
+	"\x10survives_servers\x18+ \x01(\rR\x0fsurvivesServers\"\xa7\x05\n" +
 	"\bRecovery\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2175,7 +2486,49 @@ const file_admin_proto_rawDesc = "" +
 	"\n" +
 	"bytes_done\x18\n" +
 	" \x01(\x04R\tbytesDone\x12\x1e\n" +
-	"\vbegun_at_ms\x18\v \x01(\x04R\tbegunAtMs\"[\n" +
+	"\vbegun_at_ms\x18\v \x01(\x04R\tbegunAtMs\x12\x14\n" +
+	"\x05state\x18( \x01(\tR\x05state\x12\x18\n" +
+	"\aoutcome\x18) \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06reason\x18* \x01(\tR\x06reason\x12\"\n" +
+	"\rcrashed_at_ms\x18+ \x01(\x04R\vcrashedAtMs\x12D\n" +
+	"\vtimeline_ms\x18, \x01(\v2#.ramcloud.admin.v1.RecoveryTimelineR\n" +
+	"timelineMs\x12\x18\n" +
+	"\aentries\x18- \x01(\x04R\aentries\x12D\n" +
+	"\n" +
+	"partitions\x18. \x03(\v2$.ramcloud.admin.v1.RecoveryPartitionR\n" +
+	"partitions\x129\n" +
+	"\x06memory\x18/ \x01(\v2!.ramcloud.admin.v1.RecoveryMemoryR\x06memory\"\xc1\x02\n" +
+	"\x10RecoveryTimeline\x12\x1d\n" +
+	"\averdict\x18\x01 \x01(\x04H\x00R\averdict\x88\x01\x01\x12\x1d\n" +
+	"\aqueried\x18\x02 \x01(\x04H\x01R\aqueried\x88\x01\x01\x12\x1d\n" +
+	"\aplanned\x18\x03 \x01(\x04H\x02R\aplanned\x88\x01\x01\x12 \n" +
+	"\tfirst_key\x18\x04 \x01(\x04H\x03R\bfirstKey\x88\x01\x01\x12\x17\n" +
+	"\x04half\x18\x05 \x01(\x04H\x04R\x04half\x88\x01\x01\x12\x1b\n" +
+	"\x06served\x18\x06 \x01(\x04H\x05R\x06served\x88\x01\x01\x12#\n" +
+	"\n" +
+	"replicated\x18\a \x01(\x04H\x06R\n" +
+	"replicated\x88\x01\x01B\n" +
+	"\n" +
+	"\b_verdictB\n" +
+	"\n" +
+	"\b_queriedB\n" +
+	"\n" +
+	"\b_plannedB\f\n" +
+	"\n" +
+	"_first_keyB\a\n" +
+	"\x05_halfB\t\n" +
+	"\a_servedB\r\n" +
+	"\v_replicated\"\x9f\x01\n" +
+	"\x11RecoveryPartition\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12'\n" +
+	"\x0frecovery_master\x18\x02 \x01(\x04R\x0erecoveryMaster\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12%\n" +
+	"\x0ebytes_replayed\x18\x05 \x01(\x04R\rbytesReplayed\"R\n" +
+	"\x0eRecoveryMemory\x12!\n" +
+	"\fneeded_bytes\x18\x01 \x01(\x04R\vneededBytes\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x02 \x01(\x04R\tfreeBytes\"[\n" +
 	"\x0eMissingSegment\x12\x1d\n" +
 	"\n" +
 	"segment_id\x18\x01 \x01(\x04R\tsegmentId\x12\x10\n" +
@@ -2283,7 +2636,7 @@ func file_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_admin_proto_goTypes = []any{
 	(ServerState)(0),                 // 0: ramcloud.admin.v1.ServerState
 	(BackupDevice)(0),                // 1: ramcloud.admin.v1.BackupDevice
@@ -2308,54 +2661,61 @@ var file_admin_proto_goTypes = []any{
 	(*WatchEvent)(nil),               // 20: ramcloud.admin.v1.WatchEvent
 	(*ClusterStatus)(nil),            // 21: ramcloud.admin.v1.ClusterStatus
 	(*Recovery)(nil),                 // 22: ramcloud.admin.v1.Recovery
-	(*MissingSegment)(nil),           // 23: ramcloud.admin.v1.MissingSegment
-	(*Detection)(nil),                // 24: ramcloud.admin.v1.Detection
-	(*ReplicationSummary)(nil),       // 25: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),                   // 26: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),              // 27: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),                   // 28: ramcloud.admin.v1.Tablet
-	(*Table)(nil),                    // 29: ramcloud.admin.v1.Table
+	(*RecoveryTimeline)(nil),         // 23: ramcloud.admin.v1.RecoveryTimeline
+	(*RecoveryPartition)(nil),        // 24: ramcloud.admin.v1.RecoveryPartition
+	(*RecoveryMemory)(nil),           // 25: ramcloud.admin.v1.RecoveryMemory
+	(*MissingSegment)(nil),           // 26: ramcloud.admin.v1.MissingSegment
+	(*Detection)(nil),                // 27: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),       // 28: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                   // 29: ramcloud.admin.v1.Server
+	(*ServerStats)(nil),              // 30: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                   // 31: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                    // 32: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	26, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	29, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	29, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	32, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
 	21, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	26, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	29, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	25, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	24, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	29, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	32, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	28, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	27, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
 	22, // 7: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
-	23, // 8: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
-	0,  // 9: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	27, // 10: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
-	1,  // 11: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
-	2,  // 12: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	28, // 13: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
-	3,  // 14: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
-	4,  // 15: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
-	5,  // 16: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
-	8,  // 17: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
-	9,  // 18: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
-	11, // 19: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
-	13, // 20: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
-	15, // 21: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
-	17, // 22: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
-	19, // 23: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	21, // 24: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	6,  // 25: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	7,  // 26: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	29, // 27: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	10, // 28: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	12, // 29: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
-	14, // 30: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
-	16, // 31: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
-	18, // 32: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
-	20, // 33: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	24, // [24:34] is the sub-list for method output_type
-	14, // [14:24] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	22, // 8: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
+	26, // 9: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	23, // 10: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
+	24, // 11: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
+	25, // 12: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
+	0,  // 13: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
+	30, // 14: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	1,  // 15: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
+	2,  // 16: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
+	31, // 17: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	3,  // 18: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
+	4,  // 19: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
+	5,  // 20: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
+	8,  // 21: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
+	9,  // 22: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
+	11, // 23: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
+	13, // 24: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
+	15, // 25: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
+	17, // 26: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
+	19, // 27: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	21, // 28: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	6,  // 29: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	7,  // 30: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	32, // 31: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	10, // 32: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	12, // 33: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	14, // 34: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	16, // 35: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
+	18, // 36: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
+	20, // 37: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -2370,13 +2730,14 @@ func file_admin_proto_init() {
 		(*WatchEvent_TableDropped)(nil),
 		(*WatchEvent_SnapshotComplete)(nil),
 	}
+	file_admin_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

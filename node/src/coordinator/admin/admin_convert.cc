@@ -13,6 +13,30 @@ static_assert(static_cast<int>(wire::TabletState::kUnavailable) == pb::TABLET_UN
 
 namespace {
 
+using Timeline = RecoveryProgress::Timeline;
+
+void to_proto(const Timeline& timeline, pb::RecoveryTimeline& out) {
+  if (timeline.verdict) out.set_verdict(*timeline.verdict);
+  if (timeline.queried) out.set_queried(*timeline.queried);
+  if (timeline.planned) out.set_planned(*timeline.planned);
+  if (timeline.first_key) out.set_first_key(*timeline.first_key);
+  if (timeline.half) out.set_half(*timeline.half);
+  if (timeline.served) out.set_served(*timeline.served);
+  if (timeline.replicated) out.set_replicated(*timeline.replicated);
+}
+
+Timeline from_proto(const pb::RecoveryTimeline& in) {
+  Timeline timeline;
+  if (in.has_verdict()) timeline.verdict = in.verdict();
+  if (in.has_queried()) timeline.queried = in.queried();
+  if (in.has_planned()) timeline.planned = in.planned();
+  if (in.has_first_key()) timeline.first_key = in.first_key();
+  if (in.has_half()) timeline.half = in.half();
+  if (in.has_served()) timeline.served = in.served();
+  if (in.has_replicated()) timeline.replicated = in.replicated();
+  return timeline;
+}
+
 void to_proto(const RecoveryView& recovery, pb::Recovery& out) {
   const RecoveryProgress& progress = recovery.progress;
   out.set_server_id(recovery.server_id);
@@ -31,6 +55,22 @@ void to_proto(const RecoveryView& recovery, pb::Recovery& out) {
   out.set_bytes_total(progress.bytes_total);
   out.set_bytes_done(progress.bytes_done);
   out.set_begun_at_ms(progress.begun_at_ms);
+  out.set_state(recovery_state_name(progress));
+  out.set_outcome(progress.outcome);
+  out.set_reason(progress.reason);
+  out.set_crashed_at_ms(progress.crashed_at_ms);
+  to_proto(progress.timeline, *out.mutable_timeline_ms());
+  out.set_entries(progress.entries);
+  for (const auto& partition : progress.partitions) {
+    auto& shown = *out.add_partitions();
+    shown.set_id(partition.id);
+    shown.set_recovery_master(partition.recovery_master);
+    shown.set_state(partition.state);
+    shown.set_bytes(partition.bytes);
+    shown.set_bytes_replayed(partition.bytes_replayed);
+  }
+  out.mutable_memory()->set_needed_bytes(progress.needed_bytes);
+  out.mutable_memory()->set_free_bytes(progress.free_bytes);
 }
 
 RecoveryView from_proto(const pb::Recovery& in) {
@@ -49,6 +89,18 @@ RecoveryView from_proto(const pb::Recovery& in) {
   progress.bytes_total = in.bytes_total();
   progress.bytes_done = in.bytes_done();
   progress.begun_at_ms = in.begun_at_ms();
+  progress.done = in.state() == "DONE";
+  progress.outcome = in.outcome();
+  progress.reason = in.reason();
+  progress.crashed_at_ms = in.crashed_at_ms();
+  progress.timeline = from_proto(in.timeline_ms());
+  progress.entries = in.entries();
+  for (const auto& partition : in.partitions()) {
+    progress.partitions.push_back({partition.id(), partition.recovery_master(), partition.state(),
+                                   partition.bytes(), partition.bytes_replayed()});
+  }
+  progress.needed_bytes = in.memory().needed_bytes();
+  progress.free_bytes = in.memory().free_bytes();
   return recovery;
 }
 
@@ -86,6 +138,8 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   detection.set_expected(status.detection.expected);
   for (const auto& one : status.detection.waits_for) detection.add_waits_for(one);
   for (const auto& recovery : status.recoveries) to_proto(recovery, *out.add_recoveries());
+  for (const auto& ended : status.recoveries_ended) to_proto(ended, *out.add_recoveries_ended());
+  out.set_survives_servers(status.survives_servers);
   return out;
 }
 
@@ -120,6 +174,10 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
   status.detection.waits_for.assign(in.detection().waits_for().begin(),
                                     in.detection().waits_for().end());
   for (const auto& recovery : in.recoveries()) status.recoveries.push_back(from_proto(recovery));
+  for (const auto& ended : in.recoveries_ended()) {
+    status.recoveries_ended.push_back(from_proto(ended));
+  }
+  status.survives_servers = in.survives_servers();
   return status;
 }
 

@@ -415,9 +415,30 @@ TEST(AdminConvert, RecoveriesAreToldWhole) {
                      .parts_done = 1,
                      .bytes_total = 1'000'000,
                      .bytes_done = 5000,
-                     .begun_at_ms = 1'700'000'000'000};
+                     .begun_at_ms = 1'700'000'000'000,
+                     .outcome = "TAIL_LOST",
+                     .reason = "its port refuses",
+                     .done = false,
+                     .crashed_at_ms = 1'699'999'999'900,
+                     .timeline = {.verdict = 0,
+                                  .queried = 1,
+                                  .planned = 2,
+                                  .first_key = 3,
+                                  .half = {},
+                                  .served = 5,
+                                  .replicated = 6},
+                     .entries = 11,
+                     .partitions = {{1, 5, "REPLAYING", 100, 50}, {2, 6, "DONE", 200, 200}},
+                     .needed_bytes = 12,
+                     .free_bytes = 13};
   }
-  EXPECT_EQ(from_proto(to_proto(status)).recoveries, status.recoveries);
+  status.recoveries_ended.push_back(status.recoveries.back());
+  status.recoveries_ended.back().progress.done = true;
+  status.survives_servers = 2;
+  const ClusterStatus back = from_proto(to_proto(status));
+  EXPECT_EQ(back.recoveries, status.recoveries);
+  EXPECT_EQ(back.recoveries_ended, status.recoveries_ended);
+  EXPECT_EQ(back.survives_servers, 2u);
 }
 
 }  // namespace

@@ -154,6 +154,39 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   }
 }
 
+/// So many servers may fail and those that are left have the memory for everything.
+uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
+  std::ranges::sort(servers, {}, &wire::ServerStats::log_bytes_total);
+  uint64_t used = 0, left = 0;
+  for (const wire::ServerStats& one : servers) used += one.log_bytes_used;
+  for (size_t kept = 1; kept <= servers.size(); ++kept) {
+    left += servers[kept - 1].log_bytes_total;
+    if (left >= used) return static_cast<uint32_t>(servers.size() - kept);
+  }
+  return 0;
+}
+
+/// How many more servers may fail, whichever they are, and all data is served again with nobody's
+/// help. What masters said last decides; of a segment that lacks a replica it is not known how many
+/// it has.
+uint32_t survives(const ClusterState& state, const ClusterStatus& status) {
+  if (status.tablets_unavailable > 0 || !state.recoveries.empty() || state.restate) return 0;
+  std::vector<wire::ServerStats> up;
+  uint64_t copies = ~uint64_t{0};
+  for (const auto& [id, server] : state.servers) {
+    if (!server.up()) continue;
+    const wire::ServerStats& stats = server.stats;
+    if (!server.answered || stats.segments_under_replicated > 0) return 0;
+    copies = std::min<uint64_t>(copies,
+                                std::min<uint64_t>(server.record.replicas, stats.replicas_wanted));
+    up.push_back(stats);
+  }
+  // Silence condemns nobody while fewer than half are accounted for.
+  const uint64_t sound = up.size() / 2;
+  return static_cast<uint32_t>(
+      std::min({copies, sound, static_cast<uint64_t>(memory_survives(std::move(up)))}));
+}
+
 }  // namespace
 
 std::string health_name(Health health) {
@@ -198,6 +231,23 @@ RecoveryProgress::Phase recovery_phase(const std::string& name) {
   return Phase::kWaiting;
 }
 
+std::string recovery_state_name(const RecoveryProgress& progress) {
+  using Phase = RecoveryProgress::Phase;
+  if (progress.done) return "DONE";
+  switch (progress.phase) {
+    case Phase::kQuerying:
+      return progress.timeline.queried ? "PLANNING" : "DETECTED";
+    case Phase::kWaiting:
+      return "WAITING";
+    case Phase::kBlocked:
+      return "BLOCKED";
+    case Phase::kReplaying:
+    case Phase::kHandingOver:
+      break;
+  }
+  return "REPLAYING";
+}
+
 ClusterStatus cluster_status(const ClusterState& state, const std::string& version) {
   ClusterStatus status;
   status.cluster_name = state.name;
@@ -208,6 +258,9 @@ ClusterStatus cluster_status(const ClusterState& state, const std::string& versi
   for (const auto& [id, progress] : state.recoveries) {
     status.recoveries.push_back({id, state.servers.at(id).record.name, progress});
   }
+  for (const EndedRecovery& ended : state.ended_recoveries) {
+    status.recoveries_ended.push_back({ended.server_id, ended.name, ended.progress});
+  }
   add_tables(state, status);
   const auto tablets = state.tablets_by_server();
   for (const auto& [id, server] : state.servers) {
@@ -217,6 +270,7 @@ ClusterStatus cluster_status(const ClusterState& state, const std::string& versi
     if (tablets.contains(id)) ++status.masters_with_tablets;
     add_stats(server.stats, status);
   }
+  status.survives_servers = survives(state, status);
   Diagnosis diagnosis;
   diagnose(state, status, diagnosis);
   diagnosis.write(status);

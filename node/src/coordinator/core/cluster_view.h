@@ -33,6 +33,8 @@ std::string detection_name(const Detection& detection);
 std::string recovery_phase_name(RecoveryProgress::Phase phase);
 /// The phase of this name; kWaiting for others, of a newer coordinator.
 RecoveryProgress::Phase recovery_phase(const std::string& name);
+/// "DETECTED", "PLANNING", "REPLAYING", "WAITING", "BLOCKED", "DONE": for commands.
+std::string recovery_state_name(const RecoveryProgress& progress);
 
 struct RecoveryView {
   uint64_t server_id = 0;  // the crashed one
@@ -61,6 +63,10 @@ struct ClusterStatus {
   std::vector<std::string> reasons;  // why it is not HEALTHY
   Detection detection;
   std::vector<RecoveryView> recoveries;
+  std::vector<RecoveryView> recoveries_ended;  // the oldest first
+  /// So many more servers may fail, whichever they are, and all data is served again with nobody's
+  /// help: a lower bound.
+  uint32_t survives_servers = 0;
   bool operator==(const ClusterStatus&) const = default;
 };
 

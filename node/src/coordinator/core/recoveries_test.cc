@@ -53,6 +53,48 @@ TEST_F(RecoveriesTest, TheTabletsOfACrashedServerAreServedByOthers) {
   EXPECT_EQ(metric("ramcloud_recoveries_running"), 0);
 }
 
+TEST_F(RecoveriesTest, AnEndedRecoveryTellsItsTimes) {
+  start(4);
+  ASSERT_TRUE(cluster.create("t", 4).has_value());
+  give_log(1, {2, 3});
+  kill(1);
+  ASSERT_TRUE(wait_until_served());
+  const ClusterStatus status = cluster.coordinator->status();
+  EXPECT_TRUE(status.recoveries.empty());
+  ASSERT_EQ(status.recoveries_ended.size(), 1u);
+  const RecoveryView& ended = status.recoveries_ended[0];
+  EXPECT_EQ(ended.server_id, 1u);
+  EXPECT_EQ(recovery_state_name(ended.progress), "DONE");
+  EXPECT_EQ(ended.progress.outcome, "COMPLETE");
+  EXPECT_EQ(ended.progress.reason, state().servers.at(1).record.state_reason);
+  EXPECT_EQ(ended.progress.needed_bytes, 0u);
+  const auto& times = ended.progress.timeline;
+  ASSERT_TRUE(times.verdict && times.queried && times.planned && times.first_key && times.half &&
+              times.served && times.replicated);
+  EXPECT_LE(*times.verdict, *times.queried);
+  EXPECT_LE(*times.queried, *times.planned);
+  EXPECT_LE(*times.planned, *times.replicated);
+  EXPECT_LE(*times.first_key, *times.half);
+  EXPECT_LE(*times.half, *times.served);
+  EXPECT_GE(*times.first_key, *times.verdict + 525) << "the lease of the dead is waited for";
+  ASSERT_EQ(ended.progress.partitions.size(), 1u);
+  EXPECT_EQ(ended.progress.partitions[0].state, "DONE");
+  EXPECT_NE(ended.progress.partitions[0].recovery_master, 1u);
+}
+
+TEST_F(RecoveriesTest, OnlyTheLastEndedRecoveriesAreKept) {
+  start(kEndedRecoveries + 4, 0);
+  ASSERT_TRUE(cluster.create("t", kEndedRecoveries + 4).has_value());
+  for (uint64_t id = 1; id <= kEndedRecoveries + 2; ++id) {
+    kill(id);
+    ASSERT_TRUE(wait_until_served());
+  }
+  const auto& ended = state().ended_recoveries;
+  ASSERT_EQ(ended.size(), kEndedRecoveries);
+  EXPECT_EQ(ended.front().server_id, 3u);
+  EXPECT_EQ(ended.back().server_id, kEndedRecoveries + 2);
+}
+
 TEST_F(RecoveriesTest, NothingIsServedBeforeTheLeaseOfTheDeadIsOver) {
   start(4);
   ASSERT_TRUE(cluster.create("t", 4).has_value());

@@ -18,6 +18,18 @@ LostRange range_of(uint64_t table_id, const TabletRecord& tablet) {
   return {table_id, tablet.start_hash, tablet.end_hash};
 }
 
+double hashes_of(const std::vector<LostRange>& ranges) {
+  double hashes = 0;
+  for (const LostRange& range : ranges) {
+    hashes += static_cast<double>(range.end_hash - range.start_hash) + 1;
+  }
+  return hashes;
+}
+
+uint64_t ms_between(Time from, Time to) {
+  return to <= from ? 0 : static_cast<uint64_t>((to - from) / 1ms);
+}
+
 std::string names_of(const std::vector<log::MissingSegment>& missing, const ClusterState& state) {
   constexpr size_t kNamed = 3;
   std::string text;
@@ -97,8 +109,7 @@ bool Recovery::wanted() const {
 }
 
 Task<void> Recovery::run() {
-  RecoveryProgress& progress = state_.recoveries[master_id_];
-  progress.begun_at_ms = shared_.reactor.clock().unix_ms();
+  begin_to_tell();
   log_info("recovery.begun", {{"master", master_id_}, {"tablets", lost().size()}});
   RC_FAILPOINT("coordinator.recovery.begun");
   while (wanted()) {
@@ -127,8 +138,75 @@ Task<void> Recovery::run() {
     }
   }
   log_info("recovery.ended", {{"master", master_id_}, {"leading", !shared_.ledger.fenced()}});
-  state_.recoveries.erase(master_id_);
+  end_to_tell();
   shared_.changes.status_changed();
+}
+
+// ---- what is told of it ---------------------------------------------------------------------------
+
+void Recovery::begin_to_tell() {
+  const ServerEntry& dead = state_.servers.at(master_id_);
+  const Time now = shared_.reactor.now();
+  const Time crashed = dead.heard == Time{} ? dead.crashed_since : std::min(dead.heard, now);
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  const uint64_t unix_ms = shared_.reactor.clock().unix_ms();
+  progress.begun_at_ms = unix_ms;
+  progress.reason = dead.record.state_reason;
+  progress.crashed_at_ms = unix_ms - std::min(unix_ms, ms_between(crashed, now));
+  crashed_ = crashed;
+  progress.timeline.verdict = ms_between(crashed, dead.crashed_since);
+}
+
+/// Only the first time counts.
+void Recovery::reached(std::optional<uint64_t> RecoveryProgress::Timeline::* moment) {
+  auto& at = state_.recoveries[master_id_].timeline.*moment;
+  if (!at) at = ms_between(crashed_, shared_.reactor.now());
+}
+
+/// By what is left of the hashes that there were when it was first planned.
+void Recovery::note_hand_overs() {
+  using Timeline = RecoveryProgress::Timeline;
+  const auto done = [](const Running& one) {
+    return one.part.phase() == RecoveryPart::Phase::kDone;
+  };
+  if (std::ranges::none_of(parts_, done)) return;
+  const std::vector<LostRange> left = lost();
+  const double hashes = hashes_of(left);
+  reached(&Timeline::first_key);
+  if (hashes <= hashes_at_first_ / 2) reached(&Timeline::half);
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  progress.needed_bytes = static_cast<uint64_t>(static_cast<double>(progress.bytes_total) * hashes /
+                                                std::max(hashes_at_first_, 1.0));
+  if (!left.empty()) return;
+  reached(&Timeline::served);
+  // A part says READY when all of it is on the devices of its backups.
+  Time last{};
+  for (const Running& one : parts_) last = std::max(last, one.part.ready_at());
+  if (!progress.timeline.replicated) progress.timeline.replicated = ms_between(crashed_, last);
+}
+
+void Recovery::note_parts(RecoveryProgress& progress) const {
+  progress.entries = 0;
+  progress.partitions.clear();
+  for (const auto& [part, over] : parts_) {
+    progress.entries += part.objects();
+    progress.partitions.push_back({progress.partitions.size() + 1, part.server_id(),
+                                   RecoveryPart::phase_name(part.phase()), part.planned().bytes,
+                                   part.bytes_fetched()});
+  }
+}
+
+void Recovery::end_to_tell() {
+  RecoveryProgress ended = std::move(state_.recoveries[master_id_]);
+  state_.recoveries.erase(master_id_);
+  if (shared_.ledger.fenced()) return;
+  ended.done = true;
+  ended.waits_for.clear();
+  ended.missing.clear();
+  auto& all = state_.ended_recoveries;
+  std::erase_if(all, [this](const EndedRecovery& one) { return one.server_id == master_id_; });
+  all.push_back({master_id_, state_.servers.at(master_id_).record.name, std::move(ended)});
+  if (all.size() > kEndedRecoveries) all.pop_front();
 }
 
 Task<void> Recovery::pause() {
@@ -164,6 +242,8 @@ Task<std::optional<FoundLog>> Recovery::find_log() {
   std::optional<FoundLog> log = co_await query_->find();
   query_.reset();
   if (log) tell(*log);
+  if (log) reached(&RecoveryProgress::Timeline::queried);
+  if (log) state_.recoveries[master_id_].outcome = log::outcome_name(log->end.outcome);
   RC_FAILPOINT("coordinator.recovery.log_found");
   co_return log;
 }
@@ -302,7 +382,12 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
         shared_.options.part, std::move(part), std::move(order), [this] { show_parts(); }));
     scope_.spawn(run_part(running, not_before));
   }
-  state_.recoveries[master_id_].bytes_total = log.bytes;
+  reached(&RecoveryProgress::Timeline::planned);
+  RecoveryProgress& progress = state_.recoveries[master_id_];
+  progress.bytes_total = log.bytes;
+  progress.needed_bytes = lost_log.bytes;
+  progress.free_bytes = 0;
+  for (const RecoveryMaster& master : lost_log.masters) progress.free_bytes += master.free_bytes;
   show_parts();
   co_return true;
 }
@@ -311,10 +396,7 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
 LostLog Recovery::estimate(const FoundLog& log) {
   LostLog estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
                     masters()};
-  double hashes = 0;
-  for (const LostRange& range : estimated.tablets) {
-    hashes += static_cast<double>(range.end_hash - range.start_hash) + 1;
-  }
+  const double hashes = hashes_of(estimated.tablets);
   hashes_at_first_ = std::max(hashes_at_first_, hashes);
   const double share = hashes / hashes_at_first_;
   estimated.bytes = static_cast<uint64_t>(static_cast<double>(estimated.bytes) * share);
@@ -426,6 +508,8 @@ void Recovery::show_parts() {
     progress.bytes_done += part.bytes_fetched();
     handing_over = handing_over || part.phase() == RecoveryPart::Phase::kHandingOver;
   }
+  note_parts(progress);
+  note_hand_overs();
   show(handing_over ? Phase::kHandingOver : Phase::kReplaying, "");
   shared_.changes.status_changed();
 }

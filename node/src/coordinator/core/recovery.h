@@ -98,6 +98,12 @@ class Recovery {
   void learn_from(const RecoveryPart& failed);
   void show_parts();
   void show(Phase phase, std::string waits_for);
+  // What is told of it.
+  void begin_to_tell();
+  void reached(std::optional<uint64_t> RecoveryProgress::Timeline::* moment);
+  void note_hand_overs();
+  void note_parts(RecoveryProgress& progress) const;
+  void end_to_tell();
   Task<void> pause();
 
   RecoveryShared& shared_;
@@ -113,6 +119,7 @@ class Recovery {
   std::set<uint64_t> avoided_;               // servers whose last parts failed
   uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are looked at
   double hashes_at_first_ = 0;
+  Time crashed_{};  // the server's last sign of life, or else the verdict
   BackOff back_off_;
   Event news_;
   Event ended_;  // a part

@@ -19,6 +19,7 @@ Task<void> RecoveryPart::run(Time not_before) {
   if (why_.ok()) {
     RC_FAILPOINT("coordinator.recovery.ready");
     phase_ = Phase::kHandingOver;
+    ready_at_ = reactor_.now();
     on_news_();
     // What the dead master's lease may still have it answer.
     while (reactor_.clock().now() < not_before) {
@@ -39,6 +40,20 @@ Task<void> RecoveryPart::run(Time not_before) {
   }
   phase_ = why_.ok() ? Phase::kDone : Phase::kFailed;
   on_news_();
+}
+
+std::string RecoveryPart::phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kReplaying:
+      return "REPLAYING";
+    case Phase::kHandingOver:
+      return "HANDING_OVER";
+    case Phase::kDone:
+      return "DONE";
+    case Phase::kFailed:
+      break;
+  }
+  return "FAILED";
 }
 
 /// OK: the server has begun.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,10 @@ class RecoveryPart {
 
   Phase phase() const { return phase_; }
   uint64_t server_id() const { return planned_.server_id; }
+  static std::string phase_name(Phase phase);
+  /// When the server had all of it, and its backups had it on their devices.
+  Time ready_at() const { return ready_at_; }
+  uint64_t objects() const { return seen_.objects; }
   const PlannedPart& planned() const { return planned_; }
   uint64_t bytes_fetched() const { return seen_.bytes_fetched; }
   /// Of kFailed.
@@ -69,6 +74,7 @@ class RecoveryPart {
   Phase phase_ = Phase::kReplaying;
   wire::RecoveryState seen_;
   Time progressed_{};
+  Time ready_at_{};
   Status why_;
 };
 

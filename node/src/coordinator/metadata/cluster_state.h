@@ -2,6 +2,7 @@
 // from servers since it started. Records change only after the ledger has committed the change.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -65,8 +66,39 @@ struct RecoveryProgress {
   uint32_t parts = 0, parts_done = 0;
   uint64_t bytes_total = 0, bytes_done = 0;  // of the log; of entries that were fetched
   uint64_t begun_at_ms = 0;                  // Unix time at which this leader saw the verdict
+  std::string outcome;                       // "COMPLETE", "TAIL_LOST"; empty: not known yet
+  std::string reason;                        // why the server was given up
+  bool done = false;                         // it ended
+  uint64_t crashed_at_ms = 0;  // Unix time of its last sign of life, or else of the verdict
+  /// Milliseconds since then; nothing: not reached.
+  struct Timeline {
+    using Moment = std::optional<uint64_t>;
+    Moment verdict, queried, planned, first_key, half, served, replicated;
+    bool operator==(const Timeline&) const = default;
+  };
+  Timeline timeline;
+  uint64_t entries = 0;  // objects that recovery masters have
+  /// What one recovery master has of the latest attempt.
+  struct Partition {
+    uint64_t id = 0;  // within the attempt, from 1
+    uint64_t recovery_master = 0;
+    std::string state;                       // "REPLAYING", "HANDING_OVER", "DONE", "FAILED"
+    uint64_t bytes = 0, bytes_replayed = 0;  // planned; fetched
+    bool operator==(const Partition&) const = default;
+  };
+  std::vector<Partition> partitions;
+  uint64_t needed_bytes = 0, free_bytes = 0;  // of the log that is left; of who could take it
   bool operator==(const RecoveryProgress&) const = default;
 };
+
+/// A recovery that ended.
+struct EndedRecovery {
+  uint64_t server_id = 0;  // the crashed one
+  std::string name;
+  RecoveryProgress progress;
+};
+/// So many of them are kept.
+inline constexpr size_t kEndedRecoveries = 20;
 
 struct ClusterState {
   wire::Uuid uuid{};
@@ -86,6 +118,7 @@ struct ClusterState {
   Time no_verdict_before{};                         // not durable: after an import
   Detection detection;                              // not durable
   std::map<uint64_t, RecoveryProgress> recoveries;  // not durable; by crashed server
+  std::deque<EndedRecovery> ended_recoveries;       // not durable; the oldest first
   struct NotThere {
     uint64_t server_id = 0;
     uint64_t table_id = 0;
