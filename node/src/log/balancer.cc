@@ -1,0 +1,96 @@
+#include "log/balancer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "log/format.h"
+
+namespace ramcloud::log {
+namespace {
+
+/// Heads that writers need next: one that is filled, one that is opened ahead.
+constexpr uint64_t kHeadsAhead = 2;
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+/// The limit of segments on disk.
+uint64_t disk_limit(const BalancerOptions& options, const BalancerFigures& f) {
+  return static_cast<uint64_t>(options.disk_expansion *
+                               static_cast<double>(f.total_seglets / kSegletsPerSegment));
+}
+
+CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {
+  return {CleaningKind::kCombined, mode, false, urgent, std::move(why)};
+}
+
+CleaningDecision idle(bool exhausted, std::string why) {
+  return {CleaningKind::kNone, CleanerMode::kIdle, exhausted, false, std::move(why)};
+}
+
+}  // namespace
+
+uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFigures& f) {
+  const auto tenth =
+      static_cast<uint64_t>(options.start_below * static_cast<double>(f.total_seglets));
+  return std::max(tenth, f.reserved_seglets + kHeadsAhead * kSegletsPerSegment);
+}
+
+CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
+  const uint64_t soon = f.free_seglets + f.leaving_seglets;
+  const double free = share(f.free_seglets, f.total_seglets);
+  const uint64_t start = cleaning_starts_below(options, f);
+  const uint64_t disk = disk_limit(options, f);
+  const bool disk_is_near =
+      static_cast<double>(f.disk_segments) >= (1 - options.disk_margin) * static_cast<double>(disk);
+  if (soon >= start && !disk_is_near) {
+    return idle(false, fmt::format("{} of the memory is free; cleaning starts below {}",
+                                   percent(share(soon, f.total_seglets)),
+                                   percent(share(start, f.total_seglets))));
+  }
+  // An ordinary head cannot be opened: writers wait, or will at the end of this head.
+  const bool no_head = f.free_seglets < f.reserved_seglets + kSegletsPerSegment;
+  if (f.gain_bytes == 0 && f.compaction_gain_bytes == 0) {
+    // What leaves is still to come.
+    const bool exhausted = no_head && f.leaving_seglets == 0;
+    return idle(exhausted, fmt::format("{} of the memory is free, and no segment has {} of dead "
+                                       "bytes to win",
+                                       percent(free), percent(CleaningFigures::kLeastGain)));
+  }
+  if (disk_is_near && f.gain_bytes > 0) {
+    return combined(
+        CleanerMode::kCombined, true,
+        fmt::format("{} segments on disk come near the limit of {}", f.disk_segments, disk));
+  }
+  if (no_head && f.gain_bytes > 0 &&
+      !(options.compaction && f.compaction_gain_bytes > 0 && free >= options.combined_below)) {
+    return combined(
+        CleanerMode::kEmergency, true,
+        fmt::format("{} of the memory is free: no new head can be opened", percent(free)));
+  }
+  const bool compacts = options.compaction && f.compaction_gain_bytes > 0;
+  const double tombstones = share(f.tombstone_bytes, f.live_bytes);
+  if (compacts && f.gain_bytes > 0 && tombstones > options.most_tombstones) {
+    return combined(CleanerMode::kCombined, no_head,
+                    fmt::format("{} of the live bytes are tombstones, which compaction keeps",
+                                percent(tombstones)));
+  }
+  const bool dwindles = free < options.combined_below && f.gain_bytes > 0;
+  if (compacts && !dwindles) {
+    return {CleaningKind::kCompaction, CleanerMode::kCompacting, false, no_head,
+            fmt::format("{} of the memory is free, less than {}", percent(free),
+                        percent(share(start, f.total_seglets)))};
+  }
+  const double limit = compacts ? options.combined_below : share(start, f.total_seglets);
+  return combined(
+      CleanerMode::kCombined, dwindles,
+      fmt::format("{} of the memory is free, less than {}", percent(free), percent(limit)));
+}
+
+}  // namespace ramcloud::log

@@ -1,0 +1,213 @@
+#include "log/balancer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "log/format.h"
+
+namespace ramcloud::log {
+namespace {
+
+using testing::HasSubstr;
+
+/// 1,000 segments, half of them used, three quarters of what is used live.
+BalancerFigures roomy() {
+  return {.total_seglets = 128'000,
+          .free_seglets = 64'000,
+          .leaving_seglets = 0,
+          .reserved_seglets = 400,
+          .disk_segments = 500,
+          .live_bytes = 3'000'000'000,
+          .tombstone_bytes = 300'000'000,
+          .gain_bytes = 1'000'000'000,
+          .compaction_gain_bytes = 0};
+}
+
+BalancerOptions two_level() {
+  BalancerOptions options;
+  options.compaction = true;
+  return options;
+}
+
+struct Case {
+  const char* name;
+  BalancerOptions options;
+  BalancerFigures figures;
+  CleaningKind kind;
+  CleanerMode mode;
+  bool exhausted;
+  const char* why;  // a part of it
+};
+
+BalancerFigures with(void (*change)(BalancerFigures&)) {
+  BalancerFigures figures = roomy();
+  change(figures);
+  return figures;
+}
+
+class Balancer : public testing::TestWithParam<Case> {};
+
+TEST_P(Balancer, Decides) {
+  const Case& c = GetParam();
+  const CleaningDecision decision = decide(c.options, c.figures);
+  EXPECT_EQ(decision.kind, c.kind) << decision.why;
+  EXPECT_EQ(decision.mode, c.mode) << decision.why;
+  EXPECT_EQ(decision.exhausted, c.exhausted) << decision.why;
+  EXPECT_THAT(decision.why, HasSubstr(c.why));
+}
+
+using F = BalancerFigures;
+using K = CleaningKind;
+using M = CleanerMode;
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Balancer,
+    testing::Values(Case{"enough",
+                         {},
+                         roomy(),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "50.0 % of the memory is free; cleaning starts below 10.0 %"},
+                    Case{"just enough",
+                         {},
+                         with([](F& f) { f.free_seglets = 12'800; }),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "10.0 %"},
+                    Case{"below a tenth",
+                         {},
+                         with([](F& f) { f.free_seglets = 12'799; }),
+                         K::kCombined,
+                         M::kCombined,
+                         false,
+                         "less than 10.0 %"},
+                    Case{"what leaves counts",
+                         {},
+                         with([](F& f) {
+                           f.free_seglets = 6'400;
+                           f.leaving_seglets = 6'400;
+                         }),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "10.0 %"},
+                    Case{"no head can be opened",
+                         {},
+                         with([](F& f) { f.free_seglets = 527; }),
+                         K::kCombined,
+                         M::kEmergency,
+                         false,
+                         "no new head"},
+                    Case{"a head can be opened",
+                         {},
+                         with([](F& f) { f.free_seglets = 528; }),
+                         K::kCombined,
+                         M::kCombined,
+                         false,
+                         "0.4 %"},
+                    Case{"nothing to win, not short",
+                         {},
+                         with([](F& f) {
+                           f.free_seglets = 10'000;
+                           f.gain_bytes = 0;
+                         }),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "no segment has 2.0 %"},
+                    Case{"nothing to win, short",
+                         {},
+                         with([](F& f) {
+                           f.free_seglets = 500;
+                           f.gain_bytes = 0;
+                         }),
+                         K::kNone,
+                         M::kIdle,
+                         true,
+                         "no segment has 2.0 %"},
+                    Case{"nothing to win, but some leave",
+                         {},
+                         with([](F& f) {
+                           f.free_seglets = 500;
+                           f.gain_bytes = 0;
+                           f.leaving_seglets = 1;
+                         }),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "no segment has 2.0 %"},
+                    Case{"disk is near its limit",
+                         {},
+                         with([](F& f) { f.disk_segments = 2'250; }),
+                         K::kCombined,
+                         M::kCombined,
+                         false,
+                         "2250 segments on disk come near the limit of 2500"},
+                    Case{"disk is not near",
+                         {},
+                         with([](F& f) { f.disk_segments = 2'249; }),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "is free"},
+                    Case{"compaction first", two_level(), with([](F& f) {
+                           f.free_seglets = 12'000;
+                           f.compaction_gain_bytes = 1;
+                         }),
+                         K::kCompaction, M::kCompacting, false, "less than 10.0 %"},
+                    Case{"compaction cannot keep up", two_level(), with([](F& f) {
+                           f.free_seglets = 2'559;
+                           f.compaction_gain_bytes = 1;
+                         }),
+                         K::kCombined, M::kCombined, false, "less than 2.0 %"},
+                    Case{"compaction keeps up", two_level(), with([](F& f) {
+                           f.free_seglets = 2'560;
+                           f.compaction_gain_bytes = 1;
+                         }),
+                         K::kCompaction, M::kCompacting, false, "less than 10.0 %"},
+                    Case{"tombstones pile up", two_level(), with([](F& f) {
+                           f.free_seglets = 12'000;
+                           f.compaction_gain_bytes = 1;
+                           f.tombstone_bytes = 1'000'000'000;
+                         }),
+                         K::kCombined, M::kCombined, false,
+                         "33.3 % of the live bytes are tombstones"},
+                    Case{"only compaction wins", two_level(), with([](F& f) {
+                           f.free_seglets = 500;
+                           f.gain_bytes = 0;
+                           f.compaction_gain_bytes = 1;
+                         }),
+                         K::kCompaction, M::kCompacting, false, "0.4 %"},
+                    Case{"without compaction its gain does not count",
+                         {},
+                         with([](F& f) {
+                           f.free_seglets = 12'000;
+                           f.compaction_gain_bytes = 1;
+                         }),
+                         K::kCombined,
+                         M::kCombined,
+                         false,
+                         "less than 10.0 %"}));
+
+/// A tenth of a small log is less than the heads that come next.
+TEST(BalancerStart, ASmallLogStartsEarlyEnoughForItsHeads) {
+  BalancerFigures small = roomy();
+  small.total_seglets = 10 * kSegletsPerSegment;
+  small.reserved_seglets = 2 * kSegletsPerSegment;
+  EXPECT_EQ(cleaning_starts_below({}, small), 4 * kSegletsPerSegment);
+  small.free_seglets = 4 * kSegletsPerSegment - 1;
+  small.disk_segments = 6;
+  EXPECT_EQ(decide({}, small).kind, CleaningKind::kCombined);
+}
+
+/// Whoever waits for memory does not wait for a head that comes by itself.
+TEST(BalancerUrgency, IsThereWhenMemoryRunsOut) {
+  EXPECT_FALSE(decide({}, with([](F& f) { f.free_seglets = 12'000; })).urgent);
+  EXPECT_TRUE(decide({}, with([](F& f) { f.free_seglets = 2'559; })).urgent);
+  EXPECT_TRUE(decide({}, with([](F& f) { f.free_seglets = 100; })).urgent);
+}
+
+}  // namespace
+}  // namespace ramcloud::log

@@ -1,0 +1,166 @@
+#include "log/cleaning_order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/random.h"
+#include "log/format.h"
+
+namespace ramcloud::log {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr uint32_t kNow = 1'800'000'000;
+constexpr uint32_t kMiB = 1 << 20;
+
+CleaningFigures figures(double utilisation, uint32_t average_age, uint32_t youngest_age = 0) {
+  return {.memory_bytes = kSegmentBytes,
+          .live_bytes = static_cast<uint32_t>(utilisation * kSegmentBytes),
+          .average_s = kNow - average_age,
+          .youngest_s = kNow - youngest_age};
+}
+
+std::vector<uint32_t> take(CleaningOrder& order, uint32_t count, uint64_t live = ~uint64_t{0}) {
+  std::vector<uint32_t> segments;
+  for (const auto& chosen : order.take(kNow, {.segments = count, .live_bytes = live})) {
+    segments.push_back(chosen.segment);
+  }
+  return segments;
+}
+
+TEST(CleaningScore, IsWhatTheFormulasSay) {
+  const CleaningFigures half = figures(0.5, 99, 9);
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kCostBenefit, half, kNow), 0.5 * 100 / 0.5);
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kLfs, half, kNow), 0.5 * 10 / 1.5);
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kGreedy, half, kNow), 0.5);
+  const CleaningFigures quarter = figures(0.25, 99);
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kCostBenefit, quarter, kNow), 300);
+}
+
+TEST(CleaningScore, TheFutureIsNew) {
+  CleaningFigures future = figures(0.5, 0);
+  future.average_s = kNow + 1000;
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kCostBenefit, future, kNow), 1);
+}
+
+TEST(CleaningOrder, ColdSegmentsAreCleanedAtHigherUtilisation) {
+  CleaningOrder order(CleaningPolicy::kCostBenefit, 4);
+  order.set(0, figures(0.5, 10));
+  order.set(1, figures(0.8, 1000));
+  order.set(2, figures(0.8, 900));
+  EXPECT_THAT(take(order, 4), ElementsAre(1, 2, 0));
+  CleaningOrder greedy(CleaningPolicy::kGreedy, 4);
+  greedy.set(0, figures(0.5, 10));
+  greedy.set(1, figures(0.8, 1000));
+  EXPECT_THAT(take(greedy, 4), ElementsAre(0, 1));
+}
+
+TEST(CleaningOrder, LfsLooksAtTheYoungest) {
+  CleaningOrder order(CleaningPolicy::kLfs, 4);
+  order.set(0, figures(0.5, 1000, 1));
+  order.set(1, figures(0.5, 500, 400));
+  EXPECT_THAT(take(order, 4), ElementsAre(1, 0));
+}
+
+TEST(CleaningOrder, ASegmentThatWinsLessThanTwoPercentIsNotChosen) {
+  CleaningOrder order(CleaningPolicy::kCostBenefit, 4);
+  order.set(0, figures(0.981, 1'000'000));
+  EXPECT_EQ(order.best(kNow), std::nullopt);
+  EXPECT_EQ(order.gain_bytes(), 0u);
+  order.set(1, figures(0.979, 1));
+  EXPECT_THAT(take(order, 4), ElementsAre(1));
+  EXPECT_EQ(order.segments(), 1u);
+  // A short segment is measured by the memory that it takes.
+  order.set(2, {.memory_bytes = kMiB, .live_bytes = kMiB - 100, .average_s = 1, .youngest_s = 1});
+  EXPECT_EQ(order.best(kNow), std::nullopt);
+}
+
+TEST(CleaningOrder, APassTakesNoMoreThanItsSurvivorsHaveRoomFor) {
+  CleaningOrder order(CleaningPolicy::kGreedy, 8);
+  for (uint32_t i = 0; i < 4; ++i) order.set(i, figures(0.5 + 0.01 * i, 1));
+  EXPECT_THAT(take(order, 8, 9 * kMiB), ElementsAre(0, 1));
+  EXPECT_THAT(take(order, 8, 1), ElementsAre(2));  // one always fits
+  EXPECT_THAT(take(order, 8), ElementsAre(3));
+}
+
+TEST(CleaningOrder, FiguresOfASegmentAreReplaced) {
+  CleaningOrder order(CleaningPolicy::kCostBenefit, 4);
+  order.set(1, figures(0.9, 10));
+  order.set(2, figures(0.8, 10));
+  EXPECT_EQ(order.best(kNow)->segment, 2u);
+  order.set(1, figures(0.1, 10));
+  EXPECT_EQ(order.best(kNow)->segment, 1u);
+  order.erase(1);
+  order.erase(1);
+  EXPECT_EQ(order.best(kNow)->segment, 2u);
+  EXPECT_EQ(order.segments(), 1u);
+  EXPECT_EQ(order.memory_bytes(), kSegmentBytes);
+}
+
+/// The best score among all, looked at one by one.
+double naive(const std::map<uint32_t, CleaningFigures>& all, CleaningPolicy policy, uint32_t now) {
+  double best = -1;
+  for (const auto& [segment, f] : all) {
+    if (f.worth_cleaning()) best = std::max(best, cleaning_score(policy, f, now));
+  }
+  return best;
+}
+
+/// By how much scores of one class may differ: what a step of utilisation makes.
+double tolerance(const CleaningFigures& chosen) {
+  const double low = std::max(std::floor(chosen.utilisation() * 256), 0.5) / 256;
+  const double high = std::min(std::floor(chosen.utilisation() * 256 + 1) / 256, 0.9801);
+  return ((1 - low) / low) / ((1 - high) / high);
+}
+
+class CleaningOrderProperty : public testing::TestWithParam<CleaningPolicy> {};
+
+TEST_P(CleaningOrderProperty, TheChoiceIsAsGoodAsTheNaiveOneWithinAStep) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Random random(seed);
+    CleaningOrder order(GetParam(), 300);
+    std::map<uint32_t, CleaningFigures> model;
+    uint32_t now = kNow;
+    for (int step = 0; step < 2'000; ++step) {
+      const auto segment = static_cast<uint32_t>(random.below(300));
+      now += static_cast<uint32_t>(random.below(3));
+      if (random.chance(0.1)) {
+        order.erase(segment);
+        model.erase(segment);
+      } else {
+        CleaningFigures f;
+        f.memory_bytes = kSegletBytes * static_cast<uint32_t>(1 + random.below(128));
+        f.live_bytes = static_cast<uint32_t>(random.below(f.memory_bytes + 1));
+        f.average_s = now - static_cast<uint32_t>(random.below(10'000));
+        f.youngest_s = now - static_cast<uint32_t>(random.below(1'000));
+        order.set(segment, f);
+        model[segment] = f;
+      }
+      const auto best = order.best(now);
+      const double expected = naive(model, GetParam(), now);
+      ASSERT_EQ(best.has_value(), expected >= 0) << "seed " << seed;
+      if (!best) continue;
+      ASSERT_EQ(best->figures, model[best->segment]) << "seed " << seed;
+      const double score = cleaning_score(GetParam(), best->figures, now);
+      ASSERT_LE(expected / score, tolerance(best->figures) * 1.001) << "seed " << seed;
+    }
+    uint64_t live = 0, memory = 0;
+    for (const auto& [number, f] : model) {
+      live += f.live_bytes;
+      memory += f.memory_bytes;
+    }
+    EXPECT_EQ(order.live_bytes(), live);
+    EXPECT_EQ(order.memory_bytes(), memory);
+    EXPECT_EQ(order.segments(), model.size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CleaningOrderProperty,
+                         testing::Values(CleaningPolicy::kCostBenefit, CleaningPolicy::kGreedy,
+                                         CleaningPolicy::kLfs));
+
+}  // namespace
+}  // namespace ramcloud::log
