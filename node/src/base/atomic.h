@@ -55,6 +55,14 @@ class Atomic {
                                std::memory_order = std::memory_order_seq_cst) {
     return compare_exchange_weak(expected, value);
   }
+  T fetch_or(T value, std::memory_order = std::memory_order_seq_cst)
+    requires requires(std::atomic<T>& a, T v) { a.fetch_or(v); }
+  {
+    model::point();
+    const T before = value_.fetch_or(value);
+    model::point();
+    return before;
+  }
   T fetch_add(T value, std::memory_order = std::memory_order_seq_cst)
     requires requires(std::atomic<T>& a, T v) { a.fetch_add(v); }
   {

@@ -24,9 +24,10 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
       replicates_(replicator.replicates()),
       durable_(replicates_ ? durable_replicated_ : durable_at_once_),
       next_id_(options_.first_segment_id),
-      pool_(arena) {
-  // With one segment in all there is nothing to keep in reserve.
-  options_.reserve_segments = std::min(options_.reserve_segments, arena.total_segments() - 1);
+      pool_(arena),
+      moved_(pool_.capacity()) {
+  most_segments_ = pool_.capacity();
+  keep_reserves();
   for (auto* list : {&segments_, &others_, &removed_, &retired_}) list->reserve(pool_.capacity());
   digest_.reserve(4096);
 }
@@ -98,7 +99,10 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
                               const char* refs[], Segment*& copy_outside, Events& events) {
   for (;;) {
     if (head_ == nullptr) return StatusCode::kRetry;
-    if (head_->from_reserve_ && !for_delete) return StatusCode::kOutOfMemory;
+    const auto takes = head_->takes_.load(std::memory_order_relaxed);
+    if (takes == Segment::Takes::kNothing || (takes == Segment::Takes::kDeletes && !for_delete)) {
+      return StatusCode::kOutOfMemory;
+    }
     if (SegmentWriter(*head_).has_room(group)) break;
     const StatusCode status = make_room(for_delete, events);
     if (status != StatusCode::kOk) return status;
@@ -137,7 +141,7 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
 
 StatusCode Log::make_room(bool for_delete, Events& events) {
   if (next_ == nullptr) open_next_if_possible(events);
-  if (next_ == nullptr || (next_->from_reserve_ && !for_delete)) return StatusCode::kOutOfMemory;
+  if (next_ == nullptr || (next_->from_reserve() && !for_delete)) return StatusCode::kOutOfMemory;
   begin_switch(events);
   return head_ != nullptr && !want_switch_ ? StatusCode::kOk : StatusCode::kRetry;
 }
@@ -153,8 +157,10 @@ void Log::begin_switch(Events& events) {
 /// what was opened ahead before it is closed when that is open; then the full head is closed, and
 /// the next takes data once that is durable.
 void Log::advance(Events& events) {
+  lift_restrictions();
   do {
     open_fresh_head(events);
+    leave_emergency_head(events);
     close_abandoned(events);
     if (!next_may_follow()) return;
     if (head_ != nullptr && switch_now_) {
@@ -175,6 +181,12 @@ bool Log::next_may_follow() const {
 bool Log::take_next(Events& events) {
   if (head_ != nullptr || !next_may_follow()) return false;
   if (closing_ != nullptr && !closing_->closed_durable()) return false;
+  if (closing_ != nullptr) {
+    if (closing_->takes_.load(std::memory_order_relaxed) == Segment::Takes::kNothing) {
+      retire(*closing_, events);
+    }
+    moved_.mark(closing_->number());
+  }
   closing_ = nullptr;
   head_ = std::exchange(next_, nullptr);
   takes_data_.store(true, std::memory_order_seq_cst);
@@ -203,21 +215,30 @@ void Log::close_head(Events& events) {
 
 void Log::open_next_if_possible(Events& events) {
   if (next_ != nullptr) return;
-  const uint32_t free = pool_.free_segments();
+  const bool for_all = pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
+  if (!for_all && !pool_.has_room(kSegletsPerSegment, kept_from(For::kDeletes))) return;
   Segment* segment =
       pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kHead);
   if (segment == nullptr) return;
+  segment->takes_.store(for_all ? Segment::Takes::kAll : Segment::Takes::kDeletes,
+                        std::memory_order_relaxed);
+  // Without cleaning, nothing that enters gives memory back: what is kept for deletes is not for it.
+  if (for_all || options_.cleaner_segments > 0) carry_changes();
+  open_head(*segment, events);
+}
+
+/// Its memory was taken, and changes that it carries are in segments_.
+void Log::open_head(Segment& segment, Events& events) {
   ++next_id_;
-  segment->from_reserve_ = free <= options_.reserve_segments;
   if (const Segment* before = head_ != nullptr ? head_ : closing_) {
-    segment->set_replication_epoch(before->replication_epoch());
+    segment.set_replication_epoch(before->replication_epoch());
   }
-  if (!segment->from_reserve_) carry_changes();
-  segments_.push_back(segment);
-  write_header_group(*segment);
-  if (!replicates_) segment->mark_opened_durable();
-  next_ = segment;
-  events.opened = segment;
+  drop_emergency_head();
+  segments_.push_back(&segment);
+  write_header_group(segment);
+  if (!replicates_) segment.mark_opened_durable();
+  next_ = &segment;
+  events.opened = &segment;
 }
 
 void Log::write_header_group(Segment& segment) {
@@ -330,7 +351,8 @@ Pin Log::pin(const EntryView& entry) const {
 }
 
 void Log::mark_dead(const char* address) {
-  arena_.segment_of(address)->add_dead(entry(address).total_length());
+  Segment& segment = *arena_.segment_of(address);
+  if (segment.add_dead(entry(address).total_length())) moved_.mark(segment.number());
 }
 
 LogStatistics Log::statistics() const {
@@ -344,6 +366,7 @@ LogStatistics Log::statistics() const {
     s.appended_bytes = appended_bytes_;
     s.free_segments = pool_.free_segments();
   }
+  s.free_bytes = uint64_t{arena_.free_seglets()} * kSegletBytes;
   s.total_segments = arena_.total_segments();
 
   s.reserve_segments = options_.reserve_segments;
@@ -351,6 +374,7 @@ LogStatistics Log::statistics() const {
   // Outside the lock: there may be thousands, and each is a cache miss or two.
   for (const Segment* segment : all) {
     s.used_bytes += segment->published();
+    s.entry_bytes += segment->entry_bytes();
     s.live_bytes += segment->live_bytes();
   }
   return s;

@@ -33,6 +33,7 @@
 #include "base/status.h"
 #include "log/arena.h"
 #include "log/format.h"
+#include "log/moved_segments.h"
 #include "log/segment.h"
 #include "log/segment_pool.h"
 #include "log/segment_writer.h"
@@ -76,6 +77,9 @@ struct LogOptions {
   uint64_t first_segment_id = 1;  // > 0; above every id this master id has used
   /// Segments that only deletes may open, so that memory full can be left by deleting.
   uint32_t reserve_segments = 1;
+  /// Segments that only survivors of cleaning may take, so that cleaning can always begin. Then
+  /// there is also room for emergency heads, so that it can always be committed. 0: no cleaning.
+  uint32_t cleaner_segments = 0;
   /// Safe version for the header of each head: above every version ever assigned. Called with the
   /// head lock held; must not take locks. Can be set later, before start().
   std::function<uint64_t()> safe_version;
@@ -85,6 +89,13 @@ struct Appended {
   LogPosition end;  // the reply of this operation waits until durable() >= end
 };
 
+/// For whom memory is taken: each leaves to those below what is kept for them.
+enum class For : uint8_t {
+  kWrites,     // and recovery, migration, purging without cleaning
+  kDeletes,    // which make room
+  kSurvivors,  // of cleaning, which makes more
+};
+
 struct LogStatistics {
   uint32_t total_segments = 0;
   uint32_t free_segments = 0;
@@ -92,6 +103,9 @@ struct LogStatistics {
   uint64_t total_bytes = 0;  // of the arena
   uint64_t used_bytes = 0;   // published in segments, headers and padding included
   uint64_t live_bytes = 0;   // of entries still needed, tombstones included
+  uint64_t entry_bytes = 0;  // of entries, dead ones included
+  uint64_t free_bytes = 0;   // in no segment
+  uint64_t emergency_heads = 0;
   uint64_t appended_groups = 0;
   uint64_t appended_bytes = 0;
   uint64_t head_switches = 0;
@@ -155,7 +169,8 @@ class Log {
   /// Commits a change [Ousterhout15 §4.5, §7.4 in other words]. It is done when no digest without it
   /// can decide any more; the progress listener is called then.
   ///   OK                 it waits for its head, or is on its way
-  ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done
+  ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done. Not
+  ///                      with cleaning: it waits until there is one, or room for an emergency head
   ///   INVALID_ARGUMENT   not one of this log's side segments or segments, or not closed durable
   StatusCode commit(Change& change, Roll roll);
   /// Takes a change back that waits. False: a digest has it; it will be done.
@@ -171,6 +186,28 @@ class Log {
 
   /// True when append() would not answer RETRY for a small group.
   bool ready() const;
+
+  /// @name What whoever cleans wants to know
+  /// @{
+  struct Memory {
+    uint32_t total_seglets = 0;
+    uint32_t free_seglets = 0;
+    uint32_t leaving_seglets = 0;  // of segments that left, and are not used again yet
+    uint32_t segments = 0;         // that have replicas, or may still have
+  };
+  Memory memory() const;
+  /// What must be left in seglets when memory is taken for these.
+  uint32_t kept_from(For whose) const;
+  /// A whole segment can be taken for these.
+  bool has_segment_for(For whose) const;
+  /// Segments that entered, left, or have a step less of live bytes: about so many numbers
+  /// (Segment::number). One thread at a time.
+  std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
+  /// The closed member of the log that has this number; null if none has. It stays for the turn.
+  Segment* closed_member(uint32_t number);
+  /// Numbers are below it.
+  uint32_t most_segments() const { return most_segments_; }
+  /// @}
 
   /// False between two heads, when append() answers RETRY whatever the size. Any thread, no lock;
   /// sequentially consistent with the progress listener, as durable().
@@ -245,6 +282,12 @@ class Log {
   void open_fresh_head(Events& events) RC_REQUIRES(lock_);
   void close_abandoned(Events& events) RC_REQUIRES(lock_);
   bool next_may_follow() const RC_REQUIRES(lock_);
+  void open_head(Segment& segment, Events& events) RC_REQUIRES(lock_);
+  void open_emergency_head(Events& events) RC_REQUIRES(lock_);
+  void leave_emergency_head(Events& events) RC_REQUIRES(lock_);
+  void drop_emergency_head() RC_REQUIRES(lock_);
+  void lift_restrictions() RC_REQUIRES(lock_);
+  void keep_reserves();
   bool take_next(Events& events) RC_REQUIRES(lock_);
   void finish_changes(Events& events) RC_REQUIRES(lock_);
   void write_header_group(Segment& segment) RC_REQUIRES(lock_);
@@ -254,7 +297,7 @@ class Log {
   bool can_commit(const Change& change) const RC_REQUIRES(lock_);
   void retire(Segment& segment, Events& events) RC_REQUIRES(lock_);
   void reclaim_locked(const std::vector<Segment*>& retired) RC_REQUIRES(lock_);
-  Segment* open_side_segment();
+  Segment* open_side_segment(For whose);
   void side_segment_closed(Segment& segment);
   void abort_side_segments(const std::vector<Segment*>& segments);
   static void fetch_room(Segment& segment, uint32_t from);
@@ -271,7 +314,9 @@ class Log {
   Replicator& replicator_;
   LogOptions options_;
   const bool replicates_;
-  Atomic<uint64_t>& durable_;  // one of the two below
+  uint32_t most_segments_ = 0;
+  uint32_t emergency_seglets_ = 0;  // of one emergency head
+  Atomic<uint64_t>& durable_;       // one of the two below
   std::function<void()> on_progress_;
 
   Atomic<bool> takes_data_{false};  // head_ is there, and is not to be switched
@@ -308,6 +353,7 @@ class Log {
   std::string digest_ RC_GUARDED_BY(lock_);  // kept, so that switching allocates nothing
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // what is counted beside appends
+  MovedSegments moved_;
 
   // What every operation reads, and replication raises.
   alignas(kCacheLineBytes) Atomic<uint64_t> durable_replicated_{0};

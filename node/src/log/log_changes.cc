@@ -21,7 +21,8 @@ StatusCode Log::commit(Change& change, Roll roll) {
   {
     SpinGuard guard(lock_);
     if (!can_commit(change)) return StatusCode::kInvalidArgument;
-    if (roll == Roll::kNow && pool_.free_segments() <= options_.reserve_segments) {
+    if (roll == Roll::kNow && options_.cleaner_segments == 0 &&
+        !pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites))) {
       return StatusCode::kOutOfMemory;
     }
     change.state.store(Change::State::kWaiting, std::memory_order_release);
@@ -79,7 +80,8 @@ void Log::carry_changes() {
 /// was made without them: another one comes instead. Without memory they wait.
 void Log::open_fresh_head(Events& events) {
   if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
-  if (pool_.free_segments() <= options_.reserve_segments) return;
+  const bool ordinary = pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
+  if (!ordinary && !(emergency_seglets_ > 0 && pool_.has_room(emergency_seglets_, 0))) return;
   if (next_ != nullptr) {
     RC_SOMETIMES("log.head_that_was_opened_ahead_is_abandoned");
     abandoned_ = std::exchange(next_, nullptr);
@@ -87,7 +89,7 @@ void Log::open_fresh_head(Events& events) {
     std::erase(segments_, abandoned_);
     others_.push_back(abandoned_);
   }
-  open_next_if_possible(events);
+  ordinary ? open_next_if_possible(events) : open_emergency_head(events);
 }
 
 /// Closed on its replicas, the digest of an abandoned head decides nothing. That comes after the
@@ -104,7 +106,11 @@ void Log::close_abandoned(Events& events) {
 /// The head with their digest takes data: the one before is closed on its replicas.
 void Log::finish_changes(Events& events) {
   for (Change* change : carried_) {
-    for (Segment* segment : change->leave) retire(*segment, events);
+    for (const Segment* segment : change->enter) moved_.mark(segment->number());
+    for (Segment* segment : change->leave) {
+      retire(*segment, events);
+      moved_.mark(segment->number());
+    }
     change->state.store(Change::State::kDone, std::memory_order_release);
   }
   carried_.clear();
@@ -112,12 +118,12 @@ void Log::finish_changes(Events& events) {
 
 // ---- side segments
 
-/// For a SideLog; null: no memory above the reserve.
-Segment* Log::open_side_segment() {
+/// For a SideLog; null: no memory above what is kept for others.
+Segment* Log::open_side_segment(For whose) {
   Segment* segment = nullptr;
   {
     SpinGuard guard(lock_);
-    if (pool_.free_segments() <= options_.reserve_segments) return nullptr;
+    if (!pool_.has_room(kSegletsPerSegment, kept_from(whose))) return nullptr;
     segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kSide);
     if (segment == nullptr) return nullptr;
     ++next_id_;

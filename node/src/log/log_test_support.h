@@ -113,21 +113,22 @@ class FakeReplicator final : public Replicator {
   std::vector<Replica> replicas_;
 };
 
-inline LogOptions test_log_options(uint32_t reserve_segments = 1) {
+inline LogOptions test_log_options(uint32_t reserve_segments = 1, uint32_t cleaner_segments = 0) {
   LogOptions options;
   options.cluster_uuid = kTestCluster;
   options.master_id = kTestMaster;
   options.reserve_segments = reserve_segments;
+  options.cleaner_segments = cleaner_segments;
   return options;
 }
 
 /// A log with its arena and a fake replicator.
 struct TestLog {
   explicit TestLog(uint32_t segments, bool immediate = true, uint32_t reserve_segments = 1,
-                   bool started = true)
+                   bool started = true, uint32_t cleaner_segments = 0)
       : arena(uint64_t{segments} * kSegmentBytes, {.try_huge_pages = false, .prefault = false}),
         replicator(immediate),
-        log(arena, replicator, test_log_options(reserve_segments)) {
+        log(arena, replicator, test_log_options(reserve_segments, cleaner_segments)) {
     replicator.attach(log);
     if (started) log.start();
   }

@@ -21,7 +21,7 @@ void Segment::reset() {
   head_id_ = 0;
   checksum_seed_ = header_length_ = seglet_count_ = reserved_ = footer_crc_ = 0;
   kind_ = SegmentKind::kHead;
-  from_reserve_ = false;
+  takes_.store(Takes::kAll, std::memory_order_relaxed);
   seglets_.fill(nullptr);
   for (auto* count : {&published_, &epoch_, &entry_bytes_, &dead_bytes_}) {
     count->store(0, std::memory_order_relaxed);

@@ -61,8 +61,12 @@ class Segment {
   /// It was opened ahead, and another head comes instead: closed with nothing in it, whether or not
   /// the heads before it are.
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
-  /// Opened from the reserve: takes deletes only.
-  bool from_reserve() const { return from_reserve_; }
+  /// Opened from the reserve, takes deletes only; or an emergency head, which takes nothing.
+  bool from_reserve() const { return takes_.load(std::memory_order_relaxed) != Takes::kAll; }
+  /// A number below the log's most segments that is its own while it has memory.
+  uint32_t number() const { return number_; }
+  /// The memory that it takes.
+  uint32_t memory_bytes() const { return seglet_count_ * kSegletBytes; }
 
   /// The published bytes; grows, so take a new view to see more.
   SegmentBytes bytes() const { return {seglets_.data(), published()}; }
@@ -108,7 +112,12 @@ class Segment {
     const uint32_t dead = dead_bytes_.load(std::memory_order_acquire);
     return entry_bytes() - dead;
   }
-  void add_dead(uint32_t bytes) { dead_bytes_.fetch_add(bytes, std::memory_order_release); }
+  /// True if its utilisation is one step lower now: who chooses segments to clean should know.
+  bool add_dead(uint32_t bytes) {
+    const uint32_t before = dead_bytes_.fetch_add(bytes, std::memory_order_release);
+    return before / kUtilisationStep != (before + bytes) / kUtilisationStep;
+  }
+  static constexpr uint32_t kUtilisationStep = kSegmentBytes / 256;
 
  private:
   friend class Log;
@@ -116,6 +125,8 @@ class Segment {
   friend class SegmentPool;
   friend class SegmentWriter;
   friend class SideLog;
+  /// Of a head: what may be appended to it.
+  enum class Takes : uint8_t { kAll, kDeletes, kNothing };
   void reset();
   char* address(uint32_t offset) { return seglets_[offset / kSegletBytes] + offset % kSegletBytes; }
 
@@ -124,7 +135,8 @@ class Segment {
   uint32_t checksum_seed_ = 0;
   uint32_t header_length_ = 0;
   SegmentKind kind_ = SegmentKind::kHead;
-  bool from_reserve_ = false;
+  Atomic<Takes> takes_{Takes::kAll};
+  uint32_t number_ = 0;        // stays
   uint32_t seglet_count_ = 0;  // from the start
   std::array<char*, kSegletsPerSegment> seglets_{};
 

@@ -19,15 +19,18 @@ SegmentPool::SegmentPool(Arena& arena)
       capacity_(kSegmentsPerWholeOne * arena.total_segments()),
       segments_(std::make_unique<Segment[]>(capacity_)) {
   free_.reserve(capacity_);
-  for (uint32_t i = capacity_; i > 0; --i) free_.push_back(&segments_[i - 1]);
+  for (uint32_t i = capacity_; i > 0; --i) {
+    free_.push_back(&segments_[i - 1]);
+    segments_[i - 1].number_ = i - 1;
+  }
 }
 
-Segment* SegmentPool::take(const SegmentIdentity& identity, SegmentKind kind) {
+Segment* SegmentPool::take(const SegmentIdentity& identity, SegmentKind kind, uint32_t seglets) {
   if (free_.empty()) return nullptr;
   Segment& segment = *free_.back();
-  if (!arena_.allocate(segment, segment.seglets_)) return nullptr;
+  if (!arena_.allocate(segment, std::span(segment.seglets_).first(seglets))) return nullptr;
   free_.pop_back();
-  segment.seglet_count_ = kSegletsPerSegment;
+  segment.seglet_count_ = seglets;
   segment.identity_ = identity;
   segment.checksum_seed_ = identity.checksum_seed();
   segment.kind_ = kind;
@@ -50,6 +53,10 @@ void SegmentPool::give_back(Segment& segment) {
   arena_.free(std::span(segment.seglets_).first(segment.seglet_count_));
   segment.reset();
   free_.push_back(&segment);
+}
+
+bool SegmentPool::has_room(uint32_t seglets, uint32_t left) const {
+  return !free_.empty() && arena_.free_seglets() >= uint64_t{seglets} + left;
 }
 
 uint32_t SegmentPool::free_segments() const {

@@ -16,8 +16,9 @@ class SegmentPool {
  public:
   explicit SegmentPool(Arena& arena);
 
-  /// One with the memory of a whole segment and nothing in it; null: no memory.
-  Segment* take(const SegmentIdentity& identity, SegmentKind kind);
+  /// One with so much memory, that of a whole segment at most, and nothing in it; null: no memory.
+  Segment* take(const SegmentIdentity& identity, SegmentKind kind,
+                uint32_t seglets = kSegletsPerSegment);
   /// A closed segment keeps the seglets that its bytes are in.
   void trim(Segment& segment);
   /// Nobody refers to it any more.
@@ -27,6 +28,10 @@ class SegmentPool {
   uint32_t capacity() const { return capacity_; }
   /// So many whole segments could be taken.
   uint32_t free_segments() const;
+  /// One with so much memory can be taken, and leaves so much.
+  bool has_room(uint32_t seglets, uint32_t left) const;
+  /// By its number. It may be free.
+  Segment& operator[](uint32_t number) { return segments_[number]; }
 
  private:
   Arena& arena_;

@@ -25,7 +25,7 @@ StatusCode SideLog::append(std::span<const EntrySource> entries, const char* ref
 }
 
 bool SideLog::open() {
-  open_ = log_.open_side_segment();
+  open_ = log_.open_side_segment(whose_);
   if (open_ == nullptr) return false;
   segments_.push_back(open_);
   RC_FAILPOINT("log.side_segment.opened");

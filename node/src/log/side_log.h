@@ -20,15 +20,15 @@ namespace ramcloud::log {
 
 class SideLog {
  public:
-  /// `log` outlives it.
-  explicit SideLog(Log& log) : log_(log) {}
+  /// `log` outlives it. `whose`: how much of the memory it leaves to others.
+  explicit SideLog(Log& log, For whose = For::kWrites) : log_(log), whose_(whose) {}
   /// What was not released is aborted.
   ~SideLog() { abort(); }
   SideLog(const SideLog&) = delete;
   SideLog& operator=(const SideLog&) = delete;
 
   /// Appends one group with these entries, all or nothing. refs[i] is the address of entry i.
-  ///   OUT_OF_MEMORY     no segment above the log's reserve; what was appended stays
+  ///   OUT_OF_MEMORY     no segment above what is kept for others; what was appended stays
   ///   INVALID_ARGUMENT  as Log::append, or after close()
   StatusCode append(std::span<const EntrySource> entries, const char* refs[]);
   /// No more comes. Its segments can be committed once all_durable().
@@ -48,6 +48,7 @@ class SideLog {
   void close_open();
 
   Log& log_;
+  const For whose_;
   std::vector<Segment*> segments_;
   Segment* open_ = nullptr;  // the last of them, until it is closed
   bool closed_ = false;

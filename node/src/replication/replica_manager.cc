@@ -400,8 +400,7 @@ void ReplicaManager::roll_head() {
   RC_FAILPOINT("replication.head.before_roll");
   const log::Segment& last = *unsettled_.back()->segment;
   const bool ahead = last.id() > log_->head().segment_id() && !last.from_reserve();
-  const auto memory = log_->statistics();
-  if (ahead || memory.free_segments > memory.reserve_segments) (void)log_->roll_head();
+  if (ahead || log_->has_segment_for(log::For::kWrites)) (void)log_->roll_head();
 }
 
 // ---- the server list

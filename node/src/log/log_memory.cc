@@ -1,0 +1,104 @@
+// Log, memory that runs short: what is kept for whom, and emergency heads [Rumble14 §7].
+#include <algorithm>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "log/log.h"
+
+namespace ramcloud::log {
+namespace {
+
+/// Two, which take turns: one closes while the other is opened.
+constexpr uint32_t kEmergencyHeads = 2;
+/// Of one segment in a digest: two numbers of seven bits a byte. Gaps that need more are few.
+constexpr uint32_t kDigestBytesPerSegment = 6;
+
+}  // namespace
+
+void Log::keep_reserves() {
+  const uint32_t total = arena_.total_segments();
+  // With one segment in all there is nothing to keep in reserve.
+  options_.reserve_segments = std::min(options_.reserve_segments, total - 1);
+  options_.cleaner_segments =
+      std::min(options_.cleaner_segments, total - 1 - options_.reserve_segments);
+  if (options_.cleaner_segments == 0) return;
+  const uint64_t digest = uint64_t{most_segments_} * kDigestBytesPerSegment;
+  emergency_seglets_ =
+      static_cast<uint32_t>(std::min<uint64_t>(1 + digest / kSegletBytes, kSegletsPerSegment));
+}
+
+uint32_t Log::kept_from(For whose) const {
+  uint32_t kept = kEmergencyHeads * emergency_seglets_;
+  if (whose == For::kSurvivors) return kept;
+  kept += options_.cleaner_segments * kSegletsPerSegment;
+  if (whose == For::kDeletes) return kept;
+  return kept + options_.reserve_segments * kSegletsPerSegment;
+}
+
+bool Log::has_segment_for(For whose) const {
+  SpinGuard guard(lock_);
+  return pool_.has_room(kSegletsPerSegment, kept_from(whose));
+}
+
+Log::Memory Log::memory() const {
+  SpinGuard guard(lock_);
+  Memory memory;
+  memory.total_seglets = arena_.total_seglets();
+  memory.free_seglets = arena_.free_seglets();
+  for (const Segment* segment : retired_) memory.leaving_seglets += segment->seglet_count_;
+  memory.segments = static_cast<uint32_t>(segments_.size() + others_.size());
+  return memory;
+}
+
+Segment* Log::closed_member(uint32_t number) {
+  SpinGuard guard(lock_);
+  Segment& segment = pool_[number];
+  const auto at = std::ranges::lower_bound(segments_, segment.id(), {}, &Segment::id);
+  const bool is_member = at != segments_.end() && *at == &segment && segment.closed_durable();
+  return is_member ? &segment : nullptr;
+}
+
+/// Changes wait, and the memory for a head that takes data is not there: this one has only its
+/// digest. With it, what cleaning won becomes free. The next head's digest leaves it out.
+void Log::open_emergency_head(Events& events) {
+  Segment* segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_},
+                                SegmentKind::kHead, emergency_seglets_);
+  if (segment == nullptr) return;
+  RC_SOMETIMES("log.emergency_head");
+  ++counters_.emergency_heads;
+  segment->takes_.store(Segment::Takes::kNothing, std::memory_order_relaxed);
+  carry_changes();
+  open_head(*segment, events);
+}
+
+/// It is in no digest but its own: nothing is in it.
+void Log::drop_emergency_head() {
+  for (Segment* before : {head_, closing_}) {
+    if (before == nullptr) continue;
+    if (before->takes_.load(std::memory_order_relaxed) != Segment::Takes::kNothing) continue;
+    if (std::erase(segments_, before) > 0) others_.push_back(before);
+  }
+}
+
+/// As soon as there is memory for a head that takes data.
+void Log::leave_emergency_head(Events& events) {
+  if (head_ == nullptr) return;
+  if (head_->takes_.load(std::memory_order_relaxed) != Segment::Takes::kNothing) return;
+  open_next_if_possible(events);
+  if (next_ == nullptr) return;
+  want_switch_ = true;
+  takes_data_.store(false, std::memory_order_seq_cst);
+}
+
+/// A head that was opened for deletes takes all once the reserve is whole again without it.
+void Log::lift_restrictions() {
+  if (arena_.free_seglets() < kept_from(For::kWrites)) return;
+  for (Segment* head : {head_, next_}) {
+    if (head == nullptr) continue;
+    if (head->takes_.load(std::memory_order_relaxed) != Segment::Takes::kDeletes) continue;
+    RC_SOMETIMES("log.head_for_deletes_takes_all_again");
+    head->takes_.store(Segment::Takes::kAll, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace ramcloud::log

@@ -1,0 +1,37 @@
+// Which segments changed so much that whoever chooses among them should look again: a bit each, set
+// by any thread, taken by one.
+//
+// Two levels: a word of `some_` says which words of `bits_` have bits. Who sets the first bit of a
+// word sets that one's afterwards; who takes clears that one's first. So no bit is forgotten: either
+// it was set before its word was taken, or it is the first of the word again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/atomic.h"
+
+namespace ramcloud::log {
+
+class MovedSegments {
+ public:
+  /// Segments have numbers below `capacity`.
+  explicit MovedSegments(uint32_t capacity);
+  /// Any thread.
+  void mark(uint32_t segment);
+  /// Takes so many (up to 63 more), in no order. One thread at a time.
+  std::vector<uint32_t> take(uint32_t about);
+
+ private:
+  static constexpr uint32_t kBits = 64;
+  using Words = std::unique_ptr<Atomic<uint64_t>[]>;
+  /// Sets a bit; true if it is the first of its word.
+  static bool set(Words& words, uint32_t bit);
+
+  uint32_t some_words_;
+  Words bits_;
+  Words some_;
+};
+
+}  // namespace ramcloud::log
