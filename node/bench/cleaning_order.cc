@@ -50,7 +50,8 @@ int run(const Options& options) {
     order.set(segment, all[segment] = draw(random));
   });
   const double take = ns_each(options.rounds, [&](uint32_t i) {
-    const auto taken = order.take(kNow + i, {.segments = options.taken});
+    const auto taken =
+        order.take(kNow + i, {.memory_bytes = uint64_t{options.taken} * kSegmentBytes});
     for (const auto& chosen : taken) order.set(chosen.segment, chosen.figures);
   });
   double highest = 0;

@@ -94,12 +94,13 @@ std::optional<CleaningOrder::Chosen> CleaningOrder::best(uint32_t now_s) const {
 
 std::vector<CleaningOrder::Chosen> CleaningOrder::take(uint32_t now_s, const Limits& limits) {
   std::vector<Chosen> taken;
-  uint64_t live_bytes = 0;
-  while (taken.size() < limits.segments) {
+  uint64_t live_bytes = 0, memory_bytes = 0;
+  while (memory_bytes < limits.memory_bytes) {
     const auto next = best(now_s);
     if (!next) break;
     live_bytes += next->figures.live_bytes;
     if (!taken.empty() && live_bytes > limits.live_bytes) break;
+    memory_bytes += next->figures.memory_bytes;
     taken.push_back(*next);
     erase(next->segment);
   }

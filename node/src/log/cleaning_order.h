@@ -64,8 +64,10 @@ class CleaningOrder {
   std::optional<Chosen> best(uint32_t now_s) const;
 
   /// What one pass may take. The first one chosen is within it, whatever its live bytes are.
+  /// Memory and not segments are counted: a pass has to win more than the heads that commit it
+  /// take, and those of passes before may be segments of a seglet each.
   struct Limits {
-    uint32_t segments = 1;
+    uint64_t memory_bytes = 0;           // until they take so much
     uint64_t live_bytes = ~uint64_t{0};  // of all together: what survivors have room for
   };
   /// The best ones, which are erased here; those that do not fit the rest of the limit are left.

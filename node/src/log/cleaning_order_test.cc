@@ -25,7 +25,8 @@ CleaningFigures figures(double utilisation, uint32_t average_age, uint32_t young
 
 std::vector<uint32_t> take(CleaningOrder& order, uint32_t count, uint64_t live = ~uint64_t{0}) {
   std::vector<uint32_t> segments;
-  for (const auto& chosen : order.take(kNow, {.segments = count, .live_bytes = live})) {
+  for (const auto& chosen :
+       order.take(kNow, {.memory_bytes = uint64_t{count} * kSegmentBytes, .live_bytes = live})) {
     segments.push_back(chosen.segment);
   }
   return segments;
@@ -84,6 +85,16 @@ TEST(CleaningOrder, APassTakesNoMoreThanItsSurvivorsHaveRoomFor) {
   EXPECT_THAT(take(order, 8, 9 * kMiB), ElementsAre(0, 1));
   EXPECT_THAT(take(order, 8, 1), ElementsAre(2));  // one always fits
   EXPECT_THAT(take(order, 8), ElementsAre(3));
+}
+
+/// What heads leave that were closed empty costs a pass nothing, and is no reason to end it.
+TEST(CleaningOrder, APassTakesSmallSegmentsAlong) {
+  CleaningOrder order(CleaningPolicy::kCostBenefit, 100);
+  for (uint32_t i = 0; i < 20; ++i) {
+    order.set(i, {.memory_bytes = kSegletBytes, .live_bytes = 0, .average_s = 0, .youngest_s = 0});
+  }
+  order.set(20, figures(0.5, 10));
+  EXPECT_EQ(take(order, 1).size(), 21u);
 }
 
 TEST(CleaningOrder, FiguresOfASegmentAreReplaced) {

@@ -100,8 +100,11 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
   for (;;) {
     if (head_ == nullptr) return StatusCode::kRetry;
     const auto takes = head_->takes_.load(std::memory_order_relaxed);
-    if (takes == Segment::Takes::kNothing || (takes == Segment::Takes::kDeletes && !for_delete)) {
-      return StatusCode::kOutOfMemory;
+    if (takes != Segment::Takes::kAll && !for_delete) return StatusCode::kOutOfMemory;
+    if (takes == Segment::Takes::kNothing) {
+      const StatusCode status = make_room(for_delete, events);
+      if (status != StatusCode::kOk) return status;
+      continue;
     }
     if (SegmentWriter(*head_).has_room(group)) break;
     const StatusCode status = make_room(for_delete, events);

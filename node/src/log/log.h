@@ -194,6 +194,7 @@ class Log {
     uint32_t free_seglets = 0;
     uint32_t leaving_seglets = 0;  // of segments that left, and are not used again yet
     uint32_t segments = 0;         // that have replicas, or may still have
+    uint64_t appended_bytes = 0;   // by writers, so far
   };
   Memory memory() const;
   /// What must be left in seglets when memory is taken for these.
@@ -207,6 +208,9 @@ class Log {
   Segment* closed_member(uint32_t number);
   /// Numbers are below it.
   uint32_t most_segments() const { return most_segments_; }
+  /// OUT_OF_MEMORY will not last: cleaning goes on, and frees something. Any thread. False at first.
+  bool cleaning_helps() const { return cleaning_helps_.load(std::memory_order_relaxed); }
+  void set_cleaning_helps(bool helps) { cleaning_helps_.store(helps, std::memory_order_relaxed); }
   /// @}
 
   /// False between two heads, when append() answers RETRY whatever the size. Any thread, no lock;
@@ -315,6 +319,7 @@ class Log {
   LogOptions options_;
   const bool replicates_;
   uint32_t most_segments_ = 0;
+  Atomic<bool> cleaning_helps_{false};
   uint32_t emergency_seglets_ = 0;  // of one emergency head
   Atomic<uint64_t>& durable_;       // one of the two below
   std::function<void()> on_progress_;

@@ -47,6 +47,7 @@ Log::Memory Log::memory() const {
   memory.free_seglets = arena_.free_seglets();
   for (const Segment* segment : retired_) memory.leaving_seglets += segment->seglet_count_;
   memory.segments = static_cast<uint32_t>(segments_.size() + others_.size());
+  memory.appended_bytes = appended_bytes_;
   return memory;
 }
 
@@ -80,12 +81,13 @@ void Log::drop_emergency_head() {
   }
 }
 
-/// As soon as there is memory for a head that takes data.
+/// As soon as there is memory for a head that takes all. (One for deletes alone comes when somebody
+/// deletes: it would cost a pass that wins little as much as it wins.)
 void Log::leave_emergency_head(Events& events) {
   if (head_ == nullptr) return;
   if (head_->takes_.load(std::memory_order_relaxed) != Segment::Takes::kNothing) return;
+  if (next_ == nullptr && !pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites))) return;
   open_next_if_possible(events);
-  if (next_ == nullptr) return;
   want_switch_ = true;
   takes_data_.store(false, std::memory_order_seq_cst);
 }

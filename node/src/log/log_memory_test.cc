@@ -243,6 +243,7 @@ TEST(LogMemory, SaysWhatIsFreeAndWhatLeaves) {
   EXPECT_GE(t.log.memory().leaving_seglets, kWhole);
   EXPECT_GE(t.log.memory().segments, before.segments);
   t.reclaim();
+  t.reclaim();  // an emergency head, if there was one
   EXPECT_EQ(t.log.memory().leaving_seglets, 0u);
   EXPECT_GT(t.log.memory().free_seglets, before.free_seglets + kWhole);
 }

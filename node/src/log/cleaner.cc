@@ -1,0 +1,195 @@
+#include "log/cleaner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sometimes.h"
+
+namespace ramcloud::log {
+namespace {
+
+/// Segments looked at in one step because they moved, and in turn because time passes: what their
+/// tombstones protect may be gone.
+constexpr uint32_t kMovedAtOnce = 64;
+constexpr uint32_t kInTurn = 16;
+
+/// Of a survivor, at least so much is filled: an entry that does not fit any more is smaller than
+/// the rest.
+constexpr uint64_t kFilled = kSegmentBytes - kSegmentBytes / 4;
+
+uint64_t seglets_of(uint64_t bytes) {
+  return (bytes + kSegletBytes - 1) / kSegletBytes;
+}
+
+}  // namespace
+
+Cleaner::Cleaner(Log& log, Clock& clock, CleanerOptions options, Judge judge, MakeWork make)
+    : log_(log),
+      clock_(clock),
+      options_(options),
+      judge_(std::move(judge)),
+      make_(std::move(make)),
+      order_(options.policy, log.most_segments()) {}
+
+CleanerState Cleaner::state() const {
+  const MutexGuard guard(mutex_);
+  CleanerState state = state_;
+  const uint64_t appended = log_.memory().appended_bytes;
+  if (appended > 0) {
+    state.write_cost = 1 + static_cast<double>(state.bytes_written) / static_cast<double>(appended);
+  }
+  return state;
+}
+
+// ---- what there is to clean
+
+void Cleaner::look_again() {
+  for (const uint32_t number : log_.take_moved(kMovedAtOnce)) {
+    look_at(number);
+    free_at_failure_ = kNoFailure;  // there may be one that is cleaned with less
+  }
+  for (uint32_t i = 0; i < std::min(kInTurn, log_.most_segments()); ++i) {
+    look_at(look_next_);
+    look_next_ = (look_next_ + 1) % log_.most_segments();
+  }
+}
+
+void Cleaner::look_at(uint32_t number) {
+  if (in_work_.contains(number)) return;
+  const Segment* segment = log_.closed_member(number);
+  const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
+  figures ? order_.set(number, *figures) : order_.erase(number);
+}
+
+BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
+  return {.total_seglets = memory.total_seglets,
+          .free_seglets = memory.free_seglets,
+          .leaving_seglets = memory.leaving_seglets + gain_seglets_,
+          .reserved_seglets = log_.kept_from(For::kWrites),
+          .disk_segments = memory.segments,
+          .live_bytes = order_.live_bytes(),
+          .tombstone_bytes = 0,
+          .gain_bytes = order_.gain_bytes(),
+          .compaction_gain_bytes = 0};
+}
+
+/// As many of the best as survivors have room for: what is free above the emergency heads, and not
+/// promised to another pass.
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory,
+                                                       CleaningKind kind) {
+  const uint64_t kept = log_.kept_from(For::kSurvivors) + survivor_seglets_;
+  const uint64_t room = memory.free_seglets > kept ? memory.free_seglets - kept : 0;
+  const uint64_t segments = room / kSegletsPerSegment;
+  if (segments == 0) return nullptr;
+  const auto now_s = static_cast<uint32_t>(clock_.unix_ms() / 1000);
+  const auto chosen =
+      order_.take(now_s, {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
+                          .live_bytes = segments * kFilled});
+  auto pass = std::make_unique<Worker::Pass>();
+  pass->kind = kind;
+  std::vector<Segment*> victims;
+  uint64_t live = 0, memory_bytes = 0;
+  for (const auto& [number, figures] : chosen) {
+    // It may have left, or be needed where it is, since it was looked at.
+    Segment* segment = log_.closed_member(number);
+    if (segment == nullptr || !judge_(*segment)) continue;
+    victims.push_back(segment);
+    pass->victims.push_back(number);
+    live += figures.live_bytes;
+    memory_bytes += figures.memory_bytes;
+  }
+  if (victims.empty()) return nullptr;
+  pass->gain_seglets =
+      seglets_of(memory_bytes) - std::min(seglets_of(live), seglets_of(memory_bytes));
+  pass->survivor_seglets = std::min(segments, live / kFilled + 1) * kSegletsPerSegment;
+  pass->work = make_(kind, std::move(victims));
+  return pass;
+}
+
+/// Decides; a pass, if there is one to begin. `urgent`: those that wait should be committed.
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::begin(bool& urgent) {
+  const MutexGuard guard(mutex_);
+  look_again();
+  const Log::Memory memory = log_.memory();
+  const CleaningDecision decision = decide(options_.balancer, figures(memory));
+  const bool stuck = memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
+  log_.set_cleaning_helps(!decision.exhausted && !(stuck && in_work_.empty()));
+  if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
+  state_.why = decision.why;
+  // What passes hold is wanted now.
+  urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
+  if (decision.kind == CleaningKind::kNone) return nullptr;
+  if (stuck) return nullptr;
+  auto pass = choose(memory, decision.kind);
+  if (pass == nullptr) {
+    urgent = true;  // others have the memory for survivors
+    free_at_failure_ = memory.free_seglets;
+    if (in_work_.empty()) log_.set_cleaning_helps(false);
+    return nullptr;
+  }
+  in_work_.insert(pass->victims.begin(), pass->victims.end());
+  gain_seglets_ += pass->gain_seglets;
+  survivor_seglets_ += pass->survivor_seglets;
+  return pass;
+}
+
+void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
+  const MutexGuard guard(mutex_);
+  gain_seglets_ -= pass.gain_seglets;
+  survivor_seglets_ -= pass.survivor_seglets;
+  for (const uint32_t number : pass.victims) in_work_.erase(number);
+  // Their figures, if they stay.
+  for (const uint32_t number : pass.victims) look_at(number);
+  if (how == CleaningWork::Progress::kFailed) {
+    RC_SOMETIMES("cleaner.pass_finds_no_memory");
+    ++state_.failed_runs;
+    // Not again with as little memory.
+    free_at_failure_ = log_.memory().free_seglets;
+    return;
+  }
+  ++(pass.kind == CleaningKind::kCombined ? state_.combined_runs : state_.compaction_runs);
+  const CleaningWork::Result result = pass.work->result();
+  state_.bytes_read += result.bytes_read;
+  state_.bytes_written += result.bytes_written;
+}
+
+// ---- a worker
+
+bool Cleaner::Worker::step() {
+  for (size_t i = 0; i < passes_.size(); ++i) {
+    if (!step_one(*passes_[i])) continue;
+    std::erase_if(passes_, [](const auto& pass) { return pass->work == nullptr; });
+    return true;
+  }
+  // All of them wait.
+  bool urgent = false;
+  std::unique_ptr<Pass> next;
+  if (passes_.size() < cleaner_.options_.waiting) {
+    next = cleaner_.begin(urgent);
+  } else {
+    urgent = true;
+  }
+  if (next != nullptr) {
+    passes_.push_back(std::move(next));
+    return true;
+  }
+  bool committed = false;
+  for (const auto& pass : passes_) {
+    if (!urgent || std::exchange(pass->committed, true)) continue;
+    pass->work->commit_now();
+    committed = true;
+  }
+  return committed;
+}
+
+/// True if it did something; without its work it is over.
+bool Cleaner::Worker::step_one(Pass& pass) {
+  const CleaningWork::Progress progress = pass.work->step();
+  if (progress == CleaningWork::Progress::kWaits) return false;
+  if (progress == CleaningWork::Progress::kMore) return true;
+  cleaner_.end(pass, progress);
+  pass.work.reset();
+  return true;
+}
+
+}  // namespace ramcloud::log

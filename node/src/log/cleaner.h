@@ -1,0 +1,127 @@
+// Ties together when to clean (Balancer), what (CleaningOrder) and the passes that do it: a loop of
+// bounded steps. Whoever runs it decides where: threads beside the reactors, or a task in
+// simulation. It knows nothing of objects: passes are made, and segments judged, by whoever does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "log/balancer.h"
+#include "log/cleaning_order.h"
+#include "log/log.h"
+
+namespace ramcloud::log {
+
+/// One pass of cleaning, from victims to their end. Made, run and destroyed by one thread.
+class CleaningWork {
+ public:
+  enum class Progress : uint8_t {
+    kMore,    // call step() again
+    kWaits,   // for replicas, or for the head that commits it
+    kDone,    // the victims left the log
+    kFailed,  // no memory: nothing has changed, the victims stay
+  };
+  struct Result {
+    uint64_t bytes_read = 0;     // entries of the victims
+    uint64_t bytes_written = 0;  // survivors
+  };
+  virtual ~CleaningWork() = default;
+  /// A slice, bounded as every slice of a turn is.
+  virtual Progress step() = 0;
+  /// It does not wait for the next head that is opened anyway. Also before it waits.
+  virtual void commit_now() = 0;
+  virtual Result result() const = 0;
+};
+
+struct CleanerOptions {
+  CleaningPolicy policy = CleaningPolicy::kCostBenefit;
+  BalancerOptions balancer;
+  uint32_t victims = 8;  // of a combined pass: memory of so many whole segments
+  uint32_t waiting = 4;  // passes of a worker that wait for replicas or a head, at most
+};
+
+struct CleanerState {
+  CleanerMode mode = CleanerMode::kIdle;
+  std::string why;
+  uint64_t combined_runs = 0, compaction_runs = 0, failed_runs = 0;
+  uint64_t bytes_read = 0;     // by passes that are done
+  uint64_t bytes_written = 0;  // by them
+  /// Bytes written by writers and passes, for each byte by writers [Rumble14 §8]: 1 is the best.
+  double write_cost = 1;
+};
+
+class Cleaner {
+ public:
+  /// What is known of a closed segment; nothing: it must not be cleaned now.
+  using Judge = std::function<std::optional<CleaningFigures>(const Segment&)>;
+  using MakeWork =
+      std::function<std::unique_ptr<CleaningWork>(CleaningKind, std::vector<Segment*> victims)>;
+
+  /// `log` and `clock` outlive it. Both functions may be called by any worker's thread.
+  Cleaner(Log& log, Clock& clock, CleanerOptions options, Judge judge, MakeWork make);
+  Cleaner(const Cleaner&) = delete;
+  Cleaner& operator=(const Cleaner&) = delete;
+
+  /// One that cleans: one thread's, which is a participant of the epochs of the log's readers.
+  class Worker {
+   public:
+    explicit Worker(Cleaner& cleaner) : cleaner_(cleaner) {}
+    /// A slice of work. False: there is nothing to do until the log makes progress, or memory is
+    /// used; sleep until then.
+    bool step();
+    /// Passes that are not over.
+    size_t passes() const { return passes_.size(); }
+
+   private:
+    friend class Cleaner;
+    struct Pass {
+      std::unique_ptr<CleaningWork> work;
+      CleaningKind kind = CleaningKind::kNone;
+      std::vector<uint32_t> victims;
+      uint64_t gain_seglets = 0;      // what it should free
+      uint64_t survivor_seglets = 0;  // what it may take until then
+      bool committed = false;
+    };
+    bool step_one(Pass& pass);
+    Cleaner& cleaner_;
+    std::vector<std::unique_ptr<Pass>> passes_;
+  };
+
+  /// Any thread.
+  CleanerState state() const;
+
+ private:
+  void look_again() RC_REQUIRES(mutex_);
+  void look_at(uint32_t number) RC_REQUIRES(mutex_);
+  BalancerFigures figures(const Log::Memory& memory) const RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> begin(bool& urgent);
+  std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, CleaningKind kind)
+      RC_REQUIRES(mutex_);
+  void end(const Worker::Pass& pass, CleaningWork::Progress how);
+
+  Log& log_;
+  Clock& clock_;
+  const CleanerOptions options_;
+  const Judge judge_;
+  const MakeWork make_;
+
+  mutable Mutex mutex_;
+  CleaningOrder order_ RC_GUARDED_BY(mutex_);
+  std::set<uint32_t> in_work_ RC_GUARDED_BY(mutex_);  // victims of passes
+  uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
+  uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
+  uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
+  /// No pass begins with as little free memory as the last one failed with.
+  static constexpr uint32_t kNoFailure = ~uint32_t{0};
+  uint32_t free_at_failure_ RC_GUARDED_BY(mutex_) = kNoFailure;
+  CleanerState state_ RC_GUARDED_BY(mutex_);
+};
+
+}  // namespace ramcloud::log

@@ -1,0 +1,310 @@
+#include "log/cleaner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "base/random.h"
+#include "log/group_reader.h"
+#include "log/invariants.h"
+#include "log/log_test_support.h"
+#include "log/side_log.h"
+
+namespace ramcloud::log {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Progress = CleaningWork::Progress;
+
+/// The simplest store: where each key's object is. Nothing here writes tombstones: it is about
+/// memory, not about replay.
+struct Keys {
+  explicit Keys(Log& l) : log(l) {}
+  StatusCode write(uint64_t key, ByteView value) {
+    const std::string name = "key" + std::to_string(key);
+    const char* ref = nullptr;
+    const StatusCode status = append_object(log, 1, ++version, name, value, nullptr, &ref);
+    if (status != StatusCode::kOk) return status;
+    if (const auto old = by_key.find(name); old != by_key.end()) log.mark_dead(old->second);
+    by_key[name] = ref;
+    return status;
+  }
+  std::string value_of(const std::string& name) const {
+    const auto object = parse_object(log.entry(by_key.at(name)));
+    std::string value(object->value_length, '\0');
+    object->entry.read(object->value_offset, value.data(), object->value_length);
+    return value;
+  }
+  Log& log;
+  uint64_t version = 0;
+  std::map<std::string, const char*> by_key;
+};
+
+/// Copies a victim a step, then waits for the commit.
+class Copying final : public CleaningWork {
+ public:
+  Copying(Keys& keys, std::vector<Segment*> victims)
+      : keys_(keys), victims_(std::move(victims)), side_(keys.log, For::kSurvivors) {}
+  Progress step() override {
+    if (next_ < victims_.size()) return copy(*victims_[next_++]) ? Progress::kMore : fail();
+    side_.close();
+    if (!side_.all_durable()) return Progress::kWaits;
+    if (change_.state.load() == Change::State::kNew) {
+      change_.enter = side_.segments();
+      change_.leave = victims_;
+      EXPECT_EQ(keys_.log.commit(change_, now_ ? Roll::kNow : Roll::kNext), StatusCode::kOk);
+      return Progress::kMore;
+    }
+    if (!change_.done()) return Progress::kWaits;
+    (void)side_.release();
+    return Progress::kDone;
+  }
+  void commit_now() override {
+    now_ = true;
+    if (change_.state.load() != Change::State::kWaiting || !keys_.log.withdraw(change_)) return;
+    EXPECT_EQ(keys_.log.commit(change_, Roll::kNow), StatusCode::kOk);
+  }
+  Result result() const override { return result_; }
+
+ private:
+  /// What was copied stays where it was, too: the originals are found again.
+  Progress fail() {
+    for (const auto& [name, address] : moved_) keys_.by_key[name] = address;
+    side_.abort();
+    return Progress::kFailed;
+  }
+  bool copy(Segment& victim) {
+    bool good = true;
+    scan_segment(victim.identity(), victim.bytes(), {}, [&](const GroupView& group) {
+      for (auto e = group.first(); e && good; e = group.next(*e)) {
+        const auto object = parse_object(e->view);
+        if (object) good = copy(*object);
+      }
+    });
+    return good;
+  }
+  bool copy(const ObjectView& object) {
+    std::string name(object.key_length, '\0');
+    object.entry.read(object.key_offset, name.data(), object.key_length);
+    const auto at = keys_.by_key.find(name);
+    if (at == keys_.by_key.end()) return true;
+    const auto present = parse_object(keys_.log.entry(at->second));
+    if (present->version != object.version) return true;
+    std::string value(object.value_length, '\0');
+    object.entry.read(object.value_offset, value.data(), object.value_length);
+    const TestObject source(1, object.version, name, value);
+    const char* ref = nullptr;
+    if (side_.append(std::span(&source.source, 1), &ref) != StatusCode::kOk) return false;
+    moved_.emplace(name, at->second);
+    at->second = ref;
+    result_.bytes_written += value.size();
+    return true;
+  }
+  Keys& keys_;
+  std::vector<Segment*> victims_;
+  SideLog side_;
+  Change change_;
+  std::map<std::string, const char*> moved_;
+  size_t next_ = 0;
+  bool now_ = false;
+  Result result_;
+};
+
+std::optional<CleaningFigures> judge(const Segment& segment) {
+  return CleaningFigures{.memory_bytes = segment.memory_bytes(),
+                         .live_bytes = segment.live_bytes(),
+                         .average_s = static_cast<uint32_t>(segment.id()),
+                         .youngest_s = static_cast<uint32_t>(segment.id())};
+}
+
+struct Rig : TestLog {
+  explicit Rig(uint32_t segments, bool immediate = true, CleanerOptions options = {})
+      : TestLog(segments, immediate, 1, true, 2),
+        keys(log),
+        cleaner(log, clock, options, judge,
+                [this](CleaningKind, std::vector<Segment*> victims) {
+                  return std::make_unique<Copying>(keys, std::move(victims));
+                }),
+        worker(cleaner) {}
+  /// Until there is nothing to do, or memory has to be used again first.
+  int clean() {
+    int steps = 0;
+    while (worker.step() && ++steps < 10'000) reclaim();
+    reclaim();
+    EXPECT_LT(steps, 10'000) << "it never sleeps";
+    return steps;
+  }
+  void reclaim() { log.reclaim(log.take_retired()); }
+  /// Writes, with cleaning whenever memory is short.
+  StatusCode write(uint64_t key, ByteView value) {
+    StatusCode status = keys.write(key, value);
+    for (int i = 0; i < 200 && status != StatusCode::kOk; ++i) {
+      clean();
+      replicator.finish_all();
+      reclaim();
+      if (status == StatusCode::kOutOfMemory && !log.cleaning_helps()) break;
+      status = keys.write(key, value);
+    }
+    return status;
+  }
+  VirtualClock clock;
+  Keys keys;
+  Cleaner cleaner;
+  Cleaner::Worker worker;
+};
+
+std::string value_for(uint64_t key, int round) {
+  return std::string(60'000, static_cast<char>('a' + (key + static_cast<uint64_t>(round)) % 26)) +
+         std::to_string(key);
+}
+
+TEST(Cleaner, SleepsWhileEnoughIsFree) {
+  Rig t(40);
+  ASSERT_EQ(t.write(1, "v"), StatusCode::kOk);
+  EXPECT_FALSE(t.worker.step());
+  const CleanerState state = t.cleaner.state();
+  EXPECT_EQ(state.mode, CleanerMode::kIdle);
+  EXPECT_THAT(state.why, HasSubstr("is free; cleaning starts below"));
+  EXPECT_EQ(state.combined_runs, 0u);
+  EXPECT_EQ(state.write_cost, 1);
+}
+
+class CleanerOverwrites : public testing::TestWithParam<std::tuple<bool, CleaningPolicy>> {};
+
+/// Memory is overwritten ten times; every value is the last one.
+TEST_P(CleanerOverwrites, GoOnForEver) {
+  const auto [immediate, policy] = GetParam();
+  Rig t(16, immediate, {.policy = policy, .balancer = {}});
+  t.replicator.finish_all();
+  Random random(1);
+  constexpr uint64_t kKeys = 16 * 8 * 16 * 6 / 10;  // 60 % of the memory
+  std::vector<int> rounds(kKeys, 0);
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    ASSERT_EQ(t.write(key, value_for(key, 0)), StatusCode::kOk) << key;
+  }
+  for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+    const uint64_t key = random.below(kKeys);
+    ASSERT_EQ(t.write(key, value_for(key, ++rounds[key])), StatusCode::kOk)
+        << i << ": " << t.cleaner.state().why;
+    if (i % 5 == 0) t.worker.step();
+    if (i % 1'000 == 0) ASSERT_THAT(Invariants(t.log).check(), IsEmpty()) << i;
+  }
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    ASSERT_EQ(t.keys.value_of("key" + std::to_string(key)), value_for(key, rounds[key]));
+  }
+  const CleanerState state = t.cleaner.state();
+  EXPECT_GT(state.combined_runs, 50u);
+  EXPECT_GT(state.write_cost, 1.1);
+  EXPECT_EQ(state.failed_runs, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CleanerOverwrites,
+                         testing::Values(std::tuple(true, CleaningPolicy::kCostBenefit),
+                                         std::tuple(false, CleaningPolicy::kCostBenefit),
+                                         std::tuple(true, CleaningPolicy::kGreedy),
+                                         std::tuple(true, CleaningPolicy::kLfs)));
+
+/// Writers are told to try again while something can be freed, and no longer.
+TEST(Cleaner, SaysWhenNothingIsLeftToFree) {
+  Rig t(16);
+  StatusCode status = StatusCode::kOk;
+  uint64_t key = 0;
+  for (; status == StatusCode::kOk && key < 10'000; ++key) status = t.write(key, value_for(key, 0));
+  EXPECT_EQ(status, StatusCode::kOutOfMemory);
+  EXPECT_FALSE(t.log.cleaning_helps());
+  EXPECT_THAT(t.cleaner.state().why, HasSubstr("no segment has 2.0 % of dead bytes"));
+  EXPECT_FALSE(t.worker.step()) << "it sleeps";
+
+  // Something dies: it helps again.
+  for (uint64_t dead = 0; dead < 700; ++dead) {
+    const auto at = t.keys.by_key.find("key" + std::to_string(dead));
+    t.log.mark_dead(at->second);
+    t.keys.by_key.erase(at);
+  }
+  EXPECT_TRUE(t.worker.step());
+  EXPECT_TRUE(t.log.cleaning_helps());
+  EXPECT_NE(t.cleaner.state().mode, CleanerMode::kIdle);
+  for (uint64_t more = 0; more < 300; ++more) {
+    ASSERT_EQ(t.write(key + more, value_for(more, 0)), StatusCode::kOk) << more;
+  }
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+/// A pass waits for the next head, unless memory is short.
+TEST(Cleaner, CommitsAtOnceOnlyWhenMemoryIsShort) {
+  struct Waiting final : CleaningWork {
+    explicit Waiting(int& n) : now(n) {}
+    Progress step() override { return Progress::kWaits; }
+    void commit_now() override { ++now; }
+    Result result() const override { return {}; }
+    int& now;
+  };
+  TestLog parts(40, true, 1, true, 2);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  int now = 0, made = 0;
+  CleanerOptions options;
+  options.victims = 1;
+  options.balancer.start_below = 0.5;
+  Cleaner cleaner(parts.log, clock, options, judge,
+                  [&](CleaningKind kind, const std::vector<Segment*>& victims) {
+                    EXPECT_EQ(kind, CleaningKind::kCombined);
+                    EXPECT_GE(victims.size(), 1u);
+                    ++made;
+                    return std::make_unique<Waiting>(now);
+                  });
+  Cleaner::Worker worker(cleaner);
+  while (parts.log.memory().free_seglets > 18 * kSegletsPerSegment) {
+    ASSERT_EQ(keys.write(keys.version % 300, value_for(1, 1)), StatusCode::kOk);
+  }
+  ASSERT_TRUE(worker.step());
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(now, 0) << "the next head comes soon enough";
+  StatusCode status = StatusCode::kOk;
+  while (status == StatusCode::kOk) status = keys.write(keys.version % 300, value_for(1, 1));
+  EXPECT_EQ(status, StatusCode::kOutOfMemory);
+  while (worker.step()) {
+  }
+  EXPECT_EQ(now, made) << "each once";
+  EXPECT_LE(worker.passes(), 4u);
+  EXPECT_TRUE(parts.log.cleaning_helps()) << "what they free is still to come";
+}
+
+/// Victims of one pass are not another's.
+TEST(Cleaner, WorkersShareNoVictims) {
+  CleanerOptions options;
+  options.victims = 1;
+  Rig t(24, false, options);
+  t.replicator.finish_all();
+  Cleaner::Worker second(t.cleaner);
+  Random random(1);
+  size_t most = 0;
+  for (uint64_t i = 0; i < 8'000; ++i) {
+    const uint64_t key = i < 1'500 ? i : random.below(1'500);
+    StatusCode status = t.keys.write(key, value_for(key, 1));
+    for (int tries = 0; status != StatusCode::kOk && tries < 100; ++tries) {
+      t.worker.step();
+      second.step();
+      if (t.worker.passes() > 0 && second.passes() > 0) {
+        most = std::max(most, t.worker.passes() + second.passes());
+      }
+      if (random.chance(0.5)) t.replicator.step(random);
+      if (tries > 50) t.replicator.finish_all();
+      t.reclaim();
+      status = t.keys.write(key, value_for(key, 1));
+    }
+    ASSERT_EQ(status, StatusCode::kOk) << i << " " << t.cleaner.state().why;
+  }
+  EXPECT_GE(most, 2u) << "at the same time";
+  EXPECT_GT(t.cleaner.state().combined_runs, 5u);
+  for (uint64_t key = 0; key < 1'500; ++key) {
+    ASSERT_EQ(t.keys.value_of("key" + std::to_string(key)), value_for(key, 1));
+  }
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ramcloud::log
