@@ -76,9 +76,12 @@ func (c *checker) dropTable(name string) {
 	}, podDeadline, 100*time.Millisecond).Should(Succeed())
 }
 
-// servers are the ids of the servers that have the table's tablets.
+// servers are the ids of the servers that have the table's tablets now.
 func (c *checker) servers() (out []uint64) {
-	for _, tablet := range c.Table.Tablets {
+	GinkgoHelper()
+	table, err := c.Client.GetTable(context.Background(), c.name)
+	Expect(err).NotTo(HaveOccurred())
+	for _, tablet := range table.Tablets {
 		out = append(out, tablet.ServerID)
 	}
 	return out
