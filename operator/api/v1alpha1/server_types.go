@@ -92,6 +92,9 @@ type RAMCloudServerStatus struct {
 	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that unasked.
 	// +optional
 	PendingRestart bool `json:"pendingRestart,omitempty"`
+	// Highest generation of the server's volume claims so far: the name of a claim that does not exist any more is not used again.
+	// +optional
+	VolumeGeneration int32 `json:"volumeGeneration,omitempty"`
 	// The last time the pod failed.
 	// +optional
 	LastFailure *PodFailure `json:"lastFailure,omitempty"`

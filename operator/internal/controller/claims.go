@@ -46,15 +46,20 @@ func (m member) generation(o *observed) int32 {
 	return newest
 }
 
-// nextGeneration is that of a claim that is made for the member. A pod that waits for one says which.
+// nextGeneration is that of a claim that is made for the member. A pod that waits for one says which. The record knows of
+// claims that do not exist any more; one that was lost, too, only lets a name be used again.
 func (m member) nextGeneration(o *observed) int32 {
 	if o.pods[m.name] != nil {
 		return m.generation(o)
 	}
+	last := int32(0)
 	if generations := o.generations[m.name]; len(generations) > 0 {
-		return generations[len(generations)-1] + 1
+		last = generations[len(generations)-1]
 	}
-	return 1
+	if record := o.servers[m.name]; m.id.Kind == plan.Server && record != nil {
+		last = max(last, record.Status.VolumeGeneration)
+	}
+	return last + 1
 }
 
 // claim is the member's volume claim; nil: there is none.

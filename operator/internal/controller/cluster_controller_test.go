@@ -52,6 +52,7 @@ type world struct {
 	released    atomic.Value // the id of the server whose volume the coordinator releases; empty: none
 	asked       atomic.Value // the id that it was last asked about
 	clockAhead  atomic.Int64 // ns
+	refused     atomic.Value // a part of the paths that the operator may not write to; empty: none
 }
 
 type countWrites struct {
@@ -62,6 +63,9 @@ type countWrites struct {
 func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") {
 		c.w.writes.Add(1)
+		if part, _ := c.w.refused.Load().(string); part != "" && strings.Contains(r.URL.Path, part) {
+			return nil, fmt.Errorf("the test refuses %s %s", r.Method, r.URL.Path)
+		}
 	}
 	return c.next.RoundTrip(r)
 }

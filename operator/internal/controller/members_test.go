@@ -259,8 +259,18 @@ func TestALostVolumeIsReplacedOnTheCoordinatorsWord(t *testing.T) {
 	w.poke(3)
 	w.absent("demo-server-1")
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
-	w.exists("data-demo-server-1", &corev1.PersistentVolumeClaim{})
-	w.exists("demo-server-1", &corev1.Pod{})
+	// No name is used twice, although nothing is left of the first claim.
+	w.exists("data-demo-server-1-g2", &corev1.PersistentVolumeClaim{})
+	w.has("demo-server-1", "data-demo-server-1-g2")
+	w.gone("data-demo-server-1")
+	w.until("the generation to be noted", func() string {
+		var server ramcloudv1.RAMCloudServer
+		w.exists("demo-server-1", &server)
+		if server.Status.VolumeGeneration != 2 {
+			return fmt.Sprintf("%+v", server.Status)
+		}
+		return ""
+	})
 }
 
 // A member of etcd that lost its volume is put out and in again, once, and comes back without data to join the others.

@@ -61,3 +61,14 @@ func TestHistoryComesToRest(t *testing.T) {
 		}
 	}
 }
+
+// TestHistoryIsBounded: a cluster of many servers of which all start again.
+func TestHistoryIsBounded(t *testing.T) {
+	var all []Recovery
+	for i := range 10 * maxRunning {
+		all = append(all, Recovery{ID: fmt.Sprint(i), Listed: true, CrashedMs: int64(i)})
+	}
+	if record, _ := History(20, all); len(record) != maxRunning {
+		t.Errorf("%d records", len(record))
+	}
+}

@@ -629,6 +629,7 @@ type ServerInput struct {
 // Server computes the status of a server.
 func Server(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	out := serverState(in)
+	out.VolumeGeneration = max(in.Before.VolumeGeneration, in.Member.Generation)
 	out.ObservedGeneration = in.Generation
 	ready := metav1.Condition{Type: ramcloudv1.ConditionReady, Reason: string(out.State), Message: out.StateReason,
 		ObservedGeneration: in.Generation, LastTransitionTime: in.Now}

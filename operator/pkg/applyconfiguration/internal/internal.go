@@ -625,6 +625,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+    - name: volumeGeneration
+      type:
+        scalar: numeric
 - name: dev.ramcloud.operator.api.v1alpha1.RecoveryMemory
   map:
     fields:

@@ -44,6 +44,8 @@ type RAMCloudServerStatusApplyConfiguration struct {
 	Placement *ServerPlacementApplyConfiguration `json:"placement,omitempty"`
 	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that unasked.
 	PendingRestart *bool `json:"pendingRestart,omitempty"`
+	// Highest generation of the server's volume claims so far: the name of a claim that does not exist any more is not used again.
+	VolumeGeneration *int32 `json:"volumeGeneration,omitempty"`
 	// The last time the pod failed.
 	LastFailure *PodFailureApplyConfiguration `json:"lastFailure,omitempty"`
 }
@@ -168,6 +170,14 @@ func (b *RAMCloudServerStatusApplyConfiguration) WithPlacement(value *ServerPlac
 // If called multiple times, the PendingRestart field is set to the value of the last call.
 func (b *RAMCloudServerStatusApplyConfiguration) WithPendingRestart(value bool) *RAMCloudServerStatusApplyConfiguration {
 	b.PendingRestart = &value
+	return b
+}
+
+// WithVolumeGeneration sets the VolumeGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VolumeGeneration field is set to the value of the last call.
+func (b *RAMCloudServerStatusApplyConfiguration) WithVolumeGeneration(value int32) *RAMCloudServerStatusApplyConfiguration {
+	b.VolumeGeneration = &value
 	return b
 }
 
