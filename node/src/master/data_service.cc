@@ -12,9 +12,6 @@
 namespace ramcloud::master {
 namespace {
 
-/// How long a client waits before it sends again: a head switch takes one round trip to the
-/// backups.
-constexpr uint32_t kRetryAfterUs = 500;
 /// Of one page of an enumeration, which is one item of work of a turn: about 10 us each for looking
 /// at empty buckets, for looking at entries, and for copying.
 constexpr uint32_t kMaxPageBytes = 32u << 10;
@@ -100,7 +97,8 @@ DataService::DataService(ServiceRegistry& registry, HeldReplies& replies, Metric
       enumerations_(metrics.counter("ramcloud_operations_total", "Data operations served.",
                                     {{"op", "enumerate"}})),
       errors_(metrics.counter("ramcloud_operation_errors_total",
-                              "Data operations answered with an error, NOT_FOUND included.")) {
+                              "Data operations answered with an error, NOT_FOUND included.")),
+      memory_full_(metrics) {
   page_objects_.resize(kMaxPageObjects);
   using wire::Opcode;
   registry.set_ahead(
@@ -133,22 +131,25 @@ void DataService::fetch_ahead(std::span<const Ahead> requests) const {
 }
 
 /// Answers with an error code and no text: these are ordinary answers, made without allocation.
-void DataService::refuse(const Request& request, StatusCode code, log::LogPosition depends_on) {
+void DataService::refuse(const Request& request, StatusCode code, log::LogPosition depends_on,
+                         uint32_t retry_after_us) {
   errors_.add_alone();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
   reply_.appended = false;
   reply_.entry_size = 0;
-  reply_.set_fixed(wire::ErrorBody{code == StatusCode::kRetry ? kRetryAfterUs : 0, 0});
+  reply_.set_fixed(wire::ErrorBody{code == StatusCode::kRetry ? retry_after_us : 0, 0});
   replies_.send(reply_);
 }
 
-/// Of a change: nothing was done. Without room in the head it waits for the next one.
+/// Of a change: nothing was done. Without room in the head it waits for the next one; without memory
+/// its client does.
 void DataService::refuse_change(const Request& request, StatusCode code,
                                 log::LogPosition depends_on) {
   if (code == StatusCode::kRetry && parked_ != nullptr && parked_->wait_for_head(request)) return;
-  refuse(request, code, depends_on);
+  refuse(request, memory_full_.answer(code, store_->log()), depends_on,
+         code == StatusCode::kOutOfMemory ? MemoryFull::kRetryAfterUs : kRetryAfterUs);
 }
 
 void DataService::read(const Request& request) {

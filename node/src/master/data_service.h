@@ -8,6 +8,7 @@
 
 #include "base/metrics.h"
 #include "master/held_replies.h"
+#include "master/memory_full.h"
 #include "master/parked_requests.h"
 #include "rpc/rpc.h"
 #include "store/object_store.h"
@@ -31,6 +32,9 @@ class DataService {
   uint64_t deletes() const { return deletes_.value(); }
 
  private:
+  /// How long a client waits before it sends again: a head switch takes one round trip to the
+  /// backups.
+  static constexpr uint32_t kRetryAfterUs = 500;
   /// Fetches the memory that these operations will touch, all at once: buckets of the hash table
   /// first, then entries.
   void fetch_ahead(std::span<const Ahead> requests) const;
@@ -39,7 +43,8 @@ class DataService {
   void remove(const Request& request);
   void increment(const Request& request);
   void enumerate(const Request& request);
-  void refuse(const Request& request, StatusCode code, log::LogPosition depends_on);
+  void refuse(const Request& request, StatusCode code, log::LogPosition depends_on,
+              uint32_t retry_after_us = kRetryAfterUs);
   void refuse_change(const Request& request, StatusCode code, log::LogPosition depends_on);
   void refuse_value(const Request& request, uint32_t value_length, log::LogPosition depends_on);
 
@@ -55,6 +60,7 @@ class DataService {
   Counter& increments_;
   Counter& enumerations_;
   Counter& errors_;
+  MemoryFull memory_full_;
 };
 
 }  // namespace ramcloud::master

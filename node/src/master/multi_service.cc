@@ -61,7 +61,8 @@ MultiService::MultiService(ServiceRegistry& registry, Reactor& reactor, HeldRepl
       writes_(operations(metrics, "write")),
       deletes_(operations(metrics, "delete")),
       errors_(metrics.counter("ramcloud_operation_errors_total",
-                              "Data operations answered with an error, NOT_FOUND included.")) {
+                              "Data operations answered with an error, NOT_FOUND included.")),
+      memory_full_(metrics) {
   for (const auto opcode :
        {wire::Opcode::kMultiRead, wire::Opcode::kMultiWrite, wire::Opcode::kMultiDelete}) {
     registry.add(opcode, &call_member<&MultiService::handle, MultiService>, this);
@@ -313,15 +314,17 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   // Its tablet may have come since: a change that was refused is sent again, and must not take
   // effect after one that follows it.
   const bool overtakes = !job.refused.empty() && job.refused.contains(operation.hash);
-  const StatusCode code =
+  const StatusCode result =
       overtakes ? StatusCode::kUnknownTablet
       : writes  ? store_->write(operation.table_id, operation.key, operation.hash, operation.value,
                                 operation.reject, version, depends_on)
                : store_->remove(operation.table_id, operation.key, operation.hash, operation.reject,
                                 version, depends_on);
+  const StatusCode code = memory_full_.answer(result, store_->log());
   if (code == StatusCode::kRetry) {
     // What comes behind it waits, too: two writes of one key keep their order.
-    job.retry_after_us = kRetryAfterUs;
+    job.retry_after_us =
+        result == StatusCode::kOutOfMemory ? MemoryFull::kRetryAfterUs : kRetryAfterUs;
     return Step::kStop;
   }
   if (code == StatusCode::kUnknownTablet) job.refused.insert(operation.hash);
@@ -352,7 +355,7 @@ void MultiService::answer(Job& job) {
     reply.entry_size = job.first.value_length;
   } else if (job.done == 0) {
     reply.status = StatusCode::kRetry;
-    reply.set_fixed(wire::ErrorBody{kRetryAfterUs, 0});
+    reply.set_fixed(wire::ErrorBody{std::max(job.retry_after_us, kRetryAfterUs), 0});
   } else {
     job.results.resize(job.whole);
     reply.set_fixed(wire::MultiReply{job.done, job.retry_after_us});

@@ -19,6 +19,7 @@
 
 #include "base/metrics.h"
 #include "master/held_replies.h"
+#include "master/memory_full.h"
 #include "master/parked_requests.h"
 #include "rpc/rpc.h"
 #include "runtime/reactor.h"
@@ -126,6 +127,7 @@ class MultiService {
   Counter& writes_;
   Counter& deletes_;
   Counter& errors_;
+  MemoryFull memory_full_;
 };
 
 }  // namespace ramcloud::master

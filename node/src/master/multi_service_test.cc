@@ -405,6 +405,38 @@ TEST_F(MultiServiceHeldTest, AHeadThatIsNotReadyLeavesTheRest) {
   EXPECT_GE(done, 7u);
 }
 
+/// A change that finds no memory waits as long as cleaning may free some.
+TEST_F(MultiServiceTest, MemoryFullIsRetriedWhileCleaningHelps) {
+  const std::string value(1 << 20, 'v');
+  StatusCode status = StatusCode::kOk;
+  for (int i = 0; i < 100 && status == StatusCode::kOk; ++i) {
+    uint64_t version = 0;
+    log::LogPosition depends_on;
+    status = store_.write(1, "fill" + std::to_string(i), value, {}, version, depends_on);
+    parts_.replicator.finish_all();
+  }
+  ASSERT_EQ(status, StatusCode::kOutOfMemory);
+  const auto count = [&](const char* answer) {
+    return metrics_.counter("ramcloud_memory_full_total", "", {{"answer", answer}}).value();
+  };
+  const auto full = call(kWrite, message({written(1, "k", value)}));
+  ASSERT_EQ(full.size(), 1u);
+  EXPECT_EQ(full[0].status, StatusCode::kOutOfMemory);
+  EXPECT_EQ(count("out_of_memory"), 1u);
+
+  store_.log().set_cleaning_helps(true);
+  const uint64_t id = send(kWrite, message({written(1, "k", value)}));
+  finish();
+  const Replies::Reply& reply = transport_.by_call.at(id);
+  EXPECT_EQ(reply.status, StatusCode::kRetry);
+  EXPECT_EQ(load<wire::ErrorBody>(reply.body.data()).retry_after_us, MemoryFull::kRetryAfterUs);
+  EXPECT_EQ(count("retry"), 1u);
+  EXPECT_EQ(count("out_of_memory"), 1u);
+  const auto deleted = call(kDelete, message({keyed(1, "fill0")}));
+  ASSERT_EQ(deleted.size(), 1u);
+  EXPECT_EQ(deleted[0].status, StatusCode::kOk) << "deletes have memory of their own";
+}
+
 TEST(MultiServiceBeforeAttach, AnswersRetry) {
   SimScheduler sim(1);
   SimNode& node = sim.add_node("m");

@@ -109,6 +109,32 @@ TEST_F(ParkedRequestsTest, TheChangeThatFindsTheHeadFullWaits) {
   }
 }
 
+/// It is no head that it lacks: its client waits, who has the bytes anyway.
+TEST_F(ParkedRequestsTest, WhoFindsNoMemoryIsToldToRetryWhileCleaningHelps) {
+  open_head();
+  const std::string value(1 << 20, 'v');
+  for (int i = 0; i < 100 && parts_.log.has_segment_for(log::For::kWrites); ++i) {
+    write("key " + std::to_string(i), value);
+    parts_.replicator.finish_all();
+    turn();
+  }
+  const auto last_answer = [&] {
+    uint64_t call = 0;
+    for (int i = 0; i < 30; ++i) {
+      call = write("more " + std::to_string(i), value);
+      parts_.replicator.finish_all();
+      turn();
+    }
+    return transport_.by_call.at(call);
+  };
+  EXPECT_EQ(last_answer(), StatusCode::kOutOfMemory);
+  store_.log().set_cleaning_helps(true);
+  EXPECT_EQ(last_answer(), StatusCode::kRetry);
+  EXPECT_EQ(parked_.size(), 0u);
+  store_.log().set_cleaning_helps(false);
+  EXPECT_EQ(last_answer(), StatusCode::kOutOfMemory);
+}
+
 TEST_F(ParkedRequestsTest, WhatFillsTheNextHeadWaitsForTheOneBehindIt) {
   open_head();
   const std::string value(1 << 20, 'v');

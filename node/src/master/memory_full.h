@@ -1,0 +1,39 @@
+// What a change is answered that finds no memory in the log: RETRY while cleaning can free some,
+// OUT_OF_MEMORY once it cannot. Both are counted.
+#pragma once
+
+#include <cstdint>
+
+#include "base/metrics.h"
+#include "base/status.h"
+#include "log/log.h"
+
+namespace ramcloud::master {
+
+class MemoryFull {
+ public:
+  explicit MemoryFull(MetricsRegistry& metrics)
+      : retries_(counter(metrics, "retry")), refusals_(counter(metrics, "out_of_memory")) {}
+
+  /// Other codes than OUT_OF_MEMORY stay as they are.
+  StatusCode answer(StatusCode code, const log::Log& log) {
+    if (code != StatusCode::kOutOfMemory) return code;
+    const bool helps = log.cleaning_helps();
+    (helps ? retries_ : refusals_).add_alone();
+    return helps ? StatusCode::kRetry : code;
+  }
+  /// How long whoever is told RETRY waits, in us: a pass takes milliseconds, with the replicas of
+  /// its survivors and the grace period.
+  static constexpr uint32_t kRetryAfterUs = 5'000;
+
+ private:
+  static Counter& counter(MetricsRegistry& metrics, const char* answer) {
+    return metrics.counter("ramcloud_memory_full_total",
+                           "Changes that found no memory in the log, by what they were answered.",
+                           {{"answer", answer}});
+  }
+  Counter& retries_;
+  Counter& refusals_;
+};
+
+}  // namespace ramcloud::master
