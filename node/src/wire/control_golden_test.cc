@@ -75,6 +75,7 @@ ordered_json all_messages() {
   RC_ADD(GrantLeaseRequest);
   RC_ADD(GetRecoveredRequest);
   RC_ADD(Recovered);
+  RC_ADD(StopServingRequest);
 #undef RC_ADD
   return all;
 }

@@ -51,6 +51,7 @@ enum class Opcode : uint16_t {
   kReportServer = 92,
   kGrantLease = 93,
   kGetRecovered = 94,
+  kStopServing = 95,
   // Servers, for the coordinator.
   kUpdateServerList = 96,
   kTakeTablet = 97,

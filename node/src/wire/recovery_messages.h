@@ -276,4 +276,17 @@ struct GrantLeaseRequest {
   }
 };
 
+/// kStopServing (server -> coordinator): StopServingRequest -> Empty. The server ends by a plan: it
+/// has answered its last request, and will tell nothing from memory any more. It is CRASHED from the
+/// answer on, and nobody waits for its lease. INVALID_ARGUMENT; UNSUPPORTED: nobody else is UP, or
+/// its nonce is not known.
+struct StopServingRequest {
+  uint64_t server_id = 0;
+  uint64_t nonce = 0;  // that it enlisted with: no other process speaks for it
+  template <class V>
+  void fields(V& v) {
+    v(server_id, nonce);
+  }
+};
+
 }  // namespace ramcloud::wire

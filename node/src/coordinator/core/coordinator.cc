@@ -236,6 +236,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_report_server>(Opcode::kReportServer);
   add.operator()<&Coordinator::on_grant_lease>(Opcode::kGrantLease);
   add.operator()<&Coordinator::on_get_recovered>(Opcode::kGetRecovered);
+  add.operator()<&Coordinator::on_stop_serving>(Opcode::kStopServing);
 }
 
 /// Says whose word it is, and when to ask again.
@@ -421,6 +422,13 @@ void Coordinator::on_get_recovered(const Request& request) {
   }
   reply_message(registry_.transport(), request.reply,
                 wire::Recovered{state_.recovered(message.master_ids)});
+}
+
+void Coordinator::on_stop_serving(const Request& request) {
+  wire::StopServingRequest message;
+  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_to_wait(request, message)) return;
+  scope_.spawn(answer(request.reply, membership_.stop_serving(message, deadline_of(request))));
 }
 
 /// A hint costs a probe at most, whoever sends it.

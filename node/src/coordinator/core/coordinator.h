@@ -119,6 +119,7 @@ class Coordinator final : private ChangeListener {
   void on_report_server(const Request& request);
   void on_grant_lease(const Request& request);
   void on_get_recovered(const Request& request);
+  void on_stop_serving(const Request& request);
   template <typename Message>
   bool accept(const Request& request, Message& message);
   template <typename Message>

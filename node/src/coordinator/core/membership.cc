@@ -183,6 +183,42 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   co_return reply_for(record.id);
 }
 
+Task<Result<wire::Empty>> Membership::stop_serving(wire::StopServingRequest request,
+                                                   Time deadline) {
+  const auto found = state_.servers.find(request.server_id);
+  if (found == state_.servers.end()) {
+    co_return fail(StatusCode::kInvalidArgument,
+                   fmt::format("server_id {} is of no server", request.server_id));
+  }
+  ServerEntry& server = found->second;
+  if (server.record.nonce == 0) {
+    co_return fail(StatusCode::kUnsupported,
+                   fmt::format("the nonce of server {} is not known: others told of it after an "
+                               "import",
+                               request.server_id));
+  }
+  if (request.nonce != server.record.nonce) {
+    co_return fail(StatusCode::kInvalidArgument, fmt::format("nonce {:#x} is not that of server {}",
+                                                             request.nonce, request.server_id));
+  }
+  // Its lease has ended, whether or not it can be made CRASHED now.
+  server.answers_nothing = true;
+  if (!server.up()) co_return wire::Empty();
+  if (state_.servers_up() < 2) {
+    co_return fail(StatusCode::kUnsupported,
+                   fmt::format("server {} is the only one that is UP: nobody could serve what it "
+                               "has",
+                               request.server_id));
+  }
+  RC_SOMETIMES("coordinator.server_stops_by_a_plan");
+  const auto verdict = [id = request.server_id] {
+    return std::vector<Verdict>{{id, "it was asked to stop, and said so"}};
+  };
+  Status done = co_await mark_crashed(verdict, ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
+  co_return wire::Empty();
+}
+
 Task<Status> Membership::mark_crashed(std::function<std::vector<Verdict>()> verdicts,
                                       Ledger::Objection objection) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();

@@ -6,6 +6,7 @@
 
 #include "coordinator/core/changes.h"
 #include "coordinator/metadata/ledger.h"
+#include "wire/recovery_messages.h"
 
 namespace ramcloud {
 
@@ -42,6 +43,11 @@ class Membership {
   /// INVALID_ARGUMENT names field, value and what is accepted, or both servers of a copied volume;
   /// RETRY while the former server is silent but may live; DEADLINE_EXCEEDED.
   Task<Result<wire::EnlistReply>> enlist(wire::EnlistRequest request, Time deadline);
+
+  /// A server ends by a plan, and has ended its lease: it becomes CRASHED, and nobody waits for what
+  /// it might answer. INVALID_ARGUMENT names what does not fit; UNSUPPORTED if nobody else is UP, or
+  /// the metadata do not know its nonce; what Ledger::commit() says.
+  Task<Result<wire::Empty>> stop_serving(wire::StopServingRequest request, Time deadline);
 
   struct Verdict {
     uint64_t server_id = 0;

@@ -107,6 +107,50 @@ TEST_F(RecoveriesTest, NothingIsServedBeforeTheLeaseOfTheDeadIsOver) {
   }
 }
 
+// ---- a planned stop -------------------------------------------------------------------------------
+
+TEST_F(RecoveriesTest, WhoSaysThatItStopsIsRecoveredAtOnce) {
+  read_lease_ms_ = 60'000;
+  start(4);
+  ASSERT_TRUE(cluster.create("t", 4).has_value());
+  give_log(1, {2, 3});
+  const Time before = cluster.clock.now();
+  const wire::StopServingRequest stop{1, state().servers.at(1).record.nonce};
+  ASSERT_TRUE(cluster.call<wire::Empty>(Opcode::kStopServing, stop).has_value());
+  EXPECT_FALSE(is_up(1)) << "the answer comes when it is written";
+  EXPECT_THAT(state().servers.at(1).record.state_reason, HasSubstr("asked to stop"));
+  ASSERT_TRUE(cluster.call<wire::Empty>(Opcode::kStopServing, stop).has_value()) << "again";
+  ASSERT_TRUE(wait_until_served());
+  ASSERT_FALSE(served_at_.empty());
+  for (const Time at : served_at_) EXPECT_LT(at, before + 5s) << "it waits for no lease";
+}
+
+TEST_F(RecoveriesTest, NobodySpeaksForAnotherServer) {
+  start(3);
+  const uint64_t nonce = state().servers.at(1).record.nonce;
+  const auto stop = [this](uint64_t id, uint64_t with) {
+    return cluster.call<wire::Empty>(Opcode::kStopServing, wire::StopServingRequest{id, with});
+  };
+  EXPECT_EQ(stop(1, nonce + 1).error().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(stop(1, 0).error().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(stop(2, nonce).error().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(stop(99, nonce).error().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(is_up(1));
+  EXPECT_TRUE(is_up(2));
+  EXPECT_FALSE(state().servers.at(1).answers_nothing);
+}
+
+TEST_F(RecoveriesTest, TheLastServerIsNotGivenUpByItsOwnWord) {
+  start(2);
+  const auto stop = [this](uint64_t id) {
+    return cluster.call<wire::Empty>(
+        Opcode::kStopServing, wire::StopServingRequest{id, state().servers.at(id).record.nonce});
+  };
+  EXPECT_TRUE(stop(1).has_value());
+  EXPECT_EQ(stop(2).error().code(), StatusCode::kUnsupported);
+  EXPECT_TRUE(is_up(2));
+}
+
 TEST_F(RecoveriesTest, TheLeaseThatAServerSaidIsWaitedFor) {
   read_lease_ms_ = 2000;
   start(4);

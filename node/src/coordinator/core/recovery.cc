@@ -373,8 +373,7 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   if (plan.parts.empty()) co_return true;
   const uint64_t attempt = shared_.next_attempt();
   if (!co_await begin(plan, attempt)) co_return false;
-  const Time not_before = std::max(log.digest_at, state_.servers.at(master_id_).crashed_since) +
-                          shared_.options.lease_is_over(state_.servers.at(master_id_).record);
+  const Time not_before = lease_is_over(log);
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
     Running& running = parts_.emplace_back(RecoveryPart(
@@ -390,6 +389,16 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   for (const RecoveryMaster& master : lost_log.masters) progress.free_bytes += master.free_bytes;
   show_parts();
   co_return true;
+}
+
+/// When the dead master answers nothing any more, whatever it knows.
+Time Recovery::lease_is_over(const FoundLog& log) const {
+  const ServerEntry& dead = state_.servers.at(master_id_);
+  if (dead.answers_nothing) {
+    RC_SOMETIMES("coordinator.recovery_waits_for_no_lease");
+    return {};
+  }
+  return std::max(log.digest_at, dead.crashed_since) + shared_.options.lease_is_over(dead.record);
 }
 
 /// What is left counts by its share of the hashes that there were at first.

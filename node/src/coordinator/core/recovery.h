@@ -86,6 +86,7 @@ class Recovery {
   struct Running;
   Task<void> run_part(Running& running, Time not_before);
   bool runs_on(uint64_t server_id) const;
+  Time lease_is_over(const FoundLog& log) const;
   LostLog estimate(const FoundLog& log);
   std::vector<RecoveryMaster> masters();
   Task<bool> split(const RecoveryPlan& plan);

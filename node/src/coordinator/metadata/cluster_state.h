@@ -26,6 +26,7 @@ struct ServerEntry {
   bool suspected = false;           // probes go unanswered, no verdict yet
   bool refuses_term = false;        // it knows a higher term, and takes no orders of ours
   uint64_t changed = 0;             // list version that brought it, or its state
+  bool answers_nothing = false;     // it said so itself: nobody waits for its lease
   Time crashed_since{};             // as far as we have seen; only of a crashed one
   uint64_t list_version_acked = 0;  // it has this version of the list
   bool needs_whole_list = false;    // it did not take changes
