@@ -329,6 +329,35 @@ void Cluster::kill_server(size_t i) {
   end_server(server);
 }
 
+bool Cluster::stop_server(size_t i) {
+  bool done = false, told = false;
+  auto& server = *servers_.at(i);
+  server.node->reactor().post([&] {
+    server.role->announce_stop([&](const Status& status) {
+      done = true;
+      told = status.ok();
+    });
+  });
+  (void)scheduler_.run_until([&] { return done; }, 30s);
+  kill_server(i);
+  return told;
+}
+
+void Cluster::stop_all_servers() {
+  size_t running = 0;
+  for (const auto& server : servers_) {
+    if (!server->role) continue;
+    ++running;
+    server->node->reactor().post([&running, role = server->role.get()] {
+      role->announce_stop([&running](const Status&) { --running; });
+    });
+  }
+  (void)scheduler_.run_until([&] { return running == 0; }, 30s);
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i]->role) kill_server(i);
+  }
+}
+
 void Cluster::reboot_server(size_t i) {
   auto& server = *servers_.at(i);
   scheduler_.power_off(*server.node);

@@ -103,6 +103,10 @@ class Cluster {
   /// A server's process dies, its disk keeps what was written; it starts again as a new server.
   void kill_server(size_t i);
   void restart_server(size_t i);
+  /// As SIGTERM: it announces its stop, and ends. False: it was not told of its end in time.
+  bool stop_server(size_t i);
+  /// All of them at once.
+  void stop_all_servers();
   bool server_runs(size_t i) const { return servers_.at(i)->role != nullptr; }
   /// Its machine loses the power, and what was not synced in part; restart_server() brings it back.
   void reboot_server(size_t i);

@@ -91,6 +91,9 @@ class RecoveryClusterTest : public ::testing::Test {
     return writing_->acknowledged;
   }
 
+  /// Operations of these clients that were not acknowledged.
+  uint32_t failed_writes() const { return writing_->failed; }
+
   // ---- servers
   size_t place_of(uint64_t server_id) {
     for (size_t i = 0; i < cluster_->servers(); ++i) {
@@ -172,6 +175,7 @@ class RecoveryClusterTest : public ::testing::Test {
  private:
   struct Writing {
     bool stop = false;
+    uint32_t failed = 0;
     std::map<std::string, Time> acknowledged;
   };
   static Task<void> write_on(ClientCore& client, uint64_t table_id, std::string prefix,
@@ -180,6 +184,7 @@ class RecoveryClusterTest : public ::testing::Test {
     for (uint32_t i = 0; !writing->stop; ++i) {
       const std::string name = fmt::format("{}-{}", prefix, i);
       const auto written = co_await client.write(table_id, name, value);
+      if (!written) ++writing->failed;
       if (written && !writing->stop) writing->acknowledged[name] = client.reactor().now();
     }
   }

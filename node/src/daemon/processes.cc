@@ -135,6 +135,13 @@ struct ServerProcess::Impl {
     }
   }
 
+  void announce_stop() {
+    std::promise<void> done;
+    machinery.reactor().post(
+        [&] { node->announce_stop([&](const Status&) { done.set_value(); }); });
+    done.get_future().wait();
+  }
+
   void stop() {
     if (running) {
       std::promise<void> done;
@@ -179,10 +186,16 @@ HostPort ServerProcess::http_address() const {
   return impl_->http_address;
 }
 
+void ServerProcess::announce_stop() {
+  impl_->announce_stop();
+}
+
 Status run_server(const ServerOptions& options, StopSignals& signals) {
   ServerProcess server(options, signals);
   RC_RETURN_IF_ERROR(server.start());
-  return signals.wait();
+  const Status why = signals.wait();
+  if (why.ok()) server.announce_stop();
+  return why;
 }
 
 // ---- coordinator --------------------------------------------------------------------------------

@@ -22,6 +22,9 @@ class ServerProcess {
   bool ready() const;
   HostPort address() const;  // of the data RPC, as bound
   HostPort http_address() const;
+  /// Before the end, when it was asked for: others are to serve what this server has. Waits for the
+  /// coordinator's word, a few seconds at most. After start().
+  void announce_stop();
 
  private:
   struct Impl;

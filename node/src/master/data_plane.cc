@@ -20,6 +20,20 @@ void DataPlane::attach(store::ObjectStore& store, LeaseTerm* lease) {
   multi_.attach(store, &parked_);
 }
 
+void DataPlane::refuse_operations() {
+  // In the place of the gate that parks requests: those that it has parked are told as well.
+  const auto refuse = [](void* self, const Request& request) {
+    constexpr uint32_t kRetryAfterUs = 10'000;
+    const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
+    if (opcode < wire::Opcode::kRead || opcode > wire::Opcode::kMultiDelete) return false;
+    reply_error(static_cast<DataPlane*>(self)->registry_.transport(), request.reply,
+                {StatusCode::kRetry, "this server stops: others will serve its tablets"},
+                kRetryAfterUs);
+    return true;
+  };
+  registry_.set_gate(refuse, this);
+}
+
 bool DataPlane::serve() {
   const bool released = parked_.on_turn();
   return multi_.on_turn() || released;

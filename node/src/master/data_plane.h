@@ -25,6 +25,9 @@ class DataPlane {
 
   /// From now on this store is served; on this reactor's thread. `lease`: HeldReplies'.
   void attach(store::ObjectStore& store, LeaseTerm* lease = nullptr);
+  /// From now on data operations are told to RETRY: their clients find whoever serves next. On this
+  /// reactor's thread.
+  void refuse_operations();
   /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this reactor if replies or
   /// requests wait for it. Any thread.
   void on_log_progress() {

@@ -90,6 +90,15 @@ Task<Status> Enlistment::grant_lease(Time deadline) {
   co_return reply ? Status() : std::move(reply.error());
 }
 
+Task<Status> Enlistment::stop_serving(Time deadline) {
+  first_.assert_here();
+  left_ = true;  // what becomes of it is decided
+  const wire::StopServingRequest request{server_id_, enlisted_as_.nonce};
+  auto reply = co_await coordinators_.call<wire::Empty>(wire::Opcode::kStopServing, request,
+                                                        Repeat::kIdempotent, deadline);
+  co_return reply ? Status() : std::move(reply.error());
+}
+
 /// A server that was given up while it could not be reached is told nothing any more, and would
 /// go on for ever beside its successor.
 Task<void> Enlistment::ask_when_forgotten() {

@@ -46,6 +46,9 @@ class Enlistment {
   Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch);
   /// Asks the leader once for a lease (CoordinatorLease::Ask).
   Task<Status> grant_lease(Time deadline);
+  /// Tells the coordinator that this server stops by a plan. Before: the lease has ended, and every
+  /// reactor has turned since. OK: it is given up, others recover what it has.
+  Task<Status> stop_serving(Time deadline);
   /// A message of the coordinator came.
   void heard();
   /// What it enlisted as, the server list, and the replication epoch that was confirmed last;

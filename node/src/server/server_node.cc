@@ -21,6 +21,7 @@
 #include "server/frame_release.h"
 #include "server/master.h"
 #include "server/peer_pings.h"
+#include "server/planned_stop.h"
 #include "server/server_reactor.h"
 #include "server/server_statistics.h"
 #include "store/object_store.h"
@@ -61,6 +62,8 @@ struct ServerNode::Impl {
   std::unique_ptr<Master> master;
   std::unique_ptr<master::RecoveryOrders> recovery;
   std::optional<CoordinatorLease> lease;
+  std::optional<PlannedStop> planned_stop;
+  std::optional<TaskScope> stop_tasks;  // last: they end before what they use
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal, const std::vector<ReactorResources>& more)
@@ -199,6 +202,10 @@ struct ServerNode::Impl {
     tablets.attach(master->store());
     recovery = std::make_unique<master::RecoveryOrders>(first.registry(), first.rpc(), servers,
                                                         epochs, tablets, metrics, master->store());
+    std::vector<ServerReactor*> all;
+    for (const auto& one : reactors) all.push_back(one.get());
+    planned_stop.emplace(*master, enlistment, std::move(all), PlannedStop::Limits{});
+    stop_tasks.emplace(reactor);
     peers.start(reply.server_id);
     statistics.attach(*master, *frames, *backup);
     control.attach(*master, *frames);
@@ -208,6 +215,8 @@ struct ServerNode::Impl {
                                  {"quarantined_frames", frames->frames_quarantined()}});
     return {};
   }
+
+  Task<void> announce_stop(std::function<void(Status)> done) { done(co_await planned_stop->run()); }
 
   /// In a turn of its own.
   void serve_on(ServerReactor& other) {
@@ -261,6 +270,15 @@ Status ServerNode::start() {
   RC_RETURN_IF_ERROR(impl_->open_volume());
   impl_->enlist();
   return {};
+}
+
+void ServerNode::announce_stop(std::function<void(Status)> done) {
+  if (!impl_->master || !impl_->enlistment.enlisted()) {
+    const Status why(StatusCode::kUnsupported, "it is not enlisted");
+    impl_->reactor.defer([done = std::move(done), why] { done(why); });
+    return;
+  }
+  impl_->stop_tasks->spawn(impl_->announce_stop(std::move(done)));
 }
 
 void ServerNode::shut_down(std::function<void(Status)> done) {

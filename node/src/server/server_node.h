@@ -80,6 +80,11 @@ class ServerNode {
   ServiceRegistry& registry() { return registry(0); }
   /// What answers on each reactor: 0 is the first, then `more`.
   ServiceRegistry& registry(size_t reactor);
+  /// Before shut_down(), if the server is asked to stop: others are to serve what it has, without
+  /// finding out. `done` is called later, whether or not the coordinator could be told; the server
+  /// answers no data operation any more. A server without replicas, or one that is not enlisted,
+  /// goes on as it was. On the first reactor's thread; `done` must not destroy this.
+  void announce_stop(std::function<void(Status)> done);
   /// Clean stop: what replicas hold is written down and synced, then `done` is called (later).
   void shut_down(std::function<void(Status)> done);
 

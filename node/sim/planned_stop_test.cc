@@ -1,0 +1,105 @@
+// Servers that are asked to stop, in whole clusters (docs/design/recovery.md, "Planned stop").
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/testing/sanitizer.h"
+#include "sim/crowd.h"
+#include "sim/scenario.h"
+#include "sim/testing/recovery_cluster.h"
+
+namespace ramcloud::sim {
+namespace {
+
+class PlannedStopSim : public RecoveryClusterTest {
+ protected:
+  bool whole() {
+    const ClusterStatus status = leading().status();
+    return status.servers_up == cluster().servers() && status.recoveries.empty() &&
+           status.replication.segments_under_replicated == 0 && served();
+  }
+};
+
+TEST_F(PlannedStopSim, ARollingRestartFailsNoOperation) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5, .reactors = seed % 2 == 0 ? 3u : 1u}, 5);
+    fill("t", 0, 50, 1'000);
+    begin_writers("t", 3, 500);
+    for (size_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(cluster().stop_server(i)) << "server " << i;
+      ASSERT_TRUE(until_served());
+      cluster().restart_server(i);
+      ASSERT_TRUE(until([&] { return whole(); }));
+    }
+    const auto acknowledged = stop_writers();
+    ASSERT_TRUE(until([&] { return cluster().running_tasks() == 0; }));
+    EXPECT_EQ(failed_writes(), 0u);
+    EXPECT_GT(acknowledged.size(), 100u);
+    for (const auto& [name, at] : acknowledged) {
+      ASSERT_TRUE(cluster().run(0, client().read(id("t"), name)).has_value()) << name;
+    }
+    expect_filled("t", 0, 50);
+    expect_sound();
+  }
+}
+
+/// Reads, conditions and increments of several clients see one order of everything.
+TEST_F(PlannedStopSim, WhatClientsSeeIsLinearizable) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5, .clients = 3}, 1);
+    Random random(seed);
+    Outcome outcome;
+    outcome.clients = 4;
+    outcome.operations_of_each = 400;
+    Crowd crowd(cluster(), random, outcome);
+    ASSERT_TRUE(crowd.make_tables(5));
+    crowd.begin(3'000);
+    for (size_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(cluster().stop_server(i));
+      cluster().restart_server(i);
+      ASSERT_TRUE(until([&] { return whole(); }));
+    }
+    ASSERT_TRUE(until([&] { return cluster().running_tasks() == 0; }));
+    crowd.judge();
+    EXPECT_EQ(outcome.wrong, "");
+    expect_sound();
+  }
+}
+
+/// What the last ones took over is on disks, like everything else.
+TEST_F(PlannedStopSim, AClusterThatWasStoppedAsAWholeStartsAgain) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5}, 5);
+    fill("t", 0, 100, 10'000);
+    cluster().stop_all_servers();
+    cluster().scheduler().run_for(seed * 3s);
+    for (size_t i = 0; i < 5; ++i) cluster().restart_server(i);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 0, 100);
+    expect_sound();
+  }
+}
+
+TEST_F(PlannedStopSim, AServerWithoutReplicasStopsAsItDid) {
+  start({.seed = 1, .servers = 3, .replicas = 0}, 1);
+  EXPECT_FALSE(cluster().stop_server(0));
+}
+
+TEST_F(PlannedStopSim, WithoutACoordinatorAServerStopsAllTheSame) {
+  start({.seed = 1, .servers = 4}, 4);
+  fill("t", 0, 20, 100);
+  cluster().kill_coordinator();
+  const Time before = cluster().scheduler().now();
+  EXPECT_FALSE(cluster().stop_server(0));
+  EXPECT_LT(cluster().scheduler().now() - before, 6s);
+  cluster().restart_coordinator();
+  ASSERT_TRUE(until([&] { return cluster().coordinator() != nullptr; }));
+  ASSERT_TRUE(until_served()) << waits_for();
+  expect_filled("t", 0, 20);
+  expect_sound();
+}
+
+}  // namespace
+}  // namespace ramcloud::sim

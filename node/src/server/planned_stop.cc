@@ -1,0 +1,80 @@
+#include "server/planned_stop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+
+namespace ramcloud::server {
+namespace {
+
+std::vector<Reactor*> others_of(const std::vector<ServerReactor*>& reactors) {
+  std::vector<Reactor*> others;
+  for (size_t i = 1; i < reactors.size(); ++i) others.push_back(&reactors[i]->reactor());
+  return others;
+}
+
+}  // namespace
+
+PlannedStop::PlannedStop(Master& master, Enlistment& enlistment,
+                         std::vector<ServerReactor*> reactors, Limits limits)
+    : master_(master),
+      enlistment_(enlistment),
+      reactors_(std::move(reactors)),
+      limits_(limits),
+      reactor_(reactors_.front()->reactor()),
+      round_(reactor_, others_of(reactors_)) {}
+
+Task<Status> PlannedStop::run() {
+  if (master_.replicas() == nullptr) {
+    co_return Status(StatusCode::kUnsupported, "without replicas nobody can serve what it has");
+  }
+  log_info("server.stops", {{"server_id", enlistment_.server_id()}});
+  reactors_.front()->plane().refuse_operations();
+  for (size_t i = 1; i < reactors_.size(); ++i) {
+    reactors_[i]->reactor().post([plane = &reactors_[i]->plane()] { plane->refuse_operations(); });
+  }
+  co_await all_turned();
+  co_await flush();
+  // A reactor may have looked at the lease before it ended, and answer later in that turn.
+  master_.lease().end();
+  co_await all_turned();
+  Status told = co_await enlistment_.stop_serving(reactor_.now() + limits_.announce);
+  if (told.ok()) {
+    log_info("server.stop_announced", {{"server_id", enlistment_.server_id()}});
+  } else {
+    log_warn("server.stop_not_announced",
+             {{"server_id", enlistment_.server_id()}, {"reason", told}});
+  }
+  co_return told;
+}
+
+Task<void> PlannedStop::all_turned() {
+  Event turned(reactor_);
+  round_.after_all_turned([&turned] { turned.set(); });
+  co_await turned;
+}
+
+/// All that was appended is durable, and nobody waits for a reply that may leave.
+bool PlannedStop::settled() const {
+  const log::Log& log = master_.log();
+  return log.durable() >= log.head() && std::ranges::none_of(reactors_, [](ServerReactor* one) {
+           return one->plane().replies().waiting();
+         });
+}
+
+/// Replies that cannot leave in time are those of a master whose backups do not answer: their
+/// clients ask whoever serves next.
+Task<void> PlannedStop::flush() {
+  constexpr Duration kLook = 1ms;
+  const Time until = reactor_.now() + limits_.flush;
+  // Twice: a slice of a multi-operation may have been between two replies.
+  for (int in_a_row = 0; in_a_row < 2 && reactor_.now() < until;) {
+    in_a_row = settled() ? in_a_row + 1 : 0;
+    co_await reactor_.sleep(kLook);
+  }
+  if (!settled()) RC_SOMETIMES("server.stops_with_replies_that_wait");
+}
+
+}  // namespace ramcloud::server
