@@ -552,7 +552,11 @@ void Recovery::learn_from(const RecoveryPart& failed) {
   if (failed.why() == StatusCode::kUnsupported) shared_.cannot.insert(id);
   if (failed.why() == StatusCode::kOutOfMemory) {
     RC_SOMETIMES("coordinator.recovery_master_is_out_of_memory");
-    most_bytes_[id] = std::max(shared_.options.plan.piece_bytes, failed.planned().bytes / 2);
+    // Who had no memory for a piece that is not split any further may have some for a part of it.
+    const PlanLimits& plan = shared_.options.plan;
+    const bool again = most_bytes_.contains(id);
+    most_bytes_[id] =
+        std::max(again ? plan.least_piece_bytes : plan.piece_bytes, failed.planned().bytes / 2);
   }
   if (failed.why() != StatusCode::kNotFound) avoided_.insert(id);
 }

@@ -37,8 +37,8 @@ std::vector<Piece> estimate(const LostLog& log, double weight) {
 }
 
 /// Into how many pieces of about `target` a tablet is divided.
-uint64_t pieces_of(const Piece& tablet, double target, const PlanLimits& limits) {
-  const double most = std::floor(tablet.bytes / static_cast<double>(limits.piece_bytes));
+uint64_t pieces_of(const Piece& tablet, double target, uint64_t smallest) {
+  const double most = std::floor(tablet.bytes / static_cast<double>(smallest));
   const double wanted = std::min(std::ceil(tablet.bytes / target), most);
   if (wanted <= 1) return 1;
   const uint64_t hashes = width(tablet.range);
@@ -69,10 +69,11 @@ std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double we
   }
   // Nobody can take more at once.
   const uint64_t most = std::ranges::max(log.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
-  target = std::min(target, static_cast<double>(std::max(most, limits.piece_bytes)));
+  const uint64_t smallest = std::min(limits.piece_bytes, std::max(most, limits.least_piece_bytes));
+  target = std::min(target, static_cast<double>(std::max(most, smallest)));
   size_t budget = limits.splits;
   for (const Piece& tablet : estimate(log, weight)) {
-    const uint64_t count = std::min<uint64_t>(pieces_of(tablet, target, limits), budget + 1);
+    const uint64_t count = std::min<uint64_t>(pieces_of(tablet, target, smallest), budget + 1);
     budget -= count - 1;
     uint64_t begin = tablet.range.start_hash;
     const double bytes = tablet.bytes / static_cast<double>(count);

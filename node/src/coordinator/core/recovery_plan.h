@@ -40,6 +40,8 @@ struct PlanLimits {
   uint64_t split_above = 64u << 20;
   /// No tablet is split into smaller pieces.
   uint64_t piece_bytes = 16u << 20;
+  /// The same where no master has memory for more.
+  uint64_t least_piece_bytes = 1u << 20;
   /// So many more tablets there may be.
   size_t splits = 1024;
 };

@@ -80,6 +80,17 @@ TEST(RecoveryPlan, WhoHadNoMemoryForSoMuchGetsLess) {
   EXPECT_EQ(plan.left_over, 1u);
 }
 
+/// Else it is given whole to one after the other, for ever.
+TEST(RecoveryPlan, WhatNobodyHasMemoryForIsSplitHoweverSmallItIs) {
+  LostLog log = log_of({{1, 0, kLast}}, 24 * kMiB, 3);
+  for (RecoveryMaster& master : log.masters) master.most_bytes = 12 * kMiB;
+  const RecoveryPlan plan = plan_recovery(log, {});
+  EXPECT_EQ(plan.splits.size(), 1u);
+  ASSERT_EQ(plan.parts.size(), 2u);
+  EXPECT_LE(plan.parts[0].bytes, 12 * kMiB);
+  EXPECT_EQ(plan.left_over, 0u);
+}
+
 TEST(RecoveryPlan, WithoutMastersThereIsNoPart) {
   const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 80 * kMiB, 0), {});
   EXPECT_TRUE(plan.parts.empty());
