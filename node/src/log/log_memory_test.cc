@@ -187,19 +187,28 @@ TEST(LogMemory, EmergencyHeadsTakeTurnsUntilASegmentIsFree) {
 }
 
 TEST(LogMemory, AHeadForDeletesTakesAllWhenTheReserveIsWholeAgain) {
-  FullLog t;
-  ASSERT_EQ(t.remove(std::string(60'000, 'k')), StatusCode::kOk);
-  while (!t.log.find_segment(t.log.head().segment_id())->from_reserve()) {
-    ASSERT_EQ(t.remove(std::string(60'000, 'k')), StatusCode::kOk);
+  TestLog t(8, true, 1, true, 2);
+  SideLog recovery(t.log);
+  while (recovery.segments().size() < 2) {
+    ASSERT_EQ(append_to(recovery, kMiBValue), StatusCode::kOk);
   }
-  EXPECT_EQ(t.append("small"), StatusCode::kOutOfMemory);
+  while (append_object(t.log, 1, 1, "k", kMiBValue) == StatusCode::kOk) {
+  }
+  const std::string key(60'000, 'k');
+  const TestTombstone tombstone(1, 1, 1, key, true);
+  Appended appended;
+  const char* ref = nullptr;
+  while (!t.log.find_segment(t.log.head().segment_id())->from_reserve()) {
+    ASSERT_EQ(t.log.append(std::span(&tombstone.source, 1), true, appended, &ref), StatusCode::kOk);
+  }
+  EXPECT_EQ(append_object(t.log, 1, 1, "k", "small"), StatusCode::kOutOfMemory);
   const uint64_t head = t.log.head().segment_id();
-  Change change = t.leaving(3);
-  ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
-  t.reclaim();
-  t.reclaim();
-  EXPECT_EQ(t.append("small"), StatusCode::kOk);
-  EXPECT_GE(t.log.head().segment_id(), head);
+  // The recovery is given up.
+  recovery.abort();
+  t.log.reclaim(t.log.take_retired());
+  EXPECT_EQ(append_object(t.log, 1, 1, "k", "small"), StatusCode::kOk);
+  EXPECT_EQ(t.log.head().segment_id(), head);
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
 TEST(LogMemory, WhatCouldBeCleanedIsTold) {
