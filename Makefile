@@ -48,6 +48,10 @@ mutants: deps-build ## Plant the bugs in test/mutants one by one; the tests must
 sim: deps-build ## Simulate clusters: SEEDS=A..B, SCENARIO=name; TRACE=1 shows one seed, SHRINK=1 finds what a failure needs
 	@hack/sim.sh
 
+.PHONY: soak
+soak: deps-build ## What tests of recovery sample, whole (hours): PARTS="power recovery processes", SEEDS=A..B
+	@hack/soak.sh $(PARTS)
+
 .PHONY: coverage
 coverage: deps-build ## Line coverage of log, store, replication, backup, coordinator, in build/coverage
 	@hack/coverage.sh

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What `make test` does with samples, whole: hours, on a machine that does nothing else.
+#   soak.sh [PART…]   power: power cuts of simulated clusters, 500 and 200 seeds
+#                     recovery: deaths of servers with data, 2,000 seeds of the simulation
+#                     processes: recoveries of real processes, at every failpoint, 20 runs of the loaded one
+# Without a PART, all of them. SEEDS=A..B takes other seeds for the first two.
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+cd "$RAMCLOUD_TOP"
+given=${SEEDS:-}
+unset SEEDS
+
+simulated() {
+  (cd node && cmake --preset plain -DRAMCLOUD_VERSION="$(../hack/version.sh)" >/dev/null)
+  cmake --build build/plain --target "$@" -- -j "$RAMCLOUD_JOBS"
+}
+
+power() {
+  simulated power_sim_test
+  SEEDS=${given:-1..500} build/plain/sim/power_sim_test --gtest_filter='*PowerCutSim.OfAll*'
+  SEEDS=${given:-1..200} build/plain/sim/power_sim_test --gtest_filter='-*PowerCutSim.OfAll*'
+}
+
+recovery() {
+  SEEDS=${given:-1..2000} SCENARIO=recovery hack/sim.sh
+}
+
+processes() {
+  hack/build.sh
+  simulated ramcloudd
+  e2e/kind/components.sh etcd
+  # shellcheck disable=SC2016 # the inner shell knows these
+  RAMCLOUD_ETCD=$(bash -c '. e2e/kind/lib.sh && echo "$COMPONENTS/etcd-$ETCD_VERSION"')
+  export RAMCLOUD_ETCD
+  (cd e2e && RAMCLOUD_SOAK=yes go test -count=1 -timeout 4h -v -run \
+    'Recover|Killed|Dead|Die|ColdStart|Suspend' ./local/)
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(power recovery processes)
+for part in "${parts[@]}"; do
+  case $part in
+    power | recovery | processes) "$part" ;;
+    *) die "soak.sh: \"$part\" is not a part; parts are power, recovery and processes" ;;
+  esac
+done

@@ -1,0 +1,76 @@
+// Recoveries of clusters that lack something (docs/design/recovery.md): a sound replica, or the last
+// holder.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "backup/frame_format.h"
+#include "base/random.h"
+#include "sim/testing/recovery_cluster.h"
+#include "sim/testing/seed_range.h"
+
+namespace ramcloud::sim {
+namespace {
+
+/// A damaged device differs from what the masters that live believe; that is the subject.
+constexpr uint32_t kNoLooks = ~uint32_t{0};
+
+class ShortageSim : public RecoveryClusterTest {};
+
+/// Of four servers with R = 3 each of the others has a replica of every segment. One of them has a
+/// flipped bit in a few sectors, or in each.
+TEST_F(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
+  const SeedRange seeds = seed_range(4);
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    start({.seed = seed, .servers = 4, .replicas = 3, .steps_between_looks = kNoLooks}, 1);
+    fill("t", 0, 90, 200'000);
+    remove("t", 0, 10);
+    const uint64_t master = owner("t");
+    ASSERT_GE(head_of(master), 2u) << "some of the segments are closed";
+    const size_t place = place_of(master);
+    const size_t damaged = (place + 1 + random.below(3)) % 4;
+    kill(master);
+    const uint32_t sectors = seed % 2 == 0 ? ~uint32_t{0} : 50;
+    ASSERT_GE(cluster().disk(damaged).damage(sectors, kSuperblockBytes), 50u);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 10, 80);
+    expect_absent("t", 0, 10);
+    EXPECT_EQ(cluster().failures(), "");
+  }
+}
+
+/// Two servers, R = 1: when the backup is lost nobody else may hold a replica, and the coordinator
+/// leases.
+TEST_F(ShortageSim, OfHoldersTheCoordinatorLeases) {
+  const SeedRange seeds = seed_range(3);
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 2, .replicas = 1}, 1);
+    fill("t", 0, 20, 100);
+    const uint64_t master = owner("t");
+    const size_t place = place_of(master);
+    kill(holders_of_head(master).at(0));
+    cluster().scheduler().run_for(10s);
+    EXPECT_EQ(verdicts(), 1u);
+    for (uint32_t round = 0; round < 5; ++round) {
+      const Time asked = cluster().scheduler().now();
+      expect_filled("t", round, 1);
+      EXPECT_LE(cluster().scheduler().now() - asked, 500ms) << "reads wait";
+      cluster().scheduler().run_for(2s);
+    }
+    for (SimNode* node : cluster().nodes_of_server(place)) {
+      cluster().network().partition(cluster().coordinator_sim_node(0), *node);
+    }
+    cluster().scheduler().run_for(2s);
+    const Time asked = cluster().scheduler().now();
+    cluster().scheduler().after(1s, [&] { cluster().network().heal_all(); });
+    expect_filled("t", 0, 1);
+    EXPECT_GE(cluster().scheduler().now() - asked, 1s) << "it was read without anybody's lease";
+    expect_filled("t", 0, 20);
+    expect_sound();
+  }
+}
+
+}  // namespace
+}  // namespace ramcloud::sim
