@@ -193,8 +193,8 @@ type DataStatus struct {
 	// Log memory in all, over the servers that are up.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// Servers that may crash at the same time without loss of data, whichever they are. Left out if the coordinator does not
-	// tell.
+	// Servers that may crash at the same time without loss of data, whichever they are. Left out if it is none, or if the
+	// coordinator does not tell.
 	// +optional
 	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.

@@ -58,9 +58,12 @@ type RAMCloudRecoveryStatus struct {
 	// missing). Empty until the recovery is done, or if the coordinator does not tell.
 	// +optional
 	Outcome string `json:"outcome,omitempty"`
-	// What the recovery waits for, or why its outcome is not COMPLETE.
+	// Why the server was taken for dead.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// What the recovery waits for. Empty: it goes on.
+	// +optional
+	WaitsFor string `json:"waitsFor,omitempty"`
 	// Attempts that were begun. An attempt in which a recovery master fails is followed by another.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
@@ -76,7 +79,7 @@ type RAMCloudRecoveryStatus struct {
 	// Bytes of it that were replayed.
 	// +optional
 	BytesReplayed int64 `json:"bytesReplayed,omitempty"`
-	// Entries of it that were replayed.
+	// Objects that recovery masters have.
 	// +optional
 	Entries int64 `json:"entries,omitempty"`
 	// Partitions into which the server's tablets were divided. At most 32 are listed.
@@ -195,7 +198,8 @@ type RecoverySummary struct {
 // +kubebuilder:printcolumn:name="Detected ms",type=integer,JSONPath=`.status.timelineMs.verdict`,priority=1
 // +kubebuilder:printcolumn:name="Partitions",type=integer,JSONPath=`.status.partitionsTotal`,priority=1
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`,priority=1
-// +kubebuilder:printcolumn:name="Waits for",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
+// +kubebuilder:printcolumn:name="Waits for",type=string,JSONPath=`.status.waitsFor`
 type RAMCloudRecovery struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

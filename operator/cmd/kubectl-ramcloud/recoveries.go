@@ -39,7 +39,7 @@ func (p *plugin) recoveries(ctx context.Context, c *ramcloudv1.RAMCloudCluster) 
 			}
 			t := s.TimelineMs
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\n", orDash(s.ServerName), orDash(s.ServerID), orDash(s.State), orDash(s.Outcome), age,
-				after(t.Verdict), after(t.FirstKey), after(t.Served), after(t.Replicated), size(s.Summary.Size), s.PartitionsDone, s.PartitionsTotal, orDash(s.Reason))
+				after(t.Verdict), after(t.FirstKey), after(t.Served), after(t.Replicated), size(s.Summary.Size), s.PartitionsDone, s.PartitionsTotal, orDash(s.WaitsFor))
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestRecoveries(t *testing.T) {
 	out, err := run(t, []client.Object{cluster("demo"),
 		record("3", time.Hour, ramcloudv1.RAMCloudRecoveryStatus{ServerName: "demo-server-2", State: "DONE", Outcome: "COMPLETE", PartitionsTotal: 4, PartitionsDone: 4,
 			TimelineMs: ramcloudv1.RecoveryTimeline{Verdict: &verdict, Served: &served}, Summary: ramcloudv1.RecoverySummary{Size: &memory}}),
-		record("7", time.Minute, ramcloudv1.RAMCloudRecoveryStatus{ServerName: "demo-server-1", State: "BLOCKED", Reason: "needed: segment 5"}),
+		record("7", time.Minute, ramcloudv1.RAMCloudRecoveryStatus{ServerName: "demo-server-1", State: "BLOCKED", WaitsFor: "needed: segment 5"}),
 	}, "recoveries", "demo")
 	if err != nil {
 		t.Fatal(err)

@@ -85,6 +85,8 @@ func figures(w io.Writer, c *ramcloudv1.RAMCloudCluster) {
 		s.Data.Replication.FullyReplicated, s.Data.Replication.Segments, s.Data.Replication.UnderReplicated)
 	if n := s.Data.SurvivesServers; n != nil {
 		fmt.Fprintf(w, "Survives\t%d servers\tthat crash at the same time, whichever they are\n", *n)
+	} else {
+		fmt.Fprint(w, "Survives\tnot known\tor no server may crash now\n")
 	}
 	if held := s.Servers.EvictionsHeld; held != "" {
 		fmt.Fprintf(w, "Drain\theld\tno server may be evicted now: %s\n", held)

@@ -24,7 +24,7 @@ func (r *ClusterReconciler) recordRecoveries(ctx context.Context, o *observed, d
 		return
 	}
 	listed := map[string]*adminpb.Recovery{}
-	for _, one := range o.picture.Status.GetRecoveries() {
+	for _, one := range o.picture.AllRecoveries() {
 		listed[coordinator.RecoveryID(one)] = one
 	}
 	wanted := map[string]ramcloudv1.RAMCloudRecoveryStatus{}

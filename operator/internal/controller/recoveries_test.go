@@ -97,6 +97,22 @@ func TestRecoveriesAreRecorded(t *testing.T) {
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.RecoveryHistoryLimit = &limit })
 	w.untilRecorded()
 
+	// One that ended while nobody looked: as it is after the operator was away.
+	verdict, served, kept := uint64(180), uint64(990), int32(1)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.RecoveryHistoryLimit = &kept })
+	w.coordinator.SetRecoveries(&adminpb.Recovery{ServerId: 16, Name: "demo-server-2", State: "DONE", Outcome: "COMPLETE", CrashedAtMs: 1_800_000_000_000,
+		TimelineMs: &adminpb.RecoveryTimeline{Verdict: &verdict, Served: &served}})
+	w.untilRecorded("demo-16 DONE")
+	w.exists("demo-16", &record)
+	if s := record.Status; s.Outcome != "COMPLETE" || s.TimelineMs.Verdict == nil || s.Summary.Served != "810ms" {
+		t.Errorf("%+v", s)
+	}
+	w.condition("Recovering", metav1.ConditionFalse, ramcloudv1.ReasonNoRecovery)
+	w.quiet()
+	kept = 0
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.RecoveryHistoryLimit = &kept })
+	w.untilRecorded()
+
 	// A coordinator that does not answer takes nothing back.
 	w.coordinator.SetRecoveries(&adminpb.Recovery{ServerId: 15, Name: "demo-server-1", Phase: "BLOCKED"})
 	w.untilRecorded("demo-15 BLOCKED")

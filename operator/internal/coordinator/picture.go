@@ -128,7 +128,7 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 	case *adminpb.WatchEvent_Status:
 		how := compare(d.status, e.Status, statusWithoutFigures)
 		d.status = e.Status
-		if len(e.Status.GetRecoveries()) > 0 || e.Status.GetTabletsUnavailable() > 0 {
+		if (&Picture{Status: e.Status}).running() != nil || e.Status.GetTabletsUnavailable() > 0 {
 			d.changedAt = now
 		}
 		since(&d.underReplicatedSince, e.Status.GetReplication().GetSegmentsUnderReplicated() > 0, now)
@@ -190,7 +190,13 @@ func statusWithoutFigures(s *adminpb.ClusterStatus) *adminpb.ClusterStatus {
 	c := proto.CloneOf(s)
 	c.Revision, c.Objects, c.LogBytesUsed, c.Replication, c.Health, c.Reasons = 0, 0, 0, nil, "", nil
 	for _, r := range c.Recoveries {
-		r.BytesTotal, r.BytesDone = 0, 0
+		r.BytesTotal, r.BytesDone, r.Entries = 0, 0, 0
+		for _, part := range r.Partitions {
+			part.BytesReplayed = 0
+		}
+		if r.Memory != nil {
+			r.Memory.NeededBytes = 0
+		}
 	}
 	return c
 }

@@ -106,7 +106,9 @@ func (p *Picture) notSettled(now time.Time) (why string, again time.Duration) {
 // running are the recoveries that are not done.
 func (p *Picture) running() (out []*adminpb.Recovery) {
 	for _, r := range p.Status.GetRecoveries() {
-		out = append(out, r)
+		if r.State != "DONE" {
+			out = append(out, r)
+		}
 	}
 	return out
 }
@@ -200,6 +202,18 @@ func segmentText(id uint64) string {
 		return "a segment of the log"
 	}
 	return fmt.Sprintf("segment %d", id)
+}
+
+// WaitsForMemory says whether a recovery waits because the servers that are up have too little memory for the data.
+func (p *Picture) WaitsForMemory() bool {
+	return slices.ContainsFunc(p.running(), func(r *adminpb.Recovery) bool {
+		return r.Phase == "WAITING" && len(r.Missing) == 0 && r.GetMemory().GetNeededBytes() > r.GetMemory().GetFreeBytes()
+	})
+}
+
+// AllRecoveries are those that the coordinator tells of: the ones that ended, and the ones that are not done.
+func (p *Picture) AllRecoveries() []*adminpb.Recovery {
+	return slices.Concat(p.Status.GetRecoveriesEnded(), p.Status.GetRecoveries())
 }
 
 // RecoveryID is the coordinator's id of a recovery. A server crashes once under an id, so one that has none is told apart by the

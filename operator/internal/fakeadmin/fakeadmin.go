@@ -25,16 +25,16 @@ type Server struct {
 	address string
 	grpc    *grpc.Server
 
-	mutex      sync.Mutex
-	changed    *sync.Cond
-	revision   uint64
-	log        []*adminpb.WatchEvent // every change, in order
-	servers    map[uint64]*adminpb.Server
-	tables     map[string]*adminpb.Table
-	recoveries []*adminpb.Recovery
-	uuid       string
-	watches    int
-	closed     bool
+	mutex             sync.Mutex
+	changed           *sync.Cond
+	revision          uint64
+	log               []*adminpb.WatchEvent // every change, in order
+	servers           map[uint64]*adminpb.Server
+	tables            map[string]*adminpb.Table
+	recoveries, ended []*adminpb.Recovery
+	uuid              string
+	watches           int
+	closed            bool
 }
 
 // Start listens on a free loopback port.
@@ -96,12 +96,16 @@ func (s *Server) SetTable(table *adminpb.Table) {
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
 }
 
-// SetRecoveries says which recoveries there are.
+// SetRecoveries says which recoveries there are; those in the state DONE have ended.
 func (s *Server) SetRecoveries(recoveries ...*adminpb.Recovery) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.recoveries = nil
+	s.recoveries, s.ended = nil, nil
 	for _, r := range recoveries {
+		if r.State == "DONE" {
+			s.ended = append(s.ended, proto.CloneOf(r))
+			continue
+		}
 		s.recoveries = append(s.recoveries, proto.CloneOf(r))
 	}
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
@@ -129,6 +133,9 @@ func (s *Server) status() *adminpb.ClusterStatus {
 	}
 	for _, r := range s.recoveries {
 		out.Recoveries = append(out.Recoveries, proto.CloneOf(r))
+	}
+	for _, r := range s.ended {
+		out.RecoveriesEnded = append(out.RecoveriesEnded, proto.CloneOf(r))
 	}
 	for _, server := range s.servers {
 		if server.State != adminpb.ServerState_SERVER_UP {

@@ -23,6 +23,10 @@ func TestRecovering(t *testing.T) {
 		"blocked": {[]*adminpb.Recovery{{ServerId: 7, Name: "demo-server-1", Phase: "BLOCKED", WaitsFor: "a segment of its log",
 			Missing: []*adminpb.MissingSegment{{SegmentId: 5, Why: "no whole replica", Holders: []uint64{99}}}}},
 			"+RecoveryBlocked", []string{"BLOCKED: a segment of its log", "segment 5 (no whole replica), held by server 99"}},
+		"too little memory": {[]*adminpb.Recovery{{ServerId: 7, Phase: "WAITING", WaitsFor: "memory", Memory: &adminpb.RecoveryMemory{NeededBytes: 2, FreeBytes: 1}}},
+			"+RecoveryWaitsForMemory", []string{"WAITING: memory"}},
+		"waits for a holder": {[]*adminpb.Recovery{{ServerId: 7, Phase: "WAITING", Missing: []*adminpb.MissingSegment{{SegmentId: 5}}, Memory: &adminpb.RecoveryMemory{NeededBytes: 2}}},
+			"+RecoveryRunning", []string{"WAITING: needed: segment 5"}},
 	} {
 		in := input()
 		in.Picture.Status.Recoveries = test.recoveries

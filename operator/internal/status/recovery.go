@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -37,13 +38,20 @@ func Recovery(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 		return unlisted(in)
 	}
 	out := ramcloudv1.RAMCloudRecoveryStatus{
-		ID: coordinator.RecoveryID(r), ServerID: text(r.ServerId), ServerName: r.Name, State: phases[r.Phase],
-		Reason: brief.Clip(in.Picture.WaitsFor(r), brief.Message), Attempt: int64(r.Attempt),
+		ID: coordinator.RecoveryID(r), ServerID: text(r.ServerId), ServerName: r.Name,
+		State: cmp.Or(r.State, phases[r.Phase], r.Phase), Outcome: r.Outcome,
+		Reason: brief.Clip(r.Reason, brief.Message), Attempt: int64(r.Attempt), CrashedAtMs: int64(r.CrashedAtMs),
+		TimelineMs: timeline(r.TimelineMs), Entries: int64(r.Entries),
 		Bytes: int64(r.BytesTotal), BytesReplayed: int64(r.BytesDone),
 		PartitionsTotal: int32(r.Parts), PartitionsDone: int32(r.PartsDone),
+		Memory: ramcloudv1.RecoveryMemory{NeededBytes: int64(r.GetMemory().GetNeededBytes()), FreeBytes: int64(r.GetMemory().GetFreeBytes())},
 	}
-	if out.State == "" {
-		out.State = r.Phase // of a later coordinator
+	if out.State != ramcloudv1.RecoveryDone {
+		out.WaitsFor = brief.Clip(in.Picture.WaitsFor(r), brief.Message)
+	}
+	for _, part := range r.Partitions[:min(len(r.Partitions), maxListed)] {
+		out.Partitions = append(out.Partitions, ramcloudv1.RecoveryPartition{ID: text(part.GetId()), RecoveryMaster: text(part.GetRecoveryMaster()),
+			State: part.GetState(), Bytes: int64(part.GetBytes())})
 	}
 	for _, m := range r.Missing[:min(len(r.Missing), maxListed)] {
 		segment := ramcloudv1.BlockedSegment{}
@@ -66,7 +74,7 @@ func unlisted(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 	if out.State == ramcloudv1.RecoveryDone || in.Picture.Unserved(out.ServerID) > 0 {
 		return out
 	}
-	out.State, out.Reason, out.BlockedSegments = ramcloudv1.RecoveryDone, "", nil
+	out.State, out.WaitsFor, out.BlockedSegments = ramcloudv1.RecoveryDone, "", nil
 	out.BytesReplayed, out.PartitionsDone = out.Bytes, out.PartitionsTotal
 	return out
 }
@@ -75,8 +83,8 @@ func unlisted(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 // tells when it began to lead.
 func summarize(out *ramcloudv1.RAMCloudRecoveryStatus, before ramcloudv1.RAMCloudRecoveryStatus, begunMs int64) {
 	out.Summary.CrashedAt = before.Summary.CrashedAt
-	if at := max(out.CrashedAtMs, 0); at != 0 {
-		begunMs = at
+	if out.CrashedAtMs > 0 {
+		begunMs = out.CrashedAtMs
 	}
 	if out.Summary.CrashedAt.IsZero() && begunMs > 0 {
 		out.Summary.CrashedAt = metav1.NewTime(time.UnixMilli(begunMs).Truncate(time.Second))
@@ -87,6 +95,21 @@ func summarize(out *ramcloudv1.RAMCloudRecoveryStatus, before ramcloudv1.RAMClou
 	if out.Bytes > 0 {
 		out.Summary.Size = memory(uint64(out.Bytes))
 	}
+}
+
+func timeline(in *adminpb.RecoveryTimeline) (out ramcloudv1.RecoveryTimeline) {
+	if in == nil { // of a former coordinator
+		return out
+	}
+	at := func(ms *uint64) *int64 {
+		if ms == nil {
+			return nil
+		}
+		signed := int64(*ms)
+		return &signed
+	}
+	return ramcloudv1.RecoveryTimeline{Verdict: at(in.Verdict), Queried: at(in.Queried), Planned: at(in.Planned), FirstKey: at(in.FirstKey),
+		Half: at(in.Half), Served: at(in.Served), Replicated: at(in.Replicated)}
 }
 
 func text(id uint64) string { return strconv.FormatUint(id, 10) }

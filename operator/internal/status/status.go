@@ -160,6 +160,9 @@ func data(p *coordinator.Picture) ramcloudv1.DataStatus {
 		out.Objects = int64(s.Objects)
 		out.MemoryUsed = memory(s.LogBytesUsed)
 		out.MemoryTotal = memory(s.LogBytesTotal)
+		if n := int32(s.SurvivesServers); n > 0 { // 0: none, or the coordinator does not tell
+			out.SurvivesServers = &n
+		}
 		if r := s.Replication; r != nil {
 			out.Replication = ramcloudv1.ReplicationStatus{
 				Factor: int32(r.ReplicasWanted), Segments: int64(r.Segments), FullyReplicated: int64(r.SegmentsFullyReplicated),
@@ -608,6 +611,8 @@ func recovering(in Input) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionUnknown, ramcloudv1.ReasonCoordinatorNotAnswering, in.Picture.Problem
 	case in.Picture.Blocked():
 		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryBlocked, text
+	case in.Picture.WaitsForMemory():
+		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryWaitsForMemory, text
 	case text != "":
 		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryRunning, text
 	}

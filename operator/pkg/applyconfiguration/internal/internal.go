@@ -545,6 +545,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timelineMs
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.RecoveryTimeline
+    - name: waitsFor
+      type:
+        scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.RAMCloudServer
   map:
     fields:

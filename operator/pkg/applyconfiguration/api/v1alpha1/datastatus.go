@@ -29,8 +29,8 @@ type DataStatusApplyConfiguration struct {
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
 	// Log memory in all, over the servers that are up.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// Servers that may crash at the same time without loss of data, whichever they are. Left out if the coordinator does not
-	// tell.
+	// Servers that may crash at the same time without loss of data, whichever they are. Left out if it is none, or if the
+	// coordinator does not tell.
 	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
 	Replication *ReplicationStatusApplyConfiguration `json:"replication,omitempty"`

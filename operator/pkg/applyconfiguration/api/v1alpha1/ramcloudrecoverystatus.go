@@ -23,8 +23,10 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	// COMPLETE, TAIL_LOST (power cuts took from all replicas what was written last) or LOSS_ACCEPTED (somebody gave up what was
 	// missing). Empty until the recovery is done, or if the coordinator does not tell.
 	Outcome *string `json:"outcome,omitempty"`
-	// What the recovery waits for, or why its outcome is not COMPLETE.
+	// Why the server was taken for dead.
 	Reason *string `json:"reason,omitempty"`
+	// What the recovery waits for. Empty: it goes on.
+	WaitsFor *string `json:"waitsFor,omitempty"`
 	// Attempts that were begun. An attempt in which a recovery master fails is followed by another.
 	Attempt *int64 `json:"attempt,omitempty"`
 	// Unix time of the server's last answer, in ms.
@@ -35,7 +37,7 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	Bytes *int64 `json:"bytes,omitempty"`
 	// Bytes of it that were replayed.
 	BytesReplayed *int64 `json:"bytesReplayed,omitempty"`
-	// Entries of it that were replayed.
+	// Objects that recovery masters have.
 	Entries *int64 `json:"entries,omitempty"`
 	// Partitions into which the server's tablets were divided. At most 32 are listed.
 	Partitions []RecoveryPartitionApplyConfiguration `json:"partitions,omitempty"`
@@ -102,6 +104,14 @@ func (b *RAMCloudRecoveryStatusApplyConfiguration) WithOutcome(value string) *RA
 // If called multiple times, the Reason field is set to the value of the last call.
 func (b *RAMCloudRecoveryStatusApplyConfiguration) WithReason(value string) *RAMCloudRecoveryStatusApplyConfiguration {
 	b.Reason = &value
+	return b
+}
+
+// WithWaitsFor sets the WaitsFor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WaitsFor field is set to the value of the last call.
+func (b *RAMCloudRecoveryStatusApplyConfiguration) WithWaitsFor(value string) *RAMCloudRecoveryStatusApplyConfiguration {
+	b.WaitsFor = &value
 	return b
 }
 
