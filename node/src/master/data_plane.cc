@@ -26,7 +26,9 @@ void DataPlane::refuse_operations() {
     constexpr uint32_t kRetryAfterUs = 10'000;
     const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
     if (opcode < wire::Opcode::kRead || opcode > wire::Opcode::kMultiDelete) return false;
-    reply_error(static_cast<DataPlane*>(self)->registry_.transport(), request.reply,
+    auto& plane = *static_cast<DataPlane*>(self);
+    plane.refused_.fetch_add(1, std::memory_order_relaxed);
+    reply_error(plane.registry_.transport(), request.reply,
                 {StatusCode::kRetry, "this server stops: others will serve its tablets"},
                 kRetryAfterUs);
     return true;

@@ -4,6 +4,9 @@
 // as said. When in a turn its steps are taken is for the server to say (server/server_reactor.h).
 #pragma once
 
+#include <cstdint>
+
+#include "base/atomic.h"
 #include "base/metrics.h"
 #include "master/data_service.h"
 #include "master/held_replies.h"
@@ -28,6 +31,8 @@ class DataPlane {
   /// From now on data operations are told to RETRY: their clients find whoever serves next. On this
   /// reactor's thread.
   void refuse_operations();
+  /// How many were told so. Any thread.
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this reactor if replies or
   /// requests wait for it. Any thread.
   void on_log_progress() {
@@ -52,6 +57,7 @@ class DataPlane {
   ParkedRequests parked_;
   DataService data_;
   MultiService multi_;
+  Atomic<uint64_t> refused_{0};
   log::Log* log_ = nullptr;
   log::LogPosition seen_;  // end of the log at the last has_appended()
 };

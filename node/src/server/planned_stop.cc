@@ -43,6 +43,7 @@ Task<Status> PlannedStop::run() {
   Status told = co_await enlistment_.stop_serving(reactor_.now() + limits_.announce);
   if (told.ok()) {
     log_info("server.stop_announced", {{"server_id", enlistment_.server_id()}});
+    co_await linger();
   } else {
     log_warn("server.stop_not_announced",
              {{"server_id", enlistment_.server_id()}, {"reason", told}});
@@ -62,6 +63,30 @@ bool PlannedStop::settled() const {
   return log.durable() >= log.head() && std::ranges::none_of(reactors_, [](ServerReactor* one) {
            return one->plane().replies().waiting();
          });
+}
+
+uint64_t PlannedStop::refused() const {
+  uint64_t sum = 0;
+  for (ServerReactor* one : reactors_) sum += one->plane().refused();
+  return sum;
+}
+
+/// A connection that ends with a request on it leaves its client without knowing whether that was
+/// carried out. So clients are told to RETRY until none has come for a while: then all have found
+/// others.
+Task<void> PlannedStop::linger() {
+  constexpr Duration kLook = 10ms;
+  constexpr Duration kQuiet = 500ms;
+  const Time until = reactor_.now() + limits_.linger;
+  uint64_t seen = refused();
+  Time last = reactor_.now();
+  while (reactor_.now() < until && reactor_.now() - last < kQuiet) {
+    co_await reactor_.sleep(kLook);
+    if (const uint64_t now = refused(); now != seen) {
+      seen = now;
+      last = reactor_.now();
+    }
+  }
 }
 
 /// Replies that cannot leave in time are those of a master whose backups do not answer: their

@@ -19,6 +19,7 @@ class PlannedStop {
   struct Limits {
     Duration flush = 1s;     // for what is appended to become durable, and replies to leave
     Duration announce = 3s;  // for the coordinator's answer
+    Duration linger = 5s;    // for clients to find whoever serves next
   };
   /// `reactors`: all of the server's, the first one first. On the first one's thread. Everything
   /// passed in outlives this.
@@ -36,6 +37,8 @@ class PlannedStop {
   Task<void> all_turned();
   bool settled() const;
   Task<void> flush();
+  uint64_t refused() const;
+  Task<void> linger();
 
   Master& master_;
   Enlistment& enlistment_;
