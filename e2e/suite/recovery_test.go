@@ -130,7 +130,7 @@ var _ = Describe("five servers of which some crash", Ordered, ContinueOnFailure,
 		waitForNewPod(pod, uid)
 		waitWhole(name, replicas)
 		recorded(name, pod, was)
-		work.finishWithin(load.Limits{Gap: recoveredServerGap})
+		work.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
 		Expect(volumes(name)).To(Equal(before))
 	})
 
@@ -146,7 +146,7 @@ var _ = Describe("five servers of which some crash", Ordered, ContinueOnFailure,
 			g.Expect(notServed(name)).To(BeZero())
 			g.Expect(string(must(onCluster(name, "servers")))).NotTo(MatchRegexp(`(?m)\b%s\b.*\bUP\b`, pod))
 		}, podDeadline, time.Second).Should(Succeed())
-		work.finishWithin(load.Limits{Gap: recoveredServerGap})
+		work.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
 		Expect(podUIDs(name, "server")).To(HaveLen(4), "nobody creates the pod again")
 		check("what %s had is served by the other four, while there is no operator", pod)
 		scaleOperator(present)
@@ -237,7 +237,7 @@ var _ = Describe("a worker that stops", Ordered, Label("recovery"), func() {
 			g.Expect(notServed(name)).To(BeZero())
 		}, podDeadline, time.Second).Should(Succeed())
 		recorded(name, pod, was)
-		work.finishWithin(load.Limits{Gap: recoveredServerGap})
+		work.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
 		check("while %s stood still, three servers served everything", node)
 		// The server wakes up, condemned: it comes back as a new one, in the same pod.
 		resume()
