@@ -1,6 +1,8 @@
 #include "coordinator/core/cluster_view.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "base/text.h"
 #include "coordinator/core/checks.h"
@@ -166,25 +168,43 @@ uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
   return 0;
 }
 
+/// So many servers may fail and those that are left can hold the replicas of what they recover: their
+/// failure domains are one more than --min-replicas, which is R - 1 and at least 1 unless it is set.
+uint32_t domains_survive(std::map<std::string, uint32_t> servers_by_domain, uint32_t replicas) {
+  const size_t needed = replicas == 0 ? 1 : std::max(1u, replicas - 1) + 1;
+  if (servers_by_domain.size() < needed) return 0;
+  std::vector<uint32_t> sizes;
+  for (const auto& [domain, servers] : servers_by_domain) sizes.push_back(servers);
+  std::ranges::sort(sizes);
+  // The smallest go first. With one more than may go, the last server of it is one too many.
+  const auto gone = sizes.begin() + static_cast<ptrdiff_t>(sizes.size() - needed + 1);
+  return std::accumulate(sizes.begin(), gone, 0u) - 1;
+}
+
 /// How many more servers may fail, whichever they are, and all data is served again with nobody's
 /// help. What masters said last decides; of a segment that lacks a replica it is not known how many
-/// it has.
+/// it has. Half of the servers are always left, so silence condemns those that fail.
 uint32_t survives(const ClusterState& state, const ClusterStatus& status) {
   if (status.tablets_unavailable > 0 || !state.recoveries.empty() || state.restate) return 0;
   std::vector<wire::ServerStats> up;
+  std::map<std::string, uint32_t> domains;
   uint64_t copies = ~uint64_t{0};
+  uint32_t most_replicas = 0;
   for (const auto& [id, server] : state.servers) {
     if (!server.up()) continue;
     const wire::ServerStats& stats = server.stats;
     if (!server.answered || stats.segments_under_replicated > 0) return 0;
+    const std::string& domain = server.record.failure_domain;
+    ++domains[domain.empty() ? fmt::format("server:{}", id) : domain];
+    most_replicas = std::max(most_replicas, server.record.replicas);
     copies = std::min<uint64_t>(copies,
                                 std::min<uint64_t>(server.record.replicas, stats.replicas_wanted));
     up.push_back(stats);
   }
-  // Silence condemns nobody while fewer than half are accounted for.
-  const uint64_t sound = up.size() / 2;
+  if (up.empty()) return 0;
   return static_cast<uint32_t>(
-      std::min({copies, sound, static_cast<uint64_t>(memory_survives(std::move(up)))}));
+      std::min({copies, uint64_t{domains_survive(std::move(domains), most_replicas)},
+                uint64_t{memory_survives(std::move(up))}}));
 }
 
 }  // namespace
