@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   ramcloud::set_log_level(ramcloud::LogLevel::kError);  // errors are reported by the commands
   ramcloud::cli::Session session(std::cin, std::cout, std::cerr);
   session.in_is_terminal = isatty(STDIN_FILENO) == 1;
+  session.out_is_terminal = isatty(STDOUT_FILENO) == 1;
   session.err_is_terminal = isatty(STDERR_FILENO) == 1;
   return ramcloud::cli::run_cli(argc, argv, session);
 }

@@ -30,6 +30,7 @@ struct Session {
   std::ostream& err;  // everything else
   bool in_is_terminal = false;
   bool in_is_script = false;  // a shell reads its commands from it
+  bool out_is_terminal = false;
   bool err_is_terminal = false;
 
   std::string cluster;          // --cluster or RAMCLOUD_CLUSTER

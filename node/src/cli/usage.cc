@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/text.h"
 #include "cli/formats/output.h"
 
 namespace ramcloud::cli {
@@ -98,6 +100,18 @@ CLI::Validator positive() {
         if (code == std::errc() && end == text.data() + text.size() && number > 0) return {};
         return fmt::format("it is '{}'; accepted is a whole number from 1 to {}", printable(text),
                            std::numeric_limits<uint64_t>::max());
+      },
+      "");
+}
+
+CLI::Validator interval() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        const auto parsed = parse_duration(text);
+        if (!parsed) return parsed.error().message();
+        return *parsed >= 100ms && *parsed <= std::chrono::hours(1)
+                   ? std::string()
+                   : fmt::format("interval '{}': accepted are 100ms to 1h", text);
       },
       "");
 }

@@ -66,6 +66,13 @@ std::string detection_text(const Detection& detection) {
                      detection.suspect ? "; silence condemns none" : "");
 }
 
+/// 0 stands for what is not known, and is all that a former coordinator tells.
+std::string survives_text(uint32_t servers) {
+  if (servers == 0) return "not known";
+  return fmt::format("the failure of {} more server{}, whichever {}", servers,
+                     servers == 1 ? "" : "s", servers == 1 ? "it is" : "they are");
+}
+
 ordered_json to_json(const ClusterStatus& status) {
   const ReplicationSummary& replication = status.replication;
   return {
@@ -81,6 +88,8 @@ ordered_json to_json(const ClusterStatus& status) {
         {"accounted", status.detection.accounted},
         {"expected", status.detection.expected},
         {"waits_for", status.detection.waits_for}}},
+      {"survives_servers",
+       status.survives_servers == 0 ? ordered_json() : ordered_json(status.survives_servers)},
       {"servers_up", status.servers_up},
       {"servers_crashed", status.servers_crashed},
       {"tables", status.tables},
@@ -112,6 +121,7 @@ void print_status(Session& session, const ClusterStatus& status) {
   line("version", fmt::format("{}, term {}", status.version, status.term));
   line("servers", fmt::format("{} up, {} crashed", status.servers_up, status.servers_crashed));
   line("detection", detection_text(status.detection));
+  line("survives", survives_text(status.survives_servers));
   line("tables",
        fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables, status.tablets,
                    status.masters_with_tablets, status.tablets_unavailable));

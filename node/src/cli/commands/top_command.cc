@@ -10,6 +10,7 @@
 #include "cli/daemons.h"
 #include "cli/formats/metrics_text.h"
 #include "cli/formats/output.h"
+#include "cli/usage.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -147,14 +148,6 @@ int top(Session& session, const TopArguments& arguments) {
   return kExitOk;
 }
 
-std::string check_interval(const std::string& text) {
-  const auto parsed = parse_duration(text);
-  if (!parsed) return parsed.error().message();
-  return *parsed >= 100ms && *parsed <= std::chrono::hours(1)
-             ? std::string()
-             : fmt::format("interval '{}': accepted are 100ms to 1h", text);
-}
-
 }  // namespace
 
 void add_top_command(CLI::App& app, Session& session) {
@@ -163,7 +156,7 @@ void add_top_command(CLI::App& app, Session& session) {
   command->add_option("--interval", arguments->interval, "How often")
       ->capture_default_str()
       ->type_name("DURATION")
-      ->check(CLI::Validator(check_interval, ""));
+      ->check(interval());
   command->add_option("--count", arguments->count, "So many times, then end; 0: until interrupted")
       ->capture_default_str();
   command->footer(

@@ -89,6 +89,7 @@ RecoveryView from_proto(const pb::Recovery& in) {
   progress.bytes_total = in.bytes_total();
   progress.bytes_done = in.bytes_done();
   progress.begun_at_ms = in.begun_at_ms();
+  recovery.told_whole = !in.state().empty();
   progress.done = in.state() == "DONE";
   progress.outcome = in.outcome();
   progress.reason = in.reason();

@@ -40,6 +40,8 @@ struct RecoveryView {
   uint64_t server_id = 0;  // the crashed one
   std::string name;
   RecoveryProgress progress;
+  /// False: by a former coordinator, which tells no state, outcome, reason, times, partitions, memory.
+  bool told_whole = true;
   bool operator==(const RecoveryView&) const = default;
 };
 
