@@ -1,0 +1,94 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// One of five servers is asked to stop under load: others serve what it had, nothing that was acknowledged is lost, and
+// it ends as a program that did what it was asked.
+func TestAServerThatIsAskedToStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	const servers = 5
+	c := startCluster(t, servers, "--replicas", "3")
+	// One that this test starts itself: its exit code is told to its parent only.
+	victim := c.servers()[servers-1]
+	c.kill(victim)
+	c.eventually("the verdict", func() bool { return c.status().ServersCrashed == 1 })
+	c.ended(victim)
+	asked := c.restart(victim)
+	c.wholeAgain(servers)
+
+	of := c.client()
+	l := startLoad(t, of, c.table(of, "load", servers))
+	l.more(3000)
+	id := c.serverViews()[victim.Name].ID
+	if !c.owners("load")[id] {
+		t.Fatalf("server %d has no tablet of the table", id)
+	}
+	stopped := time.Now()
+	if err := asked.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked.ended:
+	case <-time.After(limit):
+		t.Fatalf("it did not end within %s after SIGTERM:\n%s", limit, asked.log)
+	}
+	if code := asked.command.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("its exit code is %d (%v), want 0:\n%s", code, asked.err, asked.log)
+	}
+	c.eventually("others that serve its tablets", func() bool {
+		return c.status().TabletsUnavailable == 0 && !c.owners("load")[id]
+	})
+	t.Logf("%.2f s from SIGTERM until others served everything", time.Since(stopped).Seconds())
+	c.checkAskedToStop(id)
+	l.more(3000)
+	l.finish()
+	l.verify()
+}
+
+// checkAskedToStop: the coordinator knows why the server ended, and that nothing of its log was missing.
+func (c *cluster) checkAskedToStop(id uint64) {
+	c.t.Helper()
+	const why = "asked to stop"
+	var server struct {
+		State  string
+		Reason string `json:"state_reason"`
+	}
+	c.shown(&server, "server", id)
+	if server.State != "CRASHED" || !strings.Contains(server.Reason, why) {
+		c.t.Errorf("the server is %s because %q, want CRASHED because it was %s", server.State, server.Reason, why)
+	}
+	var recovery struct {
+		State, Outcome, Reason string
+		Ended                  bool
+		TimelineMs             map[string]*uint64 `json:"timeline_ms"`
+	}
+	c.eventually("the end of its recovery", func() bool {
+		c.shown(&recovery, "recovery", id)
+		return recovery.State == "DONE"
+	})
+	if !recovery.Ended || recovery.Outcome != "COMPLETE" || !strings.Contains(recovery.Reason, why) {
+		c.t.Errorf("its recovery is told as %+v, want COMPLETE because it was %s", recovery, why)
+	}
+	if recovery.TimelineMs["served"] == nil {
+		c.t.Error("it is not told when all was served")
+	}
+}
+
+// shown reads what `ramcloud KIND show ID` says.
+func (c *cluster) shown(into any, kind string, id uint64) {
+	c.t.Helper()
+	r := run(c.t, "ramcloud", "--cluster", c.address, "-o", "json", kind, "show", fmt.Sprint(id))
+	if r.code != 0 {
+		c.t.Fatalf("ramcloud %s show %d: exit code %d: %s", kind, id, r.code, r.stderr)
+	}
+	if err := json.Unmarshal([]byte(r.stdout), into); err != nil {
+		c.t.Fatalf("ramcloud %s show %d: %v in %q", kind, id, err, r.stdout)
+	}
+}
