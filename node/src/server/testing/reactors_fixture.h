@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/sim/sim_scheduler.h"
@@ -49,6 +50,7 @@ class Backup {
     transport->set_identity({kCluster, kBackup});
     registry.add(wire::Opcode::kReplicaOpen, &call_member<&Backup::open, Backup>, this);
     registry.add(wire::Opcode::kReplicaWrite, &call_member<&Backup::write, Backup>, this);
+    registry.add(wire::Opcode::kRenewLease, &call_member<&Backup::renew, Backup>, this);
     EXPECT_TRUE(transport->listen({"backup", 1}, Side::kInside, registry).has_value());
   }
   void open(const Request& request) {
@@ -57,7 +59,18 @@ class Backup {
   void write(const Request& request) {
     const auto asked = load<wire::ReplicaWriteRequest>(request.body.data());
     ++writes;
-    acknowledge(request.reply, asked.offset + asked.length);
+    if (holds) {
+      unanswered.emplace_back(request.reply, asked.offset + asked.length);
+    } else {
+      acknowledge(request.reply, asked.offset + asked.length);
+    }
+  }
+  void renew(const Request& request) { reply_message(*transport, request.reply, wire::Empty{}); }
+  /// Acknowledges what it held, and holds no more.
+  void release() {
+    holds = false;
+    for (const auto& [handle, length] : unanswered) acknowledge(handle, length);
+    unanswered.clear();
   }
   void acknowledge(const ReplyHandle& handle, uint32_t held) {
     const wire::ReplicaReply body{held, 0};
@@ -68,6 +81,8 @@ class Backup {
   std::unique_ptr<SimTransport> transport;
   ServiceRegistry registry{*transport};
   int writes = 0;
+  bool holds = false;  // acknowledges no write, but renews leases
+  std::vector<std::pair<ReplyHandle, uint32_t>> unanswered;
 };
 
 /// One reactor of the server under test.
@@ -92,6 +107,7 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
   ReactorsTest() {
     coordinator_->set_identity({kCluster, 0});
     coordinator_registry_.add(wire::Opcode::kReportServer, &on_report, this);
+    coordinator_registry_.add(wire::Opcode::kStopServing, &on_stop, this);
     EXPECT_TRUE(
         coordinator_->listen({"coordinator", 1}, Side::kInside, coordinator_registry_).has_value());
     for (size_t i = 0; i < GetParam(); ++i) {
@@ -151,6 +167,11 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
     self.reported_.push_back(report.server_id);
     reply_message(*self.coordinator_, request.reply, wire::Empty{});
   }
+  static void on_stop(void* object, const Request& request) {
+    auto& self = *static_cast<ReactorsTest*>(object);
+    ++self.stopped_;
+    reply_message(*self.coordinator_, request.reply, wire::Empty{});
+  }
   ServerReactor& first() { return all_.front()->reactor; }
   One& last() { return *all_.back(); }
 
@@ -171,6 +192,10 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
     const wire::WriteRequest fixed{1, {}, 5, static_cast<uint16_t>(key.size()), 0};
     return send(to, wire::Opcode::kWrite, std::string(bytes_of(fixed)) + key + "value");
   }
+  uint64_t read(One& to, const std::string& key) {
+    const wire::ReadRequest fixed{1, {}, static_cast<uint16_t>(key.size()), {}};
+    return send(to, wire::Opcode::kRead, std::string(bytes_of(fixed)) + key);
+  }
   uint64_t remove(One& to, const std::string& key) {
     const wire::DeleteRequest fixed{1, {}, static_cast<uint16_t>(key.size()), {}};
     return send(to, wire::Opcode::kDelete, std::string(bytes_of(fixed)) + key);
@@ -187,6 +212,7 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
   std::unique_ptr<SimTransport> coordinator_ = network_.make_transport(coordinator_node_);
   ServiceRegistry coordinator_registry_{*coordinator_};
   std::vector<uint64_t> reported_;
+  int stopped_ = 0;  // STOP_SERVING came so often
   std::unique_ptr<Backup> backup_ = std::make_unique<Backup>(scheduler_, network_);
   Epochs epochs_;
   std::atomic<uint64_t> forwarded_{0};
