@@ -46,7 +46,7 @@ Task<std::optional<FoundLog>> LogQuery::find() {
     const bool known =
         latest_.outcome == Outcome::kComplete || latest_.outcome == Outcome::kTailLost;
     if (known && !latest_.unscanned) break;
-    if (known) co_await ask_for_versions(*latest_.unscanned);
+    if (known) ask_for_versions(*latest_.unscanned);
     if (!go_on_()) co_return std::nullopt;
     (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.look);
   }
@@ -94,7 +94,7 @@ Task<void> LogQuery::ask(uint64_t server_id) {
 Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
   wire::RecoveryQueryRequest request;
   request.master_id = master_id_;
-  request.scan_closed_from = scan_closed_from_;
+  request.scan_closed_from = answer.scanned_from = scan_closed_from_;
   do {
     auto page = co_await calls_.call<wire::RecoveryQueryReply>(
         server_id, wire::Opcode::kRecoveryQuery, request, options_.timeout);
@@ -137,18 +137,20 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
   return true;
 }
 
-/// Asks those that have this segment again, and has them read it.
-Task<void> LogQuery::ask_for_versions(uint64_t segment_id) {
-  if (scan_closed_from_ <= segment_id) {
-    if (!asking_.empty()) co_return;
-    co_await reactor_.sleep(options_.look);  // nobody could read it
-  }
-  RC_SOMETIMES("coordinator.recovery_asks_for_the_versions_of_a_closed_head");
+/// Has those that have this segment read it: at once, unless their last answer was to the same
+/// question. Such an answer could not tell; after `look` it is asked for again. Whoever still
+/// answers a former question comes back here with its answer.
+void LogQuery::ask_for_versions(uint64_t segment_id) {
   scan_closed_from_ = std::min(scan_closed_from_, segment_id);
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
-    const uint64_t server_id = places_[i].server_id;
     if (decided_.replicas[i].segment_id != segment_id) continue;
-    if (asking_.insert(server_id).second) scope_.spawn(ask(server_id));
+    const uint64_t server_id = places_[i].server_id;
+    const Answer& last = answers_.at(server_id);
+    const bool in_vain = last.scanned_from <= segment_id;
+    if (in_vain && reactor_.now() < last.at + options_.look) continue;
+    if (!asking_.insert(server_id).second) continue;
+    RC_SOMETIMES("coordinator.recovery_asks_for_the_versions_of_a_closed_head");
+    scope_.spawn(ask(server_id));
   }
 }
 

@@ -64,13 +64,14 @@ class LogQuery {
     std::vector<log::FoundReplica> replicas;
     std::vector<Place> places;
     std::set<uint64_t> heard;
-    Time at{};  // when the last page came
+    Time at{};                             // when the last page came
+    uint64_t scanned_from = ~uint64_t{0};  // closed replicas from here on were to be read
   };
   Task<void> ask(uint64_t server_id);
   Task<bool> read_pages(uint64_t server_id, Answer& answer);
   bool take(uint64_t server_id, const wire::RecoveryQueryReply& page, Answer& answer) const;
   void ask_those_who_are_up();
-  Task<void> ask_for_versions(uint64_t segment_id);
+  void ask_for_versions(uint64_t segment_id);
   std::set<uint64_t> expected() const;
   log::LogEnd decide();
   FoundLog found() const;

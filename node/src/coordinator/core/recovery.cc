@@ -293,7 +293,10 @@ bool Recovery::show_query() {
   for (const auto& segment : end.missing) {
     missing.push_back({segment.segment_id, segment.why, segment.holders});
   }
-  const bool asking = query_->answered() == 0 || !query_->all_heard();
+  const bool known = end.outcome == log::LogEnd::Outcome::kComplete ||
+                     end.outcome == log::LogEnd::Outcome::kTailLost;
+  // Known, and not done: a closed head is being read.
+  const bool asking = known || query_->answered() == 0 || !query_->all_heard();
   const bool blocked = end.outcome == log::LogEnd::Outcome::kBlocked;
   progress.missing = std::move(missing);
   if (blocked || !asking) {

@@ -52,12 +52,17 @@ void FakeRecovery::on_query(const Request& r) {
       reply.next_frame = replica.frame;
       break;
     }
-    if (replica.segment_id >= asked.scan_closed_from) {
+    if (replica.segment_id >= asked.scan_closed_from && !scans_nothing) {
       replica.flags |= wire::RecoveryReplica::kScanned;
     }
     reply.replicas.push_back(std::move(replica));
   }
-  reply_message(transport_, r.reply, reply);
+  scope_.spawn(answer_query(r.reply, std::move(reply)));
+}
+
+Task<void> FakeRecovery::answer_query(ReplyHandle handle, wire::RecoveryQueryReply reply) {
+  if (query_takes > Duration{}) co_await reactor_.sleep(query_takes);
+  reply_message(transport_, handle, reply);
 }
 
 void FakeRecovery::give_up(const wire::HashRange& range, uint64_t below) {

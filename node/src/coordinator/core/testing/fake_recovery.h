@@ -26,6 +26,8 @@ class FakeRecovery {
   uint64_t former_server_id = 0;
   size_t page = 512;
   bool keeps_silent = false;                        // does not answer queries
+  Duration query_takes{};                           // so long after a query it answers
+  bool scans_nothing = false;                       // of closed replicas, whatever is asked
   std::map<uint64_t, Time> frozen;                  // since when, by master
   std::map<uint64_t, std::vector<uint64_t>> scans;  // scan_closed_from of queries, by master
   // As a recovery master:
@@ -61,6 +63,7 @@ class FakeRecovery {
   template <typename Message>
   bool take(const Request& request, wire::Opcode opcode, Message& message);
   void on_query(const Request& r);
+  Task<void> answer_query(ReplyHandle handle, wire::RecoveryQueryReply reply);
   void on_recover(const Request& r);
   void on_state(const Request& r);
   void on_serve_recovered(const Request& r);
