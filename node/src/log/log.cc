@@ -28,7 +28,9 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
       moved_(pool_.capacity()) {
   most_segments_ = pool_.capacity();
   keep_reserves();
-  for (auto* list : {&segments_, &others_, &removed_, &retired_}) list->reserve(pool_.capacity());
+  for (auto* list : {&segments_, &others_, &removed_, &retired_, &empty_, &leaving_}) {
+    list->reserve(pool_.capacity());
+  }
   digest_.reserve(4096);
 }
 
@@ -187,6 +189,8 @@ bool Log::take_next(Events& events) {
   if (closing_ != nullptr) {
     if (closing_->takes_.load(std::memory_order_relaxed) == Segment::Takes::kNothing) {
       retire(*closing_, events);
+    } else if (closing_->entry_bytes() == 0) {
+      empty_.push_back(closing_);
     }
     moved_.mark(closing_->number());
   }
@@ -237,6 +241,7 @@ void Log::open_head(Segment& segment, Events& events) {
     segment.set_replication_epoch(before->replication_epoch());
   }
   drop_emergency_head();
+  leave_empty_heads();
   segments_.push_back(&segment);
   write_header_group(segment);
   if (!replicates_) segment.mark_opened_durable();

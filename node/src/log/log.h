@@ -10,7 +10,8 @@
 //
 // Joining and leaving. Segments enter the log and leave it with a fresh head, whose digest is made
 // for that: see commit() and docs/design/log.md#commit. A head that was opened ahead before is
-// abandoned: its digest must not decide any more.
+// abandoned: its digest must not decide any more. A head that was closed with no entry in it leaves
+// with the next head that is opened for other reasons.
 //
 // Threads: append() may be called by any thread, and commit(), withdraw(), take_retired() and
 // reclaim(); set_durable() by whoever drives replication, one at a time; start(), roll_head() and
@@ -204,7 +205,8 @@ class Log {
   /// Segments that entered, left, or have a step less of live bytes: about so many numbers
   /// (Segment::number). One thread at a time.
   std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
-  /// The closed member of the log that has this number; null if none has. It stays for the turn.
+  /// The closed member of the log that has this number; null if none has. It stays for the turn. Not
+  /// a head that was closed empty: it leaves on its own.
   Segment* closed_member(uint32_t number);
   /// Numbers are below it.
   uint32_t most_segments() const { return most_segments_; }
@@ -294,6 +296,7 @@ class Log {
   void keep_reserves();
   bool take_next(Events& events) RC_REQUIRES(lock_);
   void finish_changes(Events& events) RC_REQUIRES(lock_);
+  void leave_empty_heads() RC_REQUIRES(lock_);
   void write_header_group(Segment& segment) RC_REQUIRES(lock_);
   void close_head(Events& events) RC_REQUIRES(lock_);
   void begin_switch(Events& events) RC_REQUIRES(lock_);
@@ -353,6 +356,8 @@ class Log {
   Atomic<bool> has_retired_{false};                      // retired_ has some
   std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // for a fresh head
   std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // by next_
+  std::vector<Segment*> empty_ RC_GUARDED_BY(lock_);     // heads that leave with the next digest
+  std::vector<Segment*> leaving_ RC_GUARDED_BY(lock_);   // that left with the digest of next_
   bool roll_now_ RC_GUARDED_BY(lock_) = false;           // one that waits wants a head of its own
   bool switch_now_ RC_GUARDED_BY(lock_) = false;         // one that is carried does
   std::string digest_ RC_GUARDED_BY(lock_);  // kept, so that switching allocates nothing

@@ -114,6 +114,22 @@ void Log::finish_changes(Events& events) {
     change->state.store(Change::State::kDone, std::memory_order_release);
   }
   carried_.clear();
+  for (Segment* segment : leaving_) retire(*segment, events);
+  leaving_.clear();
+}
+
+/// Out of the digest of the head that is opened now. All heads before the present one were closed on
+/// their replicas before it took data, so nobody recovers from these; and no version is known from
+/// them alone: later heads log a higher safe version. What names one in a change takes it out itself.
+void Log::leave_empty_heads() {
+  if (!waiting_.empty()) return;
+  for (Segment* segment : empty_) {
+    if (std::erase(segments_, segment) == 0) continue;
+    RC_SOMETIMES("log.empty_head_leaves");
+    others_.push_back(segment);
+    leaving_.push_back(segment);
+  }
+  empty_.clear();
 }
 
 // ---- side segments

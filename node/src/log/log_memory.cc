@@ -56,7 +56,8 @@ Segment* Log::closed_member(uint32_t number) {
   Segment& segment = pool_[number];
   const auto at = std::ranges::lower_bound(segments_, segment.id(), {}, &Segment::id);
   const bool is_member = at != segments_.end() && *at == &segment && segment.closed_durable();
-  return is_member ? &segment : nullptr;
+  const bool leaves = !segment.side() && segment.entry_bytes() == 0;
+  return is_member && !leaves ? &segment : nullptr;
 }
 
 /// Changes wait, and the memory for a head that takes data is not there: this one has only its
