@@ -371,6 +371,23 @@ TEST_F(OneTablet, WhatARecoveryMasterHasNoMemoryForIsSharedOutOtherwise) {
   }
 }
 
+TEST_F(OneTablet, AttemptsThatFailComeMoreAndMoreSeldomAndTheStatusSaysWhy) {
+  make(4);
+  for (const uint64_t id : others_) recovery(id).fail.assign(1000, {StatusCode::kRetry, 0});
+  kill(dead_);
+  cluster.run_for(30s);
+  const size_t before = attempts_at(dead_).size();
+  EXPECT_GE(before, 5u) << "the first ones come soon";
+  cluster.run_for(60s);
+  const size_t in_a_minute = attempts_at(dead_).size() - before;
+  EXPECT_GE(in_a_minute, 8u) << "5 s at most";
+  EXPECT_LE(in_a_minute, 26u) << "2.5 s at least";
+  ASSERT_TRUE(cluster.run_until([&] { return phase(dead_) == Phase::kWaiting; }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("RETRY"));
+  for (const uint64_t id : others_) recovery(id).fail.clear();
+  ASSERT_TRUE(wait_until_served());
+}
+
 TEST_F(OneTablet, ASegmentThatNoSourceGivesIsLookedAtAgain) {
   make(4);
   for (const uint64_t id : others_) recovery(id).fail = {{StatusCode::kCorrupt, 2}};

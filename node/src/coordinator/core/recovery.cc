@@ -134,6 +134,7 @@ Task<void> Recovery::run() {
     if (co_await attempt(*log)) {
       back_off_.reset();
     } else if (wanted()) {
+      if (!failures_.empty()) show(Phase::kWaiting, failed_text());
       co_await pause();
     }
   }
@@ -207,6 +208,20 @@ void Recovery::end_to_tell() {
   std::erase_if(all, [this](const EndedRecovery& one) { return one.server_id == master_id_; });
   all.push_back({master_id_, state_.servers.at(master_id_).record.name, std::move(ended)});
   if (all.size() > kEndedRecoveries) all.pop_front();
+}
+
+/// Why the parts of the last attempt failed.
+std::string Recovery::failed_text() const {
+  constexpr size_t kNamed = 3;
+  std::string text;
+  size_t named = 0;
+  for (const auto& [id, why] : failures_) {
+    if (++named > kNamed) break;
+    text +=
+        fmt::format("{}{}: {}", text.empty() ? "" : "; ", server_text(state_, id), why.to_string());
+  }
+  if (failures_.size() > kNamed) text += fmt::format("; and {} more", failures_.size() - kNamed);
+  return text;
 }
 
 Task<void> Recovery::pause() {
@@ -315,6 +330,7 @@ bool Recovery::show_query() {
 /// found again.
 Task<bool> Recovery::attempt(const FoundLog& log) {
   bad_segment_ = ~uint64_t{0};
+  failures_.clear();
   bool well = co_await order_parts(log);
   while (running() > 0) {
     co_await ended_;
@@ -547,6 +563,7 @@ bool Recovery::learn_from_parts() {
 
 void Recovery::learn_from(const RecoveryPart& failed) {
   const uint64_t id = failed.server_id();
+  failures_[id] = failed.why();
   if (failed.bad_segment() != 0) {
     RC_SOMETIMES("coordinator.recovery_looks_at_a_segment_again");
     bad_segment_ = std::min(bad_segment_, failed.bad_segment());

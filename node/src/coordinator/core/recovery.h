@@ -105,6 +105,7 @@ class Recovery {
   void note_hand_overs();
   void note_parts(RecoveryProgress& progress) const;
   void end_to_tell();
+  std::string failed_text() const;
   Task<void> pause();
 
   RecoveryShared& shared_;
@@ -118,6 +119,7 @@ class Recovery {
   std::list<Running> parts_;                 // those that run, and those that are done
   std::map<uint64_t, uint64_t> most_bytes_;  // that a server had no memory for
   std::set<uint64_t> avoided_;               // servers whose last parts failed
+  std::map<uint64_t, Status> failures_;      // why, in this attempt
   uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are looked at
   double hashes_at_first_ = 0;
   Time crashed_{};  // the server's last sign of life, or else the verdict
