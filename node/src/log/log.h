@@ -176,6 +176,12 @@ class Log {
   StatusCode commit(Change& change, Roll roll);
   /// Takes a change back that waits. False: a digest has it; it will be done.
   bool withdraw(Change& change);
+  /// A change that was committed is not to wait any more: for the next head, or until the present one
+  /// is full.
+  void hurry(Change& change);
+  /// A replay of this log may find a segment with this id: now, or once what waits is committed. False
+  /// for ever then. (True for a while after it left.)
+  bool may_be_found(uint64_t segment_id) const;
   /// Segments that left the log, or were never in it, and that replication has released. Give them
   /// to reclaim() after a grace period (runtime/epoch.h): a reader of this turn may be in them.
   [[nodiscard]] std::vector<Segment*> take_retired();

@@ -57,6 +57,27 @@ bool Log::withdraw(Change& change) {
   return true;
 }
 
+void Log::hurry(Change& change) {
+  Events events;
+  {
+    SpinGuard guard(lock_);
+    const Change::State state = change.state.load(std::memory_order_relaxed);
+    if (state == Change::State::kWaiting) roll_now_ = true;
+    // Without a head, the one that carries it takes data next.
+    if (state == Change::State::kCarried && head_ != nullptr) switch_now_ = true;
+    advance(events);
+  }
+  deliver(events);
+}
+
+bool Log::may_be_found(uint64_t segment_id) const {
+  SpinGuard guard(lock_);
+  const auto at = std::ranges::lower_bound(segments_, segment_id, {}, &Segment::id);
+  if (at != segments_.end() && (*at)->id() == segment_id) return true;
+  return std::ranges::any_of(others_,
+                             [&](const Segment* segment) { return segment->id() == segment_id; });
+}
+
 /// Into the digest of the head that is opened now. No other is opened before this one takes data.
 void Log::carry_changes() {
   for (Change* change : waiting_) {
