@@ -318,6 +318,16 @@ uint32_t ObjectStore::pending_deletes() const {
   return static_cast<uint32_t>(pending_tail_ - pending_head_);
 }
 
+uint64_t ObjectStore::deletes_so_far() const {
+  SpinGuard guard(pending_lock_);
+  return pending_tail_;
+}
+
+bool ObjectStore::deletes_are_over(uint64_t deletes) const {
+  SpinGuard guard(pending_lock_);
+  return pending_head_ >= deletes;
+}
+
 bool ObjectStore::sweep(uint32_t at_most) {
   const LogPosition durable = log_.durable();
   for (uint32_t n = 0; n < at_most; ++n) {

@@ -29,6 +29,7 @@
 #include "base/status.h"
 #include "log/entry_view.h"
 #include "log/log.h"
+#include "store/cleaned_segments.h"
 #include "store/hash_table.h"
 #include "store/held_ranges.h"
 #include "store/tablets.h"
@@ -155,6 +156,10 @@ class ObjectStore {
   /// durable() moved. True if it stopped at the limit: more may be left.
   bool sweep(uint32_t at_most = ~uint32_t{0});
   uint32_t pending_deletes() const;
+  /// Deletes so far; and that so many, and all before, have left the table and the list of those
+  /// that wait: then nothing refers to their tombstones.
+  uint64_t deletes_so_far() const;
+  bool deletes_are_over(uint64_t deletes) const;
 
   /// Begins to serve a tablet (see Tablets::add). RETRY while an overlapping one is being purged.
   ///
@@ -204,8 +209,10 @@ class ObjectStore {
 
   const HashTable& table() const { return table_; }
   log::Log& log() { return log_; }
+  CleanedSegments& cleaned() { return cleaned_; }
 
  private:
+  friend class CleaningPass;
   friend class Invariants;
   friend class RecoveredSlots;
   friend class TabletReplay;
@@ -263,6 +270,7 @@ class ObjectStore {
   HashTable table_;
   Tablets tablets_;
   HeldRanges held_;  // of the thread that takes tablets
+  CleanedSegments cleaned_;
   alignas(kCacheLineBytes) Atomic<uint64_t> version_floor_{1};
 
   alignas(kCacheLineBytes) mutable SpinLock pending_lock_;
