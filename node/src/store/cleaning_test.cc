@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -263,7 +264,23 @@ class Round {
     ++totals_.returned;
   }
 
-  void expect_invariants() { EXPECT_THAT(Invariants(store_).check(), IsEmpty()); }
+  void expect_invariants() {
+    EXPECT_THAT(Invariants(store_).check(), IsEmpty());
+    if (owned_) expect_no_old_tombstones();
+  }
+  /// Where a recovery looks for the tablet, each tombstone is of its time.
+  void expect_no_old_tombstones() {
+    for (const log::Segment* segment : parts_.log.segments()) {
+      if (segment->id() < first_segment_) continue;
+      log::scan_segment(segment->identity(), segment->bytes(), {}, [&](const log::GroupView& g) {
+        for (auto e = g.first(); e; e = g.next(*e)) {
+          const auto dead = log::parse_tombstone(e->view);
+          if (!dead || dead->table_id != kReturns) continue;
+          EXPECT_GE(dead->segment_id, first_segment_) << "in segment " << segment->id();
+        }
+      });
+    }
+  }
 
   // ---- a crash
 
