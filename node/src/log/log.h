@@ -172,7 +172,8 @@ class Log {
   ///   OK                 it waits for its head, or is on its way
   ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done. Not
   ///                      with cleaning: it waits until there is one, or room for an emergency head
-  ///   INVALID_ARGUMENT   not one of this log's side segments or segments, or not closed durable
+  ///   INVALID_ARGUMENT   not one of this log's side segments or segments, not closed durable, or
+  ///                     in a change that waits
   StatusCode commit(Change& change, Roll roll);
   /// Takes a change back that waits. False: a digest has it; it will be done.
   bool withdraw(Change& change);
@@ -308,6 +309,7 @@ class Log {
   void begin_switch(Events& events) RC_REQUIRES(lock_);
   void advance(Events& events) RC_REQUIRES(lock_);
   bool can_commit(const Change& change) const RC_REQUIRES(lock_);
+  bool in_waiting_change(const Segment* segment) const RC_REQUIRES(lock_);
   void retire(Segment& segment, Events& events) RC_REQUIRES(lock_);
   void reclaim_locked(const std::vector<Segment*>& retired) RC_REQUIRES(lock_);
   Segment* open_side_segment(For whose);

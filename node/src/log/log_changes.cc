@@ -34,13 +34,20 @@ StatusCode Log::commit(Change& change, Roll roll) {
   return StatusCode::kOk;
 }
 
+/// Of a change that is carried, segments have moved to where they will be: only those that wait count.
+bool Log::in_waiting_change(const Segment* segment) const {
+  return std::ranges::any_of(waiting_, [segment](const Change* change) {
+    return contains(change->enter, segment) || contains(change->leave, segment);
+  });
+}
+
 bool Log::can_commit(const Change& change) const {
   const auto may_enter = [this](const Segment* segment) RC_NO_THREAD_SAFETY_ANALYSIS {
     return segment->side() && segment->closed_durable() && contains(others_, segment) &&
-           !contains(retired_, segment);
+           !contains(retired_, segment) && !in_waiting_change(segment);
   };
   const auto may_leave = [this](const Segment* segment) RC_NO_THREAD_SAFETY_ANALYSIS {
-    return segment->closed_durable() && contains(segments_, segment);
+    return segment->closed_durable() && contains(segments_, segment) && !in_waiting_change(segment);
   };
   return std::ranges::all_of(change.enter, may_enter) &&
          std::ranges::all_of(change.leave, may_leave) &&

@@ -276,6 +276,20 @@ TEST(SideLog, OnlyWhatIsDurableAndOfThisLogEnters) {
   EXPECT_EQ(t.log.commit(gone, Roll::kNow), StatusCode::kInvalidArgument) << "aborted";
 }
 
+/// Its memory would be given back twice.
+TEST(SideLog, NothingLeavesByTwoChanges) {
+  TestLog t(8);
+  ASSERT_EQ(append_object(t.log, 1, 1, "k", "v"), StatusCode::kOk);
+  ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
+  Segment* leaves = t.log.find_segment(1);
+  Change one{.enter = {}, .leave = {leaves}}, other{.enter = {}, .leave = {leaves}};
+  ASSERT_EQ(t.log.commit(one, Roll::kNext), StatusCode::kOk);
+  EXPECT_EQ(t.log.commit(other, Roll::kNow), StatusCode::kInvalidArgument);
+  ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
+  ASSERT_TRUE(one.done());
+  EXPECT_EQ(t.log.take_retired(), std::vector<Segment*>{leaves});
+}
+
 TEST(Log, AHeadThatIsClosedEarlyKeepsOnlyWhatItUses) {
   TestLog t(8);
   const uint32_t before = t.arena.free_seglets();
