@@ -25,7 +25,7 @@ constexpr int kMostPieces = 4;  // of an EntrySource
 }  // namespace
 
 bool may_clean(ObjectStore& store, const Segment& segment) {
-  return segment.closed_durable() && store.log().find_segment(segment.id()) == &segment &&
+  return store.log().closed_member(segment.number()) == &segment &&
          !store.cleaned().being_cleaned(segment.id());
 }
 
@@ -182,6 +182,7 @@ CleaningPass::Progress CleaningPass::copy() {
     if (heap_ == 0) {
       side_.close();
       deletes_ = store_.deletes_so_far();
+      judged_ = store_.log_.head();
       phase_ = Phase::kReplicate;
       return Progress::kMore;
     }
@@ -241,10 +242,12 @@ bool CleaningPass::copy_group(uint32_t& copied) {
   return true;
 }
 
-/// Nobody sees a survivor before it is durable. And sweep() finds pending tombstones where they were
+/// Nobody sees a survivor before it is durable. What was appended until the last copy was judged by
+/// may have taken an object for dead that it replaces: a crash must not find neither. And sweep() finds pending tombstones where they were
 /// written: those in the victims are out of the table, and of the list, before any memory is freed.
 CleaningPass::Progress CleaningPass::replicate() {
   (void)store_.sweep(kEntriesAtOnce);
+  if (store_.log_.durable() < judged_) return Progress::kWaits;
   if (!side_.all_durable() || !store_.deletes_are_over(deletes_)) return Progress::kWaits;
   phase_ = Phase::kSwitch;
   return Progress::kMore;
