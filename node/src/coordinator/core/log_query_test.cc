@@ -10,10 +10,133 @@ namespace ramcloud {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::FakeServer;
 using ::testing::Ge;
+using ::testing::HasSubstr;
 using testing::OneTablet;
+using wire::Opcode;
 
 constexpr uint64_t kNoneClosed = ~uint64_t{0};
+
+TEST_F(OneTablet, PagesOfAnAnswerArePutTogether) {
+  make(4);
+  holder(0).page = holder(1).page = 1;
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_GE(holder(0).scans.at(dead_).size(), 3u);
+}
+
+TEST_F(OneTablet, RecoveryWaitsForABackupThatIsSilent) {
+  make(4);
+  // The other one has lost its replica of the head, and all of the rest.
+  holder(1).replicas.clear();
+  holder(0).keeps_silent = true;
+  kill(dead_);
+  cluster.run_for(5s);
+  ASSERT_TRUE(in_phase(dead_, Phase::kQuerying));
+  EXPECT_TRUE(attempts_at(dead_).empty());
+  EXPECT_TRUE(owns(dead_));
+  holder(0).keeps_silent = false;
+  ASSERT_TRUE(wait_until_served());
+}
+
+TEST_F(OneTablet, RecoveryWaitsForAVolumeToComeBack) {
+  make(5);
+  const uint64_t gone = others_[0];
+  const auto replicas = recovery(gone).replicas;
+  // Only the first one has the segments that are closed.
+  auto& rest = holder(1).replicas.at(dead_);
+  std::erase_if(rest, [](const auto& replica) { return replica.segment_id == 1; });
+  kill(gone);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kWaiting); }));
+  ASSERT_EQ(progress().missing.size(), 1u);
+  EXPECT_EQ(progress().missing[0].segment_id, 1u);
+  EXPECT_THAT(progress().waits_for, HasSubstr("segment 1"));
+  const ClusterStatus status = cluster.coordinator->status();
+  EXPECT_EQ(status.health, "UNAVAILABLE");
+  EXPECT_THAT(status.reasons, ::testing::Contains(HasSubstr("is WAITING: segment 1")));
+  ASSERT_FALSE(status.recoveries.empty());
+  cluster.run_for(10s);
+  EXPECT_TRUE(attempts_at(dead_).empty());
+  // Its volume is there again, in a server of another id.
+  cluster.prepare = [prepare = cluster.prepare, replicas, gone, this](FakeServer& server) {
+    prepare(server);
+    server.request.former_server_id = gone;
+    server.request.cluster_uuid = state().uuid;
+    server.recovery.replicas = replicas;
+    server.recovery.former_server_id = gone;
+  };
+  cluster.add_server();
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+}
+
+TEST_F(OneTablet, WhenNobodyCanBringWhatIsMissingItIsBlocked) {
+  cluster.options.recoveries.query.returning = 20s;
+  make(5);
+  const uint64_t gone = others_[0];
+  auto& rest = holder(1).replicas.at(dead_);
+  std::erase_if(rest, [](const auto& replica) { return replica.segment_id == 3; });
+  kill(gone);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kWaiting); }));
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("no replica of an open head"));
+  cluster.run_for(100ms);
+  EXPECT_EQ(metric("ramcloud_recoveries_blocked"), 1);
+}
+
+TEST_F(OneTablet, ALostTailMakesVersionsJump) {
+  make(4, {.power_safe = false});
+  // What was durable is not there any more, on any replica of the head.
+  for (size_t i : {0, 1}) {
+    for (auto& replica : holder(i).replicas.at(dead_)) {
+      if (replica.segment_id == 3) replica.length = 500;
+    }
+  }
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  const auto& order = server(owner("t")).recovery.orders.at(0);
+  EXPECT_EQ(order.segments[0].length, 500u);
+  EXPECT_EQ(order.safe_version, 5000 + log::kVersionsOfALostTail);
+}
+
+/// Another server died at the same time, and may hold a head that came after.
+TEST_F(OneTablet, ATailIsNotGivenUpWhileAVolumeMayComeBack) {
+  cluster.options.recoveries.query.returning = 20s;
+  make(5, {.power_safe = false});
+  for (size_t i : {0, 1}) {
+    for (auto& replica : holder(i).replicas.at(dead_)) {
+      if (replica.segment_id == 3) replica.length = 500;
+    }
+  }
+  kill(others_[3]);
+  kill(dead_);
+  cluster.run_for(10s);
+  EXPECT_TRUE(owns(dead_));
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+}
+
+/// The master lost replicas, and the coordinator confirmed that they do not count.
+TEST_F(OneTablet, AHeadOfAFormerEpochDoesNotCount) {
+  cluster.options.recoveries.query.returning = 1s;
+  make(4);
+  const auto raised = cluster.call<wire::Empty>(Opcode::kRaiseReplicationEpoch,
+                                                wire::RaiseReplicationEpochRequest{dead_, 3, 1});
+  ASSERT_TRUE(raised.has_value());
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("no replica of an open head that counts"));
+  EXPECT_TRUE(attempts_at(dead_).empty());
+}
+
+TEST_F(OneTablet, AClosedHeadIsReadForItsVersions) {
+  make(4, {.scanned = false});
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(holder(0).scans.at(dead_).front(), ~uint64_t{0});
+  EXPECT_EQ(holder(0).scans.at(dead_).back(), 2u);
+}
 
 /// Above the closed head 2 there is a side segment, 3: what it is shows when it was read.
 class VersionsOfAClosedHead : public OneTablet {
