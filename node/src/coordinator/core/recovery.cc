@@ -8,46 +8,10 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "coordinator/core/checks.h"
-#include "coordinator/core/cluster_view.h"
+#include "coordinator/core/lost_ranges.h"
 #include "coordinator/core/volumes.h"
 
 namespace ramcloud {
-namespace {
-
-LostRange range_of(uint64_t table_id, const TabletRecord& tablet) {
-  return {table_id, tablet.start_hash, tablet.end_hash};
-}
-
-double hashes_of(const std::vector<LostRange>& ranges) {
-  double hashes = 0;
-  for (const LostRange& range : ranges) {
-    hashes += static_cast<double>(range.end_hash - range.start_hash) + 1;
-  }
-  return hashes;
-}
-
-uint64_t ms_between(Time from, Time to) {
-  return to <= from ? 0 : static_cast<uint64_t>((to - from) / 1ms);
-}
-
-std::string names_of(const std::vector<log::MissingSegment>& missing, const ClusterState& state) {
-  constexpr size_t kNamed = 3;
-  std::string text;
-  for (size_t i = 0; i < std::min(missing.size(), kNamed); ++i) {
-    const auto& segment = missing[i];
-    text += text.empty() ? "" : "; ";
-    if (segment.segment_id != 0) text += fmt::format("segment {}: ", segment.segment_id);
-    text += segment.why;
-    for (size_t h = 0; h < segment.holders.size(); ++h) {
-      text += (h == 0 ? ", held by " : ", ") + server_text(state, segment.holders[h]);
-    }
-  }
-  if (missing.size() > kNamed) text += fmt::format("; and {} more", missing.size() - kNamed);
-  return text;
-}
-
-}  // namespace
-
 uint64_t version_floor(uint64_t unix_ms) {
   return unix_ms << 16;
 }
@@ -143,106 +107,9 @@ Task<void> Recovery::run() {
   shared_.changes.status_changed();
 }
 
-// ---- what is told of it ---------------------------------------------------------------------------
-
-void Recovery::begin_to_tell() {
-  const ServerEntry& dead = state_.servers.at(master_id_);
-  const Time now = shared_.reactor.now();
-  const Time crashed = dead.heard == Time{} ? dead.crashed_since : std::min(dead.heard, now);
-  RecoveryProgress& progress = state_.recoveries[master_id_];
-  const uint64_t unix_ms = shared_.reactor.clock().unix_ms();
-  progress.begun_at_ms = unix_ms;
-  progress.reason = dead.record.state_reason;
-  progress.crashed_at_ms = unix_ms - std::min(unix_ms, ms_between(crashed, now));
-  crashed_ = crashed;
-  progress.timeline.verdict = ms_between(crashed, dead.crashed_since);
-}
-
-/// Only the first time counts.
-void Recovery::reached(std::optional<uint64_t> RecoveryProgress::Timeline::* moment) {
-  auto& at = state_.recoveries[master_id_].timeline.*moment;
-  if (!at) at = ms_between(crashed_, shared_.reactor.now());
-}
-
-/// By what is left of the hashes that there were when it was first planned.
-void Recovery::note_hand_overs() {
-  using Timeline = RecoveryProgress::Timeline;
-  const auto done = [](const Running& one) {
-    return one.part.phase() == RecoveryPart::Phase::kDone;
-  };
-  if (std::ranges::none_of(parts_, done)) return;
-  const std::vector<LostRange> left = lost();
-  const double hashes = hashes_of(left);
-  reached(&Timeline::first_key);
-  if (hashes <= hashes_at_first_ / 2) reached(&Timeline::half);
-  RecoveryProgress& progress = state_.recoveries[master_id_];
-  progress.needed_bytes = static_cast<uint64_t>(static_cast<double>(progress.bytes_total) * hashes /
-                                                std::max(hashes_at_first_, 1.0));
-  if (!left.empty()) return;
-  reached(&Timeline::served);
-  // A part says READY when all of it is on the devices of its backups.
-  Time last{};
-  for (const Running& one : parts_) last = std::max(last, one.part.ready_at());
-  if (!progress.timeline.replicated) progress.timeline.replicated = ms_between(crashed_, last);
-}
-
-void Recovery::note_parts(RecoveryProgress& progress) const {
-  progress.entries = 0;
-  progress.partitions.clear();
-  for (const auto& [part, over] : parts_) {
-    progress.entries += part.objects();
-    progress.partitions.push_back({progress.partitions.size() + 1, part.server_id(),
-                                   RecoveryPart::phase_name(part.phase()), part.planned().bytes,
-                                   part.bytes_fetched()});
-  }
-}
-
-void Recovery::end_to_tell() {
-  RecoveryProgress ended = std::move(state_.recoveries[master_id_]);
-  state_.recoveries.erase(master_id_);
-  if (shared_.ledger.fenced()) return;
-  ended.done = true;
-  ended.waits_for.clear();
-  ended.missing.clear();
-  auto& all = state_.ended_recoveries;
-  std::erase_if(all, [this](const EndedRecovery& one) { return one.server_id == master_id_; });
-  all.push_back({master_id_, state_.servers.at(master_id_).record.name, std::move(ended)});
-  if (all.size() > kEndedRecoveries) all.pop_front();
-}
-
-/// Why the parts of the last attempt failed.
-std::string Recovery::failed_text() const {
-  constexpr size_t kNamed = 3;
-  std::string text;
-  size_t named = 0;
-  for (const auto& [id, why] : failures_) {
-    if (++named > kNamed) break;
-    text +=
-        fmt::format("{}{}: {}", text.empty() ? "" : "; ", server_text(state_, id), why.to_string());
-  }
-  if (failures_.size() > kNamed) text += fmt::format("; and {} more", failures_.size() - kNamed);
-  return text;
-}
-
 Task<void> Recovery::pause() {
   const Duration wait = back_off_.next(shared_.reactor.random());
   (void)co_await wait_until(shared_.reactor, news_, shared_.reactor.now() + wait);
-}
-
-void Recovery::show(Phase phase, std::string waits_for) {
-  RecoveryProgress& progress = state_.recoveries[master_id_];
-  RecoveryProgress now = progress;
-  now.phase = phase;
-  now.waits_for = std::move(waits_for);
-  if (phase != Phase::kWaiting && phase != Phase::kBlocked) now.missing.clear();
-  if (now == progress) return;
-  if (now.phase != progress.phase || now.waits_for != progress.waits_for) {
-    log_info("recovery.phase", {{"master", master_id_},
-                                {"phase", recovery_phase_name(now.phase)},
-                                {"waits_for", now.waits_for}});
-  }
-  progress = std::move(now);
-  shared_.changes.status_changed();
 }
 
 // ---- the log --------------------------------------------------------------------------------------
@@ -276,52 +143,6 @@ FoundLog Recovery::empty_log() const {
                                       {"tablets", lost().size()},
                                       {"safe_version", log.end.safe_version}});
   return log;
-}
-
-void Recovery::tell(const FoundLog& log) const {
-  log_info("recovery.log_found", {{"master", master_id_},
-                                  {"outcome", log::outcome_name(log.end.outcome)},
-                                  {"segments", log.segments.size()},
-                                  {"bytes", log.bytes},
-                                  {"digest_segment", log.end.digest_segment},
-                                  {"safe_version", log.end.safe_version}});
-  if (log.end.outcome != log::LogEnd::Outcome::kTailLost) return;
-  RC_SOMETIMES("coordinator.recovers_a_log_whose_tail_is_lost");
-  uint32_t length = 0;
-  for (const auto& segment : log.segments) {
-    if (segment.segment_id == log.end.digest_segment) length = segment.length;
-  }
-  log_error("recovery.tail_lost",
-            {{"master", master_id_},
-             {"name", state_.servers.at(master_id_).record.name},
-             {"lost", "what was written last: power cuts took it from all replicas"},
-             {"segment", log.end.digest_segment},
-             {"ends_at", length},
-             {"safe_version", log.end.safe_version}});
-}
-
-/// False: nobody wants it any more.
-bool Recovery::show_query() {
-  const log::LogEnd& end = query_->latest();
-  RecoveryProgress& progress = state_.recoveries[master_id_];
-  std::vector<RecoveryProgress::Missing> missing;
-  for (const auto& segment : end.missing) {
-    missing.push_back({segment.segment_id, segment.why, segment.holders});
-  }
-  const bool known = end.outcome == log::LogEnd::Outcome::kComplete ||
-                     end.outcome == log::LogEnd::Outcome::kTailLost;
-  // Known, and not done: a closed head is being read.
-  const bool asking = known || query_->answered() == 0 || !query_->all_heard();
-  const bool blocked = end.outcome == log::LogEnd::Outcome::kBlocked;
-  progress.missing = std::move(missing);
-  if (blocked || !asking) {
-    if (blocked) RC_SOMETIMES("coordinator.recovery_is_blocked");
-    if (!blocked) RC_SOMETIMES("coordinator.recovery_waits_for_holders");
-    show(blocked ? Phase::kBlocked : Phase::kWaiting, names_of(end.missing, state_));
-  } else {
-    show(Phase::kQuerying, "");
-  }
-  return wanted();
 }
 
 // ---- an attempt -----------------------------------------------------------------------------------
@@ -523,23 +344,6 @@ wire::RecoverRequest Recovery::order_for(const PlannedPart& part, const FoundLog
     }
   }
   return order;
-}
-
-void Recovery::show_parts() {
-  RecoveryProgress& progress = state_.recoveries[master_id_];
-  progress.parts = static_cast<uint32_t>(parts_.size());
-  progress.parts_done = 0;
-  progress.bytes_done = 0;
-  bool handing_over = false;
-  for (const auto& [part, over] : parts_) {
-    progress.parts_done += part.phase() == RecoveryPart::Phase::kDone ? 1 : 0;
-    progress.bytes_done += part.bytes_fetched();
-    handing_over = handing_over || part.phase() == RecoveryPart::Phase::kHandingOver;
-  }
-  note_parts(progress);
-  note_hand_overs();
-  show(handing_over ? Phase::kHandingOver : Phase::kReplaying, "");
-  shared_.changes.status_changed();
 }
 
 /// What failed is planned otherwise, and forgotten here. True if nothing failed.
