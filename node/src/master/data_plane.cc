@@ -23,14 +23,12 @@ void DataPlane::attach(store::ObjectStore& store, LeaseTerm* lease) {
 void DataPlane::refuse_operations() {
   // In the place of the gate that parks requests: those that it has parked are told as well.
   const auto refuse = [](void* self, const Request& request) {
-    constexpr uint32_t kRetryAfterUs = 10'000;
     const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
     if (opcode < wire::Opcode::kRead || opcode > wire::Opcode::kMultiDelete) return false;
     auto& plane = *static_cast<DataPlane*>(self);
     plane.refused_.fetch_add(1, std::memory_order_relaxed);
     reply_error(plane.registry_.transport(), request.reply,
-                {StatusCode::kRetry, "this server stops: others will serve its tablets"},
-                kRetryAfterUs);
+                {StatusCode::kUnknownTablet, "this server stops: others will serve its tablets"});
     return true;
   };
   registry_.set_gate(refuse, this);

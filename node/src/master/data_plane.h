@@ -28,8 +28,8 @@ class DataPlane {
 
   /// From now on this store is served; on this reactor's thread. `lease`: HeldReplies'.
   void attach(store::ObjectStore& store, LeaseTerm* lease = nullptr);
-  /// From now on data operations are told to RETRY: their clients find whoever serves next. On this
-  /// reactor's thread.
+  /// From now on data operations are told UNKNOWN_TABLET: their clients ask the coordinator who
+  /// serves next. (After RETRY they would come here again.) On this reactor's thread.
   void refuse_operations();
   /// How many were told so. Any thread.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }

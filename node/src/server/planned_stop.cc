@@ -72,8 +72,7 @@ uint64_t PlannedStop::refused() const {
 }
 
 /// A connection that ends with a request on it leaves its client without knowing whether that was
-/// carried out. So clients are told to RETRY until none has come for a while: then all have found
-/// others.
+/// carried out. So clients are sent to others until none has come for a while.
 Task<void> PlannedStop::linger() {
   constexpr Duration kLook = 10ms;
   constexpr Duration kQuiet = 500ms;
