@@ -102,8 +102,8 @@ class CleaningPass final : public log::CleaningWork {
   size_t heap_ = 0;
   size_t switched_ = 0;
   log::LogPosition judged_;  // by what was appended until here, entries were taken for dead
-  uint64_t deletes_ = 0;  // pending ones that may be in victims, as ObjectStore counts them
-  std::string body_;      // of an entry in many pieces
+  uint64_t deletes_ = 0;     // pending ones that may be in victims, as ObjectStore counts them
+  std::string body_;         // of an entry in many pieces
 };
 
 }  // namespace ramcloud::store
