@@ -134,7 +134,9 @@ type RecoveryTimeline struct {
 // RecoveryPartition is what one recovery master recovers.
 type RecoveryPartition struct {
 	// Number of the partition.
-	// +optional
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=20
 	ID string `json:"id,omitempty"`
 	// Id of the server that recovers it.
 	// +optional
@@ -149,8 +151,10 @@ type RecoveryPartition struct {
 
 // BlockedSegment is a segment that is needed.
 type BlockedSegment struct {
-	// Id of the segment. Empty: it is not known which.
-	// +optional
+	// Id of the segment, or "unknown".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=20
 	Segment string `json:"segment,omitempty"`
 	// Servers that had it last: name or id.
 	// +optional

@@ -54,7 +54,7 @@ func Recovery(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 			State: part.GetState(), Bytes: int64(part.GetBytes())})
 	}
 	for _, m := range r.Missing[:min(len(r.Missing), maxListed)] {
-		segment := ramcloudv1.BlockedSegment{}
+		segment := ramcloudv1.BlockedSegment{Segment: "unknown"}
 		if m.SegmentId != 0 {
 			segment.Segment = text(m.SegmentId)
 		}

@@ -10,7 +10,7 @@ package v1alpha1
 //
 // BlockedSegment is a segment that is needed.
 type BlockedSegmentApplyConfiguration struct {
-	// Id of the segment. Empty: it is not known which.
+	// Id of the segment, or "unknown".
 	Segment *string `json:"segment,omitempty"`
 	// Servers that had it last: name or id.
 	LastHolders []string `json:"lastHolders,omitempty"`
