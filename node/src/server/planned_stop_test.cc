@@ -79,6 +79,37 @@ TEST_P(PlannedStopTest, AReadThatWaitsIsAnsweredIfTheServerGoesOn) {
   EXPECT_TRUE(answered(read_));
 }
 
+/// RETRY would bring them here again until the server has ended.
+TEST_P(PlannedStopTest, ClientsAreSentToWhoeverServesNext) {
+  stop();
+  scheduler_.run_for(10ms);
+  const uint64_t reads = read(last(), "key"), writes = write(last(), "key");
+  scheduler_.run_for(10ms);
+  EXPECT_EQ(last().transport.by_call.at(reads), StatusCode::kUnknownTablet);
+  EXPECT_EQ(last().transport.by_call.at(writes), StatusCode::kUnknownTablet);
+}
+
+/// Whoever has a request on a connection that ends does not know what became of it.
+TEST_P(PlannedStopTest, ItEndsWhenNoClientHasComeForAWhile) {
+  stop();
+  for (int i = 0; i < 20; ++i) {
+    scheduler_.run_for(100ms);
+    ASSERT_FALSE(outcome_.has_value()) << "a client came 100 ms ago";
+    (void)read(last(), "key");
+  }
+  EXPECT_EQ(stopped_, 1) << "the coordinator has heard it long ago";
+  ASSERT_TRUE(scheduler_.run_until([this] { return outcome_.has_value(); }, 1s));
+}
+
+TEST_P(PlannedStopTest, ClientsThatGoOnForEverDoNotKeepIt) {
+  stop();
+  for (int i = 0; i < 100 && !outcome_; ++i) {
+    scheduler_.run_for(100ms);
+    (void)read(last(), "key");
+  }
+  EXPECT_TRUE(outcome_.has_value());
+}
+
 using PlannedStopOfManyTest = PlannedStopTest;
 
 /// A reactor in the middle of a turn may have looked at the lease before it ended.
