@@ -32,7 +32,7 @@ processes() {
   # shellcheck disable=SC2016 # the inner shell knows these
   RAMCLOUD_ETCD=$(bash -c '. e2e/kind/lib.sh && echo "$COMPONENTS/etcd-$ETCD_VERSION"')
   export RAMCLOUD_ETCD
-  (cd e2e && RAMCLOUD_SOAK=yes go test -count=1 -timeout 4h -v -run \
+  (cd e2e && RAMCLOUD_SOAK=60 go test -count=1 -timeout 4h -v -run \
     'Recover|Killed|Dead|Die|ColdStart|Suspend' ./local/)
 }
 
