@@ -221,9 +221,7 @@ var _ = Describe("a worker that stops", Ordered, Label("recovery"), func() {
 		declare(name, spec)
 		waitReady(name)
 		lonely := lonelyServers(name)
-		if len(lonely) == 0 {
-			Skip("no worker has a server alone: fewer than four workers")
-		}
+		Expect(lonely).NotTo(BeEmpty(), "a worker with a server and nothing else of the cluster: there are four, and one coordinator")
 		pod := lonely[0]
 		node, was, pods := nodeOf(pod), incarnationOf(pod), podUIDs(name, "")
 		work := startCheckerOver(outsideOf(name), 4)

@@ -202,7 +202,7 @@ TEST(BalancerStart, ASmallLogStartsEarlyEnoughForItsHeads) {
   EXPECT_EQ(decide({}, small).kind, CleaningKind::kCombined);
 }
 
-/// Whoever waits for memory does not wait for a head that comes by itself.
+/// When memory is short, passes do not wait for the next ordinary head.
 TEST(BalancerUrgency, IsThereWhenMemoryRunsOut) {
   EXPECT_FALSE(decide({}, with([](F& f) { f.free_seglets = 12'000; })).urgent);
   EXPECT_TRUE(decide({}, with([](F& f) { f.free_seglets = 2'559; })).urgent);

@@ -28,7 +28,7 @@ class CleanedSegments {
 
   /// A copy of a dead object of `victim` stands in `survivor`; the tombstone names `victim`.
   void note_dead_copy(uint64_t victim, uint64_t survivor);
-  /// Tombstones that name this segment must stay, although it is gone.
+  /// Tombstones that name this segment must stay, although it has left the log.
   bool has_dead_copies(uint64_t segment) const;
   /// It left the log: no digest that can decide names it, and neither will one.
   void left(uint64_t segment);

@@ -32,7 +32,7 @@ class CleaningPass final : public log::CleaningWork {
   struct Counts {
     uint64_t objects = 0;             // that were copied
     uint64_t tombstones = 0;          // that were copied
-    uint64_t tombstones_dropped = 0;  // what they protect is gone
+    uint64_t tombstones_dropped = 0;  // what they protect has left the log
     uint64_t dead_copies = 0;         // objects that died after they were copied
     uint64_t of_no_tablet = 0;        // tombstones of tablets that are not here, or came later
   };
