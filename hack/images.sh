@@ -5,6 +5,7 @@
 #   images.sh          build
 #   images.sh load     and bring them to the nodes of the running cluster
 # BASE=IMAGE takes another base for the node image than the one made from images/base.
+# What a debugger needs of the node's programs is in build/images/debug, not in the image: it is two thirds of them.
 set -euo pipefail
 . "$(dirname "$0")/../e2e/kind/lib.sh"
 cd "$RAMCLOUD_TOP"
@@ -47,6 +48,18 @@ check_libraries() { # IMAGE PROGRAM…
   [ -z "$missing" ] || die "in $image these libraries are missing (images/base/packages.txt lists the packages): $missing"
 }
 
+# without_debug PROGRAM FOLDER: into the folder; functions keep their names, lines and types go to build/images/debug,
+# where gdb finds them by the program's build id (set debug-file-directory).
+without_debug() {
+  local id file
+  id=$(llvm-readelf-19 -n "$1" | sed -n 's/.*Build ID: //p')
+  [ -n "$id" ] || die "$1 has no build id"
+  file=$contexts/debug/.build-id/${id:0:2}/${id:2}.debug
+  mkdir -p "$(dirname "$file")"
+  llvm-objcopy-19 --only-keep-debug "$1" "$file"
+  llvm-objcopy-19 --strip-debug "$1" "$2/$(basename "$1")"
+}
+
 way=$(cluster_way)
 [ -n "$way" ] || read -r way _ <<<"$(e2e/kind/choose.sh "$KINDEST_NODE")"
 if [ "$way" = airgapped ]; then
@@ -66,7 +79,7 @@ e2e/kind/components.sh etcd
 cp -L "$KUBE_BIN/etcd" "$contexts/etcd/"
 base=${BASE:-}
 [ -n "$base" ] || make_base
-cp build/bin/ramcloudd build/bin/ramcloud "$contexts/node/"
+for program in ramcloudd ramcloud; do without_debug "build/bin/$program" "$contexts/node"; done
 cp build/bin/ramcloud-operator "$contexts/operator/"
 arguments=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
 build "ramcloud/node:$version" "$contexts/node" images/node/Containerfile --build-arg "BASE=$base" "${arguments[@]}"
