@@ -7,6 +7,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "master/new_head.h"
+#include "store/cleaning_pass.h"
 
 namespace ramcloud::master {
 
@@ -53,7 +54,8 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
 TabletRecovery::~TabletRecovery() {
   // A digest has them: they are not this one's to give up.
   if (change_.state.load() == log::Change::State::kCarried) (void)replay_.side().release();
-  (void)log_.withdraw(change_);
+  if (!log_.withdraw(change_)) return;
+  for (const log::Segment* segment : change_.leave) tools_.store.cleaned().give_up(segment->id());
 }
 
 // ---- what it is asked
@@ -324,6 +326,7 @@ Task<Status> TabletRecovery::commit() {
   tools_.store.raise_version_floor(order_.safe_version);
   RC_FAILPOINT("master.recovery.before_commit");
   change_.enter = replay_.side().segments();
+  for (const log::Segment* segment : change_.enter) entered_.push_back(segment->id());
   const StatusCode code = log_.commit(change_, log::Roll::kNow);
   if (code != StatusCode::kOk) {
     co_return Status(
@@ -355,16 +358,34 @@ Task<void> TabletRecovery::undo() {
   }
 }
 
+/// Those that a pass of cleaning has are the pass's, which does not wait for this, nor this for it.
+/// What it took into survivors is dead there, since no slot points at it. A pass that is given up
+/// leaves a segment without anything live, which is cleaned as any other.
 Task<void> TabletRecovery::leave_log() {
-  if (change_.enter.empty()) co_return;
+  change_.enter.clear();
+  for (const uint64_t id : std::exchange(entered_, {})) {
+    log::Segment* segment = log_.find_segment(id);
+    if (segment != nullptr && store::claim(tools_.store, *segment)) {
+      change_.leave.push_back(segment);
+      entered_.push_back(id);
+    } else {
+      RC_SOMETIMES("recovery.committed_segments_are_left_to_cleaning");
+    }
+  }
+  if (entered_.empty()) co_return;
   RC_SOMETIMES("recovery.committed_segments_leave");
-  log::Change& change = change_;
-  change.leave = std::exchange(change.enter, {});
-  change.state.store(log::Change::State::kNew, std::memory_order_relaxed);
-  while (log_.commit(change, log::Roll::kNow) == StatusCode::kOutOfMemory) {
+  change_.state.store(log::Change::State::kNew, std::memory_order_relaxed);
+  StatusCode code = StatusCode::kOutOfMemory;
+  while ((code = log_.commit(change_, log::Roll::kNow)) == StatusCode::kOutOfMemory) {
     co_await reactor_.sleep(kMemoryInterval);
   }
-  while (!change.done()) co_await reactor_.sleep(kLogInterval);
+  if (code != StatusCode::kOk) {
+    fatal(
+        "recovery.segments_do_not_leave",
+        {{"master", order_.master_id}, {"attempt", order_.attempt}, {"segments", entered_.size()}});
+  }
+  while (!change_.done()) co_await reactor_.sleep(kLogInterval);
+  for (const uint64_t id : entered_) tools_.store.cleaned().left(id);
 }
 
 }  // namespace ramcloud::master

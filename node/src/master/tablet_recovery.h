@@ -103,8 +103,9 @@ class TabletRecovery {
   wire::RecoverRequest order_;
   std::vector<Tablet> tablets_;
   store::TabletReplay replay_;
-  log::Change change_;      // by which the side segments enter
-  bool committed_ = false;  // it is done
+  log::Change change_;             // by which the side segments enter
+  std::vector<uint64_t> entered_;  // their ids: they may have left, and their memory be another's
+  bool committed_ = false;         // it is done
   wire::RecoveryPhase phase_ = wire::RecoveryPhase::kReplaying;
   bool given_up_ = false;
   uint64_t first_segment_ = 0;

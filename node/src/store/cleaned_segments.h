@@ -1,5 +1,5 @@
-// What passes of cleaning tell each other about segments: which are being cleaned, and where copies
-// of dead objects stand that no tombstone names.
+// What passes of cleaning tell each other, and recoveries that are given up, about segments: who
+// makes which leave the log, and where copies of dead objects stand that no tombstone names.
 //
 // A survivor may hold a copy of an object that died while the copy was made. The tombstone that was
 // written then names the segment of the original. It says that the copy is dead, too, because it
@@ -20,9 +20,10 @@ namespace ramcloud::store {
 /// that a log can have: what left it is forgotten.
 class CleanedSegments {
  public:
-  /// A pass begins with it. False: another pass has it.
+  /// Somebody wants to make it leave the log: a pass, or a recovery that is given up. False: another
+  /// one does. See claim().
   bool begin(uint64_t victim);
-  /// The pass was given up; it stays in the log.
+  /// It was given up; it stays in the log, or was not there.
   void give_up(uint64_t victim);
   bool being_cleaned(uint64_t segment) const;
 

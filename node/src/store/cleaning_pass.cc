@@ -29,10 +29,18 @@ bool may_clean(ObjectStore& store, const Segment& segment) {
          !store.cleaned().being_cleaned(segment.id());
 }
 
+/// In this order: who had it may have made it leave just now.
+bool claim(ObjectStore& store, const Segment& segment) {
+  if (!store.cleaned().begin(segment.id())) return false;
+  if (store.log().closed_member(segment.number()) == &segment) return true;
+  store.cleaned().give_up(segment.id());
+  return false;
+}
+
 CleaningPass::CleaningPass(ObjectStore& store, const std::vector<Segment*>& victims)
     : store_(store), side_(store.log(), log::For::kSurvivors) {
   for (Segment* victim : victims) {
-    if (!may_clean(store, *victim) || !store.cleaned_.begin(victim->id())) continue;
+    if (!claim(store, *victim)) continue;
     victims_.push_back(victim);
     victim_ids_.push_back(victim->id());
   }

@@ -24,6 +24,9 @@ namespace ramcloud::store {
 /// It can be a victim now: closed on its replicas, in the log, and not in another pass. It stays in
 /// the log for the turn.
 bool may_clean(ObjectStore& store, const log::Segment& segment);
+/// The same, and from now on nobody else makes it leave the log: until CleanedSegments::give_up(), or
+/// left(). False: it cannot be, or another one has it.
+bool claim(ObjectStore& store, const log::Segment& segment);
 
 /// Beside all operations of the store, on any one thread; a step is within one turn of a
 /// participant of the store's epochs. The store outlives it.
