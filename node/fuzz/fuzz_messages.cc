@@ -59,6 +59,7 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<ServeRecoveredRequest>,
                              check<AbortRecoveryRequest>,
                              check<RenewLeaseRequest>,
+                             check<SyncReplicasRequest>,
                              check<GrantLeaseRequest>,
                              check<GetRecoveredRequest>,
                              check<Recovered>};

@@ -19,6 +19,7 @@ class CheckingReplicator final : public Replicator {
     opened_.push_back(&segment);
   }
   void segment_closed(Segment&) override {}
+  void sync_wanted(LogPosition) override {}
   /// What it held is forgotten once the log and this one both do not use it.
   void segment_removed(Segment& segment) override {
     SpinGuard guard(lock_);

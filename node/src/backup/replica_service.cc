@@ -64,6 +64,8 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
                this);
   registry.add(wire::Opcode::kReplicaFree, &call_member<&ReplicaService::on_free, ReplicaService>,
                this);
+  registry.add(wire::Opcode::kSyncReplicas, &call_member<&ReplicaService::on_sync, ReplicaService>,
+               this);
 }
 
 ReplicaService::~ReplicaService() {

@@ -106,6 +106,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   void on_open(const Request& request);
   void on_write(const Request& request);
   void on_free(const Request& request);
+  void on_sync(const Request& request);
 
  private:
   friend class BackupLane;

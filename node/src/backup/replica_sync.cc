@@ -9,6 +9,8 @@
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "wire/control_messages.h"
+#include "wire/recovery_messages.h"
 
 namespace ramcloud {
 
@@ -52,6 +54,24 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
       device_failed(status);
     ++counters_.refused;
     reply_error(transport_, handle, status);
+  });
+}
+
+/// What was acknowledged before the request came was taken before it.
+void ReplicaService::on_sync(const Request& request) {
+  wire::SyncReplicasRequest asked;
+  if (!request.decode(asked)) {
+    return reply_error(transport_, request.reply,
+                       {StatusCode::kInvalidArgument, "sync: does not decode"});
+  }
+  uint32_t retry_after_us = 0;
+  if (Status refused = check_master(asked.master_id, 0, retry_after_us); !refused.ok()) {
+    return reply_error(transport_, request.reply, refused, retry_after_us);
+  }
+  settle([this, alive = alive_, handle = request.reply](const Status& status) {
+    if (!*alive) return;
+    if (!status.ok()) return reply_error(transport_, handle, status);
+    reply_message(transport_, handle, wire::Empty{});
   });
 }
 

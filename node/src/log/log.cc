@@ -329,11 +329,11 @@ bool Log::ready() const {
   return head_ != nullptr && !want_switch_;
 }
 
-bool Log::raise_durable(LogPosition position) {
-  uint64_t before = durable_.load(std::memory_order_relaxed);
-  while (before < position.value) {
-    if (durable_.compare_exchange_weak(before, position.value, std::memory_order_seq_cst,
-                                       std::memory_order_relaxed)) {
+bool Log::raise(Atomic<uint64_t>& value, LogPosition to) {
+  uint64_t before = value.load(std::memory_order_relaxed);
+  while (before < to.value) {
+    if (value.compare_exchange_weak(before, to.value, std::memory_order_seq_cst,
+                                    std::memory_order_relaxed)) {
       return true;
     }
   }
@@ -342,6 +342,14 @@ bool Log::raise_durable(LogPosition position) {
 
 void Log::set_durable(LogPosition position) {
   if (raise_durable(position)) tell_progress();
+}
+
+void Log::want_synced(LogPosition position) {
+  if (synced() < position) replicator_.sync_wanted(position);
+}
+
+void Log::set_synced(LogPosition position) {
+  if (raise(synced_, position)) tell_progress();
 }
 
 uint32_t Log::durable_in(const Segment& segment) const {

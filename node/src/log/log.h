@@ -59,6 +59,9 @@ class Replicator {
   /// It belongs to the log no more: its replicas may be freed. Report by segment.mark_released()
   /// once it is not used any more; that does not have to wait for the backups.
   virtual void segment_removed(Segment& segment) = 0;
+  /// Bytes before this position are to be on the devices of their backups; they are durable. Report
+  /// by Log::set_synced(). Any thread.
+  virtual void sync_wanted(LogPosition position) = 0;
   /// False: nothing is replicated; the log then treats all as durable as soon as it is published.
   virtual bool replicates() const { return true; }
 };
@@ -69,6 +72,7 @@ class NullReplicator final : public Replicator {
   void segment_opened(Segment&) override {}
   void segment_closed(Segment&) override {}
   void segment_removed(Segment&) override {}
+  void sync_wanted(LogPosition) override {}
   bool replicates() const override { return false; }
 };
 
@@ -236,6 +240,16 @@ class Log {
   /// chunk_end() are) in a segment whose predecessors are closed durable. A lower value than before
   /// is ignored.
   void set_durable(LogPosition position);
+  /// All before it is on the devices of R backups, as far as anybody wanted to know. What is durable
+  /// may be in page caches alone, and a power cut of all machines takes it
+  /// (docs/design/log.md#cleaning). Sequentially consistent with the progress listener, as durable().
+  LogPosition synced() const {
+    return replicates_ ? from_value(synced_.load(std::memory_order_seq_cst)) : durable();
+  }
+  /// Makes it so that synced() >= position, which is durable. Any thread.
+  void want_synced(LogPosition position);
+  /// By replication's side. A lower value than before is ignored.
+  void set_synced(LogPosition position);
   /// A segment was marked opened or closed durable: switches heads as far as that allows.
   void on_replication_progress();
 
@@ -317,7 +331,8 @@ class Log {
   void abort_side_segments(const std::vector<Segment*>& segments);
   static void fetch_room(Segment& segment, uint32_t from);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
-  bool raise_durable(LogPosition position);
+  bool raise_durable(LogPosition position) { return raise(durable_, position); }
+  static bool raise(Atomic<uint64_t>& value, LogPosition to);
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
@@ -375,6 +390,7 @@ class Log {
 
   // What every operation reads, and replication raises.
   alignas(kCacheLineBytes) Atomic<uint64_t> durable_replicated_{0};
+  Atomic<uint64_t> synced_{0};
 };
 
 }  // namespace ramcloud::log

@@ -36,6 +36,13 @@ class FakeReplicator final : public Replicator {
     segment.mark_released();
   }
 
+  void sync_wanted(LogPosition position) override {
+    sync_wanted_ = std::max(sync_wanted_, position);
+    if (syncs) finish_sync();
+  }
+  /// What was wanted so far is on devices.
+  void finish_sync() { log_->set_synced(sync_wanted_); }
+
   void finish_open(uint64_t id) {
     Replica& replica = find(id);
     replica.durable = std::max(replica.durable, replica.segment->header_length());
@@ -70,6 +77,7 @@ class FakeReplicator final : public Replicator {
   };
   const std::vector<Replica>& replicas() const { return replicas_; }
   std::vector<std::string> events;
+  bool syncs = true;  // at once
 
  private:
   Replica& find(uint64_t id) {
@@ -111,6 +119,7 @@ class FakeReplicator final : public Replicator {
   bool immediate_;
   Log* log_ = nullptr;
   std::vector<Replica> replicas_;
+  LogPosition sync_wanted_;
 };
 
 inline LogOptions test_log_options(uint32_t reserve_segments = 1, uint32_t cleaner_segments = 0) {

@@ -43,6 +43,7 @@ class ThreadReplicator final : public Replicator {
     const std::lock_guard guard(mutex_);
     opened_.push_back(&segment);
   }
+  void sync_wanted(LogPosition) override {}
   void segment_closed(Segment&) override {}
   void segment_removed(Segment& segment) override { segment.mark_released(); }
 

@@ -139,6 +139,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void segment_opened(log::Segment& segment) override;
   void segment_closed(log::Segment& segment) override;
   void segment_removed(log::Segment& segment) override;
+  void sync_wanted(log::LogPosition position) override;
   bool replicates() const override { return options_.replicas > 0; }
   /// The first reactor's turn.
   bool on_turn() override;
@@ -224,6 +225,14 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Status status;
   };
 
+  /// Backups are asked to sync what they have, which is all up to this position.
+  struct SyncRound {
+    log::LogPosition until;
+    uint32_t asked = 0;   // that have not answered
+    bool failed = false;  // one of them
+    Time again_at{};      // then
+  };
+
   /// The lock, for looking. What others noted meanwhile is for the next turn.
   class RC_SCOPED_CAPABILITY Hold {
    public:
@@ -304,6 +313,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool is_needed(uint64_t segment_id) RC_REQUIRES(first_);
   bool is_freed(const GivenUp& replica) RC_REQUIRES(first_);
   bool look_after() RC_REQUIRES(first_);
+  bool drive_sync() RC_REQUIRES(first_);
+  std::optional<std::set<uint64_t>> holders_until(log::LogPosition position) RC_REQUIRES(first_);
+  Task<void> sync_backup(Locator locator, uint64_t server_id);
   void ask_for_one(uint64_t server_id) RC_REQUIRES(first_);
 
   // The first reactor: one replica, under the lock unless its segment is settled.
@@ -341,6 +353,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // none: the first reactor does all
   std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
   std::atomic<bool> stopped_{false};                 // as condemned_why_; the first reactor says so
+  std::atomic<uint64_t> sync_wanted_{0};             // a position
   Mutex opened_mutex_;
   std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);   // not in segments_ yet
   std::vector<log::Segment*> removed_ RC_GUARDED_BY(opened_mutex_);  // still in segments_
@@ -364,6 +377,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   BackupTable backups_ RC_GUARDED_BY(first_);
   std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // and of segments that were removed: their
                                                         // backups were not told to free them
+  SyncRound sync_ RC_GUARDED_BY(first_);
   Time look_after_at_ RC_GUARDED_BY(first_){};
   static constexpr uint64_t kAllAsked = ~uint64_t{0};
   uint64_t ask_from_ RC_GUARDED_BY(first_) = kAllAsked;  // the backup with which this round goes on

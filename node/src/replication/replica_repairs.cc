@@ -1,5 +1,6 @@
 // ReplicaManager, settled segments and side segments: what is not needed any more, side segments on
 // their way, copies for replicas that were lost, losses, and whether what is closed is still there.
+// (What is to be on devices is in replica_syncs.cc.)
 // All of it is the first reactor's, outside of the lock, and a little at a time: what a server held
 // may be thousands of replicas.
 #include <algorithm>
@@ -35,6 +36,7 @@ bool ReplicaManager::mend() {
   worked = drive_side() || worked;
   worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
+  worked = drive_sync() || worked;
   worked = look_after() || worked;
   most_in_a_turn_.raise(effort_);
   return worked || put_off_;

@@ -251,11 +251,15 @@ bool CleaningPass::copy_group(uint32_t& copied) {
 }
 
 /// Nobody sees a survivor before it is durable. What was appended until the last copy was judged by
-/// may have taken an object for dead that it replaces: a crash must not find neither. And sweep() finds pending tombstones where they were
-/// written: those in the victims are out of the table, and of the list, before any memory is freed.
+/// may have taken an object for dead that it replaces: neither a crash nor a power cut may find
+/// neither, so it has to be where the survivors are, on devices. And sweep() finds pending tombstones
+/// where they were written: those in the victims are out of the table, and of the list, before any
+/// memory is freed.
 CleaningPass::Progress CleaningPass::replicate() {
   (void)store_.sweep(kEntriesAtOnce);
   if (store_.log_.durable() < judged_) return Progress::kWaits;
+  store_.log_.want_synced(judged_);
+  if (store_.log_.synced() < judged_) return Progress::kWaits;
   if (!side_.all_durable() || !store_.deletes_are_over(deletes_)) return Progress::kWaits;
   phase_ = Phase::kSwitch;
   return Progress::kMore;

@@ -71,6 +71,7 @@ ordered_json all_messages() {
   RC_ADD(GetRecoveryStateRequest);
   RC_ADD(ServeRecoveredRequest);
   RC_ADD(AbortRecoveryRequest);
+  RC_ADD(SyncReplicasRequest);
   RC_ADD(RenewLeaseRequest);
   RC_ADD(GrantLeaseRequest);
   RC_ADD(GetRecoveredRequest);

@@ -74,6 +74,7 @@ enum class Opcode : uint16_t {
   kRecoveryFetch = 132,
   // Backup, for masters.
   kRenewLease = 133,
+  kSyncReplicas = 134,
 };
 
 /// Every message of a coordinator to a server, of whatever version, begins with the coordinator's

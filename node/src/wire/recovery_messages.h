@@ -254,6 +254,16 @@ struct AbortRecoveryRequest {
   }
 };
 
+/// kSyncReplicas (master -> backup): SyncReplicasRequest -> Empty. What this backup had acknowledged
+/// of the master's replicas when it was asked is on the device. Beside the writes, which do not wait.
+struct SyncReplicasRequest {
+  uint64_t master_id = 0;
+  template <class V>
+  void fields(V& v) {
+    v(master_id);
+  }
+};
+
 // ---- leases (docs/design/recovery.md, "Leases") -------------------------------------------------
 
 /// kRenewLease (master -> backup): RenewLeaseRequest -> Empty. The backup has not frozen this

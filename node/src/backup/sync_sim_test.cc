@@ -1,0 +1,116 @@
+// With durability "buffered": what the log calls synced survives when all machines lose their power,
+// whatever happened to replicas meanwhile; and it comes, because backups are asked for it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "backup/testing/replication_rig.h"
+
+namespace ramcloud {
+namespace {
+
+using testing::ReplicationRig;
+
+class SyncRig : public ReplicationRig {
+ public:
+  SyncRig(uint64_t seed, uint32_t reactors) : ReplicationRig(seed) {
+    reactors_ = reactors;
+    // Nobody syncs but who is asked.
+    service_options_.flush_interval = std::chrono::hours(1);
+  }
+  void put(const std::string& key, uint64_t size) { must_put(key, std::string(size, 'v')); }
+  bool run_until(const std::function<bool()>& is_so) { return scheduler_.run_until(is_so, 60s); }
+  bool becomes_synced(log::LogPosition position) {
+    log_->want_synced(position);
+    return run_until([&] { return log_->synced() >= position; });
+  }
+  /// Of how many replicas each head has what is synced of it on devices, when all lose their power
+  /// now: the fewest.
+  uint32_t fewest_after_power_cut() {
+    const log::LogPosition synced = log_->synced();
+    std::map<uint64_t, uint32_t> whole;
+    const auto count = [&](const ReplicaDump& replica) {
+      const uint64_t id = replica.identity.segment_id;
+      const bool last = id == synced.segment_id();
+      const log::Segment* segment = log_->find_segment(id);
+      if (segment == nullptr || id > synced.segment_id() || !replica.complete()) return;
+      const uint32_t wanted = last ? synced.offset() : segment->published();
+      whole[id] += replica.scan.valid_bytes >= wanted ? 1 : 0;
+    };
+    for (SimNode* node : nodes_) {
+      node->disk().power_loss();
+      std::string image = node->disk().contents("/data/frames");
+      const uint64_t bytes = std::max<uint64_t>(image.size(), kSuperblockBytes) - kSuperblockBytes;
+      image.resize(kSuperblockBytes + (bytes + kFrameStride - 1) / kFrameStride * kFrameStride);
+      EXPECT_TRUE(dump_image(image, count).has_value());
+    }
+    uint32_t fewest = ~0u;
+    for (const log::Segment* segment : log_->segments()) {
+      if (segment->id() <= synced.segment_id()) fewest = std::min(fewest, whole[segment->id()]);
+    }
+    return fewest;
+  }
+};
+
+class SyncSim : public ::testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Reactors, SyncSim, ::testing::Values(1u, 3u));
+
+TEST_P(SyncSim, WhatIsDurableIsSyncedWhenItIsWanted) {
+  SyncRig rig(1, GetParam());
+  rig.start(4, 3);
+  for (int i = 0; i < 100; ++i) rig.put(fmt::format("k{}", i), 100'000);  // two segments
+  ASSERT_TRUE(rig.all_durable());
+  rig.scheduler_.run_for(std::chrono::seconds(5));
+  EXPECT_LT(rig.log_->synced(), rig.log_->durable()) << "nobody wants it";
+  const log::LogPosition end = rig.log_->durable();
+  ASSERT_TRUE(rig.becomes_synced(end));
+  rig.put("later", 100);
+  ASSERT_TRUE(rig.all_durable());
+  EXPECT_LT(rig.log_->synced(), rig.log_->durable());
+  EXPECT_EQ(rig.fewest_after_power_cut(), 3u);
+}
+
+/// A backup that cannot sync, or is not there, keeps it from being so, until another has its
+/// replicas.
+TEST_P(SyncSim, ABackupThatIsLostMeanwhileIsReplaced) {
+  SyncRig rig(2, GetParam());
+  rig.start(4, 2);
+  for (int i = 0; i < 100; ++i) rig.put(fmt::format("k{}", i), 100'000);
+  ASSERT_TRUE(rig.all_durable());
+  const uint64_t lost = rig.manager_->replica_servers(rig.log_->head().segment_id()).front();
+  rig.kill_backup(static_cast<uint32_t>(lost - 1));
+  const log::LogPosition end = rig.log_->durable();
+  rig.log_->want_synced(end);
+  rig.scheduler_.run_for(std::chrono::seconds(1));
+  EXPECT_LT(rig.log_->synced(), end) << "one of its holders has not said so";
+  rig.tell_backups();
+  rig.tell_master();
+  ASSERT_TRUE(rig.run_until([&] { return rig.log_->synced() >= end; }));
+  EXPECT_GE(rig.fewest_after_power_cut(), 2u);
+}
+
+TEST_P(SyncSim, APowerCutAtAnyMomentTakesNothingThatIsSynced) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SyncRig rig(seed, GetParam());
+    Random random(seed);
+    rig.start(4, 2);
+    const uint64_t puts = 50 + random.below(150);
+    for (uint64_t i = 0; i < puts; ++i) {
+      rig.put(fmt::format("k{}", i), 100 + random.below(120'000));
+      if (random.chance(0.3)) {
+        rig.scheduler_.run_for(std::chrono::microseconds(random.below(5'000)));
+      }
+      if (random.chance(0.2)) rig.log_->want_synced(rig.log_->durable());
+    }
+    rig.scheduler_.run_for(std::chrono::microseconds(random.below(20'000)));
+    EXPECT_GT(rig.log_->synced().value, 0u) << seed;
+    EXPECT_EQ(rig.fewest_after_power_cut(), 2u) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace ramcloud

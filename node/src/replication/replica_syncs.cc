@@ -1,0 +1,88 @@
+// ReplicaManager, what is to be on devices: `buffered` acknowledges what is in page caches, and
+// cleaning must not give up what was synced for what was not (docs/design/log.md#cleaning).
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/sometimes.h"
+#include "replication/replica_manager.h"
+#include "wire/control_messages.h"
+#include "wire/recovery_messages.h"
+
+namespace ramcloud {
+
+void ReplicaManager::sync_wanted(log::LogPosition position) {
+  uint64_t before = sync_wanted_.load(std::memory_order_relaxed);
+  while (before < position.value &&
+         !sync_wanted_.compare_exchange_weak(before, position.value, std::memory_order_relaxed)) {
+  }
+  if (before < position.value) want_control();
+}
+
+/// One round at a time. All backups that have what is durable now are asked to sync it. When all of
+/// them have, it is synced: a replica that moved since was copied, and a copy counts only when it is
+/// on its device with all that was published.
+bool ReplicaManager::drive_sync() {
+  if (sync_.asked > 0 || log_->synced().value >= sync_wanted_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  if (reactor_.now() < sync_.again_at) {
+    wake_at(sync_.again_at);
+    return false;
+  }
+  sync_ = {.until = log_->durable(), .again_at = reactor_.now() + options_.retry_delay};
+  const auto holders = holders_until(sync_.until);
+  if (!holders) {
+    wake_at(sync_.again_at);
+    return false;
+  }
+  for (const uint64_t server_id : *holders) {
+    const ListedServer* server = servers_.find(server_id);
+    if (server == nullptr || !server->locator) {
+      sync_.failed = true;  // its replicas are lost, or will be
+      continue;
+    }
+    ++sync_.asked;
+    scope_.spawn(sync_backup(*server->locator, server_id));
+  }
+  if (sync_.asked > 0) return true;
+  if (!sync_.failed) log_->set_synced(sync_.until);
+  wake_at(sync_.again_at);
+  return !sync_.failed;
+}
+
+/// Of heads: a side segment is closed only when it is synced. Nothing: too few replicas count.
+std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
+  const Hold hold(*this);
+  std::set<uint64_t> holders;
+  for (auto at = segments_.lower_bound(log_->synced().segment_id());
+       at != segments_.end() && at->first <= position.segment_id(); ++at) {
+    const SegmentReplicas& replicas = at->second;
+    if (replicas.segment->side() || replicas.segment->abandoned()) continue;
+    const auto note_holder = [&](const ReplicaSlot& slot) {
+      holders.insert(slot.server_id());
+      return true;
+    };
+    if (!replicas.on_enough(options_.min_replicas, note_holder)) return std::nullopt;
+  }
+  return holders;
+}
+
+Task<void> ReplicaManager::sync_backup(Locator locator, uint64_t server_id) {
+  const auto reply = co_await rpc_.call<wire::Empty>(
+      locator, server_id, wire::Opcode::kSyncReplicas,
+      wire::SyncReplicasRequest{options_.master_id}, reactor_.now() + options_.open_timeout);
+  first_.assert_here();
+  if (!reply) {
+    RC_SOMETIMES("replication.backup_does_not_sync");
+    sync_.failed = true;
+    log_debug("replication.not_synced", {{"server", server_id}, {"why", reply.error()}});
+  }
+  if (--sync_.asked == 0 && !sync_.failed && log_ != nullptr) log_->set_synced(sync_.until);
+  due_ = true;
+  timer_.start_at(reactor_.now());
+}
+
+}  // namespace ramcloud
