@@ -27,11 +27,12 @@ uint64_t disk_limit(const BalancerOptions& options, const BalancerFigures& f) {
 }
 
 CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {
-  return {CleaningKind::kCombined, mode, false, urgent, std::move(why)};
+  return {CleaningKind::kCombined, mode, false, false, urgent, std::move(why)};
 }
 
-CleaningDecision idle(bool exhausted, std::string why) {
-  return {CleaningKind::kNone, CleanerMode::kIdle, exhausted, false, std::move(why)};
+CleaningDecision idle(bool exhausted, bool nothing_to_win, std::string why) {
+  return {CleaningKind::kNone, CleanerMode::kIdle, exhausted, nothing_to_win, false,
+          std::move(why)};
 }
 
 }  // namespace
@@ -50,18 +51,20 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   const bool disk_is_near =
       static_cast<double>(f.disk_segments) >= (1 - options.disk_margin) * static_cast<double>(disk);
   if (soon >= start && !disk_is_near) {
-    return idle(false, fmt::format("{} of the memory is free; cleaning starts below {}",
-                                   percent(share(soon, f.total_seglets)),
-                                   percent(share(start, f.total_seglets))));
+    return idle(
+        false, false,
+        fmt::format("{} of the memory is free; cleaning starts below {}",
+                    percent(share(soon, f.total_seglets)), percent(share(start, f.total_seglets))));
   }
   // An ordinary head cannot be opened: writers wait, or will at the end of this head.
   const bool no_head = f.free_seglets < f.reserved_seglets + kSegletsPerSegment;
   if (f.gain_bytes == 0 && f.compaction_gain_bytes == 0) {
     // What leaves is still to come.
     const bool exhausted = no_head && f.leaving_seglets == 0;
-    return idle(exhausted, fmt::format("{} of the memory is free, and no segment has {} of dead "
-                                       "bytes to win",
-                                       percent(free), percent(CleaningFigures::kLeastGain)));
+    return idle(exhausted, true,
+                fmt::format("{} of the memory is free, and no segment has {} of dead "
+                            "bytes to win",
+                            percent(free), percent(CleaningFigures::kLeastGain)));
   }
   if (disk_is_near && f.gain_bytes > 0) {
     return combined(
@@ -83,7 +86,11 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   }
   const bool dwindles = free < options.combined_below && f.gain_bytes > 0;
   if (compacts && !dwindles) {
-    return {CleaningKind::kCompaction, CleanerMode::kCompacting, false, no_head,
+    return {CleaningKind::kCompaction,
+            CleanerMode::kCompacting,
+            false,
+            false,
+            no_head,
             fmt::format("{} of the memory is free, less than {}", percent(free),
                         percent(share(start, f.total_seglets)))};
   }

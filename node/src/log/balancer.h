@@ -51,6 +51,8 @@ struct CleaningDecision {
   CleanerMode mode = CleanerMode::kIdle;
   /// Memory is short and nothing can be freed: writes are told OUT_OF_MEMORY instead of RETRY.
   bool exhausted = false;
+  /// Memory is short, and no segment is known to be worth it.
+  bool nothing_to_win = false;
   /// Memory is so short that a pass should not wait for others before its segments are used again.
   bool urgent = false;
   std::string why;  // a sentence

@@ -12,6 +12,8 @@ namespace {
 /// tombstones protect may be gone.
 constexpr uint32_t kMovedAtOnce = 64;
 constexpr uint32_t kInTurn = 16;
+/// And when memory is short, and nothing is known that would free some.
+constexpr uint32_t kInSearch = 256;
 
 /// Of a survivor, at least so much is filled: an entry that does not fit any more is smaller than
 /// the rest.
@@ -43,15 +45,28 @@ CleanerState Cleaner::state() const {
 
 // ---- what there is to clean
 
-void Cleaner::look_again() {
-  for (const uint32_t number : log_.take_moved(kMovedAtOnce)) {
+/// True if there may be more of those that moved.
+bool Cleaner::look_again() {
+  const std::vector<uint32_t> moved = log_.take_moved(kMovedAtOnce);
+  for (const uint32_t number : moved) {
     look_at(number);
     free_at_failure_ = kNoFailure;  // there may be one that is cleaned with less
   }
-  for (uint32_t i = 0; i < std::min(kInTurn, log_.most_segments()); ++i) {
+  if (const uint64_t left = log_.left(); left != left_) {
+    left_ = left;
+    unlooked_ = log_.most_segments();
+  }
+  look_in_turn(kInTurn);
+  return !moved.empty();
+}
+
+void Cleaner::look_in_turn(uint32_t most) {
+  most = std::min(most, log_.most_segments());
+  for (uint32_t i = 0; i < most; ++i) {
     look_at(look_next_);
     look_next_ = (look_next_ + 1) % log_.most_segments();
   }
+  unlooked_ -= std::min(unlooked_, most);
 }
 
 void Cleaner::look_at(uint32_t number) {
@@ -98,39 +113,50 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory
     live += figures.live_bytes;
     memory_bytes += figures.memory_bytes;
   }
-  if (victims.empty()) return nullptr;
   pass->gain_seglets =
       seglets_of(memory_bytes) - std::min(seglets_of(live), seglets_of(memory_bytes));
+  // One that is small may have much that is dead, and yet its survivor takes as much.
+  if (pass->gain_seglets == 0) {
+    for (const auto& [number, figures] : chosen) look_at(number);
+    return nullptr;
+  }
   pass->survivor_seglets = std::min(segments, live / kFilled + 1) * kSegletsPerSegment;
   pass->work = make_(kind, std::move(victims));
   return pass;
 }
 
-/// Decides; a pass, if there is one to begin. `urgent`: those that wait should be committed.
-std::unique_ptr<Cleaner::Worker::Pass> Cleaner::begin(bool& urgent) {
+/// Decides; a pass, if there is one to begin.
+Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
-  look_again();
+  Begun begun;
+  begun.looks_again = look_again();
   const Log::Memory memory = log_.memory();
-  const CleaningDecision decision = decide(options_.balancer, figures(memory));
+  CleaningDecision decision = decide(options_.balancer, figures(memory));
+  if (decision.nothing_to_win && unlooked_ > 0) {
+    RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
+    look_in_turn(kInSearch);
+    decision = decide(options_.balancer, figures(memory));
+    begun.looks_again = begun.looks_again || unlooked_ > 0;
+  }
   const bool stuck = memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
-  log_.set_cleaning_helps(!decision.exhausted && !(stuck && in_work_.empty()));
+  log_.set_cleaning_helps(begun.looks_again ||
+                          (!decision.exhausted && !(stuck && in_work_.empty())));
   if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
   // What passes hold is wanted now.
-  urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
-  if (decision.kind == CleaningKind::kNone) return nullptr;
-  if (stuck) return nullptr;
-  auto pass = choose(memory, decision.kind);
-  if (pass == nullptr) {
-    urgent = true;  // others have the memory for survivors
+  begun.urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
+  if (decision.kind == CleaningKind::kNone || stuck) return begun;
+  begun.pass = choose(memory, decision.kind);
+  if (begun.pass == nullptr) {
+    begun.urgent = true;  // others have the memory for survivors
     free_at_failure_ = memory.free_seglets;
-    if (in_work_.empty()) log_.set_cleaning_helps(false);
-    return nullptr;
+    if (in_work_.empty() && !begun.looks_again) log_.set_cleaning_helps(false);
+    return begun;
   }
-  in_work_.insert(pass->victims.begin(), pass->victims.end());
-  gain_seglets_ += pass->gain_seglets;
-  survivor_seglets_ += pass->survivor_seglets;
-  return pass;
+  in_work_.insert(begun.pass->victims.begin(), begun.pass->victims.end());
+  gain_seglets_ += begun.pass->gain_seglets;
+  survivor_seglets_ += begun.pass->survivor_seglets;
+  return begun;
 }
 
 void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
@@ -162,24 +188,21 @@ bool Cleaner::Worker::step() {
     return true;
   }
   // All of them wait.
-  bool urgent = false;
-  std::unique_ptr<Pass> next;
-  if (passes_.size() < cleaner_.options_.waiting) {
-    next = cleaner_.begin(urgent);
-  } else {
-    urgent = true;
-  }
-  if (next != nullptr) {
-    passes_.push_back(std::move(next));
+  const bool may_begin = passes_.size() < cleaner_.options_.waiting;
+  Begun begun;
+  begun.urgent = true;
+  if (may_begin) begun = cleaner_.begin();
+  if (begun.pass != nullptr) {
+    passes_.push_back(std::move(begun.pass));
     return true;
   }
   bool committed = false;
   for (const auto& pass : passes_) {
-    if (!urgent || std::exchange(pass->committed, true)) continue;
+    if (!begun.urgent || std::exchange(pass->committed, true)) continue;
     pass->work->commit_now();
     committed = true;
   }
-  return committed;
+  return committed || begun.looks_again;
 }
 
 /// True if it did something; without its work it is over.

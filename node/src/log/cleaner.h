@@ -98,10 +98,17 @@ class Cleaner {
   CleanerState state() const;
 
  private:
-  void look_again() RC_REQUIRES(mutex_);
+  bool look_again() RC_REQUIRES(mutex_);
+  void look_in_turn(uint32_t most) RC_REQUIRES(mutex_);
   void look_at(uint32_t number) RC_REQUIRES(mutex_);
   BalancerFigures figures(const Log::Memory& memory) const RC_REQUIRES(mutex_);
-  std::unique_ptr<Worker::Pass> begin(bool& urgent);
+  /// What a worker that has nothing else to do learns.
+  struct Begun {
+    std::unique_ptr<Worker::Pass> pass;
+    bool urgent = false;       // those that wait should be committed
+    bool looks_again = false;  // there is more to look at
+  };
+  Begun begin();
   std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, CleaningKind kind)
       RC_REQUIRES(mutex_);
   void end(const Worker::Pass& pass, CleaningWork::Progress how);
@@ -116,6 +123,9 @@ class Cleaner {
   CleaningOrder order_ RC_GUARDED_BY(mutex_);
   std::set<uint32_t> in_work_ RC_GUARDED_BY(mutex_);  // victims of passes
   uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
+  /// Since a segment left, with which tombstones died in any other one: so many were not looked at.
+  uint32_t unlooked_ RC_GUARDED_BY(mutex_) = 0;
+  uint64_t left_ RC_GUARDED_BY(mutex_) = 0;              // Log::left() then
   uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
   uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
   /// No pass begins with as little free memory as the last one failed with.

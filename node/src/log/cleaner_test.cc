@@ -164,6 +164,7 @@ std::string value_for(uint64_t key, int round) {
 TEST(Cleaner, SleepsWhileEnoughIsFree) {
   Rig t(40);
   ASSERT_EQ(t.write(1, "v"), StatusCode::kOk);
+  t.clean();
   EXPECT_FALSE(t.worker.step());
   const CleanerState state = t.cleaner.state();
   EXPECT_EQ(state.mode, CleanerMode::kIdle);
@@ -231,6 +232,41 @@ TEST(Cleaner, SaysWhenNothingIsLeftToFree) {
     ASSERT_EQ(t.write(key + more, value_for(more, 0)), StatusCode::kOk) << more;
   }
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+/// When a segment leaves, tombstones die in others, and nobody marks those.
+TEST(Cleaner, LooksAtAllBeforeItSaysThatNothingIsLeft) {
+  TestLog parts(40, true, 1, true, 2);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  bool died = false;
+  const auto judge_by = [&](const Segment& segment) {
+    auto figures = judge(segment);
+    const bool last = segment.id() + 3 > parts.log.head().segment_id();
+    if (died && last) figures->live_bytes = 0;
+    return figures;
+  };
+  Cleaner cleaner(parts.log, clock, {}, judge_by, [&](CleaningKind, std::vector<Segment*> victims) {
+    return std::make_unique<Copying>(keys, std::move(victims));
+  });
+  Cleaner::Worker worker(cleaner);
+  uint64_t key = 0;
+  while (keys.write(key, value_for(key, 0)) == StatusCode::kOk) ++key;
+  while (worker.step()) {
+  }
+  ASSERT_FALSE(parts.log.cleaning_helps());
+  died = true;
+  // A segment leaves: a recovery was given up.
+  SideLog side(parts.log, For::kSurvivors);
+  const TestObject object(2, 1, "other", "v");
+  const char* ref = nullptr;
+  ASSERT_EQ(side.append(std::span(&object.source, 1), &ref), StatusCode::kOk);
+  side.abort();
+  parts.log.reclaim(parts.log.take_retired());
+  bool helps = false;
+  while (worker.step()) helps = helps || parts.log.cleaning_helps();
+  EXPECT_TRUE(helps);
+  EXPECT_GT(cleaner.state().combined_runs, 0u);
 }
 
 /// A pass waits for the next head, unless memory is short.

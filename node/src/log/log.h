@@ -216,6 +216,10 @@ class Log {
   /// Segments that entered, left, or have a step less of live bytes: about so many numbers
   /// (Segment::number). One thread at a time.
   std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
+  /// Whoever looked at it has not seen all yet: it is among those again. Any thread.
+  void want_look(uint32_t number) { moved_.mark(number); }
+  /// Segments that left so far, and that no replay finds any more: may_be_found() is false.
+  uint64_t left() const { return left_.load(std::memory_order_acquire); }
   /// The closed member of the log that has this number; null if none has. It stays for the turn. Not
   /// a head that was closed empty: it leaves on its own.
   Segment* closed_member(uint32_t number);
@@ -346,6 +350,7 @@ class Log {
   const bool replicates_;
   uint32_t most_segments_ = 0;
   Atomic<bool> cleaning_helps_{false};
+  Atomic<uint64_t> left_{0};
   uint32_t emergency_seglets_ = 0;  // of one emergency head
   Atomic<uint64_t>& durable_;       // one of the two below
   std::function<void()> on_progress_;

@@ -247,6 +247,7 @@ void Log::reclaim_locked(const std::vector<Segment*>& retired) {
     }
     std::erase(others_, segment);
     pool_.give_back(*segment);
+    left_.fetch_add(1, std::memory_order_release);
   }
 }
 

@@ -27,6 +27,13 @@ bool CleanedSegments::has_dead_copies(uint64_t segment) const {
   return dead_copies_.contains(segment);
 }
 
+std::vector<uint64_t> CleanedSegments::with_dead_copies() const {
+  const MutexGuard guard(mutex_);
+  std::vector<uint64_t> victims;
+  for (const auto& [victim, survivors] : dead_copies_) victims.push_back(victim);
+  return victims;
+}
+
 void CleanedSegments::left(uint64_t segment) {
   const MutexGuard guard(mutex_);
   victims_.erase(segment);

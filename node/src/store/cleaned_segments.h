@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "base/mutex.h"
 
@@ -31,6 +32,8 @@ class CleanedSegments {
   void note_dead_copy(uint64_t victim, uint64_t survivor);
   /// Tombstones that name this segment must stay, although it has left the log.
   bool has_dead_copies(uint64_t segment) const;
+  /// Segments of which that is so, by rising ids.
+  std::vector<uint64_t> with_dead_copies() const;
   /// It left the log: no digest that can decide names it, and neither will one.
   void left(uint64_t segment);
 

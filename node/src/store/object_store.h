@@ -215,6 +215,7 @@ class ObjectStore {
   friend class CleaningPass;
   friend class Invariants;
   friend class RecoveredSlots;
+  friend class SegmentJudge;
   friend class TabletReplay;
 
   struct Found {  // what a slot points at

@@ -170,6 +170,13 @@ void Tablets::remove(const std::vector<const Tablet*>& tablets) {
   std::erase(owned_, nullptr);
 }
 
+bool Tablets::any_in(TabletState state) const {
+  const List* list = current_.load(std::memory_order_acquire);
+  return std::ranges::any_of(list->sorted, [state](const List::Place& place) {
+    return place.tablet->state.load(std::memory_order_acquire) == state;
+  });
+}
+
 std::vector<Tablet*> Tablets::all() const {
   SpinGuard guard(lock_);
   return sorted();

@@ -106,6 +106,8 @@ class Tablets {
   void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
 
+  /// Some tablet is in this state. As find().
+  bool any_in(TabletState state) const;
   /// By table, then start; in whatever state.
   std::vector<Tablet*> all() const;
   /// By table, then start. Ranges stand in the list itself, so that a search touches one tablet

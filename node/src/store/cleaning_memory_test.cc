@@ -1,0 +1,215 @@
+// What cleaning gives back: memory that deletes free, tombstones included, and that for ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "store/invariants.h"
+#include "store/testing/cleaning_rig.h"
+
+namespace ramcloud::store {
+namespace {
+
+using testing::CleaningRig;
+using ::testing::IsEmpty;
+
+std::string key_of(uint64_t i) {
+  return "key" + std::to_string(i);
+}
+
+constexpr uint32_t kSegments = 10;
+
+class FullAndEmpty : public ::testing::TestWithParam<uint32_t> {};
+
+/// Tombstones of small objects are as large as they: they must go, too.
+TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
+  CleaningRig t(kSegments, true, {}, 1 << 17);
+  const std::string value(GetParam(), 'v');
+  for (int round = 0; round < 2; ++round) {
+    uint64_t keys = 0;
+    StatusCode status = StatusCode::kOk;
+    for (; status == StatusCode::kOk; ++keys) {
+      ASSERT_LT(keys, 10'000'000u);
+      status = t.write(key_of(keys), value);
+    }
+    --keys;
+    EXPECT_EQ(status, StatusCode::kOutOfMemory);
+    EXPECT_GT(keys * (GetParam() + 40), (kSegments - 7) * log::kSegmentBytes) << round;
+    for (uint64_t i = 0; i < keys; ++i) {
+      ASSERT_EQ(t.remove(key_of(i)), StatusCode::kOk)
+          << i << " of " << keys << ": " << t.describe();
+    }
+    EXPECT_EQ(t.store.object_count(1), 0u);
+    ASSERT_THAT(Invariants(t.store).check(), IsEmpty());
+  }
+  // What is idle does not clean for want of need: a writer comes.
+  t.clean();
+  EXPECT_GE(t.free_seglets(),
+            log::cleaning_starts_below(
+                {}, {.total_seglets = t.total_seglets(),
+                     .reserved_seglets = t.parts.log.kept_from(log::For::kWrites)}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, FullAndEmpty, ::testing::Values(50u, 1'000u, 100'000u),
+                         ::testing::PrintToStringParamName());
+
+/// The same keys are written and deleted for a long time: what is free stays the same.
+TEST(CleaningMemory, PutAndDeleteOfTheSameKeysTakesNoMore) {
+  constexpr uint64_t kKeys = 60'000;
+  CleaningRig t(12, true, {}, 1 << 16);
+  Random random(1);
+  const std::string value(700, 'v');
+  std::vector<bool> there(kKeys, false);
+  uint64_t live = 0;
+  // 90 % of what writers may have.
+  const uint64_t most = 9 * uint64_t{12 - 4} * log::kSegmentBytes / 10 / (700 + 60);
+  std::vector<uint64_t> runs;
+  for (int round = 0; round < 4; ++round) {
+    for (uint64_t i = 0; i < 3 * kKeys; ++i) {
+      t.clock.advance(std::chrono::milliseconds(1));
+      const uint64_t key = random.below(kKeys);
+      const bool removes = there[key] && random.chance(live < most ? 0.3 : 0.7);
+      if (!removes && live >= most && !there[key]) continue;
+      const StatusCode status = removes ? t.remove(key_of(key)) : t.write(key_of(key), value);
+      ASSERT_EQ(status, StatusCode::kOk)
+          << round << " " << i << " of " << live << ": " << t.describe();
+      live += removes ? -1 : there[key] ? 0 : 1;
+      there[key] = !removes;
+    }
+    ASSERT_THAT(Invariants(t.store).check(), IsEmpty());
+    uint64_t kept = 0;
+    for (const log::Segment* segment : t.parts.log.segments()) kept += segment->live_bytes();
+    runs.push_back(kept);
+    // Objects, and tombstones that were not looked at yet: bounded by what the log has.
+    EXPECT_EQ(t.store.object_count(1), live);
+  }
+  EXPECT_LT(static_cast<double>(runs.back()), 1.1 * static_cast<double>(runs[1]))
+      << "it grows from round to round";
+}
+
+/// A tombstone is counted as live until the segment that it names has left.
+TEST(SegmentJudge, TombstonesDieWithTheSegmentTheyName) {
+  CleaningRig t(16);
+  const std::string value(1'000, 'v');
+  for (int i = 0; i < 2'000; ++i) ASSERT_EQ(t.write(key_of(i), value), StatusCode::kOk);
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  log::Segment* objects = t.parts.log.segments()[0];
+  for (int i = 0; i < 2'000; ++i) ASSERT_EQ(t.remove(key_of(i)), StatusCode::kOk);
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  log::Segment* tombstones = t.parts.log.segments()[1];
+  ASSERT_TRUE(tombstones->closed_durable());
+  t.reclaim();
+  const auto live = [&](const log::Segment& segment) {
+    for (int i = 0; i < 4; ++i) (void)t.judge.judge(segment);
+    const auto figures = t.judge.judge(segment);
+    return figures ? int64_t{figures->live_bytes} : -1;
+  };
+  EXPECT_EQ(live(*objects), 0);
+  EXPECT_EQ(live(*tombstones), tombstones->live_bytes());
+  EXPECT_GT(live(*tombstones), 2'000 * 50);
+  CleaningPass pass(t.store, {objects});
+  pass.commit_now();
+  while (pass.step() != log::CleaningWork::Progress::kDone) {
+  }
+  t.reclaim();
+  EXPECT_EQ(live(*tombstones), 0) << "what they name has left";
+  CleaningPass next(t.store, {tombstones});
+  next.commit_now();
+  while (next.step() != log::CleaningWork::Progress::kDone) {
+  }
+  EXPECT_EQ(next.counts().tombstones_dropped, 2'000u);
+  EXPECT_EQ(next.counts().tombstones, 0u);
+}
+
+/// The copy stands in a survivor, and the tombstone names the segment of the original.
+TEST(SegmentJudge, ATombstoneOfADeadCopyStays) {
+  CleaningRig t(16, false);
+  ASSERT_EQ(t.write("key", "v"), StatusCode::kOk);
+  const auto roll = [&] {
+    EXPECT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+    t.parts.replicator.finish_all();
+  };
+  roll();
+  CleaningPass pass(t.store, {t.parts.log.segments()[0]});
+  for (int i = 0; i < 10; ++i) (void)pass.step();  // copied, and on no replica
+  ASSERT_EQ(t.remove("key"), StatusCode::kOk);
+  roll();
+  log::Segment* tombstones = t.parts.log.segments()[1];
+  pass.commit_now();
+  while (pass.step() != log::CleaningWork::Progress::kDone) t.parts.replicator.finish_all();
+  ASSERT_EQ(pass.counts().dead_copies, 1u);
+  t.reclaim();
+  t.reclaim();
+  ASSERT_FALSE(t.parts.log.may_be_found(1));
+  (void)t.judge.judge(*tombstones);
+  EXPECT_EQ(t.judge.judge(*tombstones)->live_bytes, tombstones->live_bytes());
+  EXPECT_GT(tombstones->live_bytes(), 0u);
+}
+
+/// Groups and padding take memory beside entries. Survivors have fewer of them than heads, and a
+/// survivor that is full has as many as its own survivor would.
+TEST(SegmentJudge, WhatGroupsTakeIsWonOnce) {
+  CleaningRig t(16, true, {}, 1 << 16);
+  for (int i = 0; i < 250'000; ++i) {
+    ASSERT_EQ(t.write(key_of(i), std::string(50, 'v')), StatusCode::kOk);
+  }
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  std::vector<log::Segment*> heads = t.parts.log.segments();
+  heads.pop_back();
+  ASSERT_GE(heads.size(), 3u);
+  heads.resize(2);
+  const auto worth = [&](const log::Segment& segment) {
+    for (int i = 0; i < 100; ++i) (void)t.judge.judge(segment);
+    return t.judge.judge(segment)->worth_cleaning();
+  };
+  EXPECT_TRUE(worth(*heads[0]));
+  CleaningPass pass(t.store, heads);
+  pass.commit_now();
+  while (pass.step() != log::CleaningWork::Progress::kDone) {
+  }
+  uint32_t full = 0;
+  for (const log::Segment* segment : t.parts.log.segments()) {
+    if (!segment->side() || segment->memory_bytes() != log::kSegmentBytes) continue;
+    ++full;
+    EXPECT_LT(segment->live_bytes(), 98 * uint64_t{segment->memory_bytes()} / 100);
+    EXPECT_FALSE(worth(*segment));
+  }
+  EXPECT_GE(full, 1u);
+}
+
+/// Ages are those of the objects, by their bytes.
+TEST(SegmentJudge, KnowsHowOldObjectsAre) {
+  CleaningRig t(16);
+  t.clock.advance(std::chrono::seconds(1'000));
+  const auto first_s = static_cast<uint32_t>(t.clock.unix_ms() / 1000);
+  ASSERT_EQ(t.write("a", std::string(10'000, 'v')), StatusCode::kOk);
+  t.clock.advance(std::chrono::seconds(100));
+  ASSERT_EQ(t.write("b", std::string(10'000, 'v')), StatusCode::kOk);
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  const auto figures = t.judge.judge(*t.parts.log.segments()[0]);
+  ASSERT_TRUE(figures);
+  EXPECT_NEAR(figures->average_s, first_s + 50, 1);
+  EXPECT_EQ(figures->youngest_s, first_s + 100);
+}
+
+/// A large segment is read in slices, and meanwhile its tombstones count as live.
+TEST(SegmentJudge, ReadsInSlices) {
+  CleaningRig t(16);
+  for (int i = 0; i < 40'000; ++i) ASSERT_EQ(t.write(key_of(i), "v"), StatusCode::kOk);
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  log::Segment* segment = t.parts.log.segments()[0];
+  uint32_t slices = 0;
+  (void)t.parts.log.take_moved(1'000);
+  for (std::vector<uint32_t> again = {segment->number()}; !again.empty(); ++slices) {
+    ASSERT_LT(slices, 1'000u);
+    ASSERT_TRUE(t.judge.judge(*segment));
+    again = t.parts.log.take_moved(1'000);
+  }
+  EXPECT_GE(slices, 40'000 / SegmentJudge::kEntriesAtOnce);
+}
+
+}  // namespace
+}  // namespace ramcloud::store

@@ -1,0 +1,155 @@
+#include "store/segment_judge.h"
+
+#include <algorithm>
+
+#include "log/group_reader.h"
+#include "store/cleaning_pass.h"
+
+namespace ramcloud::store {
+
+using log::EntryType;
+using log::EntryView;
+using log::Segment;
+
+namespace {
+
+/// With more segments, what left is looked up once in so many calls: it takes as long as there are
+/// segments.
+constexpr size_t kFew = 4096;
+constexpr uint32_t kCallsBetween = 256;
+
+}  // namespace
+
+SegmentJudge::SegmentJudge(ObjectStore& store)
+    : store_(store), known_(store.log().most_segments()) {}
+
+std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) {
+  const MutexGuard guard(mutex_);
+  if (!may_clean(store_, segment)) {
+    auto& known = known_[segment.number()];
+    if (known != nullptr && known->id != segment.id()) known.reset();
+    return std::nullopt;
+  }
+  Known& known = known_of(segment);
+  if (!known.read) read_more(segment, known);
+  if (!known.read) store_.log().want_look(segment.number());
+  log::CleaningFigures figures;
+  figures.memory_bytes = segment.memory_bytes();
+  figures.live_bytes = segment.live_bytes();
+  if (known.read && !known.named.empty() && !is_recovering()) {
+    look_what_is_there();
+    figures.live_bytes -= std::min(figures.live_bytes, dead_tombstones(known));
+  }
+  figures.live_bytes = as_survivors(segment, figures.live_bytes);
+  figures.youngest_s = known.youngest_s;
+  if (known.object_bytes > 0) {
+    figures.average_s =
+        static_cast<uint32_t>(known.seconds / static_cast<double>(known.object_bytes));
+  }
+  return figures;
+}
+
+/// Memory that live bytes of the segment will take. What groups and padding take beside them is won
+/// once, from a head, whose groups are small; survivors have as much of it as those that they are
+/// copied to.
+uint32_t SegmentJudge::as_survivors(const Segment& segment, uint32_t live_bytes) {
+  if (!segment.side() || segment.entry_bytes() == 0) return live_bytes;
+  return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() / segment.entry_bytes());
+}
+
+/// Its number may have been another one's.
+SegmentJudge::Known& SegmentJudge::known_of(const Segment& segment) {
+  auto& known = known_[segment.number()];
+  if (known == nullptr || known->id != segment.id()) {
+    known = std::make_unique<Known>();
+    known->id = segment.id();
+  }
+  return *known;
+}
+
+// ---- what is in it
+
+void SegmentJudge::read_more(const Segment& segment, Known& known) {
+  const log::SegmentBytes bytes = segment.bytes();
+  for (uint32_t entries = 0; entries < kEntriesAtOnce && known.at < bytes.size(); ++entries) {
+    const auto header = bytes.load_at<log::GroupHeader>(known.at);
+    if (header.magic() == log::kGroupMagic) {
+      const log::GroupView group(bytes, known.at, header);
+      for (auto e = group.first(); e; e = group.next(*e), ++entries) read_entry(e->view, known);
+    }
+    known.at += header.length();  // a padding's stands in the same place
+  }
+  if (known.at == bytes.size()) finish(known);
+}
+
+void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
+  if (entry.type() == EntryType::kObject) {
+    const uint32_t seconds = entry.load_at<log::ObjectBody>(0).timestamp_s;
+    known.object_bytes += entry.total_length();
+    known.seconds += static_cast<double>(seconds) * entry.total_length();
+    known.youngest_s = std::max(known.youngest_s, seconds);
+  } else if (entry.type() == EntryType::kTombstone) {
+    const auto tombstone = entry.load_at<log::TombstoneBody>(0);
+    // When those of another log die is not known here.
+    if (tombstone.log_id != store_.log().options().master_id) return;
+    known.names[tombstone.segment_id] += entry.total_length();
+  }
+}
+
+/// Neighbours stand together where there are too many.
+void SegmentJudge::finish(Known& known) {
+  known.read = true;
+  std::vector<std::pair<uint64_t, uint32_t>> names(known.names.begin(), known.names.end());
+  known.names = {};
+  std::ranges::sort(names);
+  const size_t together = (names.size() + kMostNamed - 1) / kMostNamed;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& [id, bytes] = names[i];
+    if (i % together == 0) known.named.push_back({.first = id});
+    Named& named = known.named.back();
+    named.last = id;
+    ++named.segments;
+    named.bytes += bytes;
+  }
+}
+
+// ---- what of it is dead
+
+void SegmentJudge::look_what_is_there() {
+  ++calls_;
+  const uint64_t left = store_.log().left();
+  if (left == left_ || (there_.size() > kFew && calls_ < kCallsBetween)) return;
+  left_ = left;
+  calls_ = 0;
+  there_ = store_.cleaned().with_dead_copies();
+  // In this order: one that enters meanwhile is seen.
+  for (const auto& segments : {store_.log().others(), store_.log().segments()}) {
+    for (const Segment* segment : segments) there_.push_back(segment->id());
+  }
+  std::ranges::sort(there_);
+  came_since_ = there_.empty() ? 0 : there_.back() + 1;
+}
+
+/// Of those with ids in the range: how many a tombstone is kept for.
+uint32_t SegmentJudge::there_between(uint64_t first, uint64_t last) const {
+  if (last >= came_since_) return ~uint32_t{0};
+  const auto begin = std::ranges::lower_bound(there_, first);
+  return static_cast<uint32_t>(std::ranges::upper_bound(there_, last) - begin);
+}
+
+/// Of those that stand together, as if each was named as often. Exact for one alone.
+uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
+  uint64_t dead = 0;
+  for (const Named& named : known.named) {
+    const uint64_t there = std::min(there_between(named.first, named.last), named.segments);
+    dead += uint64_t{named.bytes} * (named.segments - there) / named.segments;
+  }
+  return static_cast<uint32_t>(dead);
+}
+
+/// Then no tombstone is dropped that may be needed for what still comes.
+bool SegmentJudge::is_recovering() const {
+  return store_.tablets_.any_in(TabletState::kRecovering);
+}
+
+}  // namespace ramcloud::store

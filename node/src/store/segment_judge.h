@@ -1,0 +1,75 @@
+// What is known of a closed segment to whoever chooses segments to clean (log/cleaning_order.h): how
+// many of its bytes are live, and how old they are.
+//
+// Objects are counted by whoever kills them (Segment::live_bytes). Tombstones are not: one dies when
+// the segment that it names leaves the log, and nobody touches it then. So each closed segment is
+// read once, in slices, and what its tombstones name is kept. It costs the data path nothing, and a
+// pass that kept a tombstone in a survivor is remembered by what the survivor is found to name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "log/cleaning_order.h"
+#include "log/segment.h"
+#include "store/object_store.h"
+
+namespace ramcloud::store {
+
+/// Any thread, within one turn of a participant of the store's epochs.
+class SegmentJudge {
+ public:
+  /// The store outlives it.
+  explicit SegmentJudge(ObjectStore& store);
+
+  /// Nothing: it may not be cleaned now. Of a segment that is not read yet, all tombstones count as
+  /// live; the log is asked to have it looked at again (Log::take_moved).
+  std::optional<log::CleaningFigures> judge(const log::Segment& segment);
+
+  /// Entries that one call reads, and segments, or ranges of them, that are kept for a segment.
+  static constexpr uint32_t kEntriesAtOnce = 2048;
+  static constexpr size_t kMostNamed = 64;
+
+ private:
+  /// Tombstones of a segment that name one of so many segments, with ids from first to last.
+  struct Named {
+    uint64_t first = 0, last = 0;
+    uint32_t segments = 0;
+    uint32_t bytes = 0;
+  };
+  struct Known {
+    uint64_t id = 0;
+    uint32_t at = 0;  // the next group that is to be read
+    bool read = false;
+    uint64_t object_bytes = 0;
+    double seconds = 0;  // time stamps of objects, by their bytes
+    uint32_t youngest_s = 0;
+    std::unordered_map<uint64_t, uint32_t> names;  // until it is read
+    std::vector<Named> named;                      // by rising ids; then
+  };
+
+  Known& known_of(const log::Segment& segment) RC_REQUIRES(mutex_);
+  void read_more(const log::Segment& segment, Known& known) RC_REQUIRES(mutex_);
+  void read_entry(const log::EntryView& entry, Known& known) RC_REQUIRES(mutex_);
+  static void finish(Known& known);
+  static uint32_t as_survivors(const log::Segment& segment, uint32_t live_bytes);
+  void look_what_is_there() RC_REQUIRES(mutex_);
+  uint32_t there_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
+  uint32_t dead_tombstones(const Known& known) const RC_REQUIRES(mutex_);
+  bool is_recovering() const;
+
+  ObjectStore& store_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Known>> known_ RC_GUARDED_BY(mutex_);  // by number
+  /// Segments that tombstones are kept for, by rising ids; and those that came since.
+  std::vector<uint64_t> there_ RC_GUARDED_BY(mutex_);
+  uint64_t came_since_ RC_GUARDED_BY(mutex_) = 0;
+  uint64_t left_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};  // Log::left() then
+  uint32_t calls_ RC_GUARDED_BY(mutex_) = 0;            // since then
+};
+
+}  // namespace ramcloud::store

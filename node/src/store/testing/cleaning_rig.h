@@ -1,0 +1,118 @@
+// For tests of cleaning as a whole: a small log with its store, a cleaner and its passes, driven
+// step by step, with replicas that come when the test says so.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "log/cleaner.h"
+#include "log/log_test_support.h"
+#include "store/cleaning_pass.h"
+#include "store/object_store.h"
+#include "store/segment_judge.h"
+
+namespace ramcloud::store::testing {
+
+inline constexpr wire::RejectRules kNoRules{};
+
+struct CleaningRig {
+  explicit CleaningRig(uint32_t segments, bool immediate = true, log::CleanerOptions options = {},
+                       uint64_t buckets = 1 << 14)
+      : parts(segments, immediate, 1, true, 2),
+        store(parts.log, clock, {.buckets = buckets}),
+        judge(store),
+        cleaner(
+            parts.log, clock, options,
+            [this](const log::Segment& segment) { return judge.judge(segment); },
+            [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
+              return std::make_unique<CleaningPass>(store, victims);
+            }),
+        worker(cleaner) {
+    parts.replicator.finish_all();
+    EXPECT_TRUE(store.take_tablet(1, 0, ~uint64_t{0}).ok());
+  }
+
+  void reclaim() {
+    (void)store.sweep();
+    parts.log.reclaim(parts.log.take_retired());
+  }
+  /// Until there is nothing to do; memory is used again as soon as it may be.
+  void clean() {
+    int steps = 0;
+    for (; steps < 10'000'000; ++steps) {
+      const bool more = worker.step();
+      parts.replicator.finish_all();
+      reclaim();
+      if (!more && !worker.step()) break;
+    }
+    EXPECT_LT(steps, 10'000'000) << "it never sleeps";
+  }
+  /// Tries until cleaning helps no more.
+  template <typename Operation>
+  StatusCode until_done(const Operation& operation) {
+    StatusCode status = operation();
+    for (int i = 0; i < 10'000'000 && status != StatusCode::kOk; ++i) {
+      const bool worked = worker.step();
+      parts.replicator.finish_all();
+      reclaim();
+      if (status == StatusCode::kOutOfMemory && !worked && !parts.log.cleaning_helps()) break;
+      status = operation();
+    }
+    return status;
+  }
+  StatusCode write(const std::string& key, const std::string& value) {
+    uint64_t version = 0;
+    log::LogPosition depends;
+    return until_done([&] { return store.write(1, key, value, kNoRules, version, depends); });
+  }
+  StatusCode remove(const std::string& key) {
+    uint64_t version = 0;
+    log::LogPosition depends;
+    return until_done([&] { return store.remove(1, key, kNoRules, version, depends); });
+  }
+  std::string read(const std::string& key) {
+    ReadResult result;
+    if (store.read(1, key, kNoRules, result) != StatusCode::kOk) return "-";
+    std::string value(result.value_length, '\0');
+    result.entry.read(result.value_offset, value.data(), result.value_length);
+    return value;
+  }
+  /// For messages of tests.
+  std::string describe() const {
+    const log::Log::Memory memory = parts.log.memory();
+    std::string text = cleaner.state().why + "; " + std::to_string(memory.free_seglets) + " of " +
+                       std::to_string(memory.total_seglets) + " seglets free, " +
+                       std::to_string(memory.leaving_seglets) + " leave, " +
+                       std::to_string(worker.passes()) + " passes, " +
+                       std::to_string(store.pending_deletes()) + " deletes wait, data " +
+                       (parts.log.takes_data() ? "is" : "is not") + " taken; failed runs " +
+                       std::to_string(cleaner.state().failed_runs) + "; durable " +
+                       std::to_string(parts.log.durable().segment_id()) + "/" +
+                       std::to_string(parts.log.durable().offset()) + " of " +
+                       std::to_string(parts.log.head().segment_id()) + "/" +
+                       std::to_string(parts.log.head().offset()) + "; segments";
+    for (const log::Segment* segment : parts.log.segments()) {
+      text += " " + std::to_string(segment->id()) + (segment->side() ? "s" : "") +
+              (segment->closed_durable() ? "" : "+") + ":" + std::to_string(segment->live_bytes()) +
+              "/" + std::to_string(segment->memory_bytes());
+    }
+    return text;
+  }
+  /// Seglets of the log that are in no segment, once nothing is left to clean.
+  uint32_t free_seglets() const { return parts.log.memory().free_seglets; }
+  uint32_t total_seglets() const { return parts.log.memory().total_seglets; }
+
+  VirtualClock clock;
+  log::TestLog parts;
+  ObjectStore store;
+  SegmentJudge judge;
+  log::Cleaner cleaner;
+  log::Cleaner::Worker worker;
+};
+
+}  // namespace ramcloud::store::testing
