@@ -1,5 +1,7 @@
 #include "log/invariants.h"
 
+#include <algorithm>
+
 #include "log/group_reader.h"
 
 namespace ramcloud::log {
@@ -17,6 +19,14 @@ std::vector<std::string> Invariants::check() {
   check_digests(ids);
   check_order(segments);
   return std::move(broken_);
+}
+
+bool Invariants::may_be_referred_to(const Segment& segment) const {
+  const SpinGuard guard(log_.lock_);
+  const auto has = [&](const std::vector<Segment*>& list) {
+    return std::ranges::find(list, &segment) != list.end();
+  };
+  return has(log_.segments_) || (has(log_.others_) && segment.side() && !has(log_.retired_));
 }
 
 void Invariants::require(bool holds, const Segment& segment, const std::string& what) {

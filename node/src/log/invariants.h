@@ -23,6 +23,9 @@ class Invariants {
   /// - durable <= published, and names a segment whose predecessors are closed durable
   /// - accounting: entry bytes are what the groups hold, live <= entry bytes
   std::vector<std::string> check();
+  /// Somebody may refer to its entries in the next turn, too: it has memory, and is in the log or may
+  /// enter it.
+  bool may_be_referred_to(const Segment& segment) const;
 
  private:
   void check_segment(const Segment& segment);

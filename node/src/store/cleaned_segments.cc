@@ -34,6 +34,14 @@ std::vector<uint64_t> CleanedSegments::with_dead_copies() const {
   return victims;
 }
 
+std::set<uint64_t> CleanedSegments::survivors_with_dead_copies() const {
+  const MutexGuard guard(mutex_);
+  std::set<uint64_t> all;
+  for (const auto& [victim, survivors] : dead_copies_)
+    all.insert(survivors.begin(), survivors.end());
+  return all;
+}
+
 void CleanedSegments::left(uint64_t segment) {
   const MutexGuard guard(mutex_);
   victims_.erase(segment);

@@ -34,6 +34,8 @@ class CleanedSegments {
   bool has_dead_copies(uint64_t segment) const;
   /// Segments of which that is so, by rising ids.
   std::vector<uint64_t> with_dead_copies() const;
+  /// Where the copies stand.
+  std::set<uint64_t> survivors_with_dead_copies() const;
   /// It left the log: no digest that can decide names it, and neither will one.
   void left(uint64_t segment);
 

@@ -29,6 +29,7 @@ std::vector<std::string> Invariants::check() {
   state.broken = log_.check();
   check_slots();
   check_accounting();
+  check_dead_copies();
   state_ = nullptr;
   return std::move(state.broken);
 }
@@ -55,6 +56,7 @@ void Invariants::check_slot(uint64_t bucket, uint16_t tag, const char* address) 
     return s.require(false, slot + "points at a segment");
   }
   const log::Segment* segment = log.arena().segment_of(address);
+  s.require(log_.may_be_referred_to(*segment), slot + "its segment has not left the log");
   s.require(log.position_of(address).offset() <= segment->published(), slot + "is published");
   const log::EntryView entry = log.entry(address);
   s.require(entry.verify(), slot + "the entry's checksum holds");
@@ -81,8 +83,16 @@ void Invariants::check_slot(uint64_t bucket, uint16_t tag, const char* address) 
   ++s.objects[tablet];
 }
 
+void Invariants::check_dead_copies() {
+  for (const uint64_t survivor : store_.cleaned_.survivors_with_dead_copies()) {
+    state_->require(store_.log_.may_be_found(survivor),
+                    "segment " + std::to_string(survivor) + " has left, and its dead copies stay");
+  }
+}
+
 void Invariants::check_accounting() {
   State& s = *state_;
+  // As many of its bytes are live as there are slots that point there, and tombstones.
   for (const log::Segment* segment : store_.log_.segments()) {
     uint64_t live = s.live[segment];
     log::scan_segment(segment->identity(), segment->bytes(), {}, [&](const log::GroupView& group) {

@@ -19,6 +19,8 @@ class Invariants {
   /// - what holds for the log (log::Invariants)
   /// - every slot points at a published entry, an object or a tombstone, whose checksum holds and
   ///   whose key has the slot's bucket and tag; no key has two slots
+  /// - every slot points into a segment that is in the log, or into a side segment that may enter it
+  /// - tombstones are kept only for dead copies in segments that have memory
   /// - every tombstone in a slot waits for sweep(), but for those that were recovered
   /// - live bytes of each segment are those of the objects in slots and of all tombstones
   /// - the safe version is above all versions; tablets count the objects that slots hold
@@ -28,6 +30,7 @@ class Invariants {
   void check_slots();
   void check_slot(uint64_t bucket, uint16_t tag, const char* address);
   void check_accounting();
+  void check_dead_copies();
 
   ObjectStore& store_;
   log::Invariants log_;

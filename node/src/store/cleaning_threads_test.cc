@@ -1,0 +1,332 @@
+// Cleaning on a thread of its own, as in a server, beside writers, deleters, readers and scans, in a
+// log that is short of memory throughout.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/testing/sanitizer.h"
+#include "log/cleaner.h"
+#include "log/log_test_support.h"
+#include "runtime/epoch.h"
+#include "store/cleaning_pass.h"
+#include "store/invariants.h"
+#include "store/segment_judge.h"
+
+namespace ramcloud::store {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr wire::RejectRules kNoRules{};
+constexpr uint32_t kSegments = 12;
+constexpr uint64_t kTable = 1;
+constexpr uint64_t kKeys = 2'400;  // of each writer
+constexpr uint64_t kStable = 300;  // that nobody changes
+constexpr uint64_t kWriters = 2;
+
+/// Replicates on a thread of its own, whatever segments come and go.
+class ReplicaThread final : public log::Replicator {
+ public:
+  void start(log::Log& log) {
+    log_ = &log;
+    thread_ = std::thread([this] {
+      while (!stop_.load()) {
+        if (!step()) std::this_thread::yield();
+      }
+    });
+  }
+  void stop() {
+    stop_ = true;
+    thread_.join();
+  }
+  /// When it has stopped, and nobody appends.
+  void finish() {
+    while (step()) {
+    }
+  }
+  void segment_opened(log::Segment& segment) override {
+    const std::lock_guard guard(mutex_);
+    opened_.push_back(&segment);
+  }
+  void segment_closed(log::Segment&) override {}
+  void segment_removed(log::Segment& segment) override {
+    const std::lock_guard guard(mutex_);
+    removed_.push_back(&segment);
+  }
+  void sync_wanted(log::LogPosition position) override {
+    const std::lock_guard guard(mutex_);
+    wanted_ = std::max(wanted_, position);
+  }
+
+ private:
+  struct Replica {
+    log::Segment* segment;
+    uint32_t durable = 0;
+  };
+  bool take_news() {
+    std::vector<log::Segment*> removed;
+    log::LogPosition wanted;
+    {
+      const std::lock_guard guard(mutex_);
+      for (log::Segment* segment : opened_) replicas_.push_back({segment});
+      std::ranges::sort(replicas_, {}, [](const Replica& r) { return r.segment->id(); });
+      opened_.clear();
+      removed.swap(removed_);
+      wanted = wanted_;
+    }
+    for (log::Segment* segment : removed) {
+      std::erase_if(replicas_, [=](const Replica& r) { return r.segment == segment; });
+      segment->mark_released();
+    }
+    if (log_->synced() >= wanted) return !removed.empty();
+    log_->set_synced(wanted);
+    return true;
+  }
+  /// True if there was something to do.
+  bool step() {
+    bool worked = take_news();
+    bool earlier_are_closed = true, changed = false;
+    for (Replica& replica : replicas_) {
+      log::Segment& segment = *replica.segment;
+      if (segment.closed_durable()) continue;
+      const bool closed = segment.closed();  // before its length is looked at
+      const uint32_t end = segment.published();
+      const bool opened = segment.opened_durable();
+      worked = worked || end > replica.durable || !opened;
+      replica.durable = end;
+      if (!opened) segment.mark_opened_durable();
+      changed = changed || !opened;
+      const bool alone = segment.side() || segment.abandoned();
+      if (!alone && !earlier_are_closed) continue;
+      if (!alone) log_->set_durable(segment.position(end));
+      if (!alone) earlier_are_closed = closed;
+      if (!closed) continue;
+      segment.mark_closed_durable();
+      changed = true;
+    }
+    if (changed) log_->on_replication_progress();
+    return worked || changed;
+  }
+
+  log::Log* log_ = nullptr;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::vector<log::Segment*> opened_, removed_;  // guarded by mutex_
+  log::LogPosition wanted_;                      // guarded by mutex_
+  std::vector<Replica> replicas_;                // of the thread, until it has stopped
+};
+
+std::string key_of(uint64_t owner, uint64_t i) {
+  return "key" + std::to_string(owner) + "-" + std::to_string(i);
+}
+std::string value_of(const std::string& key, uint64_t serial, uint64_t length) {
+  std::string value = key + "#" + std::to_string(serial) + "#";
+  value.resize(std::max<uint64_t>(length, value.size()), static_cast<char>('a' + serial % 26));
+  return value;
+}
+
+class Storm {
+ public:
+  Storm()
+      : arena_(uint64_t{kSegments} * log::kSegmentBytes,
+               {.try_huge_pages = false, .prefault = false}),
+        log_(arena_, replicas_, log::test_log_options(1, 2)),
+        store_(log_, clock_, {.buckets = 1 << 10, .max_pending_deletes = 4096}),
+        judge_(store_),
+        cleaner_(
+            log_, clock_, {}, [this](const log::Segment& segment) { return judge_.judge(segment); },
+            [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
+              return std::make_unique<CleaningPass>(store_, victims);
+            }) {
+    replicas_.start(log_);
+    log_.start();
+    EXPECT_TRUE(store_.take_tablet(kTable, 0, ~uint64_t{0}).ok());
+  }
+
+  void run(uint64_t operations) {
+    std::vector<std::thread> threads;
+    threads.emplace_back([this] { clean(); });
+    {
+      Epochs::Participant participant(epochs_);
+      for (uint64_t i = 0; i < kStable; ++i) {
+        const std::string key = key_of(9, i);
+        put(participant, key, value_of(key, i, 2'000));
+        stable_[key] = value_of(key, i, 2'000);
+      }
+    }
+    for (uint64_t i = 0; i < kWriters; ++i) {
+      threads.emplace_back([this, i, operations] { write(i, operations); });
+    }
+    threads.emplace_back([this] { read(); });
+    threads.emplace_back([this] { scan(); });
+    while (writers_done_.load() < kWriters) reclaim();
+    stop_ = true;
+    for (std::thread& thread : threads) thread.join();
+    finish_passes();
+    replicas_.stop();
+    replicas_.finish();
+    (void)store_.sweep();
+  }
+
+  void expect_all() {
+    EXPECT_THAT(Invariants(store_).check(), IsEmpty());
+    uint64_t expected = stable_.size();
+    for (const auto& [key, value] : stable_) EXPECT_EQ(value_in(key), value);
+    for (uint64_t i = 0; i < kWriters; ++i) {
+      expected += written_[i].size();
+      for (uint64_t k = 0; k < kKeys; ++k) {
+        const auto found = written_[i].find(key_of(i, k));
+        EXPECT_EQ(value_in(key_of(i, k)), found == written_[i].end() ? "-" : found->second);
+      }
+    }
+    EXPECT_EQ(store_.object_count(kTable), expected);
+    EXPECT_GT(cleaner_.state().combined_runs, 5u);
+    EXPECT_GT(scans_.load(), 0u);
+    EXPECT_GT(reads_.load(), 0u);
+  }
+
+ private:
+  std::string value_in(const std::string& key) {
+    ReadResult result;
+    if (store_.read(kTable, key, kNoRules, result) != StatusCode::kOk) return "-";
+    EXPECT_TRUE(result.entry.verify()) << key;
+    std::string value(result.value_length, '\0');
+    result.entry.read(result.value_offset, value.data(), result.value_length);
+    return value;
+  }
+  template <typename Operation>
+  void until_done(Epochs::Participant& participant, const Operation& operation) {
+    while (operation() != StatusCode::kOk) {
+      (void)store_.sweep(64);
+      participant.pass();
+      std::this_thread::yield();
+    }
+    participant.pass();
+  }
+  void put(Epochs::Participant& participant, const std::string& key, const std::string& value) {
+    uint64_t version = 0;
+    log::LogPosition depends;
+    until_done(participant,
+               [&] { return store_.write(kTable, key, value, kNoRules, version, depends); });
+  }
+  void remove(Epochs::Participant& participant, const std::string& key) {
+    uint64_t version = 0;
+    log::LogPosition depends;
+    until_done(participant, [&] { return store_.remove(kTable, key, kNoRules, version, depends); });
+  }
+
+  /// Keys that nobody else changes: it reads what it wrote.
+  void write(uint64_t self, uint64_t operations) {
+    Epochs::Participant participant(epochs_);
+    Random random(self + 1);
+    auto& written = written_[self];
+    for (uint64_t i = 0; i < operations; ++i) {
+      const std::string key = key_of(self, random.below(kKeys));
+      if (random.chance(0.3)) {
+        remove(participant, key);
+        written.erase(key);
+      } else {
+        const uint64_t length = random.chance(0.02) ? random.below(200'000) : random.below(12'000);
+        written[key] = value_of(key, i, length);
+        put(participant, key, written[key]);
+      }
+      const auto found = written.find(key);
+      EXPECT_EQ(value_in(key), found == written.end() ? "-" : found->second) << key;
+      if (i % 16 == 0) (void)store_.sweep(64);
+      participant.pass();
+    }
+    ++writers_done_;
+  }
+  void read() {
+    Epochs::Participant participant(epochs_);
+    Random random(77);
+    while (!stop_.load()) {
+      const std::string key = key_of(random.below(kWriters), random.below(kKeys));
+      const std::string value = value_in(key);
+      if (value != "-") EXPECT_EQ(value.substr(0, key.size() + 1), key + "#");
+      const std::string stays = key_of(9, random.below(kStable));
+      EXPECT_EQ(value_in(stays), stable_.at(stays));
+      ++reads_;
+      participant.pass();
+    }
+  }
+  /// What stays is there once, whatever is moved meanwhile.
+  void scan() {
+    Epochs::Participant participant(epochs_);
+    std::vector<log::ObjectView> page(512);
+    while (!stop_.load()) {
+      std::set<std::string> seen;
+      EnumerateResult result;
+      for (uint64_t cursor = 0; !result.done; cursor = result.next_cursor) {
+        ASSERT_EQ(store_.enumerate(kTable, 0, cursor, {.max_bytes = 1 << 20}, page, result),
+                  StatusCode::kOk);
+        for (uint32_t i = 0; i < result.count; ++i) {
+          std::string key(page[i].key_length, '\0');
+          page[i].entry.read(page[i].key_offset, key.data(), page[i].key_length);
+          EXPECT_TRUE(page[i].entry.verify());
+          EXPECT_TRUE(seen.insert(key).second || !stable_.contains(key)) << key << " twice";
+        }
+        participant.pass();
+      }
+      for (const auto& [key, value] : stable_) EXPECT_TRUE(seen.contains(key)) << key;
+      ++scans_;
+    }
+  }
+  void clean() {
+    Epochs::Participant participant(epochs_);
+    while (!stop_.load()) {
+      if (!worker_.step()) std::this_thread::yield();
+      participant.pass();
+    }
+  }
+  /// They wait for heads, which nobody else opens any more.
+  void finish_passes() {
+    while (worker_.passes() > 0) {
+      if (!worker_.step() && log_.ready()) (void)log_.roll_head();
+      reclaim();
+    }
+  }
+  /// As the first reactor does: after a grace period.
+  void reclaim() {
+    const auto retired = log_.take_retired();
+    if (retired.empty()) return std::this_thread::yield();
+    const uint64_t epoch = epochs_.advance({});
+    while (!epochs_.passed(epoch)) std::this_thread::yield();
+    epochs_.forget_passed();
+    log_.reclaim(retired);
+  }
+
+  VirtualClock clock_;
+  Epochs epochs_;
+  log::Arena arena_;
+  ReplicaThread replicas_;
+  log::Log log_;
+  ObjectStore store_;
+  SegmentJudge judge_;
+  log::Cleaner cleaner_;
+  log::Cleaner::Worker worker_{cleaner_};
+  std::map<std::string, std::string> stable_;
+  std::map<std::string, std::string> written_[kWriters];
+  std::atomic<uint64_t> writers_done_{0};
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> reads_{0}, scans_{0};
+};
+
+TEST(CleaningThreads, NothingIsLostBesideWritersDeletersReadersAndScans) {
+  Storm storm;
+  storm.run(ramcloud::testing::kSanitized ? 10'000 : 40'000);
+  storm.expect_all();
+}
+
+}  // namespace
+}  // namespace ramcloud::store
