@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "log/cleaner.h"
 #include "log/log_test_support.h"
 #include "store/cleaning_pass.h"
@@ -37,6 +38,11 @@ struct CleaningRig {
     EXPECT_TRUE(store.take_tablet(1, 0, ~uint64_t{0}).ok());
   }
 
+  void replicate() {
+    if (!slow) return parts.replicator.finish_all();
+    // One thing now and then: reports come late, and in any order.
+    if (random.chance(0.05)) (void)parts.replicator.step(random);
+  }
   void reclaim() {
     (void)store.sweep();
     parts.log.reclaim(parts.log.take_retired());
@@ -46,7 +52,7 @@ struct CleaningRig {
     int steps = 0;
     for (; steps < 10'000'000; ++steps) {
       const bool more = worker.step();
-      parts.replicator.finish_all();
+      replicate();
       reclaim();
       if (!more && !worker.step()) break;
     }
@@ -58,7 +64,7 @@ struct CleaningRig {
     StatusCode status = operation();
     for (int i = 0; i < 10'000'000 && status != StatusCode::kOk; ++i) {
       const bool worked = worker.step();
-      parts.replicator.finish_all();
+      replicate();
       reclaim();
       if (status == StatusCode::kOutOfMemory && !worked && !parts.log.cleaning_helps()) break;
       status = operation();
@@ -107,6 +113,8 @@ struct CleaningRig {
   uint32_t free_seglets() const { return parts.log.memory().free_seglets; }
   uint32_t total_seglets() const { return parts.log.memory().total_seglets; }
 
+  bool slow = false;
+  Random random{1};
   VirtualClock clock;
   log::TestLog parts;
   ObjectStore store;

@@ -1,0 +1,186 @@
+// Long runs in a log that is all but full, with sizes that change as in the worst cases for
+// allocators [Rumble14 §2, table 1; figure 7]: no write fails while cleaning can help, nothing is
+// lost, and nothing waits for ever. Backups are slow, or one of them is full.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/testing/sanitizer.h"
+#include "store/invariants.h"
+#include "store/testing/cleaning_rig.h"
+
+namespace ramcloud::store {
+namespace {
+
+using testing::CleaningRig;
+using ::testing::IsEmpty;
+
+/// Sizes before, which part of it is deleted, and sizes after: W1 to W8. And the worst: each size
+/// leaves holes for none of the next.
+struct Workload {
+  std::string name;
+  std::vector<std::pair<uint32_t, uint32_t>> sizes;  // of one time after the other, from and to
+  double deleted = 0;                                // between two times
+  uint32_t utilisation = 98;                         // of what writers may have, in percent
+};
+std::ostream& operator<<(std::ostream& out, const Workload& workload) {
+  return out << workload.name;
+}
+
+std::vector<Workload> workloads() {
+  return {
+      {"W1", {{100, 100}}, 0},
+      {"W2", {{100, 100}, {130, 130}}, 0},
+      {"W3", {{100, 100}, {130, 130}}, 0.9},
+      {"W4", {{100, 150}, {200, 250}}, 0},
+      {"W5", {{100, 150}, {200, 250}}, 0.9},
+      {"W6", {{100, 200}, {1'000, 2'000}}, 0.5},
+      {"W7", {{1'000, 2'000}, {1'500, 2'500}}, 0.9},
+      {"W8", {{50, 150}, {5'000, 15'000}}, 0.9},
+      {"Mixed", {{1, 1'048'576}}, 0},
+      {"Growing", {{1, 100}, {1'000, 4'000}, {60'000, 70'000}, {900'000, 1'048'576}}, 0.5},
+      {"Shrinking", {{900'000, 1'048'576}, {60'000, 70'000}, {1'000, 4'000}, {1, 100}}, 0.5},
+      {"Nothing but large", {{1'048'576, 1'048'576}}, 0.3},
+  };
+}
+
+/// What writers may have of a log without anything in it.
+uint64_t bytes_for_writers(const CleaningRig& t) {
+  const uint32_t kept = t.parts.log.kept_from(log::For::kWrites) + 2 * log::kSegletsPerSegment;
+  return uint64_t{t.total_seglets() - kept} * log::kSegletBytes;
+}
+
+/// What a live object takes there: its entry, and its share of a survivor's groups.
+uint64_t memory_of(uint64_t key_bytes, uint64_t value_bytes) {
+  const uint64_t entry =
+      sizeof(log::EntryHeader) + sizeof(log::ObjectBody) + key_bytes + value_bytes;
+  return entry + 8 + entry / 50;
+}
+
+class LongRun {
+ public:
+  LongRun(CleaningRig& rig, const Workload& workload, uint64_t seed)
+      : t_(rig), workload_(workload), random_(seed) {
+    limit_ = bytes_for_writers(t_) * workload.utilisation / 100;
+  }
+
+  /// Each time writes as much as `tenths` tenths of the live bytes, behind those.
+  void run(uint64_t tenths) {
+    for (size_t time = 0; time < workload_.sizes.size(); ++time) {
+      if (time > 0) remove_some(workload_.deleted);
+      const auto [from, to] = workload_.sizes[time];
+      // So much, until memory is short.
+      const uint64_t spare = time == 0 ? 5 * log::kSegmentBytes / 2 : 0;
+      for (uint64_t written = 0; written < spare + limit_ + tenths * limit_ / 10;) {
+        const uint32_t length = from + static_cast<uint32_t>(random_.below(to - from + 1));
+        ASSERT_NO_FATAL_FAILURE(put(length)) << workload_.name << " time " << time;
+        written += length + 60;
+      }
+    }
+    EXPECT_THAT(Invariants(t_.store).check(), IsEmpty());
+    for (const Object& object : objects_) {
+      if (object.length == kNone) continue;
+      ASSERT_EQ(t_.read(object.key), value_of(object)) << object.key;
+    }
+    EXPECT_GT(t_.cleaner.state().combined_runs, 0u) << "memory was not short";
+    while (live_ > 0) remove_some(1);
+    EXPECT_EQ(t_.store.object_count(1), 0u);
+  }
+
+ private:
+  static constexpr uint32_t kNone = ~0u;
+  struct Object {
+    std::string key;
+    uint32_t length = kNone;
+    uint64_t serial = 0;
+  };
+  static std::string value_of(const Object& object) {
+    return std::string(object.length, static_cast<char>('a' + object.serial % 26));
+  }
+  /// A new one as long as there is room for it, else in the place of others.
+  void put(uint32_t length) {
+    size_t at = objects_.size();
+    while (live_ + memory_of(12, length) > limit_) {
+      if (objects_.empty()) return;
+      at = random_.below(objects_.size());
+      const Object& old = objects_[at];
+      if (old.length != kNone &&
+          live_ - memory_of(12, old.length) + memory_of(12, length) <= limit_) {
+        live_ -= memory_of(12, old.length);
+        break;
+      }
+      if (old.length != kNone) ASSERT_NO_FATAL_FAILURE(remove(at));
+      at = objects_.size();
+    }
+    if (at == objects_.size() && !free_.empty()) {
+      at = free_.back();
+      free_.pop_back();
+    }
+    if (at == objects_.size()) objects_.push_back({"key" + std::to_string(at)});
+    Object& object = objects_[at];
+    object.length = length;
+    object.serial = ++serial_;
+    live_ += memory_of(12, length);
+    t_.clock.advance(std::chrono::milliseconds(1));
+    ASSERT_EQ(t_.write(object.key, value_of(object)), StatusCode::kOk)
+        << live_ << " of " << limit_ << " bytes are live: " << t_.describe();
+  }
+  void remove(size_t at) {
+    Object& object = objects_[at];
+    ASSERT_EQ(t_.remove(object.key), StatusCode::kOk) << t_.describe();
+    live_ -= memory_of(12, object.length);
+    object.length = kNone;
+    free_.push_back(at);
+  }
+  void remove_some(double share) {
+    for (size_t at = 0; at < objects_.size(); ++at) {
+      if (objects_[at].length == kNone || !random_.chance(share)) continue;
+      ASSERT_NO_FATAL_FAILURE(remove(at));
+    }
+  }
+
+  CleaningRig& t_;
+  const Workload workload_;
+  Random random_;
+  uint64_t limit_ = 0;
+  uint64_t live_ = 0;
+  uint64_t serial_ = 0;
+  std::vector<Object> objects_;
+  std::vector<size_t> free_;
+};
+
+class Deadlock : public ::testing::TestWithParam<Workload> {};
+
+/// Each byte that is written at 98 % has fifty copied: what is long takes long.
+uint64_t tenths() {
+  const char* wanted = std::getenv("RAMCLOUD_CLEANING_TENTHS");
+  return wanted != nullptr ? std::stoull(wanted) : ramcloud::testing::kSanitized ? 1 : 2;
+}
+
+TEST_P(Deadlock, NoWriteFailsWhileThereIsRoom) {
+  CleaningRig t(8, true, {}, 1 << 15);
+  LongRun(t, GetParam(), 1).run(tenths());
+}
+
+/// Replicas come late, one thing at a time.
+TEST_P(Deadlock, NorWhenBackupsAreSlow) {
+  CleaningRig t(8, false, {}, 1 << 15);
+  t.slow = true;
+  LongRun(t, GetParam(), 2).run(tenths());
+}
+
+INSTANTIATE_TEST_SUITE_P(Workloads, Deadlock, ::testing::ValuesIn(workloads()),
+                         [](const auto& about) {
+                           std::string name = about.param.name;
+                           std::erase(name, ' ');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace ramcloud::store
