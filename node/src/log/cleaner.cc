@@ -45,8 +45,8 @@ CleanerState Cleaner::state() const {
 
 // ---- what there is to clean
 
-/// True if there may be more of those that moved.
-bool Cleaner::look_again() {
+/// So many had moved; there may be more.
+size_t Cleaner::look_again() {
   const std::vector<uint32_t> moved = log_.take_moved(kMovedAtOnce);
   for (const uint32_t number : moved) {
     look_at(number);
@@ -57,7 +57,7 @@ bool Cleaner::look_again() {
     unlooked_ = log_.most_segments();
   }
   look_in_turn(kInTurn);
-  return !moved.empty();
+  return moved.size();
 }
 
 void Cleaner::look_in_turn(uint32_t most) {
@@ -129,14 +129,16 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory
 Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
   Begun begun;
-  begun.looks_again = look_again();
+  const size_t moved = look_again();
+  begun.looks_again = moved >= kMovedAtOnce;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
-  if (decision.nothing_to_win && unlooked_ > 0) {
+  if (decision.nothing_to_win && (unlooked_ > 0 || moved > 0)) {
     RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
     look_in_turn(kInSearch);
     decision = decide(options_.balancer, figures(memory));
-    begun.looks_again = begun.looks_again || unlooked_ > 0;
+    // One that moved may be so large that only a part of it was read (Log::want_look).
+    begun.looks_again = true;
   }
   const bool stuck = memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
   log_.set_cleaning_helps(begun.looks_again ||

@@ -98,7 +98,7 @@ class Cleaner {
   CleanerState state() const;
 
  private:
-  bool look_again() RC_REQUIRES(mutex_);
+  size_t look_again() RC_REQUIRES(mutex_);
   void look_in_turn(uint32_t most) RC_REQUIRES(mutex_);
   void look_at(uint32_t number) RC_REQUIRES(mutex_);
   BalancerFigures figures(const Log::Memory& memory) const RC_REQUIRES(mutex_);

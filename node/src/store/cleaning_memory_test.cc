@@ -110,6 +110,8 @@ TEST(SegmentJudge, TombstonesDieWithTheSegmentTheyName) {
   EXPECT_EQ(live(*objects), 0);
   EXPECT_EQ(live(*tombstones), tombstones->live_bytes());
   EXPECT_GT(live(*tombstones), 2'000 * 50);
+  EXPECT_EQ(t.judge.judge(*tombstones)->average_s, t.clock.unix_ms() / 1000)
+      << "without objects it is not the oldest of all";
   CleaningPass pass(t.store, {objects});
   pass.commit_now();
   while (pass.step() != log::CleaningWork::Progress::kDone) {

@@ -273,5 +273,17 @@ TEST(CleaningPass, ATombstoneOfATabletThatIsBeingRecoveredStays) {
   ASSERT_TRUE(replay.serve(kRecovered));
 }
 
+/// Else sweep() would look for what has the memory of a tombstone by then.
+TEST(CleaningPass, NoDeleteWaitsThatRefersToAVictim) {
+  Bench b;
+  for (int i = 0; i < 300; ++i) b.write("key" + std::to_string(i), "value");
+  for (int i = 0; i < 300; ++i) b.remove("key" + std::to_string(i));
+  b.roll();
+  ASSERT_EQ(b.store.pending_deletes(), 300u);
+  CleaningPass pass(b.store, {b.parts.log.segments().front()});
+  finish(b, pass);
+  EXPECT_EQ(b.store.pending_deletes(), 0u);
+}
+
 }  // namespace
 }  // namespace ramcloud::store

@@ -42,9 +42,9 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   }
   figures.live_bytes = as_survivors(segment, figures.live_bytes);
   figures.youngest_s = known.youngest_s;
-  if (known.object_bytes > 0) {
+  if (known.entry_bytes > 0) {
     figures.average_s =
-        static_cast<uint32_t>(known.seconds / static_cast<double>(known.object_bytes));
+        static_cast<uint32_t>(known.seconds / static_cast<double>(known.entry_bytes));
   }
   return figures;
 }
@@ -84,16 +84,21 @@ void SegmentJudge::read_more(const Segment& segment, Known& known) {
 
 void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
   if (entry.type() == EntryType::kObject) {
-    const uint32_t seconds = entry.load_at<log::ObjectBody>(0).timestamp_s;
-    known.object_bytes += entry.total_length();
-    known.seconds += static_cast<double>(seconds) * entry.total_length();
-    known.youngest_s = std::max(known.youngest_s, seconds);
+    note_age(entry, entry.load_at<log::ObjectBody>(0).timestamp_s, known);
   } else if (entry.type() == EntryType::kTombstone) {
     const auto tombstone = entry.load_at<log::TombstoneBody>(0);
+    note_age(entry, tombstone.timestamp_s, known);
     // When those of another log die is not known here.
     if (tombstone.log_id != store_.log().options().master_id) return;
     known.names[tombstone.segment_id] += entry.total_length();
   }
+}
+
+/// Tombstones have an age, too: a segment with nothing else would pass for the oldest of all.
+void SegmentJudge::note_age(const EntryView& entry, uint32_t seconds, Known& known) {
+  known.entry_bytes += entry.total_length();
+  known.seconds += static_cast<double>(seconds) * entry.total_length();
+  known.youngest_s = std::max(known.youngest_s, seconds);
 }
 
 /// Neighbours stand together where there are too many.

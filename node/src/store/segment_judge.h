@@ -45,8 +45,8 @@ class SegmentJudge {
     uint64_t id = 0;
     uint32_t at = 0;  // the next group that is to be read
     bool read = false;
-    uint64_t object_bytes = 0;
-    double seconds = 0;  // time stamps of objects, by their bytes
+    uint64_t entry_bytes = 0;
+    double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;
     std::unordered_map<uint64_t, uint32_t> names;  // until it is read
     std::vector<Named> named;                      // by rising ids; then
@@ -55,6 +55,7 @@ class SegmentJudge {
   Known& known_of(const log::Segment& segment) RC_REQUIRES(mutex_);
   void read_more(const log::Segment& segment, Known& known) RC_REQUIRES(mutex_);
   void read_entry(const log::EntryView& entry, Known& known) RC_REQUIRES(mutex_);
+  static void note_age(const log::EntryView& entry, uint32_t seconds, Known& known);
   static void finish(Known& known);
   static uint32_t as_survivors(const log::Segment& segment, uint32_t live_bytes);
   void look_what_is_there() RC_REQUIRES(mutex_);
