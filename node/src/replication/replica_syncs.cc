@@ -55,18 +55,22 @@ bool ReplicaManager::drive_sync() {
 
 /// Of heads: a side segment is closed only when it is synced. Nothing: too few replicas count.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
-  const Hold hold(*this);
   std::set<uint64_t> holders;
-  for (auto at = segments_.lower_bound(log_->synced().segment_id());
-       at != segments_.end() && at->first <= position.segment_id(); ++at) {
-    const SegmentReplicas& replicas = at->second;
-    if (replicas.segment->side() || replicas.segment->abandoned()) continue;
-    const auto note_holder = [&](const ReplicaSlot& slot) {
+  bool enough = true;
+  const auto note = [&](const SegmentReplicas& replicas) {
+    const log::Segment& segment = *replicas.segment;
+    if (segment.side() || segment.abandoned() || segment.id() > position.segment_id()) return;
+    enough = enough && replicas.on_enough(options_.min_replicas, [&](const ReplicaSlot& slot) {
       holders.insert(slot.server_id());
       return true;
-    };
-    if (!replicas.on_enough(options_.min_replicas, note_holder)) return std::nullopt;
+    });
+  };
+  for (auto at = segments_.lower_bound(log_->synced().segment_id()); at != segments_.end(); ++at) {
+    if (needs_no_lock(*at->second.segment)) note(at->second);
   }
+  const Hold hold(*this);
+  for (const SegmentReplicas* replicas : unsettled_) note(*replicas);
+  if (!enough) return std::nullopt;
   return holders;
 }
 
