@@ -51,7 +51,8 @@ struct Outcome {
 };
 
 struct Totals {
-  uint64_t passes = 0, aborted = 0, without_memory = 0, crashes = 0, returned = 0, segments = 0;
+  uint64_t passes = 0, aborted = 0, without_memory = 0, crashes = 0, power_cuts = 0, returned = 0,
+           segments = 0;
   uint64_t written_bytes = 0;
   CleaningPass::Counts counts;
   void add(const CleaningPass::Counts& c) {
@@ -71,6 +72,7 @@ class Round {
         parts_(kSegments, false, 1, true, kCleanerSegments),
         store_(parts_.log, clock_, {.buckets = 512, .max_pending_deletes = 4096}) {
     parts_.replicator.finish_all();
+    parts_.replicator.syncs = false;  // but now and then
     for (const uint64_t table : {kStays, kReturns}) {
       EXPECT_TRUE(store_.take_tablet(table, 0, ~uint64_t{0}).ok());
     }
@@ -91,10 +93,12 @@ class Round {
       clock_.advance(std::chrono::milliseconds(random_.below(50)));
       if (random_.chance(0.002)) expect_invariants();
       if (random_.chance(0.0015)) crash();
+      if (random_.chance(0.0015)) power_cut();
       if (::testing::Test::HasFailure()) return;
     }
     expect_invariants();
     crash();
+    power_cut();
     EXPECT_TRUE(done()) << "segment " << last_id() << ", " << written_ << " bytes written of "
                         << 10 * target_bytes_;
     totals_.segments += last_id();
@@ -152,13 +156,16 @@ class Round {
     forget_old(outcomes);
     if (random_.chance(0.3)) expect_read(any_key());
   }
-  /// Only the last acknowledged one, and those after it, may be what a crash leaves.
+  /// Only the last one that is on devices, and those after it, may be what a power cut leaves.
   void forget_old(std::vector<Outcome>& outcomes) const {
-    for (size_t i = outcomes.size(); i-- > 0;) {
-      if (outcomes[i].depends_on > parts_.log.durable()) continue;
-      outcomes.erase(outcomes.begin(), outcomes.begin() + static_cast<ptrdiff_t>(i));
-      return;
+    outcomes.erase(outcomes.begin(), last_until(outcomes, parts_.log.synced()));
+  }
+  static std::vector<Outcome>::iterator last_until(std::vector<Outcome>& outcomes,
+                                                   LogPosition position) {
+    for (auto at = outcomes.end(); at != outcomes.begin();) {
+      if ((--at)->depends_on <= position) return at;
     }
+    return outcomes.begin();
   }
   void expect_read(const Key& key) {
     ReadResult result;
@@ -180,6 +187,8 @@ class Round {
 
   void progress(uint64_t steps) {
     for (uint64_t i = 0; i < steps; ++i) (void)parts_.replicator.step(random_);
+    if (random_.chance(0.05)) parts_.log.want_synced(parts_.log.durable());
+    if (random_.chance(0.05)) parts_.replicator.finish_sync();
     if (random_.chance(0.5)) (void)store_.sweep(static_cast<uint32_t>(random_.below(50)));
     if (random_.chance(0.5)) parts_.log.reclaim(parts_.log.take_retired());
   }
@@ -312,59 +321,92 @@ class Round {
     }
     const Status status = choice.run();
     ASSERT_TRUE(status.ok()) << status.message();
+    std::vector<std::string> entries;
+    for (const log::ReplicaReport& replica : choice.report().replicas) {
+      if (replica.chosen) add_entries(replicas[std::stoul(replica.name)], entries);
+    }
+    replay(std::move(entries), parts_.log.durable());
+  }
+  /// All machines lose their power at once: of heads there is what was synced, and perhaps more. The
+  /// newest digest decides, as opens are synced, and each head ends at its first gap.
+  void power_cut() {
+    ++totals_.power_cuts;
+    const LogPosition synced = parts_.log.synced();
+    const log::Segment* newest = nullptr;
+    for (const auto& replica : parts_.replicator.replicas()) {
+      const log::Segment& head = *replica.segment;
+      if (head.side() || !head.opened_durable()) continue;
+      if (newest == nullptr || head.id() > newest->id()) newest = &head;
+    }
+    ASSERT_NE(newest, nullptr);
+    const auto members = log::scan_segment(newest->identity(), newest->bytes()).digest;
+    std::vector<std::string> entries;
+    for (const auto& replica : parts_.replicator.replicas()) {
+      const log::Segment& segment = *replica.segment;
+      if (!std::ranges::binary_search(members, segment.id())) continue;
+      uint32_t length = segment.published();
+      if (!segment.side() && segment.id() >= synced.segment_id()) {
+        const uint32_t there = segment.id() == synced.segment_id() ? synced.offset() : 0;
+        length = std::max(segment.header_length(), there);
+        if (random_.chance(0.5)) {
+          length += static_cast<uint32_t>(random_.below(segment.published() - length + 1));
+        }
+      }
+      add_entries({segment.id(), log::image_of(segment, length)}, entries);
+    }
+    replay(std::move(entries), synced);
+  }
+  void replay(std::vector<std::string> entries, LogPosition until) {
     log::TestLog parts(2 * kSegments);
     ObjectStore store(parts.log, clock_, {.buckets = 512});
     TabletReplay replay(store, 1);
     ASSERT_TRUE(replay.begin(all_of(kStays), 0).ok());
     if (owned_) ASSERT_TRUE(replay.begin(all_of(kReturns), 0).ok());
-    std::vector<std::string> entries = entries_of(choice.report(), replicas);
-    for (size_t i = entries.size(); i > 1; --i)
+    for (size_t i = entries.size(); i > 1; --i) {
       std::swap(entries[i - 1], entries[random_.below(i)]);
+    }
     for (const std::string& entry : entries) {
       const log::EntryView view(log::SegmentBytes(entry), 0, load<log::EntryHeader>(entry.data()));
       ASSERT_EQ(replay.replay(view), StatusCode::kOk);
     }
     ASSERT_TRUE(replay.serve(all_of(kStays)));
     if (owned_) ASSERT_TRUE(replay.serve(all_of(kReturns)));
-    expect_acknowledged(store);
+    expect_all_until(store, until);
     replay.side().abort();
   }
   /// As a recovery takes them: of a tablet, from its creation position on.
-  std::vector<std::string> entries_of(const log::ReplayReport& report,
-                                      const std::vector<std::pair<uint64_t, std::string>>& images) {
-    std::vector<std::string> entries;
-    for (const log::ReplicaReport& replica : report.replicas) {
-      if (!replica.chosen) continue;
-      const std::string& image = images[std::stoul(replica.name)].second;
-      const log::SegmentIdentity identity{log::kTestCluster, log::kTestMaster, replica.segment_id};
-      log::scan_segment(identity, log::SegmentBytes(image), {}, [&](const log::GroupView& group) {
-        for (auto e = group.first(); e; e = group.next(*e)) {
-          const bool object = e->view.type() == log::EntryType::kObject;
-          if (!object && e->view.type() != log::EntryType::kTombstone) continue;
-          const auto table = e->view.load_at<uint64_t>(0);
-          if (table == kReturns && (!owned_ || replica.segment_id < first_segment_)) continue;
-          entries.push_back(image.substr(e->offset, e->view.total_length()));
-        }
-      });
-    }
-    return entries;
+  void add_entries(const std::pair<uint64_t, std::string>& replica,
+                   std::vector<std::string>& entries) {
+    const auto& [id, image] = replica;
+    const log::SegmentIdentity identity{log::kTestCluster, log::kTestMaster, id};
+    log::scan_segment(identity, log::SegmentBytes(image), {}, [&](const log::GroupView& group) {
+      for (auto e = group.first(); e; e = group.next(*e)) {
+        const bool object = e->view.type() == log::EntryType::kObject;
+        if (!object && e->view.type() != log::EntryType::kTombstone) continue;
+        const auto table = e->view.load_at<uint64_t>(0);
+        if (table == kReturns && (!owned_ || replica.first < first_segment_)) continue;
+        entries.push_back(image.substr(e->offset, e->view.total_length()));
+      }
+    });
   }
-  void expect_acknowledged(ObjectStore& store) {
+  /// Of each key the last outcome until this position, or a later one.
+  void expect_all_until(ObjectStore& store, LogPosition position) {
     uint64_t present = 0;
     for (auto& [key, outcomes] : outcomes_) {
       forget_old(outcomes);
+      const auto first = last_until(outcomes, position);
       ReadResult result;
       const StatusCode status = store.read(key.first, key.second, kNoRules, result);
       const bool there = status == StatusCode::kOk;
       present += there ? 1 : 0;
-      // Nothing of it may be acknowledged yet.
-      bool expected = !there && outcomes.front().depends_on > parts_.log.durable();
-      for (const Outcome& outcome : outcomes) {
-        expected = expected || (there ? is(result, outcome) : outcome.version == 0);
+      // Nothing of it may be there yet.
+      bool expected = !there && first->depends_on > position;
+      for (auto outcome = first; outcome != outcomes.end(); ++outcome) {
+        expected = expected || (there ? is(result, *outcome) : outcome->version == 0);
       }
       EXPECT_TRUE(expected) << "table " << key.first << " " << key.second << ": "
                             << (there ? "version " + std::to_string(result.version) : "nothing")
-                            << " instead of " << outcomes.front().version;
+                            << " instead of " << first->version;
     }
     EXPECT_EQ(store.object_count(kStays) + store.object_count(kReturns), present);
   }
@@ -397,6 +439,7 @@ TEST(Cleaning, NothingIsLostAndNothingReturnsWheneverACrashComes) {
   }
   EXPECT_GE(totals.passes, rounds);
   EXPECT_GE(totals.crashes, rounds);
+  EXPECT_GE(totals.power_cuts, rounds);
   EXPECT_GE(totals.counts.objects, 1u);
   EXPECT_GE(totals.counts.tombstones, 1u);
   EXPECT_GE(totals.counts.tombstones_dropped, 1u);

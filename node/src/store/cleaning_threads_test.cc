@@ -190,7 +190,7 @@ class Storm {
       }
     }
     EXPECT_EQ(store_.object_count(kTable), expected);
-    EXPECT_GT(cleaner_.state().combined_runs, 5u);
+    EXPECT_GT(cleaner_.state().combined_runs, 2u);
     EXPECT_GT(scans_.load(), 0u);
     EXPECT_GT(reads_.load(), 0u);
   }
