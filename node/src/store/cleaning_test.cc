@@ -131,6 +131,8 @@ class Round {
     if (removes) {
       uint64_t version = 0;
       status = store_.remove(key.first, key.second, kNoRules, version, outcome.depends_on);
+      // It changed nothing: whatever took the object before is what has to be synced.
+      if (status == StatusCode::kOk && version == 0) return;
     } else {
       outcome.seed = random_.next();
       outcome.length = any_length();
