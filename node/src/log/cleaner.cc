@@ -131,13 +131,14 @@ Cleaner::Begun Cleaner::begin() {
   Begun begun;
   const size_t moved = look_again();
   begun.looks_again = moved >= kMovedAtOnce;
+  // One that moved may be so large that only a part of it was read (Log::want_look).
+  const bool may_find = moved > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
-  if (decision.nothing_to_win && (unlooked_ > 0 || moved > 0)) {
+  if (decision.nothing_to_win && may_find) {
     RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
     look_in_turn(kInSearch);
     decision = decide(options_.balancer, figures(memory));
-    // One that moved may be so large that only a part of it was read (Log::want_look).
     begun.looks_again = true;
   }
   const bool stuck = memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
@@ -150,8 +151,9 @@ Cleaner::Begun Cleaner::begin() {
   if (decision.kind == CleaningKind::kNone || stuck) return begun;
   begun.pass = choose(memory, decision.kind);
   if (begun.pass == nullptr) {
-    begun.urgent = true;  // others have the memory for survivors
+    begun.urgent = true;  // others have the memory for survivors, or nothing would be won
     free_at_failure_ = memory.free_seglets;
+    begun.looks_again = begun.looks_again || may_find;
     if (in_work_.empty() && !begun.looks_again) log_.set_cleaning_helps(false);
     return begun;
   }

@@ -105,6 +105,8 @@ class Tablets {
   /// Nobody is at work any more in what was dropped by then.
   void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
+  /// How many times some were removed so far.
+  uint64_t removals() const { return removals_.load(std::memory_order_acquire); }
 
   /// Some tablet is in this state. As find().
   bool any_in(TabletState state) const;
@@ -138,6 +140,7 @@ class Tablets {
 
   mutable SpinLock lock_;
   Atomic<const List*> current_;
+  Atomic<uint64_t> removals_{0};
   std::vector<std::unique_ptr<Tablet>> owned_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Tablet>> removed_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<const List>> lists_ RC_GUARDED_BY(lock_);  // the last is current
