@@ -105,7 +105,7 @@ class Segment {
   /// @}
 
   /// Bytes of entries (headers and bodies) appended, and of those still needed. Tombstones count as
-  /// live: without cleaning their victims stay.
+  /// live: which of them died is found out by whoever cleans (store/segment_judge.h).
   uint32_t entry_bytes() const { return entry_bytes_.load(std::memory_order_relaxed); }
   uint32_t live_bytes() const {
     // In this order: what died is never more than what was appended.
