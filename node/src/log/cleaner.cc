@@ -128,6 +128,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory
 /// Decides; a pass, if there is one to begin.
 Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
+  const uint64_t news = log_.news();
   Begun begun;
   const size_t moved = look_again();
   begun.looks_again = moved >= kMovedAtOnce;
@@ -142,8 +143,9 @@ Cleaner::Begun Cleaner::begin() {
     begun.looks_again = true;
   }
   const bool stuck = memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
-  log_.set_cleaning_helps(begun.looks_again ||
-                          (!decision.exhausted && !(stuck && in_work_.empty())));
+  // What passes free is still to come.
+  const bool rests = in_work_.empty() && memory.leaving_seglets == 0;
+  log_.set_cleaning_helps(begun.looks_again || (!decision.exhausted && !(stuck && rests)), news);
   if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
   // What passes hold is wanted now.
@@ -154,7 +156,7 @@ Cleaner::Begun Cleaner::begin() {
     begun.urgent = true;  // others have the memory for survivors, or nothing would be won
     free_at_failure_ = memory.free_seglets;
     begun.looks_again = begun.looks_again || may_find;
-    if (in_work_.empty() && !begun.looks_again) log_.set_cleaning_helps(false);
+    if (rests && !begun.looks_again) log_.set_cleaning_helps(false, news);
     return begun;
   }
   in_work_.insert(begun.pass->victims.begin(), begun.pass->victims.end());

@@ -225,9 +225,19 @@ class Log {
   Segment* closed_member(uint32_t number);
   /// Numbers are below it.
   uint32_t most_segments() const { return most_segments_; }
-  /// OUT_OF_MEMORY will not last: cleaning goes on, and frees something. Any thread. False at first.
-  bool cleaning_helps() const { return cleaning_helps_.load(std::memory_order_relaxed); }
-  void set_cleaning_helps(bool helps) { cleaning_helps_.store(helps, std::memory_order_relaxed); }
+  /// OUT_OF_MEMORY will not last: cleaning goes on, and frees something, or nobody who cleans has
+  /// looked since something died. Any thread. False at first.
+  bool cleaning_helps() const {
+    return cleaning_helps_.load(std::memory_order_relaxed) ||
+           news() > judged_at_.load(std::memory_order_relaxed);
+  }
+  /// By whoever cleans, of all that there was when news() gave `news`.
+  void set_cleaning_helps(bool helps, uint64_t news) {
+    judged_at_.store(news, std::memory_order_relaxed);
+    cleaning_helps_.store(helps, std::memory_order_relaxed);
+  }
+  /// Rises when a segment enters or leaves, or has a step less of live bytes.
+  uint64_t news() const { return moved_.marks(); }
   /// @}
 
   /// False between two heads, when append() answers RETRY whatever the size. Any thread, no lock;
@@ -350,6 +360,7 @@ class Log {
   const bool replicates_;
   uint32_t most_segments_ = 0;
   Atomic<bool> cleaning_helps_{false};
+  Atomic<uint64_t> judged_at_{~uint64_t{0}};  // nobody cleans
   Atomic<uint64_t> left_{0};
   uint32_t emergency_seglets_ = 0;  // of one emergency head
   Atomic<uint64_t>& durable_;       // one of the two below
@@ -381,6 +392,7 @@ class Log {
   std::vector<Segment*> others_ RC_GUARDED_BY(lock_);    // with memory, and not in segments_
   std::vector<Segment*> removed_ RC_GUARDED_BY(lock_);   // the replicator was not told yet
   std::vector<Segment*> retired_ RC_GUARDED_BY(lock_);   // until reclaim()
+  uint32_t taken_seglets_ RC_GUARDED_BY(lock_) = 0;      // of what take_retired() gave
   Atomic<bool> has_retired_{false};                      // retired_ has some
   std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // for a fresh head
   std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // by next_

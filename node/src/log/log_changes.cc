@@ -223,6 +223,7 @@ std::vector<Segment*> Log::take_retired() {
     taken.push_back(segment);
     return true;
   });
+  for (const Segment* segment : taken) taken_seglets_ += segment->seglet_count_;
   has_retired_.store(!retired_.empty(), std::memory_order_relaxed);
   return taken;
 }
@@ -239,6 +240,7 @@ void Log::reclaim(const std::vector<Segment*>& retired) {
 
 void Log::reclaim_locked(const std::vector<Segment*>& retired) {
   for (Segment* segment : retired) {
+    taken_seglets_ -= segment->seglet_count_;
     if (segment->pins() > 0) {
       RC_SOMETIMES("log.pinned_segment_is_kept");
       retired_.push_back(segment);

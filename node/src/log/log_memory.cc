@@ -45,6 +45,7 @@ Log::Memory Log::memory() const {
   Memory memory;
   memory.total_seglets = arena_.total_seglets();
   memory.free_seglets = arena_.free_seglets();
+  memory.leaving_seglets = taken_seglets_;
   for (const Segment* segment : retired_) memory.leaving_seglets += segment->seglet_count_;
   memory.segments = static_cast<uint32_t>(segments_.size() + others_.size());
   memory.appended_bytes = appended_bytes_;

@@ -211,6 +211,21 @@ TEST(LogMemory, AHeadForDeletesTakesAllWhenTheReserveIsWholeAgain) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
+/// Until it is free, whoever cleans must not say that no more will come.
+TEST(LogMemory, WhatLeavesIsCountedUntilItIsFree) {
+  TestLog t(8, true, 1, true, 2);
+  SideLog recovery(t.log);
+  ASSERT_EQ(append_to(recovery, kMiBValue), StatusCode::kOk);
+  const uint32_t free = t.log.memory().free_seglets;
+  recovery.abort();
+  ASSERT_EQ(t.log.memory().leaving_seglets, kSegletsPerSegment);
+  const auto retired = t.log.take_retired();
+  EXPECT_EQ(t.log.memory().leaving_seglets, kSegletsPerSegment) << "readers may still be there";
+  t.log.reclaim(retired);
+  EXPECT_EQ(t.log.memory().leaving_seglets, 0u);
+  EXPECT_EQ(t.log.memory().free_seglets, free + kSegletsPerSegment);
+}
+
 TEST(LogMemory, WhatCouldBeCleanedIsTold) {
   TestLog t(8);
   const auto taken = [&] {

@@ -22,6 +22,7 @@ bool MovedSegments::set(Words& words, uint32_t bit) {
 
 void MovedSegments::mark(uint32_t segment) {
   if (set(bits_, segment)) set(some_, segment / kBits);
+  marks_.fetch_add(1, std::memory_order_release);
 }
 
 std::vector<uint32_t> MovedSegments::take(uint32_t about) {

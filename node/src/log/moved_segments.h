@@ -20,6 +20,8 @@ class MovedSegments {
   explicit MovedSegments(uint32_t capacity);
   /// Any thread.
   void mark(uint32_t segment);
+  /// How many times something was marked. Any thread.
+  uint64_t marks() const { return marks_.load(std::memory_order_acquire); }
   /// Takes so many (up to 63 more), in no order. One thread at a time.
   std::vector<uint32_t> take(uint32_t about);
 
@@ -32,6 +34,7 @@ class MovedSegments {
   uint32_t some_words_;
   Words bits_;
   Words some_;
+  Atomic<uint64_t> marks_{0};
 };
 
 }  // namespace ramcloud::log

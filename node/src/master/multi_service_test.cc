@@ -424,7 +424,7 @@ TEST_F(MultiServiceTest, MemoryFullIsRetriedWhileCleaningHelps) {
   EXPECT_EQ(full[0].status, StatusCode::kOutOfMemory);
   EXPECT_EQ(count("out_of_memory"), 1u);
 
-  store_.log().set_cleaning_helps(true);
+  store_.log().set_cleaning_helps(true, 0);
   const uint64_t id = send(kWrite, message({written(1, "k", value)}));
   finish();
   const Replies::Reply& reply = transport_.by_call.at(id);

@@ -128,10 +128,10 @@ TEST_F(ParkedRequestsTest, WhoFindsNoMemoryIsToldToRetryWhileCleaningHelps) {
     return transport_.by_call.at(call);
   };
   EXPECT_EQ(last_answer(), StatusCode::kOutOfMemory);
-  store_.log().set_cleaning_helps(true);
+  store_.log().set_cleaning_helps(true, 0);
   EXPECT_EQ(last_answer(), StatusCode::kRetry);
   EXPECT_EQ(parked_.size(), 0u);
-  store_.log().set_cleaning_helps(false);
+  store_.log().set_cleaning_helps(false, ~uint64_t{0});
   EXPECT_EQ(last_answer(), StatusCode::kOutOfMemory);
 }
 
