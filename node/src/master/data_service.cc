@@ -148,7 +148,7 @@ void DataService::refuse(const Request& request, StatusCode code, log::LogPositi
 void DataService::refuse_change(const Request& request, StatusCode code,
                                 log::LogPosition depends_on) {
   if (code == StatusCode::kRetry && parked_ != nullptr && parked_->wait_for_head(request)) return;
-  refuse(request, memory_full_.answer(code, store_->log()), depends_on,
+  refuse(request, memory_full_.answer(code, *store_), depends_on,
          code == StatusCode::kOutOfMemory ? MemoryFull::kRetryAfterUs : kRetryAfterUs);
 }
 

@@ -1,12 +1,12 @@
-// What a change is answered that finds no memory in the log: RETRY while cleaning can free some,
-// OUT_OF_MEMORY once it cannot. Both are counted.
+// What a change is answered that finds no memory in the log: RETRY while cleaning can free some, or
+// what is purged will be cleaned; OUT_OF_MEMORY once it cannot. Both are counted.
 #pragma once
 
 #include <cstdint>
 
 #include "base/metrics.h"
 #include "base/status.h"
-#include "log/log.h"
+#include "store/object_store.h"
 
 namespace ramcloud::master {
 
@@ -16,9 +16,9 @@ class MemoryFull {
       : retries_(counter(metrics, "retry")), refusals_(counter(metrics, "out_of_memory")) {}
 
   /// Other codes than OUT_OF_MEMORY stay as they are.
-  StatusCode answer(StatusCode code, const log::Log& log) {
+  StatusCode answer(StatusCode code, store::ObjectStore& store) {
     if (code != StatusCode::kOutOfMemory) return code;
-    const bool helps = log.cleaning_helps();
+    const bool helps = store.log().cleaning_helps() || store.memory_will_come();
     (helps ? retries_ : refusals_).add_alone();
     return helps ? StatusCode::kRetry : code;
   }

@@ -320,7 +320,7 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
                                 operation.reject, version, depends_on)
                : store_->remove(operation.table_id, operation.key, operation.hash, operation.reject,
                                 version, depends_on);
-  const StatusCode code = memory_full_.answer(result, store_->log());
+  const StatusCode code = memory_full_.answer(result, *store_);
   if (code == StatusCode::kRetry) {
     // What comes behind it waits, too: two writes of one key keep their order.
     job.retry_after_us =

@@ -422,14 +422,21 @@ StatusCode ObjectStore::purge_object(uint64_t bucket, HashTable::Slot& slot, con
       found.object.entry.slices(found.object.key_offset, found.object.key_length, key);
   log::Appended appended;
   const char* tombstone = nullptr;
-  // The reserve is for those who delete: a large table that is dropped would use it up.
-  const StatusCode status = append_tombstone(found, found.object.table_id, key, pieces,
-                                             Reserve::kKeep, appended, tombstone);
+  // Without cleaning the reserve is for those who delete: a large table that is dropped would use it
+  // up. With it, what is purged makes room.
+  const Reserve reserve = cleans() ? Reserve::kUse : Reserve::kKeep;
+  const StatusCode status =
+      append_tombstone(found, found.object.table_id, key, pieces, reserve, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(found.address);
   tablet.count(-1, -int64_t{found.object.entry.total_length()});
   table_.clear(slot, bucket);  // nobody is served from it any more, so no reply can depend on it
   return StatusCode::kOk;
+}
+
+bool ObjectStore::memory_will_come() const {
+  return cleans() &&
+         (tablets_.any_in(TabletState::kDropping) || tablets_.any_in(TabletState::kPurging));
 }
 
 std::vector<TabletCounts> ObjectStore::tablets() const {

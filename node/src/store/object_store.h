@@ -189,6 +189,8 @@ class ObjectStore {
   /// The last purge_step() ended because the log takes no tombstone now: calling again at once
   /// helps nobody.
   bool purge_waits() const { return purge_waits_; }
+  /// Tablets were dropped whose memory cleaning will have once they are purged. Any thread.
+  bool memory_will_come() const;
   /// What a slice of purging costs, in units of about 20 ns: buckets looked at, entries looked at,
   /// tombstones appended. A bucket is not divided.
   static constexpr uint32_t kPurgeBucket = 1;
@@ -210,6 +212,8 @@ class ObjectStore {
   const HashTable& table() const { return table_; }
   log::Log& log() { return log_; }
   CleanedSegments& cleaned() { return cleaned_; }
+  /// Somebody cleans, and memory is kept for it.
+  bool cleans() const { return log_.options().cleaner_segments > 0; }
 
  private:
   friend class CleaningPass;
