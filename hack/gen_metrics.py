@@ -74,7 +74,8 @@ def page():
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "data")
         daemon = subprocess.Popen([DAEMON, "dev", "--servers", "1", "--replicas", "0", "--dir", data, "--listen",
-                                   f"127.0.0.1:{free_base()}", "--log-memory", "64MiB", "--processes"],
+                                   f"127.0.0.1:{free_base()}", "--log-memory", "64MiB", "--cleaning", "one-level",
+                                   "--processes"],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             if not any(line.startswith("ready:") for line in daemon.stdout):

@@ -72,6 +72,7 @@ ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coord
   o.disk_io = dev.disk_io;
   o.direct_io = dev.direct_io;
   o.reactors = dev.reactors;
+  o.cleaning = dev.cleaning;
   o.backup_bytes =
       dev.backup_bytes != 0 ? dev.backup_bytes : std::max(2 * dev.replicas, 2u) * dev.log_bytes;
   return o;
@@ -252,7 +253,13 @@ Result<Child> spawn_server(const ServerOptions& o) {
                                         "--direct-io",
                                         direct_io_name(o.direct_io),
                                         "--reactors",
-                                        std::to_string(o.reactors)};
+                                        std::to_string(o.reactors),
+                                        "--cleaning",
+                                        o.cleaning.on ? "one-level" : "off",
+                                        "--cleaner-threads",
+                                        std::to_string(o.cleaning.threads),
+                                        "--cleaner-policy",
+                                        cleaning_policy_name(o.cleaning.policy)};
   append(arguments, limit_arguments(o.limits));
   append(arguments, common_arguments(o.common));
   auto pid = spawn(arguments);

@@ -208,6 +208,23 @@ Result<uint64_t> parse_huge_pages(const std::string& text) {
               fmt::format("value '{}': accepted are none, 2Mi and 1Gi", text));
 }
 
+/// --cleaning: true for one-level.
+Result<bool> parse_cleaning(const std::string& text) {
+  if (text == "one-level") return true;
+  if (text == "off") return false;
+  return fail(StatusCode::kInvalidArgument,
+              fmt::format("value '{}': accepted are one-level and off", text));
+}
+
+Result<log::CleaningPolicy> parse_policy(const std::string& text) {
+  using Policy = log::CleaningPolicy;
+  return parse_name<Policy>(text, {Policy::kCostBenefit, Policy::kGreedy, Policy::kLfs},
+                            cleaning_policy_name, "cost-benefit, greedy and lfs");
+}
+
+/// More threads than any server has cores for.
+constexpr uint32_t kMaxCleanerThreads = 16;
+
 constexpr const char* kConfigFlag = "--config";
 
 constexpr uint64_t kMinLogBytes = 64u << 20;
@@ -269,6 +286,24 @@ void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
   if (!has_admin) return;
   add("--max-admin-connections", o.max_admin_connections, between(1, 10'000),
       "connections to the admin API at once", count(o.max_admin_connections));
+}
+
+void add_cleaning(CLI::App& app, server::CleaningOptions& o) {
+  add_parsed(
+      app, "--cleaning", o.on, parse_cleaning,
+      "whether the memory of overwritten and deleted objects is used again: one-level (memory "
+      "and disks alike), or off",
+      "off");
+  add_parsed(
+      app, "--cleaner-threads", o.threads, between(0, kMaxCleanerThreads),
+      "threads that clean, beside the reactors; 0: the first reactor cleans between its other "
+      "work",
+      "1");
+  add_parsed(
+      app, "--cleaner-policy", o.policy, parse_policy,
+      "what is cleaned first: cost-benefit (much to win, and old), greedy (most to win), or lfs "
+      "(the formula of log-structured file systems)",
+      "cost-benefit");
 }
 
 void add_metadata(CLI::App& app, MetadataPlace& place) {
@@ -367,6 +402,7 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
   add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");
   add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors), kReactorsHelp, "1");
+  add_cleaning(app, o.cleaning);
   add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
              "bytes a second that --dir's device reads; placement uses it (default: measured at "
              "start)",
@@ -395,6 +431,7 @@ void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");
   add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors),
              "of each server: " + std::string(kReactorsHelp), "1");
+  add_cleaning(app, o.cleaning);
   app.add_flag("--processes", o.processes,
                "one process a role, listed in DIR/processes.json, instead of one for all");
   add_limits(app, o.limits, true);
@@ -548,6 +585,18 @@ void add_config(CLI::App& app, std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+const char* cleaning_policy_name(log::CleaningPolicy policy) {
+  switch (policy) {
+    case log::CleaningPolicy::kCostBenefit:
+      return "cost-benefit";
+    case log::CleaningPolicy::kGreedy:
+      return "greedy";
+    case log::CleaningPolicy::kLfs:
+      return "lfs";
+  }
+  return "";
+}
 
 std::string exact_duration(Duration d) {
   if (d % 1s == Duration::zero()) return fmt::format("{}s", d / 1s);

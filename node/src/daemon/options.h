@@ -13,6 +13,7 @@
 #include "coordinator/metadata/etcd_options.h"
 #include "daemon/http_server.h"
 #include "runtime/posix_disk.h"
+#include "server/cleaning_options.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace ramcloud::daemon {
@@ -83,6 +84,7 @@ struct ServerOptions {
   Duration flush_interval = 10ms;
   Duration read_lease = 500ms;
   Duration backup_silence = 1s;
+  server::CleaningOptions cleaning;
 };
 
 struct DevOptions {
@@ -99,8 +101,12 @@ struct DevOptions {
   bool synced = false;
   DiskIo disk_io = DiskIo::kAuto;
   DirectIo direct_io = DirectIo::kAuto;
+  server::CleaningOptions cleaning;
   bool processes = false;
 };
+
+/// As --cleaner-policy has it.
+const char* cleaning_policy_name(log::CleaningPolicy policy);
 
 struct MetadataOptions {
   CommonOptions common;

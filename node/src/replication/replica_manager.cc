@@ -81,9 +81,9 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
   want_control();
 }
 
-/// The close is the first reactor's.
-void ReplicaManager::segment_closed(log::Segment& segment) {
-  if (!lanes_.empty() || segment.side()) want_control();
+/// The close is the first reactor's, and it may be another thread that appended or cleaned.
+void ReplicaManager::segment_closed(log::Segment&) {
+  want_control();
 }
 
 void ReplicaManager::segment_removed(log::Segment& segment) {

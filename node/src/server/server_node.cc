@@ -1,5 +1,6 @@
 #include "server/server_node.h"
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "replication/replica_manager.h"
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
+#include "server/cleaning.h"
 #include "server/control_service.h"
 #include "server/coordinator_lease.h"
 #include "server/enlistment.h"
@@ -60,6 +62,7 @@ struct ServerNode::Impl {
   std::unique_ptr<ReplicaService> backup;
   std::optional<FrameRelease> frame_release;
   std::unique_ptr<Master> master;
+  std::unique_ptr<Cleaning> cleaning;
   std::unique_ptr<master::RecoveryOrders> recovery;
   std::optional<CoordinatorLease> lease;
   std::optional<PlannedStop> planned_stop;
@@ -192,8 +195,12 @@ struct ServerNode::Impl {
     master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
                                       std::move(*table_memory), lanes(), master_options(reply));
     table_memory.reset();
+    if (options.cleaning.on) {
+      cleaning = std::make_unique<Cleaning>(reactor, epochs, *master, metrics, cleaning_options());
+      cleaning->start();
+    }
     first.serve(*master);
-    first.lead(*master, enlistment, peers);
+    first.lead(*master, cleaning.get(), enlistment, peers);
     lease.emplace(
         reactor, master->lease(), options.read_lease,
         [this](Time deadline) { return enlistment.grant_lease(deadline); },
@@ -235,10 +242,36 @@ struct ServerNode::Impl {
     return all;
   }
 
+  /// Of a log of so many segments, the memory that only survivors may take: a hundredth, so that a
+  /// pass of a large log that is nearly full of live bytes has room for as many as it needs.
+  static uint32_t cleaner_segments(uint64_t log_bytes) {
+    constexpr uint64_t kShare = 100, kMost = 16;
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(log_bytes / log::kSegmentBytes / kShare, 1, kMost));
+  }
+
+  Cleaning::Options cleaning_options() const {
+    Cleaning::Options all;
+    all.threads = options.cleaning.threads;
+    all.cleaner.policy = options.cleaning.policy;
+    all.cleaner.balancer.disk_expansion = disk_expansion();
+    return all;
+  }
+
+  /// Logs of all servers share the disks of all; this one keeps to the share that its own disk would
+  /// give to R replicas. A part is left for segments whose frames are not free yet.
+  double disk_expansion() const {
+    constexpr double kLeast = 1.2, kMost = 2.5, kUsed = 0.9, kNoDisk = 1e6;
+    if (options.replicas == 0) return kNoDisk;
+    const double wanted = static_cast<double>(options.log_bytes) * options.replicas;
+    return std::clamp(kUsed * static_cast<double>(options.backup_bytes) / wanted, kLeast, kMost);
+  }
+
   Master::Options master_options(const wire::EnlistReply& reply) {
     Master::Options all;
     all.log.cluster_uuid = reply.cluster_uuid;
     all.log.master_id = reply.server_id;
+    if (options.cleaning.on) all.log.cleaner_segments = cleaner_segments(options.log_bytes);
     all.replication.failure_domain = options.failure_domain;
     all.replication.replicas = options.replicas;
     all.replication.min_replicas = options.min_replicas;
@@ -249,9 +282,10 @@ struct ServerNode::Impl {
     };
     all.replication.messages = &first.replica_messages();
     // What waits for the log looks again; from whichever thread moved it.
-    if (reactors.size() > 1) {
+    if (reactors.size() > 1 || options.cleaning.on) {
       all.on_progress = [this] {
         for (const auto& one : reactors) one->on_log_progress();
+        if (cleaning) cleaning->on_log_progress();
       };
     }
     return all;

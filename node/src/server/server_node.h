@@ -20,6 +20,7 @@
 #include "rpc/server_list.h"
 #include "runtime/disk.h"
 #include "runtime/reactor.h"
+#include "server/cleaning_options.h"
 #include "transport/transport.h"
 #include "wire/control_messages.h"
 
@@ -54,7 +55,8 @@ struct ServerNodeOptions {
   Duration backup_silence = 1s;        // 0: a master gives up no backup for its silence
   bool synced = false;                 // writes are acknowledged when they are on the device
   uint64_t read_bytes_per_second = 0;  // of the backup's device; 0: measured at start
-  bool prefault = true;                // touch all memory at start; simulation does without
+  CleaningOptions cleaning;
+  bool prefault = true;  // touch all memory at start; simulation does without
 };
 
 /// A reactor besides the first, with its transport, and where its part of the counters goes.

@@ -46,9 +46,10 @@ void ServerReactor::serve(Master& master) {
   if (ReplicaLane* lane = master.lane(index_)) replication_ = {master.replicas(), lane};
 }
 
-void ServerReactor::lead(Master& master, Enlistment& enlistment, PeerPings& peers) {
+void ServerReactor::lead(Master& master, Cleaning* cleaning, Enlistment& enlistment,
+                         PeerPings& peers) {
   here_.assert_here();
-  lead_ = {&master, &enlistment, &peers};
+  lead_ = {&master, cleaning, &enlistment, &peers};
   // A step of this turn, and no turn of its own.
   if (master.replicas() != nullptr) reactor_.remove_hook(master.replicas());
 }
@@ -64,6 +65,7 @@ bool ServerReactor::on_turn() {
   report();
   reclaim();
   worked = sweep() || worked;
+  worked = clean() || worked;
   return worked;
 }
 
@@ -104,6 +106,11 @@ void ServerReactor::reclaim() {
 /// The first reactor: deletes that are durable leave the hash table.
 bool ServerReactor::sweep() {
   return lead_ && lead_->master->sweep();
+}
+
+/// The first reactor, if there are no threads for it: a slice of cleaning.
+bool ServerReactor::clean() {
+  return lead_ && lead_->cleaning != nullptr && lead_->cleaning->on_turn();
 }
 
 }  // namespace ramcloud::server

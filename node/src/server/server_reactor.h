@@ -19,6 +19,7 @@
 #include "rpc/rpc.h"
 #include "runtime/epoch.h"
 #include "runtime/reactor.h"
+#include "server/cleaning.h"
 #include "server/enlistment.h"
 #include "server/forwarder.h"
 #include "server/master.h"
@@ -45,7 +46,8 @@ class ServerReactor final : public TurnHook {
   /// The server has its id: its store is served from now on.
   void serve(Master& master);
   /// This is the first reactor, which decides what becomes of replicas, and sweeps. After serve().
-  void lead(Master& master, Enlistment& enlistment, PeerPings& peers);
+  /// `cleaning`: null if nobody cleans.
+  void lead(Master& master, Cleaning* cleaning, Enlistment& enlistment, PeerPings& peers);
 
   /// Its turn, in order. Reactor::turn() has received before: each whole request that the transport
   /// read went to its handler, and what backups answered is noted in the calls.
@@ -69,6 +71,7 @@ class ServerReactor final : public TurnHook {
   void report() RC_REQUIRES(here_);
   void reclaim() RC_REQUIRES(here_);
   bool sweep() RC_REQUIRES(here_);
+  bool clean() RC_REQUIRES(here_);
 
   /// Of a reactor that sends what it appended to the backups itself.
   struct Replication {
@@ -78,6 +81,7 @@ class ServerReactor final : public TurnHook {
   /// Of the first reactor.
   struct Lead {
     Master* master;
+    Cleaning* cleaning;
     Enlistment* enlistment;
     PeerPings* peers;
   };

@@ -1,0 +1,145 @@
+#include "server/cleaning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/cleaning_pass.h"
+
+namespace ramcloud::server {
+
+Cleaning::Cleaning(Reactor& first, Epochs& epochs, Master& master, MetricsRegistry& metrics,
+                   Options options)
+    : first_(first),
+      epochs_(epochs),
+      thread_count_(options.threads),
+      log_(master.log()),
+      judge_(master.store()),
+      cleaner_(
+          log_, first.clock(), options.cleaner,
+          [this](const log::Segment& segment) { return judge_.judge(segment); },
+          [&store = master.store()](log::CleaningKind, const std::vector<log::Segment*>& victims) {
+            return std::make_unique<store::CleaningPass>(store, victims);
+          }),
+      timer_(first, [] {}) {
+  register_metrics(metrics);
+}
+
+void Cleaning::start() {
+  log_.set_cleaning_helps(true, log_.news());
+  if (thread_count_ == 0) {
+    in_turns_ = std::make_unique<log::Cleaner::Worker>(cleaner_);
+    timer_.start_after(kShortestSleep);
+  }
+  for (uint32_t i = 0; i < thread_count_; ++i) {
+    threads_.emplace_back("cleaner", [this] { run_thread(); });
+  }
+}
+
+Cleaning::~Cleaning() {
+  {
+    const std::lock_guard guard(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  threads_.clear();
+}
+
+/// A pass that waits is looked after soon: for replicas, or for the head that commits it. And so is a
+/// log that is full: somebody may delete.
+Duration Cleaning::next_sleep(const log::Cleaner::Worker& worker, Duration last) const {
+  if (worker.passes() > 0) return kShortestSleep;
+  const bool full = !log_.has_segment_for(log::For::kWrites);
+  return std::clamp(2 * last, kShortestSleep, full ? kLongestWhenFull : kLongestSleep);
+}
+
+// ---- in turns of the first reactor
+
+bool Cleaning::on_turn() {
+  if (in_turns_ == nullptr || timer_.running()) return false;
+  if (in_turns_->step()) {
+    slept_ = {};
+    return true;
+  }
+  slept_ = next_sleep(*in_turns_, slept_);
+  timer_.start_after(slept_);
+  return false;
+}
+
+// ---- threads
+
+/// Between two slices it holds no pointer to shared data, as a reactor between two turns; what a
+/// pass keeps is in the log until the pass is over.
+void Cleaning::run_thread() {
+  Epochs::Participant participant(epochs_);
+  log::Cleaner::Worker worker(cleaner_);
+  Duration slept{};
+  for (;;) {
+    uint64_t seen = 0;
+    {
+      const std::lock_guard guard(mutex_);
+      if (stop_) break;
+      seen = wakes_;
+    }
+    participant.pass();
+    const bool had_retired = log_.has_retired();
+    if (worker.step()) {
+      slept = {};
+      // The first reactor sees to it that its memory is used again.
+      if (!had_retired && log_.has_retired()) first_.nudge();
+      continue;
+    }
+    participant.go_offline();
+    slept = next_sleep(worker, slept);
+    sleep(slept, seen);
+    participant.go_online();
+  }
+}
+
+/// Unless it was woken since `seen`.
+void Cleaning::sleep(Duration length, uint64_t seen) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, length, [this, seen] { return stop_ || wakes_ != seen; });
+}
+
+void Cleaning::wake() {
+  {
+    const std::lock_guard guard(mutex_);
+    ++wakes_;
+  }
+  changed_.notify_one();
+}
+
+void Cleaning::on_log_progress() {
+  const uint64_t head = log_.head().segment_id();
+  if (head_.load(std::memory_order_relaxed) == head) return;
+  head_.store(head, std::memory_order_relaxed);
+  if (thread_count_ > 0) wake();
+}
+
+// ---- what it says of itself
+
+void Cleaning::register_metrics(MetricsRegistry& metrics) {
+  const auto add = [this, &metrics](const char* name, const char* help,
+                                    uint64_t log::CleanerState::* field, const char* label,
+                                    const char* value) {
+    metrics.gauge(name, help, [this, field] { return static_cast<double>(state().*field); },
+                  {{label, value}});
+  };
+  constexpr const char* kRuns = "Passes of cleaning that are over, by kind and outcome.";
+  using S = log::CleanerState;
+  add("ramcloud_cleaner_runs_total", kRuns, &S::combined_runs, "kind", "combined");
+  add("ramcloud_cleaner_runs_total", kRuns, &S::failed_runs, "kind", "failed");
+  constexpr const char* kBytes =
+      "Bytes of entries that passes of cleaning read in victims, and wrote into survivors.";
+  add("ramcloud_cleaner_bytes_total", kBytes, &S::bytes_read, "kind", "read");
+  add("ramcloud_cleaner_bytes_total", kBytes, &S::bytes_written, "kind", "written");
+  metrics.gauge("ramcloud_cleaner_mode",
+                "What the cleaner does: 0 nothing, 1 compaction, 2 combined cleaning, 3 combined "
+                "cleaning because no new head can be opened.",
+                [this] { return static_cast<double>(state().mode); });
+  metrics.gauge("ramcloud_cleaner_write_cost",
+                "Bytes that writers and cleaning write, for each byte by writers; 1 is the best.",
+                [this] { return state().write_cost; });
+}
+
+}  // namespace ramcloud::server
