@@ -32,6 +32,7 @@ struct ClusterOptions {
   uint32_t clients = 1;
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};
+  bool cleaning = true;  // servers clean their memory, in turns of their first reactor
   size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   uint64_t log_bytes = 48u << 20;
   Duration client_timeout = 30s;
