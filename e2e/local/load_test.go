@@ -18,9 +18,9 @@ import (
 const (
 	loadWriters   = 4
 	keysPerWriter = 400
-	absent        = "" // no value of a load is empty
-	// Of each writer, after an operation: nothing is cleaned yet, and a fast machine would fill the memory.
-	pace = 2 * time.Millisecond
+	absent        = ""                   // no value of a load is empty
+	pace          = 2 * time.Millisecond // of each writer, after an operation: room for what else a test does
+	most          = 2000                 // bytes of a value
 )
 
 // history is what is known of one key: what the last acknowledged operation left, and what operations
@@ -40,6 +40,8 @@ type load struct {
 	t       *testing.T
 	client  *client.Client
 	table   *client.Table
+	pause   time.Duration // of each writer, after an operation
+	most    int           // bytes of a value
 	stop    context.CancelFunc
 	writers sync.WaitGroup
 	acked   atomic.Int64
@@ -52,8 +54,12 @@ func startLoad(t *testing.T, of *client.Client, table *client.Table) *load {
 }
 
 func startLoadAt(t *testing.T, of *client.Client, table *client.Table, pause time.Duration) *load {
+	return startLoadOf(t, of, table, pause, most)
+}
+
+func startLoadOf(t *testing.T, of *client.Client, table *client.Table, pause time.Duration, most int) *load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{t: t, client: of, table: table, stop: cancel}
+	l := &load{t: t, client: of, table: table, pause: pause, most: most, stop: cancel}
 	for w := range loadWriters {
 		l.keys[w] = map[string]*history{}
 		l.writers.Add(1)
@@ -62,7 +68,7 @@ func startLoadAt(t *testing.T, of *client.Client, table *client.Table, pause tim
 			random := rand.New(rand.NewPCG(1, uint64(w)))
 			for n := 0; ctx.Err() == nil; n++ {
 				l.operation(ctx, w, n, random)
-				time.Sleep(pause)
+				time.Sleep(l.pause)
 			}
 		}()
 	}
@@ -86,7 +92,7 @@ func (l *load) operation(ctx context.Context, writer, n int, random *rand.Rand) 
 	if random.IntN(10) == 0 {
 		version, err = l.client.Delete(ctx, l.table.ID, []byte(key))
 	} else {
-		value = fmt.Sprintf("%d %d ", writer, n) + strings.Repeat("x", random.IntN(2000))
+		value = fmt.Sprintf("%d %d ", writer, n) + strings.Repeat("x", random.IntN(l.most))
 		version, err = l.client.Write(ctx, l.table.ID, []byte(key), []byte(value))
 	}
 	switch {

@@ -1,0 +1,108 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ramcloud.dev/client"
+)
+
+// A table of 70 MB, overwritten until more than the memory of all servers was written, twice; one of them dies
+// meanwhile. Memory is used again, all acknowledged values are there, and the daemons stay within what they said.
+func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
+	for _, threads := range []string{"1", "0"} {
+		t.Run("cleaner threads "+threads, func(t *testing.T) {
+			c := startCluster(t, 4, "--replicas", "2", "--cleaning", "one-level", "--cleaner-threads", threads)
+			of := c.client()
+			l := startLoadOf(t, of, c.table(of, "load", 4), 0, 100_000)
+			l.more(3000)
+			dead := c.anOwner("load")
+			c.kill(dead)
+			l.more(3000)
+			l.finish()
+			l.verify()
+			passes := 0.0
+			for _, d := range c.servers() {
+				if d == dead {
+					continue
+				}
+				passes += metric(t, d, `ramcloud_cleaner_runs_total{kind="combined"}`)
+				const memory, table, buffered = 64 << 20, 8 << 20, 64 << 20
+				if has := anonymous(t, d.PID); has > memory*11/10+table+buffered+besides {
+					t.Errorf("%s has %d MB of anonymous memory", d.Name, has>>20)
+				}
+			}
+			if passes == 0 {
+				t.Error("nothing was cleaned: the load was too small to say anything")
+			}
+		})
+	}
+}
+
+// Values that nobody overwrites fill the memory. Reads are served then, deletes make room, and the room is used.
+func TestAFullServerServesReadsAndRecoversByDeletes(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1, "--replicas", "0", "--cleaning", "one-level")
+	of := c.client()
+	table := c.table(of, "full", 1)
+	value := []byte(strings.Repeat("x", 10_000))
+	key := func(i int) []byte { return fmt.Append(nil, "key ", i) }
+	fill := func(from int) int {
+		for i := from; ; i++ {
+			if i > from+20_000 {
+				t.Fatal("it is never full")
+			}
+			_, err := of.Write(context.Background(), table.ID, key(i), value)
+			if errors.Is(err, client.OutOfMemory) {
+				return i
+			}
+			if err != nil {
+				t.Fatalf("write %d: %v", i, err)
+			}
+		}
+	}
+	full := fill(0)
+	if least := 64 << 20 / len(value) * 6 / 10; full < least {
+		t.Errorf("full with %d values, want at least %d", full, least)
+	}
+	for round := range 3 {
+		for i := range full {
+			if i%3 != round {
+				continue
+			}
+			if got, _, err := of.Read(context.Background(), table.ID, key(i)); err != nil || len(got) != len(value) {
+				t.Fatalf("read %d of a full server: %d bytes, %v", i, len(got), err)
+			}
+			if _, err := of.Delete(context.Background(), table.ID, key(i)); err != nil {
+				t.Fatalf("delete %d of a full server: %v", i, err)
+			}
+		}
+		again := fill(1_000_000 * (round + 1))
+		if written := again - 1_000_000*(round+1); written < full/4 {
+			t.Errorf("round %d: a third was deleted, %d of %d values found room", round, written, full)
+		}
+	}
+}
+
+// A dropped table's memory comes back by itself.
+func TestMemoryOfADroppedTableIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1, "--replicas", "0", "--cleaning", "one-level")
+	of := c.client()
+	value := []byte(strings.Repeat("x", 10_000))
+	for round := range 5 {
+		name := fmt.Sprint("table ", round)
+		table := c.table(of, name, 1)
+		for i := range 3500 { // 35 of 64 MB
+			if _, err := of.Write(context.Background(), table.ID, fmt.Append(nil, "key ", i), value); err != nil {
+				t.Fatalf("table %d, write %d: %v", round, i, err)
+			}
+		}
+		if err := of.DropTable(context.Background(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
