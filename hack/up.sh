@@ -91,6 +91,8 @@ Up in $((SECONDS - began)) s. From here:
   connect        $k build/bin/ramcloud --cluster $(outside_address) status
                  $k build/bin/ramcloud --cluster $(outside_address) get packages KEY
   scale out      $k kubectl scale rcc/$cluster --replicas=5
+  try            $k kubectl delete pod $cluster-server-1 --force --grace-period=0
+                 $k kubectl get rcr      (the others serve what it had: when, and how long each step took)
   end            make down
 TEXT
 if [ "$(cluster_way)" = airgapped ]; then

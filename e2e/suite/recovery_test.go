@@ -121,7 +121,7 @@ var _ = Describe("five servers of which some crash", Ordered, ContinueOnFailure,
 		waitReady(name)
 	})
 
-	It("serve everything again when a pod is deleted by force, and tell how it went", func() {
+	It("serve everything again when a pod is deleted by force, and tell how it went", Label("short"), func() {
 		work, before := startCheckerOver(outsideOf(name), 5), volumes(name)
 		pod := name + "-server-1"
 		was := incarnationOf(pod)
