@@ -417,7 +417,6 @@ void Cluster::pause_coordinator(size_t i, Duration length) {
 }
 
 // ---- failpoints
-// ---------------------------------------------------------------------------------
 
 std::optional<Cluster::Role> Cluster::role_of(const SimNode* node) const {
   for (size_t i = 0; i < coordinators_.size(); ++i) {

@@ -289,7 +289,6 @@ TEST_P(LeaseSim, BackupsOfSideSegmentsAreNoHolders) {
 }
 
 // ---- silent holders
-// --------------------------------------------------------------------------------
 
 TEST_P(LeaseSim, AHolderThatIsSilentIsReplacedBehindTheFence) {
   backup_silence_ = 1s;
@@ -340,7 +339,6 @@ TEST_P(LeaseSim, AHolderWithoutASuccessorIsWaitedFor) {
 }
 
 // ---- former builds
-// ---------------------------------------------------------------------------------
 
 TEST_P(LeaseSim, BackupsFromBeforeLeasesLeaseByTheirPings) {
   start(3, 2);

@@ -63,7 +63,6 @@ log::SegmentIdentity RecoveryService::identity(uint64_t master_id, uint64_t segm
 }
 
 // ---- queries
-// -------------------------------------------------------------------------------------
 
 void RecoveryService::on_query(const Request& request) {
   wire::RecoveryQueryRequest query;
@@ -190,7 +189,6 @@ Task<bool> RecoveryService::scan(FrameReplica replica, log::FoundReplica& found)
 }
 
 // ---- reads
-// ---------------------------------------------------------------------------------------
 
 void RecoveryService::on_read(const Request& request) {
   wire::RecoveryReadRequest asked;

@@ -242,7 +242,6 @@ std::string entry_type_name(log::EntryType type) {
 }
 
 // ---- rebuild
-// -------------------------------------------------------------------------------------
 
 namespace {
 

@@ -59,7 +59,6 @@ Timeout timeout_of(const CallOptions& options) {
 }
 
 // ---- one coroutine an operation, from the core's terms to the API's. They own what they need.
-// ----
 
 Task<Expected<Object>> do_read(ClientCore& core, uint64_t table_id, std::string key,
                                Conditions conditions, Timeout timeout) {

@@ -128,7 +128,6 @@ TEST_F(ReadLeaseTest, OtherReactorsAreToldOfWhatIsWorthIt) {
 }
 
 // ---- the term
-// ------------------------------------------------------------------------------------
 
 TEST_F(ReadLeaseTest, WithoutHoldersTheCoordinatorsGrantCounts) {
   term_.grant_until(at(kLength));

@@ -19,7 +19,6 @@ constexpr uint64_t kMostCopiedAtOnce = 256u << 10;
 }  // namespace
 
 // ---- the turn
-// ------------------------------------------------------------------------------------
 
 bool ReplicaManager::on_turn() {
   first_.assert_here();
@@ -211,7 +210,6 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
 }
 
 // ---- lanes
-// ---------------------------------------------------------------------------------------
 
 bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
   const bool news = lane.take_news();
@@ -276,7 +274,6 @@ ReplicaManager::Driven ReplicaManager::take_plain_answers(SegmentReplicas& head)
 }
 
 // ---- durability
-// ----------------------------------------------------------------------------------
 
 /// Tells the log what is on enough replicas: which segments are open there, which are closed there,
 /// and up to where everything is there (docs/design/log.md#replies).

@@ -95,7 +95,6 @@ void ReplicaManager::segment_removed(log::Segment& segment) {
 }
 
 // ---- placement
-// -----------------------------------------------------------------------------------
 
 bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   const Time now = reactor_.now();
@@ -161,7 +160,6 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 }
 
 // ---- what became of calls
-// ------------------------------------------------------------------------
 
 void ReplicaManager::settle(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
@@ -325,7 +323,6 @@ void ReplicaManager::stop_serving(const Status& why) {
 }
 
 // ---- the fence
-// ---------------------------------------------------------------------------------------
 
 void ReplicaManager::raise_epoch() {
   if (!fence_.holds()) RC_SOMETIMES("replication.another_replica_is_lost_behind_the_fence");
@@ -404,7 +401,6 @@ void ReplicaManager::roll_head() {
 }
 
 // ---- the server list
-// -----------------------------------------------------------------------------
 
 void ReplicaManager::look_at_list() {
   const ListedServer* self = servers_.find(options_.master_id);
@@ -430,7 +426,6 @@ void ReplicaManager::look_at_list() {
 }
 
 // ---- statistics
-// ----------------------------------------------------------------------------------
 
 /// After anything that changes a replica of a segment that is settled, and in each turn for others.
 void ReplicaManager::recount(SegmentReplicas& replicas) {

@@ -53,7 +53,6 @@ bool ReplicaManager::take_settled_answers() {
 }
 
 // ---- what is not needed any more
-// ------------------------------------------------------------------
 
 /// Some of them. True if there are more, or one that is to be opened first.
 bool ReplicaManager::take_removed() {
@@ -99,7 +98,6 @@ void ReplicaManager::forget(SegmentReplicas& replicas) {
 }
 
 // ---- side segments
-// --------------------------------------------------------------------------------
 
 /// They are sent as copies are: in small messages, behind what clients wait for.
 bool ReplicaManager::drive_side() {
@@ -128,7 +126,6 @@ bool ReplicaManager::settle_side(SegmentReplicas& replicas) {
 }
 
 // ---- repairs
-// -------------------------------------------------------------------------------------
 
 bool ReplicaManager::drive_repairs() {
   bool worked = false;
@@ -147,7 +144,6 @@ bool ReplicaManager::drive_repairs() {
 }
 
 // ---- losses
-// --------------------------------------------------------------------------------------
 
 /// Under the lock, and at once: nothing may be acknowledged that counts on these.
 void ReplicaManager::lose_unsettled() {
@@ -181,7 +177,6 @@ bool ReplicaManager::lose_settled() {
 }
 
 // ---- what was given up
-// ---------------------------------------------------------------------------
 
 /// A replica that was given up may be all that is of its segment on any disk. So its backup is told
 /// to free it only when R others count, and the coordinator knows that it does not.
@@ -235,7 +230,6 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
 }
 
 // ---- what is closed
-// ------------------------------------------------------------------------------
 
 /// Asks each backup for one of the replicas that are closed there. A round begins one replica
 /// further than the last, so all have their turn. True if the round goes on in the next turn.

@@ -142,7 +142,6 @@ class CallAwaiter final : public ClientCall, private CallWatch::Call {
 }  // namespace
 
 // ---- RpcClient
-// ------------------------------------------------------------------------------------
 
 RpcClient::RpcClient(Reactor& reactor, Transport& transport)
     : reactor_(reactor), transport_(transport) {}
@@ -221,7 +220,6 @@ Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::O
 }
 
 // ---- replies
-// --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -269,7 +267,6 @@ void reply_error(Transport& transport, const ReplyHandle& handle, const Status& 
 }
 
 // ---- ServiceRegistry
-// ------------------------------------------------------------------------------
 
 void ServiceRegistry::add(wire::Opcode opcode, Handler handler, void* object) {
   const auto index = static_cast<size_t>(opcode);

@@ -10,7 +10,6 @@
 namespace ramcloud {
 
 // ---- Timer
-// ----------------------------------------------------------------------------------------
 
 Timer::Timer(Reactor& reactor, std::function<void()> on_fire)
     : reactor_(reactor), on_fire_(std::move(on_fire)) {}
@@ -35,7 +34,6 @@ void Timer::stop() {
 }
 
 // ---- Reactor
-// --------------------------------------------------------------------------------------
 
 Reactor::Reactor(Clock& clock, EventSource& events, uint64_t seed, Options options)
     : clock_(clock),
@@ -233,7 +231,6 @@ bool Reactor::run_hooks() {
 }
 
 // ---- the timer heap
-// -------------------------------------------------------------------------------
 
 void Reactor::timer_insert(Timer& timer) {
   timer.sequence_ = ++timer_sequence_;
@@ -304,7 +301,6 @@ bool Reactor::fire_timers() {
 }
 
 // ---- TaskScope
-// ------------------------------------------------------------------------------------
 
 TaskScope::~TaskScope() {
   cancel_all();
@@ -349,7 +345,6 @@ void TaskScope::sweep() {
 }
 
 // ---- Event
-// ----------------------------------------------------------------------------------------
 
 Event::~Event() {
   for (Awaiter* waiter : waiters_) {

@@ -9,7 +9,6 @@
 namespace ramcloud {
 
 // ---- ClientCall
-// -----------------------------------------------------------------------------------
 
 ClientCall::~ClientCall() {
   cancel();
@@ -20,7 +19,6 @@ void ClientCall::cancel() {
 }
 
 // ---- Transport
-// ------------------------------------------------------------------------------------
 
 void Transport::reply_owned(const ReplyHandle& handle, StatusCode status,
                             std::span<const Slice> body, std::string&& tail) {
@@ -33,7 +31,6 @@ void Transport::reply_owned(const ReplyHandle& handle, StatusCode status,
 }
 
 // ---- CallTable
-// ------------------------------------------------------------------------------------
 
 /// Linear probing. Ids come one after the other, so their low bits are the hash. Grows to what was
 /// outstanding at once, and stays: no allocation in steady state.
@@ -88,7 +85,6 @@ struct Session::CallTable {
 };
 
 // ---- Session
-// --------------------------------------------------------------------------------------
 
 Session::Session() : calls_(std::make_unique<CallTable>()) {}
 

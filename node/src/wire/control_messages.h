@@ -37,7 +37,6 @@ struct ClusterInfo {
 };
 
 // ---- tables (client -> coordinator)
-// --------------------------------------------------------------
 
 struct TabletInfo {
   uint64_t start_hash = 0;  // inclusive
@@ -101,7 +100,6 @@ struct ListTablesReply {
 };
 
 // ---- membership
-// ----------------------------------------------------------------------------------
 
 struct ServerListEntry {
   uint64_t server_id = 0;
@@ -283,7 +281,6 @@ struct ServerStats {
 };
 
 // ---- after an import of metadata (docs/design/coordinator.md, "Imports")
-// -------------------------
 
 /// kRestate (coordinator -> server): RestateRequest -> Restatement. What this server knows that an
 /// older export may not. A former server answers UNSUPPORTED.

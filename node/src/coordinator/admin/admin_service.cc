@@ -418,7 +418,6 @@ class Gate final : public LeadershipListener {
 }  // namespace
 
 // ---- gRPC's side
-// ----------------------------------------------------------------------------------
 
 namespace {
 

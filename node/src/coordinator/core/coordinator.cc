@@ -150,7 +150,6 @@ ClusterStatus Coordinator::status() const {
 }
 
 // ---- calls
-// ----------------------------------------------------------------------------------------
 
 void Coordinator::register_handlers() {
   using wire::Opcode;
@@ -388,7 +387,6 @@ void Coordinator::on_grant_lease(const Request& request) {
 }
 
 // ---- metrics
-// --------------------------------------------------------------------------------------
 
 void Coordinator::register_metrics(MetricsRegistry& metrics) {
   const auto gauge = [&](const char* name, const char* help, std::atomic<uint64_t> Gauges::* member,

@@ -66,7 +66,6 @@ class CoordinatorTest : public CoordinatorFixture {
 };
 
 // ---- start
-// ------------------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, MakesTheClusterOnceAndRaisesTheTermAtEachStart) {
   start(0);
@@ -172,7 +171,6 @@ TEST_F(CoordinatorTest, AnOldExportIsImportedWithoutGivingOutAnythingTwice) {
 }
 
 // ---- after an import
-// -----------------------------------------------------------------------------
 
 /// Since the export: a table was made, one was dropped, one that was being created is elsewhere, a
 /// server enlisted, and another crashed.
@@ -388,7 +386,6 @@ TEST_F(CoordinatorTest, WhoseLeaseAnotherHasChangesNothing) {
 }
 
 // ---- enlisting
-// --------------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, RetriesOfOneStartGiveOneId) {
   start(1);
@@ -469,7 +466,6 @@ TEST_F(CoordinatorTest, BadEnlistRequestsAreNamed) {
 }
 
 // ---- tables
-// -----------------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, CreatesListsAndDropsTables) {
   start(3);
@@ -660,7 +656,6 @@ TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
 }
 
 // ---- a store that takes no changes
-// ------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, ADropThatWasGivenUpIsNotMadeLater) {
   start(2);
@@ -896,7 +891,6 @@ TEST_F(CoordinatorTest, ALeaderThatWasReplacedStepsDownWhenAServerSaysSo) {
 }
 
 // ---- what is shown
-// ----------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTest, StatusAddsUpWhatServersSay) {
   start(2);
@@ -953,7 +947,6 @@ TEST_F(CoordinatorTest, MalformedBodiesAreRefused) {
 }
 
 // ---- the checker itself
-// -----------------------------------------------------------------------------
 
 TEST(InvariantsTest, FindsWhatIsBroken) {
   ClusterState good;

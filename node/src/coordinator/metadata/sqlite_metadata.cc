@@ -332,7 +332,6 @@ class SqliteMetadata::Worker {
 };
 
 // ---- SqliteMetadata
-// -------------------------------------------------------------------------------
 
 SqliteMetadata::SqliteMetadata(Reactor& reactor, std::unique_ptr<Database> database)
     : reactor_(reactor),

@@ -11,7 +11,6 @@ constexpr Duration kTurnTime = 1us;
 }  // namespace
 
 // ---- SimNodeClock
-// ---------------------------------------------------------------------------------
 
 Time SimNodeClock::now() const {
   return own_time(real_.now());
@@ -41,7 +40,6 @@ Time SimNodeClock::real_time(Time own) const {
 }
 
 // ---- SimNode
-// --------------------------------------------------------------------------------------
 
 SimNode::SimNode(SimScheduler& scheduler, std::string name, uint32_t index, uint64_t seed)
     : scheduler_(scheduler),
@@ -76,7 +74,6 @@ bool SimNode::poll() {
 }
 
 // ---- SimScheduler
-// ---------------------------------------------------------------------------------
 
 SimScheduler::SimScheduler(uint64_t seed) : random_(seed) {
   hash_.add(seed);

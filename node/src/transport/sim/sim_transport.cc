@@ -21,7 +21,6 @@ std::string gather(std::span<const Slice> body) {
 }  // namespace
 
 // ---- SimTransport
-// ---------------------------------------------------------------------------------
 
 SimTransport::SimTransport(SimNetwork& network, SimNode& node) : network_(network), node_(node) {
   network_.transports_.push_back(this);
@@ -172,7 +171,6 @@ void SimTransport::close(uint32_t index) {
 }
 
 // ---- SimSession
-// -----------------------------------------------------------------------------------
 
 SimSession::SimSession(SimTransport& transport, const HostPort& address,
                        const PeerIdentity& expected)

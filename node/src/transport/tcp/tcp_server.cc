@@ -186,7 +186,6 @@ void TcpServer::add_connection(UniqueFd fd, Listener& listener, const HostPort& 
 }
 
 // ---- several reactors
-// -----------------------------------------------------------------------------
 
 void TcpServer::spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uint16_t opcode)) {
   others_ = std::move(others);
@@ -329,7 +328,6 @@ TcpConnection* TcpServer::find(uint32_t slot, uint32_t generation) const {
 }
 
 // ---- memory of replies
-// -----------------------------------------------------------------------------
 
 uint64_t TcpServer::reply_room() const {
   const uint64_t most = context_.options.max_buffered_bytes / 4 * 3;
@@ -374,7 +372,6 @@ void TcpServer::charge(const ReplyHandle& handle, int64_t bytes) {
 }
 
 // ---- backlog
-// ---------------------------------------------------------------------------------------
 
 void TcpServer::add_to_backlog(TcpConnection& connection) {
   if (!connection.backlogged_) {

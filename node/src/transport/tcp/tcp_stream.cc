@@ -18,7 +18,6 @@ constexpr size_t kMostGathered = 16u << 10;
 }  // namespace
 
 // ---- ByteBuffer
-// -----------------------------------------------------------------------------------
 
 void ByteBuffer::consume(size_t n) {
   begin_ += n;
@@ -56,7 +55,6 @@ void ByteBuffer::clear() {
 }
 
 // ---- TcpStream
-// ------------------------------------------------------------------------------------
 
 TcpStream::Read TcpStream::read(size_t at_most) {
   size_t wanted = 1;

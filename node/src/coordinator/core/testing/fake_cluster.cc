@@ -109,7 +109,6 @@ void FakeTransport::reply(const ReplyHandle& handle, StatusCode status,
 }
 
 // ---- FakeServer
-// -----------------------------------------------------------------------------------
 
 FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
     : port_(port),
@@ -324,7 +323,6 @@ void FakeServer::on_restate(const Request& r) {
 }
 
 // ---- FakeCluster
-// ----------------------------------------------------------------------------------
 
 FakeCluster::FakeCluster(uint64_t seed, SimMetadata::Options o)
     : reactor(clock, source, seed, {}), network(reactor), store_options(o) {
