@@ -49,7 +49,7 @@ class RecoveryService {
   /// queries that wait.
   static constexpr uint32_t kMaxReadBytesInFlight = 8u << 20;
   static constexpr size_t kMaxQueries = 8;
-  /// Of a page.
+  /// The most that one page of an answer has.
   static constexpr size_t kMaxReplicas = 512;
   static constexpr size_t kMaxDigestBytes = 1u << 20;
   static constexpr uint32_t kRetryAfterUs = 10'000;

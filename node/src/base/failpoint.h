@@ -99,8 +99,8 @@ enum class FailpointAction : uint8_t { kKill, kStop, kDelay };
 /// One item of RAMCLOUD_FAILPOINTS.
 struct FailpointOrder {
   size_t number = 0;
-  uint32_t nth =
-      0;  // acts at this pass only, counted from 1; 0: kill and stop at the first, delay at each
+  /// Acts at this pass only, counted from 1. 0: kill and stop act at the first, delay at each.
+  uint32_t nth = 0;
   FailpointAction action = FailpointAction::kKill;
   Duration delay{};
 };

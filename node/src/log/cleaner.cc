@@ -8,15 +8,15 @@
 namespace ramcloud::log {
 namespace {
 
-/// Segments looked at in one step because they moved, and in turn because time passes: what their
-/// tombstones protect may be gone.
+/// Segments that one step looks at: those that moved, and some in turn, because the segments that
+/// their tombstones name may have left.
 constexpr uint32_t kMovedAtOnce = 64;
 constexpr uint32_t kInTurn = 16;
-/// And when memory is short, and nothing is known that would free some.
+/// The same when memory is short and no segment is known that would free some.
 constexpr uint32_t kInSearch = 256;
 
-/// Of a survivor, at least so much is filled: an entry that does not fit any more is smaller than
-/// the rest.
+/// At least so many bytes of a survivor are filled: an entry that does not fit any more is smaller
+/// than the rest.
 constexpr uint64_t kFilled = kSegmentBytes - kSegmentBytes / 4;
 
 uint64_t seglets_of(uint64_t bytes) {
@@ -45,7 +45,7 @@ CleanerState Cleaner::state() const {
 
 // ---- what there is to clean
 
-/// So many had moved; there may be more.
+/// Returns how many segments had moved. With kMovedAtOnce or more, others may be left.
 size_t Cleaner::look_again() {
   const std::vector<uint32_t> moved = log_.take_moved(kMovedAtOnce);
   for (const uint32_t number : moved) {

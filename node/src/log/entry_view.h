@@ -43,7 +43,7 @@ class EntryView {
   int slices(uint32_t offset, uint32_t n, Slice out[]) const {
     return bytes_.slices(at(offset), n, out);
   }
-  /// Of the first byte of its body, which has one.
+  /// The address of the first byte of its body, which must not be empty.
   const char* address() const { return bytes_.piece(at(0), 1).data(); }
   /// n bytes of the body as one view; empty data() if they are not contiguous in memory.
   ByteView contiguous(uint32_t offset, uint32_t n) const {

@@ -100,7 +100,7 @@ inline constexpr uint64_t kMaxHeadersRead =
 /// verifies it: the checksums are seeded with it). Nothing if there is no such header.
 std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes);
 
-/// The same as scan_segment(), a slice at a time, for who must not be kept from other work.
+/// As scan_segment(), a slice at a time, for a reactor that has other work as well.
 class SegmentScanner {
  public:
   /// The bytes outlive it.

@@ -16,8 +16,7 @@
 // Threads: append() may be called by any thread, and commit(), withdraw(), take_retired() and
 // reclaim(); set_durable() by whoever drives replication, one at a time; start(), roll_head() and
 // on_replication_progress() belong to one thread. The Replicator is called by whichever of them was
-// the cause. Lock order: a stripe lock of the store,
-// then the head lock, then the arena's.
+// the cause. Lock order: a stripe lock of the store, then the head lock, then the arena's.
 #pragma once
 
 #include <array>
@@ -383,8 +382,7 @@ class Log {
   alignas(kCacheLineBytes) Segment* closing_
       RC_GUARDED_BY(lock_) = nullptr;              // has its footer, not yet closed durable
   bool want_switch_ RC_GUARDED_BY(lock_) = false;  // a group did not fit: switch when next is ready
-  Segment* abandoned_ RC_GUARDED_BY(lock_) =
-      nullptr;  // was opened ahead, until it is closed durable
+  Segment* abandoned_ RC_GUARDED_BY(lock_) = nullptr;  // from then until it is closed durable
   uint64_t next_id_ RC_GUARDED_BY(lock_) = 1;
   SegmentPool pool_ RC_GUARDED_BY(lock_);
   // Room for all there can be was made, so that switching allocates nothing.

@@ -34,7 +34,7 @@ StatusCode Log::commit(Change& change, Roll roll) {
   return StatusCode::kOk;
 }
 
-/// Of a change that is carried, segments have moved to where they will be: only those that wait count.
+/// Only changes that wait count: the segments of a carried change are where they will be already.
 bool Log::in_waiting_change(const Segment* segment) const {
   return std::ranges::any_of(waiting_, [segment](const Change* change) {
     return contains(change->enter, segment) || contains(change->leave, segment);

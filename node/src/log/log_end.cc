@@ -53,8 +53,8 @@ class Decision {
   bool known_closed(uint64_t segment_id) const {
     return segment_id < answers_.fence.lowest_open_segment;
   }
-  /// Of a segment that is known to be closed, one that is not whole was lost before the close, unless
-  /// a power cut may have taken its end.
+  /// The fence excludes it. If the segment is known to be closed, a replica that is not whole was
+  /// lost before the close, unless a power cut may have taken its end.
   bool stale(const FoundReplica& r) const {
     if (whole(r)) return false;
     return known_closed(r.segment_id) ? r.power_safe : r.epoch < answers_.fence.epoch;

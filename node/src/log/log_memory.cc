@@ -10,7 +10,7 @@ namespace {
 
 /// Two, which take turns: one closes while the other is opened.
 constexpr uint32_t kEmergencyHeads = 2;
-/// Of one segment in a digest: two numbers of seven bits a byte. Gaps that need more are few.
+/// Bytes of one segment in a digest: two numbers of seven bits a byte. Few gaps need more.
 constexpr uint32_t kDigestBytesPerSegment = 6;
 
 }  // namespace

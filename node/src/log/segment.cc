@@ -15,7 +15,7 @@ uint32_t Segment::chunk_end(uint32_t from, uint32_t max_bytes) const {
   return at;
 }
 
-/// As made. By store, since statistics may look at it.
+/// As it was made. The atomics are stored to, because statistics may look at them meanwhile.
 void Segment::reset() {
   identity_ = {};
   head_id_ = 0;

@@ -12,8 +12,8 @@
 namespace ramcloud::master {
 namespace {
 
-/// Of one page of an enumeration, which is one item of work of a turn: about 10 us each for looking
-/// at empty buckets, for looking at entries, and for copying.
+/// The limits of one page of an enumeration, which is one item of work of a turn: about 10 us each
+/// for looking at empty buckets, for looking at entries, and for copying.
 constexpr uint32_t kMaxPageBytes = 32u << 10;
 constexpr uint32_t kMaxPageBuckets = 512;
 constexpr uint32_t kMaxPageEntries = 128;

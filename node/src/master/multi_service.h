@@ -36,10 +36,10 @@ class MultiService {
   static constexpr uint64_t kSliceBytes = 32 << 10;
   /// Times that the copying of a value starts over; after that it is copied at once.
   static constexpr uint32_t kMostRestarts = 3;
-  /// Of the results in one reply, except that one operation is always answered.
+  /// Bytes of the results in one reply, except that one operation is always answered.
   static constexpr uint32_t kMaxReplyBytes = 1 << 20;
-  /// Of the messages that wait for their next slice; what comes above that is answered after its
-  /// first slice, and its sender sends the rest again.
+  /// Bytes of the messages that wait for their next slice. A message above that is answered after
+  /// its first slice, and its sender sends the rest again.
   static constexpr uint64_t kMaxWaitingBytes = 64 << 20;
 
   /// Registers its handlers; until attach() everything is answered RETRY.

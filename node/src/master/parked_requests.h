@@ -21,7 +21,7 @@ namespace ramcloud::master {
 class ParkedRequests {
  public:
   static constexpr Duration kLongest = std::chrono::milliseconds(5);
-  /// Of all that is parked. Above, requests are let through, and answered RETRY.
+  /// Bytes of all parked requests. Above this, requests are let through, and answered RETRY.
   static constexpr uint64_t kMaxBytes = 16u << 20;
 
   /// Stands before the handlers of `registry`.
@@ -30,7 +30,7 @@ class ParkedRequests {
   ParkedRequests& operator=(const ParkedRequests&) = delete;
 
   void attach(const log::Log& log) { log_ = &log; }
-  /// Of a handler whose change found no room in the head: true if the request waits for the next
+  /// For a handler whose change found no room in the head. True: the request waits for the next
   /// head, and will be handled again. The handler has changed nothing, and does not answer.
   bool wait_for_head(const Request& request);
   /// A step of the turn: true if anything was done.

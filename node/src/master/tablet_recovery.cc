@@ -16,8 +16,8 @@ using wire::RecoveryPhase;
 
 namespace {
 
-/// Of replay in a turn, in bytes: 30 to 60 us. An entry costs as much as so many bytes that are
-/// copied and summed.
+/// A slice of replay in one turn, in bytes: 30 to 60 us. An entry costs as much as kEntryCost bytes
+/// that are copied and summed.
 constexpr uint32_t kSliceBytes = 64u << 10;
 constexpr uint32_t kEntryCost = 1024;
 /// How often it is looked whether the log has come so far.
@@ -252,8 +252,8 @@ Task<void> TabletRecovery::fetch_some() {
   stirred_.set();
 }
 
-/// Of the tablets that the dead master had when it filled the segment: what it had of a tablet in a
-/// former time stands below the tablet's creation position.
+/// The ranges that the dead master owned when it filled the segment. Entries of an earlier
+/// ownership are in segments below the tablet's creation position.
 std::vector<HashRange> TabletRecovery::ranges_of(const wire::RecoverySegment& segment) const {
   const uint64_t position = log::LogPosition(segment.segment_id, 0).value;
   std::vector<HashRange> ranges;

@@ -91,7 +91,7 @@ class ReplicaCall final : public ClientCall {
   /// Of the peer's answer, if that is an error.
   const wire::ErrorDetails& details() const { return details_; }
   const ReplicaMessage& message() const { return message_; }
-  /// Of the lease clock, before anything of it was sent.
+  /// The time of the lease clock before the first byte was sent.
   Time sent() const { return sent_; }
   /// The answer was taken: idle.
   void finish() {

@@ -255,7 +255,8 @@ ReplicaManager::Driven ReplicaManager::drive_head(ReplicaLane& lane) {
   return driven;
 }
 
-/// Whoever's they are.
+/// Takes clean acknowledgements, whichever reactor sent the calls. Other answers are left to the
+/// first reactor.
 ReplicaManager::Driven ReplicaManager::take_plain_answers(SegmentReplicas& head) {
   Driven taken;
   for (const auto& slot : head.slots) {

@@ -53,7 +53,8 @@ bool ReplicaManager::drive_sync() {
   return !sync_.failed;
 }
 
-/// Of heads: a side segment is closed only when it is synced. Nothing: too few replicas count.
+/// The backups of all heads up to there. Side segments are left out: they are closed only when they
+/// are synced. Nothing: too few replicas count.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
   std::set<uint64_t> holders;
   bool enough = true;

@@ -16,7 +16,7 @@
 
 namespace ramcloud {
 
-/// Of a host, from one start of its kernel to the next; all zero: not known.
+/// Names one run of a host's kernel, from its start to the next; all zero: not known.
 using BootId = std::array<uint8_t, 16>;
 
 /// Bytes for a place of a file.
@@ -87,7 +87,8 @@ class Disk {
     (void)path;
     return {};
   }
-  /// Of the host whose cache it is: with another one, what was written and not synced may be lost.
+  /// The boot of the host whose page cache holds what was written. If it has changed, what was not
+  /// synced may be lost.
   virtual BootId boot_id() const { return {}; }
   /// Who waits for the device; for metrics.
   virtual const char* engine() const { return "memory"; }

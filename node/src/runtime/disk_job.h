@@ -54,8 +54,8 @@ class DiskJob {
   void ended(const DiskCall& call, int64_t result);
   bool over() const { return over_; }
 
-  /// Of those of a file one is in flight at a time; when it begins it takes over who waits for the
-  /// others.
+  /// True: at most one such job of a file is in flight at a time. When it begins it absorbs those
+  /// that are queued, and whoever waits for them.
   virtual bool shared() const { return false; }
   void absorb(DiskJob& other);
   const OpenFile& file() const { return *file_; }

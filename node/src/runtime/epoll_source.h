@@ -18,7 +18,8 @@ class FdHandler {
   virtual ~FdHandler() = default;
   /// `events` are EPOLLIN, EPOLLOUT, EPOLLHUP, … (level-triggered). May remove any descriptor.
   virtual void on_ready(uint32_t events) = 0;
-  /// Of what is ready together, this goes first: answers of backups, before requests of clients.
+  /// True: of descriptors that are ready together, this one is handled first. Backups' answers are,
+  /// before clients' requests.
   virtual bool urgent() const { return false; }
 };
 
@@ -48,8 +49,8 @@ class EpollSource final : public EventSource {
  private:
   struct Watched {
     FdHandler* handler = nullptr;
-    uint32_t generation =
-        0;  // tells an event of this descriptor from one of an earlier with its number
+    /// Tells an event of this descriptor from one of an earlier descriptor with the same number.
+    uint32_t generation = 0;
   };
   uint64_t key_of(int fd) const;
   int wait_ready(Duration max_wait);

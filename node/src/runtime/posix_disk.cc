@@ -23,8 +23,8 @@
 namespace ramcloud {
 namespace {
 
-/// Of direct writes. A multiple of the sector of every device there is, and a page: so no block is
-/// half in the cache.
+/// Bytes of a block of a direct write. It is a multiple of every device's sector, and a page, so
+/// that no block is half in the page cache.
 constexpr uint32_t kDirectBlock = 4096;
 
 Status io_error(const std::string& what, const std::string& path) {

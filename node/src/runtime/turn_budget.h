@@ -37,7 +37,7 @@ class TurnBudget {
     look_ = late_ = false;
   }
   void spend(int64_t units) { left_ -= units; }
-  /// Of a system call that sends.
+  /// For a system call that sends: from now on the clock decides, too.
   void spend_on_call(int64_t units) {
     spend(units);
     look_ = true;

@@ -8,7 +8,7 @@
 namespace ramcloud::server {
 namespace {
 
-/// Of the lease: it is renewed so often.
+/// How often a lease is renewed while it lasts.
 constexpr int kRenewals = 4;
 
 }  // namespace

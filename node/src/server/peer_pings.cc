@@ -12,7 +12,7 @@ namespace {
 
 using wire::PeerState;
 
-/// Of one probe that a coordinator asks for.
+/// The longest timeout that a coordinator may ask for.
 constexpr uint32_t kLongestProbeMs = 10'000;
 /// Probes asked for at once; one more is answered kVoid. A coordinator asks for one a suspect.
 constexpr uint32_t kMostProbes = 64;

@@ -242,8 +242,8 @@ struct ServerNode::Impl {
     return all;
   }
 
-  /// Of a log of so many segments, the memory that only survivors may take: a hundredth, so that a
-  /// pass of a large log that is nearly full of live bytes has room for as many as it needs.
+  /// How many segments only survivors may take: a hundredth of the log, so that a pass of a large
+  /// log that is nearly full of live bytes has room for as many as it needs.
   static uint32_t cleaner_segments(uint64_t log_bytes) {
     constexpr uint64_t kShare = 100, kMost = 16;
     return static_cast<uint32_t>(

@@ -73,12 +73,12 @@ class ServerReactor final : public TurnHook {
   bool sweep() RC_REQUIRES(here_);
   bool clean() RC_REQUIRES(here_);
 
-  /// Of a reactor that sends what it appended to the backups itself.
+  /// What a reactor needs that sends to the backups itself what it appended.
   struct Replication {
     ReplicaManager* manager;
     ReplicaLane* lane;
   };
-  /// Of the first reactor.
+  /// What the first reactor alone does.
   struct Lead {
     Master* master;
     Cleaning* cleaning;

@@ -21,7 +21,7 @@ namespace ramcloud::server {
 
 class ServerStatistics {
  public:
-  /// Of one reactor.
+  /// What is asked of one reactor.
   struct Part {
     const Reactor* reactor;
     const master::DataService* data;

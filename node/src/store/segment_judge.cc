@@ -13,8 +13,8 @@ using log::Segment;
 
 namespace {
 
-/// With more segments, what left is looked up once in so many calls: it takes as long as there are
-/// segments.
+/// With more segments than this, the list of segments is made again only once in kCallsBetween
+/// calls: that takes time in proportion to their number.
 constexpr size_t kFew = 4096;
 constexpr uint32_t kCallsBetween = 256;
 
@@ -64,7 +64,7 @@ uint32_t SegmentJudge::as_survivors(const Segment& segment, uint32_t live_bytes)
   return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() / segment.entry_bytes());
 }
 
-/// Its number may have been another one's.
+/// Forgets what was known of an earlier segment with the same number.
 SegmentJudge::Known& SegmentJudge::known_of(const Segment& segment) {
   auto& known = known_[segment.number()];
   if (known == nullptr || known->id != segment.id()) {
@@ -121,7 +121,7 @@ void SegmentJudge::note_age(const EntryView& entry, uint32_t seconds, Known& kno
   known.youngest_s = std::max(known.youngest_s, seconds);
 }
 
-/// Neighbours stand together where there are too many.
+/// Keeps at most kMostNamed entries: if tombstones name more segments, neighbouring ids share one.
 void SegmentJudge::finish(Known& known) {
   known.read = true;
   std::vector<std::pair<uint64_t, uint32_t>> names(known.names.begin(), known.names.end());
@@ -155,14 +155,16 @@ void SegmentJudge::look_what_is_there() {
   came_since_ = there_.empty() ? 0 : there_.back() + 1;
 }
 
-/// Of those with ids in the range: how many a tombstone is kept for.
+/// How many segments with ids in this range a replay may still find, so that tombstones that name
+/// them are needed.
 uint32_t SegmentJudge::there_between(uint64_t first, uint64_t last) const {
   if (last >= came_since_) return ~uint32_t{0};
   const auto begin = std::ranges::lower_bound(there_, first);
   return static_cast<uint32_t>(std::ranges::upper_bound(there_, last) - begin);
 }
 
-/// Of those that stand together, as if each was named as often. Exact for one alone.
+/// Bytes of the tombstones whose segment no replay finds any more. Exact for an entry of one
+/// segment; for a range, as if each of its segments was named by equally many bytes.
 uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   uint64_t dead = 0;
   for (const Named& named : known.named) {
@@ -172,7 +174,7 @@ uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   return static_cast<uint32_t>(dead);
 }
 
-/// Then no tombstone is dropped that may be needed for what still comes.
+/// While a tablet is being recovered no tombstone counts as dead: an older object may still come.
 bool SegmentJudge::is_recovering() const {
   return store_.tablets_.any_in(TabletState::kRecovering);
 }

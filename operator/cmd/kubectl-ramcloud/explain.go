@@ -26,7 +26,7 @@ func (f finding) print(w io.Writer) {
 	}
 }
 
-// advice says what to do about a reason; %s is "-n NAMESPACE" and the cluster's name as kubectl wants them.
+// advice says what to do about the reason of a condition.
 var advice = map[string]string{
 	ramcloudv1.ReasonTabletsUnavailable:      "other servers read the data from replicas; if it does not come back: docs/operating/troubleshooting.md, \"Getting data back\"",
 	ramcloudv1.ReasonRecoveryBlocked:         "bring the named servers' volumes back, then the recovery goes on by itself: docs/operating/troubleshooting.md, \"A recovery does not end\"",

@@ -26,8 +26,8 @@ struct BenchArguments {
   std::string duration = "10s";
   std::string warm_up = "1s";
   uint64_t ops = 0;  // not 0: so many instead of a duration
-  uint64_t rate =
-      0;  // not 0: operations that arrive in a second, whether earlier ones are done or not
+  /// Not 0: so many operations begin in a second, whether or not earlier ones are done.
+  uint64_t rate = 0;
   std::string table;
   uint32_t span = 1;
   std::string slo;  // empty: no search; see bench_slo.h

@@ -17,7 +17,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// Of the first trial, when so many operations say something about the percentile.
+/// Operations a second of the first trial, at least.
 constexpr uint64_t kFirstRate = 1000;
 /// Operations that may miss the bound in a trial, at least: with fewer one slow operation decides.
 constexpr double kFewestMisses = 10;

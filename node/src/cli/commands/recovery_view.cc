@@ -87,7 +87,7 @@ std::string state_of(const RecoveryView& recovery) {
                              : recovery_phase_name(recovery.progress.phase);
 }
 
-/// Of 100; nothing: the size of the log is not known.
+/// How much of the log was replayed, in percent; nothing if its size is not known.
 std::optional<uint64_t> percent(const RecoveryProgress& progress) {
   if (progress.done) return 100;
   if (progress.bytes_total == 0) return std::nullopt;

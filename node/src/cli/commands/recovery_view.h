@@ -10,7 +10,7 @@
 
 namespace ramcloud::cli {
 
-/// Of what the status lists: those that are not done, by id, then those that ended, the latest
+/// All recoveries of the status: those that are not done, by id, then those that ended, the latest
 /// first. The pointers are into `status`.
 std::vector<const RecoveryView*> all_recoveries(const ClusterStatus& status);
 

@@ -39,7 +39,7 @@ class Changes {
     reserved_ = reserved;
     short_at_ = reserved - std::min(reserved, kReserve / 2);
   }
-  /// So many are reserved at a time.
+  /// Revisions that are reserved at a time.
   static constexpr uint64_t kReserve = kRevisionsReserved;
   uint64_t revision() const { return revision_; }
   void add(ChangeListener* listener) { listeners_.push_back(listener); }

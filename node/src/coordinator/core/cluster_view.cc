@@ -156,7 +156,7 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   }
 }
 
-/// So many servers may fail and those that are left have the memory for everything.
+/// How many servers may fail, so that those that are left have the memory for everything.
 uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
   std::ranges::sort(servers, {}, &wire::ServerStats::log_bytes_total);
   uint64_t used = 0, left = 0;
@@ -168,8 +168,9 @@ uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
   return 0;
 }
 
-/// So many servers may fail and those that are left can hold the replicas of what they recover: their
-/// failure domains are one more than --min-replicas, which is R - 1 and at least 1 unless it is set.
+/// How many servers may fail, so that those that are left can hold the replicas of what they
+/// recover: they must be in one failure domain more than --min-replicas (R - 1, at least 1, unless
+/// it is set).
 uint32_t domains_survive(std::map<std::string, uint32_t> servers_by_domain, uint32_t replicas) {
   const size_t needed = replicas == 0 ? 1 : std::max(1u, replicas - 1) + 1;
   if (servers_by_domain.size() < needed) return 0;

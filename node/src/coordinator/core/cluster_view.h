@@ -66,8 +66,8 @@ struct ClusterStatus {
   Detection detection;
   std::vector<RecoveryView> recoveries;
   std::vector<RecoveryView> recoveries_ended;  // the oldest first
-  /// So many more servers may fail, whichever they are, and all data is served again with nobody's
-  /// help: a lower bound.
+  /// How many more servers may fail, whichever they are, so that all data is served again without
+  /// help. A lower bound.
   uint32_t survives_servers = 0;
   bool operator==(const ClusterStatus&) const = default;
 };
@@ -84,7 +84,7 @@ struct ServerView {
   std::string version;
   uint64_t enlisted_at_ms = 0;  // Unix time
   wire::ServerStats stats;      // as of the last probe that was answered
-  // Of its replicas that are not closed those count that are at least these; 0: all.
+  // Replicas of its log that are not closed count from this segment and this epoch on; 0: all do.
   uint64_t fence_segment = 0;
   uint32_t fence_epoch = 0;
 };

@@ -21,7 +21,7 @@ constexpr Duration kLongestPause = 1s;
 constexpr uint32_t kProbedEveryInterval = 16;
 /// Peers asked for one indirect probe, until one can say something.
 constexpr int kPeersAsked = 3;
-/// Of the servers that are waited for, so many are named.
+/// Servers that are waited for and named, at most.
 constexpr size_t kNamed = 8;
 
 MetricLabels says(const char* what) {

@@ -49,7 +49,8 @@ class Notifier {
   ClusterState& state_;
   TermClaims& term_claims_;
   Options options_;
-  /// Of encoded_version_, by version of the protocol and base: encoded once for all servers.
+  /// The list of encoded_version_, by version of the protocol and base: encoded once for all
+  /// servers.
   std::map<std::pair<uint16_t, uint64_t>, std::string> encoded_lists_;
   std::pair<uint64_t, uint64_t> encoded_version_;  // term, version
   TaskScope scope_;

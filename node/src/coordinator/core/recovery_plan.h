@@ -32,7 +32,7 @@ struct LostLog {
 };
 
 struct PlanLimits {
-  // Of a part.
+  // The most that one part may have.
   uint64_t part_bytes = 500'000'000;
   uint64_t part_entries = 2'000'000;
   size_t part_tablets = 4096;
@@ -40,9 +40,9 @@ struct PlanLimits {
   uint64_t split_above = 64u << 20;
   /// No tablet is split into smaller pieces.
   uint64_t piece_bytes = 16u << 20;
-  /// The same where no master has memory for more.
+  /// Nor into smaller ones than this, where no master has memory for more.
   uint64_t least_piece_bytes = 1u << 20;
-  /// So many more tablets there may be.
+  /// By so many the number of tablets may rise.
   size_t splits = 1024;
 };
 

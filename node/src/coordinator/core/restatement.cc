@@ -18,9 +18,9 @@ struct Claim {
   uint64_t position = 0;                   // in its log, if it is known
   const TabletRecord* recorded = nullptr;  // the metadata says so, too
 
-  /// Of two about the same hash: the later one; else the one that the metadata names.
+  /// Of two claims to one hash the higher rank wins: the later one, else what the metadata name.
   auto rank() const { return std::tuple(revision, recorded != nullptr, ~server_id); }
-  /// What is known of the tablet beside whose it is.
+  /// The tablet's record with this claim's owner.
   TabletRecord tablet() const {
     TabletRecord tablet;
     if (recorded != nullptr) tablet = *recorded;
@@ -334,7 +334,8 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
       crashed.state_reason = "listed as crashed by live servers when the metadata was imported";
     }
   }
-  // Of the time between the export and the import: what left it then, left it for good.
+  // The list is of the time between the export and the import: a server that it does not name any
+  // more was removed for good.
   const bool newer = state.restate && list.version > state.restate->revision &&
                      list.version - state.restate->revision < kImportGap;
   if (!newer) return since;

@@ -29,7 +29,7 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
 
 /// The record of a server that the metadata does not know, as it restates itself.
 ServerRecord record_of(const wire::Restatement& said);
-/// The same of one that is silent.
+/// The record of a server that the metadata does not know and that does not answer.
 ServerRecord record_of(const wire::ServerListEntry& listed);
 
 struct Owned {

@@ -15,7 +15,7 @@
 namespace ramcloud {
 namespace {
 
-/// Of the reasons of one answer, so many are told.
+/// Reasons that one answer names at most.
 constexpr size_t kToldReasons = 4;
 
 VolumeRelease refusal(const std::vector<std::string>& reasons) {

@@ -98,7 +98,7 @@ struct EndedRecovery {
   std::string name;
   RecoveryProgress progress;
 };
-/// So many of them are kept.
+/// How many of them are kept.
 inline constexpr size_t kEndedRecoveries = 20;
 
 struct ClusterState {

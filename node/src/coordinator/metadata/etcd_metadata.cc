@@ -24,7 +24,7 @@ std::string end_of_prefix(std::string prefix) {
   return prefix;
 }
 
-/// Of a folder, and of what never ends, too.
+/// Reads a small file. A folder, and a file without an end such as /dev/zero, are errors as well.
 Result<std::string> read_file(const char* what, const std::string& path) {
   constexpr size_t kMostBytes = 1u << 20;
   std::ifstream file(path, std::ios::binary);

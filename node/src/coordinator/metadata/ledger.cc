@@ -81,8 +81,8 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
   return complete_tables(state);
 }
 
-/// Of the admin API. Coordinators of former builds, which know no such record, begin at the number
-/// of transactions times 2^32.
+/// Reserves revisions of the admin API. Coordinators of earlier versions, which know no such
+/// record, begin at the number of transactions times 2^32.
 Status reserve_revisions(const MetadataStore::Records& records, uint64_t transactions,
                          ClusterState& state) {
   if (const auto found = records.find(kRevisionsKey); found != records.end()) {

@@ -99,7 +99,7 @@ class Ledger {
   static Status too_late();
   /// The revision that the next commit gives; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
-  /// Of the last change.
+  /// The revision of the last change.
   uint64_t revision() const { return current_.revision; }
   uint64_t term() const { return current_.term; }
   /// OK while a change is wanted; then why it is not any more.

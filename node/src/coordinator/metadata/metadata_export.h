@@ -28,7 +28,7 @@ Task<Result<MetadataStore::Records>> read_all(Reactor& reactor, MetadataStore& s
 /// the last change jump by this, and nothing that was given out meanwhile is given out again: below
 /// 2^32 of each in the life of an export.
 inline constexpr uint64_t kImportGap = uint64_t{1} << 32;
-/// The same for revisions of the admin API, of which former builds used up 2^32 at each start.
+/// The jump of the admin API's revisions. Earlier versions used up 2^32 of them at each start.
 inline constexpr uint64_t kRevisionsGap = uint64_t{1} << 56;
 
 /// Makes the records of an export, of whatever age, those of an import: the first leader asks live

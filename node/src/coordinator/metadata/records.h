@@ -45,11 +45,11 @@ inline std::string table_key(uint64_t id) {
   return fmt::format("{}{:020}", kTablePrefix, id);
 }
 
-/// Of a chunk of a table's tablets, by its first hash.
+/// The key of a chunk of a table's tablets, by its first hash.
 inline std::string tablet_chunk_key(uint64_t table_id, uint64_t layout, uint64_t start_hash) {
   return fmt::format("{}/{:020}/{:016x}", table_key(table_id), layout, start_hash);
 }
-/// Of a key that begins with kTablePrefix: is it that of a chunk, not of the table itself?
+/// `key` begins with kTablePrefix. True: it is a chunk's key, not that of the table itself.
 inline bool is_tablet_chunk_key(std::string_view key) {
   return key.find('/', std::string_view(kTablePrefix).size()) != std::string_view::npos;
 }
@@ -210,8 +210,8 @@ struct ServerRecord {
   }
 };
 
-/// Of a master that lost a replica of an open segment: which of its replicas that are not closed
-/// still count (docs/design/replication.md). Both only rise.
+/// The fence of a master that lost a replica of an open segment: which of its replicas that are not
+/// closed still count (docs/design/replication.md). Both numbers only rise.
 struct ReplicationEpochRecord {
   uint64_t server_id = 0;
   uint64_t lowest_open_segment = 0;

@@ -18,7 +18,7 @@ class SimDisk final : public Disk {
  public:
   /// What a power cut keeps or loses as a whole.
   static constexpr uint64_t kSectorBytes = 512;
-  /// Of direct writes.
+  /// Bytes of a block of a direct write.
   static constexpr uint32_t kDirectBlock = 4096;
 
   explicit SimDisk(uint64_t seed) : random_(seed) {}
@@ -58,16 +58,16 @@ class SimDisk final : public Disk {
   /// Each sync, direct write and read beside takes so much longer, until it is 0 again. Reads and
   /// writes of the cache do not.
   void set_slow(Duration more) { slow_ = more; }
-  /// So many syncs and direct writes from now on fail with IO_ERROR. What a failed sync should have
+  /// The next `count` syncs and direct writes fail with IO_ERROR. What a failed sync should have
   /// written counts as clean from then on: readers see it until the power goes, and later syncs
   /// succeed without it (as Linux does).
   void fail_syncs(uint32_t count) { failing_syncs_ = count; }
-  /// So many reads beside the reactor from now on fail with IO_ERROR.
+  /// The next `count` reads beside the reactor fail with IO_ERROR.
   void fail_reads(uint32_t count) { failing_reads_ = count; }
-  /// So many direct writes, or sectors of a sync, from now on are told as done and are not on the
+  /// The next `count` direct writes, or sectors of a sync, are answered OK and are not on the
   /// device.
   void lose_writes(uint32_t count) { losing_ = count; }
-  /// The same, and the bytes are at another place of the file, which some earlier write was for.
+  /// As lose_writes(), and the bytes are at another place of the file, that of an earlier write.
   void misdirect_writes(uint32_t count) { misdirecting_ = count; }
   /// Flips one bit in each of so many sectors that hold something, chosen by chance among those of a
   /// file's bytes from `from` on. Returns how many were damaged.
