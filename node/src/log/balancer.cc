@@ -44,17 +44,17 @@ uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFig
 }
 
 CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
-  const uint64_t soon = f.free_seglets + f.leaving_seglets;
+  const uint64_t free_soon = f.free_seglets + f.leaving_seglets;
   const double free = share(f.free_seglets, f.total_seglets);
   const uint64_t start = cleaning_starts_below(options, f);
-  const uint64_t disk = disk_limit(options, f);
-  const bool disk_is_near =
-      static_cast<double>(f.disk_segments) >= (1 - options.disk_margin) * static_cast<double>(disk);
-  if (soon >= start && !disk_is_near) {
-    return idle(
-        false, false,
-        fmt::format("{} of the memory is free; cleaning starts below {}",
-                    percent(share(soon, f.total_seglets)), percent(share(start, f.total_seglets))));
+  const uint64_t most_on_disk = disk_limit(options, f);
+  const bool disk_is_near = static_cast<double>(f.disk_segments) >=
+                            (1 - options.disk_margin) * static_cast<double>(most_on_disk);
+  if (free_soon >= start && !disk_is_near) {
+    return idle(false, false,
+                fmt::format("{} of the memory is free; cleaning starts below {}",
+                            percent(share(free_soon, f.total_seglets)),
+                            percent(share(start, f.total_seglets))));
   }
   // An ordinary head cannot be opened: writers wait, or will at the end of this head.
   const bool no_head = f.free_seglets < f.reserved_seglets + kSegletsPerSegment;
@@ -67,9 +67,9 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                             percent(free), percent(CleaningFigures::kLeastGain)));
   }
   if (disk_is_near && f.gain_bytes > 0) {
-    return combined(
-        CleanerMode::kCombined, true,
-        fmt::format("{} segments on disk come near the limit of {}", f.disk_segments, disk));
+    return combined(CleanerMode::kCombined, true,
+                    fmt::format("{} segments on disk come near the limit of {}", f.disk_segments,
+                                most_on_disk));
   }
   if (no_head && f.gain_bytes > 0 &&
       !(options.compaction && f.compaction_gain_bytes > 0 && free >= options.combined_below)) {

@@ -142,21 +142,23 @@ Cleaner::Begun Cleaner::begin() {
     decision = decide(options_.balancer, figures(memory));
     begun.looks_again = true;
   }
-  const bool stuck = memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
-  // What passes free is still to come.
-  const bool rests = in_work_.empty() && memory.leaving_seglets == 0;
-  log_.set_cleaning_helps(begun.looks_again || (!decision.exhausted && !(stuck && rests)), news);
+  const bool no_memory_again =
+      memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
+  // What passes free, and what left the log, is still to come.
+  const bool nothing_to_come = in_work_.empty() && memory.leaving_seglets == 0;
+  log_.set_cleaning_helps(
+      begun.looks_again || (!decision.exhausted && !(no_memory_again && nothing_to_come)), news);
   if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
   // What passes hold is wanted now.
   begun.urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
-  if (decision.kind == CleaningKind::kNone || stuck) return begun;
+  if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
   begun.pass = choose(memory, decision.kind);
   if (begun.pass == nullptr) {
     begun.urgent = true;  // others have the memory for survivors, or nothing would be won
     free_at_failure_ = memory.free_seglets;
     begun.looks_again = begun.looks_again || may_find;
-    if (rests && !begun.looks_again) log_.set_cleaning_helps(false, news);
+    if (nothing_to_come && !begun.looks_again) log_.set_cleaning_helps(false, news);
     return begun;
   }
   in_work_.insert(begun.pass->victims.begin(), begun.pass->victims.end());

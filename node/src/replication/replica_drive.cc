@@ -125,7 +125,7 @@ bool ReplicaManager::take_own_answers() {
     first_.assert_here();
     if (!call->answered() || call->slot() == nullptr) return true;
     if (needs_no_lock(call->slot()->segment())) return false;
-    settle(*call->slot());
+    take_answer_of(*call->slot());
     any = true;
     return true;
   });
@@ -154,7 +154,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
   bool worked = false;
   if (ReplicaCall* call = slot.call()) {
     if (call->answered()) {
-      settle(slot);
+      take_answer_of(slot);
       worked = true;
     } else if (call != &slot.own_call()) {
       return false;  // its reactor sees to its deadline

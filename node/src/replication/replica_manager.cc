@@ -161,7 +161,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 
 // ---- what became of calls
 
-void ReplicaManager::settle(ReplicaSlot& slot) {
+void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
   const bool leases = slot.may_decide();
   const uint64_t server_id = slot.server_id();

@@ -327,7 +327,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const
       RC_REQUIRES(first_);
   bool send(ReplicaSlot& slot) RC_REQUIRES(first_);
-  void settle(ReplicaSlot& slot) RC_REQUIRES(first_);
+  void take_answer_of(ReplicaSlot& slot) RC_REQUIRES(first_);
   void replica_advanced(ReplicaSlot& slot) RC_REQUIRES(first_);
   void replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer& answer) RC_REQUIRES(first_);
   void back_off(ReplicaSlot& slot) RC_REQUIRES(first_);

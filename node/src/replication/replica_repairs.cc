@@ -46,7 +46,7 @@ bool ReplicaManager::mend() {
 bool ReplicaManager::take_settled_answers() {
   const bool any = !own_calls_.answered().empty();
   for (ReplicaCall* call : own_calls_.answered()) {
-    if (call->answered() && call->slot() != nullptr) settle(*call->slot());
+    if (call->answered() && call->slot() != nullptr) take_answer_of(*call->slot());
   }
   own_calls_.answered().clear();
   return any;

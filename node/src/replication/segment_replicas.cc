@@ -28,11 +28,12 @@ void SegmentReplicas::update_holders() {
 
 std::optional<uint32_t> SegmentReplicas::durable_bytes(uint32_t min_replicas) const {
   uint32_t acked = ~uint32_t{0};
-  const auto note_acked = [&](const ReplicaSlot& slot) {
+  // Also notes the least that any of them has acknowledged.
+  const auto knows_holders = [&](const ReplicaSlot& slot) {
     acked = std::min(acked, slot.acked());
     return slot.knows_holders();
   };
-  if (!on_enough(min_replicas, note_acked)) return std::nullopt;
+  if (!on_enough(min_replicas, knows_holders)) return std::nullopt;
   return acked;
 }
 

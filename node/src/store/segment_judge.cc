@@ -44,7 +44,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
     figures.live_bytes -= std::min<uint64_t>(figures.live_bytes, known.of_no_tablet);
   }
   if (known.read && !known.named.empty() && !is_recovering()) {
-    look_what_is_there();
+    refresh_findable();
     figures.live_bytes -= std::min(figures.live_bytes, dead_tombstones(known));
   }
   figures.live_bytes = as_survivors(segment, figures.live_bytes);
@@ -140,27 +140,27 @@ void SegmentJudge::finish(Known& known) {
 
 // ---- what of it is dead
 
-void SegmentJudge::look_what_is_there() {
+void SegmentJudge::refresh_findable() {
   ++calls_;
   const uint64_t left = store_.log().left();
-  if (left == left_ || (there_.size() > kFew && calls_ < kCallsBetween)) return;
+  if (left == left_ || (findable_.size() > kFew && calls_ < kCallsBetween)) return;
   left_ = left;
   calls_ = 0;
-  there_ = store_.cleaned().with_dead_copies();
+  findable_ = store_.cleaned().with_dead_copies();
   // In this order: one that enters meanwhile is seen.
   for (const auto& segments : {store_.log().others(), store_.log().segments()}) {
-    for (const Segment* segment : segments) there_.push_back(segment->id());
+    for (const Segment* segment : segments) findable_.push_back(segment->id());
   }
-  std::ranges::sort(there_);
-  came_since_ = there_.empty() ? 0 : there_.back() + 1;
+  std::ranges::sort(findable_);
+  first_unseen_ = findable_.empty() ? 0 : findable_.back() + 1;
 }
 
 /// How many segments with ids in this range a replay may still find, so that tombstones that name
 /// them are needed.
-uint32_t SegmentJudge::there_between(uint64_t first, uint64_t last) const {
-  if (last >= came_since_) return ~uint32_t{0};
-  const auto begin = std::ranges::lower_bound(there_, first);
-  return static_cast<uint32_t>(std::ranges::upper_bound(there_, last) - begin);
+uint32_t SegmentJudge::findable_between(uint64_t first, uint64_t last) const {
+  if (last >= first_unseen_) return ~uint32_t{0};
+  const auto begin = std::ranges::lower_bound(findable_, first);
+  return static_cast<uint32_t>(std::ranges::upper_bound(findable_, last) - begin);
 }
 
 /// Bytes of the tombstones whose segment no replay finds any more. Exact for an entry of one
@@ -168,8 +168,8 @@ uint32_t SegmentJudge::there_between(uint64_t first, uint64_t last) const {
 uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   uint64_t dead = 0;
   for (const Named& named : known.named) {
-    const uint64_t there = std::min(there_between(named.first, named.last), named.segments);
-    dead += uint64_t{named.bytes} * (named.segments - there) / named.segments;
+    const uint64_t findable = std::min(findable_between(named.first, named.last), named.segments);
+    dead += uint64_t{named.bytes} * (named.segments - findable) / named.segments;
   }
   return static_cast<uint32_t>(dead);
 }

@@ -62,17 +62,18 @@ class SegmentJudge {
   static void note_age(const log::EntryView& entry, uint32_t seconds, Known& known);
   static void finish(Known& known);
   static uint32_t as_survivors(const log::Segment& segment, uint32_t live_bytes);
-  void look_what_is_there() RC_REQUIRES(mutex_);
-  uint32_t there_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
+  void refresh_findable() RC_REQUIRES(mutex_);
+  uint32_t findable_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
   uint32_t dead_tombstones(const Known& known) const RC_REQUIRES(mutex_);
   bool is_recovering() const;
 
   ObjectStore& store_;
   Mutex mutex_;
   std::vector<std::unique_ptr<Known>> known_ RC_GUARDED_BY(mutex_);  // by number
-  /// Segments that tombstones are kept for, by rising ids; and those that came since.
-  std::vector<uint64_t> there_ RC_GUARDED_BY(mutex_);
-  uint64_t came_since_ RC_GUARDED_BY(mutex_) = 0;
+  /// Rising ids of the segments that a replay may find, so that tombstones which name them are
+  /// needed. Of segments from first_unseen_ on nothing is known yet: they count as such.
+  std::vector<uint64_t> findable_ RC_GUARDED_BY(mutex_);
+  uint64_t first_unseen_ RC_GUARDED_BY(mutex_) = 0;
   uint64_t left_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};  // Log::left() then
   uint32_t calls_ RC_GUARDED_BY(mutex_) = 0;            // since then
 };

@@ -47,17 +47,17 @@ class Diagnosis {
  public:
   void add(Health severity, std::string reason) {
     health_ = std::max(health_, severity);
-    (severity == Health::kUnavailable ? first_ : second_).push_back(std::move(reason));
+    (severity == Health::kUnavailable ? unavailable_ : others_).push_back(std::move(reason));
   }
   void write(ClusterStatus& status) {
     status.health = health_name(health_);
-    status.reasons = std::move(first_);
-    status.reasons.insert(status.reasons.end(), second_.begin(), second_.end());
+    status.reasons = std::move(unavailable_);
+    status.reasons.insert(status.reasons.end(), others_.begin(), others_.end());
   }
 
  private:
   Health health_ = Health::kHealthy;
-  std::vector<std::string> first_, second_;
+  std::vector<std::string> unavailable_, others_;
 };
 
 void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {

@@ -93,15 +93,15 @@ std::vector<std::string> objections_to_release(const ClusterState& state, uint64
   const std::set<uint64_t> owns = owners(state);
   for (const auto& [other, server] : state.servers) {
     if (server.up()) {
-      const uint64_t of = first_of(state, other);
-      if (of == first) {
+      const uint64_t its_volume = first_of(state, other);
+      if (its_volume == first) {
         objections.push_back(fmt::format("{}, which is UP, has the volume of server {} now",
                                          server_text(state, other), id));
-      } else if (id < of && !is_fresh_there(state, of)) {
+      } else if (id < its_volume && !is_fresh_there(state, its_volume)) {
         objections.push_back(
             fmt::format("{}, which is UP, may have the volume of server {}: of server {} it is not "
                         "recorded whose volume it had",
-                        server_text(state, other), id, of));
+                        server_text(state, other), id, its_volume));
       }
     } else if (other != id && server.record.state == wire::ServerState::kCrashed &&
                owns.contains(other)) {
