@@ -28,7 +28,8 @@ class Clock {
   virtual ~Clock() = default;
   /// Monotonic time.
   virtual Time now() const = 0;
-  /// The same for leases: it goes on while the machine sleeps. On an axis of its own.
+  /// Monotonic time for leases: it goes on while the machine sleeps. Its origin is its own: never
+  /// compare it with now().
   virtual Time lease_now() const { return now(); }
   /// Unix time in milliseconds, for people and coarse object ages; may jump.
   virtual uint64_t unix_ms() const = 0;
@@ -43,7 +44,8 @@ class SystemClock final : public Clock {
     clock_gettime(CLOCK_BOOTTIME, &now);
     return Time(std::chrono::seconds(now.tv_sec) + Duration(now.tv_nsec));
   }
-  /// To a few milliseconds: every write asks, and reading the exact time is 5 % of a small one.
+  /// Exact to a few milliseconds. Every write reads it, and reading the exact time would be 5 % of
+  /// a small write.
   uint64_t unix_ms() const override {
     timespec now{};
     clock_gettime(CLOCK_REALTIME_COARSE, &now);

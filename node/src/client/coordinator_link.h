@@ -20,7 +20,7 @@ namespace ramcloud {
 enum class Repeat : uint8_t {
   kSafe,        // it changes nothing
   kIdempotent,  // sent again it gives the same answer; without one, it may have happened
-  kUnsafe,
+  kUnsafe,      // sent again it may do more: a lost reply makes it INDETERMINATE
 };
 
 class CoordinatorLink {
@@ -39,8 +39,8 @@ class CoordinatorLink {
     co_return decode_message<Reply>(reply);
   }
 
-  /// One try, at target(). Whom to ask next is noted: the leader that a standby named, else
-  /// another.
+  /// One try, at target(). Afterwards target() is the leader that a standby named, or else the next
+  /// coordinator.
   template <typename Reply, typename Request>
   Task<Result<Reply>> try_once(wire::Opcode opcode, Request request, Time deadline) {
     const RpcReply reply = co_await attempt(opcode, RpcClient::body_of(request), deadline);

@@ -12,28 +12,28 @@ uint32_t words_for(uint32_t bits) {
 }  // namespace
 
 MovedSegments::MovedSegments(uint32_t capacity)
-    : some_words_(words_for(words_for(capacity))),
+    : nonzero_words_(words_for(words_for(capacity))),
       bits_(std::make_unique<Atomic<uint64_t>[]>(words_for(capacity))),
-      some_(std::make_unique<Atomic<uint64_t>[]>(some_words_)) {}
+      nonzero_(std::make_unique<Atomic<uint64_t>[]>(nonzero_words_)) {}
 
 bool MovedSegments::set(Words& words, uint32_t bit) {
   return words[bit / kBits].fetch_or(uint64_t{1} << bit % kBits, std::memory_order_seq_cst) == 0;
 }
 
 void MovedSegments::mark(uint32_t segment) {
-  if (set(bits_, segment)) set(some_, segment / kBits);
+  if (set(bits_, segment)) set(nonzero_, segment / kBits);
   marks_.fetch_add(1, std::memory_order_release);
 }
 
 std::vector<uint32_t> MovedSegments::take(uint32_t about) {
   std::vector<uint32_t> taken;
-  for (uint32_t i = 0; i < some_words_ && taken.size() < about; ++i) {
-    if (some_[i].load(std::memory_order_relaxed) == 0) continue;
-    uint64_t some = some_[i].exchange(0, std::memory_order_seq_cst);
+  for (uint32_t i = 0; i < nonzero_words_ && taken.size() < about; ++i) {
+    if (nonzero_[i].load(std::memory_order_relaxed) == 0) continue;
+    uint64_t some = nonzero_[i].exchange(0, std::memory_order_seq_cst);
     for (; some != 0; some &= some - 1) {
       const auto word = i * kBits + static_cast<uint32_t>(std::countr_zero(some));
       if (taken.size() >= about) {
-        set(some_, word);
+        set(nonzero_, word);
         continue;
       }
       // A word at a time is taken whole: up to 63 more than asked for.

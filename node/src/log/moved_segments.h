@@ -1,9 +1,10 @@
 // Which segments changed so much that whoever chooses among them should look again: a bit each, set
 // by any thread, taken by one.
 //
-// Two levels: a word of `some_` says which words of `bits_` have bits. Who sets the first bit of a
-// word sets that one's afterwards; who takes clears that one's first. So no bit is forgotten: either
-// it was set before its word was taken, or it is the first of the word again.
+// Two levels: a bit of `nonzero_` for each word of `bits_` that has bits. A thread that sets the
+// first bit of a word sets the word's bit in `nonzero_` afterwards; the taker clears that one
+// first. So no bit is forgotten: it was set before its word was taken, or it is the first of the
+// word again.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,9 @@ class MovedSegments {
   /// Sets a bit; true if it is the first of its word.
   static bool set(Words& words, uint32_t bit);
 
-  uint32_t some_words_;
+  uint32_t nonzero_words_;
   Words bits_;
-  Words some_;
+  Words nonzero_;
   Atomic<uint64_t> marks_{0};
 };
 

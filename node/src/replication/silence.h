@@ -40,9 +40,9 @@ class Silence {
     std::vector<uint64_t> all;
     if (limit_ == Duration{}) return all;
     std::erase_if(silent_, [&](const auto& one) {
-      const bool is = one.second.unanswered >= kUnanswered && now - one.second.since >= limit_;
-      if (is) all.push_back(one.first);
-      return is;
+      const bool silent = one.second.unanswered >= kUnanswered && now - one.second.since >= limit_;
+      if (silent) all.push_back(one.first);
+      return silent;
     });
     return all;
   }

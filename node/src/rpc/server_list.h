@@ -49,9 +49,8 @@ class ServerList {
 
   /// Takes a list over if its (term, version) is higher than what is here; the same one is accepted
   /// and changes nothing. Changes since a base count only on exactly that base: WRONG_VERSION.
-  /// STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or
-  /// the id 0. A server that was CRASHED stays so, whatever a later list says: ids are never
-  /// reused.
+  /// STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or the id 0. A server
+  /// that was CRASHED stays so, whatever a later list says: ids are never reused.
   Status apply(const wire::ServerList& list);
 
   /// For every message of a coordinator that has passed the TermGate: STALE_TERM if its term is

@@ -80,9 +80,9 @@ class Disk {
   /// reading some MiB past the cache; takes a fraction of a second. 0: could not be measured.
   /// Before anything else of it is open.
   virtual uint64_t measure_read_speed(const std::string& path) = 0;
-  /// Those that were missing are there after a power cut, too.
+  /// Makes the directory and its missing parents. When OK, they survive a power cut.
   virtual Status make_directories(const std::string& path) = 0;
-  /// That files were made in a directory survives a power cut from now on. Waits for the device.
+  /// When OK, the names of the files in the directory survive a power cut. Waits for the device.
   virtual Status sync_directory(const std::string& path) {
     (void)path;
     return {};
@@ -90,7 +90,7 @@ class Disk {
   /// The boot of the host whose page cache holds what was written. If it has changed, what was not
   /// synced may be lost.
   virtual BootId boot_id() const { return {}; }
-  /// Who waits for the device; for metrics.
+  /// The name of what waits for the device (a thread, or io_uring), for metrics.
   virtual const char* engine() const { return "memory"; }
 };
 

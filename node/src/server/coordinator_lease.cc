@@ -9,7 +9,7 @@ namespace ramcloud::server {
 namespace {
 
 /// How often a lease is renewed while it lasts.
-constexpr int kRenewals = 4;
+constexpr int kRenewalsPerLease = 4;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ CoordinatorLease::CoordinatorLease(Reactor& reactor, LeaseTerm& term, Duration l
 
 Task<void> CoordinatorLease::ask_while_needed() {
   // With replicas a head is on its way within a turn or two, and then its backups lease.
-  co_await reactor_.sleep(term_.appends_prove() ? length_ / kRenewals : Duration{});
+  co_await reactor_.sleep(term_.appends_prove() ? length_ / kRenewalsPerLease : Duration{});
   for (;;) {
     const Time began = reactor_.now();
     if (term_.needs_grant()) {
@@ -42,7 +42,7 @@ Task<void> CoordinatorLease::ask_while_needed() {
         co_return;
       }
     }
-    const Duration left = began + length_ / kRenewals - reactor_.now();
+    const Duration left = began + length_ / kRenewalsPerLease - reactor_.now();
     // Whoever does not lead says so at once, and another is asked next.
     constexpr Duration kLeastPause = 10ms;
     co_await reactor_.sleep(std::max(left, kLeastPause));

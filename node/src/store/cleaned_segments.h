@@ -21,10 +21,10 @@ namespace ramcloud::store {
 /// that a log can have: what left it is forgotten.
 class CleanedSegments {
  public:
-  /// Somebody wants to make it leave the log: a pass, or a recovery that is given up. False: another
-  /// one does. See claim().
+  /// Claims the segment for a caller that will make it leave the log: a pass, or a recovery that is
+  /// given up. False: another one has claimed it. See claim().
   bool begin(uint64_t victim);
-  /// It was given up; it stays in the log, or was not there.
+  /// Takes the claim back: the segment stays in the log, or was not there.
   void give_up(uint64_t victim);
   bool being_cleaned(uint64_t segment) const;
 
@@ -32,9 +32,9 @@ class CleanedSegments {
   void note_dead_copy(uint64_t victim, uint64_t survivor);
   /// Tombstones that name this segment must stay, although it has left the log.
   bool has_dead_copies(uint64_t segment) const;
-  /// Segments of which that is so, by rising ids.
+  /// The segments for which has_dead_copies() is true, by rising ids.
   std::vector<uint64_t> with_dead_copies() const;
-  /// Where the copies stand.
+  /// The survivors that the copies are in.
   std::set<uint64_t> survivors_with_dead_copies() const;
   /// It left the log: no digest that can decide names it, and neither will one.
   void left(uint64_t segment);

@@ -35,24 +35,25 @@ class Tablet {
   /// Of the recovery that brought it; 0: none did.
   uint64_t attempt = 0;
 
-  /// So many objects more (or fewer), and bytes of their entries in the log.
+  /// Adds to the counts of objects and of bytes of their entries in the log; negative: takes away.
   void count(int64_t objects, int64_t bytes) {
     Share& share = shares_[thread_number() % kShares];
     share.objects.fetch_add(objects, std::memory_order_relaxed);
     share.bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
-  /// Exact when nobody writes. Else an object may be seen to go and not to have come.
+  /// Exact while no thread writes. Otherwise a removal may be counted before its insertion, so it
+  /// may be negative.
   int64_t net_objects() const { return sum(&Share::objects); }
-  uint64_t objects() const { return at_least_none(net_objects()); }
-  uint64_t object_bytes() const { return at_least_none(sum(&Share::bytes)); }
+  uint64_t objects() const { return not_below_zero(net_objects()); }
+  uint64_t object_bytes() const { return not_below_zero(sum(&Share::bytes)); }
 
   bool contains(uint64_t table, uint64_t hash) const {
     return table_id == table && start_hash <= hash && hash <= end_hash;
   }
 
  private:
-  /// Each write changes one: a thread's own, and on another line than what every operation looks
-  /// up.
+  /// A thread's part of the counts: each write changes only its own, on another cache line than the
+  /// fields that every operation reads.
   struct alignas(kCacheLineBytes) Share {
     Atomic<int64_t> objects{0};
     Atomic<int64_t> bytes{0};
@@ -64,7 +65,7 @@ class Tablet {
     for (const Share& share : shares_) total += (share.*what).load(std::memory_order_relaxed);
     return total;
   }
-  static uint64_t at_least_none(int64_t n) {
+  static uint64_t not_below_zero(int64_t n) {
     return static_cast<uint64_t>(std::max<int64_t>(n, 0));
   }
 
@@ -102,13 +103,13 @@ class Tablets {
   uint32_t mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   /// How many drops there were: give it to mark_purging() when a grace period has passed since.
   uint64_t drops() const;
-  /// Nobody is at work any more in what was dropped by then.
+  /// No operation is at work any more in the tablets of the first `drops` drops.
   void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
-  /// How many times some were removed so far.
+  /// How many times remove() was called so far.
   uint64_t removals() const { return removals_.load(std::memory_order_acquire); }
 
-  /// Some tablet is in this state. As find().
+  /// True if some tablet is in this state. Any thread, lock-free, as find().
   bool any_in(TabletState state) const;
   /// By table, then start; in whatever state.
   std::vector<Tablet*> all() const;

@@ -23,15 +23,15 @@ class RoutedReplies final : public Transport {
   Result<std::shared_ptr<Session>> connect(const Locator& locator,
                                            const PeerIdentity& expected) override;
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
-  /// Of all of them; by the others from a later turn, but before any connection that is handed to
-  /// them after this.
+  /// Sets the identity of all reactors' transports. The others take it in a later turn, but before
+  /// any connection that is handed to them after this.
   void set_identity(const PeerIdentity& self) override;
-  /// By handle.reactor; to another reactor with a copy of the body.
+  /// Replies on the transport of handle.reactor; another reactor gets a copy of the body.
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
   void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
                    std::string&& tail) override;
-  /// Of connections of other reactors nothing is known here: they are as good as open, and what
-  /// is held for them is little and not counted.
+  /// Nothing is known here of other reactors' connections. They count as open, and what is held for
+  /// them, which is little, is not charged.
   bool has_room(const ReplyHandle& handle, uint64_t bytes) const override {
     return handle.reactor != 0 || places_.front().transport->has_room(handle, bytes);
   }
@@ -44,7 +44,7 @@ class RoutedReplies final : public Transport {
   uint64_t closed_connections() const override {
     return places_.front().transport->closed_connections();
   }
-  /// Of this reactor's own connections.
+  /// Gathers replies to this reactor's own connections only.
   void begin_replies() override { places_.front().transport->begin_replies(); }
   void end_replies() override { places_.front().transport->end_replies(); }
 

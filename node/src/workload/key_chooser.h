@@ -26,7 +26,7 @@ class Zipfian {
   /// 0 < theta < 1; items > 0. Takes time proportional to `items`.
   Zipfian(uint64_t items, double theta);
   uint64_t next(Random& random) const;
-  /// One item more.
+  /// Adds an item.
   void grow();
   uint64_t items() const { return items_; }
 
@@ -41,9 +41,9 @@ class Zipfian {
 class KeyChooser {
  public:
   KeyChooser(Distribution distribution, uint64_t keys, double theta);
-  /// Of the keys 0 .. keys() - 1.
+  /// A key from 0 to keys() - 1.
   uint64_t next(Random& random) const;
-  /// A key was inserted: its number.
+  /// Adds a key, and returns its number.
   uint64_t insert();
   uint64_t keys() const { return keys_; }
 

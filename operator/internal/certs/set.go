@@ -59,7 +59,7 @@ func Read(owner string, entries map[string][]byte) *Set {
 	return s
 }
 
-// Entries are what Read reads.
+// Entries encodes the set as entries of the Secret, as Read takes them.
 func (s *Set) Entries() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	var certs, keys bytes.Buffer
@@ -233,7 +233,7 @@ func (s *Set) Until(name string) time.Time {
 	return time.Time{}
 }
 
-// Client is how one talks to the etcd with the certificate of this name.
+// Client is the TLS configuration of a client of the etcd that shows the certificate of this name.
 func (s *Set) Client(name string) (*tls.Config, error) {
 	leaf, ok := s.leaves[name]
 	if !ok {

@@ -99,8 +99,8 @@ func (m member) retired(o *observed) (out []plan.Claim) {
 // noted is the id that is noted on a server's claim. An operator that noted it in the record only knew one claim. What a
 // server of a former cluster had says nothing: the coordinator of this one would answer about a server of its own.
 func (m member) noted(o *observed, claim *corev1.PersistentVolumeClaim) string {
-	text, is := claim.Annotations[specs.AnnotationEnlisted]
-	if record := o.servers[m.name]; !is && record != nil && claim.Name == specs.VolumeClaimName(m.name, 1) && len(o.generations[m.name]) == 1 {
+	text, isNoted := claim.Annotations[specs.AnnotationEnlisted]
+	if record := o.servers[m.name]; !isNoted && record != nil && claim.Name == specs.VolumeClaimName(m.name, 1) && len(o.generations[m.name]) == 1 {
 		return record.Status.Incarnation
 	}
 	uuid, id, _ := strings.Cut(text, "/")

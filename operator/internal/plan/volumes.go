@@ -87,7 +87,8 @@ func WantsRelease(o Observed, m Member) string {
 	return m.ServerID
 }
 
-// WantsReleaseOf says so of a former claim. No pod has it: its server got another only when none had.
+// WantsReleaseOf says by which id the coordinator is to be asked about a server's former claim; empty: it is not asked. No
+// pod has such a claim: its server got the next one only when none had.
 func WantsReleaseOf(o Observed, c Claim) string {
 	if !o.Connected || o.Paused {
 		return ""

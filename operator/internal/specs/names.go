@@ -107,7 +107,7 @@ func ParseVolumeClaimName(claim string) (pod string, generation int32, ok bool) 
 	return pod, 1, ok
 }
 
-// OutsideServiceName is the name of the NodePort Service of a pod.
+// OutsideServiceName is the name of the Service (NodePort or LoadBalancer) by which a pod is reached from outside.
 func OutsideServiceName(pod string) string { return pod + "-outside" }
 
 // ConnectionName is the name of the ConfigMap that says how to connect.
@@ -116,7 +116,7 @@ func ConnectionName(cluster string) string { return cluster + "-connection" }
 // RecoveryName is the name of the record of a recovery.
 func RecoveryName(cluster, id string) string { return cluster + "-" + id }
 
-// defaultRecoveryHistory is the default of the CRD, for an object that was stored before.
+// defaultRecoveryHistory is the CRD's default of spec.recoveryHistoryLimit, for objects from before the field.
 const defaultRecoveryHistory = 20
 
 // DisruptionBudgetName is the name of the servers' PodDisruptionBudget.

@@ -44,18 +44,18 @@ class Membership {
   /// RETRY while the former server is silent but may live; DEADLINE_EXCEEDED.
   Task<Result<wire::EnlistReply>> enlist(wire::EnlistRequest request, Time deadline);
 
-  /// A server ends by a plan, and has ended its lease: it becomes CRASHED, and nobody waits for what
-  /// it might answer. INVALID_ARGUMENT names what does not fit; UNSUPPORTED if nobody else is UP, or
-  /// the metadata do not know its nonce; what Ledger::commit() says.
+  /// For a planned stop: the server has ended its lease. It becomes CRASHED, and its recovery waits
+  /// for no lease. INVALID_ARGUMENT names what does not fit; UNSUPPORTED if no other server is UP,
+  /// or the metadata do not know its nonce; else the errors of Ledger::commit().
   Task<Result<wire::Empty>> stop_serving(wire::StopServingRequest request, Time deadline);
 
   struct Verdict {
     uint64_t server_id = 0;
     std::string reason;  // shown to people
   };
-  /// Verdicts, in one change; those about servers that are not UP are left out. `verdicts` is asked
-  /// when it is their turn to be written. As long as they are not, `objection` can take all of them
-  /// back, and is then the result.
+  /// Writes verdicts in one change; those about servers that are not UP are left out. `verdicts` is
+  /// called when the change is made. Until it is written, `objection` can take all of them back,
+  /// and is then the result.
   Task<Status> mark_crashed(std::function<std::vector<Verdict>()> verdicts,
                             Ledger::Objection objection);
 

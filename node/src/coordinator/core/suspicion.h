@@ -23,7 +23,7 @@ struct Accounts {
 struct Thresholds {
   uint32_t failures = 3;            // rounds of probes in a row that failed
   Duration silence = 5s;            // without a sign of life, unless its port refuses
-  Duration silence_at_first = 60s;  // the same of a server that never answered this leader
+  Duration silence_at_first = 60s;  // for a server that never answered this leader
 };
 
 /// Why a server is given up.

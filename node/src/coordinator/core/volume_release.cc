@@ -16,15 +16,15 @@ namespace ramcloud {
 namespace {
 
 /// Reasons that one answer names at most.
-constexpr size_t kToldReasons = 4;
+constexpr size_t kMostReasons = 4;
 
 VolumeRelease refusal(const std::vector<std::string>& reasons) {
   VolumeRelease no;
-  for (size_t i = 0; i < std::min(reasons.size(), kToldReasons); ++i) {
+  for (size_t i = 0; i < std::min(reasons.size(), kMostReasons); ++i) {
     no.reason += (i == 0 ? "" : "; ") + reasons[i];
   }
-  if (reasons.size() > kToldReasons) {
-    no.reason += fmt::format("; and {} more reasons", reasons.size() - kToldReasons);
+  if (reasons.size() > kMostReasons) {
+    no.reason += fmt::format("; and {} more reasons", reasons.size() - kMostReasons);
   }
   return no;
 }

@@ -18,7 +18,7 @@ namespace ramcloud::tcp {
 /// its last block, so that little output allocates nothing in steady state.
 class OutputQueue {
  public:
-  /// Of a block that bytes are copied to; less while little is added.
+  /// The size of a block that bytes are copied to. The first one is smaller while little is added.
   static constexpr size_t kBlockBytes = 32u << 10;
   static constexpr size_t kFirstBytes = 512;
 
@@ -36,7 +36,7 @@ class OutputQueue {
 
   void append(ByteView bytes);
   void append_owned(std::string&& bytes);
-  /// The first bytes: pieces of `at_most` bytes in all, as many as fit into `out`; how many.
+  /// Fills `out` with pieces of the first bytes, `at_most` bytes in all. Returns how many pieces.
   size_t pieces(std::span<iovec> out, size_t at_most) const;
   void consume(size_t n);
   /// Gives back the memory of an empty queue.

@@ -65,9 +65,11 @@ class TcpStream {
   /// `sends` counts system calls.
   TcpStream(UniqueFd fd, uint64_t max_pending_bytes, Counter& sends)
       : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes), sends_(&sends) {}
-  /// With what was read and not taken yet, and what waits to be sent; the other is closed then.
+  /// Takes over the socket, what was read and not popped, and what waits to be sent. The other
+  /// stream is closed then.
   TcpStream(TcpStream&&) = default;
-  /// Counts there from now on: counters belong to a thread.
+  /// Counts system calls in this counter from now on. A counter belongs to one thread, and the
+  /// connection has come to another one.
   void count_sends(Counter& sends) { sends_ = &sends; }
 
   int fd() const { return fd_.get(); }
