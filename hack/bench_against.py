@@ -101,7 +101,7 @@ def latencies(trees, pairs, operations, rows, worse):
 
 
 def throughput(trees, pairs, rows, worse):
-    """Each row on clusters of its own: nothing frees a log's memory yet, and every run loads its keys again."""
+    """Each row on clusters of its own: without cleaning nothing frees a log's memory, and every run loads its keys again."""
     for replicas, kinds in ((0, bench_peers.ROWS), (bench_peers.REPLICAS, bench_peers.DURABLE_ROWS)):
         for title, what, at_once, depth, operations, *connections in kinds:
             if not wanted(rows, title):
