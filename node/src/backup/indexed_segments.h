@@ -64,7 +64,7 @@ class IndexedSegments {
 
   /// RETRY: all room is taken by segments in use. IO_ERROR. Damage is no error here.
   Task<Result<Segment>> get(Key key);
-  /// Whoever asks for it next gets it from the device.
+  /// The next get() reads it from the device again.
   void forget(const Key& key);
 
   uint64_t bytes() const { return bytes_; }

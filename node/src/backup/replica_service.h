@@ -70,11 +70,11 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// still come are refused with RETRY.
   void shut_down(std::function<void(Status)> done);
 
-  /// Whose replicas are here and who are not UP, by rising id. A slice a turn, as below.
+  /// Masters that have replicas here and are not UP, by rising id. A slice a turn, as below.
   Task<std::vector<uint64_t>> dead_masters();
   /// Frees all frames of a master of which the coordinator has said that it was recovered
-  /// (docs/design/recovery.md, "Freeing frames"), but for those with damaged metadata. Gives how
-  /// many. Of one that is UP, none.
+  /// (docs/design/recovery.md, "Freeing frames"), but for those with damaged metadata. Returns how
+  /// many. Frees nothing of a master that is UP.
   Task<uint32_t> free_frames_of(uint64_t master_id);
 
   const Counters& counters() const { return counters_; }

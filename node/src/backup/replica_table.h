@@ -34,7 +34,8 @@ struct Replica {
   bool closed = false;
   bool length_written = false;  // the metadata tells the closed length
   // Changes of the metadata that masters build on, by number: the last one, and the last that is
-  // known to be on the device. Between the two nothing is acknowledged, whoever asks (again).
+  // known to be on the device. Until they are equal nothing is acknowledged, not even a repeated
+  // request.
   uint64_t promised = 0;
   uint64_t kept = 0;
   wire::Holders holders;

@@ -1,6 +1,6 @@
 // Ties together when to clean (Balancer), what (CleaningOrder) and the passes that do it: a loop of
-// bounded steps. Whoever runs it decides where: threads beside the reactors, or a task in
-// simulation. It knows nothing of objects: passes are made, and segments judged, by whoever does.
+// bounded steps. server/cleaning.h runs it, on threads beside the reactors or in turns of the first
+// reactor. It knows nothing of objects: functions of the store judge segments and make passes.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // 1/256 wide, and within a class by age: between two of one class the older is better, now and
 // later. The best one is among the oldest of the classes, so a choice compares at most 256 of them,
 // however many segments there are; to move a segment costs O(log n). The figures are those of the
-// last set(): whoever keeps this tells it when a segment's class may have changed (Log::take_moved).
+// last set(): the Cleaner calls it when a segment's class may have changed (Log::take_moved).
 // Within a class scores differ by less than a step of utilisation makes; that much a choice may be
 // off the best.
 #pragma once

@@ -93,7 +93,7 @@ struct Appended {
   LogPosition end;  // the reply of this operation waits until durable() >= end
 };
 
-/// For whom memory is taken: each leaves to those below what is kept for them.
+/// What memory is taken for. Each kind leaves what is kept for the kinds below it.
 enum class For : uint8_t {
   kWrites,     // and recovery, migration, purging without cleaning
   kDeletes,    // which make room
@@ -118,7 +118,7 @@ struct LogStatistics {
 };
 
 /// Segments that enter the log and leave it together, with one digest: all of them or none, whenever
-/// a crash comes. Whoever commits it keeps it until it is done or withdrawn.
+/// a crash comes. The caller of commit() keeps it until it is done or withdrawn.
 struct Change {
   std::vector<Segment*> enter;  // side segments, closed durable
   std::vector<Segment*> leave;  // of the log, closed durable
@@ -198,7 +198,7 @@ class Log {
   /// True when append() would not answer RETRY for a small group.
   bool ready() const;
 
-  /// @name What whoever cleans wants to know
+  /// @name For the cleaner
   /// @{
   struct Memory {
     uint32_t total_seglets = 0;
@@ -208,29 +208,29 @@ class Log {
     uint64_t appended_bytes = 0;   // by writers, so far
   };
   Memory memory() const;
-  /// What must be left in seglets when memory is taken for these.
+  /// Seglets that must be left free when memory is taken for this.
   uint32_t kept_from(For whose) const;
-  /// A whole segment can be taken for these.
+  /// True if a whole segment can be taken for this.
   bool has_segment_for(For whose) const;
-  /// Segments that entered, left, or have a step less of live bytes: about so many numbers
-  /// (Segment::number). One thread at a time.
+  /// Numbers (Segment::number) of about so many segments that entered, left, or have a step less of
+  /// live bytes. One thread at a time.
   std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
-  /// Whoever looked at it has not seen all yet: it is among those again. Any thread.
+  /// Makes take_moved() give the segment again: the cleaner has not read all of it. Any thread.
   void want_look(uint32_t number) { moved_.mark(number); }
-  /// Segments that left so far, and that no replay finds any more: may_be_found() is false.
+  /// How many segments have left and are found by no replay any more (may_be_found() is false).
   uint64_t left() const { return left_.load(std::memory_order_acquire); }
   /// The closed member of the log that has this number; null if none has. It stays for the turn. Not
   /// a head that was closed empty: it leaves on its own.
   Segment* closed_member(uint32_t number);
-  /// Numbers are below it.
+  /// All segment numbers are below this.
   uint32_t most_segments() const { return most_segments_; }
-  /// OUT_OF_MEMORY will not last: cleaning goes on, and frees something, or nobody who cleans has
-  /// looked since something died. Any thread. False at first.
+  /// True: memory that is full now may become free. The cleaner can free some, or something died
+  /// since it looked last. Any thread. False at first.
   bool cleaning_helps() const {
     return cleaning_helps_.load(std::memory_order_relaxed) ||
            news() > judged_at_.load(std::memory_order_relaxed);
   }
-  /// By whoever cleans, of all that there was when news() gave `news`.
+  /// For the cleaner: what it found when news() was `news`.
   void set_cleaning_helps(bool helps, uint64_t news) {
     judged_at_.store(news, std::memory_order_relaxed);
     cleaning_helps_.store(helps, std::memory_order_relaxed);

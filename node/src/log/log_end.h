@@ -43,9 +43,9 @@ void describe_scan(const SegmentScan& scan, const KnownOfSegment& known, FoundRe
 struct LogAnswers {
   ReplicationFence fence;  // the coordinator's
   std::vector<FoundReplica> replicas;
-  /// Whose replicas are all in the answers: ids of servers, also the former ids of their volumes.
+  /// Backups whose answers are complete: ids of servers, also the former ids of their volumes.
   std::set<uint64_t> heard;
-  /// Who may still answer, so that it is worth waiting.
+  /// Backups that may still answer, so that it is worth waiting.
   std::set<uint64_t> expected;
 };
 
@@ -53,7 +53,7 @@ struct LogAnswers {
 struct MissingSegment {
   uint64_t segment_id = 0;
   std::string why;
-  std::vector<uint64_t> holders;  // that have not been heard; none: nobody knows who
+  std::vector<uint64_t> holders;  // that have not been heard; none: not known
   bool operator==(const MissingSegment&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// Which segments changed so much that whoever chooses among them should look again: a bit each, set
-// by any thread, taken by one.
+// Which segments changed so much that the cleaner should look at them again: a bit each, set by any
+// thread, taken by one.
 //
 // Two levels: a bit of `nonzero_` for each word of `bits_` that has bits. A thread that sets the
 // first bit of a word sets the word's bit in `nonzero_` afterwards; the taker clears that one

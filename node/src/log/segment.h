@@ -105,14 +105,14 @@ class Segment {
   /// @}
 
   /// Bytes of entries (headers and bodies) appended, and of those still needed. Tombstones count as
-  /// live: which of them died is found out by whoever cleans (store/segment_judge.h).
+  /// live: cleaning finds out which of them died (store/segment_judge.h).
   uint32_t entry_bytes() const { return entry_bytes_.load(std::memory_order_relaxed); }
   uint32_t live_bytes() const {
     // In this order: what died is never more than what was appended.
     const uint32_t dead = dead_bytes_.load(std::memory_order_acquire);
     return entry_bytes() - dead;
   }
-  /// True if its utilisation is one step lower now: who chooses segments to clean should know.
+  /// True if its utilisation is one step lower now: the cleaner should look at it again.
   bool add_dead(uint32_t bytes) {
     const uint32_t before = dead_bytes_.fetch_add(bytes, std::memory_order_release);
     return before / kUtilisationStep != (before + bytes) / kUtilisationStep;

@@ -59,8 +59,8 @@ class HeldReplies {
   /// Held, those included that a sweep which is not done yet has dropped.
   size_t size() const { return for_log_.size() + for_lease_.size(); }
   /// True while replies are held. Any thread; sequentially consistent with the look at the log's
-  /// durable position, and at the lease, that every turn ends with: so whoever raised that position
-  /// either sees this, or the turn saw the position.
+  /// durable position, and at the lease, that every turn ends with. So either the thread that
+  /// raised the position sees this, or the turn saw the position.
   bool waiting() const { return waiting_.load(std::memory_order_seq_cst); }
 
  private:

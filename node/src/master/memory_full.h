@@ -22,8 +22,8 @@ class MemoryFull {
     (helps ? retries_ : refusals_).add_alone();
     return helps ? StatusCode::kRetry : code;
   }
-  /// How long whoever is told RETRY waits, in us: a pass takes milliseconds, with the replicas of
-  /// its survivors and the grace period.
+  /// How long a client that is answered RETRY waits, in us: a pass takes milliseconds, with the
+  /// replicas of its survivors and the grace period.
   static constexpr uint32_t kRetryAfterUs = 5'000;
 
  private:

@@ -30,8 +30,8 @@ struct RecoveryTools {
   const ServerList& servers;
   Epochs& epochs;
   store::ObjectStore& store;
-  /// Of whoever fetches: one recovery at a time, which bounds the memory that pages take. Who waits
-  /// for a source gives its turn to others.
+  /// Held by the recovery that fetches: one at a time, which bounds the memory that pages take. A
+  /// recovery that waits for a source releases it to the others.
   AsyncMutex& fetching;
   /// Tablets were served or given up: RecoveredSlots has something to clear.
   std::function<void()> want_pass;

@@ -16,7 +16,7 @@
 
 namespace ramcloud {
 
-/// The state of the fence; whoever owns it tells the coordinator.
+/// The state of the fence. Its owner, the ReplicaManager, tells the coordinator.
 class EpochFence {
  public:
   /// Of this master; goes with every replica request and into every group.

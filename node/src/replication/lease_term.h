@@ -31,8 +31,8 @@ class LeaseTerm {
     return now.time_since_epoch().count() < until && !ended_.load(std::memory_order_relaxed);
   }
   bool appends_prove() const { return appends_prove_; }
-  /// Replies wait for a lease: the listener is called when it lasts longer. Looking at holds() comes
-  /// after this; so whoever extended it either sees this, or was seen.
+  /// Replies wait for a lease: the listener is called when it lasts longer. Call holds() after
+  /// this: then the thread that extends the lease sees this call, or holds() sees the extension.
   void wait() { waited_for_.store(true, std::memory_order_seq_cst); }
   /// No replica is there whose holder could lease: the coordinator must.
   bool needs_grant() const {
@@ -46,7 +46,7 @@ class LeaseTerm {
   /// Before any reactor asks. It is called on whichever thread extends the lease.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
 
-  /// @name Whoever keeps the lease, one at a time
+  /// @name For the keeper of the lease (ReadLease or CoordinatorLease), one thread at a time
   /// @{
   void hold_until(Time until) { extend(held_until_, until.time_since_epoch().count()); }
   void no_holder() { extend(held_until_, kNoHolder); }

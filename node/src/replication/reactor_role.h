@@ -1,5 +1,5 @@
-// Being on a certain reactor, as a permission that the compiler checks: what only that reactor may
-// touch is RC_GUARDED_BY a role, and who touches it RC_REQUIRES the role.
+// Being on a certain reactor, as a permission that the compiler checks: a field that only that
+// reactor may touch is RC_GUARDED_BY a role, and a function that touches it RC_REQUIRES the role.
 #pragma once
 
 #include "base/spin_lock.h"

@@ -15,9 +15,10 @@ namespace ramcloud {
 /// Times are those of Clock::lease_now(), of messages the moment before they were sent.
 class ReadLease {
  public:
-  /// Whoever is not heard of for this part of the lease is asked.
+  /// A holder that confirmed nothing for this part of the lease (a quarter) is asked.
   static constexpr int kAskedAfter = 4;
-  /// The term is told when the lease is longer by this part: other reactors read it all the time.
+  /// The term is written when the lease is longer by this part (a 64th): other reactors read its
+  /// cache line all the time.
   static constexpr int kToldAfter = 64;
 
   /// `length`: L. The term outlives this.

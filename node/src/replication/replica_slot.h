@@ -22,7 +22,7 @@ inline constexpr uint32_t kMaxReplicaMessageBytes = 1u << 20;
 /// the reactor and the connection should not wait long.
 inline constexpr uint32_t kMaxCopyMessageBytes = 256u << 10;
 
-/// All of it belongs to whoever holds the lock that replication is driven under.
+/// A thread that uses it holds the lock that replication is driven under (DriveLock).
 class ReplicaSlot {
  public:
   /// `first`: of the first reactor, which sends what only it may send.
@@ -57,11 +57,11 @@ class ReplicaSlot {
     return state_.phase == ReplicaPhase::kOpen && counts() && !segment_.closed() &&
            knows_holders() && failures_ == 0 && now >= not_before_;
   }
-  /// Who has replicas of the segment now. Until the backup has them on its device nothing becomes
-  /// durable there (docs/design/recovery.md#told-before-counted).
+  /// The backups that have replicas of the segment now. Until this backup has their ids on its
+  /// device nothing becomes durable there (docs/design/recovery.md#told-before-counted).
   void set_holders(const wire::Holders& holders) { holders_ = holders; }
-  /// That it knows more does no harm: recovery asks them, too. A closed one is whole, whoever else
-  /// has one.
+  /// It may know of more: recovery asks those, too. A closed replica need not know them, because it
+  /// is whole.
   bool knows_holders() const { return told_holders_.covers(holders_) || closed(); }
 
   /// Nobody can take it now. `overdue`: for so long that the segment goes on without it.

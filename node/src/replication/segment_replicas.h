@@ -67,7 +67,7 @@ struct SegmentReplicas {
     }
     return have >= min_replicas;
   }
-  /// Tells the replicas who has one now.
+  /// Gives every replica the present list of holders.
   void update_holders();
   /// Bytes from the start that enough replicas have, all of which know the holders; none if not
   /// enough count.

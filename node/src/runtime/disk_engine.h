@@ -1,5 +1,5 @@
-// Who does what waits for a device, beside the reactor: io_uring where the kernel lets us, else a
-// thread. Container runtimes forbid io_uring by default.
+// Makes the system calls that wait for a device, beside the reactor: by io_uring where the kernel
+// allows it, else on a thread. Container runtimes forbid io_uring by default.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What a file asks of its device and waits for, as the system calls that it takes. Whoever does the
-// calls (disk_engine.h) knows nothing of files; the jobs know nothing of threads and rings.
+// What a file asks of its device and waits for, as the system calls that it takes. The engine that
+// makes the calls (disk_engine.h) knows nothing of files; jobs know nothing of threads and rings.
 #pragma once
 
 #include <sys/uio.h>

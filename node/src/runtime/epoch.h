@@ -3,9 +3,9 @@
 // more than a store a turn.
 //
 // Every thread that reads shared data without locks is a participant. A reactor passes once a turn,
-// between handlers, where it holds no pointer to shared data. Whoever made a change advances the
-// epoch and waits until every participant has passed since, or is offline: a grace period. What was
-// unreachable before is then free to go, and a state that was set before has been seen by all.
+// between handlers, where it holds no pointer to shared data. A thread that made a change advances
+// the epoch and waits until every participant has passed since, or is offline: a grace period. What
+// was unreachable before is then free to go, and a state that was set before has been seen by all.
 //
 // Memory order. pass() loads the epoch (acquire) and stores it as seen (release): what was read
 // before the store happened before the grace period's end, and what is read after the load sees
@@ -31,8 +31,8 @@ class Reactor;
 class Epochs {
  public:
   /// One thread (or simulated node) that reads shared data. It is online from the beginning, and
-  /// must be taken offline before whoever turns it stops turning it. All functions belong to that
-  /// thread, except that making and destroying may happen elsewhere while it does not run.
+  /// must be taken offline before its thread stops turning. All functions belong to that thread,
+  /// except that making and destroying may happen elsewhere while it does not run.
   class alignas(kCacheLineBytes) Participant {
    public:
     explicit Participant(Epochs& epochs);

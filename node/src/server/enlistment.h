@@ -25,8 +25,8 @@ namespace ramcloud::server {
 
 class Enlistment {
  public:
-  /// The coordinator probes a server at least once a second. Whoever hears nothing for so long may
-  /// have been given up, and asks.
+  /// The coordinator probes a server at least once a second. A server that hears nothing for so
+  /// long may have been given up, and asks.
   static constexpr Duration kForgottenAfter = std::chrono::seconds(5);
 
   /// `on_fatal` is called at most once, from a later turn. Everything passed in outlives this.

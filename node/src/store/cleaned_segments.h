@@ -1,5 +1,6 @@
-// What passes of cleaning tell each other, and recoveries that are given up, about segments: who
-// makes which leave the log, and where copies of dead objects stand that no tombstone names.
+// What passes of cleaning, and recoveries that are given up, tell each other about segments: which
+// of them makes a segment leave the log, and which survivors have copies of dead objects that no
+// tombstone names.
 //
 // A survivor may hold a copy of an object that died while the copy was made. The tombstone that was
 // written then names the segment of the original. It says that the copy is dead, too, because it

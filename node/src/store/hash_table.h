@@ -6,10 +6,10 @@
 // slot of a bucket), bits 48-63 tag. 0: empty. The bucket is chosen by the low bits of the key
 // hash, the tag is bits 32-47.
 //
-// Readers take no lock. Slots are 8-byte atomics, stored with release and loaded with acquire: who
-// loads an address sees what was written before it was stored. Entries do not move between slots,
-// and overflow buckets are never freed. There is one move: the last slot's entry goes into a new
-// overflow bucket. It is copied first, and then the last slot becomes the chain address, so a
+// Readers take no lock. Slots are 8-byte atomics, stored with release and loaded with acquire: a
+// thread that loads an address sees what was written before it was stored. Overflow buckets are
+// never freed. Entries do not move between slots but in one case: the last slot's entry goes into a
+// new overflow bucket. It is copied first, and then the last slot becomes the chain address, so a
 // reader finds it in one place or the other. Writers hold the bucket's stripe lock. An entry that a
 // reader found may be replaced right after; its memory must stay (epochs).
 #pragma once
@@ -31,9 +31,9 @@ class HashTable {
   using Slot = Atomic<uint64_t>;
   class Memory;
 
-  /// `buckets` is rounded down to a power of two (but to no less than 8): who asked for so many has
-  /// the memory for no more. An eighth of that is kept ready for overflow; more is allocated in
-  /// chunks when that is used up.
+  /// `buckets` is rounded down to a power of two, at least 8: the caller has set aside memory for
+  /// no more. An eighth of that is kept ready for overflow; more is allocated in chunks when that is
+  /// used up.
   explicit HashTable(uint64_t buckets);
   explicit HashTable(Memory memory);
   ~HashTable();

@@ -1,10 +1,10 @@
-// What is known of a closed segment to whoever chooses segments to clean (log/cleaning_order.h): how
-// many of its bytes are live, and how old they are.
+// What the cleaner must know of a closed segment to choose among segments (log/cleaning_order.h):
+// how many of its bytes are live, and how old they are.
 //
-// Objects are counted by whoever kills them (Segment::live_bytes). Tombstones are not: one dies when
-// the segment that it names leaves the log, and nobody touches it then. So each closed segment is
-// read once, in slices, and what its tombstones name is kept. It costs the data path nothing, and a
-// pass that kept a tombstone in a survivor is remembered by what the survivor is found to name.
+// The operation that kills an object counts it (Segment::live_bytes). Tombstones are not counted:
+// one dies when the segment that it names leaves the log, and nothing touches it then. So each
+// closed segment is read once, in slices, and what its tombstones name is kept. It costs the data
+// path nothing. A tombstone that a pass kept is found again when its survivor is read.
 #pragma once
 
 #include <cstdint>
