@@ -32,8 +32,8 @@ class HashTable {
   class Memory;
 
   /// `buckets` is rounded down to a power of two, at least 8: the caller has set aside memory for
-  /// no more. An eighth of that is kept ready for overflow; more is allocated in chunks when that is
-  /// used up.
+  /// no more. An eighth of that is kept ready for overflow; more is allocated in chunks when that
+  /// is used up.
   explicit HashTable(uint64_t buckets);
   explicit HashTable(Memory memory);
   ~HashTable();
