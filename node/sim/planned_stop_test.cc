@@ -34,6 +34,7 @@ TEST_F(PlannedStopSim, ARollingRestartFailsNoOperation) {
     const auto acknowledged = stop_writers();
     ASSERT_TRUE(until([&] { return cluster().running_tasks() == 0; }));
     EXPECT_EQ(failed_writes(), 0u);
+    EXPECT_LE(longest_write(), 1s);
     EXPECT_GT(acknowledged.size(), 100u);
     for (const auto& [name, at] : acknowledged) {
       ASSERT_TRUE(cluster().run(0, client().read(id("t"), name)).has_value()) << name;

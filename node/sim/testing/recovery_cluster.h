@@ -93,6 +93,8 @@ class RecoveryClusterTest : public ::testing::Test {
 
   /// Operations of these clients that were not acknowledged.
   uint32_t failed_writes() const { return writing_->failed; }
+  /// Of what was acknowledged, how long the slowest one took.
+  Duration longest_write() const { return writing_->longest; }
 
   // ---- servers
   size_t place_of(uint64_t server_id) {
@@ -176,6 +178,7 @@ class RecoveryClusterTest : public ::testing::Test {
   struct Writing {
     bool stop = false;
     uint32_t failed = 0;
+    Duration longest{};
     std::map<std::string, Time> acknowledged;
   };
   static Task<void> write_on(ClientCore& client, uint64_t table_id, std::string prefix,
@@ -183,9 +186,13 @@ class RecoveryClusterTest : public ::testing::Test {
     const std::string value(bytes, 'v');
     for (uint32_t i = 0; !writing->stop; ++i) {
       const std::string name = fmt::format("{}-{}", prefix, i);
+      const Time began = client.reactor().now();
       const auto written = co_await client.write(table_id, name, value);
+      const Time ended = client.reactor().now();
       if (!written) ++writing->failed;
-      if (written && !writing->stop) writing->acknowledged[name] = client.reactor().now();
+      if (!written || writing->stop) continue;
+      writing->acknowledged[name] = ended;
+      writing->longest = std::max<Duration>(writing->longest, ended - began);
     }
   }
   bool serves(uint64_t table_id, const TabletRecord& tablet) {

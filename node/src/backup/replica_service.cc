@@ -208,37 +208,54 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, const wire
     return refuse(reply, {StatusCode::kRetry, "open: this replica's frame is being prepared"},
                   kRetryAfterUs);
   }
-  const bool copy = (open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  allocate_for(std::make_shared<const Opening>(
+                   Opening{open, holders, std::string(segment_bytes), reply, number}),
+               WhenFull::kAskForFrames);
+}
+
+/// Asks once for frames that are not needed any more.
+void ReplicaService::allocate_for(std::shared_ptr<const Opening> opening, WhenFull when_full) {
+  const bool copy = (opening->open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
   ++preparing_;
-  frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead,
-                   [this, alive = alive_, open, holders, bytes = std::string(segment_bytes), key,
-                    number, reply](const Result<uint32_t>& frame) {
-                     if (!*alive) return;
-                     --preparing_;
-                     const auto waiting = opening_.find(key);
-                     const bool wanted = waiting != opening_.end() && waiting->second == number;
-                     if (wanted) opening_.erase(waiting);
-                     full_ = !frame && frame.error() == StatusCode::kNoSpace;
-                     if (full_) RC_SOMETIMES("backup.has_no_frame");
-                     if (!frame) return refuse_open(reply, key, frame.error());
-                     RC_FAILPOINT("backup.open.frame_taken");
-                     // What held when it was asked for may hold no longer.
-                     uint32_t retry_after_us = 0;
-                     Status status =
-                         check_master(open.master_id, open.list_version, retry_after_us);
-                     if (status.ok() && !wanted) {
-                       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
-                     }
-                     if (!status.ok()) {
-                       const Status freed = frames_.release(*frame);
-                       if (!freed.ok()) device_failed(freed);
-                       return refuse_open(reply, key, status, retry_after_us);
-                     }
-                     status = begin(open, holders, bytes, *frame);
-                     if (!status.ok()) return refuse(reply, status);
-                     ++counters_.opens;
-                     answer_when_synced(reply, key);
-                   });
+  auto done = [this, alive = alive_, opening = std::move(opening),
+               when_full](const Result<uint32_t>& frame) {
+    if (!*alive) return;
+    --preparing_;
+    full_ = !frame && frame.error() == StatusCode::kNoSpace;
+    if (full_) RC_SOMETIMES("backup.has_no_frame");
+    if (!full_ || when_full == WhenFull::kRefuse || !no_frame_is_free_) {
+      return fill_frame(*opening, frame);
+    }
+    no_frame_is_free_([this, alive, opening] {
+      if (*alive) allocate_for(opening, WhenFull::kRefuse);
+    });
+  };
+  frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead, std::move(done));
+}
+
+/// What held when the frame was asked for may hold no longer.
+void ReplicaService::fill_frame(const Opening& opening, const Result<uint32_t>& frame) {
+  const wire::ReplicaOpenRequest& open = opening.open;
+  const Key key = opening.key();
+  const auto waiting = opening_.find(key);
+  const bool wanted = waiting != opening_.end() && waiting->second == opening.number;
+  if (wanted) opening_.erase(waiting);
+  if (!frame) return refuse_open(opening.reply, key, frame.error());
+  RC_FAILPOINT("backup.open.frame_taken");
+  uint32_t retry_after_us = 0;
+  Status status = check_master(open.master_id, open.list_version, retry_after_us);
+  if (status.ok() && !wanted) {
+    status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
+  }
+  if (!status.ok()) {
+    const Status freed = frames_.release(*frame);
+    if (!freed.ok()) device_failed(freed);
+    return refuse_open(opening.reply, key, status, retry_after_us);
+  }
+  status = begin(open, opening.holders, opening.segment_bytes, *frame);
+  if (!status.ok()) return refuse(opening.reply, status);
+  ++counters_.opens;
+  answer_when_synced(opening.reply, key);
 }
 
 /// Fills a frame that was just taken. A refused open holds no frame. But what was written of it may

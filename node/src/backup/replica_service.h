@@ -77,6 +77,11 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// many. Frees nothing of a master that is UP.
   Task<uint32_t> free_frames_of(uint64_t master_id);
 
+  /// Called when an open finds no free frame. It frees what is known not to be needed, and calls
+  /// `try_again` once; soon, because the open's sender waits. Null: such an open is refused at once.
+  using NoFrameIsFree = std::function<void(std::function<void()> try_again)>;
+  void when_no_frame_is_free(NoFrameIsFree call) { no_frame_is_free_ = std::move(call); }
+
   const Counters& counters() const { return counters_; }
   const FrameStore& frames() const { return frames_; }
   /// Not OK once the device has failed: then everything is refused with it, so that masters put
@@ -119,8 +124,20 @@ class ReplicaService final : private ReplicaTable::Bytes,
   static Status frozen_status(uint64_t master_id);
   Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
   Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
+  /// An open of a replica that is not here yet.
+  struct Opening {
+    wire::ReplicaOpenRequest open;
+    wire::Holders holders;
+    std::string segment_bytes;
+    ReplyHandle reply;
+    uint64_t number = 0;
+    Key key() const { return {open.master_id, open.segment_id}; }
+  };
+  enum class WhenFull : uint8_t { kAskForFrames, kRefuse };
   void take_frame(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
                   ByteView segment_bytes, const ReplyHandle& reply);
+  void allocate_for(std::shared_ptr<const Opening> opening, WhenFull when_full);
+  void fill_frame(const Opening& opening, const Result<uint32_t>& frame);
   Status begin(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
                ByteView segment_bytes, uint32_t frame);
   Status reopen(Replica& replica, const wire::ReplicaOpenRequest& open,
@@ -186,6 +203,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   std::vector<std::unique_ptr<BackupLane>> lanes_;
   // Frames on their way, by what they are for: the number of the open that asked for it.
   std::unordered_map<Key, uint64_t, ReplicaTable::KeyHash> opening_;
+  NoFrameIsFree no_frame_is_free_;
   uint64_t last_opening_ = 0;
   uint64_t last_promise_ = 0;
   uint32_t preparing_ = 0;        // frames that were asked for and did not come yet

@@ -2,35 +2,53 @@
 // their frames (docs/design/recovery.md, "Freeing frames").
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "backup/replica_service.h"
 #include "client/coordinator_link.h"
 #include "rpc/rpc.h"
+#include "rpc/server_list.h"
 #include "runtime/reactor.h"
 
 namespace ramcloud::server {
 
 class FrameRelease {
  public:
-  /// After a master died or was recovered; doubled with each question that changes nothing.
-  static constexpr Duration kAskFirst = std::chrono::seconds(2);
+  /// Between two questions at least. What may change the answer has the next one asked so soon:
+  /// a change of the server list, and an open that finds no frame. Each question that changes
+  /// nothing doubles the wait for the next.
+  static constexpr Duration kAskFirst = std::chrono::milliseconds(100);
   static constexpr Duration kAskEvery = std::chrono::seconds(60);
+  /// How long an open that found no frame waits for an answer.
+  static constexpr Duration kOpenWaits = std::chrono::milliseconds(500);
 
-  /// Begins. `backup` outlives it.
-  FrameRelease(RpcClient& rpc, std::vector<Locator> coordinators, ReplicaService& backup);
+  /// Begins. `servers` and `backup` outlive it.
+  FrameRelease(RpcClient& rpc, ServerList& servers, std::vector<Locator> coordinators,
+               ReplicaService& backup);
+  ~FrameRelease();
   FrameRelease(const FrameRelease&) = delete;
   FrameRelease& operator=(const FrameRelease&) = delete;
 
  private:
   Task<void> run();
+  Task<void> ask_of_all();
   Task<void> ask(std::vector<uint64_t> masters);
-  static Duration next_wait(Duration wait, bool same);
+  void list_changed();
+  void no_frame_is_free(std::function<void()> try_again);
+  Task<void> after_the_answer(std::function<void()> then);
+  void ask_soon();
 
   Reactor& reactor_;
   CoordinatorLink coordinators_;
   ReplicaService& backup_;
-  TaskScope tasks_;
+  Event soon_;      // the next question does not wait
+  Event answered_;  // set for a moment: the frames that an answer names are free
+  Duration wait_ = kAskFirst;
+  std::vector<uint64_t> dead_;  // as of the last question
+  bool looked_ = false;         // dead_ is of the present server list
+  ServerList::Subscription list_changes_;
+  TaskScope tasks_;  // last: flows end before what they use
 };
 
 }  // namespace ramcloud::server

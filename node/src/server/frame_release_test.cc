@@ -28,7 +28,7 @@ class FrameReleaseTest : public testing::RecoveryFixture {
     answers_ = std::make_unique<ServiceRegistry>(*coordinator_);
     if (knows_) answers_->add(wire::Opcode::kGetRecovered, &on_asked, this);
     ASSERT_TRUE(coordinator_->listen({"c", 1}, Side::kInside, *answers_).has_value());
-    release_.emplace(rpc_, std::vector{Locator{"sim", {"c", 1}}}, *service_);
+    release_.emplace(rpc_, servers_, std::vector{Locator{"sim", {"c", 1}}}, *service_);
   }
   void TearDown() override { release_.reset(); }
   void tell(std::vector<uint64_t> ids, wire::ServerState state) {
@@ -47,6 +47,21 @@ class FrameReleaseTest : public testing::RecoveryFixture {
     reply_message(*self.coordinator_, request.reply, wire::Recovered{self.recovered_});
   }
   void some_minutes() { scheduler_.run_for(5 * FrameRelease::kAskEvery); }
+  /// As a request that the reactor receives: in a turn of its own.
+  StatusCode open_for_the_living(uint64_t segment) {
+    const int before = replies_.count;
+    const wire::ReplicaOpenRequest request{.master_id = kAbsent,
+                                           .segment_id = segment,
+                                           .epoch = 1,
+                                           .flags = 0,
+                                           .capacity = 4096,
+                                           .length = 0,
+                                           .list_version = 1};
+    node_.reactor().post(
+        [=, this] { post(wire::Opcode::kReplicaOpen, std::string(bytes_of(request))); });
+    EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
+    return replies_.status;
+  }
   bool holds(uint64_t master) const { return service_->find(master, 1).has_value(); }
 
   bool knows_ = true;
@@ -91,6 +106,54 @@ TEST_F(FrameReleaseTest, OnlyWhatWasAskedForIsFreed) {
   EXPECT_THAT(asked_, Each(ElementsAre(kAbsent)));
   EXPECT_TRUE(holds(kMaster));
   EXPECT_TRUE(holds(kAbsent));
+}
+
+/// Nothing has changed for a long time, so the backup asks seldom; then a master dies.
+TEST_F(FrameReleaseTest, ADeathIsAskedForSoonHoweverLongAllHaveLived) {
+  some_minutes();
+  scheduler_.run_for(FrameRelease::kAskEvery / 2);
+  tell({kAbsent}, wire::ServerState::kUp);
+  recovered_ = {kMaster};
+  scheduler_.run_for(5s);
+  EXPECT_FALSE(holds(kMaster));
+  EXPECT_TRUE(holds(kAbsent));
+}
+
+/// The recovery took long, so the backup asks seldom; then it ends, and others need its frames.
+TEST_F(FrameReleaseTest, AnOpenWithoutAFrameWaitsForTheAnswer) {
+  ASSERT_EQ(open(2, "head"), StatusCode::kOk);
+  ASSERT_EQ(open(3, "head"), StatusCode::kOk);
+  ASSERT_EQ(frames_->frames_free(), 0u);
+  tell({kAbsent}, wire::ServerState::kUp);
+  some_minutes();
+  const size_t before = asked_.size();
+  EXPECT_EQ(open_for_the_living(2), StatusCode::kNoSpace) << "it is not recovered";
+  EXPECT_TRUE(replies_.nothing_written());
+  EXPECT_EQ(asked_.size(), before + 1);
+  recovered_ = {kMaster};
+  EXPECT_EQ(open_for_the_living(2), StatusCode::kOk);
+  EXPECT_EQ(asked_.size(), before + 2);
+  EXPECT_FALSE(holds(kMaster));
+  EXPECT_TRUE(holds(kAbsent));
+  EXPECT_EQ(frames_->frames_free(), 2u);
+}
+
+TEST_F(FrameReleaseTest, WithoutACoordinatorAnOpenWithoutAFrameIsRefused) {
+  ASSERT_EQ(open(2, "head"), StatusCode::kOk);
+  ASSERT_EQ(open(3, "head"), StatusCode::kOk);
+  tell({kAbsent}, wire::ServerState::kUp);
+  recovered_ = {kMaster};
+  network_.partition(node_, coordinator_node_);
+  EXPECT_EQ(open_for_the_living(2), StatusCode::kNoSpace);
+  EXPECT_TRUE(holds(kMaster));
+}
+
+/// All that is here is of masters that live: nobody has an answer.
+TEST_F(FrameReleaseTest, WithoutFramesOfTheDeadNobodyIsAsked) {
+  ASSERT_EQ(open(2, "head"), StatusCode::kOk);
+  ASSERT_EQ(open(3, "head"), StatusCode::kOk);
+  EXPECT_EQ(open_for_the_living(2), StatusCode::kNoSpace);
+  EXPECT_THAT(asked_, IsEmpty());
 }
 
 TEST_F(FrameReleaseTest, WithoutAnAnswerNothingIsFreed) {

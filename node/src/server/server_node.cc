@@ -191,7 +191,7 @@ struct ServerNode::Impl {
         ReplicaService::Options{.flush_interval = options.flush_interval,
                                 .synced = options.synced,
                                 .writes = &first.replica_writes()});
-    frame_release.emplace(first.rpc(), options.coordinators, *backup);
+    frame_release.emplace(first.rpc(), servers, options.coordinators, *backup);
     master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
                                       std::move(*table_memory), lanes(), master_options(reply));
     table_memory.reset();
