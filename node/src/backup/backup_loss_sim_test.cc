@@ -210,12 +210,12 @@ class BackupLoss {
     }
     std::map<std::string, std::string> found;
     RebuildSummary summary;
-    const Status status = rebuild_images(volumes,
-                                         [&](const log::ReplayedObject& object) {
-                                           found[std::string(object.key)] =
-                                               std::string(object.value);
-                                         },
-                                         &summary, {{kMaster, rig_.fence_}});
+    const Status status =
+        rebuild_images(volumes,
+                       [&](const log::ReplayedObject& object) {
+                         found[std::string(object.key)] = std::string(object.value);
+                       },
+                       &summary, {.fences = {{kMaster, rig_.fence_}}, .recovered = {}});
     if (must_succeed) {
       EXPECT_TRUE(status.ok()) << "seed " << seed_ << ' ' << when << ", folders " << folders << ": "
                                << status.to_string();

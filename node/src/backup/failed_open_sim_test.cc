@@ -38,7 +38,7 @@ class FailedOpenSim : public ::testing::Test, protected testing::ReplicationRig 
                           [&](const log::ReplayedObject& object) {
                             found_[std::string(object.key)] = std::string(object.value);
                           },
-                          nullptr, {{kMaster, fence_}});
+                          nullptr, {.fences = {{kMaster, fence_}}, .recovered = {}});
   }
 
   bool holds(uint32_t i, uint64_t segment) {

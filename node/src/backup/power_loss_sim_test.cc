@@ -71,12 +71,12 @@ class PowerLoss {
       ASSERT_TRUE(dumped.has_value()) << dumped.error().to_string();
     }
     std::map<std::string, std::string> found;
-    const Status status = rebuild_images(volumes,
-                                         [&](const log::ReplayedObject& object) {
-                                           found[std::string(object.key)] =
-                                               std::string(object.value);
-                                         },
-                                         nullptr, {{kMaster, rig_.fence_}});
+    const Status status =
+        rebuild_images(volumes,
+                       [&](const log::ReplayedObject& object) {
+                         found[std::string(object.key)] = std::string(object.value);
+                       },
+                       nullptr, {.fences = {{kMaster, rig_.fence_}}, .recovered = {}});
     ASSERT_TRUE(status.ok()) << "seed " << seed_ << ": " << status.to_string();
     for (const Written& written : written_) {
       if (written.end > durable) continue;

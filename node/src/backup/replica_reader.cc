@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "backup/mapped_file.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace ramcloud {
@@ -262,8 +264,9 @@ Status check_cluster(Rebuild& rebuild, const std::string& name, const wire::Uuid
                       format_uuid(cluster), format_uuid(rebuild.summary.cluster_uuid))};
 }
 
-/// Every replica of the volume to the replay of its master.
-Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
+/// Every replica of the volume to the replay of its master, unless that is recovered.
+Status add_volume(Rebuild& rebuild, const VolumeImage& volume,
+                  const std::set<uint64_t>& recovered) {
   if (volume.bytes.size() < kSuperblockBytes) {
     return {StatusCode::kCorrupt, fmt::format("{}: {} bytes are too few for a frames file",
                                               volume.name, volume.bytes.size())};
@@ -292,6 +295,10 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume) {
     const std::string name = fmt::format("{} frame {}", volume.name, i);
     RC_RETURN_IF_ERROR(check_cluster(rebuild, name, cluster));
     const uint64_t master_id = slot.master_id;  // a copy: fields of packed structs are not aligned
+    if (recovered.contains(master_id)) {
+      ++rebuild.summary.left_out[master_id];
+      continue;
+    }
     auto& replay = rebuild.replays[master_id];
     if (!replay) replay = std::make_unique<log::Replay>(cluster, master_id);
     log::ReplicaImage image;
@@ -335,18 +342,46 @@ Status run_replays(Rebuild& rebuild) {
   return first.ok() ? Status() : Status(first.code(), text);
 }
 
-/// The live objects of all masters by table and key, one of each.
-uint64_t give_objects(const Rebuild& rebuild,
-                      const std::function<void(const log::ReplayedObject&)>& sink) {
+using Key = std::pair<uint64_t, ByteView>;
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key_hash(key.first, key.second); }
+};
+/// By key, the highest version of a tombstone in any master's log.
+using DeadKeys = std::unordered_map<Key, uint64_t, KeyHash>;
+
+DeadKeys dead_keys(const Rebuild& rebuild) {
+  DeadKeys dead;
+  for (const auto& [master_id, replay] : rebuild.replays) {
+    replay->for_each_dead([&](const log::DeadKey& key) {
+      uint64_t& version = dead[{key.table_id, key.key}];
+      version = std::max(version, key.version);
+    });
+  }
+  return dead;
+}
+
+/// What lives in each master's log and was deleted in none, by table, key and falling version.
+std::vector<log::ReplayedObject> live_objects(const Rebuild& rebuild) {
+  const DeadKeys dead = dead_keys(rebuild);
   std::vector<log::ReplayedObject> objects;
   for (const auto& [master_id, replay] : rebuild.replays) {
-    replay->for_each([&](const log::ReplayedObject& object) { objects.push_back(object); });
+    replay->for_each([&](const log::ReplayedObject& object) {
+      const auto found = dead.find({object.table_id, object.key});
+      if (found == dead.end() || object.version > found->second) objects.push_back(object);
+    });
   }
   std::ranges::sort(objects, [](const auto& a, const auto& b) {
     if (a.table_id != b.table_id) return a.table_id < b.table_id;
     if (a.key != b.key) return a.key < b.key;
     return a.version > b.version;
   });
+  return objects;
+}
+
+/// One of each key.
+uint64_t give_objects(const Rebuild& rebuild,
+                      const std::function<void(const log::ReplayedObject&)>& sink) {
+  const std::vector<log::ReplayedObject> objects = live_objects(rebuild);
   uint64_t given = 0;
   for (size_t i = 0; i < objects.size(); ++i) {
     const bool repeated = i > 0 && objects[i - 1].table_id == objects[i].table_id &&
@@ -362,14 +397,14 @@ uint64_t give_objects(const Rebuild& rebuild,
 
 Status rebuild_images(const std::vector<VolumeImage>& volumes,
                       const std::function<void(const log::ReplayedObject&)>& sink,
-                      RebuildSummary* summary, const ReplicationFences& fences) {
+                      RebuildSummary* summary, const KnownOfMasters& known) {
   Rebuild rebuild;
   Status status;
   for (const auto& volume : volumes) {
-    status = add_volume(rebuild, volume);
+    status = add_volume(rebuild, volume, known.recovered);
     if (!status.ok()) break;
   }
-  for (const auto& [master_id, fence] : fences) {
+  for (const auto& [master_id, fence] : known.fences) {
     const auto found = rebuild.replays.find(master_id);
     if (found != rebuild.replays.end()) found->second->set_fence(fence);
   }
@@ -381,7 +416,7 @@ Status rebuild_images(const std::vector<VolumeImage>& volumes,
 
 Status rebuild(const std::vector<std::string>& paths,
                const std::function<void(const log::ReplayedObject&)>& sink, RebuildSummary* summary,
-               const ReplicationFences& fences) {
+               const KnownOfMasters& known) {
   std::vector<MappedFile> files;
   std::vector<VolumeImage> volumes;
   for (const auto& path : paths) {
@@ -390,7 +425,7 @@ Status rebuild(const std::vector<std::string>& paths,
     volumes.push_back({frames_path(path), file->bytes()});
     files.push_back(std::move(*file));
   }
-  return rebuild_images(volumes, sink, summary, fences);
+  return rebuild_images(volumes, sink, summary, known);
 }
 
 }  // namespace ramcloud

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,14 +79,18 @@ struct RebuiltMaster {
 };
 struct RebuildSummary {
   wire::Uuid cluster_uuid{};
-  std::vector<RebuiltMaster> masters;  // by id
+  std::vector<RebuiltMaster> masters;     // by id
+  std::map<uint64_t, uint64_t> left_out;  // replicas, by master that is recovered
   /// Of volumes that do not hold all they held: replicas were left out.
   std::vector<std::string> warnings;
   uint64_t objects = 0;
 };
 
-/// By master; of those that the coordinator knows one for.
-using ReplicationFences = std::map<uint64_t, log::ReplicationFence>;
+/// What the coordinator knows of masters.
+struct KnownOfMasters {
+  std::map<uint64_t, log::ReplicationFence> fences;  // by master; of those that have one
+  std::set<uint64_t> recovered;                      // ids; others own their data now
+};
 
 /// A frames file (or its image) by name, for messages.
 struct VolumeImage {
@@ -96,18 +101,21 @@ struct VolumeImage {
 /// Rebuilds the data set that the replicas in these directories (or frames files) hold: for each
 /// master the newest eligible digest decides which segments belong to its log, and versions which
 /// objects live [Ousterhout15 §4.5]. `sink` gets the live objects by table, then key; where two
-/// masters' logs hold the same key, the higher version. Replicas outside their master's fence do
-/// not count; without one, the highest epoch among a segment's open replicas holds. Errors,
-/// before the sink is called at all:
+/// masters' logs hold the same key, the highest version decides, be it an object's or a
+/// tombstone's: folders may still hold the log of a master whose data others have recovered.
+/// Replicas outside their master's fence do not count; without one, the highest epoch among a
+/// segment's open replicas holds. Replicas of `known.recovered` masters are left out: of such a log
+/// some segments may be gone already, and what the new owners did since may be cleaned there.
+/// Errors, before the sink is called at all:
 ///   NOT_FOUND      a file is not there; or logs are incomplete: names masters and segments
 ///   CORRUPT        a segment has no undamaged replica
 ///   WRONG_CLUSTER  the volumes are of several clusters
 /// `summary` (if given) is filled in either case.
 Status rebuild(const std::vector<std::string>& paths,
                const std::function<void(const log::ReplayedObject&)>& sink,
-               RebuildSummary* summary = nullptr, const ReplicationFences& fences = {});
+               RebuildSummary* summary = nullptr, const KnownOfMasters& known = {});
 Status rebuild_images(const std::vector<VolumeImage>& volumes,
                       const std::function<void(const log::ReplayedObject&)>& sink,
-                      RebuildSummary* summary = nullptr, const ReplicationFences& fences = {});
+                      RebuildSummary* summary = nullptr, const KnownOfMasters& known = {});
 
 }  // namespace ramcloud

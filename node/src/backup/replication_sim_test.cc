@@ -293,7 +293,7 @@ TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
                                        [&](const log::ReplayedObject& object) {
                                          found[std::string(object.key)] = std::string(object.value);
                                        },
-                                       nullptr, {{kMaster, fence_}});
+                                       nullptr, {.fences = {{kMaster, fence_}}, .recovered = {}});
   EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_TRUE(found == acknowledged);
 

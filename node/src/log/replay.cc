@@ -292,6 +292,12 @@ void Replay::for_each(const std::function<void(const ReplayedObject&)>& sink) co
   for (const Newest* n : state_->live) sink(n->object);
 }
 
+void Replay::for_each_dead(const std::function<void(const DeadKey&)>& sink) const {
+  for (const auto& [key, n] : state_->newest) {
+    if (n.dead_up_to > 0) sink({.table_id = key.first, .version = n.dead_up_to, .key = key.second});
+  }
+}
+
 uint64_t Replay::live_objects() const {
   return state_->live.size();
 }

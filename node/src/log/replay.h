@@ -61,6 +61,13 @@ struct ReplayedObject {
   ByteView value;
 };
 
+/// A key of which every version up to `version` is dead; the view points into the images.
+struct DeadKey {
+  uint64_t table_id = 0;
+  uint64_t version = 0;
+  ByteView key;
+};
+
 class Replay {
  public:
   /// Of one master's log.
@@ -87,6 +94,8 @@ class Replay {
   /// After run() was OK: the live objects by table, then key.
   void for_each(const std::function<void(const ReplayedObject&)>& sink) const;
   uint64_t live_objects() const;
+  /// After run() was OK: the newest tombstone of each key that has one. Any order.
+  void for_each_dead(const std::function<void(const DeadKey&)>& sink) const;
 
  private:
   struct State;

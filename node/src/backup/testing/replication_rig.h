@@ -77,7 +77,7 @@ class ReplicationRig {
       list_.servers.push_back(entry);
     }
     wire::ServerListEntry self;
-    self.server_id = kMaster;
+    self.server_id = master_id_;
     self.locator = "sim:host=m,port=1";
     list_.servers.push_back(self);
     list_.term = list_.version = 1;
@@ -85,13 +85,13 @@ class ReplicationRig {
 
     master_ = &scheduler_.add_node("m");
     transport_ = network_.make_transport(*master_);
-    transport_->set_identity({kCluster, kMaster});
+    transport_->set_identity({kCluster, master_id_});
     rpc_ = std::make_unique<RpcClient>(master_->reactor(), *transport_);
     rpc_->set_cluster_uuid(kCluster);
     ASSERT_TRUE(servers_.apply(list_).ok());
     ReplicaManager::Options options;
-    options.master_id = kMaster;
-    options.failure_domain = domains_[kMaster];
+    options.master_id = master_id_;
+    options.failure_domain = domains_[master_id_];
     options.replicas = replicas;
     options.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
       return raise_epoch(segment, epoch);
@@ -109,7 +109,7 @@ class ReplicationRig {
         48 << 20, log::Arena::Options{.try_huge_pages = false, .prefault = false});
     log::LogOptions log_options;
     log_options.cluster_uuid = kCluster;
-    log_options.master_id = kMaster;
+    log_options.master_id = master_id_;
     log_options.safe_version = [this] { return version_ + 1; };
     log_ = std::make_unique<log::Log>(*arena_, *manager_, log_options);
     manager_->attach(*log_);
@@ -238,6 +238,7 @@ class ReplicationRig {
   LeaseTerm lease_{true};
   std::unique_ptr<ReplicaManager> manager_;
   std::unique_ptr<log::Log> log_;
+  uint64_t master_id_ = kMaster;                  // before start()
   uint32_t reactors_ = 1;                         // of the master, before start()
   std::vector<std::unique_ptr<LaneRole>> lanes_;  // none with one reactor
   std::optional<size_t> appends_;                 // the reactor that does; none: all of them

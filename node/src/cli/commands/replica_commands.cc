@@ -112,6 +112,7 @@ struct RebuildArguments {
   std::vector<std::string> paths;
   uint64_t table = 0;
   std::vector<std::string> fences;
+  std::vector<uint64_t> recovered;
 };
 
 /// "MASTER:SEGMENT:EPOCH"; empty if it is not.
@@ -202,16 +203,22 @@ class RebuiltPrinter {
 int rebuild_data(Session& session, const RebuildArguments& arguments) {
   RebuiltPrinter printer(session.out);
   RebuildSummary summary;
-  ReplicationFences fences;
-  for (const std::string& text : arguments.fences) fences.insert(*parse_fence(text));
+  KnownOfMasters known;
+  for (const std::string& text : arguments.fences) known.fences.insert(*parse_fence(text));
+  known.recovered.insert(arguments.recovered.begin(), arguments.recovered.end());
   Status status = rebuild(
       arguments.paths,
       [&](const log::ReplayedObject& object) {
         if (arguments.table == 0 || object.table_id == arguments.table) printer.add(object);
       },
-      &summary, fences);
+      &summary, known);
   if (status.ok()) status = printer.finish();
   for (const std::string& warning : summary.warnings) session.err << "warning: " << warning << '\n';
+  for (const uint64_t id : known.recovered) {
+    const auto found = summary.left_out.find(id);
+    session.err << fmt::format("master {}: recovered, {} replicas are left out\n", id,
+                               found == summary.left_out.end() ? 0 : found->second);
+  }
   for (const RebuiltMaster& master : summary.masters) {
     session.err << fmt::format(
         "master {}: {}\n", master.master_id,
@@ -256,12 +263,20 @@ void add_replica_commands(CLI::App& app, Session& session) {
                                        "whole numbers",
                                        text);
       });
+  command
+      ->add_option("--recovered", arguments->recovered,
+                   "ID of a server that the cluster has recovered (`ramcloud recovery list`): "
+                   "others own its data, and what is left of its log is not looked at; may be "
+                   "repeated")
+      ->check(positive());
   command->footer(
       "The lines are those of `ramcloud export`, ordered by table and key, with a field \"table\" "
       "(its\n"
       "id) when there is more than one. With R replicas any R - 1 folders may be left out. Exit 1 "
       "if\n"
-      "a log is incomplete or damaged.\n\n"
+      "a log is incomplete or damaged. So is what a folder still has of a server that died and "
+      "was\n"
+      "recovered: name it with --recovered.\n\n"
       "Example:\n  ramcloud replica rebuild cluster/server-1 cluster/server-2 > data.jsonl\n");
   runs(*command, session, [&session, arguments] { return rebuild_data(session, *arguments); });
 }
