@@ -274,9 +274,9 @@ void add_replica_commands(CLI::App& app, Session& session) {
       "(its\n"
       "id) when there is more than one. With R replicas any R - 1 folders may be left out. Exit 1 "
       "if\n"
-      "a log is incomplete or damaged. So is what a folder still has of a server that died and "
-      "was\n"
-      "recovered: name it with --recovered.\n\n"
+      "a log is incomplete or damaged. A folder may still have a part of the log of a server "
+      "that\n"
+      "died and was recovered: leave it out with --recovered.\n\n"
       "Example:\n  ramcloud replica rebuild cluster/server-1 cluster/server-2 > data.jsonl\n");
   runs(*command, session, [&session, arguments] { return rebuild_data(session, *arguments); });
 }
