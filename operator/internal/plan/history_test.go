@@ -603,7 +603,7 @@ func TestArbitraryHistories(t *testing.T) {
 		}
 		return n
 	}
-	histories, first := number("PLAN_HISTORIES", 100_000), uint64(1)
+	histories, first := number("PLAN_HISTORIES", 40_000), uint64(1)
 	if os.Getenv("PLAN_SEED") != "" {
 		histories, first = 1, number("PLAN_SEED", 0)
 	}
