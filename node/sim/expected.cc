@@ -11,6 +11,7 @@ constexpr auto kSeeds = static_cast<uint8_t>(Run::kSeeds);
 constexpr auto kRestarts = static_cast<uint8_t>(Run::kRestarts);
 constexpr auto kBackups = static_cast<uint8_t>(Run::kBackups);
 constexpr auto kFailover = static_cast<uint8_t>(Run::kFailover);
+constexpr auto kCleaning = static_cast<uint8_t>(Run::kCleaning);
 constexpr auto kRecovery = static_cast<uint8_t>(Run::kRecovery);
 
 struct Expected {
@@ -22,6 +23,8 @@ constexpr Expected kExpected[] = {
     {"backup.bytes_come_twice", kSeeds | kBackups},
     {"backup.knows_an_older_list_than_the_master", kSeeds | kRestarts | kBackups | kFailover},
     {"backup.recreation_is_made_visible", kBackups},
+    {"cleaner.looks_at_all_for_dead_tombstones", kCleaning},
+    {"cleaner.pass_is_over", kCleaning},
     {"client.asks_for_a_newer_map", kSeeds},
     {"client.is_sent_to_the_leader", kRestarts | kFailover},
     {"client.outcome_of_a_change_is_unknown", kSeeds | kBackups},
@@ -39,6 +42,7 @@ constexpr Expected kExpected[] = {
     {"coordinator.server_is_back_before_it_was_missed", kBackups},
     {"coordinator.writes_a_table_in_steps", kFailover},
     {"log.append_waits_for_the_next_head", kSeeds | kBackups},
+    {"log.emergency_head", kCleaning},
     {"master.change_waits_for_the_next_head", kSeeds | kBackups},
     {"master.multi_operation_is_sliced", kSeeds},
     {"master.read_waits_for_fresh_object", kFailover},
@@ -53,6 +57,7 @@ constexpr Expected kExpected[] = {
     {"replication.segment_goes_on_degraded", kBackups},
     {"store.given_up_slot_is_cleared", kRecovery},
     {"store.replayed_copy_is_superseded", kRecovery},
+    {"store.survivor_is_dead_before_it_is_seen", kCleaning},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ enum class Run : uint8_t {
       4,  // servers without tablets die, come back, and are cut off; answers of the store get lost
   kFailover = 8,   // three coordinators, of which the leader dies
   kRecovery = 16,  // servers with data die
+  kCleaning = 32,  // the same, and more is written than all memory holds
 };
 
 /// Prints how often each point was reached by this process, and returns the expected ones that

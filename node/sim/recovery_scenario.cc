@@ -1,5 +1,6 @@
 // Servers with data die, one after the other or together, and come back; what they had is served by
-// others meanwhile. docs/design/recovery.md.
+// others meanwhile (docs/design/recovery.md), with memory to spare, or so little that all of them
+// clean (docs/design/log.md).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "sim/cluster.h"
 #include "sim/crowd.h"
 #include "sim/deaths.h"
+#include "sim/overwriter.h"
 #include "sim/scenario.h"
 #include "sim/table_churn.h"
 
@@ -16,7 +18,14 @@ namespace {
 constexpr Duration kPatience = 3600s;
 constexpr uint32_t kRounds = 12;  // of tables that are made
 
-ClusterOptions options_of(const ScenarioConfig& config, Random& random) {
+enum class Memory : uint8_t { kPlenty, kShort };
+
+/// Five segments, of which cleaning keeps two for itself and for deletes.
+constexpr uint64_t kShortLogBytes = 40u << 20;
+/// Of values that one client writes; as much goes to every backup.
+constexpr uint64_t kOverwrittenBytes = 160u << 20;
+
+ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory memory) {
   ClusterOptions options;
   options.seed = config.seed;
   options.coordinators = random.chance(0.3) ? 3 : 1;
@@ -32,18 +41,26 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random) {
   options.metadata.unknown = random.chance(0.3) ? 0.1 : 0;
   options.client_timeout = 120s;
   options.steps_between_looks = config.steps_between_looks.value_or(0);
+  if (memory == Memory::kShort) {
+    options.servers = 4;
+    options.replicas = 1 + static_cast<uint32_t>(random.below(2));
+    options.log_bytes = kShortLogBytes;
+    options.network.loss = 0;  // large values would be sent again for minutes
+  }
   return options;
 }
 
 class Run {
  public:
-  explicit Run(const ScenarioConfig& config)
-      : random_(config.seed),
-        options_(options_of(config, random_)),
+  Run(const ScenarioConfig& config, Memory memory)
+      : memory_(memory),
+        random_(config.seed),
+        options_(options_of(config, random_, memory)),
         cluster_(options_),
         crowd_(cluster_, random_, outcome_),
         deaths_(cluster_, options_, random_, config.faults),
-        churn_(cluster_.client(0), random_.next(), options_.servers) {
+        churn_(cluster_.client(0), random_.next(), options_.servers),
+        overwriter_(cluster_.client(1), {.seed = random_.next(), .bytes = kOverwrittenBytes}) {
     outcome_.plan = deaths_.texts();
     outcome_.clients = config.clients.value_or(4);
     outcome_.operations_of_each = config.operations.value_or(150);
@@ -56,6 +73,7 @@ class Run {
     }
     crowd_.begin(random_.chance(0.3) ? 200'000 : 3'000);
     if (random_.chance(0.4)) cluster_.spawn(0, churn_.work(kRounds));
+    if (memory_ == Memory::kShort && !overwrite()) return ended("");
     cluster_.scheduler().run_for(1ms);  // the clients' tasks are posted
     deaths_.begin();
     const auto done = [&] {
@@ -72,12 +90,23 @@ class Run {
     if (cluster_.broken().empty()) {
       crowd_.judge();
       cluster_.run(0, churn_.check(), kPatience);
+      cluster_.run(1, overwriter_.check(), kPatience);
       cluster_.check_invariants();
     }
     return ended("");
   }
 
  private:
+  bool overwrite() {
+    auto table = cluster_.run(1, cluster_.client(1).create_table("overwritten", options_.servers));
+    if (table) {
+      cluster_.spawn(1, overwriter_.work(table->table_id));
+    } else {
+      outcome_.wrong += "create table: " + table.error().to_string() + "\n";
+    }
+    return table.has_value();
+  }
+
   /// For people.
   std::string who_waits() {
     Coordinator* leading = cluster_.coordinator();
@@ -96,12 +125,14 @@ class Run {
 
   Outcome ended(const std::string& why) {
     outcome_.strikes = deaths_.strikes();
-    outcome_.wrong += why + churn_.wrong() + cluster_.broken() + cluster_.failures();
+    outcome_.wrong +=
+        why + churn_.wrong() + overwriter_.wrong() + cluster_.broken() + cluster_.failures();
     crowd_.leave_history();
     note_numbers(cluster_, outcome_);
     return outcome_;
   }
 
+  const Memory memory_;
   Random random_;
   ClusterOptions options_;
   Cluster cluster_;
@@ -109,12 +140,17 @@ class Run {
   Crowd crowd_;
   Deaths deaths_;
   TableChurn churn_;
+  Overwriter overwriter_;
 };
 
 }  // namespace
 
 Outcome run_recovery(const ScenarioConfig& config) {
-  return Run(config).run();
+  return Run(config, Memory::kPlenty).run();
+}
+
+Outcome run_cleaning(const ScenarioConfig& config) {
+  return Run(config, Memory::kShort).run();
 }
 
 }  // namespace ramcloud::sim

@@ -28,6 +28,17 @@ TEST_F(RecoveryClusterSim, DeathsOfServersWithDataLoseNothing) {
   if (count >= 12) EXPECT_EQ(never_reached(Run::kRecovery), "");
 }
 
+/// With a sanitizer two seeds: each writes as much as all servers have memory.
+TEST_F(RecoveryClusterSim, DeathsOfServersThatCleanLoseNothing) {
+  const uint64_t count = testing::seeds(8);
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const Outcome outcome = run_cleaning({.seed = seed, .operations = 60});
+    ASSERT_EQ(outcome.wrong, "") << "ramcloud-sim --scenario cleaning --operations 60 --seeds "
+                                 << seed;
+  }
+  EXPECT_EQ(never_reached(Run::kCleaning), "");
+}
+
 TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);

@@ -14,6 +14,8 @@ constexpr Scenario kScenarios[] = {
     {"faults", "a plan of faults of networks, disks, processes and clocks", run_faults},
     {"recovery", "servers with data die, come back, and are given up while they live",
      run_recovery},
+    {"cleaning", "the same, with so much overwritten that all servers clean their memory",
+     run_cleaning},
     {"rot", "one device loses, misplaces or damages what it was given; then the data is rebuilt",
      run_rot},
     {"failover", "the leading coordinator of three dies, or is cut off from the store",

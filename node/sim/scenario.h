@@ -62,6 +62,7 @@ Outcome run_restarts(const ScenarioConfig& config);
 Outcome run_backups(const ScenarioConfig& config);
 Outcome run_faults(const ScenarioConfig& config);
 Outcome run_recovery(const ScenarioConfig& config);
+Outcome run_cleaning(const ScenarioConfig& config);
 Outcome run_rot(const ScenarioConfig& config);
 Outcome run_failover(const ScenarioConfig& config);
 Outcome run_failpoints(const ScenarioConfig& config);

@@ -181,6 +181,7 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
     free_at_failure_ = log_.memory().free_seglets;
     return;
   }
+  RC_SOMETIMES("cleaner.pass_is_over");
   ++(pass.kind == CleaningKind::kCombined ? state_.combined_runs : state_.compaction_runs);
   const CleaningWork::Result result = pass.work->result();
   state_.bytes_read += result.bytes_read;

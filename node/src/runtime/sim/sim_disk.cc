@@ -1,13 +1,15 @@
 #include "runtime/sim/sim_disk.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <list>
 
 namespace ramcloud {
 
 struct SimDisk::Content {
-  using Sectors = std::map<uint64_t, std::string>;  // by number; absent: zeros
+  using Sector = std::array<char, SimDisk::kSectorBytes>;
+  using Sectors = std::map<uint64_t, Sector>;  // by number; absent: zeros
   uint64_t size = 0;
   Sectors cache;                       // what reads see
   Sectors durable;                     // what a power cut leaves for certain
@@ -20,7 +22,7 @@ struct SimDisk::Content {
     std::shared_ptr<const void> keep;      // owns them
     bool unchanged() const {
       return std::ranges::all_of(sectors, [this](const auto& sector) {
-        return sources.at(sector.first) == sector.second;
+        return sources.at(sector.first) == view(sector.second);
       });
     }
   };
@@ -33,7 +35,11 @@ struct SimDisk::Content {
     return std::ranges::any_of(flights,
                                [&](const Flight& f) { return f.sectors.contains(sector); });
   }
-  void land(uint64_t sector, const std::string& data) {
+  static ByteView view(const Sector& sector) { return {sector.data(), sector.size()}; }
+  static bool is_zero(const Sector& sector) {
+    return std::ranges::all_of(sector, [](char c) { return c == 0; });
+  }
+  void land(uint64_t sector, const Sector& data) {
     cache[sector] = durable[sector] = data;
     dirty.erase(sector);
   }
@@ -86,8 +92,7 @@ class SimFile final : public File {
     RC_RETURN_IF_ERROR(check_apart(offset, bytes.size()));
     if (disk_.frozen_) return {};
     for_sectors(offset, bytes.size(), [&](uint64_t sector, uint64_t at, uint64_t n, uint64_t done) {
-      std::string& data = content_->cache[sector];
-      data.resize(kSector);
+      SimDisk::Content::Sector& data = content_->cache[sector];
       std::memcpy(data.data() + at, bytes.data() + done, n);
       content_->dirty[sector] = ++content_->writes;
     });
@@ -145,7 +150,7 @@ class SimFile final : public File {
       for_sectors(write.offset, write.bytes.size(),
                   [&](uint64_t sector, uint64_t, uint64_t n, uint64_t from) {
                     flight.sources[sector] = write.bytes.substr(from, n);
-                    flight.sectors[sector] = flight.sources[sector];
+                    std::memcpy(flight.sectors[sector].data(), write.bytes.data() + from, n);
                   });
     }
     if (!valid.ok()) flight.sectors.clear();
@@ -187,9 +192,21 @@ class SimFile final : public File {
     finished.front().work();  // may destroy this file
   }
 
+  /// Sectors that were never written are zero already: most of a frame that is allocated.
   Status zero(uint64_t offset, uint64_t length) {
     if (disk_.full_) return {StatusCode::kNoSpace, "No space left on device"};
-    return write(offset, std::string(length, '\0'));
+    RC_RETURN_IF_ERROR(check(offset, length));
+    RC_RETURN_IF_ERROR(disk_.failure_);
+    const uint64_t end = offset + length;
+    for (uint64_t from = offset; from < end;) {
+      const auto written = content_->cache.lower_bound(from / kSector);
+      if (written == content_->cache.end() || written->first * kSector >= end) break;
+      from = std::max(from, written->first * kSector);
+      const uint64_t n = std::min((from / kSector + 1) * kSector, end) - from;
+      RC_RETURN_IF_ERROR(write(from, std::string(n, '\0')));
+      from += n;
+    }
+    return {};
   }
 
   /// All writes up to this one are on the device now.
@@ -210,7 +227,7 @@ class SimFile final : public File {
 
   /// A sector's bytes get to the device, unless the device errs without telling. Of the cache only
   /// the place that the bytes went to by mistake changes.
-  void reach_device(uint64_t sector, const std::string& data) {
+  void reach_device(uint64_t sector, const SimDisk::Content::Sector& data) {
     if (disk_.take(disk_.losing_)) return disk_.note(Fault::kWriteLost);
     if (!content_->durable.empty() && disk_.take(disk_.misdirecting_)) {
       auto other = content_->durable.lower_bound(disk_.random_.below(content_->size / kSector));
@@ -317,7 +334,7 @@ std::string SimDisk::contents(const std::string& path) const {
   const auto found = files_.find(path);
   if (found == files_.end()) return bytes;
   for (const auto& [sector, data] : found->second->cache) {
-    if (data.find_first_not_of('\0') == std::string::npos) continue;
+    if (Content::is_zero(data)) continue;
     bytes.resize((sector + 1) * kSectorBytes);
     std::memcpy(bytes.data() + sector * kSectorBytes, data.data(), kSectorBytes);
   }
@@ -338,7 +355,7 @@ uint32_t SimDisk::damage(uint32_t sectors, uint64_t from) {
   std::vector<std::pair<Content*, uint64_t>> used;
   for (auto& [path, content] : files_) {
     for (const auto& [sector, data] : content->cache) {
-      if (sector * kSectorBytes >= from && data.find_first_not_of('\0') != std::string::npos)
+      if (sector * kSectorBytes >= from && !Content::is_zero(data))
         used.emplace_back(content.get(), sector);
     }
   }
@@ -347,7 +364,7 @@ uint32_t SimDisk::damage(uint32_t sectors, uint64_t from) {
     const size_t chosen = random_.below(used.size());
     const auto [content, sector] = used[chosen];
     used.erase(used.begin() + static_cast<std::ptrdiff_t>(chosen));
-    std::string& data = content->cache[sector];
+    Content::Sector& data = content->cache[sector];
     data[random_.below(kSectorBytes)] ^= static_cast<char>(1u << random_.below(8));
     content->durable[sector] = data;
     content->dirty.erase(sector);
