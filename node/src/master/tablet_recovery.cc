@@ -285,6 +285,13 @@ Task<Status> TabletRecovery::fetch_segment(SegmentFetch& fetch) {
   co_return Status();
 }
 
+/// What fills the log may be dead: cleaning then makes room for what is replayed.
+bool TabletRecovery::may_get_memory() const {
+  if (!log_.cleaning_helps() || !any(Fate::kOpen)) return false;
+  RC_SOMETIMES("master.recovery_waits_for_cleaning");
+  return true;
+}
+
 /// What of a page was replayed before an error stays: other sources give the same.
 Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   const AsyncMutex::Lock lock = co_await replaying_.lock();
@@ -293,7 +300,11 @@ Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   uint32_t slice = 0;
   while (!page.empty()) {
     const Result<log::EntryView> entry = page.next();
-    const StatusCode code = entry ? replay_.replay(*entry) : StatusCode::kCorrupt;
+    StatusCode code = entry ? replay_.replay(*entry) : StatusCode::kCorrupt;
+    while (code == StatusCode::kOutOfMemory && may_get_memory()) {
+      co_await reactor_.sleep(kLogInterval);
+      code = replay_.replay(*entry);
+    }
     if (code == StatusCode::kOutOfMemory) {
       status = {code, "no memory for what is replayed: the log is full but for its reserve"};
     } else if (code != StatusCode::kOk) {
@@ -327,7 +338,11 @@ Task<Status> TabletRecovery::commit() {
   RC_FAILPOINT("master.recovery.before_commit");
   change_.enter = replay_.side().segments();
   for (const log::Segment* segment : change_.enter) entered_.push_back(segment->id());
-  const StatusCode code = log_.commit(change_, log::Roll::kNow);
+  StatusCode code = log_.commit(change_, log::Roll::kNow);
+  while (code == StatusCode::kOutOfMemory && may_get_memory()) {
+    co_await reactor_.sleep(kLogInterval);
+    code = log_.commit(change_, log::Roll::kNow);
+  }
   if (code != StatusCode::kOk) {
     co_return Status(
         code, "no memory for a fresh head of the log, which the recovered segments enter with");

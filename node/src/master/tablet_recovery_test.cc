@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "log/cleaner.h"
 #include "log/replay.h"
 #include "master/testing/recovery_fixture.h"
+#include "store/cleaning_pass.h"
+#include "store/segment_judge.h"
 
 namespace ramcloud::master {
 namespace {
@@ -229,6 +233,78 @@ TEST_F(ShortOfMemory, ThePartFailsAndTheServerServesOn) {
   log::LogPosition depends_on;
   EXPECT_EQ(store_.write(5, "key", "value", {}, version, depends_on), StatusCode::kOk);
   expect_invariants();
+}
+
+/// The log is full of what was overwritten.
+class ShortOfCleanMemory : public testing::RecoveryFixture {
+ protected:
+  static constexpr uint32_t kSegments = 8;
+  static constexpr int kDeadObjects = 24;  // of 1 MiB: three segments
+  ShortOfCleanMemory() : RecoveryFixture(kSegments, true, 1) {
+    own_table(5);
+    uint64_t version = 0;
+    log::LogPosition depends_on;
+    while (parts_.log.has_segment_for(log::For::kWrites)) {
+      EXPECT_EQ(store_.write(5, "key", std::string(1 << 20, 'y'), {}, version, depends_on),
+                StatusCode::kOk);
+    }
+    for (int i = 0; i < kDeadObjects; ++i) {
+      dead_[3].push_back(object_entry(1, std::to_string(i), std::string(1 << 20, 'x')));
+    }
+  }
+  /// As the server's first reactor does it.
+  void clean() {
+    for (int i = 0; i < 1000 && worker_.step(); ++i) {
+      parts_.log.reclaim(parts_.log.take_retired());
+      (void)store_.sweep();
+    }
+    parts_.log.reclaim(parts_.log.take_retired());
+  }
+
+ private:
+  store::SegmentJudge judge_{store_};
+  log::Cleaner cleaner_{parts_.log,
+                        sim_.clock(),
+                        {},
+                        [this](const log::Segment& s) { return judge_.judge(s); },
+                        [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
+                          return std::make_unique<store::CleaningPass>(store_, victims);
+                        }};
+  log::Cleaner::Worker worker_{cleaner_};
+};
+
+TEST_F(ShortOfCleanMemory, ThePartWaitsForCleaning) {
+  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  run_for(1s);
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying) << "there is no room, and may be";
+  for (int i = 0; i < 200 && state(7)->phase == RecoveryPhase::kReplaying; ++i) {
+    clean();
+    run_for(10ms);
+  }
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  ASSERT_EQ(serve(7), StatusCode::kOk);
+  for (int i = 0; i < kDeadObjects; ++i) EXPECT_TRUE(read(std::to_string(i))) << i;
+  expect_invariants();
+}
+
+TEST_F(ShortOfCleanMemory, WithNothingToCleanThePartFails) {
+  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  run_for(1s);
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
+  parts_.log.set_cleaning_helps(false, parts_.log.news());
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kFailed));
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kOutOfMemory));
+  expect_invariants();
+}
+
+TEST_F(ShortOfCleanMemory, WhoIsGivenUpWaitsNoLonger) {
+  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  run_for(1s);
+  ASSERT_EQ(abort(7), StatusCode::kOk);
+  EXPECT_TRUE(run_until([&] { return store_.tablets().size() == 1; }));
 }
 
 /// Nothing is durable before the test says so.

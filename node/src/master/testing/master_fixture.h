@@ -21,8 +21,9 @@ template <typename Replies>
 class MasterFixture : public ::testing::Test {
  protected:
   /// `durable_at_once`: else nothing moves until the test calls parts_.replicator.
-  MasterFixture(uint32_t segments, bool durable_at_once)
-      : parts_(segments, durable_at_once, 1, false) {
+  /// `cleaner_segments`: kept for survivors.
+  MasterFixture(uint32_t segments, bool durable_at_once, uint32_t cleaner_segments = 0)
+      : parts_(segments, durable_at_once, 1, false, cleaner_segments) {
     parts_.log.start();
     parts_.replicator.finish_all();
     replies_.attach(parts_.log);

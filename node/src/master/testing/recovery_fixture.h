@@ -126,8 +126,9 @@ class FakeBackup {
 
 class RecoveryFixture : public MasterFixture<RepliesByCall> {
  protected:
-  explicit RecoveryFixture(uint32_t segments = 16, bool durable_at_once = true)
-      : MasterFixture(segments, durable_at_once) {
+  explicit RecoveryFixture(uint32_t segments = 16, bool durable_at_once = true,
+                           uint32_t cleaner_segments = 0)
+      : MasterFixture(segments, durable_at_once, cleaner_segments) {
     node_.reactor().set_epochs(&participant_);
     tablets_.attach(store_);
     wire::ServerList list{1, 1, std::vector<wire::ServerListEntry>(3)};
