@@ -102,7 +102,16 @@ func TestAlerts(t *testing.T) {
 		{"RAMCloudMemoryFull", data{ // of all servers together: one full server of two is not a full cluster
 			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_log_bytes{namespace="n",cluster="a",pod="1"}`: 100,
 			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="2"}`: 10, `ramcloud_log_bytes{namespace="n",cluster="a",pod="2"}`: 100,
-			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100}, "n/b"},
+			`ramcloud_live_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_live_bytes{namespace="n",cluster="a",pod="2"}`: 5,
+			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100, // without cleaning
+			`ramcloud_live_bytes{namespace="n",cluster="b",pod="1"}`:     10,
+			`ramcloud_log_used_bytes{namespace="n",cluster="c",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="c",pod="1"}`: 100, // with it
+			`ramcloud_live_bytes{namespace="n",cluster="c",pod="1"}`: 70, `ramcloud_cleaner_mode{namespace="n",cluster="c",pod="1"}`: 2,
+			`ramcloud_log_used_bytes{namespace="n",cluster="d",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="d",pod="1"}`: 100,
+			`ramcloud_live_bytes{namespace="n",cluster="d",pod="1"}`: 85, `ramcloud_cleaner_mode{namespace="n",cluster="d",pod="1"}`: 2}, "n/b n/d"},
+		{"RAMCloudCleanerBehind", data{`rising ramcloud_memory_full_total{namespace="n",cluster="a",answer="RETRY"}`: 6, // a minute
+			`rising ramcloud_memory_full_total{namespace="n",cluster="b",answer="RETRY"}`:         600,
+			`rising ramcloud_memory_full_total{namespace="n",cluster="c",answer="OUT_OF_MEMORY"}`: 600}, "n/b"},
 		{"RAMCloudBackupsFull", data{`ramcloud_backup_frames_used{namespace="n",cluster="a"}`: 90, `ramcloud_backup_frames{namespace="n",cluster="a"}`: 100,
 			`ramcloud_backup_frames_used{namespace="n",cluster="b"}`: 91, `ramcloud_backup_frames{namespace="n",cluster="b"}`: 100}, "n/b"},
 		{"RAMCloudOperatorAbsent", data{`ramcloud_transport_connections{namespace="n",cluster="a",pod="1"}`: 3, `ramcloud_transport_connections{namespace="n",cluster="b",pod="1"}`: 0,
@@ -187,7 +196,7 @@ func registered(t *testing.T) map[string]bool {
 	out := map[string]bool{}
 	for _, folder := range []string{"../../node/src", "../../operator/cmd/operator", "../../operator/internal/controller"} {
 		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".cc") && filepath.Base(path) != "metrics.go" || strings.HasSuffix(path, "_test.cc") {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".cc") && !strings.HasSuffix(path, ".h") && filepath.Base(path) != "metrics.go" || strings.HasSuffix(path, "_test.cc") {
 				return err
 			}
 			text, err := os.ReadFile(path)

@@ -82,11 +82,23 @@ void ServerStatistics::add_backup(wire::ServerStats& stats) const {
   stats.backup_device = static_cast<uint64_t>(backup_->device());
 }
 
+/// Of objects that are served, as they are in the log: with headers and keys, without tombstones.
+uint64_t ServerStatistics::live_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& tablet : master_->store().tablets()) {
+    if (tablet.state == store::TabletState::kNormal) bytes += tablet.object_bytes;
+  }
+  return bytes;
+}
+
 void ServerStatistics::publish() {
+  first_.assert_here();
   const wire::ServerStats stats = collect();
+  const uint64_t live = live_bytes();
   {
     const MutexGuard guard(mutex_);
     published_ = stats;
+    published_live_bytes_ = live;
   }
   timer_.start_after(kPublishEvery);
 }
@@ -105,6 +117,11 @@ void ServerStatistics::register_gauges(MetricsRegistry& metrics, const Epochs& e
   add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
   add("ramcloud_log_used_bytes", "Log memory that holds entries, dead ones included.",
       &S::log_bytes_used);
+  metrics.gauge("ramcloud_live_bytes",
+                "Log memory that live objects take: what cleaning cannot free.", [this] {
+                  const MutexGuard guard(mutex_);
+                  return static_cast<double>(published_live_bytes_);
+                });
   add("ramcloud_objects", "Live objects.", &S::objects);
   add("ramcloud_tablets", "Tablets served.", &S::tablets);
   add("ramcloud_segments", "Segments of this master's log.", &S::segments);

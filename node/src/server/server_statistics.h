@@ -44,6 +44,7 @@ class ServerStatistics {
  private:
   void register_gauges(MetricsRegistry& metrics, const Epochs& epochs);
   void publish();
+  uint64_t live_bytes() const RC_REQUIRES(first_);
   void add_log(wire::ServerStats& stats) const RC_REQUIRES(first_);
   void add_backup(wire::ServerStats& stats) const RC_REQUIRES(first_);
 
@@ -57,6 +58,7 @@ class ServerStatistics {
   const ReplicaService* backup_ RC_GUARDED_BY(first_) = nullptr;
   mutable Mutex mutex_;
   wire::ServerStats published_ RC_GUARDED_BY(mutex_);
+  uint64_t published_live_bytes_ RC_GUARDED_BY(mutex_) = 0;
   Timer timer_;
 };
 
