@@ -293,7 +293,7 @@ void add_cleaning(CLI::App& app, server::CleaningOptions& o) {
       app, "--cleaning", o.on, parse_cleaning,
       "whether the memory of overwritten and deleted objects is used again: one-level (memory "
       "and disks alike), or off",
-      "off");
+      "one-level");
   add_parsed(
       app, "--cleaner-threads", o.threads, between(0, kMaxCleanerThreads),
       "threads that clean, beside the reactors; 0: the first reactor cleans between its other "
