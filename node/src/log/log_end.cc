@@ -74,7 +74,14 @@ class Decision {
   std::set<uint64_t> holders(uint64_t segment_id) const;
   bool all_holders_heard(uint64_t segment_id) const;
 
+  /// May be read from once the segment is given up: a stale replica has true bytes, too.
+  static bool readable(const FoundReplica& r) { return !r.damaged && r.length > 0; }
+  uint32_t longest_readable(uint64_t segment_id) const;
+
   bool find_digest();
+  bool without_digest(uint64_t segment_id, std::string why);
+  uint64_t newest_head() const;
+  bool given_up(uint64_t segment_id);
   void end_closed(uint64_t segment_id);
   HeadEnd end_of_head(uint64_t segment_id, bool claimed_closed) const;
   HeadEnd without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim,
@@ -82,12 +89,15 @@ class Decision {
   void end_heads(const std::vector<uint64_t>& heads);
   void add(uint64_t segment_id, uint32_t length);
   void note_missing(uint64_t segment_id, std::string why);
+  void lacks(uint64_t segment_id, std::string why);
   void find_versions();
 
   const LogAnswers& answers_;
   std::map<uint64_t, std::vector<size_t>> by_segment_;
   std::vector<uint64_t> members_;  // rising
   bool tail_lost_ = false;
+  bool end_given_up_ = false;
+  std::set<uint64_t> given_up_;
   LogEnd end_;
 };
 
@@ -124,24 +134,92 @@ bool Decision::find_digest() {
       const bool was_closed = any(
           at->first, [](const FoundReplica& other) { return whole(other) || other.footer_behind; });
       if (was_closed) {
-        note_missing(at->first, "it was closed, and the head that followed it is not there");
-        return false;
+        return without_digest(at->first,
+                              "it was closed, and the head that followed it is not there");
       }
       end_.digest_segment = at->first;
       members_ = r.digest;
       return true;
     }
   }
-  note_missing(0, "no replica of an open head that counts has a digest");
-  return false;
+  return without_digest(0, "no replica of an open head that counts has a digest");
+}
+
+/// False, unless an operator gave up the end of the log. Then the newest digest there is decides,
+/// whoever has it, together with what was closed after it: survivors and recovered segments that
+/// the lost heads took in.
+bool Decision::without_digest(uint64_t segment_id, std::string why) {
+  const uint64_t newest = newest_head();
+  const AcceptedLoss& accepted = answers_.accepted;
+  if (!answers_.asked.empty() || !accepted.end_after || newest < *accepted.end_after) {
+    note_missing(segment_id, std::move(why));
+    end_.missing.back().end = true;
+    end_.missing.back().newest_head = newest;
+    return false;
+  }
+  end_given_up_ = true;
+  end_.digest_segment = newest;
+  if (newest == 0) return true;
+  for (const size_t i : of(newest)) {
+    if (readable(replica(i)) && !replica(i).digest.empty()) members_ = replica(i).digest;
+  }
+  for (auto later = by_segment_.upper_bound(newest); later != by_segment_.end(); ++later) {
+    const bool there = any(later->first, [this](const FoundReplica& r) {
+      return whole(r) && source(r) && !r.corrupt;
+    });
+    if (there && later->first > members_.back()) members_.push_back(later->first);
+  }
+  return true;
+}
+
+/// Of which a digest can be read, be it stale or closed.
+uint64_t Decision::newest_head() const {
+  for (const auto& [id, at] : by_segment_ | std::views::reverse) {
+    const bool has = any(
+        id, [](const FoundReplica& r) { return readable(r) && r.is_head && !r.digest.empty(); });
+    if (has) return id;
+  }
+  return 0;
+}
+
+uint32_t Decision::longest_readable(uint64_t segment_id) const {
+  uint32_t longest = 0;
+  for (const size_t i : of(segment_id)) {
+    if (readable(replica(i))) longest = std::max(longest, replica(i).length);
+  }
+  return longest;
+}
+
+/// An operator gave this segment up, and no more of it is missing than was known then.
+bool Decision::given_up(uint64_t segment_id) {
+  const auto accepted = answers_.accepted.segments.find(segment_id);
+  if (accepted == answers_.accepted.segments.end() || !answers_.asked.empty()) return false;
+  const uint32_t longest = longest_readable(segment_id);
+  if (longest < accepted->second) return false;
+  given_up_.insert(segment_id);
+  if (longest == 0) return true;
+  SegmentEnd segment{.segment_id = segment_id, .length = longest, .sources = {}};
+  for (const size_t i : of(segment_id)) {
+    if (readable(replica(i)) && replica(i).length == longest) segment.sources.push_back(i);
+  }
+  end_.segments.push_back(std::move(segment));
+  return true;
 }
 
 void Decision::note_missing(uint64_t segment_id, std::string why) {
-  MissingSegment segment{.segment_id = segment_id, .why = std::move(why), .holders = {}};
+  MissingSegment segment{.segment_id = segment_id,
+                         .why = std::move(why),
+                         .holders = {},
+                         .found = longest_readable(segment_id)};
   for (const uint64_t id : holders(segment_id)) {
     if (!answers_.heard.contains(id)) segment.holders.push_back(id);
   }
   end_.missing.push_back(std::move(segment));
+}
+
+/// What is needed of a member is not there.
+void Decision::lacks(uint64_t segment_id, std::string why) {
+  if (!given_up(segment_id)) note_missing(segment_id, std::move(why));
 }
 
 void Decision::add(uint64_t segment_id, uint32_t length) {
@@ -160,9 +238,9 @@ void Decision::end_closed(uint64_t segment_id) {
     if (whole(r) && source(r) && !r.corrupt) length = std::max(length, r.length);
   }
   const uint32_t claim = claimed(segment_id);
-  if (length == 0) return note_missing(segment_id, "no whole replica of it is there");
+  if (length == 0) return lacks(segment_id, "no whole replica of it is there");
   if (length < claim) {
-    return note_missing(segment_id, too_short(length, claim));
+    return lacks(segment_id, too_short(length, claim));
   }
   add(segment_id, length);
 }
@@ -221,7 +299,7 @@ void Decision::end_heads(const std::vector<uint64_t>& heads) {
     });
     const HeadEnd head = end_of_head(id, later_has_data || known_closed(id));
     if (head.kind == HeadEnd::Kind::kMissing) {
-      note_missing(id, head.why);
+      lacks(id, head.why);
       continue;
     }
     uint32_t length = head.length;
@@ -236,16 +314,19 @@ void Decision::end_heads(const std::vector<uint64_t>& heads) {
 }
 
 /// Versions that were assigned before the digest's head was opened are below what its header says,
-/// those that came since are in it or in the head before it.
+/// those that came since are in it or in the head before it. Of a head that was given up they are
+/// covered by the jump, of heads that nobody knows by the floor.
 void Decision::find_versions() {
   for (const uint64_t id : members_) {
     for (const size_t i : of(id)) {
       end_.safe_version = std::max(end_.safe_version, replica(i).safe_version);
     }
   }
+  if (end_given_up_) return;
   for (const uint64_t id : members_ | std::views::reverse) {
     if (id >= end_.digest_segment) continue;
     if (!any(id, [](const FoundReplica& r) { return r.scanned; })) {
+      if (given_up_.contains(id)) continue;
       end_.unscanned = id;
       return;
     }
@@ -258,7 +339,7 @@ LogEnd Decision::run() {
     std::vector<uint64_t> heads;
     for (const uint64_t id : members_) {
       if (of(id).empty()) {
-        note_missing(id, "no replica of it is there");
+        lacks(id, "no replica of it is there");
       } else if (closed(id) || !is_head(id)) {
         end_closed(id);
       } else {
@@ -273,9 +354,14 @@ LogEnd Decision::run() {
     return std::move(end_);
   }
   std::ranges::sort(end_.segments, {}, &SegmentEnd::segment_id);
+  const bool accepted = end_given_up_ || !given_up_.empty();
   find_versions();
-  if (tail_lost_) end_.safe_version += kVersionsOfALostTail;
+  if (tail_lost_ || accepted) end_.safe_version += kVersionsOfALostTail;
+  if (end_given_up_) {
+    end_.safe_version = std::max(end_.safe_version, answers_.accepted.version_floor);
+  }
   end_.outcome = tail_lost_ ? Outcome::kTailLost : Outcome::kComplete;
+  if (accepted) end_.outcome = Outcome::kLossAccepted;
   return std::move(end_);
 }
 
@@ -302,6 +388,41 @@ LogEnd decide_log_end(const LogAnswers& answers) {
   return Decision(answers).run();
 }
 
+void AcceptedLoss::add(const AcceptedLoss& other) {
+  for (const auto& [id, found] : other.segments) {
+    const auto [at, added] = segments.try_emplace(id, found);
+    at->second = std::min(at->second, found);
+  }
+  if (other.end_after) end_after = std::min(end_after.value_or(~uint64_t{0}), *other.end_after);
+  version_floor = std::max(version_floor, other.version_floor);
+}
+
+/// Each round finds what the round before hid: the members of a digest that has to do.
+LossToAccept loss_to_accept(LogAnswers answers, size_t most) {
+  answers.expected.clear();
+  answers.asked.clear();
+  LossToAccept result;
+  for (;;) {
+    result.end = decide_log_end(answers);
+    if (result.end.known() || result.more) return result;
+    AcceptedLoss loss;
+    for (const MissingSegment& segment : result.end.missing) {
+      if (result.missing.size() == most) {
+        result.more = true;
+        break;
+      }
+      if (segment.end) {
+        loss.end_after = segment.newest_head;
+      } else {
+        loss.segments[segment.segment_id] = segment.found;
+      }
+      result.missing.push_back(segment);
+    }
+    result.loss.add(loss);
+    answers.accepted.add(loss);
+  }
+}
+
 const char* outcome_name(LogEnd::Outcome outcome) {
   switch (outcome) {
     case Outcome::kComplete:
@@ -312,6 +433,8 @@ const char* outcome_name(LogEnd::Outcome outcome) {
       return "WAITING";
     case Outcome::kBlocked:
       return "BLOCKED";
+    case Outcome::kLossAccepted:
+      return "LOSS_ACCEPTED";
   }
   return "invalid";
 }

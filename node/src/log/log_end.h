@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,6 +41,22 @@ struct FoundReplica {
 /// Fills in what a scan tells. `known` is what it was given.
 void describe_scan(const SegmentScan& scan, const KnownOfSegment& known, FoundReplica& replica);
 
+/// What an operator gave up of a log: a loss that is no larger than this
+/// (docs/design/recovery.md, "Accepted losses").
+struct AcceptedLoss {
+  /// By segment: the bytes of it that must be there all the same.
+  std::map<uint64_t, uint32_t> segments = {};
+  /// The log's end: the newest head of which a digest is known must be this one or a later one. 0:
+  /// none must be known. Nothing: the end was not given up.
+  std::optional<uint64_t> end_after = {};
+  /// Above every version that the master can have assigned; used when the end was given up.
+  uint64_t version_floor = 0;
+
+  /// The loss is at most what was accepted here or there.
+  void add(const AcceptedLoss& other);
+  bool operator==(const AcceptedLoss&) const = default;
+};
+
 struct LogAnswers {
   ReplicationFence fence;  // the coordinator's
   std::vector<FoundReplica> replicas;
@@ -47,6 +64,9 @@ struct LogAnswers {
   std::set<uint64_t> heard;
   /// Backups that may still answer, so that it is worth waiting.
   std::set<uint64_t> expected;
+  /// Those of them that are UP. No loss is taken for accepted before they have answered.
+  std::set<uint64_t> asked;
+  AcceptedLoss accepted;
 };
 
 /// What is needed and not there.
@@ -54,6 +74,10 @@ struct MissingSegment {
   uint64_t segment_id = 0;
   std::string why;
   std::vector<uint64_t> holders;  // that have not been heard; none: not known
+  uint32_t found = 0;             // bytes of it that are there all the same
+  /// It is the log's end that is missing: what followed this segment, or nobody knows which.
+  bool end = false;
+  uint64_t newest_head = 0;  // if the end is missing: of which a digest is known; 0: of none
   bool operator==(const MissingSegment&) const = default;
 };
 
@@ -68,23 +92,38 @@ struct LogEnd {
     kComplete,
     kTailLost,  // power cuts took the end of a head: what there is ends where it says
     kWaiting,
-    kBlocked,  // nobody can be expected to bring what is missing
+    kBlocked,       // nobody can be expected to bring what is missing
+    kLossAccepted,  // an operator gave up what is missing: what there is ends where it says
   };
   Outcome outcome = Outcome::kBlocked;
   uint64_t digest_segment = 0;          // whose digest decided; 0: none is eligible
-  std::vector<SegmentEnd> segments;     // complete or tail lost: all of the log, by rising id
+  std::vector<SegmentEnd> segments;     // if the log is known: all that is there, by rising id
   std::vector<MissingSegment> missing;  // waiting or blocked
   /// Above every version that the master ever assigned, if no head is unscanned.
   uint64_t safe_version = 0;
   /// A closed replica of this segment must be scanned for its versions, and asked again: it may be
   /// the head that took data while the digest's was opened.
   std::optional<uint64_t> unscanned;
+
+  /// It may be recovered.
+  bool known() const { return outcome != Outcome::kWaiting && outcome != Outcome::kBlocked; }
 };
 
-/// By how much versions jump when the tail was lost.
+/// By how much versions jump when the tail, or a segment, was lost.
 inline constexpr uint64_t kVersionsOfALostTail = uint64_t{1} << 32;
 
 LogEnd decide_log_end(const LogAnswers& answers);
+
+/// What would have to be accepted, beside what is, for a log that is BLOCKED.
+struct LossToAccept {
+  AcceptedLoss loss;
+  std::vector<MissingSegment> missing;  // what the loss consists of
+  LogEnd end;                           // with the loss accepted: what would be recovered
+  bool more = false;                    // it is more than was wanted at most: `end` is BLOCKED
+};
+
+/// At most so many missing segments are given up at once.
+LossToAccept loss_to_accept(LogAnswers answers, size_t most);
 
 const char* outcome_name(LogEnd::Outcome outcome);
 
