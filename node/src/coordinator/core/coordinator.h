@@ -78,6 +78,10 @@ class Coordinator final : private ChangeListener {
   /// says what would happen. NOT_FOUND; INVALID_ARGUMENT if it answers and `force` is not given.
   Task<Result<Condemnation>> condemn(uint64_t server_id, bool force, bool confirmed,
                                      std::string reason, Time deadline);
+  /// An operator gives up what a BLOCKED recovery lacks, as it was shown. The answer is durable
+  /// before anything is recovered by it. NOT_FOUND; INVALID_ARGUMENT: nothing of this server can be
+  /// accepted, or not with this token; what Recovery::preview_loss() and Ledger::commit() say.
+  Task<Result<LossAnswer>> accept_loss(LossRequest wanted, Time deadline);
   /// The platform thinks that a server may be dead: it is probed at once, and nothing else. Unknown
   /// ids are nothing to it.
   void hint(uint64_t server_id) { detector_.hint(server_id, FailureDetector::Source::kPlatform); }

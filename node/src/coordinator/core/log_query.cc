@@ -1,12 +1,15 @@
 #include "coordinator/core/log_query.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "coordinator/core/accepted_loss.h"
 #include "coordinator/core/volumes.h"
 #include "log/found_replica.h"
 #include "rpc/back_off.h"
@@ -43,10 +46,9 @@ Task<std::optional<FoundLog>> LogQuery::find() {
   for (;;) {
     ask_those_who_are_up();
     latest_ = decide();
-    const bool known =
-        latest_.outcome == Outcome::kComplete || latest_.outcome == Outcome::kTailLost;
-    if (known && !latest_.unscanned) break;
-    if (known) ask_for_versions(*latest_.unscanned);
+    if (latest_.known() && !latest_.unscanned) break;
+    if (latest_.known()) ask_for_versions(*latest_.unscanned);
+    look_for_digests();
     if (!go_on_()) co_return std::nullopt;
     (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.look);
   }
@@ -154,6 +156,49 @@ void LogQuery::ask_for_versions(uint64_t segment_id) {
   }
 }
 
+/// Where the end of the log is missing, a closed head may have the newest digest that there is: it
+/// tells how much an operator has to give up, or decides if that was done. Closed segments are read
+/// from the newest one on, twice as many each time.
+void LogQuery::look_for_digests() {
+  reads_digests_ = false;
+  if (latest_.missing.empty() || !latest_.missing.front().end) return;
+  const bool wanted = latest_.outcome == Outcome::kBlocked || decided_.accepted.end_after;
+  if (!wanted) return;
+  reads_digests_ = ask_to_read_closed();
+  if (reads_digests_) return;
+  std::set<uint64_t, std::greater<>> later;
+  for (const log::FoundReplica& replica : decided_.replicas) {
+    const bool after = replica.segment_id > latest_.missing.front().newest_head;
+    if (replica.closed && after) later.insert(replica.segment_id);
+  }
+  const auto read = static_cast<size_t>(std::ranges::count_if(
+      later, [this](uint64_t segment_id) { return segment_id >= scan_closed_from_; }));
+  if (read == later.size()) return;
+  const size_t next = std::min(later.size(), std::max<size_t>(1, 2 * read));
+  scan_closed_from_ = *std::next(later.begin(), static_cast<std::ptrdiff_t>(next) - 1);
+  RC_SOMETIMES("coordinator.recovery_reads_closed_heads_for_a_digest");
+  reads_digests_ = ask_to_read_closed();
+}
+
+/// Whoever has closed segments that are to be read and did not read them yet. True: somebody does.
+bool LogQuery::ask_to_read_closed() {
+  bool reads = false;
+  for (size_t i = 0; i < decided_.replicas.size(); ++i) {
+    const log::FoundReplica& replica = decided_.replicas[i];
+    if (!replica.closed || replica.segment_id < scan_closed_from_) continue;
+    const uint64_t server_id = places_[i].server_id;
+    if (answers_.at(server_id).scanned_from <= scan_closed_from_) continue;
+    reads = true;
+    if (asking_.insert(server_id).second) scope_.spawn(ask(server_id));
+  }
+  return reads;
+}
+
+std::optional<log::LossToAccept> LogQuery::loss_to_accept(size_t most) const {
+  if (latest_.outcome != Outcome::kBlocked || reads_digests_) return std::nullopt;
+  return log::loss_to_accept(decided_, most);
+}
+
 // ---- deciding -------------------------------------------------------------------------------------
 
 /// Servers that are UP and have not answered, and those whose volume may come back.
@@ -174,6 +219,15 @@ std::set<uint64_t> LogQuery::expected() const {
   return ids;
 }
 
+/// Of all that operators gave up of this log.
+log::AcceptedLoss LogQuery::accepted() const {
+  log::AcceptedLoss all;
+  const auto found = state_.accepted_losses.find(master_id_);
+  if (found == state_.accepted_losses.end()) return all;
+  for (const AcceptedLossRecord& record : found->second) all.add(loss_of(record));
+  return all;
+}
+
 log::LogEnd LogQuery::decide() {
   decided_ = {};
   places_.clear();
@@ -189,6 +243,10 @@ log::LogEnd LogQuery::decide() {
     decided_.heard.insert(answer.heard.begin(), answer.heard.end());
   }
   decided_.expected = expected();
+  for (const uint64_t id : decided_.expected) {
+    if (state_.up_server(id) != nullptr) decided_.asked.insert(id);
+  }
+  decided_.accepted = accepted();
   return log::decide_log_end(decided_);
 }
 

@@ -17,7 +17,7 @@ namespace ramcloud {
 
 /// A log that can be recovered.
 struct FoundLog {
-  log::LogEnd end;  // COMPLETE or TAIL_LOST
+  log::LogEnd end;  // known()
   /// By falling id; of servers that were UP.
   std::vector<wire::RecoverySegment> segments;
   uint64_t bytes = 0;
@@ -50,6 +50,10 @@ class LogQuery {
   /// The last decision: what is waited for.
   const log::LogEnd& latest() const { return latest_; }
   size_t answered() const { return answers_.size(); }
+  /// What an operator would have to give up, at most so many segments of it. Nothing: somebody may
+  /// still bring what is missing, or closed heads are being read for their digests.
+  std::optional<log::LossToAccept> loss_to_accept(size_t most) const;
+  bool reads_digests() const { return reads_digests_; }
   /// Every server that is UP has answered.
   bool all_heard() const;
 
@@ -72,7 +76,10 @@ class LogQuery {
   bool take(uint64_t server_id, const wire::RecoveryQueryReply& page, Answer& answer) const;
   void ask_those_who_are_up();
   void ask_for_versions(uint64_t segment_id);
+  void look_for_digests();
+  bool ask_to_read_closed();
   std::set<uint64_t> expected() const;
+  log::AcceptedLoss accepted() const;
   log::LogEnd decide();
   FoundLog found() const;
   void wake();
@@ -89,6 +96,7 @@ class LogQuery {
   std::vector<Place> places_;  // of those that were decided about
   log::LogAnswers decided_;    // by the last decision
   log::LogEnd latest_;
+  bool reads_digests_ = false;
   Event news_;
   TaskScope scope_;  // last: calls end before what they use
 };

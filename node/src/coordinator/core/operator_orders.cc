@@ -1,4 +1,7 @@
 // What an operator orders a coordinator to do.
+#include <algorithm>
+#include <utility>
+
 #include "base/logging.h"
 #include "base/text.h"
 #include "coordinator/core/checks.h"
@@ -72,6 +75,86 @@ Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id,
   result.condemned = true;
   result.effect = fmt::format("{} is CRASHED: {}", name(), why);
   co_return result;
+}
+
+// ---- losses ---------------------------------------------------------------------------------------
+
+namespace {
+
+const AcceptedLossRecord* accepted_with(const ClusterState& state, uint64_t server_id,
+                                        const std::string& token) {
+  const auto found = state.accepted_losses.find(server_id);
+  if (token.empty() || found == state.accepted_losses.end()) return nullptr;
+  const auto same = std::ranges::find(found->second, token, &AcceptedLossRecord::token);
+  return same == found->second.end() ? nullptr : &*same;
+}
+
+Status check_texts(const LossRequest& wanted) {
+  RC_RETURN_IF_ERROR(check_printable("by", wanted.by, 0, 255));
+  return check_printable("reason", wanted.reason, 0, 255);
+}
+
+/// The token says that the operator has seen just this.
+Status check_token(const LossRequest& wanted, const LossPreview& preview) {
+  if (wanted.token == preview.token) return {};
+  const std::string command =
+      fmt::format("`ramcloud recovery accept-loss {}` shows it", wanted.server_id);
+  if (wanted.token.empty()) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("token: it is missing; accepted is that of what is shown: {}", command)};
+  }
+  return {StatusCode::kInvalidArgument,
+          fmt::format("token {}: it is not that of what is missing now; accepted is only what was "
+                      "shown: {}",
+                      quoted(wanted.token), command)};
+}
+
+}  // namespace
+
+Task<Result<LossAnswer>> Coordinator::accept_loss(LossRequest wanted, Time deadline) {
+  const uint64_t id = wanted.server_id;
+  if (!state_.servers.contains(id)) {
+    co_return fail(StatusCode::kNotFound, fmt::format("server {} does not exist", id));
+  }
+  if (Status texts = check_texts(wanted); !texts.ok()) co_return fail(std::move(texts));
+  AsyncMutex::Lock lock;
+  if (wanted.confirmed) {
+    lock = co_await ledger_.lock(deadline);
+    if (!lock.held()) co_return fail(Ledger::too_late());
+    if (const AcceptedLossRecord* before = accepted_with(state_, id, wanted.token)) {
+      co_return LossAnswer{true, {}, before->summary};
+    }
+  }
+  auto preview = recoveries_.preview_loss(id);
+  if (!preview) co_return fail(std::move(preview.error()));
+  LossAnswer answer{false, std::move(*preview), {}};
+  answer.effect = summary_of(answer.preview);
+  if (!wanted.confirmed) co_return answer;
+  if (Status same = check_token(wanted, answer.preview); !same.ok())
+    co_return fail(std::move(same));
+
+  AcceptedLossRecord record = record_of(answer.preview);
+  record.revision = ledger_.next_revision();
+  record.accepted_at_ms = reactor_.clock().unix_ms();
+  record.version_floor = version_floor(record.accepted_at_ms);
+  record.by = std::move(wanted.by);
+  record.reason = std::move(wanted.reason);
+  Change change;
+  change.put(accepted_loss_key(id, record.revision), record);
+  Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
+  if (!done.ok()) co_return fail(std::move(done));
+  log_error("recovery.loss_accepted", {{"master", id},
+                                       {"name", answer.preview.name},
+                                       {"segments", record.segments.size()},
+                                       {"end", record.end_given_up},
+                                       {"by", record.by},
+                                       {"reason", record.reason},
+                                       {"lost", record.summary}});
+  state_.accepted_losses[id].push_back(std::move(record));
+  answer.accepted = true;
+  recoveries_.news();
+  changes_.status_changed();
+  co_return answer;
 }
 
 }  // namespace ramcloud

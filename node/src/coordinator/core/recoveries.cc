@@ -4,6 +4,7 @@
 
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "coordinator/core/volumes.h"
 
 namespace ramcloud {
 
@@ -42,6 +43,18 @@ void Recoveries::news() {
   if (!started_) return;
   look();
   for (const auto& [id, recovery] : running_) recovery->news();
+}
+
+Result<LossPreview> Recoveries::preview_loss(uint64_t server_id) const {
+  const auto running = running_.find(server_id);
+  if (running != running_.end()) return running->second->preview_loss();
+  const ServerEntry& server = state_.servers.at(server_id);
+  return fail(
+      StatusCode::kInvalidArgument,
+      fmt::format("{} {}: nothing of it is being recovered; accepted is a loss of a crashed server "
+                  "whose recovery is BLOCKED, see `ramcloud recovery list`",
+                  server_text(state_, server_id),
+                  server.up() ? "is UP" : "owns no tablet any more"));
 }
 
 void Recoveries::look() {

@@ -18,8 +18,11 @@ class Recoveries {
 
   /// Servers may be told what to do.
   void start();
-  /// Servers came or went, or tables were dropped.
+  /// Servers came or went, tables were dropped, or a loss was accepted.
   void news();
+  /// What an operator would have to give up of the log of this server, which is known. What
+  /// Recovery::preview_loss() says; INVALID_ARGUMENT: it is not being recovered.
+  Result<LossPreview> preview_loss(uint64_t server_id) const;
   /// Servers that are being recovered.
   size_t running() const { return running_.size(); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/metrics.h"
+#include "coordinator/core/accepted_loss.h"
 #include "coordinator/core/changes.h"
 #include "coordinator/core/log_query.h"
 #include "coordinator/core/recovery_part.h"
@@ -67,8 +68,11 @@ class Recovery {
   Recovery(RecoveryShared& shared, uint64_t master_id);
   /// Ends when the server owns no tablet, or we do not lead any more.
   Task<void> run();
-  /// Servers came or went, or tables were dropped.
+  /// Servers came or went, tables were dropped, or a loss was accepted.
   void news();
+  /// What an operator would have to give up. INVALID_ARGUMENT: it is not BLOCKED, or by something
+  /// that no loss explains; RETRY: backups are read for it.
+  Result<LossPreview> preview_loss() const;
 
  private:
   using Phase = RecoveryProgress::Phase;
@@ -79,6 +83,7 @@ class Recovery {
   Task<std::optional<FoundLog>> find_log();
   FoundLog empty_log() const;
   bool show_query();
+  Status not_blocked() const;
   void tell(const FoundLog& log) const;
   // An attempt.
   Task<bool> attempt(const FoundLog& log);

@@ -122,6 +122,15 @@ void Recovery::tell(const FoundLog& log) const {
                                   {"bytes", log.bytes},
                                   {"digest_segment", log.end.digest_segment},
                                   {"safe_version", log.end.safe_version}});
+  if (log.end.outcome == log::LogEnd::Outcome::kLossAccepted) {
+    RC_SOMETIMES("coordinator.recovers_a_log_whose_loss_was_accepted");
+    log_error("recovery.without_what_was_given_up",
+              {{"master", master_id_},
+               {"name", state_.servers.at(master_id_).record.name},
+               {"lost", "what an operator gave up"},
+               {"segments", log.segments.size()},
+               {"safe_version", log.end.safe_version}});
+  }
   if (log.end.outcome != log::LogEnd::Outcome::kTailLost) return;
   RC_SOMETIMES("coordinator.recovers_a_log_whose_tail_is_lost");
   uint32_t length = 0;
@@ -145,10 +154,8 @@ bool Recovery::show_query() {
   for (const auto& segment : end.missing) {
     missing.push_back({segment.segment_id, segment.why, segment.holders});
   }
-  const bool known = end.outcome == log::LogEnd::Outcome::kComplete ||
-                     end.outcome == log::LogEnd::Outcome::kTailLost;
   // Known, and not done: a closed head is being read.
-  const bool asking = known || query_->answered() == 0 || !query_->all_heard();
+  const bool asking = end.known() || query_->answered() == 0 || !query_->all_heard();
   const bool blocked = end.outcome == log::LogEnd::Outcome::kBlocked;
   progress.missing = std::move(missing);
   if (blocked || !asking) {
@@ -159,6 +166,34 @@ bool Recovery::show_query() {
     show(Phase::kQuerying, "");
   }
   return wanted();
+}
+
+Result<LossPreview> Recovery::preview_loss() const {
+  const RecoveryProgress& progress = state_.recoveries.at(master_id_);
+  if (progress.phase != Phase::kBlocked) return fail(not_blocked());
+  if (!query_) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("the recovery of {} is BLOCKED, but not by a part of its log that is "
+                            "missing: {}; no loss can be accepted for that",
+                            server_text(state_, master_id_), progress.waits_for));
+  }
+  auto shown = query_->loss_to_accept(kMostGivenUpAtOnce);
+  if (shown) return preview_of(state_, master_id_, std::move(*shown), lost());
+  if (!query_->reads_digests()) return fail(not_blocked());
+  return fail(StatusCode::kRetry,
+              fmt::format("backups are reading closed segments of {} for the newest digest that "
+                          "is left; ask again in a few seconds",
+                          server_text(state_, master_id_)));
+}
+
+Status Recovery::not_blocked() const {
+  const RecoveryProgress& progress = state_.recoveries.at(master_id_);
+  const std::string waits = progress.waits_for.empty() ? "" : ": " + progress.waits_for;
+  const bool waiting = progress.phase == Phase::kWaiting;
+  return {StatusCode::kInvalidArgument,
+          fmt::format("the recovery of {} is {}{}; a loss is accepted of one that is BLOCKED{}",
+                      server_text(state_, master_id_), recovery_phase_name(progress.phase), waits,
+                      waiting ? ", which it will be when nobody is expected any more" : "")};
 }
 
 void Recovery::show_parts() {

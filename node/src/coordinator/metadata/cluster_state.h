@@ -67,9 +67,9 @@ struct RecoveryProgress {
   uint32_t parts = 0, parts_done = 0;
   uint64_t bytes_total = 0, bytes_done = 0;  // of the log; of entries that were fetched
   uint64_t begun_at_ms = 0;                  // Unix time at which this leader saw the verdict
-  std::string outcome;                       // "COMPLETE", "TAIL_LOST"; empty: not known yet
-  std::string reason;                        // why the server was given up
-  bool done = false;                         // it ended
+  std::string outcome;         // "COMPLETE", "TAIL_LOST", "LOSS_ACCEPTED"; empty: not known yet
+  std::string reason;          // why the server was given up
+  bool done = false;           // it ended
   uint64_t crashed_at_ms = 0;  // Unix time of its last sign of life, or else of the verdict
   /// Milliseconds since then; nothing: not reached.
   struct Timeline {
@@ -114,6 +114,8 @@ struct ClusterState {
   std::map<uint64_t, ServerEntry> servers;  // entries stay at their place
   std::map<uint64_t, TableRecord> tables;
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs;  // by master
+  /// By crashed server, the oldest first. None is ever taken back.
+  std::map<uint64_t, std::vector<AcceptedLossRecord>> accepted_losses;
   /// There after an import, until live servers have said what they own. No order goes out.
   std::optional<RestateRecord> restate;
   Time no_verdict_before{};                         // not durable: after an import

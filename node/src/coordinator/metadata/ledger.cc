@@ -76,6 +76,10 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
       ReplicationEpochRecord epoch;
       RC_RETURN_IF_ERROR(read_record(key, bytes, epoch));
       state.replication_epochs[epoch.server_id] = epoch;
+    } else if (key.starts_with(kAcceptedLossPrefix)) {
+      AcceptedLossRecord loss;
+      RC_RETURN_IF_ERROR(read_record(key, bytes, loss));
+      state.accepted_losses[loss.server_id].push_back(std::move(loss));
     }
   }
   return complete_tables(state);

@@ -36,6 +36,7 @@ inline constexpr const char* kRevisionsKey = "/revisions";
 inline constexpr const char* kServerPrefix = "/servers/";
 inline constexpr const char* kTablePrefix = "/tables/";
 inline constexpr const char* kReplicationEpochPrefix = "/replication-epochs/";
+inline constexpr const char* kAcceptedLossPrefix = "/accepted-losses/";
 
 // Ids are padded so that the order of keys is the order of ids.
 inline std::string server_key(uint64_t id) {
@@ -56,6 +57,11 @@ inline bool is_tablet_chunk_key(std::string_view key) {
 
 inline std::string replication_epoch_key(uint64_t server_id) {
   return fmt::format("{}{:020}", kReplicationEpochPrefix, server_id);
+}
+
+/// Of what an operator gave up of this server's log in the transaction `revision`.
+inline std::string accepted_loss_key(uint64_t server_id, uint64_t revision) {
+  return fmt::format("{}{:020}/{:020}", kAcceptedLossPrefix, server_id, revision);
 }
 
 /// Formats of records that this build reads and writes.
@@ -220,6 +226,43 @@ struct ReplicationEpochRecord {
   template <class V>
   void fields(V& v) {
     v(server_id, lowest_open_segment, epoch);
+    v.unknown(unknown);
+  }
+};
+
+/// A segment of a dead master's log of which an operator gave up all but what was there.
+struct GivenUpSegment {
+  uint64_t segment_id = 0;
+  uint32_t found_bytes = 0;  // that were there all the same
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(segment_id, found_bytes);
+    v.unknown(unknown);
+  }
+  bool operator==(const GivenUpSegment&) const = default;
+};
+
+/// What an operator gave up of a crashed server's log, so that it is recovered without
+/// (docs/design/recovery.md, "Accepted losses"). It is written once and stays for ever: it is the
+/// audit as well.
+struct AcceptedLossRecord {
+  uint64_t server_id = 0;
+  uint64_t revision = 0;  // of the transaction that wrote it
+  std::vector<GivenUpSegment> segments;
+  bool end_given_up = false;    // the log's end: what followed the newest head that was known
+  uint64_t newest_head = 0;     // of which a digest was known then; 0: of none
+  uint64_t version_floor = 0;   // above every version that the server can have assigned
+  uint64_t accepted_at_ms = 0;  // Unix time
+  std::string by;               // who, as the command said it
+  std::string reason;
+  std::string token;    // of the preview that was accepted
+  std::string summary;  // of the preview, for people
+  std::string unknown = {};
+  template <class V>
+  void fields(V& v) {
+    v(server_id, revision, segments, end_given_up, newest_head, version_floor, accepted_at_ms, by,
+      reason, token, summary);
     v.unknown(unknown);
   }
 };

@@ -49,6 +49,7 @@ TEST(Records, HaveTheBytesOfEachFormat) {
   RC_ADD(IdsRecord);
   RC_ADD(ServerRecord);
   RC_ADD(ReplicationEpochRecord);
+  RC_ADD(AcceptedLossRecord);
   RC_ADD(TableRecord);
   RC_ADD(TabletChunkRecord);
 #undef RC_ADD

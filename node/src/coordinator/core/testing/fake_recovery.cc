@@ -55,6 +55,7 @@ void FakeRecovery::on_query(const Request& r) {
     if (replica.segment_id >= asked.scan_closed_from && !scans_nothing) {
       replica.flags |= wire::RecoveryReplica::kScanned;
     }
+    if ((replica.flags & wire::RecoveryReplica::kScanned) == 0) replica.digest.clear();
     reply.replicas.push_back(std::move(replica));
   }
   scope_.spawn(answer_query(r.reply, std::move(reply)));
