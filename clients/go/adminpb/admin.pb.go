@@ -834,6 +834,463 @@ func (x *GetVolumeReleaseResponse) GetExpiresAtMs() uint64 {
 	return 0
 }
 
+type AcceptLossRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"` // the crashed one
+	Confirmed     bool                   `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`               // else nothing is done; the answer says what would be
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`                        // of the preview; needed if confirmed
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`                              // who, 0-255 printable bytes, kept for ever
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                      // the same
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptLossRequest) Reset() {
+	*x = AcceptLossRequest{}
+	mi := &file_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptLossRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptLossRequest) ProtoMessage() {}
+
+func (x *AcceptLossRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptLossRequest.ProtoReflect.Descriptor instead.
+func (*AcceptLossRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AcceptLossRequest) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+func (x *AcceptLossRequest) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *AcceptLossRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *AcceptLossRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AcceptLossRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type AcceptLossResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accepted      bool                   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // it is durable; then the preview may be left out
+	Effect        string                 `protobuf:"bytes,2,opt,name=effect,proto3" json:"effect,omitempty"`      // for people: what is lost and what is served
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`        // of just this loss; printable, otherwise opaque
+	Missing       []*MissingSegment      `protobuf:"bytes,4,rep,name=missing,proto3" json:"missing,omitempty"`
+	MoreMissing   bool                   `protobuf:"varint,5,opt,name=more_missing,json=moreMissing,proto3" json:"more_missing,omitempty"` // these are not all: the rest is shown once they are accepted
+	EndMissing    bool                   `protobuf:"varint,6,opt,name=end_missing,json=endMissing,proto3" json:"end_missing,omitempty"`    // nobody knows what followed `newest_head`
+	NewestHead    uint64                 `protobuf:"varint,7,opt,name=newest_head,json=newestHead,proto3" json:"newest_head,omitempty"`    // segment; 0: no head is known, nothing can be recovered
+	SegmentsFound uint64                 `protobuf:"varint,8,opt,name=segments_found,json=segmentsFound,proto3" json:"segments_found,omitempty"`
+	BytesFound    uint64                 `protobuf:"varint,9,opt,name=bytes_found,json=bytesFound,proto3" json:"bytes_found,omitempty"`        // of the log, dead entries included
+	BytesMissing  uint64                 `protobuf:"varint,10,opt,name=bytes_missing,json=bytesMissing,proto3" json:"bytes_missing,omitempty"` // at most, of the segments that are named
+	Tables        []*AffectedTable       `protobuf:"bytes,11,rep,name=tables,proto3" json:"tables,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptLossResponse) Reset() {
+	*x = AcceptLossResponse{}
+	mi := &file_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptLossResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptLossResponse) ProtoMessage() {}
+
+func (x *AcceptLossResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptLossResponse.ProtoReflect.Descriptor instead.
+func (*AcceptLossResponse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AcceptLossResponse) GetAccepted() bool {
+	if x != nil {
+		return x.Accepted
+	}
+	return false
+}
+
+func (x *AcceptLossResponse) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
+func (x *AcceptLossResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *AcceptLossResponse) GetMissing() []*MissingSegment {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *AcceptLossResponse) GetMoreMissing() bool {
+	if x != nil {
+		return x.MoreMissing
+	}
+	return false
+}
+
+func (x *AcceptLossResponse) GetEndMissing() bool {
+	if x != nil {
+		return x.EndMissing
+	}
+	return false
+}
+
+func (x *AcceptLossResponse) GetNewestHead() uint64 {
+	if x != nil {
+		return x.NewestHead
+	}
+	return 0
+}
+
+func (x *AcceptLossResponse) GetSegmentsFound() uint64 {
+	if x != nil {
+		return x.SegmentsFound
+	}
+	return 0
+}
+
+func (x *AcceptLossResponse) GetBytesFound() uint64 {
+	if x != nil {
+		return x.BytesFound
+	}
+	return 0
+}
+
+func (x *AcceptLossResponse) GetBytesMissing() uint64 {
+	if x != nil {
+		return x.BytesMissing
+	}
+	return 0
+}
+
+func (x *AcceptLossResponse) GetTables() []*AffectedTable {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+// That may have had objects in what is missing.
+type AffectedTable struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tablets       uint32                 `protobuf:"varint,2,opt,name=tablets,proto3" json:"tablets,omitempty"`
+	Share         float64                `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"` // of its hashes, 0 to 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AffectedTable) Reset() {
+	*x = AffectedTable{}
+	mi := &file_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AffectedTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AffectedTable) ProtoMessage() {}
+
+func (x *AffectedTable) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AffectedTable.ProtoReflect.Descriptor instead.
+func (*AffectedTable) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AffectedTable) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AffectedTable) GetTablets() uint32 {
+	if x != nil {
+		return x.Tablets
+	}
+	return 0
+}
+
+func (x *AffectedTable) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+type ListAcceptedLossesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAcceptedLossesRequest) Reset() {
+	*x = ListAcceptedLossesRequest{}
+	mi := &file_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAcceptedLossesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAcceptedLossesRequest) ProtoMessage() {}
+
+func (x *ListAcceptedLossesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAcceptedLossesRequest.ProtoReflect.Descriptor instead.
+func (*ListAcceptedLossesRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{17}
+}
+
+type ListAcceptedLossesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Losses        []*AcceptedLoss        `protobuf:"bytes,1,rep,name=losses,proto3" json:"losses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAcceptedLossesResponse) Reset() {
+	*x = ListAcceptedLossesResponse{}
+	mi := &file_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAcceptedLossesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAcceptedLossesResponse) ProtoMessage() {}
+
+func (x *ListAcceptedLossesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAcceptedLossesResponse.ProtoReflect.Descriptor instead.
+func (*ListAcceptedLossesResponse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListAcceptedLossesResponse) GetLosses() []*AcceptedLoss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
+type AcceptedLoss struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`                               // of the metadata's transaction
+	AcceptedAtMs  uint64                 `protobuf:"varint,3,opt,name=accepted_at_ms,json=acceptedAtMs,proto3" json:"accepted_at_ms,omitempty"` // Unix time
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Summary       string                 `protobuf:"bytes,6,opt,name=summary,proto3" json:"summary,omitempty"` // for people: what the preview said
+	Token         string                 `protobuf:"bytes,7,opt,name=token,proto3" json:"token,omitempty"`
+	Segments      []*MissingSegment      `protobuf:"bytes,8,rep,name=segments,proto3" json:"segments,omitempty"` // without `why` and `holders`
+	EndGivenUp    bool                   `protobuf:"varint,9,opt,name=end_given_up,json=endGivenUp,proto3" json:"end_given_up,omitempty"`
+	NewestHead    uint64                 `protobuf:"varint,10,opt,name=newest_head,json=newestHead,proto3" json:"newest_head,omitempty"` // segment; 0: no head was known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptedLoss) Reset() {
+	*x = AcceptedLoss{}
+	mi := &file_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptedLoss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptedLoss) ProtoMessage() {}
+
+func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptedLoss.ProtoReflect.Descriptor instead.
+func (*AcceptedLoss) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AcceptedLoss) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+func (x *AcceptedLoss) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AcceptedLoss) GetAcceptedAtMs() uint64 {
+	if x != nil {
+		return x.AcceptedAtMs
+	}
+	return 0
+}
+
+func (x *AcceptedLoss) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AcceptedLoss) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AcceptedLoss) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *AcceptedLoss) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *AcceptedLoss) GetSegments() []*MissingSegment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+func (x *AcceptedLoss) GetEndGivenUp() bool {
+	if x != nil {
+		return x.EndGivenUp
+	}
+	return false
+}
+
+func (x *AcceptedLoss) GetNewestHead() uint64 {
+	if x != nil {
+		return x.NewestHead
+	}
+	return 0
+}
+
 type UpgradeMetadataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -842,7 +1299,7 @@ type UpgradeMetadataRequest struct {
 
 func (x *UpgradeMetadataRequest) Reset() {
 	*x = UpgradeMetadataRequest{}
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1311,7 @@ func (x *UpgradeMetadataRequest) String() string {
 func (*UpgradeMetadataRequest) ProtoMessage() {}
 
 func (x *UpgradeMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1324,7 @@ func (x *UpgradeMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeMetadataRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{14}
+	return file_admin_proto_rawDescGZIP(), []int{20}
 }
 
 type UpgradeMetadataResponse struct {
@@ -879,7 +1336,7 @@ type UpgradeMetadataResponse struct {
 
 func (x *UpgradeMetadataResponse) Reset() {
 	*x = UpgradeMetadataResponse{}
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1348,7 @@ func (x *UpgradeMetadataResponse) String() string {
 func (*UpgradeMetadataResponse) ProtoMessage() {}
 
 func (x *UpgradeMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1361,7 @@ func (x *UpgradeMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeMetadataResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{15}
+	return file_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpgradeMetadataResponse) GetFormat() uint32 {
@@ -922,7 +1379,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1391,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1404,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{16}
+	return file_admin_proto_rawDescGZIP(), []int{22}
 }
 
 type WatchEvent struct {
@@ -967,7 +1424,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1436,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1449,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{17}
+	return file_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchEvent) GetRevision() uint64 {
@@ -1121,7 +1578,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1590,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1603,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{18}
+	return file_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClusterStatus) GetClusterName() string {
@@ -1329,7 +1786,7 @@ type Recovery struct {
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1798,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1811,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{19}
+	return file_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Recovery) GetServerId() uint64 {
@@ -1506,7 +1963,7 @@ type RecoveryTimeline struct {
 
 func (x *RecoveryTimeline) Reset() {
 	*x = RecoveryTimeline{}
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1975,7 @@ func (x *RecoveryTimeline) String() string {
 func (*RecoveryTimeline) ProtoMessage() {}
 
 func (x *RecoveryTimeline) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1988,7 @@ func (x *RecoveryTimeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryTimeline.ProtoReflect.Descriptor instead.
 func (*RecoveryTimeline) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{20}
+	return file_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RecoveryTimeline) GetVerdict() uint64 {
@@ -1597,7 +2054,7 @@ type RecoveryPartition struct {
 
 func (x *RecoveryPartition) Reset() {
 	*x = RecoveryPartition{}
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +2066,7 @@ func (x *RecoveryPartition) String() string {
 func (*RecoveryPartition) ProtoMessage() {}
 
 func (x *RecoveryPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +2079,7 @@ func (x *RecoveryPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryPartition.ProtoReflect.Descriptor instead.
 func (*RecoveryPartition) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{21}
+	return file_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RecoveryPartition) GetId() uint64 {
@@ -1670,7 +2127,7 @@ type RecoveryMemory struct {
 
 func (x *RecoveryMemory) Reset() {
 	*x = RecoveryMemory{}
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +2139,7 @@ func (x *RecoveryMemory) String() string {
 func (*RecoveryMemory) ProtoMessage() {}
 
 func (x *RecoveryMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +2152,7 @@ func (x *RecoveryMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryMemory.ProtoReflect.Descriptor instead.
 func (*RecoveryMemory) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{22}
+	return file_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecoveryMemory) GetNeededBytes() uint64 {
@@ -1717,14 +2174,16 @@ type MissingSegment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SegmentId     uint64                 `protobuf:"varint,1,opt,name=segment_id,json=segmentId,proto3" json:"segment_id,omitempty"` // 0: it is not known which
 	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	Holders       []uint64               `protobuf:"varint,3,rep,packed,name=holders,proto3" json:"holders,omitempty"` // servers that have it and have not answered
+	Holders       []uint64               `protobuf:"varint,3,rep,packed,name=holders,proto3" json:"holders,omitempty"`                   // servers that have it and have not answered
+	FoundBytes    uint32                 `protobuf:"varint,40,opt,name=found_bytes,json=foundBytes,proto3" json:"found_bytes,omitempty"` // of it, that are there all the same
+	End           bool                   `protobuf:"varint,41,opt,name=end,proto3" json:"end,omitempty"`                                 // it is the log's end that is missing: what followed this segment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MissingSegment) Reset() {
 	*x = MissingSegment{}
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +2195,7 @@ func (x *MissingSegment) String() string {
 func (*MissingSegment) ProtoMessage() {}
 
 func (x *MissingSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +2208,7 @@ func (x *MissingSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSegment.ProtoReflect.Descriptor instead.
 func (*MissingSegment) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{23}
+	return file_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MissingSegment) GetSegmentId() uint64 {
@@ -1773,6 +2232,20 @@ func (x *MissingSegment) GetHolders() []uint64 {
 	return nil
 }
 
+func (x *MissingSegment) GetFoundBytes() uint32 {
+	if x != nil {
+		return x.FoundBytes
+	}
+	return 0
+}
+
+func (x *MissingSegment) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
 // How failure detection stands.
 type Detection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1786,7 +2259,7 @@ type Detection struct {
 
 func (x *Detection) Reset() {
 	*x = Detection{}
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2271,7 @@ func (x *Detection) String() string {
 func (*Detection) ProtoMessage() {}
 
 func (x *Detection) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2284,7 @@ func (x *Detection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detection.ProtoReflect.Descriptor instead.
 func (*Detection) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{24}
+	return file_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Detection) GetState() string {
@@ -1858,7 +2331,7 @@ type ReplicationSummary struct {
 
 func (x *ReplicationSummary) Reset() {
 	*x = ReplicationSummary{}
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2343,7 @@ func (x *ReplicationSummary) String() string {
 func (*ReplicationSummary) ProtoMessage() {}
 
 func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2356,7 @@ func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationSummary.ProtoReflect.Descriptor instead.
 func (*ReplicationSummary) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{25}
+	return file_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReplicationSummary) GetReplicasWanted() uint32 {
@@ -1957,7 +2430,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2442,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2455,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{26}
+	return file_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Server) GetId() uint64 {
@@ -2103,7 +2576,7 @@ type ServerStats struct {
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[27]
+	mi := &file_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2588,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[27]
+	mi := &file_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2601,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{27}
+	return file_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -2276,7 +2749,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[28]
+	mi := &file_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2761,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[28]
+	mi := &file_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2774,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{28}
+	return file_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -2343,7 +2816,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[29]
+	mi := &file_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2828,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[29]
+	mi := &file_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2841,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{29}
+	return file_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Table) GetId() uint64 {
@@ -2431,7 +2904,50 @@ const file_admin_proto_rawDesc = "" +
 	"releasable\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\tR\x05token\x12\"\n" +
-	"\rexpires_at_ms\x18\x04 \x01(\x04R\vexpiresAtMs\"\x18\n" +
+	"\rexpires_at_ms\x18\x04 \x01(\x04R\vexpiresAtMs\"\x8c\x01\n" +
+	"\x11AcceptLossRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x1c\n" +
+	"\tconfirmed\x18\x02 \x01(\bR\tconfirmed\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa7\x03\n" +
+	"\x12AcceptLossResponse\x12\x1a\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\x12\x16\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12;\n" +
+	"\amissing\x18\x04 \x03(\v2!.ramcloud.admin.v1.MissingSegmentR\amissing\x12!\n" +
+	"\fmore_missing\x18\x05 \x01(\bR\vmoreMissing\x12\x1f\n" +
+	"\vend_missing\x18\x06 \x01(\bR\n" +
+	"endMissing\x12\x1f\n" +
+	"\vnewest_head\x18\a \x01(\x04R\n" +
+	"newestHead\x12%\n" +
+	"\x0esegments_found\x18\b \x01(\x04R\rsegmentsFound\x12\x1f\n" +
+	"\vbytes_found\x18\t \x01(\x04R\n" +
+	"bytesFound\x12#\n" +
+	"\rbytes_missing\x18\n" +
+	" \x01(\x04R\fbytesMissing\x128\n" +
+	"\x06tables\x18\v \x03(\v2 .ramcloud.admin.v1.AffectedTableR\x06tables\"S\n" +
+	"\rAffectedTable\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\atablets\x18\x02 \x01(\rR\atablets\x12\x14\n" +
+	"\x05share\x18\x03 \x01(\x01R\x05share\"\x1b\n" +
+	"\x19ListAcceptedLossesRequest\"U\n" +
+	"\x1aListAcceptedLossesResponse\x127\n" +
+	"\x06losses\x18\x01 \x03(\v2\x1f.ramcloud.admin.v1.AcceptedLossR\x06losses\"\xc7\x02\n" +
+	"\fAcceptedLoss\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12$\n" +
+	"\x0eaccepted_at_ms\x18\x03 \x01(\x04R\facceptedAtMs\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
+	"\asummary\x18\x06 \x01(\tR\asummary\x12\x14\n" +
+	"\x05token\x18\a \x01(\tR\x05token\x12=\n" +
+	"\bsegments\x18\b \x03(\v2!.ramcloud.admin.v1.MissingSegmentR\bsegments\x12 \n" +
+	"\fend_given_up\x18\t \x01(\bR\n" +
+	"endGivenUp\x12\x1f\n" +
+	"\vnewest_head\x18\n" +
+	" \x01(\x04R\n" +
+	"newestHead\"\x18\n" +
 	"\x16UpgradeMetadataRequest\"1\n" +
 	"\x17UpgradeMetadataResponse\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\"\x0e\n" +
@@ -2528,12 +3044,15 @@ const file_admin_proto_rawDesc = "" +
 	"\x0eRecoveryMemory\x12!\n" +
 	"\fneeded_bytes\x18\x01 \x01(\x04R\vneededBytes\x12\x1d\n" +
 	"\n" +
-	"free_bytes\x18\x02 \x01(\x04R\tfreeBytes\"[\n" +
+	"free_bytes\x18\x02 \x01(\x04R\tfreeBytes\"\x8e\x01\n" +
 	"\x0eMissingSegment\x12\x1d\n" +
 	"\n" +
 	"segment_id\x18\x01 \x01(\x04R\tsegmentId\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x18\n" +
-	"\aholders\x18\x03 \x03(\x04R\aholders\"x\n" +
+	"\aholders\x18\x03 \x03(\x04R\aholders\x12\x1f\n" +
+	"\vfound_bytes\x18( \x01(\rR\n" +
+	"foundBytes\x12\x10\n" +
+	"\x03end\x18) \x01(\bR\x03end\"x\n" +
 	"\tDetection\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1c\n" +
 	"\taccounted\x18\x02 \x01(\rR\taccounted\x12\x1a\n" +
@@ -2608,7 +3127,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x18TABLET_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rTABLET_NORMAL\x10\x01\x12\x13\n" +
 	"\x0fTABLET_CREATING\x10\x02\x12\x16\n" +
-	"\x12TABLET_UNAVAILABLE\x10\x032\x9d\a\n" +
+	"\x12TABLET_UNAVAILABLE\x10\x032\xeb\b\n" +
 	"\x05Admin\x12R\n" +
 	"\tGetStatus\x12#.ramcloud.admin.v1.GetStatusRequest\x1a .ramcloud.admin.v1.ClusterStatus\x12\\\n" +
 	"\vListServers\x12%.ramcloud.admin.v1.ListServersRequest\x1a&.ramcloud.admin.v1.ListServersResponse\x12Y\n" +
@@ -2619,7 +3138,10 @@ const file_admin_proto_rawDesc = "" +
 	"\rCondemnServer\x12'.ramcloud.admin.v1.CondemnServerRequest\x1a(.ramcloud.admin.v1.CondemnServerResponse\x12Y\n" +
 	"\n" +
 	"HintServer\x12$.ramcloud.admin.v1.HintServerRequest\x1a%.ramcloud.admin.v1.HintServerResponse\x12k\n" +
-	"\x10GetVolumeRelease\x12*.ramcloud.admin.v1.GetVolumeReleaseRequest\x1a+.ramcloud.admin.v1.GetVolumeReleaseResponse\x12h\n" +
+	"\x10GetVolumeRelease\x12*.ramcloud.admin.v1.GetVolumeReleaseRequest\x1a+.ramcloud.admin.v1.GetVolumeReleaseResponse\x12Y\n" +
+	"\n" +
+	"AcceptLoss\x12$.ramcloud.admin.v1.AcceptLossRequest\x1a%.ramcloud.admin.v1.AcceptLossResponse\x12q\n" +
+	"\x12ListAcceptedLosses\x12,.ramcloud.admin.v1.ListAcceptedLossesRequest\x1a-.ramcloud.admin.v1.ListAcceptedLossesResponse\x12h\n" +
 	"\x0fUpgradeMetadata\x12).ramcloud.admin.v1.UpgradeMetadataRequest\x1a*.ramcloud.admin.v1.UpgradeMetadataResponse\x12I\n" +
 	"\x05Watch\x12\x1f.ramcloud.admin.v1.WatchRequest\x1a\x1d.ramcloud.admin.v1.WatchEvent0\x01B%Z#ramcloud.dev/client/adminpb;adminpbb\x06proto3"
 
@@ -2636,86 +3158,100 @@ func file_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_admin_proto_goTypes = []any{
-	(ServerState)(0),                 // 0: ramcloud.admin.v1.ServerState
-	(BackupDevice)(0),                // 1: ramcloud.admin.v1.BackupDevice
-	(TabletState)(0),                 // 2: ramcloud.admin.v1.TabletState
-	(*GetStatusRequest)(nil),         // 3: ramcloud.admin.v1.GetStatusRequest
-	(*ListServersRequest)(nil),       // 4: ramcloud.admin.v1.ListServersRequest
-	(*ListTablesRequest)(nil),        // 5: ramcloud.admin.v1.ListTablesRequest
-	(*ListServersResponse)(nil),      // 6: ramcloud.admin.v1.ListServersResponse
-	(*ListTablesResponse)(nil),       // 7: ramcloud.admin.v1.ListTablesResponse
-	(*CreateTableRequest)(nil),       // 8: ramcloud.admin.v1.CreateTableRequest
-	(*DropTableRequest)(nil),         // 9: ramcloud.admin.v1.DropTableRequest
-	(*DropTableResponse)(nil),        // 10: ramcloud.admin.v1.DropTableResponse
-	(*CondemnServerRequest)(nil),     // 11: ramcloud.admin.v1.CondemnServerRequest
-	(*CondemnServerResponse)(nil),    // 12: ramcloud.admin.v1.CondemnServerResponse
-	(*HintServerRequest)(nil),        // 13: ramcloud.admin.v1.HintServerRequest
-	(*HintServerResponse)(nil),       // 14: ramcloud.admin.v1.HintServerResponse
-	(*GetVolumeReleaseRequest)(nil),  // 15: ramcloud.admin.v1.GetVolumeReleaseRequest
-	(*GetVolumeReleaseResponse)(nil), // 16: ramcloud.admin.v1.GetVolumeReleaseResponse
-	(*UpgradeMetadataRequest)(nil),   // 17: ramcloud.admin.v1.UpgradeMetadataRequest
-	(*UpgradeMetadataResponse)(nil),  // 18: ramcloud.admin.v1.UpgradeMetadataResponse
-	(*WatchRequest)(nil),             // 19: ramcloud.admin.v1.WatchRequest
-	(*WatchEvent)(nil),               // 20: ramcloud.admin.v1.WatchEvent
-	(*ClusterStatus)(nil),            // 21: ramcloud.admin.v1.ClusterStatus
-	(*Recovery)(nil),                 // 22: ramcloud.admin.v1.Recovery
-	(*RecoveryTimeline)(nil),         // 23: ramcloud.admin.v1.RecoveryTimeline
-	(*RecoveryPartition)(nil),        // 24: ramcloud.admin.v1.RecoveryPartition
-	(*RecoveryMemory)(nil),           // 25: ramcloud.admin.v1.RecoveryMemory
-	(*MissingSegment)(nil),           // 26: ramcloud.admin.v1.MissingSegment
-	(*Detection)(nil),                // 27: ramcloud.admin.v1.Detection
-	(*ReplicationSummary)(nil),       // 28: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),                   // 29: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),              // 30: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),                   // 31: ramcloud.admin.v1.Tablet
-	(*Table)(nil),                    // 32: ramcloud.admin.v1.Table
+	(ServerState)(0),                   // 0: ramcloud.admin.v1.ServerState
+	(BackupDevice)(0),                  // 1: ramcloud.admin.v1.BackupDevice
+	(TabletState)(0),                   // 2: ramcloud.admin.v1.TabletState
+	(*GetStatusRequest)(nil),           // 3: ramcloud.admin.v1.GetStatusRequest
+	(*ListServersRequest)(nil),         // 4: ramcloud.admin.v1.ListServersRequest
+	(*ListTablesRequest)(nil),          // 5: ramcloud.admin.v1.ListTablesRequest
+	(*ListServersResponse)(nil),        // 6: ramcloud.admin.v1.ListServersResponse
+	(*ListTablesResponse)(nil),         // 7: ramcloud.admin.v1.ListTablesResponse
+	(*CreateTableRequest)(nil),         // 8: ramcloud.admin.v1.CreateTableRequest
+	(*DropTableRequest)(nil),           // 9: ramcloud.admin.v1.DropTableRequest
+	(*DropTableResponse)(nil),          // 10: ramcloud.admin.v1.DropTableResponse
+	(*CondemnServerRequest)(nil),       // 11: ramcloud.admin.v1.CondemnServerRequest
+	(*CondemnServerResponse)(nil),      // 12: ramcloud.admin.v1.CondemnServerResponse
+	(*HintServerRequest)(nil),          // 13: ramcloud.admin.v1.HintServerRequest
+	(*HintServerResponse)(nil),         // 14: ramcloud.admin.v1.HintServerResponse
+	(*GetVolumeReleaseRequest)(nil),    // 15: ramcloud.admin.v1.GetVolumeReleaseRequest
+	(*GetVolumeReleaseResponse)(nil),   // 16: ramcloud.admin.v1.GetVolumeReleaseResponse
+	(*AcceptLossRequest)(nil),          // 17: ramcloud.admin.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),         // 18: ramcloud.admin.v1.AcceptLossResponse
+	(*AffectedTable)(nil),              // 19: ramcloud.admin.v1.AffectedTable
+	(*ListAcceptedLossesRequest)(nil),  // 20: ramcloud.admin.v1.ListAcceptedLossesRequest
+	(*ListAcceptedLossesResponse)(nil), // 21: ramcloud.admin.v1.ListAcceptedLossesResponse
+	(*AcceptedLoss)(nil),               // 22: ramcloud.admin.v1.AcceptedLoss
+	(*UpgradeMetadataRequest)(nil),     // 23: ramcloud.admin.v1.UpgradeMetadataRequest
+	(*UpgradeMetadataResponse)(nil),    // 24: ramcloud.admin.v1.UpgradeMetadataResponse
+	(*WatchRequest)(nil),               // 25: ramcloud.admin.v1.WatchRequest
+	(*WatchEvent)(nil),                 // 26: ramcloud.admin.v1.WatchEvent
+	(*ClusterStatus)(nil),              // 27: ramcloud.admin.v1.ClusterStatus
+	(*Recovery)(nil),                   // 28: ramcloud.admin.v1.Recovery
+	(*RecoveryTimeline)(nil),           // 29: ramcloud.admin.v1.RecoveryTimeline
+	(*RecoveryPartition)(nil),          // 30: ramcloud.admin.v1.RecoveryPartition
+	(*RecoveryMemory)(nil),             // 31: ramcloud.admin.v1.RecoveryMemory
+	(*MissingSegment)(nil),             // 32: ramcloud.admin.v1.MissingSegment
+	(*Detection)(nil),                  // 33: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),         // 34: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                     // 35: ramcloud.admin.v1.Server
+	(*ServerStats)(nil),                // 36: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                     // 37: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                      // 38: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	29, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	32, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
-	21, // 2: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	29, // 3: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	32, // 4: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	28, // 5: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	27, // 6: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
-	22, // 7: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
-	22, // 8: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
-	26, // 9: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
-	23, // 10: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
-	24, // 11: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
-	25, // 12: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
-	0,  // 13: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	30, // 14: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
-	1,  // 15: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
-	2,  // 16: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	31, // 17: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
-	3,  // 18: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
-	4,  // 19: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
-	5,  // 20: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
-	8,  // 21: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
-	9,  // 22: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
-	11, // 23: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
-	13, // 24: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
-	15, // 25: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
-	17, // 26: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
-	19, // 27: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	21, // 28: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	6,  // 29: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	7,  // 30: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	32, // 31: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	10, // 32: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	12, // 33: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
-	14, // 34: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
-	16, // 35: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
-	18, // 36: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
-	20, // 37: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	35, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	38, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	32, // 2: ramcloud.admin.v1.AcceptLossResponse.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	19, // 3: ramcloud.admin.v1.AcceptLossResponse.tables:type_name -> ramcloud.admin.v1.AffectedTable
+	22, // 4: ramcloud.admin.v1.ListAcceptedLossesResponse.losses:type_name -> ramcloud.admin.v1.AcceptedLoss
+	32, // 5: ramcloud.admin.v1.AcceptedLoss.segments:type_name -> ramcloud.admin.v1.MissingSegment
+	27, // 6: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
+	35, // 7: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	38, // 8: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	34, // 9: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	33, // 10: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	28, // 11: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
+	28, // 12: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
+	32, // 13: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	29, // 14: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
+	30, // 15: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
+	31, // 16: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
+	0,  // 17: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
+	36, // 18: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	1,  // 19: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
+	2,  // 20: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
+	37, // 21: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	3,  // 22: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
+	4,  // 23: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
+	5,  // 24: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
+	8,  // 25: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
+	9,  // 26: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
+	11, // 27: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
+	13, // 28: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
+	15, // 29: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
+	17, // 30: ramcloud.admin.v1.Admin.AcceptLoss:input_type -> ramcloud.admin.v1.AcceptLossRequest
+	20, // 31: ramcloud.admin.v1.Admin.ListAcceptedLosses:input_type -> ramcloud.admin.v1.ListAcceptedLossesRequest
+	23, // 32: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
+	25, // 33: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	27, // 34: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	6,  // 35: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	7,  // 36: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	38, // 37: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	10, // 38: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	12, // 39: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	14, // 40: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	16, // 41: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
+	18, // 42: ramcloud.admin.v1.Admin.AcceptLoss:output_type -> ramcloud.admin.v1.AcceptLossResponse
+	21, // 43: ramcloud.admin.v1.Admin.ListAcceptedLosses:output_type -> ramcloud.admin.v1.ListAcceptedLossesResponse
+	24, // 44: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
+	26, // 45: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	34, // [34:46] is the sub-list for method output_type
+	22, // [22:34] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -2723,21 +3259,21 @@ func file_admin_proto_init() {
 	if File_admin_proto != nil {
 		return
 	}
-	file_admin_proto_msgTypes[17].OneofWrappers = []any{
+	file_admin_proto_msgTypes[23].OneofWrappers = []any{
 		(*WatchEvent_Status)(nil),
 		(*WatchEvent_Server)(nil),
 		(*WatchEvent_Table)(nil),
 		(*WatchEvent_TableDropped)(nil),
 		(*WatchEvent_SnapshotComplete)(nil),
 	}
-	file_admin_proto_msgTypes[20].OneofWrappers = []any{}
+	file_admin_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   30,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,16 +22,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_GetStatus_FullMethodName        = "/ramcloud.admin.v1.Admin/GetStatus"
-	Admin_ListServers_FullMethodName      = "/ramcloud.admin.v1.Admin/ListServers"
-	Admin_ListTables_FullMethodName       = "/ramcloud.admin.v1.Admin/ListTables"
-	Admin_CreateTable_FullMethodName      = "/ramcloud.admin.v1.Admin/CreateTable"
-	Admin_DropTable_FullMethodName        = "/ramcloud.admin.v1.Admin/DropTable"
-	Admin_CondemnServer_FullMethodName    = "/ramcloud.admin.v1.Admin/CondemnServer"
-	Admin_HintServer_FullMethodName       = "/ramcloud.admin.v1.Admin/HintServer"
-	Admin_GetVolumeRelease_FullMethodName = "/ramcloud.admin.v1.Admin/GetVolumeRelease"
-	Admin_UpgradeMetadata_FullMethodName  = "/ramcloud.admin.v1.Admin/UpgradeMetadata"
-	Admin_Watch_FullMethodName            = "/ramcloud.admin.v1.Admin/Watch"
+	Admin_GetStatus_FullMethodName          = "/ramcloud.admin.v1.Admin/GetStatus"
+	Admin_ListServers_FullMethodName        = "/ramcloud.admin.v1.Admin/ListServers"
+	Admin_ListTables_FullMethodName         = "/ramcloud.admin.v1.Admin/ListTables"
+	Admin_CreateTable_FullMethodName        = "/ramcloud.admin.v1.Admin/CreateTable"
+	Admin_DropTable_FullMethodName          = "/ramcloud.admin.v1.Admin/DropTable"
+	Admin_CondemnServer_FullMethodName      = "/ramcloud.admin.v1.Admin/CondemnServer"
+	Admin_HintServer_FullMethodName         = "/ramcloud.admin.v1.Admin/HintServer"
+	Admin_GetVolumeRelease_FullMethodName   = "/ramcloud.admin.v1.Admin/GetVolumeRelease"
+	Admin_AcceptLoss_FullMethodName         = "/ramcloud.admin.v1.Admin/AcceptLoss"
+	Admin_ListAcceptedLosses_FullMethodName = "/ramcloud.admin.v1.Admin/ListAcceptedLosses"
+	Admin_UpgradeMetadata_FullMethodName    = "/ramcloud.admin.v1.Admin/UpgradeMetadata"
+	Admin_Watch_FullMethodName              = "/ramcloud.admin.v1.Admin/Watch"
 )
 
 // AdminClient is the client API for Admin service.
@@ -60,6 +62,14 @@ type AdminClient interface {
 	// has the volume, no crashed master has tablets that are not recovered, and every master that is UP has just said
 	// that it needs no replica there. Anything else, silence included, is a no with its reason; so is an unknown id.
 	GetVolumeRelease(ctx context.Context, in *GetVolumeReleaseRequest, opts ...grpc.CallOption) (*GetVolumeReleaseResponse, error)
+	// An operator gives up what is missing of a crashed server's log, so that the rest is served. Without `confirmed` the
+	// answer only shows it, and gives the token that accepts just this. With it, the answer is durable before anything is
+	// recovered by it; the same token again is no error. NOT_FOUND if there is no such server; INVALID_ARGUMENT if its
+	// recovery is not BLOCKED, is BLOCKED by something that no loss explains, or lacks something else than the token
+	// says; UNAVAILABLE while backups are read for the preview.
+	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
+	// All that was given up so far, by server, then by time. It is kept for ever.
+	ListAcceptedLosses(ctx context.Context, in *ListAcceptedLossesRequest, opts ...grpc.CallOption) (*ListAcceptedLossesResponse, error)
 	// From now on the metadata is written in the newest format. Coordinators of builds that know only older
 	// formats cannot take over afterwards, and there is no way back.
 	UpgradeMetadata(ctx context.Context, in *UpgradeMetadataRequest, opts ...grpc.CallOption) (*UpgradeMetadataResponse, error)
@@ -156,6 +166,26 @@ func (c *adminClient) GetVolumeRelease(ctx context.Context, in *GetVolumeRelease
 	return out, nil
 }
 
+func (c *adminClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcceptLossResponse)
+	err := c.cc.Invoke(ctx, Admin_AcceptLoss_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ListAcceptedLosses(ctx context.Context, in *ListAcceptedLossesRequest, opts ...grpc.CallOption) (*ListAcceptedLossesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAcceptedLossesResponse)
+	err := c.cc.Invoke(ctx, Admin_ListAcceptedLosses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) UpgradeMetadata(ctx context.Context, in *UpgradeMetadataRequest, opts ...grpc.CallOption) (*UpgradeMetadataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpgradeMetadataResponse)
@@ -211,6 +241,14 @@ type AdminServer interface {
 	// has the volume, no crashed master has tablets that are not recovered, and every master that is UP has just said
 	// that it needs no replica there. Anything else, silence included, is a no with its reason; so is an unknown id.
 	GetVolumeRelease(context.Context, *GetVolumeReleaseRequest) (*GetVolumeReleaseResponse, error)
+	// An operator gives up what is missing of a crashed server's log, so that the rest is served. Without `confirmed` the
+	// answer only shows it, and gives the token that accepts just this. With it, the answer is durable before anything is
+	// recovered by it; the same token again is no error. NOT_FOUND if there is no such server; INVALID_ARGUMENT if its
+	// recovery is not BLOCKED, is BLOCKED by something that no loss explains, or lacks something else than the token
+	// says; UNAVAILABLE while backups are read for the preview.
+	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
+	// All that was given up so far, by server, then by time. It is kept for ever.
+	ListAcceptedLosses(context.Context, *ListAcceptedLossesRequest) (*ListAcceptedLossesResponse, error)
 	// From now on the metadata is written in the newest format. Coordinators of builds that know only older
 	// formats cannot take over afterwards, and there is no way back.
 	UpgradeMetadata(context.Context, *UpgradeMetadataRequest) (*UpgradeMetadataResponse, error)
@@ -250,6 +288,12 @@ func (UnimplementedAdminServer) HintServer(context.Context, *HintServerRequest) 
 }
 func (UnimplementedAdminServer) GetVolumeRelease(context.Context, *GetVolumeReleaseRequest) (*GetVolumeReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVolumeRelease not implemented")
+}
+func (UnimplementedAdminServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
+}
+func (UnimplementedAdminServer) ListAcceptedLosses(context.Context, *ListAcceptedLossesRequest) (*ListAcceptedLossesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAcceptedLosses not implemented")
 }
 func (UnimplementedAdminServer) UpgradeMetadata(context.Context, *UpgradeMetadataRequest) (*UpgradeMetadataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpgradeMetadata not implemented")
@@ -422,6 +466,42 @@ func _Admin_GetVolumeRelease_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptLossRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).AcceptLoss(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_AcceptLoss_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).AcceptLoss(ctx, req.(*AcceptLossRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ListAcceptedLosses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAcceptedLossesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListAcceptedLosses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListAcceptedLosses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListAcceptedLosses(ctx, req.(*ListAcceptedLossesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_UpgradeMetadata_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UpgradeMetadataRequest)
 	if err := dec(in); err != nil {
@@ -489,6 +569,14 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetVolumeRelease",
 			Handler:    _Admin_GetVolumeRelease_Handler,
+		},
+		{
+			MethodName: "AcceptLoss",
+			Handler:    _Admin_AcceptLoss_Handler,
+		},
+		{
+			MethodName: "ListAcceptedLosses",
+			Handler:    _Admin_ListAcceptedLosses_Handler,
 		},
 		{
 			MethodName: "UpgradeMetadata",

@@ -79,6 +79,8 @@ void add_status_commands(CLI::App& app, Session& session);
 void add_metadata_command(CLI::App& app, Session& session);
 void add_replica_commands(CLI::App& app, Session& session);
 void add_recovery_command(CLI::App& app, Session& session);
+/// Of the group `recovery`.
+void add_accept_loss_commands(CLI::App& group, Session& session);
 void add_bench_command(CLI::App& app, Session& session);
 void add_top_command(CLI::App& app, Session& session);
 void add_trace_command(CLI::App& app, Session& session);

@@ -104,6 +104,15 @@ CLI::Validator positive() {
       "");
 }
 
+CLI::Validator recovery_id() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const std::string wrong = positive()(text);
+        return wrong.empty() ? wrong : wrong + "; `ramcloud recovery list` shows the ids";
+      },
+      "");
+}
+
 CLI::Validator interval() {
   return CLI::Validator(
       [](const std::string& text) -> std::string {

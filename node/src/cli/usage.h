@@ -9,6 +9,8 @@ namespace ramcloud::cli {
 
 /// A whole number from 1 to 2^64 - 1. (CLI11's own check accepts any number of digits.)
 CLI::Validator positive();
+/// The same, and where the ids of recoveries are shown.
+CLI::Validator recovery_id();
 
 /// How often a command asks again: a duration from 100ms to 1h.
 CLI::Validator interval();

@@ -56,6 +56,7 @@ struct CoordinatorOptions {
   std::string cluster_name;
   Duration leader_lease = 5s;
   Duration server_silence = 5s;
+  Duration volume_return = std::chrono::minutes(10);
 };
 
 struct ServerOptions {

@@ -264,6 +264,7 @@ struct CoordinatorProcess::Impl {
     o.cluster_name = options.cluster_name;
     o.version = RAMCLOUD_VERSION;
     o.detector.thresholds.silence = options.server_silence;
+    o.recoveries.query.returning = options.volume_return;
     node = std::make_unique<CoordinatorNode>(
         rpc, machinery.transport(), *metadata, machinery.metrics(), o,
         [this](Status why) { signals.request_stop(std::move(why)); });

@@ -143,16 +143,6 @@ int watch(Session& session, Duration interval) {
   }
 }
 
-/// positive(), and where the ids are shown.
-CLI::Validator recovery_id() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const std::string wrong = positive()(text);
-        return wrong.empty() ? wrong : wrong + "; `ramcloud recovery list` shows the ids";
-      },
-      "");
-}
-
 struct ListArguments {
   bool watch = false;
   std::string interval = "1s";
@@ -182,7 +172,8 @@ void add_list_options(CLI::App& command, Session& session) {
 }  // namespace
 
 void add_recovery_command(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("recovery", "Show how crashed servers are recovered");
+  CLI::App* group = app.add_subcommand(
+      "recovery", "Show how crashed servers are recovered, and give up what is lost");
   group->require_subcommand(1);
   add_list_options(*group->add_subcommand("list",
                                           "List recoveries of crashed servers, and what they wait "
@@ -196,6 +187,7 @@ void add_recovery_command(CLI::App& app, Session& session) {
       ->required()
       ->check(recovery_id());
   needs_cluster(*show_command, session, [&session, id] { return show(session, *id); });
+  add_accept_loss_commands(*group, session);
 
   add_list_options(
       *app.add_subcommand("recoveries", "List recoveries (as `ramcloud recovery list`)"), session);

@@ -35,7 +35,22 @@ class FakeAdmin final : public pb::Admin::Service {
   std::vector<pb::ClusterStatus> statuses;
   std::set<size_t> refused;  // of these calls, counted from 0
   size_t interrupt_after = 0;
+  pb::AcceptLossResponse loss;
+  grpc::Status loss_status;
+  pb::AcceptLossRequest asked;  // the last one
+  pb::ListAcceptedLossesResponse losses;
 
+  grpc::Status AcceptLoss(grpc::ServerContext*, const pb::AcceptLossRequest* request,
+                          pb::AcceptLossResponse* answer) override {
+    asked = *request;
+    *answer = loss;
+    return loss_status;
+  }
+  grpc::Status ListAcceptedLosses(grpc::ServerContext*, const pb::ListAcceptedLossesRequest*,
+                                  pb::ListAcceptedLossesResponse* answer) override {
+    *answer = losses;
+    return grpc::Status::OK;
+  }
   grpc::Status GetStatus(grpc::ServerContext*, const pb::GetStatusRequest*,
                          pb::ClusterStatus* answer) override {
     const size_t call = calls_++;
@@ -270,6 +285,118 @@ TEST_F(RecoveryCommandTest, AnIdThatIsWrongIsNamedAndWhereTheIdsAre) {
                 AllOf(HasSubstr(fmt::format("ID: it is '{}'; accepted is a whole number", bad)),
                       HasSubstr("`ramcloud recovery list` shows the ids")));
   }
+}
+
+// ---- losses
+
+void fill_preview(pb::AcceptLossResponse& loss) {
+  loss.set_effect("1 segments of the log are missing, at most 7.0MiB.");
+  loss.set_token("loss/1/3/00ab");
+  auto& segment = *loss.add_missing();
+  segment.set_segment_id(42);
+  segment.set_why("no whole replica of it is there");
+  segment.add_holders(5);
+  segment.add_holders(6);
+  segment.set_found_bytes(1 << 20);
+  auto& end = *loss.add_missing();
+  end.set_segment_id(44);
+  end.set_end(true);
+  end.set_why("it was closed");
+  loss.set_end_missing(true);
+  loss.set_newest_head(44);
+  loss.set_segments_found(9);
+  loss.set_bytes_found(70 << 20);
+  loss.set_bytes_missing(7 << 20);
+  auto& table = *loss.add_tables();
+  table.set_name("orders");
+  table.set_tablets(2);
+  table.set_share(0.25);
+}
+
+TEST_F(RecoveryCommandTest, APreviewShowsWhatIsLostAndTheCommandThatAcceptsIt) {
+  fill_preview(admin_.loss);
+  const Outcome shown = run({"recovery", "accept-loss", "3"});
+  EXPECT_EQ(shown.code, kExitFailed);
+  EXPECT_EQ(shown.out, R"(1 segments of the log are missing, at most 7.0MiB.
+
+MISSING SEGMENT  OF IT FOUND  LAST HOLDERS  WHY
+42               1.0 MiB      5, 6          no whole replica of it is there
+after 44         ?            ?             it was closed
+
+TABLE   TABLETS  OF ITS HASHES
+orders  2        25.0%
+)");
+  EXPECT_EQ(shown.err,
+            "nothing was changed; what is shown is accepted by\n"
+            "  ramcloud recovery accept-loss 3 --yes --token loss/1/3/00ab\n");
+  EXPECT_EQ(admin_.asked.server_id(), 3u);
+  EXPECT_FALSE(admin_.asked.confirmed());
+
+  const json told = run_json({"recovery", "accept-loss", "3"});
+  EXPECT_EQ(told, json::parse(R"({"server_id": 3, "accepted": false,
+    "effect": "1 segments of the log are missing, at most 7.0MiB.", "token": "loss/1/3/00ab",
+    "missing": [{"segment_id": 42, "end": false, "found_bytes": 1048576, "holders": [5, 6],
+                 "why": "no whole replica of it is there"},
+                {"segment_id": 44, "end": true, "found_bytes": 0, "holders": [],
+                 "why": "it was closed"}],
+    "more_missing": false, "end_missing": true, "newest_head": 44, "segments_found": 9,
+    "bytes_found": 73400320, "bytes_missing": 7340032,
+    "tables": [{"name": "orders", "tablets": 2, "share": 0.25}],
+    "command": "ramcloud recovery accept-loss 3 --yes --token loss/1/3/00ab"})"));
+}
+
+TEST_F(RecoveryCommandTest, ALossIsAcceptedWithItsTokenOnly) {
+  fill_preview(admin_.loss);
+  admin_.loss.set_accepted(true);
+  const Outcome done = run(
+      {"recovery", "accept-loss", "3", "--yes", "--token", "loss/1/3/00ab", "--reason", "a fire"});
+  EXPECT_EQ(done.code, kExitOk) << done.err;
+  EXPECT_THAT(done.out, StartsWith("accepted: 1 segments"));
+  EXPECT_TRUE(admin_.asked.confirmed());
+  EXPECT_EQ(admin_.asked.token(), "loss/1/3/00ab");
+  EXPECT_EQ(admin_.asked.reason(), "a fire");
+  EXPECT_THAT(admin_.asked.by(), HasSubstr("@"));
+
+  const Outcome blind = run({"recovery", "accept-loss", "3", "--yes"});
+  EXPECT_EQ(blind.code, kExitUsage);
+  EXPECT_THAT(blind.err, HasSubstr("--token"));
+  const Outcome bad = run({"recovery", "accept-loss", "0"});
+  EXPECT_EQ(bad.code, kExitUsage);
+  EXPECT_THAT(bad.err, HasSubstr("`ramcloud recovery list` shows the ids"));
+}
+
+TEST_F(RecoveryCommandTest, ARefusalOfALossIsSaidAsItIs) {
+  admin_.loss_status = {grpc::StatusCode::INVALID_ARGUMENT,
+                        "server 3 (pod-3) is UP: nothing of it is being recovered"};
+  const Outcome refused = run({"recovery", "accept-loss", "3"});
+  EXPECT_NE(refused.code, kExitOk);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(refused.err, HasSubstr("server 3 (pod-3) is UP: nothing of it is being recovered"));
+}
+
+TEST_F(RecoveryCommandTest, LossesAreListedWithWhoAndWhen) {
+  EXPECT_EQ(run_json({"recovery", "losses"}), json::array());
+  auto& loss = *admin_.losses.add_losses();
+  loss.set_server_id(3);
+  loss.set_revision(77);
+  loss.set_accepted_at_ms(1'700'000'000'250);
+  loss.set_by("ada@desk");
+  loss.set_reason("a fire");
+  loss.set_summary("1 segments");
+  loss.set_token("loss/1/3/00ab");
+  loss.add_segments()->set_segment_id(42);
+  loss.mutable_segments(0)->set_found_bytes(100);
+  loss.set_end_given_up(true);
+  loss.set_newest_head(44);
+  EXPECT_EQ(run({"recovery", "losses"}).out,
+            R"(SERVER  ACCEPTED AT               BY        REASON  SEGMENTS
+3       2023-11-14T22:13:20.250Z  ada@desk  a fire  42; the end after 44
+)");
+  EXPECT_EQ(run_json({"recovery", "losses"}), json::parse(R"([{"server_id": 3,
+    "accepted_at_ms": 1700000000250, "by": "ada@desk", "reason": "a fire",
+    "summary": "1 segments", "token": "loss/1/3/00ab",
+    "segments": [{"segment_id": 42, "found_bytes": 100}], "end_given_up": true,
+    "newest_head": 44, "revision": 77}])"));
 }
 
 TEST_F(RecoveryCommandTest, WatchPrintsALineForEachChangeUntilItIsInterrupted) {

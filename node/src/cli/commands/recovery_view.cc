@@ -107,16 +107,6 @@ std::string parts_text(const RecoveryProgress& progress) {
   return fmt::format("{} of {} parts", progress.parts_done, progress.parts);
 }
 
-/// "2026-01-31T12:00:00.250Z".
-std::string time_text(uint64_t unix_ms) {
-  const auto seconds = static_cast<time_t>(unix_ms / 1000);
-  tm parts{};
-  char text[32] = "";
-  if (gmtime_r(&seconds, &parts) == nullptr) return std::to_string(unix_ms) + " ms";
-  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", text, unix_ms % 1000);
-}
-
 /// Since the crash, or since a former coordinator saw the verdict; of one that ended, until all was
 /// served.
 std::string seconds_text(const RecoveryView& recovery, uint64_t now_ms) {
@@ -191,6 +181,15 @@ void print_missing(const RecoveryProgress& progress, std::ostream& out) {
 }
 
 }  // namespace
+
+std::string time_text(uint64_t unix_ms) {
+  const auto seconds = static_cast<time_t>(unix_ms / 1000);
+  tm parts{};
+  char text[32] = "";
+  if (gmtime_r(&seconds, &parts) == nullptr) return std::to_string(unix_ms) + " ms";
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03}Z", text, unix_ms % 1000);
+}
 
 std::vector<const RecoveryView*> all_recoveries(const ClusterStatus& status) {
   std::vector<const RecoveryView*> all;

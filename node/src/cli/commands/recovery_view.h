@@ -17,6 +17,9 @@ std::vector<const RecoveryView*> all_recoveries(const ClusterStatus& status);
 /// The fields that docs/operating/failures.md explains, and those of former versions.
 nlohmann::ordered_json recovery_json(const RecoveryView& recovery);
 
+/// "2026-01-31T12:00:00.250Z".
+std::string time_text(uint64_t unix_ms);
+
 std::vector<std::string> recovery_header();
 /// `now_ms` is Unix time.
 std::vector<std::string> recovery_row(const RecoveryView& recovery, uint64_t now_ms);

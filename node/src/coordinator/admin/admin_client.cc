@@ -120,6 +120,29 @@ Result<VolumeRelease> AdminClient::volume_release(uint64_t server_id) {
                        response.expires_at_ms()};
 }
 
+Result<LossAnswer> AdminClient::accept_loss(const LossRequest& wanted) {
+  pb::AcceptLossRequest request;
+  request.set_server_id(wanted.server_id);
+  request.set_confirmed(wanted.confirmed);
+  request.set_token(wanted.token);
+  request.set_by(wanted.by);
+  request.set_reason(wanted.reason);
+  pb::AcceptLossResponse response;
+  Status called = impl_->call(&pb::Admin::Stub::AcceptLoss, request, response);
+  if (!called.ok()) return fail(std::move(called));
+  return from_proto(response);
+}
+
+Result<std::vector<AcceptedLossRecord>> AdminClient::accepted_losses() {
+  pb::ListAcceptedLossesResponse response;
+  Status called =
+      impl_->call(&pb::Admin::Stub::ListAcceptedLosses, pb::ListAcceptedLossesRequest(), response);
+  if (!called.ok()) return fail(std::move(called));
+  std::vector<AcceptedLossRecord> losses;
+  for (const auto& loss : response.losses()) losses.push_back(from_proto(loss));
+  return losses;
+}
+
 Status AdminClient::hint(uint64_t server_id) {
   pb::HintServerRequest request;
   request.set_server_id(server_id);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "coordinator/core/accepted_loss.h"
 #include "coordinator/core/cluster_view.h"
 #include "coordinator/core/volume_release.h"
 
@@ -36,6 +37,11 @@ class AdminClient {
                                const std::string& reason);
   /// Whether this server's volume may be wiped: the answer, or what kept it from being found out.
   Result<VolumeRelease> volume_release(uint64_t server_id);
+  /// Shows what is missing of a crashed server's log, or gives it up. What
+  /// Coordinator::accept_loss() says; UNAVAILABLE while the preview is not ready.
+  Result<LossAnswer> accept_loss(const LossRequest& wanted);
+  /// By server, then by time. Without their version floors.
+  Result<std::vector<AcceptedLossRecord>> accepted_losses();
   /// The coordinator probes this server at once.
   Status hint(uint64_t server_id);
   /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.

@@ -310,6 +310,99 @@ constexpr CodePair kCodes[] = {
 };
 }  // namespace
 
+// ---- losses
+
+pb::AcceptLossResponse to_proto(const LossAnswer& answer) {
+  pb::AcceptLossResponse out;
+  const LossPreview& preview = answer.preview;
+  out.set_accepted(answer.accepted);
+  out.set_effect(answer.effect);
+  out.set_token(preview.token);
+  for (const log::MissingSegment& segment : preview.missing) {
+    auto& missing = *out.add_missing();
+    missing.set_segment_id(segment.segment_id);
+    missing.set_why(segment.why);
+    for (const uint64_t id : segment.holders) missing.add_holders(id);
+    missing.set_found_bytes(segment.found);
+    missing.set_end(segment.end);
+  }
+  out.set_more_missing(preview.more);
+  out.set_end_missing(preview.end_given_up);
+  out.set_newest_head(preview.newest_head);
+  out.set_segments_found(preview.segments_found);
+  out.set_bytes_found(preview.bytes_found);
+  out.set_bytes_missing(preview.bytes_lost);
+  for (const LossPreview::Table& table : preview.tables) {
+    auto& affected = *out.add_tables();
+    affected.set_name(table.name);
+    affected.set_tablets(table.tablets);
+    affected.set_share(table.share_of_table);
+  }
+  return out;
+}
+
+LossAnswer from_proto(const pb::AcceptLossResponse& in) {
+  LossAnswer answer{in.accepted(), {}, in.effect()};
+  LossPreview& preview = answer.preview;
+  preview.token = in.token();
+  for (const auto& segment : in.missing()) {
+    log::MissingSegment& missing = preview.missing.emplace_back();
+    missing.segment_id = segment.segment_id();
+    missing.why = segment.why();
+    missing.holders = {segment.holders().begin(), segment.holders().end()};
+    missing.found = segment.found_bytes();
+    missing.end = segment.end();
+  }
+  preview.more = in.more_missing();
+  preview.end_given_up = in.end_missing();
+  preview.newest_head = in.newest_head();
+  preview.segments_found = in.segments_found();
+  preview.bytes_found = in.bytes_found();
+  preview.bytes_lost = in.bytes_missing();
+  for (const auto& table : in.tables()) {
+    preview.tables.push_back({table.name(), table.tablets(), table.share()});
+  }
+  return answer;
+}
+
+pb::AcceptedLoss to_proto(const AcceptedLossRecord& record) {
+  pb::AcceptedLoss out;
+  out.set_server_id(record.server_id);
+  out.set_revision(record.revision);
+  out.set_accepted_at_ms(record.accepted_at_ms);
+  out.set_by(record.by);
+  out.set_reason(record.reason);
+  out.set_summary(record.summary);
+  out.set_token(record.token);
+  for (const GivenUpSegment& segment : record.segments) {
+    auto& given_up = *out.add_segments();
+    given_up.set_segment_id(segment.segment_id);
+    given_up.set_found_bytes(segment.found_bytes);
+  }
+  out.set_end_given_up(record.end_given_up);
+  out.set_newest_head(record.newest_head);
+  return out;
+}
+
+AcceptedLossRecord from_proto(const pb::AcceptedLoss& in) {
+  AcceptedLossRecord record;
+  record.server_id = in.server_id();
+  record.revision = in.revision();
+  record.accepted_at_ms = in.accepted_at_ms();
+  record.by = in.by();
+  record.reason = in.reason();
+  record.summary = in.summary();
+  record.token = in.token();
+  for (const auto& segment : in.segments()) {
+    GivenUpSegment& given_up = record.segments.emplace_back();
+    given_up.segment_id = segment.segment_id();
+    given_up.found_bytes = segment.found_bytes();
+  }
+  record.end_given_up = in.end_given_up();
+  record.newest_head = in.newest_head();
+  return record;
+}
+
 int to_grpc_code(StatusCode code) {
   for (const auto& pair : kCodes) {
     if (pair.ours == code) return pair.grpc;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "admin.pb.h"
+#include "coordinator/core/accepted_loss.h"
 #include "coordinator/core/cluster_view.h"
 
 namespace ramcloud {
@@ -11,6 +12,11 @@ admin::v1::ClusterStatus to_proto(const ClusterStatus& status);
 admin::v1::Server to_proto(const ServerView& server);
 admin::v1::Table to_proto(const wire::TableInfo& table);
 
+admin::v1::AcceptLossResponse to_proto(const LossAnswer& answer);
+admin::v1::AcceptedLoss to_proto(const AcceptedLossRecord& record);
+
+LossAnswer from_proto(const admin::v1::AcceptLossResponse& answer);
+AcceptedLossRecord from_proto(const admin::v1::AcceptedLoss& loss);
 ClusterStatus from_proto(const admin::v1::ClusterStatus& status);
 ServerView from_proto(const admin::v1::Server& server);
 wire::TableInfo from_proto(

@@ -238,6 +238,17 @@ class Front : public ChangeListener {
                       pb::GetVolumeReleaseResponse* response) {
     if (may_wait(*call)) scope_.spawn(release(std::move(call), server_id, response));
   }
+  void accept_loss(std::shared_ptr<PendingCall> call, pb::AcceptLossRequest request,
+                   pb::AcceptLossResponse* response) {
+    if (may_wait(*call)) scope_.spawn(accept(std::move(call), std::move(request), response));
+  }
+  pb::ListAcceptedLossesResponse accepted_losses() const {
+    pb::ListAcceptedLossesResponse response;
+    for (const auto& [id, records] : coordinator_.state().accepted_losses) {
+      for (const auto& record : records) *response.add_losses() = to_proto(record);
+    }
+    return response;
+  }
   void hint_server(uint64_t server_id) { coordinator_.hint(server_id); }
 
   void watch(const std::shared_ptr<WatchStream>& stream) {
@@ -309,6 +320,22 @@ class Front : public ChangeListener {
       response->set_answers(done->answers);
       response->set_effect(done->effect);
     });
+  }
+
+  Task<void> accept(std::shared_ptr<PendingCall> call, pb::AcceptLossRequest request,
+                    pb::AcceptLossResponse* response) {
+    const Coordinator::Waits waits(coordinator_);
+    // The token makes it safe to be asked again.
+    const auto waiting = waiting_.insert(waiting_.end(), {call, true});
+    const auto done = co_await coordinator_.accept_loss(
+        {request.server_id(), request.confirmed(), request.token(), request.by(), request.reason()},
+        deadline_of(*call));
+    waiting_.erase(waiting);
+    if (!done) {
+      call->finish(to_grpc(done.error()));
+      co_return;
+    }
+    call->finish(grpc::Status::OK, [&] { *response = to_proto(*done); });
   }
 
   Task<void> release(std::shared_ptr<PendingCall> call, uint64_t server_id,
@@ -541,6 +568,21 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     return on_reactor(context, [id = request->server_id(), response](
                                    Front& f, const std::shared_ptr<PendingCall>& call) {
       f.release_volume(call, id, response);
+    });
+  }
+  grpc::ServerUnaryReactor* AcceptLoss(grpc::CallbackServerContext* context,
+                                       const pb::AcceptLossRequest* request,
+                                       pb::AcceptLossResponse* response) override {
+    return on_reactor(context, [request = *request, response](
+                                   Front& f, const std::shared_ptr<PendingCall>& call) {
+      f.accept_loss(call, request, response);
+    });
+  }
+  grpc::ServerUnaryReactor* ListAcceptedLosses(grpc::CallbackServerContext* context,
+                                               const pb::ListAcceptedLossesRequest*,
+                                               pb::ListAcceptedLossesResponse* response) override {
+    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
+      call->finish(grpc::Status::OK, [&] { *response = f.accepted_losses(); });
     });
   }
   grpc::ServerUnaryReactor* HintServer(grpc::CallbackServerContext* context,

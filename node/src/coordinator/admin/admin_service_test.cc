@@ -15,6 +15,7 @@
 #include "coordinator/metadata/sim_metadata.h"
 #include "runtime/epoll_source.h"
 #include "runtime/thread.h"
+#include "wire/testing/filler.h"
 
 namespace ramcloud {
 namespace {
@@ -397,6 +398,56 @@ TEST_F(AdminServiceTest, StoppingEndsACallThatWaits) {
   end();
   caller.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(AdminConvert, LossesAreToldWhole) {
+  LossAnswer answer;
+  answer.accepted = true;
+  answer.effect = "much";
+  LossPreview& preview = answer.preview;
+  preview.missing.resize(2);
+  preview.missing[0].segment_id = 4;
+  preview.missing[0].why = "no whole replica";
+  preview.missing[0].holders = {5, 6};
+  preview.missing[0].found = 77;
+  preview.missing[1].end = true;
+  preview.more = preview.end_given_up = true;
+  preview.newest_head = 9;
+  preview.segments_found = 10;
+  preview.bytes_found = 11;
+  preview.bytes_lost = 12;
+  preview.tables = {{"t", 2, 0.5}};
+  preview.token = "loss/1/3/4";
+  const LossAnswer back = from_proto(to_proto(answer));
+  EXPECT_EQ(back.accepted, answer.accepted);
+  EXPECT_EQ(back.effect, answer.effect);
+  EXPECT_EQ(back.preview.missing, preview.missing);
+  EXPECT_EQ(back.preview.more, preview.more);
+  EXPECT_EQ(back.preview.end_given_up, preview.end_given_up);
+  EXPECT_EQ(back.preview.newest_head, preview.newest_head);
+  EXPECT_EQ(back.preview.segments_found, preview.segments_found);
+  EXPECT_EQ(back.preview.bytes_found, preview.bytes_found);
+  EXPECT_EQ(back.preview.bytes_lost, preview.bytes_lost);
+  EXPECT_EQ(back.preview.tables, preview.tables);
+  EXPECT_EQ(back.preview.token, preview.token);
+
+  AcceptedLossRecord record = wire::testing::filled<AcceptedLossRecord>();
+  record.version_floor = 0;  // not told
+  const AcceptedLossRecord same = from_proto(to_proto(record));
+  EXPECT_EQ(encode_record(same, kMetadataFormatMax), encode_record(record, kMetadataFormatMax));
+}
+
+TEST_F(AdminServiceTest, ALossIsRefusedWithItsReason) {
+  begin(1);
+  AdminClient client(address_, 30s);
+  const auto refused = client.accept_loss({1, false, "", "", ""});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("server 1 (server-12000) is UP"));
+  EXPECT_EQ(client.accept_loss({7, false, "", "", ""}).error().code(), StatusCode::kNotFound);
+  const auto losses = client.accepted_losses();
+  ASSERT_TRUE(losses.has_value()) << losses.error().to_string();
+  EXPECT_TRUE(losses->empty());
 }
 
 TEST(AdminConvert, RecoveriesAreToldWhole) {
