@@ -169,7 +169,12 @@ bool Recovery::show_query() {
 }
 
 Result<LossPreview> Recovery::preview_loss() const {
-  const RecoveryProgress& progress = state_.recoveries.at(master_id_);
+  const auto told = state_.recoveries.find(master_id_);
+  if (told == state_.recoveries.end()) {
+    return fail(StatusCode::kRetry, fmt::format("the recovery of {} is just beginning or ending",
+                                                server_text(state_, master_id_)));
+  }
+  const RecoveryProgress& progress = told->second;
   if (progress.phase != Phase::kBlocked) return fail(not_blocked());
   if (!query_) {
     return fail(StatusCode::kInvalidArgument,
