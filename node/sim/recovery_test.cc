@@ -260,5 +260,41 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) 
   }
 }
 
+/// By metadata from before its recovery a dead master owns a tablet. Who recovered it is dead as well,
+/// so nobody says that the master's log is old; and a replica of it is still there.
+TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 6, .clients = 3}, 1);
+    fill("t", 0, 60, 5'000);
+    const MetadataStore::Records exported = cluster().metadata_state().records;
+    const uint64_t master = owner("t");
+    const size_t keeper = place_of(holders_of_head(master).at(0));
+    kill(master);
+    cluster().kill_server(keeper);
+    ASSERT_TRUE(until_served()) << waits_for();
+    const uint64_t heir = owner("t");
+    ASSERT_NE(heir, master);
+    fill("t", 0, 20, 100);
+    remove("t", 20, 20);
+    kill(heir);
+    cluster().kill_coordinator();
+    cluster().import_metadata(exported);
+    cluster().restart_coordinator();
+    cluster().restart_server(keeper);
+    cluster().scheduler().run_for(60s);
+    ASSERT_NE(cluster().coordinator(), nullptr);
+    EXPECT_FALSE(leading().state().restate.has_value());
+    EXPECT_FALSE(served()) << "from the log of server " << owner("t");
+    EXPECT_EQ(phase(), Phase::kBlocked) << waits_for();
+    EXPECT_THAT(waits_for(), ::testing::HasSubstr("not known")) << waits_for();
+    EXPECT_EQ(cluster().failures(), "");
+    // Open (docs/design/bugs.md): nobody says which epochs the dead were confirmed since the export.
+    EXPECT_THAT(
+        cluster().check_invariants(),
+        ::testing::EndsWith(fmt::format("the replication epoch of server {} fell\n", heir)));
+  }
+}
+
 }  // namespace
 }  // namespace ramcloud::sim

@@ -410,7 +410,7 @@ TEST_F(OneTablet, WhatNobodyOwnedAfterAnImportIsNotRecovered) {
   ASSERT_TRUE(cluster.start_coordinator().ok());
   kill(dead_);
   ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
-  EXPECT_THAT(progress().waits_for, HasSubstr("nobody owned a part of 't'"));
+  EXPECT_THAT(progress().waits_for, HasSubstr("not known who owned a part of 't'"));
   cluster.run_for(30s);
   EXPECT_TRUE(attempts_at(dead_).empty());
   ASSERT_TRUE(cluster.drop("t").has_value());

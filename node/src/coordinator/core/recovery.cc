@@ -86,10 +86,11 @@ Task<void> Recovery::run() {
       continue;
     }
     if (lost().empty()) {
-      show(Phase::kBlocked,
-           fmt::format("nobody owned a part of {} when the metadata was imported, and no log is "
-                       "known to have it",
-                       nobodys()));
+      show(
+          Phase::kBlocked,
+          fmt::format("it is not known who owned a part of {} last when the metadata was imported, "
+                      "and so whose log has it; a newer export may tell",
+                      nobodys()));
       co_await pause();
       continue;
     }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/sometimes.h"
 #include "coordinator/core/checks.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/metadata/metadata_export.h"
@@ -17,6 +18,7 @@ struct Claim {
   uint64_t revision = 0;
   uint64_t position = 0;                   // in its log, if it is known
   const TabletRecord* recorded = nullptr;  // the metadata says so, too
+  bool doubtful = false;                   // its server is dead, and may have had an heir
 
   /// Of two claims to one hash the higher rank wins: the later one, else what the metadata name.
   auto rank() const { return std::tuple(revision, recorded != nullptr, ~server_id); }
@@ -27,6 +29,7 @@ struct Claim {
     tablet.server_id = server_id;
     tablet.revision = revision;
     if (position != 0) tablet.creation_position = position;
+    if (doubtful) tablet.creation_position = kNobodysPosition;
     return tablet;
   }
 };
@@ -89,10 +92,33 @@ std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& 
   return crashed ? crashed : silent;
 }
 
+/// A live server's list says that it was given up, or knows it no more: others may have been given
+/// what it had.
+bool given_up(const Restatements& said, uint64_t server_id) {
+  return std::ranges::any_of(said, [server_id](const auto& entry) {
+    const wire::ServerList& list = entry.second.list;
+    return list.version > 0 && std::ranges::none_of(list.servers, [&](const auto& listed) {
+             return listed.server_id == server_id && listed.state == wire::ServerState::kUp;
+           });
+  });
+}
+
+/// Who may have been given what a dead server had since the export, and cannot say so.
+std::optional<uint64_t> silent_heir(const ClusterState& state, const Restatements& said,
+                                    const ServerIds& outlived, uint64_t dead_id) {
+  if (!given_up(said, dead_id)) return std::nullopt;
+  for (const auto& [id, server] : state.servers) {
+    if (id == dead_id || !outlived.contains(id) || speaks(state, id, said)) continue;
+    if (server.record.state != wire::ServerState::kRemoved) return id;
+  }
+  return std::nullopt;
+}
+
 /// The table's tablets, from the best claim for each hash.
 class Layout {
  public:
-  Layout(const ClusterState& state, const Restatements& said, const Said& of)
+  Layout(const ClusterState& state, const Restatements& said, const ServerIds& outlived,
+         const Said& of)
       : claims_(of.claims), record_(of.record), outdated_(of.outdated()) {
     if (of.record == nullptr) return;
     for (const auto& tablet : of.record->tablets) {
@@ -101,10 +127,19 @@ class Layout {
         claim.recorded = &tablet;
       }
       if (tablet.server_id == 0) continue;  // not placed
+      Claim claim{tablet.start_hash,
+                  tablet.end_hash,
+                  tablet.server_id,
+                  std::max(of.record->revision, tablet.revision),
+                  0,
+                  &tablet};
       // One that speaks says itself what it owns.
-      auto& list = speaks(state, tablet.server_id, said) ? fallback_ : claims_;
-      list.push_back({tablet.start_hash, tablet.end_hash, tablet.server_id,
-                      std::max(of.record->revision, tablet.revision), 0, &tablet});
+      if (speaks(state, tablet.server_id, said)) {
+        fallback_.push_back(claim);
+        continue;
+      }
+      claim.doubtful = silent_heir(state, said, outlived, tablet.server_id).has_value();
+      claims_.push_back(claim);
     }
   }
 
@@ -126,6 +161,7 @@ class Layout {
       const bool denied = best == nullptr && outdated_ && for_holes;
       if (best == nullptr && !denied) best = best_of(fallback_, *start);
       if (best == nullptr) has_holes_ = true;
+      if (best != nullptr && best->doubtful) doubtful_.insert(best->server_id);
       if (best != nullptr && best == last) {
         result.back().end_hash = end;
       } else {
@@ -142,6 +178,8 @@ class Layout {
     return result;
   }
   bool has_holes() const { return has_holes_; }
+  /// Dead servers that have tablets by the metadata, and may have had heirs.
+  const std::set<uint64_t>& doubtful() const { return doubtful_; }
 
  private:
   static const Claim* best_of(const std::vector<Claim>& claims, uint64_t hash) {
@@ -165,6 +203,7 @@ class Layout {
   const TableRecord* record_;
   bool outdated_;
   bool has_holes_ = false;
+  std::set<uint64_t> doubtful_;
 };
 
 /// A name that no other table has.
@@ -207,8 +246,8 @@ void add_orphans(const Said& of, uint64_t table_id, const TableRecord* table, Ow
 
 class Decision {
  public:
-  Decision(const ClusterState& state, const Restatements& said)
-      : state_(state), said_(said), absentee_(absentee(state, said)) {}
+  Decision(const ClusterState& state, const Restatements& said, const ServerIds& outlived)
+      : state_(state), said_(said), outlived_(outlived), absentee_(absentee(state, said)) {}
 
   /// Tables that are to go come first: their names are free then.
   Owned all() {
@@ -236,7 +275,7 @@ class Decision {
     if (was_dropped(of)) return;
     if (of.record != nullptr && of.record->state == TableState::kDropping) return;
     if (of.record == nullptr && of.claims.empty()) return;
-    Layout layout(state_, said_, of);
+    Layout layout(state_, said_, outlived_, of);
     TableRecord record;
     if (of.record != nullptr) record = *of.record;
     record.id = id;
@@ -257,6 +296,13 @@ class Decision {
     if (layout.has_holes() && record.state == TableState::kNormal) {
       note(fmt::format("nobody says that it owns some of table {}: it is taken for server {}'s", id,
                        *absentee_));
+    }
+    for (const uint64_t dead : layout.doubtful()) {
+      RC_SOMETIMES("coordinator.imported_metadata_names_an_owner_with_a_silent_heir");
+      note(
+          fmt::format("table {} was server {}'s at the export; that one died, and so did server "
+                      "{}, which may have recovered it since: nobody knows whose log is newer",
+                      id, dead, *silent_heir(state_, said_, outlived_, dead)));
     }
     add_orphans(of, id, &record, result_);
     result_.tables.push_back(std::move(record));
@@ -291,6 +337,7 @@ class Decision {
 
   const ClusterState& state_;
   const Restatements& said_;
+  const ServerIds& outlived_;
   std::optional<uint64_t> absentee_;
   Owned result_;
 };
@@ -331,7 +378,7 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
       ServerRecord& crashed = since.crashed.emplace_back(
           known == state.servers.end() ? record_of(entry) : known->second.record);
       crashed.state = wire::ServerState::kCrashed;
-      crashed.state_reason = "listed as crashed by live servers when the metadata was imported";
+      crashed.state_reason = fmt::format("{}live servers list it as crashed", kFoundAtImport);
     }
   }
   // The list is of the time between the export and the import: a server that it does not name any
@@ -343,7 +390,7 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
     if (!server.up() || id > state.restate->last_server_id || listed.contains(id)) continue;
     ServerRecord& crashed = since.crashed.emplace_back(server.record);
     crashed.state = wire::ServerState::kCrashed;
-    crashed.state_reason = "not listed by live servers any more when the metadata was imported";
+    crashed.state_reason = fmt::format("{}live servers list it no more", kFoundAtImport);
   }
   return since;
 }
@@ -365,8 +412,8 @@ ServerRecord record_of(const wire::Restatement& said) {
   return record;
 }
 
-Owned owned_by(const ClusterState& state, const Restatements& said) {
-  return Decision(state, said).all();
+Owned owned_by(const ClusterState& state, const Restatements& said, const ServerIds& outlived) {
+  return Decision(state, said, outlived).all();
 }
 
 Heard heard_by(const Restatements& said) {

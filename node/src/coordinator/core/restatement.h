@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "coordinator/metadata/cluster_state.h"
@@ -18,6 +19,9 @@ using Restatements = std::map<uint64_t, wire::Restatement>;
 
 /// INVALID_ARGUMENT: its numbers are none that a coordinator could have given.
 Status check(const wire::Restatement& said);
+
+/// The reason of a server that is found to have crashed since the export begins so.
+inline constexpr std::string_view kFoundAtImport = "found when the metadata was imported: ";
 
 /// What a server list says that the metadata does not know. Verdicts are final: who is CRASHED in
 /// it is CRASHED, and so is who was in the export and has left the list since.
@@ -31,6 +35,8 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
 ServerRecord record_of(const wire::Restatement& said);
 /// The record of a server that the metadata does not know and that does not answer.
 ServerRecord record_of(const wire::ServerListEntry& listed);
+
+using ServerIds = std::set<uint64_t>;
 
 struct Owned {
   /// That are new or different, or of which servers follow later orders: each is to be given a
@@ -47,9 +53,11 @@ struct Owned {
 
 /// Whose each tablet is. A server that is UP and restated knows best what it owns, and of several
 /// statements about a table the one with the highest revision holds. What a server owns that has
-/// said nothing is as the metadata has it; ranges of which nobody knows anything are those of a
+/// said nothing is as the metadata has it. But if that one was given up, and another server died
+/// since the export, its tablets may have been the other one's: then no log is taken for theirs
+/// (kNobodysPosition). `outlived`: who was UP at some time since the export. Ranges of which nobody knows anything are those of a
 /// crashed server, so that nobody takes them for empty.
-Owned owned_by(const ClusterState& state, const Restatements& said);
+Owned owned_by(const ClusterState& state, const Restatements& said, const ServerIds& outlived);
 
 /// The highest revision, and the highest ids, that servers have heard of.
 struct Heard {

@@ -6,6 +6,7 @@
 namespace ramcloud {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -52,7 +53,7 @@ class RestatementTest : public ::testing::Test {
   }
   /// What becomes of the only table that changes; "" if none does.
   std::string outcome() {
-    owned_ = owned_by(state_, said_);
+    owned_ = owned_by(state_, said_, outlived_);
     EXPECT_LE(owned_.tables.size(), 1u);
     return owned_.tables.empty() ? "" : text(owned_.tables[0]);
   }
@@ -64,6 +65,7 @@ class RestatementTest : public ::testing::Test {
 
   ClusterState state_;
   Restatements said_;
+  ServerIds outlived_;
   Owned owned_;
 };
 
@@ -148,11 +150,11 @@ TEST_F(RestatementTest, ItsNameIsItsOwn) {
   EXPECT_EQ(owned_.tables[0].name, "t9-restored-9");
   // Unless the other one goes.
   dropped(2, 1, 30);
-  owned_ = owned_by(state_, said_);
+  owned_ = owned_by(state_, said_, outlived_);
   ASSERT_EQ(owned_.tables.size(), 2u);
   EXPECT_EQ(owned_.tables[1].name, "t9");
   said_[1].tables[0].name = "a\nb";
-  EXPECT_EQ(owned_by(state_, said_).tables[1].name, "table-restored-9");
+  EXPECT_EQ(owned_by(state_, said_, outlived_).tables[1].name, "table-restored-9");
 }
 
 /// Else a part of it would look empty.
@@ -224,6 +226,57 @@ TEST_F(RestatementTest, ListsOfLiveServersSayWhoCrashedAndWhoCame) {
   list.version = 150;
   state_.restate->last_server_id = 3;
   EXPECT_THAT(ids(), ElementsAre(2, 6)) << "4 has enlisted since the import";
+}
+
+/// Server 4 had the table when the metadata was exported, and is dead.
+class DeadOwnerTest : public RestatementTest {
+ protected:
+  DeadOwnerTest() {
+    table(1, TableState::kNormal, 21, {{0, kLast, 4}});
+    server(4, wire::ServerState::kCrashed);
+    outlived_ = {1, 2, 3, 4};
+    hear_that(4, wire::ServerState::kCrashed);
+  }
+  /// Server 1 says so, of all others that they are UP.
+  void hear_that(uint64_t about, wire::ServerState how) {
+    said_[1].list = {3, 150, std::vector<wire::ServerListEntry>(4)};
+    for (uint64_t id = 1; id <= 4; ++id) {
+      said_[1].list.servers[id - 1].server_id = id;
+      if (id == about) said_[1].list.servers[id - 1].state = how;
+    }
+  }
+  void dies(uint64_t id) {
+    said_.erase(id);
+    server(id, wire::ServerState::kCrashed);
+  }
+  bool its_log_is_read() { return outcome().empty(); }
+};
+
+TEST_F(DeadOwnerTest, WhatNobodyElseCanHaveIsInItsLog) {
+  EXPECT_TRUE(its_log_is_read()) << "all others say that they have none of it";
+  dies(3);
+  outlived_.erase(3);
+  EXPECT_TRUE(its_log_is_read()) << "3 died before the export";
+  outlived_.insert(3);
+  state_.servers[3].record.state = wire::ServerState::kRemoved;
+  EXPECT_TRUE(its_log_is_read()) << "3 had nothing when it left";
+}
+
+TEST_F(DeadOwnerTest, WhatADeadServerMayHaveRecoveredSinceIsInNoKnownLog) {
+  dies(3);
+  EXPECT_EQ(outcome(), "NORMAL 0-f=4");
+  EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, kNobodysPosition);
+  EXPECT_THAT(owned_.notes, Contains(HasSubstr("nobody knows whose log is newer")));
+  owns(2, 1, 30, 0, kLast);
+  EXPECT_EQ(outcome(), "NORMAL 0-f=2") << "who has it says so";
+  EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, 0u);
+}
+
+/// Nothing is recovered of a server that was not given up.
+TEST_F(DeadOwnerTest, WhoeverDiedWithTheCoordinatorHasNoHeir) {
+  dies(3);
+  hear_that(2, wire::ServerState::kUp);
+  EXPECT_TRUE(its_log_is_read());
 }
 
 /// A former server says none: then the metadata's holds, as long as the tablet is the same.

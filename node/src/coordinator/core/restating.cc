@@ -23,6 +23,12 @@ bool Restating::start() {
   if (!state_.restate) return false;
   settled_at_ = reactor_.now() + options_.settle;
   state_.no_verdict_before = settled_at_;
+  for (const auto& [id, server] : state_.servers) {
+    // A leader before us may have corrected some.
+    const bool corrected = server.record.state_reason.starts_with(kFoundAtImport);
+    const bool came_since = id > state_.restate->last_server_id;
+    if (server.up() || corrected || came_since) outlived_export_.insert(id);
+  }
   log_warn("import.asking_servers", {{"revision_of_the_export", state_.restate->revision},
                                      {"servers", state_.servers_up()}});
   scope_.spawn(run());
@@ -179,6 +185,7 @@ Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerReco
     state_.ids = ids;
     state_.list_version = revision;
     for (size_t i = at; i < end; ++i) {
+      if (!state_.servers.contains(servers[i].id)) outlived_export_.insert(servers[i].id);
       ServerEntry& entry = state_.servers[servers[i].id];
       entry.record = std::move(servers[i]);
       entry.changed = revision;
@@ -283,7 +290,7 @@ std::vector<ServerRecord> Restating::unaccounted() const {
 /// A leader that dies in between has the next one ask again: all of it can be done twice.
 Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
   if (!co_await pass_what_was_heard(lock)) co_return false;
-  const Owned owned = owned_by(state_, said_);
+  const Owned owned = owned_by(state_, said_, outlived_export_);
   for (const std::string& note : owned.notes) {
     log_warn("import.corrected", {{"what", note}});
   }

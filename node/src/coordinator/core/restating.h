@@ -82,6 +82,7 @@ class Restating {
   Options options_;
   Time settled_at_{};
   Restatements said_;
+  ServerIds outlived_export_;  // UP at some time since the export
   std::set<uint64_t> asked_;
   std::map<uint64_t, wire::ServerListEntry> unknown_;  // listed as UP, and not heard of
   TaskScope scope_;
