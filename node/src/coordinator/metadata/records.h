@@ -281,8 +281,8 @@ enum class TabletStatus : uint8_t {
   kRecovering = 2,  // its server is not UP, and an attempt to recover it has begun
 };
 
-/// The creation position of a tablet that nobody owned when the metadata was imported: it is a
-/// crashed server's, so that it is not taken for empty, and no log is known to have it.
+/// The creation position of a tablet of which it was not known who owned it last when the metadata
+/// was imported: it is a crashed server's, so that it is not taken for empty; no log is read for it.
 inline constexpr uint64_t kNobodysPosition = ~uint64_t{0};
 
 struct TabletRecord {
