@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -104,20 +105,35 @@ void print_preview(Session& session, const LossAnswer& answer) {
   print_table(session.out, {"TABLE", "TABLETS", "OF ITS HASHES"}, rows);
 }
 
+/// With --yes alone what is missing now is accepted: the coordinator still gets the token of what it
+/// showed, and refuses if more is missing a moment later.
+Result<LossAnswer> ask_to_accept(Session& session, LossRequest wanted) {
+  const auto ask = [&] {
+    return ask_admin(session, [&](AdminClient& admin) { return admin.accept_loss(wanted); });
+  };
+  if (!wanted.confirmed || !wanted.token.empty()) return ask();
+  wanted.confirmed = false;
+  const auto shown = ask();
+  if (!shown) return shown;
+  wanted.confirmed = true;
+  wanted.token = shown->preview.token;
+  return ask();
+}
+
 int accept_loss(Session& session, LossRequest wanted) {
   wanted.by = who();
-  const auto answer =
-      ask_admin(session, [&](AdminClient& admin) { return admin.accept_loss(wanted); });
+  const uint64_t server_id = wanted.server_id;
+  const auto answer = ask_to_accept(session, std::move(wanted));
   if (!answer) return session.report(answer.error());
   if (session.json()) {
-    session.out << dump(preview_json(wanted.server_id, *answer)) << '\n';
+    session.out << dump(preview_json(server_id, *answer)) << '\n';
   } else {
     if (answer->accepted) session.out << "accepted: ";
     print_preview(session, *answer);
   }
   if (answer->accepted) return kExitOk;
   session.err << "nothing was changed; what is shown is accepted by\n  "
-              << command_of(wanted.server_id, answer->preview) << '\n';
+              << command_of(server_id, answer->preview) << '\n';
   return kExitFailed;
 }
 
@@ -184,12 +200,11 @@ void add_accept_loss_commands(CLI::App& group, Session& session) {
                    "The crashed server's id, as `ramcloud recovery list` shows it")
       ->required()
       ->check(recovery_id());
-  CLI::Option* token = accept->add_option(
-      "--token", wanted->token, "As the preview shows it: only what was shown is accepted");
-  accept
-      ->add_flag("--yes", wanted->confirmed,
-                 "Do it, for ever. What comes back later is not used any more")
-      ->needs(token);
+  accept->add_flag("--yes", wanted->confirmed,
+                   "Do it, for ever. What comes back later is not used any more");
+  accept->add_option("--token", wanted->token,
+                     "With --yes: as the preview shows it, so that only what you have seen is "
+                     "accepted. Without a token it is whatever is missing by now");
   accept->add_option("--reason", wanted->reason, "Why; kept for ever, with your name");
   needs_cluster(*accept, session, [&session, wanted] { return accept_loss(session, *wanted); });
 

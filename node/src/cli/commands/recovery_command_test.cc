@@ -345,7 +345,7 @@ orders  2        25.0%
     "command": "ramcloud recovery accept-loss 3 --yes --token loss/1/3/00ab"})"));
 }
 
-TEST_F(RecoveryCommandTest, ALossIsAcceptedWithItsTokenOnly) {
+TEST_F(RecoveryCommandTest, ALossIsAcceptedWithItsToken) {
   fill_preview(admin_.loss);
   admin_.loss.set_accepted(true);
   const Outcome done = run(
@@ -357,9 +357,12 @@ TEST_F(RecoveryCommandTest, ALossIsAcceptedWithItsTokenOnly) {
   EXPECT_EQ(admin_.asked.reason(), "a fire");
   EXPECT_THAT(admin_.asked.by(), HasSubstr("@"));
 
-  const Outcome blind = run({"recovery", "accept-loss", "3", "--yes"});
-  EXPECT_EQ(blind.code, kExitUsage);
-  EXPECT_THAT(blind.err, HasSubstr("--token"));
+  admin_.asked.Clear();
+  const Outcome unseen = run({"recovery", "accept-loss", "3", "--yes"});
+  EXPECT_EQ(unseen.code, kExitOk) << unseen.err;
+  EXPECT_TRUE(admin_.asked.confirmed());
+  EXPECT_EQ(admin_.asked.token(), "loss/1/3/00ab") << "that of what is missing now";
+
   const Outcome bad = run({"recovery", "accept-loss", "0"});
   EXPECT_EQ(bad.code, kExitUsage);
   EXPECT_THAT(bad.err, HasSubstr("`ramcloud recovery list` shows the ids"));
