@@ -102,13 +102,13 @@ func TestAlerts(t *testing.T) {
 		{"RAMCloudMemoryFull", data{ // of all servers together: one full server of two is not a full cluster
 			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_log_bytes{namespace="n",cluster="a",pod="1"}`: 100,
 			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="2"}`: 10, `ramcloud_log_bytes{namespace="n",cluster="a",pod="2"}`: 100,
-			`ramcloud_live_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_live_bytes{namespace="n",cluster="a",pod="2"}`: 5,
+			`ramcloud_log_live_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_log_live_bytes{namespace="n",cluster="a",pod="2"}`: 5,
 			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100, // without cleaning
-			`ramcloud_live_bytes{namespace="n",cluster="b",pod="1"}`:     10,
+			`ramcloud_log_live_bytes{namespace="n",cluster="b",pod="1"}`:     10,
 			`ramcloud_log_used_bytes{namespace="n",cluster="c",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="c",pod="1"}`: 100, // with it
-			`ramcloud_live_bytes{namespace="n",cluster="c",pod="1"}`: 70, `ramcloud_cleaner_mode{namespace="n",cluster="c",pod="1"}`: 2,
+			`ramcloud_log_live_bytes{namespace="n",cluster="c",pod="1"}`: 70, `ramcloud_cleaner_mode{namespace="n",cluster="c",pod="1"}`: 2,
 			`ramcloud_log_used_bytes{namespace="n",cluster="d",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="d",pod="1"}`: 100,
-			`ramcloud_live_bytes{namespace="n",cluster="d",pod="1"}`: 85, `ramcloud_cleaner_mode{namespace="n",cluster="d",pod="1"}`: 2}, "n/b n/d"},
+			`ramcloud_log_live_bytes{namespace="n",cluster="d",pod="1"}`: 85, `ramcloud_cleaner_mode{namespace="n",cluster="d",pod="1"}`: 2}, "n/b n/d"},
 		{"RAMCloudCleanerBehind", data{`rising ramcloud_memory_full_total{namespace="n",cluster="a",answer="RETRY"}`: 6, // a minute
 			`rising ramcloud_memory_full_total{namespace="n",cluster="b",answer="RETRY"}`:         600,
 			`rising ramcloud_memory_full_total{namespace="n",cluster="c",answer="OUT_OF_MEMORY"}`: 600}, "n/b"},

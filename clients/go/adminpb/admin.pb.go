@@ -76,6 +76,61 @@ func (ServerState) EnumDescriptor() ([]byte, []int) {
 	return file_admin_proto_rawDescGZIP(), []int{0}
 }
 
+type CleanerState int32
+
+const (
+	CleanerState_CLEANER_STATE_OFF        CleanerState = 0 // it has none, or does not tell
+	CleanerState_CLEANER_STATE_IDLE       CleanerState = 1
+	CleanerState_CLEANER_STATE_COMPACTING CleanerState = 2
+	CleanerState_CLEANER_STATE_COMBINED   CleanerState = 3
+	CleanerState_CLEANER_STATE_EMERGENCY  CleanerState = 4 // combined cleaning, because no new head can be opened
+)
+
+// Enum value maps for CleanerState.
+var (
+	CleanerState_name = map[int32]string{
+		0: "CLEANER_STATE_OFF",
+		1: "CLEANER_STATE_IDLE",
+		2: "CLEANER_STATE_COMPACTING",
+		3: "CLEANER_STATE_COMBINED",
+		4: "CLEANER_STATE_EMERGENCY",
+	}
+	CleanerState_value = map[string]int32{
+		"CLEANER_STATE_OFF":        0,
+		"CLEANER_STATE_IDLE":       1,
+		"CLEANER_STATE_COMPACTING": 2,
+		"CLEANER_STATE_COMBINED":   3,
+		"CLEANER_STATE_EMERGENCY":  4,
+	}
+)
+
+func (x CleanerState) Enum() *CleanerState {
+	p := new(CleanerState)
+	*p = x
+	return p
+}
+
+func (x CleanerState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CleanerState) Descriptor() protoreflect.EnumDescriptor {
+	return file_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (CleanerState) Type() protoreflect.EnumType {
+	return &file_admin_proto_enumTypes[1]
+}
+
+func (x CleanerState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CleanerState.Descriptor instead.
+func (CleanerState) EnumDescriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{1}
+}
+
 // Whether a server's backup takes replicas.
 type BackupDevice int32
 
@@ -110,11 +165,11 @@ func (x BackupDevice) String() string {
 }
 
 func (BackupDevice) Descriptor() protoreflect.EnumDescriptor {
-	return file_admin_proto_enumTypes[1].Descriptor()
+	return file_admin_proto_enumTypes[2].Descriptor()
 }
 
 func (BackupDevice) Type() protoreflect.EnumType {
-	return &file_admin_proto_enumTypes[1]
+	return &file_admin_proto_enumTypes[2]
 }
 
 func (x BackupDevice) Number() protoreflect.EnumNumber {
@@ -123,7 +178,7 @@ func (x BackupDevice) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BackupDevice.Descriptor instead.
 func (BackupDevice) EnumDescriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{1}
+	return file_admin_proto_rawDescGZIP(), []int{2}
 }
 
 type TabletState int32
@@ -162,11 +217,11 @@ func (x TabletState) String() string {
 }
 
 func (TabletState) Descriptor() protoreflect.EnumDescriptor {
-	return file_admin_proto_enumTypes[2].Descriptor()
+	return file_admin_proto_enumTypes[3].Descriptor()
 }
 
 func (TabletState) Type() protoreflect.EnumType {
-	return &file_admin_proto_enumTypes[2]
+	return &file_admin_proto_enumTypes[3]
 }
 
 func (x TabletState) Number() protoreflect.EnumNumber {
@@ -175,7 +230,7 @@ func (x TabletState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TabletState.Descriptor instead.
 func (TabletState) EnumDescriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{2}
+	return file_admin_proto_rawDescGZIP(), []int{3}
 }
 
 type GetStatusRequest struct {
@@ -1571,7 +1626,9 @@ type ClusterStatus struct {
 	RecoveriesEnded []*Recovery `protobuf:"bytes,42,rep,name=recoveries_ended,json=recoveriesEnded,proto3" json:"recoveries_ended,omitempty"`
 	// So many more servers may fail now, one after the other or at once, and all data is still there: a lower
 	// bound from what masters say of their replicas. 0 when it is not known.
-	SurvivesServers uint32 `protobuf:"varint,43,opt,name=survives_servers,json=survivesServers,proto3" json:"survives_servers,omitempty"`
+	SurvivesServers uint32   `protobuf:"varint,43,opt,name=survives_servers,json=survivesServers,proto3" json:"survives_servers,omitempty"`
+	Memory          *Memory  `protobuf:"bytes,44,opt,name=memory,proto3" json:"memory,omitempty"`
+	Cleaner         *Cleaner `protobuf:"bytes,45,opt,name=cleaner,proto3" json:"cleaner,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1751,6 +1808,20 @@ func (x *ClusterStatus) GetSurvivesServers() uint32 {
 		return x.SurvivesServers
 	}
 	return 0
+}
+
+func (x *ClusterStatus) GetMemory() *Memory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *ClusterStatus) GetCleaner() *Cleaner {
+	if x != nil {
+		return x.Cleaner
+	}
+	return nil
 }
 
 // How far the recovery of a crashed server is.
@@ -2549,6 +2620,136 @@ func (x *Server) GetFenceEpoch() uint32 {
 	return 0
 }
 
+// Memory of a server, or of all that are up.
+type Memory struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	TotalBytes     uint64                 `protobuf:"varint,1,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"` // of logs
+	UsedBytes      uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	LiveBytes      uint64                 `protobuf:"varint,3,opt,name=live_bytes,json=liveBytes,proto3" json:"live_bytes,omitempty"` // of used_bytes: live objects; the rest of it is dead, and cleaned when memory is short
+	HashTableBytes uint64                 `protobuf:"varint,4,opt,name=hash_table_bytes,json=hashTableBytes,proto3" json:"hash_table_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Memory) Reset() {
+	*x = Memory{}
+	mi := &file_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Memory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Memory) ProtoMessage() {}
+
+func (x *Memory) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
+func (*Memory) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Memory) GetTotalBytes() uint64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetUsedBytes() uint64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetLiveBytes() uint64 {
+	if x != nil {
+		return x.LiveBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetHashTableBytes() uint64 {
+	if x != nil {
+		return x.HashTableBytes
+	}
+	return 0
+}
+
+// What a server's cleaner does, or that of the server which is worst off.
+type Cleaner struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         CleanerState           `protobuf:"varint,1,opt,name=state,proto3,enum=ramcloud.admin.v1.CleanerState" json:"state,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`                                // for people
+	WriteCost     float64                `protobuf:"fixed64,3,opt,name=write_cost,json=writeCost,proto3" json:"write_cost,omitempty"` // bytes written by writers and cleaning, for each byte by writers; 1 is the best
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cleaner) Reset() {
+	*x = Cleaner{}
+	mi := &file_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cleaner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cleaner) ProtoMessage() {}
+
+func (x *Cleaner) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cleaner.ProtoReflect.Descriptor instead.
+func (*Cleaner) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Cleaner) GetState() CleanerState {
+	if x != nil {
+		return x.State
+	}
+	return CleanerState_CLEANER_STATE_OFF
+}
+
+func (x *Cleaner) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Cleaner) GetWriteCost() float64 {
+	if x != nil {
+		return x.WriteCost
+	}
+	return 0
+}
+
 type ServerStats struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
 	LogBytesTotal           uint64                 `protobuf:"varint,1,opt,name=log_bytes_total,json=logBytesTotal,proto3" json:"log_bytes_total,omitempty"`
@@ -2570,13 +2771,16 @@ type ServerStats struct {
 	WritesWait              bool                   `protobuf:"varint,41,opt,name=writes_wait,json=writesWait,proto3" json:"writes_wait,omitempty"`                   // too few replicas can be placed
 	ReplicationEpoch        uint32                 `protobuf:"varint,42,opt,name=replication_epoch,json=replicationEpoch,proto3" json:"replication_epoch,omitempty"` // losses of replicas of open segments
 	BackupDevice            BackupDevice           `protobuf:"varint,43,opt,name=backup_device,json=backupDevice,proto3,enum=ramcloud.admin.v1.BackupDevice" json:"backup_device,omitempty"`
+	LogBytesLive            uint64                 `protobuf:"varint,44,opt,name=log_bytes_live,json=logBytesLive,proto3" json:"log_bytes_live,omitempty"`
+	HashTableBytes          uint64                 `protobuf:"varint,45,opt,name=hash_table_bytes,json=hashTableBytes,proto3" json:"hash_table_bytes,omitempty"`
+	Cleaner                 *Cleaner               `protobuf:"bytes,46,opt,name=cleaner,proto3" json:"cleaner,omitempty"`
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[33]
+	mi := &file_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2792,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[33]
+	mi := &file_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2805,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{33}
+	return file_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -2737,6 +2941,27 @@ func (x *ServerStats) GetBackupDevice() BackupDevice {
 	return BackupDevice_BACKUP_DEVICE_GOOD
 }
 
+func (x *ServerStats) GetLogBytesLive() uint64 {
+	if x != nil {
+		return x.LogBytesLive
+	}
+	return 0
+}
+
+func (x *ServerStats) GetHashTableBytes() uint64 {
+	if x != nil {
+		return x.HashTableBytes
+	}
+	return 0
+}
+
+func (x *ServerStats) GetCleaner() *Cleaner {
+	if x != nil {
+		return x.Cleaner
+	}
+	return nil
+}
+
 type Tablet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	StartHash     uint64                 `protobuf:"varint,1,opt,name=start_hash,json=startHash,proto3" json:"start_hash,omitempty"` // inclusive
@@ -2749,7 +2974,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[34]
+	mi := &file_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2986,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[34]
+	mi := &file_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2999,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{34}
+	return file_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -2816,7 +3041,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[35]
+	mi := &file_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +3053,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[35]
+	mi := &file_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +3066,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{35}
+	return file_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Table) GetId() uint64 {
@@ -2960,7 +3185,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x05table\x18\x04 \x01(\v2\x18.ramcloud.admin.v1.TableH\x00R\x05table\x12%\n" +
 	"\rtable_dropped\x18\x05 \x01(\tH\x00R\ftableDropped\x12-\n" +
 	"\x11snapshot_complete\x18\x06 \x01(\bH\x00R\x10snapshotCompleteB\a\n" +
-	"\x05event\"\xcb\x06\n" +
+	"\x05event\"\xb4\a\n" +
 	"\rClusterStatus\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12!\n" +
 	"\fcluster_uuid\x18\x02 \x01(\tR\vclusterUuid\x12\x18\n" +
@@ -2986,7 +3211,9 @@ const file_admin_proto_rawDesc = "" +
 	"recoveries\x18) \x03(\v2\x1b.ramcloud.admin.v1.RecoveryR\n" +
 	"recoveries\x12F\n" +
 	"\x10recoveries_ended\x18* \x03(\v2\x1b.ramcloud.admin.v1.RecoveryR\x0frecoveriesEnded\x12)\n" +
-	"\x10survives_servers\x18+ \x01(\rR\x0fsurvivesServers\"\xa7\x05\n" +
+	"\x10survives_servers\x18+ \x01(\rR\x0fsurvivesServers\x121\n" +
+	"\x06memory\x18, \x01(\v2\x19.ramcloud.admin.v1.MemoryR\x06memory\x124\n" +
+	"\acleaner\x18- \x01(\v2\x1a.ramcloud.admin.v1.CleanerR\acleaner\"\xa7\x05\n" +
 	"\bRecovery\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3081,7 +3308,20 @@ const file_admin_proto_rawDesc = "" +
 	"\fstate_reason\x18\v \x01(\tR\vstateReason\x12#\n" +
 	"\rfence_segment\x18( \x01(\x04R\ffenceSegment\x12\x1f\n" +
 	"\vfence_epoch\x18) \x01(\rR\n" +
-	"fenceEpoch\"\x9e\x06\n" +
+	"fenceEpoch\"\x91\x01\n" +
+	"\x06Memory\x12\x1f\n" +
+	"\vtotal_bytes\x18\x01 \x01(\x04R\n" +
+	"totalBytes\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1d\n" +
+	"\n" +
+	"live_bytes\x18\x03 \x01(\x04R\tliveBytes\x12(\n" +
+	"\x10hash_table_bytes\x18\x04 \x01(\x04R\x0ehashTableBytes\"q\n" +
+	"\aCleaner\x125\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1f.ramcloud.admin.v1.CleanerStateR\x05state\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x12\x1d\n" +
+	"\n" +
+	"write_cost\x18\x03 \x01(\x01R\twriteCost\"\xa4\a\n" +
 	"\vServerStats\x12&\n" +
 	"\x0flog_bytes_total\x18\x01 \x01(\x04R\rlogBytesTotal\x12$\n" +
 	"\x0elog_bytes_used\x18\x02 \x01(\x04R\flogBytesUsed\x12\x18\n" +
@@ -3103,7 +3343,10 @@ const file_admin_proto_rawDesc = "" +
 	"\vwrites_wait\x18) \x01(\bR\n" +
 	"writesWait\x12+\n" +
 	"\x11replication_epoch\x18* \x01(\rR\x10replicationEpoch\x12D\n" +
-	"\rbackup_device\x18+ \x01(\x0e2\x1f.ramcloud.admin.v1.BackupDeviceR\fbackupDevice\"\x95\x01\n" +
+	"\rbackup_device\x18+ \x01(\x0e2\x1f.ramcloud.admin.v1.BackupDeviceR\fbackupDevice\x12$\n" +
+	"\x0elog_bytes_live\x18, \x01(\x04R\flogBytesLive\x12(\n" +
+	"\x10hash_table_bytes\x18- \x01(\x04R\x0ehashTableBytes\x124\n" +
+	"\acleaner\x18. \x01(\v2\x1a.ramcloud.admin.v1.CleanerR\acleaner\"\x95\x01\n" +
 	"\x06Tablet\x12\x1d\n" +
 	"\n" +
 	"start_hash\x18\x01 \x01(\x04R\tstartHash\x12\x19\n" +
@@ -3118,7 +3361,13 @@ const file_admin_proto_rawDesc = "" +
 	"\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSERVER_UP\x10\x01\x12\x12\n" +
 	"\x0eSERVER_CRASHED\x10\x02\x12\x12\n" +
-	"\x0eSERVER_REMOVED\x10\x03*X\n" +
+	"\x0eSERVER_REMOVED\x10\x03*\x94\x01\n" +
+	"\fCleanerState\x12\x15\n" +
+	"\x11CLEANER_STATE_OFF\x10\x00\x12\x16\n" +
+	"\x12CLEANER_STATE_IDLE\x10\x01\x12\x1c\n" +
+	"\x18CLEANER_STATE_COMPACTING\x10\x02\x12\x1a\n" +
+	"\x16CLEANER_STATE_COMBINED\x10\x03\x12\x1b\n" +
+	"\x17CLEANER_STATE_EMERGENCY\x10\x04*X\n" +
 	"\fBackupDevice\x12\x16\n" +
 	"\x12BACKUP_DEVICE_GOOD\x10\x00\x12\x16\n" +
 	"\x12BACKUP_DEVICE_FULL\x10\x01\x12\x18\n" +
@@ -3157,101 +3406,108 @@ func file_admin_proto_rawDescGZIP() []byte {
 	return file_admin_proto_rawDescData
 }
 
-var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_admin_proto_goTypes = []any{
 	(ServerState)(0),                   // 0: ramcloud.admin.v1.ServerState
-	(BackupDevice)(0),                  // 1: ramcloud.admin.v1.BackupDevice
-	(TabletState)(0),                   // 2: ramcloud.admin.v1.TabletState
-	(*GetStatusRequest)(nil),           // 3: ramcloud.admin.v1.GetStatusRequest
-	(*ListServersRequest)(nil),         // 4: ramcloud.admin.v1.ListServersRequest
-	(*ListTablesRequest)(nil),          // 5: ramcloud.admin.v1.ListTablesRequest
-	(*ListServersResponse)(nil),        // 6: ramcloud.admin.v1.ListServersResponse
-	(*ListTablesResponse)(nil),         // 7: ramcloud.admin.v1.ListTablesResponse
-	(*CreateTableRequest)(nil),         // 8: ramcloud.admin.v1.CreateTableRequest
-	(*DropTableRequest)(nil),           // 9: ramcloud.admin.v1.DropTableRequest
-	(*DropTableResponse)(nil),          // 10: ramcloud.admin.v1.DropTableResponse
-	(*CondemnServerRequest)(nil),       // 11: ramcloud.admin.v1.CondemnServerRequest
-	(*CondemnServerResponse)(nil),      // 12: ramcloud.admin.v1.CondemnServerResponse
-	(*HintServerRequest)(nil),          // 13: ramcloud.admin.v1.HintServerRequest
-	(*HintServerResponse)(nil),         // 14: ramcloud.admin.v1.HintServerResponse
-	(*GetVolumeReleaseRequest)(nil),    // 15: ramcloud.admin.v1.GetVolumeReleaseRequest
-	(*GetVolumeReleaseResponse)(nil),   // 16: ramcloud.admin.v1.GetVolumeReleaseResponse
-	(*AcceptLossRequest)(nil),          // 17: ramcloud.admin.v1.AcceptLossRequest
-	(*AcceptLossResponse)(nil),         // 18: ramcloud.admin.v1.AcceptLossResponse
-	(*AffectedTable)(nil),              // 19: ramcloud.admin.v1.AffectedTable
-	(*ListAcceptedLossesRequest)(nil),  // 20: ramcloud.admin.v1.ListAcceptedLossesRequest
-	(*ListAcceptedLossesResponse)(nil), // 21: ramcloud.admin.v1.ListAcceptedLossesResponse
-	(*AcceptedLoss)(nil),               // 22: ramcloud.admin.v1.AcceptedLoss
-	(*UpgradeMetadataRequest)(nil),     // 23: ramcloud.admin.v1.UpgradeMetadataRequest
-	(*UpgradeMetadataResponse)(nil),    // 24: ramcloud.admin.v1.UpgradeMetadataResponse
-	(*WatchRequest)(nil),               // 25: ramcloud.admin.v1.WatchRequest
-	(*WatchEvent)(nil),                 // 26: ramcloud.admin.v1.WatchEvent
-	(*ClusterStatus)(nil),              // 27: ramcloud.admin.v1.ClusterStatus
-	(*Recovery)(nil),                   // 28: ramcloud.admin.v1.Recovery
-	(*RecoveryTimeline)(nil),           // 29: ramcloud.admin.v1.RecoveryTimeline
-	(*RecoveryPartition)(nil),          // 30: ramcloud.admin.v1.RecoveryPartition
-	(*RecoveryMemory)(nil),             // 31: ramcloud.admin.v1.RecoveryMemory
-	(*MissingSegment)(nil),             // 32: ramcloud.admin.v1.MissingSegment
-	(*Detection)(nil),                  // 33: ramcloud.admin.v1.Detection
-	(*ReplicationSummary)(nil),         // 34: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),                     // 35: ramcloud.admin.v1.Server
-	(*ServerStats)(nil),                // 36: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),                     // 37: ramcloud.admin.v1.Tablet
-	(*Table)(nil),                      // 38: ramcloud.admin.v1.Table
+	(CleanerState)(0),                  // 1: ramcloud.admin.v1.CleanerState
+	(BackupDevice)(0),                  // 2: ramcloud.admin.v1.BackupDevice
+	(TabletState)(0),                   // 3: ramcloud.admin.v1.TabletState
+	(*GetStatusRequest)(nil),           // 4: ramcloud.admin.v1.GetStatusRequest
+	(*ListServersRequest)(nil),         // 5: ramcloud.admin.v1.ListServersRequest
+	(*ListTablesRequest)(nil),          // 6: ramcloud.admin.v1.ListTablesRequest
+	(*ListServersResponse)(nil),        // 7: ramcloud.admin.v1.ListServersResponse
+	(*ListTablesResponse)(nil),         // 8: ramcloud.admin.v1.ListTablesResponse
+	(*CreateTableRequest)(nil),         // 9: ramcloud.admin.v1.CreateTableRequest
+	(*DropTableRequest)(nil),           // 10: ramcloud.admin.v1.DropTableRequest
+	(*DropTableResponse)(nil),          // 11: ramcloud.admin.v1.DropTableResponse
+	(*CondemnServerRequest)(nil),       // 12: ramcloud.admin.v1.CondemnServerRequest
+	(*CondemnServerResponse)(nil),      // 13: ramcloud.admin.v1.CondemnServerResponse
+	(*HintServerRequest)(nil),          // 14: ramcloud.admin.v1.HintServerRequest
+	(*HintServerResponse)(nil),         // 15: ramcloud.admin.v1.HintServerResponse
+	(*GetVolumeReleaseRequest)(nil),    // 16: ramcloud.admin.v1.GetVolumeReleaseRequest
+	(*GetVolumeReleaseResponse)(nil),   // 17: ramcloud.admin.v1.GetVolumeReleaseResponse
+	(*AcceptLossRequest)(nil),          // 18: ramcloud.admin.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),         // 19: ramcloud.admin.v1.AcceptLossResponse
+	(*AffectedTable)(nil),              // 20: ramcloud.admin.v1.AffectedTable
+	(*ListAcceptedLossesRequest)(nil),  // 21: ramcloud.admin.v1.ListAcceptedLossesRequest
+	(*ListAcceptedLossesResponse)(nil), // 22: ramcloud.admin.v1.ListAcceptedLossesResponse
+	(*AcceptedLoss)(nil),               // 23: ramcloud.admin.v1.AcceptedLoss
+	(*UpgradeMetadataRequest)(nil),     // 24: ramcloud.admin.v1.UpgradeMetadataRequest
+	(*UpgradeMetadataResponse)(nil),    // 25: ramcloud.admin.v1.UpgradeMetadataResponse
+	(*WatchRequest)(nil),               // 26: ramcloud.admin.v1.WatchRequest
+	(*WatchEvent)(nil),                 // 27: ramcloud.admin.v1.WatchEvent
+	(*ClusterStatus)(nil),              // 28: ramcloud.admin.v1.ClusterStatus
+	(*Recovery)(nil),                   // 29: ramcloud.admin.v1.Recovery
+	(*RecoveryTimeline)(nil),           // 30: ramcloud.admin.v1.RecoveryTimeline
+	(*RecoveryPartition)(nil),          // 31: ramcloud.admin.v1.RecoveryPartition
+	(*RecoveryMemory)(nil),             // 32: ramcloud.admin.v1.RecoveryMemory
+	(*MissingSegment)(nil),             // 33: ramcloud.admin.v1.MissingSegment
+	(*Detection)(nil),                  // 34: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),         // 35: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                     // 36: ramcloud.admin.v1.Server
+	(*Memory)(nil),                     // 37: ramcloud.admin.v1.Memory
+	(*Cleaner)(nil),                    // 38: ramcloud.admin.v1.Cleaner
+	(*ServerStats)(nil),                // 39: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                     // 40: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                      // 41: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	35, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	38, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
-	32, // 2: ramcloud.admin.v1.AcceptLossResponse.missing:type_name -> ramcloud.admin.v1.MissingSegment
-	19, // 3: ramcloud.admin.v1.AcceptLossResponse.tables:type_name -> ramcloud.admin.v1.AffectedTable
-	22, // 4: ramcloud.admin.v1.ListAcceptedLossesResponse.losses:type_name -> ramcloud.admin.v1.AcceptedLoss
-	32, // 5: ramcloud.admin.v1.AcceptedLoss.segments:type_name -> ramcloud.admin.v1.MissingSegment
-	27, // 6: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	35, // 7: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	38, // 8: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	34, // 9: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	33, // 10: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
-	28, // 11: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
-	28, // 12: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
-	32, // 13: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
-	29, // 14: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
-	30, // 15: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
-	31, // 16: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
-	0,  // 17: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	36, // 18: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
-	1,  // 19: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
-	2,  // 20: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	37, // 21: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
-	3,  // 22: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
-	4,  // 23: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
-	5,  // 24: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
-	8,  // 25: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
-	9,  // 26: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
-	11, // 27: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
-	13, // 28: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
-	15, // 29: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
-	17, // 30: ramcloud.admin.v1.Admin.AcceptLoss:input_type -> ramcloud.admin.v1.AcceptLossRequest
-	20, // 31: ramcloud.admin.v1.Admin.ListAcceptedLosses:input_type -> ramcloud.admin.v1.ListAcceptedLossesRequest
-	23, // 32: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
-	25, // 33: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	27, // 34: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	6,  // 35: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	7,  // 36: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	38, // 37: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	10, // 38: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	12, // 39: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
-	14, // 40: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
-	16, // 41: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
-	18, // 42: ramcloud.admin.v1.Admin.AcceptLoss:output_type -> ramcloud.admin.v1.AcceptLossResponse
-	21, // 43: ramcloud.admin.v1.Admin.ListAcceptedLosses:output_type -> ramcloud.admin.v1.ListAcceptedLossesResponse
-	24, // 44: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
-	26, // 45: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	34, // [34:46] is the sub-list for method output_type
-	22, // [22:34] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	36, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	41, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	33, // 2: ramcloud.admin.v1.AcceptLossResponse.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	20, // 3: ramcloud.admin.v1.AcceptLossResponse.tables:type_name -> ramcloud.admin.v1.AffectedTable
+	23, // 4: ramcloud.admin.v1.ListAcceptedLossesResponse.losses:type_name -> ramcloud.admin.v1.AcceptedLoss
+	33, // 5: ramcloud.admin.v1.AcceptedLoss.segments:type_name -> ramcloud.admin.v1.MissingSegment
+	28, // 6: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
+	36, // 7: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	41, // 8: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	35, // 9: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	34, // 10: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	29, // 11: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
+	29, // 12: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
+	37, // 13: ramcloud.admin.v1.ClusterStatus.memory:type_name -> ramcloud.admin.v1.Memory
+	38, // 14: ramcloud.admin.v1.ClusterStatus.cleaner:type_name -> ramcloud.admin.v1.Cleaner
+	33, // 15: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	30, // 16: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
+	31, // 17: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
+	32, // 18: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
+	0,  // 19: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
+	39, // 20: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	1,  // 21: ramcloud.admin.v1.Cleaner.state:type_name -> ramcloud.admin.v1.CleanerState
+	2,  // 22: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
+	38, // 23: ramcloud.admin.v1.ServerStats.cleaner:type_name -> ramcloud.admin.v1.Cleaner
+	3,  // 24: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
+	40, // 25: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	4,  // 26: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
+	5,  // 27: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
+	6,  // 28: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
+	9,  // 29: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
+	10, // 30: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
+	12, // 31: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
+	14, // 32: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
+	16, // 33: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
+	18, // 34: ramcloud.admin.v1.Admin.AcceptLoss:input_type -> ramcloud.admin.v1.AcceptLossRequest
+	21, // 35: ramcloud.admin.v1.Admin.ListAcceptedLosses:input_type -> ramcloud.admin.v1.ListAcceptedLossesRequest
+	24, // 36: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
+	26, // 37: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	28, // 38: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	7,  // 39: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	8,  // 40: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	41, // 41: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	11, // 42: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	13, // 43: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	15, // 44: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	17, // 45: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
+	19, // 46: ramcloud.admin.v1.Admin.AcceptLoss:output_type -> ramcloud.admin.v1.AcceptLossResponse
+	22, // 47: ramcloud.admin.v1.Admin.ListAcceptedLosses:output_type -> ramcloud.admin.v1.ListAcceptedLossesResponse
+	25, // 48: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
+	27, // 49: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	38, // [38:50] is the sub-list for method output_type
+	26, // [26:38] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -3272,8 +3528,8 @@ func file_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   36,
+			NumEnums:      4,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -77,8 +77,12 @@ TEST_F(RecoveryServiceTest, SaysWhatIsHere) {
   const auto found = log::found_replica(told);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->digest, std::vector<uint64_t>{1});
-  const log::LogEnd end =
-      log::decide_log_end({.fence = {}, .replicas = {*found}, .heard = {5}, .expected = {}});
+  const log::LogEnd end = log::decide_log_end({.fence = {},
+                                               .replicas = {*found},
+                                               .heard = {5},
+                                               .expected = {},
+                                               .asked = {},
+                                               .accepted = {}});
   EXPECT_EQ(end.outcome, log::LogEnd::Outcome::kComplete);
   EXPECT_EQ(end.segments.at(0).length, all.size());
 }

@@ -340,10 +340,11 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
              "a server that is silent for this long is condemned, if half of the servers answer; a "
              "process that ended is detected at once",
              "5s");
-  add_parsed(app, "--volume-return", o.volume_return, duration_between(1s, 24h),
-             "how long a crashed server's volume is expected back: a recovery that lacks a part of a "
-             "log waits so long, then it is BLOCKED",
-             "10m");
+  add_parsed(
+      app, "--volume-return", o.volume_return, duration_between(1s, 24h),
+      "how long a crashed server's volume is expected back: a recovery that lacks a part of a "
+      "log waits so long, then it is BLOCKED",
+      "10m");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
   add_limits(app, o.limits, true);
   add_common(app, o.common);

@@ -214,7 +214,7 @@ struct ServerNode::Impl {
     planned_stop.emplace(*master, enlistment, std::move(all), PlannedStop::Limits{});
     stop_tasks.emplace(reactor);
     peers.start(reply.server_id);
-    statistics.attach(*master, *frames, *backup);
+    statistics.attach(*master, *frames, *backup, cleaning.get());
     control.attach(*master, *frames);
     log_info("server.enlisted", {{"server_id", reply.server_id},
                                  {"cluster", format_uuid(reply.cluster_uuid)},

@@ -1,5 +1,6 @@
 #include "server/server_statistics.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -27,8 +28,9 @@ ServerStatistics::ServerStatistics(Reactor& reactor, MetricsRegistry& metrics,
 }
 
 void ServerStatistics::attach(Master& master, const FrameStore& frames,
-                              const ReplicaService& backup) {
+                              const ReplicaService& backup, const Cleaning* cleaning) {
   first_.assert_here();
+  cleaning_ = cleaning;
   master_ = &master;
   frames_ = &frames;
   backup_ = &backup;
@@ -41,6 +43,7 @@ wire::ServerStats ServerStatistics::collect() const {
   stats.list_version = servers_.version();
   if (master_ == nullptr) return stats;
   add_log(stats);
+  add_cleaning(stats);
   add_backup(stats);
   for (const Part& part : parts_) {
     stats.reads += part.data->reads();
@@ -54,10 +57,12 @@ void ServerStatistics::add_log(wire::ServerStats& stats) const {
   const log::LogStatistics log = master_->log().statistics();
   stats.log_bytes_total = log.total_bytes;
   stats.log_bytes_used = log.used_bytes;
+  stats.hash_table_bytes = master_->store().table().memory_bytes();
   for (const auto& tablet : master_->store().tablets()) {
     if (tablet.state != store::TabletState::kNormal) continue;
     ++stats.tablets;
     stats.objects += tablet.objects;
+    stats.log_bytes_live += tablet.object_bytes;
   }
   stats.replicas_wanted = replicas_wanted_;
   stats.segments = log.total_segments - log.free_segments;
@@ -75,6 +80,18 @@ void ServerStatistics::add_log(wire::ServerStats& stats) const {
   stats.replication_epoch = replication.epoch;
 }
 
+void ServerStatistics::add_cleaning(wire::ServerStats& stats) const {
+  if (cleaning_ == nullptr) return;
+  using Mode = log::CleanerMode;
+  const log::CleanerState now = cleaning_->state();
+  stats.cleaner = now.mode == Mode::kIdle         ? wire::CleanerState::kIdle
+                  : now.mode == Mode::kCompacting ? wire::CleanerState::kCompacting
+                  : now.mode == Mode::kCombined   ? wire::CleanerState::kCombined
+                                                  : wire::CleanerState::kEmergency;
+  stats.cleaner_why = now.why;
+  stats.cleaner_write_cost_milli = static_cast<uint64_t>(now.write_cost * 1000);
+}
+
 void ServerStatistics::add_backup(wire::ServerStats& stats) const {
   stats.frames_total = frames_->frames_total();
   stats.frames_used = frames_->frames_used();
@@ -82,23 +99,11 @@ void ServerStatistics::add_backup(wire::ServerStats& stats) const {
   stats.backup_device = static_cast<uint64_t>(backup_->device());
 }
 
-/// Of objects that are served, as they are in the log: with headers and keys, without tombstones.
-uint64_t ServerStatistics::live_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& tablet : master_->store().tablets()) {
-    if (tablet.state == store::TabletState::kNormal) bytes += tablet.object_bytes;
-  }
-  return bytes;
-}
-
 void ServerStatistics::publish() {
-  first_.assert_here();
   const wire::ServerStats stats = collect();
-  const uint64_t live = live_bytes();
   {
     const MutexGuard guard(mutex_);
     published_ = stats;
-    published_live_bytes_ = live;
   }
   timer_.start_after(kPublishEvery);
 }
@@ -117,11 +122,19 @@ void ServerStatistics::register_gauges(MetricsRegistry& metrics, const Epochs& e
   add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
   add("ramcloud_log_used_bytes", "Log memory that holds entries, dead ones included.",
       &S::log_bytes_used);
-  metrics.gauge("ramcloud_live_bytes",
-                "Log memory that live objects take: what cleaning cannot free.", [this] {
-                  const MutexGuard guard(mutex_);
-                  return static_cast<double>(published_live_bytes_);
+  add("ramcloud_log_live_bytes", "Log memory that live objects take: what cleaning cannot free.",
+      &S::log_bytes_live);
+  metrics.gauge("ramcloud_log_dead_bytes",
+                "Log memory that cleaning may free: dead objects, tombstones, ends of segments.",
+                [this] {
+                  const wire::ServerStats stats = published();
+                  return static_cast<double>(stats.log_bytes_used -
+                                             std::min(stats.log_bytes_live, stats.log_bytes_used));
                 });
+  metrics.gauge("ramcloud_log_free_bytes", "Log memory that holds nothing.", [this] {
+    const wire::ServerStats stats = published();
+    return static_cast<double>(stats.log_bytes_total - stats.log_bytes_used);
+  });
   add("ramcloud_objects", "Live objects.", &S::objects);
   add("ramcloud_tablets", "Tablets served.", &S::tablets);
   add("ramcloud_segments", "Segments of this master's log.", &S::segments);

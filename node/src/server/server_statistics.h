@@ -14,6 +14,7 @@
 #include "rpc/server_list.h"
 #include "runtime/epoch.h"
 #include "runtime/reactor.h"
+#include "server/cleaning.h"
 #include "server/master.h"
 #include "wire/control_messages.h"
 
@@ -33,8 +34,10 @@ class ServerStatistics {
   ServerStatistics(const ServerStatistics&) = delete;
   ServerStatistics& operator=(const ServerStatistics&) = delete;
 
-  /// The server has its id: from now on there is something to say. They outlive this.
-  void attach(Master& master, const FrameStore& frames, const ReplicaService& backup);
+  /// The server has its id: from now on there is something to say. They outlive this. `cleaning`:
+  /// null if it does not clean.
+  void attach(Master& master, const FrameStore& frames, const ReplicaService& backup,
+              const Cleaning* cleaning);
 
   /// As of now. On the first reactor.
   wire::ServerStats collect() const;
@@ -44,8 +47,8 @@ class ServerStatistics {
  private:
   void register_gauges(MetricsRegistry& metrics, const Epochs& epochs);
   void publish();
-  uint64_t live_bytes() const RC_REQUIRES(first_);
   void add_log(wire::ServerStats& stats) const RC_REQUIRES(first_);
+  void add_cleaning(wire::ServerStats& stats) const RC_REQUIRES(first_);
   void add_backup(wire::ServerStats& stats) const RC_REQUIRES(first_);
 
   Reactor& reactor_;
@@ -56,9 +59,9 @@ class ServerStatistics {
   Master* master_ RC_GUARDED_BY(first_) = nullptr;
   const FrameStore* frames_ RC_GUARDED_BY(first_) = nullptr;
   const ReplicaService* backup_ RC_GUARDED_BY(first_) = nullptr;
+  const Cleaning* cleaning_ RC_GUARDED_BY(first_) = nullptr;
   mutable Mutex mutex_;
   wire::ServerStats published_ RC_GUARDED_BY(mutex_);
-  uint64_t published_live_bytes_ RC_GUARDED_BY(mutex_) = 0;
   Timer timer_;
 };
 

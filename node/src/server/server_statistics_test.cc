@@ -37,7 +37,7 @@ class ServerStatisticsTest : public ::testing::Test {
                                  std::span<const Master::LaneOf>(), options);
     first_.attach(master_->store());
     second_.attach(master_->store());
-    statistics_.attach(*master_, *frames_, *backup_);
+    statistics_.attach(*master_, *frames_, *backup_, nullptr);
     ASSERT_TRUE(master_->store().take_tablet(1, 0, ~uint64_t{0}).ok());
   }
   static void write(master::DataPlane& plane, const std::string& key) {

@@ -32,6 +32,13 @@ HashTable::HashTable(Memory memory)
 
 HashTable::~HashTable() = default;
 
+uint64_t HashTable::memory_bytes() const {
+  SpinGuard guard(overflow_lock_);
+  uint64_t buckets = mask_ + 1;
+  for (const Chunk& chunk : overflow_) buckets += chunk.count;
+  return buckets * sizeof(Bucket);
+}
+
 uint64_t HashTable::entries() const {
   int64_t sum = 0;
   for (uint64_t i = 0; i < kStripes; ++i) {

@@ -133,6 +133,8 @@ class HashTable {
   }
 
   uint64_t entries() const;
+  /// Of all buckets, used or not.
+  uint64_t memory_bytes() const;
   uint64_t overflow_buckets() const { return overflow_used_.load(std::memory_order_relaxed); }
 
  private:
@@ -212,7 +214,7 @@ class HashTable {
   Bucket* buckets_ = nullptr;  // in mapping_
   mutable std::unique_ptr<Stripe[]> stripes_;
   // Inserts change these; what every lookup reads stands on another line.
-  alignas(kCacheLineBytes) SpinLock overflow_lock_;
+  alignas(kCacheLineBytes) mutable SpinLock overflow_lock_;
   std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);
   Atomic<uint64_t> overflow_used_{0};
 };

@@ -260,6 +260,15 @@ struct GetServerStatsRequest {
   }
 };
 
+/// What a server's cleaner does.
+enum class CleanerState : uint8_t {
+  kNone = 0,  // it has none, or does not tell
+  kIdle = 1,
+  kCompacting = 2,
+  kCombined = 3,
+  kEmergency = 4,  // combined cleaning, because no new head can be opened
+};
+
 struct ServerStats {
   uint64_t list_version = 0;  // that this server has
   uint64_t log_bytes_total = 0, log_bytes_used = 0, objects = 0, tablets = 0;
@@ -270,13 +279,23 @@ struct ServerStats {
   uint64_t segments_degraded = 0;  // that go on with fewer than R replicas
   uint64_t writes_wait = 0;        // 1: too few replicas can be placed
   uint64_t replication_epoch = 0;
-  uint64_t backup_device = 0;  // 0 good, 1 full, 2 failed: takes no replicas
+  uint64_t backup_device = 0;   // 0 good, 1 full, 2 failed: takes no replicas
+  uint64_t log_bytes_live = 0;  // of log_bytes_used: live objects, as they are in the log
+  uint64_t hash_table_bytes = 0;
+  CleanerState cleaner = CleanerState::kNone;
+  std::string cleaner_why;                // for people
+  uint64_t cleaner_write_cost_milli = 0;  // of log::CleanerState::write_cost, in thousandths
+  /// What takes memory for good: all of the log that is used, where nothing cleans.
+  uint64_t kept_bytes() const {
+    return cleaner == CleanerState::kNone ? log_bytes_used : log_bytes_live;
+  }
   template <class V>
   void fields(V& v) {
     v(list_version, log_bytes_total, log_bytes_used, objects, tablets, segments,
       segments_fully_replicated, segments_under_replicated, unreplicated_bytes, replicas_wanted,
       frames_total, frames_used, frames_quarantined, reads, writes, deletes, segments_degraded,
       writes_wait, replication_epoch, backup_device);
+    v.since(2, log_bytes_live, hash_table_bytes, cleaner, cleaner_why, cleaner_write_cost_milli);
   }
 };
 

@@ -73,6 +73,32 @@ std::string survives_text(uint32_t servers) {
                      servers == 1 ? "" : "s", servers == 1 ? "it is" : "they are");
 }
 
+MemorySummary memory_of(const wire::ServerStats& stats) {
+  MemorySummary memory;
+  memory.add(stats);
+  return memory;
+}
+
+ordered_json to_json(const MemorySummary& memory) {
+  return {{"total_bytes", memory.total_bytes},
+          {"live_bytes", memory.live_bytes},
+          {"dead_bytes", memory.used_bytes - memory.live_bytes},
+          {"free_bytes", memory.total_bytes - memory.used_bytes},
+          {"hash_table_bytes", memory.hash_table_bytes}};
+}
+
+/// Live objects' part of the log.
+double utilisation(const MemorySummary& memory) {
+  if (memory.total_bytes == 0) return 0;
+  return static_cast<double>(memory.live_bytes) / static_cast<double>(memory.total_bytes);
+}
+
+ordered_json to_json(const CleanerSummary& cleaner) {
+  return {{"mode", cleaner_state_name(cleaner.state)},
+          {"why", cleaner.why},
+          {"write_cost", static_cast<double>(cleaner.write_cost_milli) / 1000}};
+}
+
 ordered_json to_json(const ClusterStatus& status) {
   const ReplicationSummary& replication = status.replication;
   return {
@@ -108,7 +134,20 @@ ordered_json to_json(const ClusterStatus& status) {
       {"objects", status.objects},
       {"log_bytes_used", status.log_bytes_used},
       {"log_bytes_total", status.log_bytes_total},
+      {"memory", to_json(status.memory)},
+      {"utilisation", utilisation(status.memory)},
+      {"cleaner", to_json(status.cleaner)},
   };
+}
+
+std::string memory_text(const ClusterStatus& status) {
+  const MemorySummary& memory = status.memory;
+  std::string text = fmt::format("{} of {} in use", format_size(memory.used_bytes),
+                                 format_size(memory.total_bytes));
+  if (status.cleaner.state == wire::CleanerState::kNone) return text + ", not cleaned";
+  return text + fmt::format(", {} of it by live objects; cleaner {}",
+                            format_size(memory.live_bytes),
+                            cleaner_state_name(status.cleaner.state));
 }
 
 void print_status(Session& session, const ClusterStatus& status) {
@@ -126,8 +165,7 @@ void print_status(Session& session, const ClusterStatus& status) {
        fmt::format("{}, in {} tablets on {} masters, {} unavailable", status.tables, status.tablets,
                    status.masters_with_tablets, status.tablets_unavailable));
   line("objects", with_thousands(status.objects));
-  line("memory", fmt::format("{} of {} in use", format_size(status.log_bytes_used),
-                             format_size(status.log_bytes_total)));
+  line("memory", memory_text(status));
   line("replication", replication_text(status.replication));
 }
 
@@ -177,6 +215,10 @@ ordered_json to_json(const ServerView& server) {
       {"backup_device", stats.backup_device == 0   ? "good"
                         : stats.backup_device == 1 ? "full"
                                                    : "failed"},
+      {"memory", to_json(memory_of(stats))},
+      {"utilisation", utilisation(memory_of(stats))},
+      {"cleaner",
+       to_json(CleanerSummary{stats.cleaner, stats.cleaner_why, stats.cleaner_write_cost_milli})},
       {"fence_segment", server.fence_segment},
       {"fence_epoch", server.fence_epoch},
   };

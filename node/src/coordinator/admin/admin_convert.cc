@@ -1,5 +1,7 @@
 #include "coordinator/admin/admin_convert.h"
 
+#include <cmath>
+
 namespace ramcloud {
 namespace pb = admin::v1;
 
@@ -10,6 +12,8 @@ static_assert(static_cast<int>(wire::ServerState::kRemoved) == pb::SERVER_REMOVE
 static_assert(static_cast<int>(wire::TabletState::kNormal) == pb::TABLET_NORMAL);
 static_assert(static_cast<int>(wire::TabletState::kCreating) == pb::TABLET_CREATING);
 static_assert(static_cast<int>(wire::TabletState::kUnavailable) == pb::TABLET_UNAVAILABLE);
+static_assert(static_cast<int>(wire::CleanerState::kNone) == pb::CLEANER_STATE_OFF);
+static_assert(static_cast<int>(wire::CleanerState::kEmergency) == pb::CLEANER_STATE_EMERGENCY);
 
 namespace {
 
@@ -35,6 +39,17 @@ Timeline from_proto(const pb::RecoveryTimeline& in) {
   if (in.has_served()) timeline.served = in.served();
   if (in.has_replicated()) timeline.replicated = in.replicated();
   return timeline;
+}
+
+void to_proto(const CleanerSummary& cleaner, pb::Cleaner& out) {
+  out.set_state(static_cast<pb::CleanerState>(cleaner.state));
+  out.set_why(cleaner.why);
+  out.set_write_cost(static_cast<double>(cleaner.write_cost_milli) / 1000);
+}
+
+CleanerSummary from_proto(const pb::Cleaner& in) {
+  return {static_cast<wire::CleanerState>(in.state()), in.why(),
+          static_cast<uint64_t>(std::llround(in.write_cost() * 1000))};
 }
 
 void to_proto(const RecoveryView& recovery, pb::Recovery& out) {
@@ -141,6 +156,12 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   for (const auto& recovery : status.recoveries) to_proto(recovery, *out.add_recoveries());
   for (const auto& ended : status.recoveries_ended) to_proto(ended, *out.add_recoveries_ended());
   out.set_survives_servers(status.survives_servers);
+  auto& memory = *out.mutable_memory();
+  memory.set_total_bytes(status.memory.total_bytes);
+  memory.set_used_bytes(status.memory.used_bytes);
+  memory.set_live_bytes(status.memory.live_bytes);
+  memory.set_hash_table_bytes(status.memory.hash_table_bytes);
+  to_proto(status.cleaner, *out.mutable_cleaner());
   return out;
 }
 
@@ -179,6 +200,9 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
     status.recoveries_ended.push_back(from_proto(ended));
   }
   status.survives_servers = in.survives_servers();
+  status.memory = {in.memory().total_bytes(), in.memory().used_bytes(), in.memory().live_bytes(),
+                   in.memory().hash_table_bytes()};
+  status.cleaner = from_proto(in.cleaner());
   return status;
 }
 
@@ -216,6 +240,11 @@ pb::Server to_proto(const ServerView& server) {
   stats.set_writes_wait(server.stats.writes_wait != 0);
   stats.set_replication_epoch(static_cast<uint32_t>(server.stats.replication_epoch));
   stats.set_backup_device(static_cast<pb::BackupDevice>(server.stats.backup_device));
+  stats.set_log_bytes_live(server.stats.log_bytes_live);
+  stats.set_hash_table_bytes(server.stats.hash_table_bytes);
+  to_proto(CleanerSummary{server.stats.cleaner, server.stats.cleaner_why,
+                          server.stats.cleaner_write_cost_milli},
+           *stats.mutable_cleaner());
   return out;
 }
 
@@ -236,6 +265,12 @@ ServerView from_proto(const pb::Server& in) {
   const auto& stats = in.stats();
   server.stats.log_bytes_total = stats.log_bytes_total();
   server.stats.log_bytes_used = stats.log_bytes_used();
+  server.stats.log_bytes_live = stats.log_bytes_live();
+  server.stats.hash_table_bytes = stats.hash_table_bytes();
+  const CleanerSummary cleaner = from_proto(stats.cleaner());
+  server.stats.cleaner = cleaner.state;
+  server.stats.cleaner_why = cleaner.why;
+  server.stats.cleaner_write_cost_milli = cleaner.write_cost_milli;
   server.stats.objects = stats.objects();
   server.stats.tablets = stats.tablets();
   server.stats.segments = stats.segments();

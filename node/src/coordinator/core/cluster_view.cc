@@ -40,6 +40,9 @@ void add_stats(const wire::ServerStats& stats, ClusterStatus& status) {
   status.objects += stats.objects;
   status.log_bytes_used += stats.log_bytes_used;
   status.log_bytes_total += stats.log_bytes_total;
+  status.memory.add(stats);
+  if (stats.cleaner <= status.cleaner.state) return;
+  status.cleaner = {stats.cleaner, stats.cleaner_why, stats.cleaner_write_cost_milli};
 }
 
 /// Collects reasons; health is the worst of them.
@@ -156,13 +159,19 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   }
 }
 
+/// Cleaning needs a tenth of a log free.
+uint64_t room_of(const wire::ServerStats& stats) {
+  const bool cleans = stats.cleaner != wire::CleanerState::kNone;
+  return stats.log_bytes_total - (cleans ? stats.log_bytes_total / 10 : 0);
+}
+
 /// How many servers may fail, so that those that are left have the memory for everything.
 uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
   std::ranges::sort(servers, {}, &wire::ServerStats::log_bytes_total);
   uint64_t used = 0, left = 0;
-  for (const wire::ServerStats& one : servers) used += one.log_bytes_used;
+  for (const wire::ServerStats& one : servers) used += one.kept_bytes();
   for (size_t kept = 1; kept <= servers.size(); ++kept) {
-    left += servers[kept - 1].log_bytes_total;
+    left += room_of(servers[kept - 1]);
     if (left >= used) return static_cast<uint32_t>(servers.size() - kept);
   }
   return 0;
@@ -209,6 +218,29 @@ uint32_t survives(const ClusterState& state, const ClusterStatus& status) {
 }
 
 }  // namespace
+
+void MemorySummary::add(const wire::ServerStats& stats) {
+  total_bytes += stats.log_bytes_total;
+  used_bytes += stats.log_bytes_used;
+  live_bytes += std::min(stats.log_bytes_live, stats.log_bytes_used);
+  hash_table_bytes += stats.hash_table_bytes;
+}
+
+std::string cleaner_state_name(wire::CleanerState state) {
+  switch (state) {
+    case wire::CleanerState::kNone:
+      return "OFF";
+    case wire::CleanerState::kIdle:
+      return "IDLE";
+    case wire::CleanerState::kCompacting:
+      return "COMPACTING";
+    case wire::CleanerState::kCombined:
+      return "COMBINED";
+    case wire::CleanerState::kEmergency:
+      return "EMERGENCY";
+  }
+  return "UNKNOWN";
+}
 
 std::string health_name(Health health) {
   switch (health) {

@@ -22,6 +22,25 @@ struct ReplicationSummary {
   bool operator==(const ReplicationSummary&) const = default;
 };
 
+/// Of all servers that are UP, or of one.
+struct MemorySummary {
+  uint64_t total_bytes = 0, used_bytes = 0;  // of logs
+  uint64_t live_bytes = 0;                   // of those that are used
+  uint64_t hash_table_bytes = 0;
+  void add(const wire::ServerStats& stats);
+  bool operator==(const MemorySummary&) const = default;
+};
+
+/// Of the server whose cleaner is worst off.
+struct CleanerSummary {
+  wire::CleanerState state = wire::CleanerState::kNone;
+  std::string why;
+  uint64_t write_cost_milli = 0;
+  bool operator==(const CleanerSummary&) const = default;
+};
+/// "IDLE", "COMPACTING", "COMBINED", "EMERGENCY"; "OFF" where nothing cleans.
+std::string cleaner_state_name(wire::CleanerState state);
+
 enum class Health : uint8_t { kHealthy, kDegraded, kUnavailable };
 /// "HEALTHY", "DEGRADED", "UNAVAILABLE".
 std::string health_name(Health health);
@@ -61,6 +80,8 @@ struct ClusterStatus {
   uint64_t objects = 0;
   uint64_t log_bytes_used = 0;
   uint64_t log_bytes_total = 0;
+  MemorySummary memory;
+  CleanerSummary cleaner;
   std::string health;                // of health_name()
   std::vector<std::string> reasons;  // why it is not HEALTHY
   Detection detection;

@@ -63,6 +63,20 @@ TEST(SurvivesServers, ThoseThatAreLeftMustHaveTheMemory) {
   EXPECT_EQ(survives(state), 1u) << "the largest is one of those that fail";
 }
 
+/// Nine logs that are full, mostly of what is dead.
+TEST(SurvivesServers, WhatCleaningFreesIsNotNeeded) {
+  ClusterState state = cluster_of(9, 3);
+  for (auto& [id, server] : state.servers) {
+    server.stats.log_bytes_used = 950;
+    server.stats.log_bytes_live = 500;  // 4500 of 9000
+  }
+  EXPECT_EQ(survives(state), 0u) << "nothing cleans: all of it is needed";
+  for (auto& [id, server] : state.servers) server.stats.cleaner = wire::CleanerState::kCombined;
+  EXPECT_EQ(survives(state), 3u) << "six have room for 5400; R is 3";
+  for (auto& [id, server] : state.servers) server.stats.log_bytes_live = 760;  // 6840
+  EXPECT_EQ(survives(state), 1u) << "eight have room for 7200, seven for 6300";
+}
+
 /// A recovery master's replicas need as many other failure domains.
 TEST(SurvivesServers, ThoseThatAreLeftMustHoldReplicasOfWhatTheyRecover) {
   EXPECT_EQ(survives(cluster_of(2, 1)), 0u) << "the one that is left has no backup";

@@ -264,8 +264,9 @@ std::vector<RecoveryMaster> Recovery::masters() {
     const wire::ServerStats& stats = server.stats;
     RecoveryMaster master{.server_id = id, .free_bytes = server.record.log_bytes};
     if (stats.log_bytes_total > 0) {
+      // What is dead is cleaned away when the part needs its memory.
       master.free_bytes =
-          stats.log_bytes_total - std::min(stats.log_bytes_used, stats.log_bytes_total);
+          stats.log_bytes_total - std::min(stats.kept_bytes(), stats.log_bytes_total);
     }
     const auto most = most_bytes_.find(id);
     if (most != most_bytes_.end()) master.most_bytes = most->second;
