@@ -104,14 +104,14 @@ func TestAlerts(t *testing.T) {
 			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="2"}`: 10, `ramcloud_log_bytes{namespace="n",cluster="a",pod="2"}`: 100,
 			`ramcloud_log_live_bytes{namespace="n",cluster="a",pod="1"}`: 100, `ramcloud_log_live_bytes{namespace="n",cluster="a",pod="2"}`: 5,
 			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100, // without cleaning
-			`ramcloud_log_live_bytes{namespace="n",cluster="b",pod="1"}`:     10,
+			`ramcloud_log_live_bytes{namespace="n",cluster="b",pod="1"}`: 10,
 			`ramcloud_log_used_bytes{namespace="n",cluster="c",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="c",pod="1"}`: 100, // with it
 			`ramcloud_log_live_bytes{namespace="n",cluster="c",pod="1"}`: 70, `ramcloud_cleaner_mode{namespace="n",cluster="c",pod="1"}`: 2,
 			`ramcloud_log_used_bytes{namespace="n",cluster="d",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="d",pod="1"}`: 100,
 			`ramcloud_log_live_bytes{namespace="n",cluster="d",pod="1"}`: 85, `ramcloud_cleaner_mode{namespace="n",cluster="d",pod="1"}`: 2}, "n/b n/d"},
-		{"RAMCloudCleanerBehind", data{`rising ramcloud_memory_full_total{namespace="n",cluster="a",answer="RETRY"}`: 6, // a minute
-			`rising ramcloud_memory_full_total{namespace="n",cluster="b",answer="RETRY"}`:         600,
-			`rising ramcloud_memory_full_total{namespace="n",cluster="c",answer="OUT_OF_MEMORY"}`: 600}, "n/b"},
+		{"RAMCloudCleanerBehind", data{`rising ramcloud_memory_full_total{namespace="n",cluster="a",answer="retry"}`: 6, // a minute
+			`rising ramcloud_memory_full_total{namespace="n",cluster="b",answer="retry"}`:         600,
+			`rising ramcloud_memory_full_total{namespace="n",cluster="c",answer="out_of_memory"}`: 600}, "n/b"},
 		{"RAMCloudBackupsFull", data{`ramcloud_backup_frames_used{namespace="n",cluster="a"}`: 90, `ramcloud_backup_frames{namespace="n",cluster="a"}`: 100,
 			`ramcloud_backup_frames_used{namespace="n",cluster="b"}`: 91, `ramcloud_backup_frames{namespace="n",cluster="b"}`: 100}, "n/b"},
 		{"RAMCloudOperatorAbsent", data{`ramcloud_transport_connections{namespace="n",cluster="a",pod="1"}`: 3, `ramcloud_transport_connections{namespace="n",cluster="b",pod="1"}`: 0,
@@ -188,9 +188,15 @@ func TestAlerts(t *testing.T) {
 }
 
 // metricsOf are the names of metrics in a text.
-var metricName = regexp.MustCompile(`\bramcloud_[a-z_]+`)
+var (
+	metricName = regexp.MustCompile(`\bramcloud_[a-z_]+`)
+	literals   = regexp.MustCompile(`"[A-Za-z_]+"`)
+	selector   = regexp.MustCompile(`\b(ramcloud_[a-z_]+)\{([^}]*)\}`)
+	labelValue = regexp.MustCompile(`\b[a-z_]+=("[A-Za-z_]+")`)
+)
 
-// registered are all metrics that the engine and the operator have, as their sources name them.
+// registered are all metrics that the engine and the operator have, as their sources name them; and, in quotes, what values of
+// their labels can be.
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -202,6 +208,9 @@ func registered(t *testing.T) map[string]bool {
 			text, err := os.ReadFile(path)
 			for _, name := range metricName.FindAllString(string(text), -1) {
 				out[name] = true
+			}
+			for _, literal := range literals.FindAllString(string(text), -1) {
+				out[literal] = true
 			}
 			return err
 		})
@@ -221,6 +230,16 @@ func checkNames(t *testing.T, where, expression string, have map[string]bool) {
 		}
 		if !have[base] {
 			t.Errorf("%s: nothing has the metric %s", where, name)
+		}
+	}
+	for _, series := range selector.FindAllStringSubmatch(expression, -1) {
+		if strings.HasPrefix(series[1], "ramcloud_cluster_") {
+			continue // its values are those of the API
+		}
+		for _, value := range labelValue.FindAllStringSubmatch(series[2], -1) {
+			if !have[value[1]] {
+				t.Errorf("%s: %s has no label with the value %s", where, series[1], value[1])
+			}
 		}
 	}
 }
