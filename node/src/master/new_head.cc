@@ -25,8 +25,11 @@ Task<Result<uint64_t>> new_head(Reactor& reactor, log::Log& log) {
   const Time limit = reactor.now() + kHeadLimit;
   do {
     const uint64_t present = log.head().segment_id();
-    if (log.roll_head() != StatusCode::kOk) {
-      co_return fail(StatusCode::kRetry, "there is no memory for a new head of the log");
+    while (log.roll_head() != StatusCode::kOk) {
+      if (!log.cleaning_helps() || reactor.now() >= limit) {
+        co_return fail(StatusCode::kRetry, "there is no memory for a new head of the log");
+      }
+      co_await reactor.sleep(kHeadInterval);
     }
     while (log.head().segment_id() <= present || !log.takes_data()) {
       if (reactor.now() >= limit) {

@@ -12,7 +12,8 @@ namespace ramcloud::master {
 
 /// Rolls the head. Gives the id of a head that takes data, and is above the ids of all segments that
 /// entries were put into before the call, side segments included (docs/design/log.md#tablets).
-/// RETRY: there is no memory for it, or the head did not roll within two seconds.
+/// RETRY: there is no memory for it, and cleaning frees none, or the head did not roll within two
+/// seconds.
 Task<Result<uint64_t>> new_head(Reactor& reactor, log::Log& log);
 
 }  // namespace ramcloud::master

@@ -85,5 +85,16 @@ TEST_F(NewHeadWithoutMemory, IsRefused) {
   EXPECT_EQ(head.error(), StatusCode::kRetry);
 }
 
+TEST_F(NewHeadWithoutMemory, IsWaitedForWhileCleaningHelps) {
+  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  tasks_.spawn(ask());
+  sim_.run_for(1s);
+  ASSERT_FALSE(answered_);
+  parts_.log.set_cleaning_helps(false, parts_.log.news());
+  ASSERT_TRUE(sim_.run_until([this] { return answered_; }, 10ms));
+  ASSERT_FALSE(head_.has_value());
+  EXPECT_EQ(head_.error(), StatusCode::kRetry);
+}
+
 }  // namespace
 }  // namespace ramcloud::master

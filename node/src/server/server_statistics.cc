@@ -122,7 +122,9 @@ void ServerStatistics::register_gauges(MetricsRegistry& metrics, const Epochs& e
   add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
   add("ramcloud_log_used_bytes", "Log memory that holds entries, dead ones included.",
       &S::log_bytes_used);
-  add("ramcloud_log_live_bytes", "Log memory that live objects take: what cleaning cannot free.",
+  add("ramcloud_log_live_bytes",
+      "Log memory that live objects take; of tombstones, which may be needed as well, it is not "
+      "known.",
       &S::log_bytes_live);
   metrics.gauge("ramcloud_log_dead_bytes",
                 "Log memory that cleaning may free: dead objects, tombstones, ends of segments.",
