@@ -14,11 +14,17 @@
 namespace ramcloud {
 namespace {
 
-/// The same loss of the same log has the same token, whoever leads.
-std::string token_of(const ClusterState& state, const LossPreview& preview) {
+/// The same loss of the same log has the same token, whoever leads. Without the log's end, `found` is
+/// part of it: no digest that is left names what was closed later.
+std::string token_of(const ClusterState& state, const LossPreview& preview,
+                     const std::vector<log::SegmentEnd>& found) {
   std::string text = fmt::format("{}/{}/{}/{}", format_uuid(state.uuid), preview.server_id,
                                  preview.end_given_up, preview.newest_head);
-  for (const auto& [id, found] : preview.loss.segments) text += fmt::format("/{}:{}", id, found);
+  for (const auto& [id, bytes] : preview.loss.segments) text += fmt::format("/{}:{}", id, bytes);
+  for (const log::SegmentEnd& segment : found) {
+    const bool later = preview.end_given_up && segment.segment_id > preview.newest_head;
+    if (later) text += fmt::format("/+{}:{}", segment.segment_id, segment.length);
+  }
   return fmt::format("loss/1/{}/{:016x}", preview.server_id, key_hash(0, text));
 }
 
@@ -26,7 +32,8 @@ std::string token_of(const ClusterState& state, const LossPreview& preview) {
 bool may_have_entries(const LossPreview& preview, const TabletRecord& tablet) {
   if (preview.end_given_up) return true;
   const auto& segments = preview.loss.segments;
-  return !segments.empty() && segments.rbegin()->first >= tablet.creation_position;
+  if (segments.empty()) return false;
+  return log::LogPosition(segments.rbegin()->first, 0).value >= tablet.creation_position;
 }
 
 std::vector<LossPreview::Table> tables_of(const ClusterState& state, const LossPreview& preview,
@@ -67,7 +74,7 @@ LossPreview preview_of(const ClusterState& state, uint64_t server_id, log::LossT
     preview.bytes_lost += log::kSegmentBytes - std::min(found, log::kSegmentBytes);
   }
   preview.tables = tables_of(state, preview, lost);
-  preview.token = token_of(state, preview);
+  preview.token = token_of(state, preview, shown.end.segments);
   return preview;
 }
 

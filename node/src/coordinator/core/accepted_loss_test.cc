@@ -85,12 +85,15 @@ TEST_F(AcceptedLosses, APreviewTellsWhatIsLostAndChangesNothing) {
 TEST_F(AcceptedLosses, OnlyTablesThatMayHaveHadEntriesThereAreNamed) {
   make_blocked();
   LossPreview preview;
-  const uint64_t begins = state().find_table("t")->tablets.at(0).creation_position;
-  for (const uint64_t missing : {begins - 1, begins}) {
+  ClusterState with_position = state();
+  TableRecord& table = with_position.tables.at(state().find_table("t")->id);
+  constexpr uint64_t kFirst = 7;  // of its segments
+  table.tablets.at(0).creation_position = log::LogPosition(kFirst, 0).value;
+  for (const uint64_t missing : {kFirst - 1, kFirst}) {
     log::LossToAccept loss;
     loss.loss.segments = {{missing, 100}};
-    preview = preview_of(state(), dead_, loss, {{state().find_table("t")->id, 0, ~uint64_t{0}}});
-    EXPECT_EQ(preview.tables.size(), missing < begins ? 0u : 1u);
+    preview = preview_of(with_position, dead_, loss, {{table.id, 0, ~uint64_t{0}}});
+    EXPECT_EQ(preview.tables.size(), missing < kFirst ? 0u : 1u) << missing;
   }
   EXPECT_EQ(preview.tables.at(0), (LossPreview::Table{"t", 1, 1.0}));
   EXPECT_EQ(preview.bytes_lost, (8u << 20) - 100);
@@ -329,6 +332,20 @@ TEST_F(LostHead, ClosedSegmentsAreReadForTheNewestDigest) {
   ASSERT_TRUE(ask(dead_, true, shown->preview.token).has_value());
   ASSERT_TRUE(wait_until_served());
   EXPECT_EQ(order().segments.size(), 8u);
+}
+
+/// They are in no digest: that one of them has gone as well is seen by nothing else.
+TEST_F(LostHead, WhatWasClosedLaterIsPartOfTheToken) {
+  make_without_head(3);
+  const auto token_with = [this](std::vector<log::SegmentEnd> found) {
+    log::LossToAccept loss;
+    loss.loss.end_after = 3;
+    loss.end.segments = std::move(found);
+    return preview_of(state(), dead_, std::move(loss), {}).token;
+  };
+  const std::string shown = token_with({{2, 100, {}}, {5, 100, {}}, {8, 100, {}}});
+  EXPECT_EQ(token_with({{2, 100, {0}}, {5, 100, {1}}, {8, 100, {2, 3}}}), shown);
+  EXPECT_NE(token_with({{2, 100, {}}, {5, 100, {}}}), shown);
 }
 
 /// It has read nothing yet, and must not ask an operator again.
