@@ -93,11 +93,13 @@ std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& 
 }
 
 /// A live server's list says that it was given up, or knows it no more: others may have been given
-/// what it had.
-bool given_up(const Restatements& said, uint64_t server_id) {
-  return std::ranges::any_of(said, [server_id](const auto& entry) {
+/// what it had. Not one of this leader's own lists, which a late answer may have: nothing was given
+/// to anybody since the import.
+bool given_up(const ClusterState& state, const Restatements& said, uint64_t server_id) {
+  return std::ranges::any_of(said, [&state, server_id](const auto& entry) {
     const wire::ServerList& list = entry.second.list;
-    return list.version > 0 && std::ranges::none_of(list.servers, [&](const auto& listed) {
+    const bool own = list.term == state.term && list.version >= state.first_list_version;
+    return list.version > 0 && !own && std::ranges::none_of(list.servers, [&](const auto& listed) {
              return listed.server_id == server_id && listed.state == wire::ServerState::kUp;
            });
   });
@@ -106,7 +108,7 @@ bool given_up(const Restatements& said, uint64_t server_id) {
 /// Who may have been given what a dead server had since the export, and cannot say so.
 std::optional<uint64_t> silent_heir(const ClusterState& state, const Restatements& said,
                                     const ServerIds& outlived, uint64_t dead_id) {
-  if (!given_up(said, dead_id)) return std::nullopt;
+  if (!given_up(state, said, dead_id)) return std::nullopt;
   for (const auto& [id, server] : state.servers) {
     if (id == dead_id || !outlived.contains(id) || speaks(state, id, said)) continue;
     if (server.record.state != wire::ServerState::kRemoved) return id;

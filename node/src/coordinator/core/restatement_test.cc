@@ -272,6 +272,15 @@ TEST_F(DeadOwnerTest, WhatADeadServerMayHaveRecoveredSinceIsInNoKnownLog) {
   EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, 0u);
 }
 
+/// One that answers late has the list of who asks: with verdicts that nobody has followed yet.
+TEST_F(DeadOwnerTest, TheListOfWhoAsksSaysNothingOfTheTimeBefore) {
+  dies(3);
+  state_.term = said_[1].list.term;
+  EXPECT_TRUE(its_log_is_read());
+  state_.term = said_[1].list.term + 1;
+  EXPECT_FALSE(its_log_is_read());
+}
+
 /// Nothing is recovered of a server that was not given up.
 TEST_F(DeadOwnerTest, WhoeverDiedWithTheCoordinatorHasNoHeir) {
   dies(3);
