@@ -172,8 +172,10 @@ bool CleaningPass::tombstone_is_live(Survivor& survivor, const EntryView& entry)
 bool CleaningPass::protects(const log::TombstoneView& tombstone, const Tablet& tablet) {
   // What is older may still come.
   if (tablet.state.load() == TabletState::kRecovering) return true;
-  // Whether that master's recovery is complete is not known here.
-  if (tombstone.log_id != store_.log_.options().master_id) return true;
+  // It came with a recovery, and kept older entries of that log out. A tablet is served after the
+  // hand-over is durable: nobody reads that log for it again. What came before the tombstone and
+  // was superseded has one of this log (TabletReplay).
+  if (tombstone.log_id != store_.log_.options().master_id) return false;
   auto known = may_be_found_.find(tombstone.segment_id);
   if (known == may_be_found_.end()) {
     const bool may_be = store_.log_.may_be_found(tombstone.segment_id) ||

@@ -31,21 +31,15 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
     return std::nullopt;
   }
   Known& known = known_of(segment);
-  if (known.read && known.of_other_logs > 0 && known.removals != store_.tablets_.removals()) {
-    known = Known();
-    known.id = segment.id();
-  }
   if (!known.read) read_more(segment, known);
   if (!known.read) store_.log().want_look(segment.number());
   log::CleaningFigures figures;
   figures.memory_bytes = segment.memory_bytes();
   figures.live_bytes = segment.live_bytes();
-  if (known.read) {
-    figures.live_bytes -= std::min<uint64_t>(figures.live_bytes, known.of_no_tablet);
-  }
-  if (known.read && !known.named.empty() && !is_recovering()) {
-    refresh_findable();
-    figures.live_bytes -= std::min(figures.live_bytes, dead_tombstones(known));
+  if (known.read && !is_recovering()) {
+    if (!known.named.empty()) refresh_findable();
+    const uint64_t dead = known.of_other_logs + dead_tombstones(known);
+    figures.live_bytes -= static_cast<uint32_t>(std::min<uint64_t>(figures.live_bytes, dead));
   }
   figures.live_bytes = as_survivors(segment, figures.live_bytes);
   figures.youngest_s = known.youngest_s;
@@ -78,7 +72,6 @@ SegmentJudge::Known& SegmentJudge::known_of(const Segment& segment) {
 
 void SegmentJudge::read_more(const Segment& segment, Known& known) {
   const log::SegmentBytes bytes = segment.bytes();
-  if (known.at == 0) known.removals = store_.tablets_.removals();
   for (uint32_t entries = 0; entries < kEntriesAtOnce && known.at < bytes.size(); ++entries) {
     const auto header = bytes.load_at<log::GroupHeader>(known.at);
     if (header.magic() == log::kGroupMagic) {
@@ -96,22 +89,9 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
   } else if (entry.type() == EntryType::kTombstone) {
     const auto tombstone = entry.load_at<log::TombstoneBody>(0);
     note_age(entry, tombstone.timestamp_s, known);
-    if (tombstone.log_id != store_.log().options().master_id) {
-      // When what they name is no longer found is not known here; but they go with their tablet.
-      known.of_other_logs += entry.total_length();
-      if (!is_of_tablet(entry, known.id)) known.of_no_tablet += entry.total_length();
-      return;
-    }
-    known.names[tombstone.segment_id] += entry.total_length();
+    const bool own = tombstone.log_id == store_.log().options().master_id;
+    (own ? known.names[tombstone.segment_id] : known.of_other_logs) += entry.total_length();
   }
-}
-
-bool SegmentJudge::is_of_tablet(const EntryView& entry, uint64_t segment_id) const {
-  const log::TombstoneView tombstone = *log::parse_tombstone(entry);
-  const uint64_t hash = log::hash_of_key(tombstone.table_id, entry, log::TombstoneView::key_offset,
-                                         tombstone.key_length);
-  const Tablet* tablet = store_.tablets_.find(tombstone.table_id, hash);
-  return tablet != nullptr && segment_id >= tablet->first_segment;
 }
 
 /// Tombstones have an age, too: a segment with nothing else would pass for the oldest of all.

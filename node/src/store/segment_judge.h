@@ -45,9 +45,8 @@ class SegmentJudge {
     uint64_t id = 0;
     uint32_t at = 0;  // the next group that is to be read
     bool read = false;
-    uint64_t removals = 0;       // Tablets::removals() when that began
-    uint64_t of_other_logs = 0;  // bytes of tombstones that name another log
-    uint64_t of_no_tablet = 0;   // of those that also belong to no tablet that is here
+    /// Bytes of tombstones that name another log, which are dead when nothing is recovered.
+    uint32_t of_other_logs = 0;
     uint64_t entry_bytes = 0;
     double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;
@@ -58,7 +57,6 @@ class SegmentJudge {
   Known& known_of(const log::Segment& segment) RC_REQUIRES(mutex_);
   void read_more(const log::Segment& segment, Known& known) RC_REQUIRES(mutex_);
   void read_entry(const log::EntryView& entry, Known& known) RC_REQUIRES(mutex_);
-  bool is_of_tablet(const log::EntryView& entry, uint64_t segment_id) const;
   static void note_age(const log::EntryView& entry, uint32_t seconds, Known& known);
   static void finish(Known& known);
   static uint32_t as_survivors(const log::Segment& segment, uint32_t live_bytes);

@@ -168,7 +168,6 @@ void Tablets::remove(const std::vector<const Tablet*>& tablets) {
     if (gone(tablet.get())) removed_.push_back(std::move(tablet));
   }
   std::erase(owned_, nullptr);
-  removals_.fetch_add(1, std::memory_order_release);
 }
 
 bool Tablets::any_in(TabletState state) const {

@@ -106,8 +106,6 @@ class Tablets {
   /// No operation is at work any more in the tablets of the first `drops` drops.
   void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
-  /// How many times remove() was called so far.
-  uint64_t removals() const { return removals_.load(std::memory_order_acquire); }
 
   /// True if some tablet is in this state. Any thread, lock-free, as find().
   bool any_in(TabletState state) const;
@@ -141,7 +139,6 @@ class Tablets {
 
   mutable SpinLock lock_;
   Atomic<const List*> current_;
-  Atomic<uint64_t> removals_{0};
   std::vector<std::unique_ptr<Tablet>> owned_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Tablet>> removed_ RC_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<const List>> lists_ RC_GUARDED_BY(lock_);  // the last is current
