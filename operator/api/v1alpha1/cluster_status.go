@@ -190,6 +190,9 @@ type DataStatus struct {
 	// Log memory in use, over the servers that are up.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	// +optional
+	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Log memory in all, over the servers that are up.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`

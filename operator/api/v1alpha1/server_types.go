@@ -83,6 +83,9 @@ type RAMCloudServerStatus struct {
 	// Log memory in use.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	// +optional
+	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Log memory in all.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`

@@ -115,6 +115,11 @@ func (in *DataStatus) DeepCopyInto(out *DataStatus) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.MemoryLive != nil {
+		in, out := &in.MemoryLive, &out.MemoryLive
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.MemoryTotal != nil {
 		in, out := &in.MemoryTotal, &out.MemoryTotal
 		x := (*in).DeepCopy()
@@ -704,6 +709,11 @@ func (in *RAMCloudServerStatus) DeepCopyInto(out *RAMCloudServerStatus) {
 	}
 	if in.MemoryUsed != nil {
 		in, out := &in.MemoryUsed, &out.MemoryUsed
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.MemoryLive != nil {
+		in, out := &in.MemoryLive, &out.MemoryLive
 		x := (*in).DeepCopy()
 		*out = &x
 	}

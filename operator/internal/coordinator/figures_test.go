@@ -137,3 +137,12 @@ func TestFiguresAreToldWithTheState(t *testing.T) {
 		}
 	})
 }
+
+// It changes with every pass of cleaning, and no condition follows from it.
+func TestWhatCleanersDoIsAFigure(t *testing.T) {
+	before := &adminpb.ClusterStatus{Memory: &adminpb.Memory{LiveBytes: 1}, Cleaner: &adminpb.Cleaner{Why: "enough is free"}}
+	after := &adminpb.ClusterStatus{Memory: &adminpb.Memory{LiveBytes: 2}, Cleaner: &adminpb.Cleaner{Why: "little is free"}}
+	if got := compare(before, after, statusWithoutFigures); got != changeFigures {
+		t.Errorf("a change of it is %v, want %v", got, changeFigures)
+	}
+}

@@ -189,6 +189,7 @@ func compare[M proto.Message](before, after M, essence func(M) M) change {
 func statusWithoutFigures(s *adminpb.ClusterStatus) *adminpb.ClusterStatus {
 	c := proto.CloneOf(s)
 	c.Revision, c.Objects, c.LogBytesUsed, c.Replication, c.Health, c.Reasons = 0, 0, 0, nil, "", nil
+	c.Memory, c.Cleaner = nil, nil
 	for _, r := range c.Recoveries {
 		r.BytesTotal, r.BytesDone, r.Entries = 0, 0, 0
 		for _, part := range r.Partitions {

@@ -159,6 +159,9 @@ func data(p *coordinator.Picture) ramcloudv1.DataStatus {
 	if s := p.Status; s != nil {
 		out.Objects = int64(s.Objects)
 		out.MemoryUsed = memory(s.LogBytesUsed)
+		if s.Memory != nil {
+			out.MemoryLive = memory(s.Memory.LiveBytes)
+		}
 		out.MemoryTotal = memory(s.LogBytesTotal)
 		if n := int32(s.SurvivesServers); n > 0 { // 0: none, or the coordinator does not tell
 			out.SurvivesServers = &n
@@ -689,6 +692,9 @@ func serverState(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	if stats := s.Stats; stats != nil && out.State == ramcloudv1.ServerUp {
 		out.Objects = int64(stats.Objects)
 		out.MemoryUsed, out.MemoryTotal = memory(stats.LogBytesUsed), memory(stats.LogBytesTotal)
+		if stats.Cleaner != nil { // of a server that tells
+			out.MemoryLive = memory(stats.LogBytesLive)
+		}
 	}
 	return out
 }

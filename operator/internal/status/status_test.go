@@ -26,6 +26,7 @@ func picture(tablets ...adminpb.TabletState) *coordinator.Picture {
 	}
 	return &coordinator.Picture{Connected: true, Tables: map[string]*adminpb.Table{"t": table},
 		Status: &adminpb.ClusterStatus{ClusterUuid: "u", LogBytesUsed: 3 << 20, LogBytesTotal: 512 << 20,
+			Memory:      &adminpb.Memory{LiveBytes: 2 << 20},
 			Replication: &adminpb.ReplicationSummary{Segments: 5, SegmentsFullyReplicated: 5}}}
 }
 
@@ -429,12 +430,14 @@ func TestPendingRestartIsBounded(t *testing.T) {
 func TestServer(t *testing.T) {
 	p := picture(normal, normal)
 	p.Servers = map[uint64]*adminpb.Server{
-		1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Locator: "l", FailureDomain: "d", Stats: &adminpb.ServerStats{LogBytesUsed: 1, LogBytesTotal: 256 << 20}},
+		1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Locator: "l", FailureDomain: "d", Stats: &adminpb.ServerStats{
+			LogBytesUsed: 3 << 10, LogBytesLive: 1, LogBytesTotal: 256 << 20, Cleaner: &adminpb.Cleaner{}}},
 		2: {Id: 2, Name: "b", State: adminpb.ServerState_SERVER_CRASHED},
 	}
 	up := Server(ServerInput{Member: plan.Member{Name: "a", Pod: plan.Pod{Node: "n"}, Problem: "ignored when up"}, Picture: p})
 	if up.State != ramcloudv1.ServerUp || up.StateReason != "" || up.Incarnation != "1" || up.Tablets != 1 || up.Placement.Node != "n" ||
-		up.Placement.FailureDomain != "d" || up.MemoryUsed.String() != "1Ki" || up.MemoryTotal.String() != "256Mi" {
+		up.Placement.FailureDomain != "d" || up.MemoryUsed.String() != "3Ki" || up.MemoryLive.String() != "1Ki" ||
+		up.MemoryTotal.String() != "256Mi" {
 		t.Errorf("up: %+v", up)
 	}
 	for name, want := range map[string]ramcloudv1.ServerState{"b": ramcloudv1.ServerCrashed, "c": ramcloudv1.ServerNotEnlisted} {

@@ -109,6 +109,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.ramcloud.operator.api.v1alpha1.DataStatus
   map:
     fields:
+    - name: memoryLive
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
     - name: memoryTotal
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
@@ -598,6 +601,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: locatorOutside
       type:
         scalar: string
+    - name: memoryLive
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
     - name: memoryTotal
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity

@@ -27,6 +27,8 @@ type DataStatusApplyConfiguration struct {
 	Objects *int64 `json:"objects,omitempty"`
 	// Log memory in use, over the servers that are up.
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Log memory in all, over the servers that are up.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
 	// Servers that may crash at the same time without loss of data, whichever they are. Left out if it is none, or if the
@@ -87,6 +89,14 @@ func (b *DataStatusApplyConfiguration) WithObjects(value int64) *DataStatusApply
 // If called multiple times, the MemoryUsed field is set to the value of the last call.
 func (b *DataStatusApplyConfiguration) WithMemoryUsed(value resource.Quantity) *DataStatusApplyConfiguration {
 	b.MemoryUsed = &value
+	return b
+}
+
+// WithMemoryLive sets the MemoryLive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MemoryLive field is set to the value of the last call.
+func (b *DataStatusApplyConfiguration) WithMemoryLive(value resource.Quantity) *DataStatusApplyConfiguration {
+	b.MemoryLive = &value
 	return b
 }
 

@@ -38,6 +38,8 @@ type RAMCloudServerStatusApplyConfiguration struct {
 	Objects *int64 `json:"objects,omitempty"`
 	// Log memory in use.
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
+	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Log memory in all.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
 	// Where the server runs.
@@ -146,6 +148,14 @@ func (b *RAMCloudServerStatusApplyConfiguration) WithObjects(value int64) *RAMCl
 // If called multiple times, the MemoryUsed field is set to the value of the last call.
 func (b *RAMCloudServerStatusApplyConfiguration) WithMemoryUsed(value resource.Quantity) *RAMCloudServerStatusApplyConfiguration {
 	b.MemoryUsed = &value
+	return b
+}
+
+// WithMemoryLive sets the MemoryLive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MemoryLive field is set to the value of the last call.
+func (b *RAMCloudServerStatusApplyConfiguration) WithMemoryLive(value resource.Quantity) *RAMCloudServerStatusApplyConfiguration {
+	b.MemoryLive = &value
 	return b
 }
 
