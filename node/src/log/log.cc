@@ -102,13 +102,12 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
   for (;;) {
     if (head_ == nullptr) return StatusCode::kRetry;
     const auto takes = head_->takes_.load(std::memory_order_relaxed);
-    if (takes != Segment::Takes::kAll && !for_delete) return StatusCode::kOutOfMemory;
-    if (takes == Segment::Takes::kNothing) {
-      const StatusCode status = make_room(for_delete, events);
-      if (status != StatusCode::kOk) return status;
-      continue;
+    if (takes != Segment::Takes::kAll && !for_delete && !head_for_all_may_follow()) {
+      return StatusCode::kOutOfMemory;
     }
-    if (SegmentWriter(*head_).has_room(group)) break;
+    const bool takes_it =
+        takes == Segment::Takes::kAll || (takes == Segment::Takes::kDeletes && for_delete);
+    if (takes_it && SegmentWriter(*head_).has_room(group)) break;
     const StatusCode status = make_room(for_delete, events);
     if (status != StatusCode::kOk) return status;
   }
@@ -142,6 +141,12 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
   fetch_room(segment, end);
   if (end > kHalfFull && next_ == nullptr) open_next_if_possible(events);
   return StatusCode::kOk;
+}
+
+/// One that was opened already, or that there is memory for.
+bool Log::head_for_all_may_follow() const {
+  if (next_ == nullptr) return pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
+  return next_->takes_.load(std::memory_order_relaxed) == Segment::Takes::kAll;
 }
 
 StatusCode Log::make_room(bool for_delete, Events& events) {

@@ -316,6 +316,7 @@ class Log {
   StatusCode append_locked(GroupSource& group, bool for_delete, Appended& appended,
                            const char* refs[], Segment*& copy_outside, Events& events)
       RC_REQUIRES(lock_);
+  bool head_for_all_may_follow() const RC_REQUIRES(lock_);
   StatusCode make_room(bool for_delete, Events& events) RC_REQUIRES(lock_);
   void open_next_if_possible(Events& events) RC_REQUIRES(lock_);
   void carry_changes() RC_REQUIRES(lock_);
