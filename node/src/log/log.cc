@@ -101,6 +101,7 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
                               const char* refs[], Segment*& copy_outside, Events& events) {
   for (;;) {
     if (head_ == nullptr) return StatusCode::kRetry;
+    if (head_->from_reserve() && !for_delete) lift_restrictions();
     const auto takes = head_->takes_.load(std::memory_order_relaxed);
     if (takes != Segment::Takes::kAll && !for_delete && !head_for_all_may_follow()) {
       return StatusCode::kOutOfMemory;
