@@ -41,8 +41,9 @@ More about five of them:
 - `UNAVAILABLE`: the server that owns the tablet is dead, and no other serves the tablet yet. The library waits for that
   until the deadline. Nothing was changed. If the tablet does not come back, `ramcloud recovery list` says why. See
   [troubleshooting](../operating/troubleshooting.md#a-call-ends-with-unavailable).
-- `OUT_OF_MEMORY`: the log of the server that owns the key is full of live objects. Reads and deletes still work. Deletes
-  and dropped tables make room (but not with `--cleaning off`).
+- `OUT_OF_MEMORY`: the log of the server that owns the key is full of live objects and of tombstones that are needed. Reads
+  and deletes still work. Deletes and dropped tables make room (but not with `--cleaning off`). See
+  [troubleshooting](../operating/troubleshooting.md#writes-end-with-out_of_memory).
 - `INDETERMINATE`: read the object and compare its version with the one you knew before. Versions of a key rise with
   every change, also across delete and re-creation.
 - `WRONG_CLUSTER`: final when every coordinator address that the client was given answers it. From one of several it

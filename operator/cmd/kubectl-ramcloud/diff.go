@@ -33,8 +33,8 @@ func (p *plugin) diffCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "diff [CLUSTER]", Short: "Show what a roll would change of the pods of a cluster", Args: cobra.MaximumNArgs(1), ValidArgsFunction: p.completeCluster,
 		Long: "Compares the templates that the pods of a cluster were made from with those that the operator would use after a\n" +
-			"roll. A new text in spec.update.restartRequest asks for a roll. It never restarts servers, but new servers are made\n" +
-			"from the new template. Values that differ from pod to pod are shown as ${ramcloud:name} and the like.\n\n" +
+			"roll. A new text in spec.update.restartRequest asks for a roll: etcd, coordinators, then servers, one at a time, and\n" +
+			"pods that are made later. Values that differ from pod to pod are shown as ${ramcloud:name} and the like.\n\n" +
 			"Exit code 0: nothing would change. 1: something would. 2: an error, so that nobody knows.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
