@@ -188,6 +188,34 @@ TEST_P(SideSegmentsSim, ABackupThatDoesNotConfirmTheAbandonedHeadIsFenced) {
   EXPECT_TRUE(*found == with_aside()) << found->size() << " of " << with_aside().size();
 }
 
+/// Its open was never acknowledged: nothing is fenced, and nobody is left to confirm its close.
+TEST_P(SideSegmentsSim, AnAbandonedHeadThatLostItsOnlyReplicaHoldsNothingUp) {
+  start(3, 1);
+  must_put("first", "value");
+  ASSERT_TRUE(all_durable());
+  const uint64_t head = log_->head().segment_id();
+  std::vector<uint32_t> others;
+  for (uint32_t i = 0; i < 3; ++i) {
+    if (!backups_[i]->service->find(kMaster, head).has_value()) others.push_back(i);
+  }
+  ASSERT_EQ(others.size(), 2u);
+  for (const uint32_t i : others) cut_off(*nodes_[i]);
+  const std::string value(100'000, 'v');
+  for (int i = 0; log_->segments().size() < 2; ++i) must_put("k" + std::to_string(i), value);
+  scheduler_.run_for(10ms);
+  log::Change change;
+  ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+  scheduler_.run_for(10ms);
+  ASSERT_FALSE(change.done());
+  for (const uint32_t i : others) kill_backup(i);
+  tell_backups();
+  tell_master();
+  add_backup(64 << 20);
+  EXPECT_TRUE(run_until([&] { return change.done(); }));
+  must_put("after", "value");
+  EXPECT_TRUE(all_durable());
+}
+
 TEST_P(SideSegmentsSim, LostReplicasOfASideSegmentAreMadeAgainWithoutAFence) {
   start(6, 2);
   must_put("a", "1");

@@ -86,6 +86,7 @@ bool ReplicaManager::control_once() {
   lose_silent();
   for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
   lose_unsettled();
+  look_at_abandoned();
   drive_fence();
   take_fence_answer();
   if (stopped_) return true;
@@ -95,6 +96,14 @@ bool ReplicaManager::control_once() {
   }
   renew_leases();
   return worked || put_off_;
+}
+
+/// With all its replicas lost nobody answers for an abandoned head any more, and it is done.
+void ReplicaManager::look_at_abandoned() {
+  for (const SegmentReplicas* replicas : unsettled_) {
+    const log::Segment& segment = *replicas->segment;
+    if (segment.abandoned() && segment.closed() && replicas->none_open()) progress_ = true;
+  }
 }
 
 /// Heads come in the order of their ids: the log opens one when the last was reported open.

@@ -285,6 +285,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void roll_head() RC_REQUIRES(first_, lock_);
   void report_progress() RC_REQUIRES(first_, lock_);
   bool settle_abandoned() RC_REQUIRES(first_, lock_);
+  void look_at_abandoned() RC_REQUIRES(first_, lock_);
   bool settle_front() RC_REQUIRES(first_, lock_);
 
   // The lease, under the lock: replica_leases.cc.
