@@ -246,7 +246,7 @@ void Cluster::start_server(ServerRole& server) {
   o.backup_dir = "backup";
   o.log_bytes = options_.log_bytes;
   o.hash_table_bytes = 256u << 10;
-  o.backup_bytes = 2 * std::max(options_.replicas, 1u) * options_.log_bytes;
+  o.backup_bytes = options_.volume * std::max(options_.replicas, 1u) * options_.log_bytes;
   o.replicas = options_.replicas;
   o.synced = options_.synced;
   o.backup_silence = options_.backup_silence;

@@ -35,6 +35,7 @@ struct ClusterOptions {
   bool cleaning = true;  // servers clean their memory, in turns of their first reactor
   size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   uint64_t log_bytes = 48u << 20;
+  uint32_t volume = 2;  // of each server, by the bytes that R replicas of its log take
   Duration client_timeout = 30s;
   /// A server that was given up starts again as a new one, as ramcloudd does. Else it is a failure.
   bool condemned_start_again = false;
