@@ -53,7 +53,7 @@ constexpr Expected kExpected[] = {
     {"replication.fence_is_raised_while_the_head_rolls", kBackups},
     {"replication.head_rolls_after_a_loss", kBackups | kFailover},
     {"replication.recreation_becomes_visible", kBackups},
-    {"replication.replica_of_a_side_segment_is_lost", kRecovery},
+    {"replication.replica_of_a_side_segment_is_lost", kCleaning},
     {"replication.segment_goes_on_degraded", kBackups},
     {"store.given_up_slot_is_cleared", kRecovery},
     {"store.replayed_copy_is_superseded", kRecovery},

