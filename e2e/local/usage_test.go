@@ -214,7 +214,7 @@ func requests(random *rand.Rand) []byte {
 }
 
 func TestFullMemoryStillReadsAndDeletes(t *testing.T) {
-	c := startCluster(t, 1, "--replicas", "0")
+	c := startCluster(t, 1, "--replicas", "0", "--cleaning", "off")
 	of := c.client()
 	table := c.table(of, "full", 1)
 	value := bytes.Repeat([]byte{7}, 900<<10)

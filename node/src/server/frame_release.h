@@ -19,7 +19,7 @@ class FrameRelease {
   /// a change of the server list, and an open that finds no frame. Each question that changes
   /// nothing doubles the wait for the next.
   static constexpr Duration kAskFirst = std::chrono::milliseconds(100);
-  static constexpr Duration kAskEvery = std::chrono::seconds(60);
+  static constexpr Duration kAskEvery = std::chrono::seconds(20);
   /// How long an open that found no frame waits for an answer.
   static constexpr Duration kOpenWaits = std::chrono::milliseconds(500);
 
