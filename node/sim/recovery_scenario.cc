@@ -45,7 +45,7 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory m
     options.servers = 4;
     options.replicas = 1 + static_cast<uint32_t>(random.below(2));
     options.log_bytes = kShortLogBytes;
-    options.volume = 4;  // dead servers' logs and short segments take whole frames
+    options.volume = 4;        // dead servers' logs and short segments take whole frames
     options.network.loss = 0;  // large values would be sent again for minutes
   }
   return options;
