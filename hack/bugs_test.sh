@@ -34,7 +34,7 @@ while IFS='|' read -r _ bug found test commit _; do
     [ -z "$test" ] || problem "\"$bug\" is open and names a test"
   elif ! [[ $commit =~ ^[0-9a-f]{7,40}$ ]]; then
     problem "\"$bug\": \"$commit\" is neither a commit nor open"
-  elif $history && ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
+  elif $history && ! git merge-base --is-ancestor "$commit" HEAD 2>/dev/null; then
     problem "there is no commit $commit (\"$bug\")"
   fi
   passed=$((passed + 1))
