@@ -41,6 +41,16 @@ Timeline from_proto(const pb::RecoveryTimeline& in) {
   return timeline;
 }
 
+/// What recoveries and previews of a loss say of a segment alike.
+template <typename Segment, typename Message>
+pb::MissingSegment& add_missing(const Segment& segment, Message& to) {
+  pb::MissingSegment& missing = *to.add_missing();
+  missing.set_segment_id(segment.segment_id);
+  missing.set_why(segment.why);
+  for (const uint64_t id : segment.holders) missing.add_holders(id);
+  return missing;
+}
+
 void to_proto(const CleanerSummary& cleaner, pb::Cleaner& out) {
   out.set_state(static_cast<pb::CleanerState>(cleaner.state));
   out.set_why(cleaner.why);
@@ -58,12 +68,7 @@ void to_proto(const RecoveryView& recovery, pb::Recovery& out) {
   out.set_name(recovery.name);
   out.set_phase(recovery_phase_name(progress.phase));
   out.set_waits_for(progress.waits_for);
-  for (const auto& segment : progress.missing) {
-    auto& missing = *out.add_missing();
-    missing.set_segment_id(segment.segment_id);
-    missing.set_why(segment.why);
-    for (const uint64_t id : segment.holders) missing.add_holders(id);
-  }
+  for (const auto& segment : progress.missing) (void)add_missing(segment, out);
   out.set_attempt(progress.attempt);
   out.set_parts(progress.parts);
   out.set_parts_done(progress.parts_done);
@@ -144,8 +149,8 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   sum.set_segments_degraded(status.replication.segments_degraded);
   sum.set_masters_waiting(status.replication.masters_waiting);
   out.set_objects(status.objects);
-  out.set_log_bytes_used(status.log_bytes_used);
-  out.set_log_bytes_total(status.log_bytes_total);
+  out.set_log_bytes_used(status.memory.used_bytes);
+  out.set_log_bytes_total(status.memory.total_bytes);
   out.set_health(status.health);
   for (const auto& reason : status.reasons) out.add_reasons(reason);
   auto& detection = *out.mutable_detection();
@@ -186,8 +191,6 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
                         in.replication().segments_degraded(),
                         in.replication().masters_waiting()};
   status.objects = in.objects();
-  status.log_bytes_used = in.log_bytes_used();
-  status.log_bytes_total = in.log_bytes_total();
   status.health = in.health();
   status.reasons.assign(in.reasons().begin(), in.reasons().end());
   status.detection.suspect = in.detection().state() == "SUSPECT";
@@ -200,7 +203,8 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
     status.recoveries_ended.push_back(from_proto(ended));
   }
   status.survives_servers = in.survives_servers();
-  status.memory = {in.memory().total_bytes(), in.memory().used_bytes(), in.memory().live_bytes(),
+  // Not all of it is told by an earlier coordinator.
+  status.memory = {in.log_bytes_total(), in.log_bytes_used(), in.memory().live_bytes(),
                    in.memory().hash_table_bytes()};
   status.cleaner = from_proto(in.cleaner());
   return status;
@@ -354,10 +358,7 @@ pb::AcceptLossResponse to_proto(const LossAnswer& answer) {
   out.set_effect(answer.effect);
   out.set_token(preview.token);
   for (const log::MissingSegment& segment : preview.missing) {
-    auto& missing = *out.add_missing();
-    missing.set_segment_id(segment.segment_id);
-    missing.set_why(segment.why);
-    for (const uint64_t id : segment.holders) missing.add_holders(id);
+    auto& missing = add_missing(segment, out);
     missing.set_found_bytes(segment.found);
     missing.set_end(segment.end);
   }

@@ -38,8 +38,6 @@ void add_stats(const wire::ServerStats& stats, ClusterStatus& status) {
   sum.segments_degraded += stats.segments_degraded;
   sum.masters_waiting += stats.writes_wait != 0 ? 1 : 0;
   status.objects += stats.objects;
-  status.log_bytes_used += stats.log_bytes_used;
-  status.log_bytes_total += stats.log_bytes_total;
   status.memory.add(stats);
   if (stats.cleaner <= status.cleaner.state) return;
   status.cleaner = {stats.cleaner, stats.cleaner_why, stats.cleaner_write_cost_milli};

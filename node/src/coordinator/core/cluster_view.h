@@ -78,8 +78,6 @@ struct ClusterStatus {
   uint32_t masters_with_tablets = 0;  // of those that are up
   ReplicationSummary replication;
   uint64_t objects = 0;
-  uint64_t log_bytes_used = 0;
-  uint64_t log_bytes_total = 0;
   MemorySummary memory;
   CleanerSummary cleaner;
   std::string health;                // of health_name()
