@@ -492,5 +492,20 @@ TEST(AdminConvert, RecoveriesAreToldWhole) {
   EXPECT_EQ(back.survives_servers, 2u);
 }
 
+TEST(AdminConvert, MemoryIsToldAlsoByAnEarlierCoordinator) {
+  ClusterStatus status;
+  status.memory = {
+      .total_bytes = 400, .used_bytes = 300, .live_bytes = 200, .hash_table_bytes = 100};
+  status.cleaner = {wire::CleanerState::kCombined, "little is free", 1250};
+  admin::v1::ClusterStatus told = to_proto(status);
+  EXPECT_EQ(from_proto(told).memory, status.memory);
+  EXPECT_EQ(from_proto(told).cleaner, status.cleaner);
+  told.clear_memory();
+  told.clear_cleaner();
+  const ClusterStatus back = from_proto(told);
+  EXPECT_EQ(back.memory, (MemorySummary{.total_bytes = 400, .used_bytes = 300}));
+  EXPECT_EQ(back.cleaner, CleanerSummary());
+}
+
 }  // namespace
 }  // namespace ramcloud
