@@ -129,7 +129,7 @@ func (r *replicated) fullest(owner *daemon) (most *daemon) {
 	return most
 }
 
-// moveAway kills a server; its folder is gone, and an empty one is in its place.
+// moveAway kills a server and renames its folder, so that it starts again with an empty one.
 func (r *replicated) moveAway(d *daemon) (folder string) {
 	r.t.Helper()
 	r.kill(d)
