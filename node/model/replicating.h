@@ -2,6 +2,7 @@
 // that append.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ class CheckingReplicator final : public Replicator {
     SpinGuard guard(lock_);
     std::erase(opened_, &segment);
     segment.mark_released();
+  }
+
+  void segment_compacted(Segment& before, Segment& after) override {
+    SpinGuard guard(lock_);
+    std::ranges::replace(opened_, &before, &after);
+    before.mark_released();
   }
 
   /// Takes what is published and says what is durable then; what it takes must be whole groups. The

@@ -38,7 +38,7 @@ void Invariants::check_segment(const Segment& segment) {
   require(segment.header_length() > 0 && segment.published() >= segment.header_length(), segment,
           "the header group is published");
   require(segment.live_bytes() <= segment.entry_bytes(), segment, "live <= entry bytes");
-  if (verified_.contains(segment.id())) return;
+  if (verified_.contains({segment.id(), segment.compactions()})) return;
   uint32_t entry_bytes = 0;
   const auto count = [&](const GroupView& group) {
     for (auto e = group.first(); e; e = group.next(*e)) {
@@ -55,7 +55,7 @@ void Invariants::check_segment(const Segment& segment) {
   require(entry_bytes == segment.entry_bytes(), segment,
           "accounts for " + std::to_string(segment.entry_bytes()) + " entry bytes, holds " +
               std::to_string(entry_bytes));
-  if (segment.closed()) verified_.insert(segment.id());
+  if (segment.closed()) verified_.insert({segment.id(), segment.compactions()});
 }
 
 /// The newest digest decides; that of the head before does until its successor is open.

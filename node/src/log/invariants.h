@@ -34,7 +34,8 @@ class Invariants {
   void require(bool holds, const Segment& segment, const std::string& what);
 
   const Log& log_;
-  std::set<uint64_t> verified_;  // closed segments whose bytes were read
+  // Closed segments whose bytes were read: id, and how often it was compacted.
+  std::set<std::pair<uint64_t, uint32_t>> verified_;
   std::vector<std::string> broken_;
 };
 

@@ -200,6 +200,7 @@ bool Log::take_next(Events& events) {
     }
     moved_.mark(closing_->number());
   }
+  if (closing_ != nullptr) head_before_.store(closing_->id(), std::memory_order_relaxed);
   closing_ = nullptr;
   head_ = std::exchange(next_, nullptr);
   takes_data_.store(true, std::memory_order_seq_cst);

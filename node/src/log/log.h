@@ -58,6 +58,11 @@ class Replicator {
   /// It belongs to the log no more: its replicas may be freed. Report by segment.mark_released()
   /// once it is not used any more; that does not have to wait for the backups.
   virtual void segment_removed(Segment& segment) = 0;
+  /// `after` has the id of `before`, which is closed durable, and those of its entries that are needed:
+  /// replicas that are made from now on may have its bytes instead, once the log up to after.judged()
+  /// is synced. Those that there are stay as they are. Report by before.mark_released() once it is not
+  /// used any more.
+  virtual void segment_compacted(Segment& before, Segment& after) = 0;
   /// Bytes before this position are to be on the devices of their backups; they are durable. Report
   /// by Log::set_synced(). Any thread.
   virtual void sync_wanted(LogPosition position) = 0;
@@ -71,6 +76,7 @@ class NullReplicator final : public Replicator {
   void segment_opened(Segment&) override {}
   void segment_closed(Segment&) override {}
   void segment_removed(Segment&) override {}
+  void segment_compacted(Segment&, Segment&) override {}
   void sync_wanted(LogPosition) override {}
   bool replicates() const override { return false; }
 };
@@ -222,6 +228,11 @@ class Log {
   /// The closed member of the log that has this number; null if none has. It stays for the turn. Not
   /// a head that was closed empty: it leaves on its own.
   Segment* closed_member(uint32_t number);
+  /// No version is known from this closed member alone: later heads are above all that were assigned
+  /// before it was closed (docs/design/log.md#compaction). True for ever then.
+  bool may_compact(const Segment& segment) const {
+    return segment.side() || segment.id() < head_before_.load(std::memory_order_relaxed);
+  }
   /// All segment numbers are below this.
   uint32_t most_segments() const { return most_segments_; }
   /// True: memory that is full now may become free. The cleaner can free some, or something died
@@ -290,6 +301,7 @@ class Log {
  private:
   friend class Invariants;
   friend class SideLog;
+  friend class CompactedSegment;
 
   /// What to tell the replicator, and the listener, once the lock is released.
   struct Events {
@@ -343,6 +355,11 @@ class Log {
   Segment* open_side_segment(For whose);
   void side_segment_closed(Segment& segment);
   void abort_side_segments(const std::vector<Segment*>& segments);
+  Segment* open_copy(const Segment& original, uint32_t seglets);
+  void close_copy(Segment& copy);
+  void abort_copy(Segment& copy);
+  void replace(Segment& original, Segment& copy);
+  void retire_memory(Segment& segment) RC_REQUIRES(lock_);
   static void fetch_room(Segment& segment, uint32_t from);
   void publish(Segment& segment, uint32_t end) RC_REQUIRES(lock_);
   bool raise_durable(LogPosition position) { return raise(durable_, position); }
@@ -362,8 +379,9 @@ class Log {
   Atomic<bool> cleaning_helps_{false};
   Atomic<uint64_t> judged_at_{~uint64_t{0}};  // nobody cleans
   Atomic<uint64_t> left_{0};
-  uint32_t emergency_seglets_ = 0;  // of one emergency head
-  Atomic<uint64_t>& durable_;       // one of the two below
+  Atomic<uint64_t> head_before_{0};  // id of the one that was closed when the head took data
+  uint32_t emergency_seglets_ = 0;   // of one emergency head
+  Atomic<uint64_t>& durable_;        // one of the two below
   std::function<void()> on_progress_;
 
   Atomic<bool> takes_data_{false};  // head_ is there, and is not to be switched

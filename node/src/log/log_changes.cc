@@ -248,8 +248,9 @@ void Log::reclaim_locked(const std::vector<Segment*>& retired) {
       continue;
     }
     std::erase(others_, segment);
+    const bool left = segment->has_replicas_;
     pool_.give_back(*segment);
-    left_.fetch_add(1, std::memory_order_release);
+    if (left) left_.fetch_add(1, std::memory_order_release);
   }
 }
 

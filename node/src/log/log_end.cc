@@ -230,19 +230,23 @@ void Decision::add(uint64_t segment_id, uint32_t length) {
   end_.segments.push_back(std::move(segment));
 }
 
-/// A member that was closed is needed whole.
+/// A member that was closed is needed whole. Replicas that were made from a compacted segment are whole
+/// and shorter, and of different lengths have different bytes: one is as good as the other, but they
+/// must not be mixed. What others say was durable binds none of them: it may have been left out.
 void Decision::end_closed(uint64_t segment_id) {
-  uint32_t length = 0;
+  const auto usable = [](const FoundReplica& r) { return whole(r) && !r.corrupt; };
+  SegmentEnd segment{.segment_id = segment_id, .length = 0, .sources = {}};
+  for (const size_t i : of(segment_id)) {
+    if (usable(replica(i)) && source(replica(i))) {
+      segment.length = std::max(segment.length, replica(i).length);
+    }
+  }
+  if (segment.length == 0) return lacks(segment_id, "no whole replica of it is there");
   for (const size_t i : of(segment_id)) {
     const FoundReplica& r = replica(i);
-    if (whole(r) && source(r) && !r.corrupt) length = std::max(length, r.length);
+    if (usable(r) && source(r) && r.length == segment.length) segment.sources.push_back(i);
   }
-  const uint32_t claim = claimed(segment_id);
-  if (length == 0) return lacks(segment_id, "no whole replica of it is there");
-  if (length < claim) {
-    return lacks(segment_id, too_short(length, claim));
-  }
-  add(segment_id, length);
+  end_.segments.push_back(std::move(segment));
 }
 
 /// `claimed_closed`: this one was closed on its replicas, says the coordinator, or a later head that

@@ -126,6 +126,29 @@ TEST_F(LogEndTest, AMemberThatIsClosedNowhereIsNeededWhole) {
   EXPECT_EQ(lengths(), (Lengths{{1, 6000}, {2, 700}}));
 }
 
+/// It has what was needed when it was made, and the same id.
+TEST_F(LogEndTest, ACompactedReplicaIsWholeWhateverOthersClaim) {
+  closed(1, 1, 3000);
+  add(2, 1, 4000).durable_up_to = 4000;  // of the original, never closed
+  FoundReplica& bad = closed(3, 1, 6000);
+  bad.corrupt = true;
+  bad.durable_up_to = 5900;
+  head(1, 2, 700, {1, 2});
+  const LogEnd end = decide();
+  EXPECT_EQ(end.outcome, Outcome::kComplete);
+  EXPECT_EQ(lengths(), (Lengths{{1, 3000}, {2, 700}}));
+  EXPECT_THAT(end.segments[0].sources, ElementsAre(0)) << "the open one has other bytes there";
+}
+
+TEST_F(LogEndTest, ReplicasOfDifferentLengthsAreNotMixed) {
+  closed(1, 1, 3000);
+  closed(2, 1, 5000);
+  closed(3, 1, 3000);
+  head(1, 2, 700, {1, 2});
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 700}}));
+  EXPECT_THAT(decide().segments[0].sources, ElementsAre(1));
+}
+
 TEST_F(LogEndTest, AClosedReplicaWithBadBytesIsNoSource) {
   closed(1, 1, 5000).corrupt = true;
   head(1, 2, 700, {1, 2});

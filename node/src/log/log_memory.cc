@@ -47,7 +47,8 @@ Log::Memory Log::memory() const {
   memory.free_seglets = arena_.free_seglets();
   memory.leaving_seglets = taken_seglets_;
   for (const Segment* segment : retired_) memory.leaving_seglets += segment->seglet_count_;
-  memory.segments = static_cast<uint32_t>(segments_.size() + others_.size());
+  const auto with_replicas = std::ranges::count_if(others_, &Segment::has_replicas_);
+  memory.segments = static_cast<uint32_t>(segments_.size()) + static_cast<uint32_t>(with_replicas);
   memory.appended_bytes = appended_bytes_;
   return memory;
 }
@@ -57,7 +58,7 @@ Segment* Log::closed_member(uint32_t number) {
   Segment& segment = pool_[number];
   const auto at = std::ranges::lower_bound(segments_, segment.id(), {}, &Segment::id);
   const bool is_member = at != segments_.end() && *at == &segment && segment.closed_durable();
-  const bool leaves = !segment.side() && segment.entry_bytes() == 0;
+  const bool leaves = !segment.side() && segment.entry_bytes() == 0 && segment.compactions() == 0;
   return is_member && !leaves ? &segment : nullptr;
 }
 

@@ -14,6 +14,14 @@ inline constexpr std::array<uint8_t, 16> kTestCluster{
     0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
 inline constexpr uint64_t kTestMaster = 7;
 
+/// The published bytes of a segment, contiguous, as a replica has them.
+inline std::string image_of(const Segment& segment, uint32_t length = kSegmentBytes) {
+  const SegmentBytes bytes = segment.bytes();
+  std::string image(std::min(length, bytes.size()), '\0');
+  bytes.read(0, image.data(), static_cast<uint32_t>(image.size()));
+  return image;
+}
+
 /// Replicas that exist only as lengths: how far each segment's bytes are durable. Nothing moves
 /// until a finish_…() or step() says so, unless `immediate`.
 class FakeReplicator final : public Replicator {
@@ -34,6 +42,16 @@ class FakeReplicator final : public Replicator {
     events.push_back("removed " + std::to_string(segment.id()));
     std::erase_if(replicas_, [&](const Replica& r) { return r.segment == &segment; });
     segment.mark_released();
+  }
+
+  /// The replicas keep the bytes that they have.
+  void segment_compacted(Segment& before, Segment& after) override {
+    events.push_back("compacted " + std::to_string(before.id()));
+    Replica& replica = find(before.id());
+    if (keeps_originals && replica.original.empty()) replica.original = image_of(before);
+    replica.segment = &after;
+    replica.durable = after.published();
+    before.mark_released();
   }
 
   void sync_wanted(LogPosition position) override {
@@ -74,10 +92,12 @@ class FakeReplicator final : public Replicator {
   struct Replica {
     Segment* segment;
     uint32_t durable;
+    std::string original = {};  // what it had when it was closed, if the segment was compacted
   };
   const std::vector<Replica>& replicas() const { return replicas_; }
   std::vector<std::string> events;
   bool syncs = true;  // at once
+  bool keeps_originals = false;
 
  private:
   Replica& find(uint64_t id) {
@@ -145,14 +165,6 @@ struct TestLog {
   FakeReplicator replicator;
   Log log;
 };
-
-/// The published bytes of a segment, contiguous, as a replica has them.
-inline std::string image_of(const Segment& segment, uint32_t length = kSegmentBytes) {
-  const SegmentBytes bytes = segment.bytes();
-  std::string image(std::min(length, bytes.size()), '\0');
-  bytes.read(0, image.data(), static_cast<uint32_t>(image.size()));
-  return image;
-}
 
 /// An object entry; keeps the body's head while the source is used.
 struct TestObject {

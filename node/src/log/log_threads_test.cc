@@ -46,6 +46,7 @@ class ThreadReplicator final : public Replicator {
   void sync_wanted(LogPosition) override {}
   void segment_closed(Segment&) override {}
   void segment_removed(Segment& segment) override { segment.mark_released(); }
+  void segment_compacted(Segment& before, Segment&) override { before.mark_released(); }
 
   struct Replica {
     Segment* segment;

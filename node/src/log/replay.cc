@@ -150,7 +150,8 @@ Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& c
       chosen = i;
     }
   }
-  if (best != nullptr && best->valid_bytes >= durable_up_to) return {};
+  // What is left out of a compacted segment may have been durable: one that is closed is whole.
+  if (best != nullptr && (must_be_closed || best->valid_bytes >= durable_up_to)) return {};
   std::string why = "segment " + std::to_string(segment_id) + ": no replica is usable";
   if (best != nullptr) {
     why += "; the longest has " + std::to_string(best->valid_bytes) + " bytes, but " +

@@ -21,6 +21,9 @@ void Segment::reset() {
   head_id_ = 0;
   checksum_seed_ = header_length_ = seglet_count_ = reserved_ = footer_crc_ = 0;
   kind_ = SegmentKind::kHead;
+  compactions_ = 0;
+  judged_ = {};
+  has_replicas_ = true;
   takes_.store(Takes::kAll, std::memory_order_relaxed);
   seglets_.fill(nullptr);
   for (auto* count : {&published_, &epoch_, &entry_bytes_, &dead_bytes_}) {

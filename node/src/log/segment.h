@@ -68,6 +68,13 @@ class Segment {
   /// The memory that it takes.
   uint32_t memory_bytes() const { return seglet_count_ * kSegletBytes; }
 
+  /// How often it was compacted: it has not all of the entries that the first one with this id had
+  /// (CompactedSegment).
+  uint32_t compactions() const { return compactions_; }
+  /// What was left out was dead by what was appended until here. Its bytes must not take the place of
+  /// a replica before the log up to there is synced. Zero: nothing was left out.
+  LogPosition judged() const { return judged_; }
+
   /// The published bytes; grows, so take a new view to see more.
   SegmentBytes bytes() const { return {seglets_.data(), published()}; }
   /// The pieces of [offset, offset + length) of the published bytes, in order; returns how many.
@@ -125,6 +132,7 @@ class Segment {
   friend class SegmentPool;
   friend class SegmentWriter;
   friend class SideLog;
+  friend class CompactedSegment;
   /// Of a head: what may be appended to it.
   enum class Takes : uint8_t { kAll, kDeletes, kNothing };
   void reset();
@@ -136,6 +144,11 @@ class Segment {
   uint32_t header_length_ = 0;
   SegmentKind kind_ = SegmentKind::kHead;
   Atomic<Takes> takes_{Takes::kAll};
+  uint32_t compactions_ = 0;
+  LogPosition judged_;
+  /// False: the replicas of its id are another segment's. It was compacted, or it is the copy that is
+  /// being made.
+  bool has_replicas_ = true;
   uint32_t number_ = 0;        // stays
   uint32_t seglet_count_ = 0;  // from the start
   std::array<char*, kSegletsPerSegment> seglets_{};

@@ -9,7 +9,6 @@
 namespace ramcloud::log {
 namespace {
 
-constexpr uint32_t kUsableBytes = kSegmentBytes - kFooterReserveBytes;
 constexpr uint32_t kFooterGroupBytes =
     sizeof(GroupHeader) + sizeof(EntryHeader) + sizeof(FooterBody);
 // Footer and the padding before it: less than the footer's group, or it would have fitted.
@@ -33,12 +32,6 @@ EntryHeader header_of(const EntrySource& entry) {
   }
   return {.length_and_type = body_length(entry) | static_cast<uint32_t>(entry.type) << 24,
           .body_crc = crc};
-}
-
-/// Bytes of padding before a group of this length at `at`, so that small groups do not straddle.
-uint32_t padding_before(uint32_t at, uint32_t length) {
-  const uint32_t room = kSegletBytes - at % kSegletBytes;
-  return length <= kMaxContiguousGroupBytes && room < length ? room : 0;
 }
 
 }  // namespace
@@ -72,9 +65,9 @@ void SegmentWriter::Cursor::zero_until(uint32_t end) {
   }
 }
 
-bool SegmentWriter::has_room(const GroupSource& group) const {
+bool SegmentWriter::fits(const GroupSource& group, uint32_t memory_bytes) const {
   const uint32_t padding = padding_before(segment_.reserved_, group.length);
-  return segment_.reserved_ + padding + group.length <= kUsableBytes;
+  return segment_.reserved_ + padding + group.length <= memory_bytes - kFooterReserveBytes;
 }
 
 void SegmentWriter::place(GroupSource& group, uint32_t durable_up_to, const char* refs[]) {
@@ -137,6 +130,19 @@ void SegmentWriter::write_head_header(ByteView digest, uint64_t safe_version) {
 void SegmentWriter::write_side_header() {
   EntrySource entries[1];
   write_header(0, entries);
+}
+
+void SegmentWriter::copy_header(const Segment& from) {
+  const uint32_t length = from.header_length();
+  Cursor cursor{segment_, 0};
+  from.bytes().for_each_piece(0, length, [&](ByteView piece) {
+    cursor.write(piece.data(), piece.size());
+    return true;
+  });
+  const auto header = from.bytes().load_at<GroupHeader>(0);
+  segment_.footer_crc_ = crc32c(bytes_of(header.crc));
+  segment_.reserved_ = segment_.header_length_ = length;
+  segment_.published_.store(length, std::memory_order_release);
 }
 
 /// `entries`: the first of them is the segment header.

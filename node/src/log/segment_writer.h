@@ -40,7 +40,14 @@ class SegmentWriter {
   explicit SegmentWriter(Segment& segment) : segment_(segment) {}
 
   /// There is room for the group, the padding before it, and a footer.
-  bool has_room(const GroupSource& group) const;
+  bool has_room(const GroupSource& group) const { return fits(group, kSegmentBytes); }
+  /// The same in a segment with so much memory.
+  bool fits(const GroupSource& group, uint32_t memory_bytes) const;
+  /// Bytes of padding before a group of this length at `at`, so that small groups do not straddle.
+  static uint32_t padding_before(uint32_t at, uint32_t length) {
+    const uint32_t room = kSegletBytes - at % kSegletBytes;
+    return length <= kMaxContiguousGroupBytes && room < length ? room : 0;
+  }
   /// Gives the group the next place, and with it its header. refs[i] is where entry i will stand.
   void place(GroupSource& group, uint32_t durable_up_to, const char* refs[]);
   /// Copies a group to its place: under the lock it was placed under, or outside.
@@ -49,6 +56,8 @@ class SegmentWriter {
   /// Published at once.
   void write_head_header(ByteView digest, uint64_t safe_version);
   void write_side_header();
+  /// The first group of a segment with the same id, as it stands there.
+  void copy_header(const Segment& from);
   /// The last group, published at once. The segment is closed then, and its length final.
   void write_footer(uint32_t durable_up_to);
 

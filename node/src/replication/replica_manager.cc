@@ -94,6 +94,14 @@ void ReplicaManager::segment_removed(log::Segment& segment) {
   want_control();
 }
 
+void ReplicaManager::segment_compacted(log::Segment& before, log::Segment& after) {
+  {
+    const MutexGuard guard(opened_mutex_);
+    compacted_.push_back({&before, &after});
+  }
+  want_control();
+}
+
 // ---- placement
 
 bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
@@ -164,6 +172,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
   const bool leases = slot.may_decide();
+  const bool was_closed = slot.closed();
   const uint64_t server_id = slot.server_id();
   const Time sent = slot.call()->sent();
   const ReplicaSlot::Answer answer = slot.take_answer();
@@ -173,18 +182,19 @@ void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
     if (!slot.may_decide()) lease_released(server_id);
   }
   if (answer.status.ok()) {
-    replica_advanced(slot);
+    replica_advanced(slot, was_closed);
   } else {
     replica_failed(slot, answer);
   }
   if (slot.segment().closed_durable()) recount(replicas_of(slot));
 }
 
-void ReplicaManager::replica_advanced(ReplicaSlot& slot) {
+/// One that was closed before was only asked whether it is there.
+void ReplicaManager::replica_advanced(ReplicaSlot& slot, bool was_closed) {
   backups_.accepted(slot.server_id());
   if (!slot.segment().closed_durable()) {
     note_progress(slot);
-  } else if (slot.closed()) {
+  } else if (slot.closed() && !was_closed) {
     ++recreated_;
   }
 }

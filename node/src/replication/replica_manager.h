@@ -139,6 +139,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void segment_opened(log::Segment& segment) override;
   void segment_closed(log::Segment& segment) override;
   void segment_removed(log::Segment& segment) override;
+  void segment_compacted(log::Segment& before, log::Segment& after) override;
   void sync_wanted(log::LogPosition position) override;
   bool replicates() const override { return options_.replicas > 0; }
   /// The first reactor's turn.
@@ -210,6 +211,12 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   struct GivenUp {
     uint64_t segment_id = 0;
     uint64_t server_id = 0;
+  };
+
+  /// A segment that was compacted, and the one that takes its place.
+  struct Compacted {
+    log::Segment* before = nullptr;
+    log::Segment* after = nullptr;
   };
 
   /// Of the coordinator.
@@ -305,8 +312,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool mend() RC_REQUIRES(first_);
   bool take_settled_answers() RC_REQUIRES(first_);
   bool lose_settled() RC_REQUIRES(first_);
-  bool take_removed() RC_REQUIRES(first_);
+  bool take_left() RC_REQUIRES(first_);
   void forget(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  void take_compacted(const Compacted& compacted) RC_REQUIRES(first_);
+  void use_compacted(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  bool may_copy(const SegmentReplicas& replicas) RC_REQUIRES(first_);
   bool drive_side() RC_REQUIRES(first_);
   bool settle_side(SegmentReplicas& replicas) RC_REQUIRES(first_);
   bool drive_repairs() RC_REQUIRES(first_);
@@ -329,7 +339,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
       RC_REQUIRES(first_);
   bool send(ReplicaSlot& slot) RC_REQUIRES(first_);
   void take_answer_of(ReplicaSlot& slot) RC_REQUIRES(first_);
-  void replica_advanced(ReplicaSlot& slot) RC_REQUIRES(first_);
+  void replica_advanced(ReplicaSlot& slot, bool was_closed) RC_REQUIRES(first_);
   void replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer& answer) RC_REQUIRES(first_);
   void back_off(ReplicaSlot& slot) RC_REQUIRES(first_);
   void place_elsewhere(ReplicaSlot& slot, const Status& status) RC_REQUIRES(first_);
@@ -358,6 +368,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Mutex opened_mutex_;
   std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);   // not in segments_ yet
   std::vector<log::Segment*> removed_ RC_GUARDED_BY(opened_mutex_);  // still in segments_
+  std::vector<Compacted> compacted_ RC_GUARDED_BY(opened_mutex_);    // not in segments_ yet
 
   ReactorRole first_;
   bool due_ RC_GUARDED_BY(first_) = true;

@@ -31,7 +31,7 @@ bool ReplicaManager::mend() {
   effort_ = {};
   put_off_ = false;
   bool worked = take_settled_answers();
-  worked = take_removed() || worked;
+  worked = take_left() || worked;
   worked = lose_settled() || worked;
   worked = drive_side() || worked;
   worked = drive_repairs() || worked;
@@ -54,18 +54,22 @@ bool ReplicaManager::take_settled_answers() {
 
 // ---- what is not needed any more
 
-/// Some of them. True if there are more, or one that is to be opened first.
-bool ReplicaManager::take_removed() {
+/// What others said of segments, in the order in which it was: one is compacted before it is removed.
+/// Of the removed some. True if there are more, or one that is to be opened first.
+bool ReplicaManager::take_left() {
   std::vector<log::Segment*> removed;
+  std::vector<Compacted> compacted;
   bool more = false;
   {
     const MutexGuard guard(opened_mutex_);
+    compacted.swap(compacted_);
     while (!removed_.empty() && removed.size() < kMostRemovedAtOnce) {
       removed.push_back(removed_.back());
       removed_.pop_back();
     }
     more = !removed_.empty();
   }
+  for (const Compacted& one : compacted) take_compacted(one);
   for (log::Segment* segment : removed) {
     const auto found = segments_.find(segment->id());
     if (found == segments_.end()) {  // take_opened() has it in the next turn
@@ -75,10 +79,41 @@ bool ReplicaManager::take_removed() {
       continue;
     }
     forget(found->second);
+    // It may not have taken the place of the one that it was made from.
+    if (found->second.segment != segment) found->second.segment->mark_released();
     segments_.erase(found);
     segment->mark_released();
   }
-  return more || !removed.empty();
+  return more || !removed.empty() || !compacted.empty();
+}
+
+// ---- what is compacted
+
+/// A segment may be compacted again before the first copy took its place.
+void ReplicaManager::take_compacted(const Compacted& compacted) {
+  SegmentReplicas& replicas = segments_.at(compacted.before->id());
+  if (replicas.segment != compacted.before) compacted.before->mark_released();
+  replicas.compacted = compacted.after;
+  use_compacted(replicas);
+}
+
+/// Not while a replica is being made: half of it would be of the one and half of the other.
+void ReplicaManager::use_compacted(SegmentReplicas& replicas) {
+  if (replicas.compacted == nullptr || !replicas.none_open()) return;
+  for (auto& slot : replicas.slots) slot->set_segment(*replicas.compacted);
+  std::exchange(replicas.segment, std::exchange(replicas.compacted, nullptr))->mark_released();
+  recount(replicas);
+}
+
+/// What is not in a compacted segment was dead by what may be in page caches only. Without a replica
+/// that has it, a power cut could leave neither.
+bool ReplicaManager::may_copy(const SegmentReplicas& replicas) {
+  const log::LogPosition judged = replicas.segment->judged();
+  if (log_->synced() >= judged) return true;
+  RC_SOMETIMES("replication.copy_of_a_compacted_segment_waits_for_sync");
+  log_->want_synced(judged);
+  wake_at(reactor_.now() + options_.retry_delay);
+  return false;
 }
 
 /// Its backups are told to free what they have of it.
@@ -131,7 +166,8 @@ bool ReplicaManager::drive_repairs() {
   bool worked = false;
   RepairQueue::Pass pass(repairs_);
   while (SegmentReplicas* replicas = pass.next()) {
-    worked = drive(*replicas) || worked;
+    if (may_copy(*replicas)) worked = drive(*replicas) || worked;
+    use_compacted(*replicas);
     if (pass.driven()) {
       RC_SOMETIMES("replication.closed_segment_is_repaired");
       log_info("replication.repaired", {{"segment", replicas->segment->id()}});

@@ -31,7 +31,7 @@ uint32_t to_ms(Duration d) {
 void ReplicaSlot::happened(ReplicaEvent event, Acked acked) {
   const auto next = after(state_, event, acked);
   if (!next) {
-    fatal("replication.impossible_event", {{"segment", segment_.id()},
+    fatal("replication.impossible_event", {{"segment", segment_->id()},
                                            {"server", server_id_},
                                            {"phase", name_of(state_.phase)},
                                            {"event", name_of(event)}});
@@ -99,14 +99,14 @@ std::string ReplicaSlot::extension_for(const ReplicaCall& call) {
 uint32_t ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time now,
                                 Duration timeout) {
   const SegmentView there = view();
-  uint32_t end = segment_.chunk_end(0, kMaxReplicaMessageBytes);
+  uint32_t end = segment_->chunk_end(0, kMaxReplicaMessageBytes);
   const bool copy = state_.phase == ReplicaPhase::kOpeningCopy || there.side || there.closed ||
                     end < there.published;
-  if (copy) end = segment_.chunk_end(0, kMaxCopyMessageBytes);
+  if (copy) end = segment_->chunk_end(0, kMaxCopyMessageBytes);
   wire::ReplicaOpenRequest open{};
-  open.master_id = segment_.identity().master_id;
-  open.segment_id = segment_.id();
-  open.epoch = segment_.replication_epoch();
+  open.master_id = segment_->identity().master_id;
+  open.segment_id = segment_->id();
+  open.epoch = segment_->replication_epoch();
   open.flags = (primary_ ? wire::ReplicaOpenRequest::kPrimary : 0u) |
                (copy ? wire::ReplicaOpenRequest::kRecreation : 0u);
   open.capacity = log::kSegmentBytes;
@@ -125,15 +125,16 @@ uint32_t ReplicaSlot::send_write(ReplicaCall& call, bool only_bytes, Time now, D
   const SegmentView there = view();
   const bool copying = state_.phase == ReplicaPhase::kCopying;
   const uint32_t most = copying ? kMaxCopyMessageBytes : kMaxReplicaMessageBytes;
-  const uint32_t end = segment_.chunk_end(acked(), most);
+  // A closed one may have more than the segment in memory has by now.
+  const uint32_t end = closed() ? acked() : segment_->chunk_end(acked(), most);
   ReplicaMessage message = write_up_to(end, state_, there, only_bytes);
   // Never with a plain one, which has no room for it.
   telling_holders_ = told_holders_;
   const std::string extension = only_bytes ? std::string() : extension_for(call);
   if (!extension.empty()) message.plain = false;
   wire::ReplicaWriteRequest write{};
-  write.master_id = segment_.identity().master_id;
-  write.segment_id = segment_.id();
+  write.master_id = segment_->identity().master_id;
+  write.segment_id = segment_->id();
   write.epoch = message.epoch;
   write.offset = acked();
   write.length = end - acked();
@@ -153,13 +154,13 @@ void ReplicaSlot::send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView he
   std::array<Slice, kMaxSlices> slices;
   if (message.to - from > kMaxMessageBytes) {
     fatal("replication.group_too_large",
-          {{"segment", segment_.id()}, {"offset", from}, {"bytes", message.to - from}});
+          {{"segment", segment_->id()}, {"offset", from}, {"bytes", message.to - from}});
   }
   size_t count = 0;
   slices[count++] = Slice(head);
   if (!extension.empty()) slices[count++] = Slice(extension);
   if (message.to > from) {
-    count += static_cast<size_t>(segment_.slices(from, message.to - from, slices.data() + count));
+    count += static_cast<size_t>(segment_->slices(from, message.to - from, slices.data() + count));
   }
   wire::MessageHeader header{};
   header.opcode = static_cast<uint16_t>(opcode);

@@ -27,13 +27,16 @@ class ReplicaSlot {
  public:
   /// `first`: of the first reactor, which sends what only it may send.
   ReplicaSlot(CallInbox& first, log::Segment& segment, bool primary)
-      : segment_(segment), primary_(primary), own_(first) {}
+      : segment_(&segment), primary_(primary), own_(first) {}
   ReplicaSlot(const ReplicaSlot&) = delete;
   ReplicaSlot& operator=(const ReplicaSlot&) = delete;
 
   const ReplicaState& state() const { return state_; }
   bool primary() const { return primary_; }
-  log::Segment& segment() const { return segment_; }
+  log::Segment& segment() const { return *segment_; }
+  /// From now on bytes come from this one, which has the same id. The replica is closed, or there is
+  /// none.
+  void set_segment(log::Segment& segment) { segment_ = &segment; }
   /// Of the backup, if it is placed.
   uint64_t server_id() const { return server_id_; }
   const Locator& locator() const { return locator_; }
@@ -44,8 +47,8 @@ class ReplicaSlot {
   /// Acknowledged by the backup: bytes from the start (the end of a group), and an epoch.
   uint32_t acked() const { return state_.acked.bytes; }
   uint32_t acked_epoch() const { return state_.acked.epoch; }
-  bool behind() const { return ramcloud::behind(state_, segment_.replication_epoch()); }
-  bool counts() const { return ramcloud::counts(state_, segment_.replication_epoch()); }
+  bool behind() const { return ramcloud::behind(state_, segment_->replication_epoch()); }
+  bool counts() const { return ramcloud::counts(state_, segment_->replication_epoch()); }
   bool copies() const { return sends_copy(state_, view(), kMaxReplicaMessageBytes); }
   bool wants_to_send() const {
     return ramcloud::wants_to_send(state_, view()) ||
@@ -54,7 +57,7 @@ class ReplicaSlot {
   /// What it wants to send are bytes that were published after all others were acknowledged, to an
   /// open replica with which all is well: any reactor may send that.
   bool wants_plain(Time now) const {
-    return state_.phase == ReplicaPhase::kOpen && counts() && !segment_.closed() &&
+    return state_.phase == ReplicaPhase::kOpen && counts() && !segment_->closed() &&
            knows_holders() && failures_ == 0 && now >= not_before_;
   }
   /// The backups that have replicas of the segment now. Until this backup has their ids on its
@@ -112,8 +115,8 @@ class ReplicaSlot {
  private:
   SegmentView view() const {
     // In this order: once closed is seen, published() is the final length.
-    const bool closed = segment_.closed();
-    return {segment_.side(), closed, segment_.published(), segment_.replication_epoch()};
+    const bool closed = segment_->closed();
+    return {segment_->side(), closed, segment_->published(), segment_->replication_epoch()};
   }
   void happened(ReplicaEvent event, Acked acked = {});
   uint32_t send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
@@ -122,7 +125,7 @@ class ReplicaSlot {
   void send_bytes(ReplicaCall& call, wire::Opcode opcode, ByteView head, ByteView extension,
                   uint32_t from, const ReplicaMessage& message, Time now, Duration timeout);
 
-  log::Segment& segment_;
+  log::Segment* segment_;
   const bool primary_;
   ReplicaState state_;
   uint64_t server_id_ = 0;

@@ -156,7 +156,7 @@ ReplicaMessage write_up_to(uint32_t end, const ReplicaState& state, const Segmen
   // Of a closed one nothing is to be changed: the message asks whether it is there.
   const bool asks = state.phase == Phase::kClosed;
   ReplicaMessage write{.to = end, .epoch = asks ? state.acked.epoch : segment.epoch};
-  write.closing = !only_bytes && segment.closed && end == segment.published;
+  write.closing = !only_bytes && segment.closed && (asks || end == segment.published);
   write.completing = state.phase == Phase::kCopying && end >= segment.published &&
                      (!segment.side || segment.closed);
   write.plain = !write.closing && !write.completing && write.epoch == state.acked.epoch;

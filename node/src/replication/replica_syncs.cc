@@ -54,17 +54,21 @@ bool ReplicaManager::drive_sync() {
 }
 
 /// The backups of all heads up to there. Side segments are left out: they are closed only when they
-/// are synced. Nothing: too few replicas count.
+/// are synced. Nothing: too few replicas count. A compacted segment that lost replicas gets new ones
+/// only after this sync (may_copy()): of it those do that there are.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
   std::set<uint64_t> holders;
   bool enough = true;
   const auto note = [&](const SegmentReplicas& replicas) {
     const log::Segment& segment = *replicas.segment;
     if (segment.side() || segment.abandoned() || segment.id() > position.segment_id()) return;
-    enough = enough && replicas.on_enough(options_.min_replicas, [&](const ReplicaSlot& slot) {
-      holders.insert(slot.server_id());
-      return true;
-    });
+    const auto counts = [](const ReplicaSlot& slot) { return slot.counts(); };
+    for (const auto& slot : replicas.slots) {
+      if (slot->counts()) holders.insert(slot->server_id());
+    }
+    const bool waits = segment.judged() > log_->synced();
+    enough = enough &&
+             (waits ? replicas.any(counts) : replicas.on_enough(options_.min_replicas, counts));
   };
   for (auto at = segments_.lower_bound(log_->synced().segment_id()); at != segments_.end(); ++at) {
     if (needs_no_lock(*at->second.segment)) note(at->second);

@@ -25,6 +25,7 @@ struct SegmentCounts {
 
 struct SegmentReplicas {
   log::Segment* segment = nullptr;
+  log::Segment* compacted = nullptr;  // to take its place once no replica is made from its bytes
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
   std::vector<uint64_t> banned;  // backups that may have a stale replica of it: not asked again
   std::vector<uint64_t> left;    // backups whose replica was lost, until all replicas count
@@ -33,7 +34,7 @@ struct SegmentReplicas {
 
   /// Closed on its replicas, and the next head counts: the first reactor's alone from then on.
   bool settled() const { return segment->closed_durable(); }
-  /// All that is there of an abandoned head is closed: no digest of it can decide.
+  /// All that is there is closed: no replica is being made, and no digest of it can decide.
   bool none_open() const {
     return all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); });
   }

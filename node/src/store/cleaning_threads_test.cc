@@ -62,6 +62,10 @@ class ReplicaThread final : public log::Replicator {
     const std::lock_guard guard(mutex_);
     removed_.push_back(&segment);
   }
+  void segment_compacted(log::Segment& before, log::Segment& after) override {
+    const std::lock_guard guard(mutex_);
+    compacted_.emplace_back(&before, &after);
+  }
   void sync_wanted(log::LogPosition position) override {
     const std::lock_guard guard(mutex_);
     wanted_ = std::max(wanted_, position);
@@ -74,6 +78,7 @@ class ReplicaThread final : public log::Replicator {
   };
   bool take_news() {
     std::vector<log::Segment*> removed;
+    std::vector<std::pair<log::Segment*, log::Segment*>> compacted;
     log::LogPosition wanted;
     {
       const std::lock_guard guard(mutex_);
@@ -81,7 +86,14 @@ class ReplicaThread final : public log::Replicator {
       std::ranges::sort(replicas_, {}, [](const Replica& r) { return r.segment->id(); });
       opened_.clear();
       removed.swap(removed_);
+      compacted.swap(compacted_);
       wanted = wanted_;
+    }
+    for (const auto& [before, after] : compacted) {
+      for (Replica& replica : replicas_) {
+        if (replica.segment == before) replica.segment = after;
+      }
+      before->mark_released();
     }
     for (log::Segment* segment : removed) {
       std::erase_if(replicas_, [=](const Replica& r) { return r.segment == segment; });
@@ -121,9 +133,10 @@ class ReplicaThread final : public log::Replicator {
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
-  std::vector<log::Segment*> opened_, removed_;  // guarded by mutex_
-  log::LogPosition wanted_;                      // guarded by mutex_
-  std::vector<Replica> replicas_;                // of the thread, until it has stopped
+  std::vector<log::Segment*> opened_, removed_;                     // guarded by mutex_
+  std::vector<std::pair<log::Segment*, log::Segment*>> compacted_;  // guarded by mutex_
+  log::LogPosition wanted_;                                         // guarded by mutex_
+  std::vector<Replica> replicas_;  // of the thread, until it has stopped
 };
 
 std::string key_of(uint64_t owner, uint64_t i) {
