@@ -58,6 +58,11 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   }
   // An ordinary head cannot be opened: writers wait, or will at the end of this head.
   const bool no_head = f.free_seglets < f.reserved_seglets + kSegletsPerSegment;
+  if (disk_is_near && f.disk_gain_bytes > 0) {
+    return combined(CleanerMode::kCombined, true,
+                    fmt::format("{} segments on disk come near the limit of {}", f.disk_segments,
+                                most_on_disk));
+  }
   if (f.gain_bytes == 0 && f.compaction_gain_bytes == 0) {
     // What leaves is still to come.
     const bool exhausted = no_head && f.leaving_seglets == 0;
@@ -65,11 +70,6 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                 fmt::format("{} of the memory is free, and no segment has {} of dead "
                             "bytes to win",
                             percent(free), percent(CleaningFigures::kLeastGain)));
-  }
-  if (disk_is_near && f.gain_bytes > 0) {
-    return combined(CleanerMode::kCombined, true,
-                    fmt::format("{} segments on disk come near the limit of {}", f.disk_segments,
-                                most_on_disk));
   }
   if (no_head && f.gain_bytes > 0 &&
       !(options.compaction && f.compaction_gain_bytes > 0 && free >= options.combined_below)) {
@@ -79,7 +79,7 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   }
   const bool compacts = options.compaction && f.compaction_gain_bytes > 0;
   const double tombstones = share(f.tombstone_bytes, f.live_bytes);
-  if (compacts && f.gain_bytes > 0 && tombstones > options.most_tombstones) {
+  if (compacts && f.disk_gain_bytes > 0 && tombstones > options.most_tombstones) {
     return combined(CleanerMode::kCombined, no_head,
                     fmt::format("{} of the live bytes are tombstones, which compaction keeps",
                                 percent(tombstones)));

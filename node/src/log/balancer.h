@@ -37,9 +37,11 @@ struct BalancerFigures {
   uint64_t disk_segments = 0;
   uint64_t live_bytes = 0;       // tombstones included
   uint64_t tombstone_bytes = 0;  // of them
-  /// What cleaning would free, of all segments that are worth it (CleaningOrder::gain_bytes).
+  /// What combined cleaning would free, of all segments that are worth it: memory, and disk space. They
+  /// are the same if no segment is ever compacted.
   uint64_t gain_bytes = 0;
-  uint64_t compaction_gain_bytes = 0;
+  uint64_t disk_gain_bytes = 0;
+  uint64_t compaction_gain_bytes = 0;  // of memory
 };
 
 enum class CleaningKind : uint8_t { kNone, kCompaction, kCombined };

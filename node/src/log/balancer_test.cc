@@ -20,6 +20,7 @@ BalancerFigures roomy() {
           .live_bytes = 3'000'000'000,
           .tombstone_bytes = 300'000'000,
           .gain_bytes = 1'000'000'000,
+          .disk_gain_bytes = 1'000'000'000,
           .compaction_gain_bytes = 0};
 }
 
@@ -145,6 +146,26 @@ INSTANTIATE_TEST_SUITE_P(
                          M::kCombined,
                          false,
                          "2250 segments on disk come near the limit of 2500"},
+                    Case{"disk is near its limit, and all segments are compacted",
+                         two_level(),
+                         with([](F& f) {
+                           f.disk_segments = 2'250;
+                           f.gain_bytes = 0;
+                         }),
+                         K::kCombined,
+                         M::kCombined,
+                         false,
+                         "2250 segments on disk come near the limit of 2500"},
+                    Case{"disk is near its limit, and nothing is to be won there",
+                         {},
+                         with([](F& f) {
+                           f.disk_segments = 2'250;
+                           f.gain_bytes = f.disk_gain_bytes = 0;
+                         }),
+                         K::kNone,
+                         M::kIdle,
+                         false,
+                         "no segment has 2.0 %"},
                     Case{"disk is not near",
                          {},
                          with([](F& f) { f.disk_segments = 2'249; }),

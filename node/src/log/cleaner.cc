@@ -19,6 +19,10 @@ constexpr uint32_t kInSearch = 256;
 /// than the rest.
 constexpr uint64_t kFilled = kSegmentBytes - kSegmentBytes / 4;
 
+/// One byte for so many of entries is taken by groups of copies, and by padding: what a compacted
+/// segment will take is estimated by this, and a seglet on top.
+constexpr uint32_t kBesideEntries = 16;
+
 uint64_t seglets_of(uint64_t bytes) {
   return (bytes + kSegletBytes - 1) / kSegletBytes;
 }
@@ -31,7 +35,9 @@ Cleaner::Cleaner(Log& log, Clock& clock, CleanerOptions options, Judge judge, Ma
       options_(options),
       judge_(std::move(judge)),
       make_(std::move(make)),
-      order_(options.policy, log.most_segments()) {}
+      order_(options.policy, log.most_segments()),
+      compaction_(options.policy, log.most_segments()),
+      parts_(log.most_segments()) {}
 
 CleanerState Cleaner::state() const {
   const MutexGuard guard(mutex_);
@@ -73,7 +79,48 @@ void Cleaner::look_at(uint32_t number) {
   if (in_work_.contains(number)) return;
   const Segment* segment = log_.closed_member(number);
   const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
-  figures ? order_.set(number, *figures) : order_.erase(number);
+  if (!figures) return take_off(number);
+  count(parts_[number], figures->worth_cleaning() ? figures->memory_bytes - figures->live_bytes : 0,
+        figures->tombstone_bytes);
+  CleaningFigures combined = *figures;
+  // However little memory it takes by now, on disk it is a whole one.
+  if (compacts()) combined.memory_bytes = kSegmentBytes;
+  order_.set(number, combined);
+  if (!compacts()) return;
+  const auto compacted = for_compaction(*segment, *figures);
+  compacted ? compaction_.set(number, *compacted) : compaction_.erase(number);
+}
+
+void Cleaner::count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) {
+  memory_gain_bytes_ += uint64_t{gain_bytes} - part.gain_bytes;
+  tombstone_bytes_ += uint64_t{tombstone_bytes} - part.tombstone_bytes;
+  part.gain_bytes = gain_bytes;
+  part.tombstone_bytes = tombstone_bytes;
+}
+
+void Cleaner::take_off(uint32_t number) {
+  order_.erase(number);
+  compaction_.erase(number);
+  count(parts_[number], 0, 0);
+}
+
+/// Compaction wins whole seglets. Nothing: not this one, or not now.
+std::optional<CleaningFigures> Cleaner::for_compaction(const Segment& segment,
+                                                       const CleaningFigures& figures) const {
+  const Part& part = parts_[segment.number()];
+  const bool in_vain =
+      part.in_vain_id == segment.id() && part.in_vain_live_bytes == figures.live_bytes;
+  if (in_vain || !log_.may_compact(segment)) return std::nullopt;
+  CleaningFigures compacted = figures;
+  const uint64_t bytes =
+      segment.header_length() + figures.live_bytes + figures.live_bytes / kBesideEntries;
+  compacted.live_bytes = static_cast<uint32_t>(
+      std::min<uint64_t>((seglets_of(bytes) + 1) * kSegletBytes, figures.memory_bytes));
+  return compacted;
+}
+
+uint32_t Cleaner::now_s() const {
+  return static_cast<uint32_t>(clock_.unix_ms() / 1000);
 }
 
 BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
@@ -83,45 +130,73 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
           .reserved_seglets = log_.kept_from(For::kWrites),
           .disk_segments = memory.segments,
           .live_bytes = order_.live_bytes(),
-          .tombstone_bytes = 0,
-          .gain_bytes = order_.gain_bytes(),
-          .compaction_gain_bytes = 0};
+          .tombstone_bytes = tombstone_bytes_,
+          .gain_bytes = compacts() ? memory_gain_bytes_ : order_.gain_bytes(),
+          .disk_gain_bytes = order_.gain_bytes(),
+          .compaction_gain_bytes = compaction_.gain_bytes()};
 }
 
-/// As many of the best as survivors have room for: what is free above the emergency heads, and not
-/// promised to another pass.
+/// Memory for copies is what is free above the emergency heads, and not promised to another pass.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory,
                                                        CleaningKind kind) {
   const uint64_t kept = log_.kept_from(For::kSurvivors) + survivor_seglets_;
   const uint64_t room = memory.free_seglets > kept ? memory.free_seglets - kept : 0;
+  return kind == CleaningKind::kCompaction ? choose_compaction(room) : choose_combined(room);
+}
+
+/// The best one, if there is room for what stays of it.
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room) {
+  const auto best = compaction_.best(now_s());
+  if (!best) return nullptr;
+  Segment* segment = log_.closed_member(best->segment);
+  if (segment == nullptr || !judge_(*segment)) {  // it has left since it was looked at
+    look_at(best->segment);
+    return nullptr;
+  }
+  const uint64_t needs = seglets_of(best->figures.live_bytes);
+  if (needs > room) return nullptr;
+  auto pass = std::make_unique<Worker::Pass>();
+  pass->kind = CleaningKind::kCompaction;
+  pass->victims = {best->segment};
+  pass->gain_seglets = seglets_of(best->figures.memory_bytes) - needs;
+  pass->survivor_seglets = needs;
+  take_off(best->segment);
+  pass->work = make_(pass->kind, {segment});
+  return pass;
+}
+
+/// As many of the best as survivors have room for.
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
   const uint64_t segments = room / kSegletsPerSegment;
   if (segments == 0) return nullptr;
-  const auto now_s = static_cast<uint32_t>(clock_.unix_ms() / 1000);
   const auto chosen =
-      order_.take(now_s, {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
-                          .live_bytes = segments * kFilled});
+      order_.take(now_s(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
+                            .live_bytes = segments * kFilled});
   auto pass = std::make_unique<Worker::Pass>();
-  pass->kind = kind;
+  pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;
   uint64_t live = 0, memory_bytes = 0;
   for (const auto& [number, figures] : chosen) {
+    take_off(number);
     // It may have left, or be needed where it is, since it was looked at.
     Segment* segment = log_.closed_member(number);
     if (segment == nullptr || !judge_(*segment)) continue;
     victims.push_back(segment);
     pass->victims.push_back(number);
     live += figures.live_bytes;
-    memory_bytes += figures.memory_bytes;
+    memory_bytes += segment->memory_bytes();
   }
   pass->gain_seglets =
       seglets_of(memory_bytes) - std::min(seglets_of(live), seglets_of(memory_bytes));
+  const uint64_t survivors = live / kFilled + 1;
+  const bool wins_disk = compacts() && victims.size() > survivors;
   // One that is small may have much that is dead, and yet its survivor takes as much.
-  if (pass->gain_seglets == 0) {
+  if (pass->gain_seglets == 0 && !wins_disk) {
     for (const auto& [number, figures] : chosen) look_at(number);
     return nullptr;
   }
-  pass->survivor_seglets = std::min(segments, live / kFilled + 1) * kSegletsPerSegment;
-  pass->work = make_(kind, std::move(victims));
+  pass->survivor_seglets = std::min(segments, survivors) * kSegletsPerSegment;
+  pass->work = make_(pass->kind, std::move(victims));
   return pass;
 }
 
@@ -167,11 +242,24 @@ Cleaner::Begun Cleaner::begin() {
   return begun;
 }
 
+/// As much is live as was when it was chosen, or less; it was not known exactly.
+void Cleaner::note_in_vain(uint32_t number) {
+  RC_SOMETIMES("cleaner.compaction_is_in_vain");
+  const Segment* segment = log_.closed_member(number);
+  const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
+  if (!figures) return;
+  parts_[number].in_vain_id = segment->id();
+  parts_[number].in_vain_live_bytes = figures->live_bytes;
+}
+
 void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   const MutexGuard guard(mutex_);
   gain_seglets_ -= pass.gain_seglets;
   survivor_seglets_ -= pass.survivor_seglets;
-  for (const uint32_t number : pass.victims) in_work_.erase(number);
+  for (const uint32_t number : pass.victims) {
+    in_work_.erase(number);
+    if (how == CleaningWork::Progress::kInVain) note_in_vain(number);
+  }
   // Their figures, if they stay.
   for (const uint32_t number : pass.victims) look_at(number);
   if (how == CleaningWork::Progress::kFailed) {
@@ -181,11 +269,13 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
     free_at_failure_ = log_.memory().free_seglets;
     return;
   }
-  RC_SOMETIMES("cleaner.pass_is_over");
-  ++(pass.kind == CleaningKind::kCombined ? state_.combined_runs : state_.compaction_runs);
   const CleaningWork::Result result = pass.work->result();
   state_.bytes_read += result.bytes_read;
-  state_.bytes_written += result.bytes_written;
+  if (how == CleaningWork::Progress::kInVain) return;
+  RC_SOMETIMES("cleaner.pass_is_over");
+  const bool combined = pass.kind == CleaningKind::kCombined;
+  ++(combined ? state_.combined_runs : state_.compaction_runs);
+  (combined ? state_.bytes_written : state_.bytes_compacted) += result.bytes_written;
 }
 
 // ---- a worker

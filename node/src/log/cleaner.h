@@ -25,12 +25,13 @@ class CleaningWork {
   enum class Progress : uint8_t {
     kMore,    // call step() again
     kWaits,   // for replicas, or for the head that commits it
-    kDone,    // the victims left the log
+    kDone,    // the victims left the log, or the victim takes less memory
     kFailed,  // no memory: nothing has changed, the victims stay
+    kInVain,  // nothing would be won, and nothing has changed
   };
   struct Result {
     uint64_t bytes_read = 0;     // entries of the victims
-    uint64_t bytes_written = 0;  // survivors
+    uint64_t bytes_written = 0;  // survivors, or what stays of a segment that is compacted
   };
   virtual ~CleaningWork() = default;
   /// A slice, bounded as every slice of a turn is.
@@ -43,7 +44,7 @@ class CleaningWork {
 struct CleanerOptions {
   CleaningPolicy policy = CleaningPolicy::kCostBenefit;
   BalancerOptions balancer;
-  uint32_t victims = 8;  // of a combined pass: memory of so many whole segments
+  uint32_t victims = 8;  // of a combined pass: memory, or disk space, of so many whole segments
   uint32_t waiting = 4;  // passes of a worker that wait for replicas or a head, at most
 };
 
@@ -51,9 +52,11 @@ struct CleanerState {
   CleanerMode mode = CleanerMode::kIdle;
   std::string why;
   uint64_t combined_runs = 0, compaction_runs = 0, failed_runs = 0;
-  uint64_t bytes_read = 0;     // by passes that are done
-  uint64_t bytes_written = 0;  // by them
-  /// Bytes written by writers and passes, for each byte by writers [Rumble14 §8]: 1 is the best.
+  uint64_t bytes_read = 0;       // by passes that are done
+  uint64_t bytes_written = 0;    // by combined ones, in memory and on disk
+  uint64_t bytes_compacted = 0;  // written by compaction, in memory alone
+  /// Bytes written to disk by writers and passes, for each byte by writers [Rumble14 §8]: 1 is the
+  /// best.
   double write_cost = 1;
 };
 
@@ -101,6 +104,10 @@ class Cleaner {
   size_t look_again() RC_REQUIRES(mutex_);
   void look_in_turn(uint32_t most) RC_REQUIRES(mutex_);
   void look_at(uint32_t number) RC_REQUIRES(mutex_);
+  void take_off(uint32_t number) RC_REQUIRES(mutex_);
+  std::optional<CleaningFigures> for_compaction(const Segment& segment,
+                                                const CleaningFigures& figures) const
+      RC_REQUIRES(mutex_);
   BalancerFigures figures(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   /// What a worker that has nothing else to do learns.
   struct Begun {
@@ -111,6 +118,10 @@ class Cleaner {
   Begun begin();
   std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, CleaningKind kind)
       RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> choose_combined(uint64_t room) RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
+  uint32_t now_s() const;
+  void note_in_vain(uint32_t number) RC_REQUIRES(mutex_);
   void end(const Worker::Pass& pass, CleaningWork::Progress how);
 
   Log& log_;
@@ -119,9 +130,24 @@ class Cleaner {
   const Judge judge_;
   const MakeWork make_;
 
+  /// Of one segment.
+  struct Part {
+    uint32_t gain_bytes = 0;  // of memory, by combined cleaning
+    uint32_t tombstone_bytes = 0;
+    /// Compaction found less dead than this: not again with as much.
+    uint32_t in_vain_live_bytes = ~uint32_t{0};
+    uint64_t in_vain_id = 0;
+  };
+  void count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) RC_REQUIRES(mutex_);
+  bool compacts() const { return options_.balancer.compaction; }
+
   mutable Mutex mutex_;
-  CleaningOrder order_ RC_GUARDED_BY(mutex_);
-  std::set<uint32_t> in_work_ RC_GUARDED_BY(mutex_);  // victims of passes
+  CleaningOrder order_ RC_GUARDED_BY(mutex_);       // for combined cleaning
+  CleaningOrder compaction_ RC_GUARDED_BY(mutex_);  // for compaction; in one-level cleaning empty
+  std::vector<Part> parts_ RC_GUARDED_BY(mutex_);   // by number
+  uint64_t memory_gain_bytes_ RC_GUARDED_BY(mutex_) = 0;  // of all parts
+  uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts
+  std::set<uint32_t> in_work_ RC_GUARDED_BY(mutex_);      // victims of passes
   uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
   /// Since a segment left, with which tombstones died in any other one: so many were not looked at.
   uint32_t unlooked_ RC_GUARDED_BY(mutex_) = 0;

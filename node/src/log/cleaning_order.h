@@ -29,10 +29,11 @@ enum class CleaningPolicy : uint8_t {
 
 /// What is known of a segment that could be cleaned.
 struct CleaningFigures {
-  uint32_t memory_bytes = 0;  // that it takes
-  uint32_t live_bytes = 0;    // that would be copied
-  uint32_t average_s = 0;     // average time stamp of its live objects, Unix time
-  uint32_t youngest_s = 0;    // of its youngest object
+  uint32_t memory_bytes = 0;     // that it takes
+  uint32_t live_bytes = 0;       // that would be copied
+  uint32_t average_s = 0;        // average time stamp of its live objects, Unix time
+  uint32_t youngest_s = 0;       // of its youngest object
+  uint32_t tombstone_bytes = 0;  // of the live bytes
   bool operator==(const CleaningFigures&) const = default;
 
   /// 0 to 1.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/cleaning_pass.h"
+#include "store/compaction_pass.h"
 
 namespace ramcloud::server {
 
@@ -17,8 +17,9 @@ Cleaning::Cleaning(Reactor& first, Epochs& epochs, Master& master, MetricsRegist
       cleaner_(
           log_, first.clock(), options.cleaner,
           [this](const log::Segment& segment) { return judge_.judge(segment); },
-          [&store = master.store()](log::CleaningKind, const std::vector<log::Segment*>& victims) {
-            return std::make_unique<store::CleaningPass>(store, victims);
+          [&store = master.store()](log::CleaningKind kind,
+                                    const std::vector<log::Segment*>& victims) {
+            return store::make_pass(store, kind, victims);
           }),
       timer_(first, [] {}) {
   register_metrics(metrics);

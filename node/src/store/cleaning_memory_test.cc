@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "store/cleaning_pass.h"
 #include "store/invariants.h"
 #include "store/tablet_replay.h"
 #include "store/testing/cleaning_rig.h"

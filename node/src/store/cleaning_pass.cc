@@ -1,325 +1,65 @@
 #include "store/cleaning_pass.h"
 
-#include <algorithm>
-
-#include "base/hash.h"
 #include "base/logging.h"
-#include "base/sometimes.h"
-#include "log/group_reader.h"
 
 namespace ramcloud::store {
 
-using log::EntryType;
-using log::EntryView;
-using log::Segment;
-
-namespace {
-
-/// Of a step: about 20 us, but for an object that is larger than that.
-constexpr uint32_t kEntriesAtOnce = 64;
-constexpr uint32_t kBytesAtOnce = 64 << 10;
-/// Survivors of one group: it stays within what does not straddle seglets.
-constexpr uint32_t kGroupedBytes = 2 << 10;
-constexpr int kMostPieces = 4;  // of an EntrySource
-
-}  // namespace
-
-bool may_clean(ObjectStore& store, const Segment& segment) {
-  return store.log().closed_member(segment.number()) == &segment &&
-         !store.cleaned().being_cleaned(segment.id());
-}
-
-/// In this order: who had it may have made it leave just now.
-bool claim(ObjectStore& store, const Segment& segment) {
-  if (!store.cleaned().begin(segment.id())) return false;
-  if (store.log().closed_member(segment.number()) == &segment) return true;
-  store.cleaned().give_up(segment.id());
-  return false;
-}
-
-CleaningPass::CleaningPass(ObjectStore& store, const std::vector<Segment*>& victims)
-    : store_(store), side_(store.log(), log::For::kSurvivors) {
-  for (Segment* victim : victims) {
-    if (!claim(store, *victim)) continue;
-    victims_.push_back(victim);
-    victim_ids_.push_back(victim->id());
-  }
-  if (victims_.empty()) phase_ = Phase::kDone;
-}
+CleaningPass::CleaningPass(ObjectStore& store, const std::vector<log::Segment*>& victims)
+    : Relocation(store, victims, Order::kOldestFirst), side_(store.log(), log::For::kSurvivors) {}
 
 CleaningPass::~CleaningPass() {
   if (phase_ == Phase::kDone || abort()) return;
-  (void)store_.log_.withdraw(change_);
+  (void)store_.log().withdraw(change_);
   (void)side_.release();  // slots point there
 }
 
-bool CleaningPass::abort() {
-  if (phase_ == Phase::kFailed) return true;
-  if (phase_ > Phase::kReplicate) return false;
+void CleaningPass::drop_copies() {
   side_.abort();
-  for (const Segment* victim : victims_) store_.cleaned_.give_up(victim->id());
-  survivors_ = {};
-  phase_ = Phase::kFailed;
-  return true;
 }
 
 void CleaningPass::commit_now() {
-  if (phase_ == Phase::kCommit) store_.log_.hurry(change_);
+  if (phase_ == Phase::kEnter) store_.log().hurry(change_);
   now_ = true;
 }
 
-log::CleaningWork::Progress CleaningPass::step() {
-  switch (phase_) {
-    case Phase::kScan:
-      return scan();
-    case Phase::kCopy:
-      return copy();
-    case Phase::kReplicate:
-      return replicate();
-    case Phase::kSwitch:
-      return switch_slots();
-    case Phase::kCommit:
-      return commit();
-    case Phase::kDone:
-      return Progress::kDone;
-    case Phase::kFailed:
-      return Progress::kFailed;
-  }
-  return Progress::kFailed;
+StatusCode CleaningPass::append(std::span<const log::EntrySource> entries, const char* refs[]) {
+  const StatusCode status = side_.append(entries, refs);
+  return status == StatusCode::kOk ? status : StatusCode::kOutOfMemory;
 }
 
-// ---- what is live
-
-CleaningPass::Progress CleaningPass::scan() {
-  for (uint32_t entries = 0; entries < kEntriesAtOnce;) {
-    if (victim_ == victims_.size()) {
-      heap_ = survivors_.size();
-      phase_ = Phase::kCopy;
-      return Progress::kMore;
-    }
-    const log::SegmentBytes bytes = victims_[victim_]->bytes();
-    if (at_ == bytes.size()) {
-      ++victim_;
-      at_ = 0;
-      continue;
-    }
-    const auto header = bytes.load_at<log::GroupHeader>(at_);
-    ++entries;
-    if (header.magic() == log::kGroupMagic) {
-      const log::GroupView group(bytes, at_, header);
-      for (auto e = group.first(); e; e = group.next(*e), ++entries) scan_entry(e->view, e->offset);
-    }
-    at_ += header.length();  // a padding's stands in the same place
-  }
-  return Progress::kMore;
-}
-
-void CleaningPass::scan_entry(const EntryView& entry, uint32_t offset) {
-  if (entry.type() != EntryType::kObject && entry.type() != EntryType::kTombstone) return;
-  result_.bytes_read += entry.total_length();
-  Survivor survivor{.from = victims_[victim_]->bytes().piece(offset, 1).data(),
-                    .victim = victim_,
-                    .offset = offset};
-  if (!is_live(survivor, entry)) return;
-  survivors_.push_back(survivor);
-  std::push_heap(survivors_.begin(), survivors_.end());
-}
-
-/// Under the lock of the key: who appended the entry has put it into the table by then, or has noted
-/// the pending delete.
-bool CleaningPass::is_live(Survivor& survivor, const EntryView& entry) {
-  return entry.type() == EntryType::kObject ? object_is_live(survivor, entry)
-                                            : tombstone_is_live(survivor, entry);
-}
-
-bool CleaningPass::object_is_live(Survivor& survivor, const EntryView& entry) {
-  const log::ObjectView object = *log::parse_object(entry);
-  survivor.timestamp_s = object.timestamp_s;
-  survivor.hash =
-      log::hash_of_key(object.table_id, entry, log::ObjectView::key_offset, object.key_length);
-  SpinGuard guard(store_.table_.lock_of(survivor.hash));
-  survivor.has_slot = store_.table_.find(survivor.hash, [&](const char* address) {
-    return address == survivor.from;
-  }) != nullptr;
-  return survivor.has_slot;
-}
-
-bool CleaningPass::tombstone_is_live(Survivor& survivor, const EntryView& entry) {
-  const log::TombstoneView tombstone = *log::parse_tombstone(entry);
-  survivor.timestamp_s = entry.load_at<log::TombstoneBody>(0).timestamp_s;
-  survivor.hash = log::hash_of_key(tombstone.table_id, entry, log::TombstoneView::key_offset,
-                                   tombstone.key_length);
-  const Tablet* tablet = store_.tablets_.find(tombstone.table_id, survivor.hash);
-  // Relocated, it would stand above the position of the tablet, and kill what the tablet has now.
-  const bool of_tablet =
-      tablet != nullptr && victims_[survivor.victim]->id() >= tablet->first_segment;
-  SpinGuard guard(store_.table_.lock_of(survivor.hash));
-  HashTable::Slot* slot = store_.table_.find(
-      survivor.hash, [&](const char* address) { return address == survivor.from; });
-  survivor.has_slot = slot != nullptr;
-  if (!of_tablet) {
-    ++counts_.of_no_tablet;
-    // It is durable, so nobody's reply depends on it.
-    if (slot != nullptr) store_.table_.clear(*slot, store_.table_.bucket_of(survivor.hash));
-    return false;
-  }
-  if (slot != nullptr || protects(tombstone, *tablet)) return true;
-  ++counts_.tombstones_dropped;
-  return false;
-}
-
-/// What it says is dead may still be found by a replay.
-bool CleaningPass::protects(const log::TombstoneView& tombstone, const Tablet& tablet) {
-  // What is older may still come.
-  if (tablet.state.load() == TabletState::kRecovering) return true;
-  // It came with a recovery, and kept older entries of that log out. A tablet is served after the
-  // hand-over is durable: nobody reads that log for it again. What came before the tombstone and
-  // was superseded has one of this log (TabletReplay).
-  if (tombstone.log_id != store_.log_.options().master_id) return false;
-  auto known = may_be_found_.find(tombstone.segment_id);
-  if (known == may_be_found_.end()) {
-    const bool may_be = store_.log_.may_be_found(tombstone.segment_id) ||
-                        store_.cleaned_.has_dead_copies(tombstone.segment_id);
-    known = may_be_found_.emplace(tombstone.segment_id, may_be).first;
-  }
-  return known->second;
-}
-
-// ---- copies
-
-CleaningPass::Progress CleaningPass::copy() {
-  for (uint32_t copied = 0; copied < kBytesAtOnce;) {
-    if (heap_ == 0) {
-      side_.close();
-      deletes_ = store_.deletes_so_far();
-      judged_ = store_.log_.head();
-      phase_ = Phase::kReplicate;
-      return Progress::kMore;
-    }
-    if (!copy_group(copied)) {
-      abort();
-      return Progress::kFailed;
-    }
-  }
-  return Progress::kMore;
-}
-
-/// The oldest of what is left, if it is live now: a tablet may have come or gone since, and that
-/// takes a grace period, so not before it is appended. False: no memory.
-bool CleaningPass::copy_group(uint32_t& copied) {
-  log::EntrySource entries[log::kMaxGroupEntries];
-  Slice pieces[log::kMaxEntrySlices];
-  size_t first = heap_, count = 0;
-  for (uint32_t bytes = 0; heap_ > 0 && count < log::kMaxGroupEntries;) {
-    Survivor& next = survivors_.front();
-    const EntryView entry = store_.log_.entry(next.from);
-    if (count > 0 && bytes + entry.total_length() > kGroupedBytes) break;
-    bytes += entry.total_length();
-    copied += entry.total_length() / 2 + kBytesAtOnce / kEntriesAtOnce / 2;
-    if (!entry.verify()) {
-      fatal("store.entry_is_damaged_in_memory",
-            {{"segment", victims_[next.victim]->id()}, {"offset", next.offset}});
-    }
-    if (!is_live(next, entry)) next.from = nullptr;
-    std::pop_heap(survivors_.begin(), survivors_.begin() + static_cast<ptrdiff_t>(heap_));
-    Survivor& taken = survivors_[--heap_];
-    if (taken.from == nullptr) {
-      if (count > 0) break;  // those of a group stand side by side
-      first = heap_;
-      continue;
-    }
-    const int n = entry.slices(0, entry.body_length(), pieces);
-    log::EntrySource& source = entries[count++];
-    source.type = entry.type();
-    if (n > kMostPieces) {
-      body_.resize(entry.body_length());
-      entry.read(0, body_.data(), entry.body_length());
-      source.piece_count = 1;
-      source.pieces[0] = Slice(ByteView(body_));
-    } else {
-      source.piece_count = static_cast<uint8_t>(n);
-      std::copy(pieces, pieces + n, source.pieces);
-    }
-  }
-  if (count == 0) return true;
-  const char* refs[log::kMaxGroupEntries];
-  if (side_.append(std::span(entries, count), refs) != StatusCode::kOk) return false;
-  for (size_t i = 0; i < count; ++i) {
-    survivors_[first - 1 - i].to = refs[i];
-    ++(entries[i].type == EntryType::kObject ? counts_.objects : counts_.tombstones);
-    result_.bytes_written += store_.log_.entry(refs[i]).total_length();
-  }
-  return true;
+void CleaningPass::close_copies(log::LogPosition) {
+  side_.close();
 }
 
 /// Nobody sees a survivor before it is durable. What was appended until the last copy was judged by
 /// may have taken an object for dead that it replaces: neither a crash nor a power cut may find
-/// neither, so it has to be where the survivors are, on devices. And sweep() finds pending tombstones
-/// where they were written: those in the victims are out of the table, and of the list, before any
-/// memory is freed.
-CleaningPass::Progress CleaningPass::replicate() {
-  (void)store_.sweep(kEntriesAtOnce);
-  if (store_.log_.durable() < judged_) return Progress::kWaits;
-  store_.log_.want_synced(judged_);
-  if (store_.log_.synced() < judged_) return Progress::kWaits;
-  if (!side_.all_durable() || !store_.deletes_are_over(deletes_)) return Progress::kWaits;
-  phase_ = Phase::kSwitch;
-  return Progress::kMore;
+/// neither, so it has to be where the survivors are, on devices.
+bool CleaningPass::may_be_seen(log::LogPosition judged) {
+  log::Log& log = store_.log();
+  if (log.durable() < judged) return false;
+  log.want_synced(judged);
+  return log.synced() >= judged && side_.all_durable();
 }
 
-// ---- switch and commit
+/// The tombstone that was written names the victim.
+void CleaningPass::died(const log::Segment& victim, const log::Segment& survivor) {
+  store_.cleaned().note_dead_copy(victim.id(), survivor.id());
+}
 
-CleaningPass::Progress CleaningPass::switch_slots() {
-  for (uint32_t n = 0; n < kEntriesAtOnce; ++n) {
-    if (switched_ == survivors_.size()) {
-      survivors_ = {};
-      change_.enter = side_.segments();
-      change_.leave = victims_;
-      if (store_.log_.commit(change_, log::Roll::kNext) != StatusCode::kOk) {
-        fatal("store.cleaning_is_not_committed", {{"survivors", change_.enter.size()}});
-      }
-      if (now_) store_.log_.hurry(change_);
-      phase_ = Phase::kCommit;
-      return Progress::kMore;
-    }
-    switch_slot(survivors_[switched_++]);
+void CleaningPass::enter() {
+  change_.enter = side_.segments();
+  change_.leave = victims_;
+  if (store_.log().commit(change_, log::Roll::kNext) != StatusCode::kOk) {
+    fatal("store.cleaning_is_not_committed", {{"survivors", change_.enter.size()}});
   }
-  return Progress::kMore;
+  if (now_) store_.log().hurry(change_);
 }
 
-void CleaningPass::switch_slot(const Survivor& survivor) {
-  if (survivor.to == nullptr || !survivor.has_slot) return;
-  const bool is_object = store_.log_.entry(survivor.to).type() == EntryType::kObject;
-  SpinGuard guard(store_.table_.lock_of(survivor.hash));
-  HashTable::Slot* slot = store_.table_.find(
-      survivor.hash, [&](const char* address) { return address == survivor.from; });
-  if (slot != nullptr && !is_object && !victims_[survivor.victim]->side()) {
-    // Of a delete that is durable. Whoever sweeps it has taken it from the list, and comes too late.
-    return store_.table_.clear(*slot, store_.table_.bucket_of(survivor.hash));
-  }
-  if (slot != nullptr) {
-    store_.table_.replace(*slot, survivor.hash, survivor.to);
-    if (is_object) store_.log_.mark_dead(survivor.from);
-    return;
-  }
-  if (!is_object) return;
-  RC_SOMETIMES("store.survivor_is_dead_before_it_is_seen");
-  ++counts_.dead_copies;
-  store_.log_.mark_dead(survivor.to);
-  store_.cleaned_.note_dead_copy(victims_[survivor.victim]->id(),
-                                 store_.log_.arena().segment_of(survivor.to)->id());
-}
-
-CleaningPass::Progress CleaningPass::commit() {
-  if (!change_.done()) return Progress::kWaits;
-  end();
-  return Progress::kDone;
-}
-
-void CleaningPass::end() {
+bool CleaningPass::entered() {
+  if (!change_.done()) return false;
   (void)side_.release();
-  for (const uint64_t id : victim_ids_) store_.cleaned_.left(id);
-  phase_ = Phase::kDone;
+  for (const uint64_t id : victim_ids_) store_.cleaned().left(id);
+  return true;
 }
 
 }  // namespace ramcloud::store

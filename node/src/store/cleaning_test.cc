@@ -1,4 +1,4 @@
-// Combined cleaning under random writes, overwrites, deletes and dropped tablets, with crashes: what
+// Cleaning, combined and compaction, under random writes, overwrites, deletes and dropped tablets, with crashes: what
 // the replicas hold is replayed in random order, and compared with what was acknowledged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include "log/log_test_support.h"
 #include "log/replay.h"
 #include "store/cleaning_pass.h"
+#include "store/compaction_pass.h"
 #include "store/invariants.h"
 #include "store/tablet_replay.h"
 
@@ -52,7 +53,7 @@ struct Outcome {
 
 struct Totals {
   uint64_t passes = 0, aborted = 0, without_memory = 0, crashes = 0, power_cuts = 0, returned = 0,
-           segments = 0;
+           segments = 0, compacted = 0, in_vain = 0, compacted_replicas = 0;
   uint64_t written_bytes = 0;
   CleaningPass::Counts counts;
   void add(const CleaningPass::Counts& c) {
@@ -73,6 +74,7 @@ class Round {
         store_(parts_.log, clock_, {.buckets = 512, .max_pending_deletes = 4096}) {
     parts_.replicator.finish_all();
     parts_.replicator.syncs = false;  // but now and then
+    parts_.replicator.keeps_originals = true;
     for (const uint64_t table : {kStays, kReturns}) {
       EXPECT_TRUE(store_.take_tablet(table, 0, ~uint64_t{0}).ok());
     }
@@ -203,7 +205,7 @@ class Round {
       for (uint64_t i = 0; i < steps; ++i) {
         const Progress now = pass->step();
         if (now == Progress::kMore) continue;
-        if (now == Progress::kDone || now == Progress::kFailed) end_pass(pass, now);
+        if (now != Progress::kWaits) end_pass(pass, now);
         break;
       }
       if (pass == nullptr) continue;
@@ -212,12 +214,13 @@ class Round {
     }
     std::erase(passes_, nullptr);
   }
-  void end_pass(std::unique_ptr<CleaningPass>& pass, Progress how) {
+  void end_pass(std::unique_ptr<Relocation>& pass, Progress how) {
+    const bool compaction = dynamic_cast<CompactionPass*>(pass.get()) != nullptr;
     if (how == Progress::kDone) {
-      ++totals_.passes;
+      ++(compaction ? totals_.compacted : totals_.passes);
       totals_.add(pass->counts());
     } else {
-      ++totals_.without_memory;
+      ++(how == Progress::kInVain ? totals_.in_vain : totals_.without_memory);
     }
     pass.reset();
   }
@@ -233,6 +236,14 @@ class Round {
       const uint64_t of_b = uint64_t{b->live_bytes()} * a->memory_bytes();
       return of_a != of_b ? of_a < of_b : a->id() < b->id();
     });
+    if (random_.chance(0.5)) {
+      const auto at = std::ranges::find_if(
+          victims, [&](const log::Segment* victim) { return parts_.log.may_compact(*victim); });
+      if (at != victims.end()) {
+        passes_.push_back(std::make_unique<CompactionPass>(store_, **at));
+        return;
+      }
+    }
     const uint64_t most = 1 + random_.below(8);
     std::vector<log::Segment*> chosen;
     uint64_t live = 0;
@@ -305,10 +316,23 @@ class Round {
       if (random_.chance(0.7)) {
         length += static_cast<uint32_t>(random_.below(segment.published() - length + 1));
       }
-      if (segment.closed_durable()) length = segment.published();
-      images.emplace_back(segment.id(), log::image_of(segment, length));
+      if (segment.closed_durable()) {
+        images.emplace_back(segment.id(), whole_image(replica));
+      } else {
+        images.emplace_back(segment.id(), log::image_of(segment, length));
+      }
     }
     return images;
+  }
+  /// A replica of a segment that was compacted has what it had, or was made since.
+  std::string whole_image(const log::FakeReplicator::Replica& replica) {
+    const log::Segment& segment = *replica.segment;
+    const bool may_be_compacted = parts_.log.synced() >= segment.judged();
+    if (!replica.original.empty() && (!may_be_compacted || random_.chance(0.5))) {
+      return replica.original;
+    }
+    if (segment.compactions() > 0) ++totals_.compacted_replicas;
+    return log::image_of(segment);
   }
   void crash() {
     ++totals_.crashes;
@@ -346,15 +370,16 @@ class Round {
     for (const auto& replica : parts_.replicator.replicas()) {
       const log::Segment& segment = *replica.segment;
       if (!std::ranges::binary_search(members, segment.id())) continue;
-      uint32_t length = segment.published();
+      std::string image = whole_image(replica);
       if (!segment.side() && segment.id() >= synced.segment_id()) {
         const uint32_t there = segment.id() == synced.segment_id() ? synced.offset() : 0;
-        length = std::max(segment.header_length(), there);
+        uint32_t length = std::max(segment.header_length(), there);
         if (random_.chance(0.5)) {
-          length += static_cast<uint32_t>(random_.below(segment.published() - length + 1));
+          length += static_cast<uint32_t>(random_.below(image.size() - length + 1));
         }
+        image.resize(length);
       }
-      add_entries({segment.id(), log::image_of(segment, length)}, entries);
+      add_entries({segment.id(), std::move(image)}, entries);
     }
     replay(std::move(entries), synced);
   }
@@ -418,7 +443,7 @@ class Round {
   VirtualClock clock_;
   log::TestLog parts_;
   ObjectStore store_;
-  std::vector<std::unique_ptr<CleaningPass>> passes_;
+  std::vector<std::unique_ptr<Relocation>> passes_;
   uint64_t target_bytes_ = 0;
   uint64_t keys_ = 1;
   uint64_t written_ = 0;
@@ -449,15 +474,18 @@ TEST(Cleaning, NothingIsLostAndNothingReturnsWheneverACrashComes) {
   EXPECT_GE(totals.counts.of_no_tablet, 1u);
   EXPECT_GE(totals.returned, 1u);
   EXPECT_GE(totals.aborted, 1u);
+  EXPECT_GE(totals.compacted, rounds);
+  EXPECT_GE(totals.compacted_replicas, 1u);
   RecordProperty("passes", static_cast<int>(totals.passes));
   if (wanted != nullptr) {
     std::printf(
-        "passes %lu aborted %lu without memory %lu crashes %lu returned %lu segments %lu "
+        "passes %lu compacted %lu (in vain %lu, in replicas %lu) aborted %lu without memory %lu "
+        "crashes %lu returned %lu segments %lu "
         "written %lu MB; objects %lu tombstones %lu dropped %lu dead copies %lu of no tablet %lu\n",
-        totals.passes, totals.aborted, totals.without_memory, totals.crashes, totals.returned,
-        totals.segments, totals.written_bytes >> 20, totals.counts.objects,
-        totals.counts.tombstones, totals.counts.tombstones_dropped, totals.counts.dead_copies,
-        totals.counts.of_no_tablet);
+        totals.passes, totals.compacted, totals.in_vain, totals.compacted_replicas, totals.aborted,
+        totals.without_memory, totals.crashes, totals.returned, totals.segments,
+        totals.written_bytes >> 20, totals.counts.objects, totals.counts.tombstones,
+        totals.counts.tombstones_dropped, totals.counts.dead_copies, totals.counts.of_no_tablet);
   }
 }
 

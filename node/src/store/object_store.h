@@ -216,9 +216,9 @@ class ObjectStore {
   bool cleans() const { return log_.options().cleaner_segments > 0; }
 
  private:
-  friend class CleaningPass;
   friend class Invariants;
   friend class RecoveredSlots;
+  friend class Relocation;
   friend class SegmentJudge;
   friend class TabletReplay;
 

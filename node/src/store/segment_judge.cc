@@ -27,7 +27,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   const MutexGuard guard(mutex_);
   if (!may_clean(store_, segment)) {
     auto& known = known_[segment.number()];
-    if (known != nullptr && known->id != segment.id()) known.reset();
+    if (known != nullptr && !known->is_of(segment)) known.reset();
     return std::nullopt;
   }
   Known& known = known_of(segment);
@@ -36,10 +36,13 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   log::CleaningFigures figures;
   figures.memory_bytes = segment.memory_bytes();
   figures.live_bytes = segment.live_bytes();
+  if (known.read) figures.tombstone_bytes = known.tombstone_bytes;
   if (known.read && !is_recovering()) {
     if (!known.named.empty()) refresh_findable();
-    const uint64_t dead = known.of_other_logs + dead_tombstones(known);
-    figures.live_bytes -= static_cast<uint32_t>(std::min<uint64_t>(figures.live_bytes, dead));
+    const auto dead = static_cast<uint32_t>(
+        std::min<uint64_t>(figures.live_bytes, known.of_other_logs + dead_tombstones(known)));
+    figures.live_bytes -= dead;
+    figures.tombstone_bytes -= std::min(figures.tombstone_bytes, dead);
   }
   figures.live_bytes = as_survivors(segment, figures.live_bytes);
   figures.youngest_s = known.youngest_s;
@@ -51,19 +54,22 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
 }
 
 /// Memory that live bytes of the segment will take. What groups and padding take beside them is won
-/// once, from a head, whose groups are small; survivors have as much of it as those that they are
-/// copied to.
+/// once, from a head, whose groups are small; copies have as much of it as those that they are copied
+/// to.
 uint32_t SegmentJudge::as_survivors(const Segment& segment, uint32_t live_bytes) {
-  if (!segment.side() || segment.entry_bytes() == 0) return live_bytes;
+  const bool is_copy = segment.side() || segment.compactions() > 0;
+  if (!is_copy || segment.entry_bytes() == 0) return live_bytes;
   return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() / segment.entry_bytes());
 }
 
-/// Forgets what was known of an earlier segment with the same number.
+/// Forgets what was known of an earlier segment with the same number, or with the same id before it
+/// was compacted.
 SegmentJudge::Known& SegmentJudge::known_of(const Segment& segment) {
   auto& known = known_[segment.number()];
-  if (known == nullptr || known->id != segment.id()) {
+  if (known == nullptr || !known->is_of(segment)) {
     known = std::make_unique<Known>();
     known->id = segment.id();
+    known->compactions = segment.compactions();
   }
   return *known;
 }
@@ -89,6 +95,7 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
   } else if (entry.type() == EntryType::kTombstone) {
     const auto tombstone = entry.load_at<log::TombstoneBody>(0);
     note_age(entry, tombstone.timestamp_s, known);
+    known.tombstone_bytes += entry.total_length();
     const bool own = tombstone.log_id == store_.log().options().master_id;
     (own ? known.names[tombstone.segment_id] : known.of_other_logs) += entry.total_length();
   }

@@ -43,10 +43,15 @@ class SegmentJudge {
   };
   struct Known {
     uint64_t id = 0;
+    uint32_t compactions = 0;
+    bool is_of(const log::Segment& segment) const {
+      return id == segment.id() && compactions == segment.compactions();
+    }
     uint32_t at = 0;  // the next group that is to be read
     bool read = false;
     /// Bytes of tombstones that name another log, which are dead when nothing is recovered.
     uint32_t of_other_logs = 0;
+    uint32_t tombstone_bytes = 0;
     uint64_t entry_bytes = 0;
     double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "log/cleaner.h"
 #include "log/log_test_support.h"
-#include "store/cleaning_pass.h"
+#include "store/compaction_pass.h"
 #include "store/object_store.h"
 #include "store/segment_judge.h"
 
@@ -30,8 +30,8 @@ struct CleaningRig {
         cleaner(
             parts.log, clock, options,
             [this](const log::Segment& segment) { return judge.judge(segment); },
-            [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
-              return std::make_unique<CleaningPass>(store, victims);
+            [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
+              return make_pass(store, kind, victims);
             }),
         worker(cleaner) {
     parts.replicator.finish_all();
