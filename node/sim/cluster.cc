@@ -251,7 +251,7 @@ void Cluster::start_server(ServerRole& server) {
   o.synced = options_.synced;
   o.backup_silence = options_.backup_silence;
   o.prefault = false;
-  o.cleaning = {.on = options_.cleaning, .threads = 0, .policy = {}};
+  o.cleaning = {.levels = options_.cleaning, .threads = 0, .policy = {}};
   server.role = std::make_unique<server::ServerNode>(
       node.reactor(), *server.transport, node.disk(), *server.metrics, o,
       [this, &server](const Status& why) { server_failed(server, why); }, make_more(server));

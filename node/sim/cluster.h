@@ -32,7 +32,7 @@ struct ClusterOptions {
   uint32_t clients = 1;
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};
-  bool cleaning = true;  // servers clean their memory, in turns of their first reactor
+  server::CleaningLevels cleaning = server::CleaningLevels::kOne;  // in turns of the first reactor
   size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   uint64_t log_bytes = 48u << 20;
   uint32_t volume = 2;  // of each server, by the bytes that R replicas of its log take

@@ -41,6 +41,7 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory m
   options.metadata.unknown = random.chance(0.3) ? 0.1 : 0;
   options.client_timeout = 120s;
   options.steps_between_looks = config.steps_between_looks.value_or(0);
+  if (config.seed % 2 == 0) options.cleaning = server::CleaningLevels::kTwo;
   if (memory == Memory::kShort) {
     options.servers = 4;
     options.replicas = 1 + static_cast<uint32_t>(random.below(2));

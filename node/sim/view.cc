@@ -1,6 +1,8 @@
 #include "sim/view.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "backup/replica_service.h"
 #include "log/group_reader.h"
@@ -31,6 +33,32 @@ std::optional<uint32_t> first_difference(const log::Segment& segment, const Fram
   return std::nullopt;
 }
 
+using Entries = std::multiset<std::pair<uint32_t, uint32_t>>;  // length, checksum
+
+log::SegmentScan entries_of(const log::Segment& segment, const log::SegmentBytes& bytes,
+                            Entries& entries) {
+  return log::scan_segment(segment.identity(), bytes, {}, [&](const log::GroupView& group) {
+    for (auto e = group.first(); e; e = group.next(*e)) {
+      const bool counts = e->view.type() != log::EntryType::kFooter;
+      if (counts) entries.emplace(e->view.total_length(), e->view.stored_checksum());
+    }
+  });
+}
+
+/// A replica that was made before the segment was compacted, or between two times: whole, with all
+/// that there is in memory. Where it is not.
+std::optional<uint32_t> lacks_entries(const log::Segment& segment, const FrameStore& frames,
+                                      uint32_t frame, uint32_t length) {
+  std::string on_disk(length, '\0');
+  if (!frames.read(frame, 0, on_disk.data(), length).ok()) return 0;
+  Entries needed, there;
+  (void)entries_of(segment, segment.bytes(), needed);
+  const auto scan = entries_of(segment, log::SegmentBytes(ByteView(on_disk)), there);
+  if (scan.end != log::ScanEnd::kClosed || scan.valid_bytes != length) return scan.bad_offset;
+  if (!std::ranges::includes(there, needed)) return 0;
+  return std::nullopt;
+}
+
 void look_at_replica(const ReplicaSlot& slot, const ClusterView::Server& master,
                      const std::vector<Running>& running, Compared& compared,
                      ClusterView::Replica& replica) {
@@ -56,8 +84,13 @@ void look_at_replica(const ReplicaSlot& slot, const ClusterView::Server& master,
   if (!replica.counts) return;
   uint32_t& upto = compared.upto(master_id, replica.segment_id, replica.backup_id);
   const uint32_t end = std::min(replica.acked, replica.held);
-  replica.differs_at =
-      first_difference(slot.segment(), *parts.frames, held->frame, std::min(upto, end), end);
+  const log::Segment& segment = slot.segment();
+  if (segment.compactions() > 0 && slot.closed()) {
+    if (upto < end) replica.differs_at = lacks_entries(segment, *parts.frames, held->frame, end);
+  } else {
+    replica.differs_at =
+        first_difference(segment, *parts.frames, held->frame, std::min(upto, end), end);
+  }
   if (!replica.differs_at) upto = end;
 }
 

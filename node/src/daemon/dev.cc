@@ -255,7 +255,7 @@ Result<Child> spawn_server(const ServerOptions& o) {
                                         "--reactors",
                                         std::to_string(o.reactors),
                                         "--cleaning",
-                                        o.cleaning.on ? "one-level" : "off",
+                                        cleaning_levels_name(o.cleaning.levels),
                                         "--cleaner-threads",
                                         std::to_string(o.cleaning.threads),
                                         "--cleaner-policy",

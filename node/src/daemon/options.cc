@@ -208,12 +208,10 @@ Result<uint64_t> parse_huge_pages(const std::string& text) {
               fmt::format("value '{}': accepted are none, 2Mi and 1Gi", text));
 }
 
-/// --cleaning: true for one-level.
-Result<bool> parse_cleaning(const std::string& text) {
-  if (text == "one-level") return true;
-  if (text == "off") return false;
-  return fail(StatusCode::kInvalidArgument,
-              fmt::format("value '{}': accepted are one-level and off", text));
+Result<server::CleaningLevels> parse_levels(const std::string& text) {
+  using Levels = server::CleaningLevels;
+  return parse_name<Levels>(text, {Levels::kTwo, Levels::kOne, Levels::kOff}, cleaning_levels_name,
+                            "two-level, one-level and off");
 }
 
 Result<log::CleaningPolicy> parse_policy(const std::string& text) {
@@ -289,11 +287,11 @@ void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
 }
 
 void add_cleaning(CLI::App& app, server::CleaningOptions& o) {
-  add_parsed(
-      app, "--cleaning", o.on, parse_cleaning,
-      "whether the memory of overwritten and deleted objects is used again: one-level (memory "
-      "and disks alike), or off",
-      "one-level");
+  add_parsed(app, "--cleaning", o.levels, parse_levels,
+             "whether the memory of overwritten and deleted objects is used again: two-level "
+             "(memory first, "
+             "disks less often), one-level (memory and disks alike), or off",
+             "one-level");
   add_parsed(
       app, "--cleaner-threads", o.threads, between(0, kMaxCleanerThreads),
       "threads that clean, beside the reactors; 0: the first reactor cleans between its other "
@@ -590,6 +588,18 @@ void add_config(CLI::App& app, std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+const char* cleaning_levels_name(server::CleaningLevels levels) {
+  switch (levels) {
+    case server::CleaningLevels::kOff:
+      return "off";
+    case server::CleaningLevels::kOne:
+      return "one-level";
+    case server::CleaningLevels::kTwo:
+      return "two-level";
+  }
+  return "unknown";
+}
 
 const char* cleaning_policy_name(log::CleaningPolicy policy) {
   switch (policy) {

@@ -108,6 +108,7 @@ struct DevOptions {
 
 /// As --cleaner-policy has it.
 const char* cleaning_policy_name(log::CleaningPolicy policy);
+const char* cleaning_levels_name(server::CleaningLevels levels);
 
 struct MetadataOptions {
   CommonOptions common;

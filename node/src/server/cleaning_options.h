@@ -7,9 +7,17 @@
 
 namespace ramcloud::server {
 
+/// Whether the memory of overwritten and deleted objects is used again, and how
+/// (docs/design/log.md#cleaning).
+enum class CleaningLevels : uint8_t {
+  kOff,  // never
+  kOne,  // combined cleaning: memory and disks alike
+  kTwo,  // compaction in memory first
+};
+
 struct CleaningOptions {
-  /// Overwritten and deleted objects are cleaned away; else their memory is never used again.
-  bool on = true;
+  CleaningLevels levels = CleaningLevels::kOne;
+  bool on() const { return levels != CleaningLevels::kOff; }
   uint32_t threads = 1;  // 0: the first reactor cleans, a slice a turn, as in simulation
   log::CleaningPolicy policy = log::CleaningPolicy::kCostBenefit;
 };

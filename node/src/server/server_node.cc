@@ -195,7 +195,7 @@ struct ServerNode::Impl {
     master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
                                       std::move(*table_memory), lanes(), master_options(reply));
     table_memory.reset();
-    if (options.cleaning.on) {
+    if (options.cleaning.on()) {
       cleaning = std::make_unique<Cleaning>(reactor, epochs, *master, metrics, cleaning_options());
       cleaning->start();
     }
@@ -255,6 +255,7 @@ struct ServerNode::Impl {
     all.threads = options.cleaning.threads;
     all.cleaner.policy = options.cleaning.policy;
     all.cleaner.balancer.disk_expansion = disk_expansion();
+    all.cleaner.balancer.compaction = options.cleaning.levels == CleaningLevels::kTwo;
     return all;
   }
 
@@ -271,7 +272,7 @@ struct ServerNode::Impl {
     Master::Options all;
     all.log.cluster_uuid = reply.cluster_uuid;
     all.log.master_id = reply.server_id;
-    if (options.cleaning.on) all.log.cleaner_segments = cleaner_segments(options.log_bytes);
+    if (options.cleaning.on()) all.log.cleaner_segments = cleaner_segments(options.log_bytes);
     all.replication.failure_domain = options.failure_domain;
     all.replication.replicas = options.replicas;
     all.replication.min_replicas = options.min_replicas;
@@ -282,7 +283,7 @@ struct ServerNode::Impl {
     };
     all.replication.messages = &first.replica_messages();
     // What waits for the log looks again; from whichever thread moved it.
-    if (reactors.size() > 1 || options.cleaning.on) {
+    if (reactors.size() > 1 || options.cleaning.on()) {
       all.on_progress = [this] {
         for (const auto& one : reactors) one->on_log_progress();
         if (cleaning) cleaning->on_log_progress();
