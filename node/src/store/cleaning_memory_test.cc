@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/random.h"
@@ -25,12 +26,16 @@ std::string key_of(uint64_t i) {
 
 constexpr uint32_t kSegments = 10;
 
-class FullAndEmpty : public ::testing::TestWithParam<uint32_t> {};
+/// Bytes of a value, and whether memory is cleaned in two levels.
+class FullAndEmpty : public ::testing::TestWithParam<std::tuple<uint32_t, bool>> {};
 
 /// Tombstones of small objects are as large as they: they must go, too.
 TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
-  CleaningRig t(kSegments, true, {}, 1 << 17);
-  const std::string value(GetParam(), 'v');
+  const auto [bytes, two_level] = GetParam();
+  log::CleanerOptions options;
+  options.balancer.compaction = two_level;
+  CleaningRig t(kSegments, true, options, 1 << 17);
+  const std::string value(bytes, 'v');
   for (int round = 0; round < 2; ++round) {
     uint64_t keys = 0;
     StatusCode status = StatusCode::kOk;
@@ -40,7 +45,7 @@ TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
     }
     --keys;
     EXPECT_EQ(status, StatusCode::kOutOfMemory);
-    EXPECT_GT(keys * (GetParam() + 40), (kSegments - 7) * log::kSegmentBytes) << round;
+    EXPECT_GT(keys * (bytes + 40), (kSegments - 7) * log::kSegmentBytes) << round;
     for (uint64_t i = 0; i < keys; ++i) {
       ASSERT_EQ(t.remove(key_of(i)), StatusCode::kOk)
           << i << " of " << keys << ": " << t.describe();
@@ -61,8 +66,13 @@ TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
       << t.describe();
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, FullAndEmpty, ::testing::Values(50u, 1'000u, 100'000u),
-                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Sizes, FullAndEmpty,
+                         ::testing::Combine(::testing::Values(50u, 1'000u, 100'000u),
+                                            ::testing::Bool()),
+                         [](const auto& about) {
+                           return std::to_string(std::get<0>(about.param)) +
+                                  (std::get<1>(about.param) ? "_two_level" : "_one_level");
+                         });
 
 /// The same keys are written and deleted for a long time: what is free stays the same.
 TEST(CleaningMemory, PutAndDeleteOfTheSameKeysTakesNoMore) {
