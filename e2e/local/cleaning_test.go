@@ -13,9 +13,12 @@ import (
 // A table of 70 MB, overwritten until more than the memory of all servers was written, twice; one of them dies
 // meanwhile. Memory is used again, all acknowledged values are there, and the daemons stay within what they said.
 func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
-	for _, threads := range []string{"1", "0"} {
-		t.Run("cleaner threads "+threads, func(t *testing.T) {
-			c := startCluster(t, 4, "--replicas", "2", "--cleaning", "one-level", "--cleaner-threads", threads)
+	for _, cleans := range []struct{ levels, threads, kind string }{
+		{"two-level", "1", "compaction"},
+		{"one-level", "0", "combined"},
+	} {
+		t.Run(cleans.levels+", cleaner threads "+cleans.threads, func(t *testing.T) {
+			c := startCluster(t, 4, "--replicas", "2", "--cleaning", cleans.levels, "--cleaner-threads", cleans.threads)
 			of := c.client()
 			l := startLoadOf(t, of, c.table(of, "load", 4), 0, 100_000)
 			l.more(3000)
@@ -29,7 +32,7 @@ func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
 				if d == dead {
 					continue
 				}
-				passes += metric(t, d, `ramcloud_cleaner_runs_total{kind="combined"}`)
+				passes += metric(t, d, `ramcloud_cleaner_runs_total{kind="`+cleans.kind+`"}`)
 				const memory, table, buffered = 64 << 20, 8 << 20, 64 << 20
 				if has := anonymous(t, d.PID); has > memory*11/10+table+buffered+besides {
 					t.Errorf("%s has %d MB of anonymous memory", d.Name, has>>20)

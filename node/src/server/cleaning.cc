@@ -129,17 +129,21 @@ void Cleaning::register_metrics(MetricsRegistry& metrics) {
   constexpr const char* kRuns = "Passes of cleaning that are over, by kind and outcome.";
   using S = log::CleanerState;
   add("ramcloud_cleaner_runs_total", kRuns, &S::combined_runs, "kind", "combined");
+  add("ramcloud_cleaner_runs_total", kRuns, &S::compaction_runs, "kind", "compaction");
   add("ramcloud_cleaner_runs_total", kRuns, &S::failed_runs, "kind", "failed");
   constexpr const char* kBytes =
-      "Bytes of entries that passes of cleaning read in victims, and wrote into survivors.";
+      "Bytes of entries that passes of cleaning read in victims, wrote into survivors (memory and "
+      "disks), and wrote when they compacted (memory alone).";
   add("ramcloud_cleaner_bytes_total", kBytes, &S::bytes_read, "kind", "read");
   add("ramcloud_cleaner_bytes_total", kBytes, &S::bytes_written, "kind", "written");
+  add("ramcloud_cleaner_bytes_total", kBytes, &S::bytes_compacted, "kind", "compacted");
   metrics.gauge("ramcloud_cleaner_mode",
                 "What the cleaner does: 0 nothing, 1 compaction, 2 combined cleaning, 3 combined "
                 "cleaning because no new head can be opened.",
                 [this] { return static_cast<double>(state().mode); });
   metrics.gauge("ramcloud_cleaner_write_cost",
-                "Bytes that writers and cleaning write, for each byte by writers; 1 is the best.",
+                "Bytes that writers and cleaning write to disk, for each byte by writers; 1 is the "
+                "best.",
                 [this] { return state().write_cost; });
 }
 

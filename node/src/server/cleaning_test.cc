@@ -152,7 +152,9 @@ TEST_F(CleaningTest, ItSaysWhatItDid) {
   const std::string text = metrics_.text();
   for (const char* name :
        {"ramcloud_cleaner_runs_total{kind=\"combined\"} 0", "ramcloud_cleaner_mode 0",
-        "ramcloud_cleaner_bytes_total{kind=\"read\"} 0", "ramcloud_cleaner_write_cost 1"}) {
+        "ramcloud_cleaner_bytes_total{kind=\"read\"} 0",
+        "ramcloud_cleaner_runs_total{kind=\"compaction\"} 0",
+        "ramcloud_cleaner_bytes_total{kind=\"compacted\"} 0", "ramcloud_cleaner_write_cost 1"}) {
     EXPECT_NE(text.find(name), std::string::npos) << name << " in\n" << text;
   }
 }

@@ -17,7 +17,7 @@
 #include "log/cleaner.h"
 #include "log/log_test_support.h"
 #include "runtime/epoch.h"
-#include "store/cleaning_pass.h"
+#include "store/compaction_pass.h"
 #include "store/invariants.h"
 #include "store/segment_judge.h"
 
@@ -150,16 +150,18 @@ std::string value_of(const std::string& key, uint64_t serial, uint64_t length) {
 
 class Storm {
  public:
-  Storm()
-      : arena_(uint64_t{kSegments} * log::kSegmentBytes,
+  explicit Storm(bool two_level)
+      : two_level_(two_level),
+        arena_(uint64_t{kSegments} * log::kSegmentBytes,
                {.try_huge_pages = false, .prefault = false}),
         log_(arena_, replicas_, log::test_log_options(1, 2)),
         store_(log_, clock_, {.buckets = 1 << 10, .max_pending_deletes = 4096}),
         judge_(store_),
         cleaner_(
-            log_, clock_, {}, [this](const log::Segment& segment) { return judge_.judge(segment); },
-            [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
-              return std::make_unique<CleaningPass>(store_, victims);
+            log_, clock_, options_of(two_level),
+            [this](const log::Segment& segment) { return judge_.judge(segment); },
+            [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
+              return make_pass(store_, kind, victims);
             }) {
     replicas_.start(log_);
     log_.start();
@@ -203,12 +205,18 @@ class Storm {
       }
     }
     EXPECT_EQ(store_.object_count(kTable), expected);
-    EXPECT_GT(cleaner_.state().combined_runs, 2u);
+    const log::CleanerState state = cleaner_.state();
+    EXPECT_GT(two_level_ ? state.compaction_runs : state.combined_runs, 2u);
     EXPECT_GT(scans_.load(), 0u);
     EXPECT_GT(reads_.load(), 0u);
   }
 
  private:
+  static log::CleanerOptions options_of(bool two_level) {
+    log::CleanerOptions options;
+    options.balancer.compaction = two_level;
+    return options;
+  }
   std::string value_in(const std::string& key) {
     ReadResult result;
     if (store_.read(kTable, key, kNoRules, result) != StatusCode::kOk) return "-";
@@ -327,6 +335,7 @@ class Storm {
 
   VirtualClock clock_;
   Epochs epochs_;
+  const bool two_level_;
   log::Arena arena_;
   ReplicaThread replicas_;
   log::Log log_;
@@ -341,8 +350,12 @@ class Storm {
   std::atomic<uint64_t> reads_{0}, scans_{0};
 };
 
-TEST(CleaningThreads, NothingIsLostBesideWritersDeletersReadersAndScans) {
-  Storm storm;
+/// Whether memory is cleaned in two levels.
+class CleaningThreads : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Levels, CleaningThreads, ::testing::Bool());
+
+TEST_P(CleaningThreads, NothingIsLostBesideWritersDeletersReadersAndScans) {
+  Storm storm(GetParam());
   storm.run(ramcloud::testing::kSanitized ? 10'000 : 40'000);
   storm.expect_all();
 }
