@@ -26,6 +26,18 @@ const (
 	VolumeModeBlock      VolumeMode = "Block"
 )
 
+// CleaningMode is whether a server uses the memory of overwritten and deleted objects again.
+// +kubebuilder:validation:Enum=Off;OneLevel
+type CleaningMode string
+
+// The modes.
+const (
+	// CleaningOff: memory is used once.
+	CleaningOff CleaningMode = "Off"
+	// CleaningOneLevel: memory and disks are cleaned together.
+	CleaningOneLevel CleaningMode = "OneLevel"
+)
+
 // ServersSpec describes the servers. (A limit that a former version accepted stays, so that such a cluster can be scaled.)
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cpu) && has(self.resources))",fieldPath=".resources",reason=FieldValueInvalid,message="spec.servers has both cpu and resources; accepted: cpu (whole cores, memory is derived) or resources (all of it by you)"
@@ -51,6 +63,10 @@ type ServersSpec struct {
 	// +optional
 	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
+
+	// Whether the memory of overwritten and deleted objects is used again.
+	// +optional
+	Cleaning CleaningSpec `json:"cleaning,omitzero"`
 
 	// Whole cores for each server. Left out: 50m requested, no limit.
 	// +optional
@@ -87,6 +103,14 @@ type MemorySpec struct {
 	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
 }
 
+// CleaningSpec says how a server uses memory again.
+type CleaningSpec struct {
+	// Off: memory is used once. Count every write and delete ever made; when the log is full, writes end with OUT_OF_MEMORY.
+	// OneLevel: memory and disks are cleaned together. Left out: what the servers' image does by itself, which is OneLevel.
+	// +optional
+	Mode CleaningMode `json:"mode,omitempty"`
+}
+
 // CPUSpec gives a server whole cores.
 //
 // +kubebuilder:validation:XValidation:rule="self.reactors >= 1 && self.reactors <= self.cores && self.reactors <= 64",fieldPath=".reactors",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.reactors is %d and spec.servers.cpu.cores is %d: each reactor polls for requests and needs a core; accepted: 1 to the number of cores, at most 64'.format([self.reactors, self.cores])"
@@ -104,6 +128,12 @@ type CPUSpec struct {
 	// +optional
 	// +kubebuilder:default=1
 	Reactors int32 `json:"reactors,omitempty"`
+	// Threads that clean, beside the reactors. They sleep while nothing is to be cleaned, and otherwise share the cores that
+	// reactors leave. 0: the first reactor cleans between its other work. Left out: what the servers' image does by itself,
+	// which is 1.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 16",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.cleaners is %d; accepted: 0 to 16, or leave it out'.format([self])"
+	Cleaners *int32 `json:"cleaners,omitempty"`
 }
 
 // BackupStorageSpec describes a server's volume.

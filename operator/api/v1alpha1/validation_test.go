@@ -71,6 +71,7 @@ func TestDefaults(t *testing.T) {
 			s.Servers.Memory.Log.String() != "256Mi" || s.Servers.Memory.HashTableFraction.AsApproximateFloat64() != 0.125 ||
 			s.Expose.Type != "None" || s.PVCRetention != "Retain" || s.Coordinator.Replicas != 1 || s.Durability != "Buffered" ||
 			s.Network.Transport != "TCP" || s.Network.Provider != "Pod" || s.Servers.HugePages != "None" ||
+			s.Servers.Cleaning != (ramcloudv1.CleaningSpec{}) ||
 			s.Servers.BackupStorage.VolumeMode != "Filesystem" || s.Metadata.ManagedEtcd != nil || s.Paused || s.Modernize() != nil {
 			t.Errorf("%q: defaults are %+v", spec, s)
 		}
@@ -118,6 +119,9 @@ var bad = []struct{ name, object, spec string }{
 	{"huge pages of another size", "x", "servers: {hugePages: 4Mi}"},
 	{"an unknown use of a volume", "x", "servers: {backupStorage: {volumeMode: Raw}}"},
 	{"more reactors than cores", "x", "servers: {cpu: {cores: 2, reactors: 3}}"},
+	{"an unknown way to clean", "x", "servers: {cleaning: {mode: two-level}}"},
+	{"more cleaners than a server takes", "x", "servers: {cpu: {cores: 1, cleaners: 17}}"},
+	{"fewer cleaners than none", "x", "servers: {cpu: {cores: 1, cleaners: -1}}"},
 	{"no cores", "x", "servers: {cpu: {cores: 0}}"},
 	{"cores twice", "x", "servers: {cpu: {cores: 1}, resources: {limits: {memory: 1Gi}}}"},
 	{"less memory than the log", "x", "servers: {resources: {limits: {memory: 256Mi}}}"},
@@ -234,7 +238,8 @@ var acceptedTransitions = map[string]struct {
 	"a size that was left out": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) {
 		s.Servers.BackupStorage.Size, s.Coordinator.Storage.Size, s.Metadata.ManagedEtcd.Storage.Size = quantity("2Gi"), quantity("1Gi"), quantity("2Gi")
 	}},
-	"a larger hash table": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Memory.HashTableFraction = quantity("250m") }},
+	"another way to clean": {"servers: {cleaning: {mode: 'Off'}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Cleaning.Mode = ramcloudv1.CleaningOneLevel }},
+	"a larger hash table":  {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Memory.HashTableFraction = quantity("250m") }},
 }
 
 func TestTransitionsThatAreAccepted(t *testing.T) {
@@ -277,6 +282,8 @@ var accepted = map[string]string{
 	"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecretRef: {name: s}}}",
 	"by-label":      "topologyKey: topology.kubernetes.io/region",
 	"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
+	"cleaning":      "servers: {cleaning: {mode: OneLevel}, cpu: {cores: 1, cleaners: 16}}",
+	"no-cleaning":   "servers: {cleaning: {mode: 'Off'}, cpu: {cores: 1, cleaners: 0}}",
 	"balanced":      "expose: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}",
 	"huge-pages":    "servers: {hugePages: 2Mi, cpu: {cores: 1, guaranteed: true}}",
 	"gigantic":      "servers: {hugePages: 1Gi, memory: {log: 2Gi}}",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -532,5 +533,38 @@ func TestAnImageChangeRestartsNothing(t *testing.T) {
 	w.exists("demo-server-0", &same)
 	if same.UID != pod.UID || same.Spec.Containers[0].Image != "ramcloud/node:test" {
 		t.Error("a running server was changed")
+	}
+}
+
+// How servers clean is a flag of theirs as any other: it waits until somebody asks for a restart, and new servers have it.
+func TestAChangeOfCleaningRestartsNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setServers(3)
+	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
+	before := w.podUIDs()
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Servers.Cleaning.Mode = ramcloudv1.CleaningOff })
+	w.until("the difference to be told", func() string {
+		pending := w.cluster().Status.PendingRestart
+		if len(pending) != 3 {
+			return fmt.Sprintf("%+v", pending)
+		}
+		for _, p := range pending {
+			if len(p.Differs) != 1 || p.Differs[0] != "--cleaning: not given, wanted off" || p.Waits == "" {
+				return fmt.Sprintf("%+v", p)
+			}
+		}
+		return ""
+	})
+	w.scale(4)
+	var added corev1.Pod
+	w.exists("demo-server-3", &added)
+	if args := added.Spec.Containers[0].Args; !slices.Contains(args, "--cleaning=off") {
+		t.Errorf("a new server has %q", args)
+	}
+	after := w.podUIDs()
+	for pod, uid := range before {
+		if after[pod] != uid {
+			t.Errorf("%s was re-created", pod)
+		}
 	}
 }

@@ -76,6 +76,7 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 	if cpu := cluster.Spec.Servers.CPU; cpu != nil && cpu.Reactors > 1 {
 		args = append(args, fmt.Sprintf("--reactors=%d", cpu.Reactors))
 	}
+	args = append(args, cleaningArguments(cluster)...)
 	if least := cluster.Spec.MinReplicas; least != nil {
 		args = append(args, fmt.Sprintf("--min-replicas=%d", *least))
 	}
@@ -93,6 +94,25 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 	}
 	if Exposed(cluster) {
 		args = append(args, "--advertise-outside="+outsideFlag(ports, ports.RPC))
+	}
+	return args
+}
+
+// cleaningFlags are the values of --cleaning. A mode is added to the schema and to this list together, once the servers'
+// program has it: a server that is given a value that it does not know ends.
+var cleaningFlags = map[ramcloudv1.CleaningMode]string{
+	ramcloudv1.CleaningOff:      "off",
+	ramcloudv1.CleaningOneLevel: "one-level",
+}
+
+// cleaningArguments are how a server cleans. What spec leaves out is the server's own default, so that a later version may
+// have a better one.
+func cleaningArguments(cluster *ramcloudv1.RAMCloudCluster) (args []string) {
+	if flag := cleaningFlags[cluster.Spec.Servers.Cleaning.Mode]; flag != "" {
+		args = append(args, "--cleaning="+flag)
+	}
+	if cpu := cluster.Spec.Servers.CPU; cpu != nil && cpu.Cleaners != nil {
+		args = append(args, fmt.Sprintf("--cleaner-threads=%d", *cpu.Cleaners))
 	}
 	return args
 }

@@ -49,7 +49,8 @@ func everything() *ramcloudv1.RAMCloudCluster {
 		Storage: ramcloudv1.StorageSpec{Size: quantity("4Gi")}}
 	c.Spec.Durability, c.Spec.MinReplicas = ramcloudv1.DurabilitySynced, &least
 	c.Spec.TopologyKey = corev1.LabelTopologyRegion
-	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 2}
+	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 2, Cleaners: &least}
+	c.Spec.Servers.Cleaning.Mode = ramcloudv1.CleaningOneLevel
 	c.Spec.Servers.Template.PriorityClassName = "important"
 	c.Spec.Update.RestartRequest = "2026-01-31"
 	return c
@@ -290,6 +291,10 @@ func TestDifferencesAreNamed(t *testing.T) {
 			"memory 800Mi, limits memory 800Mi"},
 		"durability": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Durability = ramcloudv1.DurabilitySynced },
 			"--durability: not given, wanted synced"},
+		"cleaning": {func(c *ramcloudv1.RAMCloudCluster) {
+			c.Spec.Servers.Cleaning.Mode, c.Spec.Servers.CPU = ramcloudv1.CleaningOff, &ramcloudv1.CPUSpec{Cores: 1, Cleaners: new(int32)}
+		}, "--cleaner-threads: not given, wanted 0; --cleaning: not given, wanted off; resources: requests cpu 50m memory 496Mi, " +
+			"limits memory 496Mi, wanted requests cpu 1 memory 496Mi, limits memory 496Mi"},
 		"no more exposed": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Expose.Type = ramcloudv1.ExposeNone },
 			"--advertise-outside: $(HOST_IP):30100, wanted without"},
 		"where it may run": {func(c *ramcloudv1.RAMCloudCluster) {

@@ -23,6 +23,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BackupStorageSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BlockedSegment"):
 		return &apiv1alpha1.BlockedSegmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CleaningSpec"):
+		return &apiv1alpha1.CleaningSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CoordinatorSpec"):
 		return &apiv1alpha1.CoordinatorSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CoordinatorStatus"):

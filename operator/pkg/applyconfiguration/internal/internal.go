@@ -54,6 +54,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.ramcloud.operator.api.v1alpha1.CPUSpec
   map:
     fields:
+    - name: cleaners
+      type:
+        scalar: numeric
     - name: cores
       type:
         scalar: numeric
@@ -64,6 +67,14 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 1
+- name: dev.ramcloud.operator.api.v1alpha1.CleaningMode
+  scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.CleaningSpec
+  map:
+    fields:
+    - name: mode
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.CleaningMode
 - name: dev.ramcloud.operator.api.v1alpha1.CoordinatorSpec
   map:
     fields:
@@ -779,6 +790,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.BackupStorageSpec
       default: {}
+    - name: cleaning
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.CleaningSpec
     - name: cpu
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.CPUSpec

@@ -17,6 +17,10 @@ type CPUSpecApplyConfiguration struct {
 	Guaranteed *bool `json:"guaranteed,omitempty"`
 	// Threads that serve data. Each polls for its own requests.
 	Reactors *int32 `json:"reactors,omitempty"`
+	// Threads that clean, beside the reactors. They sleep while nothing is to be cleaned, and otherwise share the cores that
+	// reactors leave. 0: the first reactor cleans between its other work. Left out: what the servers' image does by itself,
+	// which is 1.
+	Cleaners *int32 `json:"cleaners,omitempty"`
 }
 
 // CPUSpecApplyConfiguration constructs a declarative configuration of the CPUSpec type for use with
@@ -46,5 +50,13 @@ func (b *CPUSpecApplyConfiguration) WithGuaranteed(value bool) *CPUSpecApplyConf
 // If called multiple times, the Reactors field is set to the value of the last call.
 func (b *CPUSpecApplyConfiguration) WithReactors(value int32) *CPUSpecApplyConfiguration {
 	b.Reactors = &value
+	return b
+}
+
+// WithCleaners sets the Cleaners field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cleaners field is set to the value of the last call.
+func (b *CPUSpecApplyConfiguration) WithCleaners(value int32) *CPUSpecApplyConfiguration {
+	b.Cleaners = &value
 	return b
 }

@@ -22,6 +22,8 @@ type ServersSpecApplyConfiguration struct {
 	// Pages for the log. None: ordinary pages, which the kernel may join to larger ones. 2Mi or 1Gi: pages that are reserved
 	// on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
 	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
+	// Whether the memory of overwritten and deleted objects is used again.
+	Cleaning *CleaningSpecApplyConfiguration `json:"cleaning,omitempty"`
 	// Whole cores for each server. Left out: 50m requested, no limit.
 	CPU *CPUSpecApplyConfiguration `json:"cpu,omitempty"`
 	// Compute resources of your own, instead of cpu and of the memory that is derived from log, hash table and buffers.
@@ -59,6 +61,14 @@ func (b *ServersSpecApplyConfiguration) WithMemory(value *MemorySpecApplyConfigu
 // If called multiple times, the HugePages field is set to the value of the last call.
 func (b *ServersSpecApplyConfiguration) WithHugePages(value apiv1alpha1.HugePages) *ServersSpecApplyConfiguration {
 	b.HugePages = &value
+	return b
+}
+
+// WithCleaning sets the Cleaning field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cleaning field is set to the value of the last call.
+func (b *ServersSpecApplyConfiguration) WithCleaning(value *CleaningSpecApplyConfiguration) *ServersSpecApplyConfiguration {
+	b.Cleaning = value
 	return b
 }
 
