@@ -328,7 +328,8 @@ type ImagesSpec struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Servers",type=string,JSONPath=`.status.servers.summary`,description="servers up / servers that exist"
 // +kubebuilder:printcolumn:name="Data",type=string,JSONPath=`.status.data.state`
-// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.data.memoryUsed`
+// +kubebuilder:printcolumn:name="Live",type=string,JSONPath=`.status.data.memoryLive`,description="log memory that live objects take"
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.data.memoryUsed`,description="log memory in use, dead objects included"
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.data.memoryTotal`,priority=1
 // +kubebuilder:printcolumn:name="Tables",type=integer,JSONPath=`.status.data.tables`,priority=1
 // +kubebuilder:printcolumn:name="Replication",type=integer,JSONPath=`.status.data.replication.factor`,priority=1

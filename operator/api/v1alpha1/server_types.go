@@ -127,7 +127,8 @@ type ServerPlacement struct {
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.incarnation`
 // +kubebuilder:printcolumn:name="Tablets",type=integer,JSONPath=`.status.tablets`
-// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.memoryUsed`
+// +kubebuilder:printcolumn:name="Live",type=string,JSONPath=`.status.memoryLive`,description="log memory that live objects take"
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.memoryUsed`,description="log memory in use, dead objects included"
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.memoryTotal`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.placement.node`
 // +kubebuilder:printcolumn:name="Locator",type=string,JSONPath=`.status.locator`,priority=1

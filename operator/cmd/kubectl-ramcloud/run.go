@@ -20,6 +20,7 @@ import (
 
 	"ramcloud.dev/client/adminpb"
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/coordinator"
 	"ramcloud.dev/operator/internal/specs"
 )
 
@@ -255,15 +256,21 @@ func topTable(w io.Writer, servers []*adminpb.Server, before map[uint64]*adminpb
 		return uint64(float64(now-then) / interval.Seconds())
 	}
 	const mib = 1 << 20
-	fmt.Fprintln(w, "SERVER\tREADS/S\tWRITES/S\tDELETES/S\tOBJECTS\tLOG\tLACKING\tLAG\tFRAMES")
+	live := func(s *adminpb.ServerStats) string {
+		if !coordinator.TellsLive(s.GetHashTableBytes()) {
+			return "-"
+		}
+		return fmt.Sprintf("%d MiB", s.GetLogBytesLive()/mib)
+	}
+	fmt.Fprintln(w, "SERVER\tREADS/S\tWRITES/S\tDELETES/S\tOBJECTS\tLIVE\tLOG\tLACKING\tLAG\tFRAMES")
 	for _, s := range servers {
 		if s.State != adminpb.ServerState_SERVER_UP {
 			continue
 		}
 		now, then := s.GetStats(), before[s.Id]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d of %d MiB\t%d\t%d B\t%d of %d\n", s.Name, rate(now.GetReads(), then.GetReads()),
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%d of %d MiB\t%d\t%d B\t%d of %d\n", s.Name, rate(now.GetReads(), then.GetReads()),
 			rate(now.GetWrites(), then.GetWrites()), rate(now.GetDeletes(), then.GetDeletes()), now.GetObjects(),
-			now.GetLogBytesUsed()/mib, now.GetLogBytesTotal()/mib, now.GetSegmentsUnderReplicated(), now.GetUnreplicatedBytes(),
+			live(now), now.GetLogBytesUsed()/mib, now.GetLogBytesTotal()/mib, now.GetSegmentsUnderReplicated(), now.GetUnreplicatedBytes(),
 			now.GetBackupFramesUsed(), now.GetBackupFramesTotal())
 	}
 }

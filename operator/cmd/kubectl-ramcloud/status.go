@@ -79,8 +79,9 @@ func figures(w io.Writer, c *ramcloudv1.RAMCloudCluster) {
 	default:
 		fmt.Fprintf(w, "Metadata\texternal etcd\t%s\n", strings.Join(c.Spec.Metadata.Etcd.Endpoints, ", "))
 	}
-	fmt.Fprintf(w, "Data\t%s\t%d tables, %d tablets (%d unavailable), %d objects, %s of %s\n", orDash(string(s.Data.State)),
-		s.Data.Tables, s.Data.Tablets, s.Data.TabletsUnavailable, s.Data.Objects, size(s.Data.MemoryUsed), size(s.Data.MemoryTotal))
+	fmt.Fprintf(w, "Data\t%s\t%d tables, %d tablets (%d unavailable), %d objects\n", orDash(string(s.Data.State)),
+		s.Data.Tables, s.Data.Tablets, s.Data.TabletsUnavailable, s.Data.Objects)
+	fmt.Fprintf(w, "Memory\t%s live\t%s in use, of %s\n", size(s.Data.MemoryLive), size(s.Data.MemoryUsed), size(s.Data.MemoryTotal))
 	fmt.Fprintf(w, "Replication\t%s\t%d of %d segments have all replicas, %d lack some\n", replicationFactor(c),
 		s.Data.Replication.FullyReplicated, s.Data.Replication.Segments, s.Data.Replication.UnderReplicated)
 	if n := s.Data.SurvivesServers; n != nil {
@@ -125,10 +126,10 @@ func (p *plugin) servers(ctx context.Context, c *ramcloudv1.RAMCloudCluster) err
 		return err
 	}
 	return p.table(func(w io.Writer) {
-		fmt.Fprintln(w, "SERVER\tSTATE\tID\tTABLETS\tUSED\tMEMORY\tNODE\tDOMAIN\tLOCATOR\tWHY")
+		fmt.Fprintln(w, "SERVER\tSTATE\tID\tTABLETS\tLIVE\tUSED\tMEMORY\tNODE\tDOMAIN\tLOCATOR\tWHY")
 		for _, s := range list {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Status.State, orDash(s.Status.Incarnation), s.Status.Tablets,
-				size(s.Status.MemoryUsed), size(s.Status.MemoryTotal), orDash(s.Status.Placement.Node),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Status.State, orDash(s.Status.Incarnation), s.Status.Tablets,
+				size(s.Status.MemoryLive), size(s.Status.MemoryUsed), size(s.Status.MemoryTotal), orDash(s.Status.Placement.Node),
 				orDash(s.Status.Placement.FailureDomain), orDash(s.Status.Locator), s.Status.StateReason)
 		}
 	})

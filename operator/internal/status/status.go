@@ -159,7 +159,7 @@ func data(p *coordinator.Picture) ramcloudv1.DataStatus {
 	if s := p.Status; s != nil {
 		out.Objects = int64(s.Objects)
 		out.MemoryUsed = memory(s.LogBytesUsed)
-		if s.Memory != nil {
+		if coordinator.TellsLive(s.GetMemory().GetHashTableBytes()) {
 			out.MemoryLive = memory(s.Memory.LiveBytes)
 		}
 		out.MemoryTotal = memory(s.LogBytesTotal)
@@ -692,7 +692,7 @@ func serverState(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	if stats := s.Stats; stats != nil && out.State == ramcloudv1.ServerUp {
 		out.Objects = int64(stats.Objects)
 		out.MemoryUsed, out.MemoryTotal = memory(stats.LogBytesUsed), memory(stats.LogBytesTotal)
-		if stats.Cleaner != nil { // of a server that tells
+		if coordinator.TellsLive(stats.HashTableBytes) {
 			out.MemoryLive = memory(stats.LogBytesLive)
 		}
 	}

@@ -26,7 +26,7 @@ func picture(tablets ...adminpb.TabletState) *coordinator.Picture {
 	}
 	return &coordinator.Picture{Connected: true, Tables: map[string]*adminpb.Table{"t": table},
 		Status: &adminpb.ClusterStatus{ClusterUuid: "u", LogBytesUsed: 3 << 20, LogBytesTotal: 512 << 20,
-			Memory:      &adminpb.Memory{LiveBytes: 2 << 20},
+			Memory:      &adminpb.Memory{LiveBytes: 2 << 20, HashTableBytes: 32 << 20},
 			Replication: &adminpb.ReplicationSummary{Segments: 5, SegmentsFullyReplicated: 5}}}
 }
 
@@ -431,7 +431,7 @@ func TestServer(t *testing.T) {
 	p := picture(normal, normal)
 	p.Servers = map[uint64]*adminpb.Server{
 		1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Locator: "l", FailureDomain: "d", Stats: &adminpb.ServerStats{
-			LogBytesUsed: 3 << 10, LogBytesLive: 1, LogBytesTotal: 256 << 20, Cleaner: &adminpb.Cleaner{}}},
+			LogBytesUsed: 3 << 10, LogBytesLive: 1, LogBytesTotal: 256 << 20, HashTableBytes: 32 << 20, Cleaner: &adminpb.Cleaner{}}},
 		2: {Id: 2, Name: "b", State: adminpb.ServerState_SERVER_CRASHED},
 	}
 	up := Server(ServerInput{Member: plan.Member{Name: "a", Pod: plan.Pod{Node: "n"}, Problem: "ignored when up"}, Picture: p})
@@ -448,6 +448,22 @@ func TestServer(t *testing.T) {
 	}
 	if got := Server(ServerInput{Member: plan.Member{Name: "a"}, Picture: &coordinator.Picture{}}); got.State != ramcloudv1.ServerUnknown {
 		t.Errorf("without a coordinator: %+v", got)
+	}
+}
+
+// A coordinator of this version passes on what a server of an earlier one tells, which is nothing of live objects.
+func TestLiveBytesThatAreNotTold(t *testing.T) {
+	p := picture(normal)
+	p.Servers = map[uint64]*adminpb.Server{1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Stats: &adminpb.ServerStats{
+		LogBytesUsed: 3 << 20, LogBytesTotal: 256 << 20, Cleaner: &adminpb.Cleaner{}}}}
+	out := Server(ServerInput{Member: plan.Member{Name: "a"}, Picture: p})
+	if out.MemoryLive != nil || out.MemoryUsed.String() != "3Mi" {
+		t.Errorf("live %v, used %v", out.MemoryLive, out.MemoryUsed)
+	}
+	in := input()
+	in.Picture.Status.Memory = &adminpb.Memory{UsedBytes: 3 << 20, TotalBytes: 256 << 20}
+	if out := Cluster(in); out.Data.MemoryLive != nil {
+		t.Errorf("of all: %v", out.Data.MemoryLive)
 	}
 }
 
