@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -49,6 +50,7 @@ type options struct {
 	workers        int
 	printVersion   bool
 	releaseVolumes bool
+	ipv6           bool // no flag: Kubernetes tells
 }
 
 func parse(name string, args []string, env func(string) string) (*options, *zap.Options, error) {
@@ -86,10 +88,18 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	case o.nodeImage == "" && !o.printVersion && !o.releaseVolumes:
 		return nil, nil, errors.New("--node-image is empty; accepted: an image such as ramcloud/node:0.1.0 (or set RAMCLOUD_NODE_IMAGE)")
 	}
+	o.ipv6 = isIPv6(env("KUBERNETES_SERVICE_HOST"))
 	if o.etcdImage == "" {
 		o.etcdImage = "ramcloud/etcd:" + version
 	}
 	return o, logging, nil
+}
+
+// isIPv6 says of the address by which Kubernetes tells every pod where the API server is whether it is IPv6. Then so is, of
+// all Services that name no family, and of all pods, the first address.
+func isIPv6(apiServer string) bool {
+	address, err := netip.ParseAddr(apiServer)
+	return err == nil && address.Unmap().Is6()
 }
 
 func metricsOptions(o *options) metricsserver.Options {
@@ -155,7 +165,7 @@ func run(o *options, logging *zap.Options) error {
 	reconciler := &operator.ClusterReconciler{
 		Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("ramcloud-operator"), Namespace: o.leaderNS,
-		Defaults: operator.Defaults{NodeImage: o.nodeImage, EtcdImage: o.etcdImage, PriorityClass: o.priorityClass},
+		Defaults: operator.Defaults{NodeImage: o.nodeImage, EtcdImage: o.etcdImage, PriorityClass: o.priorityClass, IPv6: o.ipv6},
 		Version:  version,
 	}
 	if o.leaderElection && o.namespace == "" {

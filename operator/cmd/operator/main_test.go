@@ -33,6 +33,16 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// A host that is a name, or none at all outside of a pod, says nothing.
+func TestTheAddressFamilyIsThatOfKubernetes(t *testing.T) {
+	for host, want := range map[string]bool{"fd00:10:96::1": true, "10.96.0.1": false, "::ffff:10.96.0.1": false, "": false, "kubernetes.default": false} {
+		o, _, err := parse("test", []string{"--node-image=a:1"}, func(name string) string { return map[string]string{"KUBERNETES_SERVICE_HOST": host}[name] })
+		if err != nil || o.ipv6 != want {
+			t.Errorf("%q: %v %v, want %v", host, o, err, want)
+		}
+	}
+}
+
 // However often a reconcile failed, it is tried again soon after the cause was removed.
 func TestFailedReconcilesAreTriedAgainSoon(t *testing.T) {
 	limiter, request := backoff(), reconcile.Request{}

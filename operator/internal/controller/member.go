@@ -21,6 +21,8 @@ type Defaults struct {
 	NodeImage, EtcdImage string
 	// PriorityClass of all pods; empty: none.
 	PriorityClass string
+	// IPv6: the addresses of pods are IPv6, alone or first.
+	IPv6 bool
 }
 
 func memberOf(o *observed, id plan.ID) member {

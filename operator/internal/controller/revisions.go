@@ -56,9 +56,9 @@ func kinds(cluster *ramcloudv1.RAMCloudCluster) []plan.Kind {
 // defaultsFor are the operator's for the members of a kind.
 func (r *ClusterReconciler) defaultsFor(kind plan.Kind) specs.Defaults {
 	if kind == plan.Etcd {
-		return specs.Defaults{Image: r.Defaults.EtcdImage, PriorityClass: r.Defaults.PriorityClass}
+		return specs.Defaults{Image: r.Defaults.EtcdImage, PriorityClass: r.Defaults.PriorityClass, IPv6: r.Defaults.IPv6}
 	}
-	return specs.Defaults{Image: r.Defaults.NodeImage, PriorityClass: r.Defaults.PriorityClass}
+	return specs.Defaults{Image: r.Defaults.NodeImage, PriorityClass: r.Defaults.PriorityClass, IPv6: r.Defaults.IPv6}
 }
 
 // readRoles reads what is recorded of each kind.

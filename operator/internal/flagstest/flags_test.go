@@ -5,10 +5,12 @@ package flagstest
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,7 +112,7 @@ func (s *stage) start(pod *corev1.Pod, binary string, listen map[int]int) *exec.
 		}
 	}
 	for port, here := range listen {
-		pairs = append(pairs, fmt.Sprintf("0.0.0.0:%d", port), fmt.Sprintf("%s:%d", at, here))
+		pairs = append(pairs, fmt.Sprintf("0.0.0.0:%d", port), fmt.Sprintf("%s:%d", at, here), fmt.Sprintf("[::]:%d", port), fmt.Sprintf("[::]:%d", here))
 	}
 	translate := strings.NewReplacer(pairs...)
 	var args []string
@@ -148,8 +150,10 @@ func (s *stage) until(what string, ok func() bool) {
 	}
 }
 
-func answers(port int, path string) bool {
-	reply, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+func answers(port int, path string) bool { return answersAt("127.0.0.1", port, path) }
+
+func answersAt(host string, port int, path string) bool {
+	reply, err := http.Get("http://" + net.JoinHostPort(host, strconv.Itoa(port)) + path)
 	if err != nil {
 		return false
 	}
@@ -167,22 +171,30 @@ func programs(t *testing.T) (etcd, ramcloudd string) {
 }
 
 // TestPodsOfAClusterWithEtcd starts an etcd, three coordinators and three servers as their pods would be, follows
-// the coordinator as the operator does, and takes the leader away.
+// the coordinator as the operator does, and takes the leader away. Each time servers clean in another way, and pods
+// listen on another family of addresses.
 func TestPodsOfAClusterWithEtcd(t *testing.T) {
-	for _, tls := range []plan.TLSStage{plan.TLSOff, plan.TLSRequired} {
-		t.Run(tls.String(), func(t *testing.T) { podsOfAClusterWithEtcd(t, tls) })
-	}
+	two := int32(2)
+	t.Run(plan.TLSOff.String(), func(t *testing.T) {
+		podsOfAClusterWithEtcd(t, plan.TLSOff, ramcloudv1.ServersSpec{Cleaning: ramcloudv1.CleaningSpec{Mode: ramcloudv1.CleaningOff}})
+	})
+	t.Run(plan.TLSRequired.String(), func(t *testing.T) {
+		podsOfAClusterWithEtcd(t, plan.TLSRequired, ramcloudv1.ServersSpec{Cleaning: ramcloudv1.CleaningSpec{Mode: ramcloudv1.CleaningOneLevel},
+			CPU: &ramcloudv1.CPUSpec{Cores: 1, Cleaners: &two}})
+	})
 }
 
-func podsOfAClusterWithEtcd(t *testing.T, tls plan.TLSStage) {
+func podsOfAClusterWithEtcd(t *testing.T, tls plan.TLSStage, spec ramcloudv1.ServersSpec) {
 	etcdBinary, ramcloudd := programs(t)
 	least := int32(1)
 	cluster := &ramcloudv1.RAMCloudCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "u"}}
 	cluster.Spec.Coordinator.Replicas, cluster.Spec.ReplicationFactor, cluster.Spec.MinReplicas = 3, 2, &least
 	cluster.Spec.Metadata.ManagedEtcd = &ramcloudv1.ManagedEtcdSpec{Replicas: 1, AutoCompactionRetention: "30m"}
-	cluster.Status.Etcd.TLS = tls.String()
+	cluster.Spec.Servers, cluster.Status.Etcd.TLS = spec, tls.String()
 	s := &stage{t: t, secret: secretOf(t, cluster)}
-	defaults := specs.Defaults{Trust: specs.Trust{SecurePeers: map[int32]bool{0: tls == plan.TLSRequired}}}
+	// Where they listen on IPv6 they are reached by IPv4 too, as in a cluster that has both.
+	ipv6 := tls == plan.TLSRequired
+	defaults := specs.Defaults{IPv6: ipv6, Trust: specs.Trust{SecurePeers: map[int32]bool{0: tls == plan.TLSRequired}}}
 	etcd := s.host(specs.EtcdName("demo", 0), specs.EtcdClientPort, specs.EtcdPeerPort, specs.EtcdMetricsPort)
 	s.replaced = append(s.replaced, specs.EtcdClientAddress(cluster, 0), fmt.Sprintf("127.0.0.1:%d", etcd))
 	var coordinators, servers [3]int
@@ -199,11 +211,17 @@ func podsOfAClusterWithEtcd(t *testing.T, tls plan.TLSStage) {
 			specs.CoordinatorPort: port, specs.CoordinatorAdminPort: port + 1, specs.CoordinatorHTTPPort: port + 2})
 	}
 	for i, port := range servers {
-		s.start(specs.ServerPod(cluster, int32(i), specs.Defaults{}, specs.NodePorts{}), ramcloudd, map[int]int{
+		s.start(specs.ServerPod(cluster, int32(i), specs.Defaults{IPv6: ipv6}, specs.NodePorts{}), ramcloudd, map[int]int{
 			specs.ServerPort: port, specs.ServerHTTPPort: port + 1})
 	}
 	for i := range coordinators { // those that stand by are ready too: they say who leads
 		s.until(fmt.Sprintf("coordinator %d ready", i), func() bool { return answers(coordinators[i]+2, "/readyz") })
+	}
+
+	for _, port := range []int{etcd + 2, coordinators[0] + 2, servers[0] + 1} {
+		if ipv6 {
+			s.until(fmt.Sprintf("port %d by IPv6", port), func() bool { return answersAt("::1", port, "/metrics") })
+		}
 	}
 
 	watchers := coordinator.NewWatchers(logr.Discard(), coordinator.Tuning{FirstRetry: 50 * time.Millisecond, LastRetry: time.Second,
@@ -231,6 +249,15 @@ func podsOfAClusterWithEtcd(t *testing.T, tls plan.TLSStage) {
 			t.Errorf("%s is told to be at %s, want its pod's address", server.Name, server.Locator)
 		}
 	}
+	s.until("how the servers clean", func() bool {
+		for _, server := range picture().Servers {
+			off := server.GetStats().GetCleaner().GetState() == adminpb.CleanerState_CLEANER_STATE_OFF
+			if server.GetStats().GetLogBytesTotal() == 0 || off != (spec.Cleaning.Mode == ramcloudv1.CleaningOff) {
+				return false
+			}
+		}
+		return true
+	})
 	first := picture().Status
 	leader := 0
 	for _, port := range coordinators {

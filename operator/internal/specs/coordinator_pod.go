@@ -1,7 +1,6 @@
 package specs
 
 import (
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,15 +16,15 @@ const (
 
 // CoordinatorPod builds coordinator `index`'s pod.
 func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults, ports NodePorts) *corev1.Pod {
-	name := CoordinatorName(cluster.Name, index)
+	name, anywhere := CoordinatorName(cluster.Name, index), defaults.anyAddress()
 	args := []string{
 		"coordinator",
 		"--cluster-name=" + cluster.Namespace + "/" + cluster.Name,
-		fmt.Sprintf("--listen=0.0.0.0:%d", CoordinatorPort),
+		"--listen=" + hostPort(anywhere, CoordinatorPort),
 		"--advertise=" + hostPort(Host(cluster, name), CoordinatorPort),
-		fmt.Sprintf("--admin-listen=0.0.0.0:%d", CoordinatorAdminPort),
+		"--admin-listen=" + hostPort(anywhere, CoordinatorAdminPort),
 		"--admin-advertise=" + hostPort(Host(cluster, name), CoordinatorAdminPort),
-		fmt.Sprintf("--http-listen=0.0.0.0:%d", CoordinatorHTTPPort),
+		"--http-listen=" + hostPort(anywhere, CoordinatorHTTPPort),
 		"--metadata=" + metadataFlag(cluster),
 		"--log-format=json",
 	}
@@ -36,9 +35,9 @@ func CoordinatorPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults D
 	}
 	if Exposed(cluster) {
 		args = append(args,
-			fmt.Sprintf("--listen-outside=0.0.0.0:%d", CoordinatorOutsidePort),
-			"--advertise-outside="+outsideFlag(ports, ports.RPC),
-			"--admin-advertise-outside="+outsideFlag(ports, ports.Admin))
+			"--listen-outside="+hostPort(anywhere, CoordinatorOutsidePort),
+			"--advertise-outside="+outsideFlag(ports, ports.RPC, defaults.IPv6),
+			"--admin-advertise-outside="+outsideFlag(ports, ports.Admin, defaults.IPv6))
 		containerPorts = append(containerPorts,
 			corev1.ContainerPort{Name: "outside", ContainerPort: CoordinatorOutsidePort, Protocol: corev1.ProtocolTCP})
 	}

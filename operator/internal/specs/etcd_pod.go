@@ -37,11 +37,11 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 			// A folder below the volume's: etcd wants it for itself, with rights of its own.
 			"--data-dir=" + etcdDataPath + "/data",
 			// Plain addresses: secure makes of them what the stage of TLS wants.
-			"--listen-peer-urls=" + urls(false, "0.0.0.0", EtcdPeerPort),
+			"--listen-peer-urls=" + urls(false, defaults.anyAddress(), EtcdPeerPort),
 			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index, false),
-			"--listen-client-urls=" + urls(false, "0.0.0.0", EtcdClientPort),
+			"--listen-client-urls=" + urls(false, defaults.anyAddress(), EtcdClientPort),
 			"--advertise-client-urls=" + urls(false, Host(cluster, name), EtcdClientPort),
-			"--listen-metrics-urls=" + urls(false, "0.0.0.0", EtcdMetricsPort),
+			"--listen-metrics-urls=" + urls(false, defaults.anyAddress(), EtcdMetricsPort),
 			initialCluster(cluster, func(int32) bool { return false }),
 			stateFlag + "=new",
 			"--initial-cluster-token=" + string(cluster.UID),

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,11 +40,35 @@ func Balanced(cluster *ramcloudv1.RAMCloudCluster) bool {
 
 // outsideFlag is the address that a pod advertises to clients outside: the load balancer's, or that of the
 // node that it runs on.
-func outsideFlag(ports NodePorts, port int32) string {
-	if ports.Host != "" {
+func outsideFlag(ports NodePorts, port int32, ipv6 bool) string {
+	switch {
+	case ports.Host != "":
 		return net.JoinHostPort(ports.Host, strconv.Itoa(int(port)))
+	case ipv6:
+		return fmt.Sprintf("[$(HOST_IP)]:%d", port)
 	}
 	return fmt.Sprintf("$(HOST_IP):%d", port)
+}
+
+// What pods listen on. Where their addresses are IPv6 the kernel takes IPv4 there as well; not all kernels have IPv6.
+const (
+	anyIPv4 = "0.0.0.0"
+	anyIPv6 = "[::]"
+)
+
+// anyAddress is what pods listen on.
+func (d Defaults) anyAddress() string {
+	if d.IPv6 {
+		return anyIPv6
+	}
+	return anyIPv4
+}
+
+// onIPv6 says whether a pod, or a template, is of a cluster whose pods have IPv6 addresses.
+func onIPv6(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--listen="+anyIPv6) })
+	})
 }
 
 // Defaults are what the operator was installed with: it counts where a cluster says nothing.
@@ -51,6 +77,8 @@ type Defaults struct {
 	Image string
 	// PriorityClass of all pods; empty: none.
 	PriorityClass string
+	// IPv6: the addresses of pods are IPv6, alone or first.
+	IPv6 bool
 	// Trust is what a pod's connections to a managed etcd are made from.
 	Trust Trust
 }

@@ -24,7 +24,7 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaul
 	}
 	c := container{
 		name: ComponentServer, image: node(cluster, defaults.Image), priorityClass: defaults.PriorityClass,
-		args: serverArguments(cluster, name, ports), env: append(environment(cluster), ownAddress()),
+		args: serverArguments(cluster, name, ports, defaults), env: append(environment(cluster), ownAddress()),
 		resources: serverResources(cluster), dataPath: dataPath,
 		ports: []corev1.ContainerPort{
 			{Name: "rpc", ContainerPort: ServerPort, Protocol: corev1.ProtocolTCP},
@@ -51,7 +51,7 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaul
 	return finish(cluster, pod, ports)
 }
 
-func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports NodePorts) []string {
+func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports NodePorts, defaults Defaults) []string {
 	size, directory := ServerSizing(cluster), dataPath
 	if OnDevices(cluster) {
 		directory = devicePath
@@ -60,9 +60,9 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		"server",
 		"--name=" + name,
 		"--coordinator=" + CoordinatorAddress(cluster),
-		fmt.Sprintf("--listen=0.0.0.0:%d", ServerPort),
+		"--listen=" + hostPort(defaults.anyAddress(), ServerPort),
 		"--advertise=" + hostPort(Host(cluster, name), ServerPort),
-		fmt.Sprintf("--http-listen=0.0.0.0:%d", ServerHTTPPort),
+		"--http-listen=" + hostPort(defaults.anyAddress(), ServerHTTPPort),
 		"--dir=" + directory,
 		"--log-memory=" + sizeFlag(size.Log),
 		"--hash-table-memory=" + sizeFlag(size.HashTable),
@@ -93,7 +93,7 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		args = append(args, "--failure-domain=$(FAILURE_DOMAIN)")
 	}
 	if Exposed(cluster) {
-		args = append(args, "--advertise-outside="+outsideFlag(ports, ports.RPC))
+		args = append(args, "--advertise-outside="+outsideFlag(ports, ports.RPC, defaults.IPv6))
 	}
 	return args
 }

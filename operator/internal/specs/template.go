@@ -228,7 +228,9 @@ func instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplat
 // specialize puts a member's own name and addresses in the place of placeholders, and says whether it has an address
 // outside.
 func specialize(spec *corev1.PodSpec, name string, ports NodePorts) (outside bool) {
-	own := strings.NewReplacer(placeName, name, placeOutside, outsideFlag(ports, ports.RPC), placeOutsideAdmin, outsideFlag(ports, ports.Admin)).Replace
+	ipv6 := onIPv6(spec)
+	own := strings.NewReplacer(placeName, name, placeOutside, outsideFlag(ports, ports.RPC, ipv6),
+		placeOutsideAdmin, outsideFlag(ports, ports.Admin, ipv6)).Replace
 	changeOwn(spec, own, func(arg string) string {
 		outside = outside || strings.Contains(arg, placeOutside)
 		return own(arg)
