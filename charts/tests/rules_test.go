@@ -109,6 +109,20 @@ func TestAlerts(t *testing.T) {
 			`ramcloud_log_live_bytes{namespace="n",cluster="c",pod="1"}`: 70, `ramcloud_cleaner_mode{namespace="n",cluster="c",pod="1"}`: 2,
 			`ramcloud_log_used_bytes{namespace="n",cluster="d",pod="1"}`: 95, `ramcloud_log_bytes{namespace="n",cluster="d",pod="1"}`: 100,
 			`ramcloud_log_live_bytes{namespace="n",cluster="d",pod="1"}`: 85, `ramcloud_cleaner_mode{namespace="n",cluster="d",pod="1"}`: 2}, "n/b n/d"},
+		{"RAMCloudServerFull", data{ // one of two, which together are not full
+			`ramcloud_log_live_bytes{namespace="n",cluster="a",pod="1"}`: 89, `ramcloud_log_bytes{namespace="n",cluster="a",pod="1"}`: 100,
+			`ramcloud_log_used_bytes{namespace="n",cluster="a",pod="1"}`: 99, `ramcloud_cleaner_mode{namespace="n",cluster="a",pod="1"}`: 2, // it cleans
+			`ramcloud_log_live_bytes{namespace="n",cluster="b",pod="1"}`: 91, `ramcloud_log_bytes{namespace="n",cluster="b",pod="1"}`: 100,
+			`ramcloud_log_used_bytes{namespace="n",cluster="b",pod="1"}`: 99, `ramcloud_cleaner_mode{namespace="n",cluster="b",pod="1"}`: 3,
+			`ramcloud_log_live_bytes{namespace="n",cluster="b",pod="2"}`: 1, `ramcloud_log_bytes{namespace="n",cluster="b",pod="2"}`: 1000,
+			`ramcloud_log_live_bytes{namespace="n",cluster="c",pod="1"}`: 10, `ramcloud_log_bytes{namespace="n",cluster="c",pod="1"}`: 100,
+			`ramcloud_log_used_bytes{namespace="n",cluster="c",pod="1"}`: 91, // it does not clean, and another one does
+			`ramcloud_log_live_bytes{namespace="n",cluster="c",pod="2"}`: 10, `ramcloud_log_bytes{namespace="n",cluster="c",pod="2"}`: 100,
+			`ramcloud_log_used_bytes{namespace="n",cluster="c",pod="2"}`: 95, `ramcloud_cleaner_mode{namespace="n",cluster="c",pod="2"}`: 0}, "n/b n/c"},
+		{"RAMCloudOutOfMemory", data{`ramcloud_memory_full_total{namespace="n",cluster="a",pod="1",answer="out_of_memory"}`: 600, // long ago
+			`rising ramcloud_memory_full_total{namespace="n",cluster="b",pod="1",answer="out_of_memory"}`: 1,
+			`ramcloud_memory_full_total{namespace="n",cluster="b",pod="2",answer="out_of_memory"}`:        0,
+			`rising ramcloud_memory_full_total{namespace="n",cluster="c",pod="1",answer="retry"}`:         600}, "n/b"},
 		{"RAMCloudCleanerBehind", data{`rising ramcloud_memory_full_total{namespace="n",cluster="a",answer="retry"}`: 6, // a minute
 			`rising ramcloud_memory_full_total{namespace="n",cluster="b",answer="retry"}`:         600,
 			`rising ramcloud_memory_full_total{namespace="n",cluster="c",answer="out_of_memory"}`: 600}, "n/b"},
