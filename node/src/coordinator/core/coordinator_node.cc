@@ -59,6 +59,7 @@ Task<void> CoordinatorNode::run() {
     Status known = co_await learn_cluster();
     if (known.ok()) {
       auto leader = co_await store_.campaign(encode_record(self_, format_));
+      note_store(leader.has_value());
       const uint64_t leadership = store_.leading();  // once: a moment later it may have lapsed
       if (!leader) {
         known = std::move(leader.error());
@@ -155,10 +156,22 @@ Task<void> CoordinatorNode::give_up(std::function<void()> done) {
   done();
 }
 
+/// Who is asked still hears of the leader that we knew last: it may be we who are cut off. Only
+/// readiness ends.
+void CoordinatorNode::note_store(bool answers) {
+  if (answers) {
+    store_silent_since_.reset();
+  } else if (!store_silent_since_) {
+    store_silent_since_ = reactor_.now();
+  }
+  show();
+}
+
 void CoordinatorNode::show() {
   is_leading_ = coordinator_ != nullptr && coordinator_->ready();
   *leading_gauge_ = is_leading_.load();
-  useful_ = is_leading_ || leader_.has_value();
+  const bool silent = store_silent_since_ && reactor_.now() - *store_silent_since_ >= kStoreSilence;
+  useful_ = is_leading_ || (leader_ && !silent);
 }
 
 // ---- answering ----------------------------------------------------------------------------------

@@ -48,6 +48,9 @@ class CoordinatorNode final : public RequestHandler {
   Status redirect(Side side) const;
   /// Where the leader's admin API is; empty if that is not known.
   std::string leader_admin_address(Side side) const;
+  /// A standby that has not reached the metadata store for so long cannot say who leads: it would
+  /// not have heard of another leader.
+  static constexpr Duration kStoreSilence = 10s;
   /// Leads, or stands by and can say who leads. Any thread.
   bool useful() const { return useful_; }
   /// Leads and is ready. Any thread.
@@ -65,6 +68,7 @@ class CoordinatorNode final : public RequestHandler {
   Task<Status> lead(uint64_t leadership);
   Task<void> give_up(std::function<void()> done);
   void end_leadership();
+  void note_store(bool answers);
   void show();
 
   Reactor& reactor_;
@@ -76,7 +80,8 @@ class CoordinatorNode final : public RequestHandler {
   std::function<void(Status)> on_fatal_;
   LeadershipListener* listener_ = nullptr;
   LeaderRecord self_;
-  std::optional<LeaderRecord> leader_;  // as known while standing by
+  std::optional<LeaderRecord> leader_;      // as known while standing by
+  std::optional<Time> store_silent_since_;  // none: it answered when it was asked last
   bool knows_cluster_ = false;
   uint16_t format_ = kMetadataFormatMin;  // of the record of a leader
   Counter& elected_;
