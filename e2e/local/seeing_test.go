@@ -88,13 +88,14 @@ func TestSeeing(t *testing.T) {
 				State  string
 				Reads  float64 `json:"reads_per_second"`
 				P99    float64 `json:"p99_us"`
+				Live   *float64
 			}
 			if err := json.Unmarshal([]byte(ramcloud("top", "--count", "1", "--interval", "100ms")), &rows); err != nil || len(rows) != 3 {
 				t.Fatalf("%v: %v", rows, err)
 			}
 			for _, row := range rows {
 				reads += row.Reads
-				if row.State != "UP" || (row.Reads > 0 && row.P99 == 0) {
+				if row.State != "UP" || (row.Reads > 0 && row.P99 == 0) || row.Live == nil || *row.Live > 1 {
 					t.Errorf("%+v", row)
 				}
 			}

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "cli/commands/memory_view.h"
 #include "cli/commands/table_view.h"
 #include "cli/daemons.h"
 #include "cli/formats/output.h"
@@ -238,14 +239,12 @@ int servers(Session& session) {
     const wire::ServerStats& stats = server.stats;
     rows.push_back({std::to_string(server.id), printable(server.name), state_name(server.state),
                     server.locator, printable(server.failure_domain), std::to_string(stats.tablets),
-                    with_thousands(stats.objects),
-                    fmt::format("{} / {}", format_size(stats.log_bytes_used),
-                                format_size(stats.log_bytes_total)),
+                    with_thousands(stats.objects), live_text(stats), log_text(stats),
                     fmt::format("{} / {}", stats.segments_fully_replicated, stats.segments),
                     fmt::format("{} / {}", stats.frames_used, stats.frames_total)});
   }
   print_table(session.out,
-              {"ID", "NAME", "STATE", "LOCATOR", "DOMAIN", "TABLETS", "OBJECTS", "MEMORY",
+              {"ID", "NAME", "STATE", "LOCATOR", "DOMAIN", "TABLETS", "OBJECTS", "LIVE", "MEMORY",
                "REPLICATED", "FRAMES"},
               rows);
   return kExitOk;

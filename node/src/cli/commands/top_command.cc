@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <thread>
 
+#include "cli/commands/memory_view.h"
 #include "cli/daemons.h"
 #include "cli/formats/metrics_text.h"
 #include "cli/formats/output.h"
@@ -34,6 +36,7 @@ struct Row {
   double reads = 0, writes = 0, others = 0;  // per second
   double p99_us = 0;                         // of all operations; 0: there were none
   double busy = 0;                           // share of a core the reactor worked
+  std::optional<double> live;                // share of the log that live objects take, if known
   double memory = 0;                         // share of the log in use
   uint64_t lag_bytes = 0;                    // appended, not on all replicas yet
   uint64_t lacking = 0;                      // segments that lack a replica
@@ -73,6 +76,7 @@ Row compare(const Sample& now, const Sample* before) {
   row.memory = stats.log_bytes_total == 0 ? 0
                                           : static_cast<double>(stats.log_bytes_used) /
                                                 static_cast<double>(stats.log_bytes_total);
+  row.live = live_share(stats);
   if (before == nullptr) return row;
   const double seconds = std::chrono::duration<double>(now.at - before->at).count();
   const OperationMetrics change = now.metrics.since(before->metrics);
@@ -91,31 +95,35 @@ std::string per_second(double n) {
 void print_rows(Session& session, const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows) {
-    cells.push_back(
-        {printable(row.name), row.state, per_second(row.reads), per_second(row.writes),
-         per_second(row.others), row.p99_us > 0 ? fmt::format("{:.0f}us", row.p99_us) : "-",
-         fmt::format("{:.0f}%", row.busy * 100), fmt::format("{:.0f}%", row.memory * 100),
-         format_size(row.lag_bytes), with_thousands(row.lacking)});
+    cells.push_back({printable(row.name), row.state, per_second(row.reads), per_second(row.writes),
+                     per_second(row.others),
+                     row.p99_us > 0 ? fmt::format("{:.0f}us", row.p99_us) : "-",
+                     fmt::format("{:.0f}%", row.busy * 100),
+                     row.live ? fmt::format("{:.0f}%", *row.live * 100) : "-",
+                     fmt::format("{:.0f}%", row.memory * 100), format_size(row.lag_bytes),
+                     with_thousands(row.lacking)});
   }
   print_table(session.out,
-              {"SERVER", "STATE", "READS/S", "WRITES/S", "OTHERS/S", "P99", "BUSY", "MEMORY", "LAG",
-               "LACKING"},
+              {"SERVER", "STATE", "READS/S", "WRITES/S", "OTHERS/S", "P99", "BUSY", "LIVE",
+               "MEMORY", "LAG", "LACKING"},
               cells);
 }
 
 void print_json(Session& session, const std::vector<Row>& rows) {
   auto json = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
-    json.push_back({{"server", row.name},
-                    {"state", row.state},
-                    {"reads_per_second", row.reads},
-                    {"writes_per_second", row.writes},
-                    {"others_per_second", row.others},
-                    {"p99_us", row.p99_us},
-                    {"busy", row.busy},
-                    {"memory", row.memory},
-                    {"unreplicated_bytes", row.lag_bytes},
-                    {"segments_under_replicated", row.lacking}});
+    json.push_back(
+        {{"server", row.name},
+         {"state", row.state},
+         {"reads_per_second", row.reads},
+         {"writes_per_second", row.writes},
+         {"others_per_second", row.others},
+         {"p99_us", row.p99_us},
+         {"busy", row.busy},
+         {"live", row.live ? nlohmann::ordered_json(*row.live) : nlohmann::ordered_json()},
+         {"memory", row.memory},
+         {"unreplicated_bytes", row.lag_bytes},
+         {"segments_under_replicated", row.lacking}});
   }
   session.out << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
               << '\n';
@@ -161,8 +169,9 @@ void add_top_command(CLI::App& app, Session& session) {
       ->capture_default_str();
   command->footer(
       "P99 is of the operations of the last interval, from arrival to reply; BUSY the share of a "
-      "core\nthe server worked; LAG what is appended and not on all replicas yet; LACKING the "
-      "segments that\nlack a replica. With -o json one line an interval.");
+      "core\nthe server worked; LIVE the part of the log that live objects take, MEMORY the part "
+      "in use;\nLAG what is appended and not on all replicas yet; LACKING the segments that lack "
+      "a replica.\nWith -o json one line an interval.");
   needs_cluster(*command, session, [&session, arguments] { return top(session, *arguments); });
 }
 
