@@ -27,7 +27,7 @@ const (
 )
 
 // CleaningMode is whether a server uses the memory of overwritten and deleted objects again.
-// +kubebuilder:validation:Enum=Off;OneLevel
+// +kubebuilder:validation:Enum=Off;OneLevel;TwoLevel
 type CleaningMode string
 
 // The modes.
@@ -36,6 +36,8 @@ const (
 	CleaningOff CleaningMode = "Off"
 	// CleaningOneLevel: memory and disks are cleaned together.
 	CleaningOneLevel CleaningMode = "OneLevel"
+	// CleaningTwoLevel: memory is compacted by itself, and disks are cleaned when they need it.
+	CleaningTwoLevel CleaningMode = "TwoLevel"
 )
 
 // ServersSpec describes the servers. (A limit that a former version accepted stays, so that such a cluster can be scaled.)
@@ -106,7 +108,8 @@ type MemorySpec struct {
 // CleaningSpec says how a server uses memory again.
 type CleaningSpec struct {
 	// Off: memory is used once. Count every write and delete ever made; when the log is full, writes end with OUT_OF_MEMORY.
-	// OneLevel: memory and disks are cleaned together. Left out: what the servers' image does by itself, which is OneLevel.
+	// OneLevel: memory and disks are cleaned together. TwoLevel: memory first, which writes nothing to disks; they are cleaned
+	// when they need it. Left out: what the servers' image does by itself, which is OneLevel.
 	// +optional
 	Mode CleaningMode `json:"mode,omitempty"`
 }

@@ -282,7 +282,7 @@ var accepted = map[string]string{
 	"external-etcd": "coordinator: {replicas: 3}\nmetadata: {etcd: {endpoints: ['a.b:2379', 'c:2379'], prefix: /r/c, tlsSecretRef: {name: s}}}",
 	"by-label":      "topologyKey: topology.kubernetes.io/region",
 	"cores":         "servers: {cpu: {cores: 2, guaranteed: true}}",
-	"cleaning":      "servers: {cleaning: {mode: OneLevel}, cpu: {cores: 1, cleaners: 16}}",
+	"cleaning":      "servers: {cleaning: {mode: TwoLevel}, cpu: {cores: 1, cleaners: 16}}",
 	"no-cleaning":   "servers: {cleaning: {mode: 'Off'}, cpu: {cores: 1, cleaners: 0}}",
 	"balanced":      "expose: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}",
 	"huge-pages":    "servers: {hugePages: 2Mi, cpu: {cores: 1, guaranteed: true}}",

@@ -179,7 +179,7 @@ func TestPodsOfAClusterWithEtcd(t *testing.T) {
 		podsOfAClusterWithEtcd(t, plan.TLSOff, ramcloudv1.ServersSpec{Cleaning: ramcloudv1.CleaningSpec{Mode: ramcloudv1.CleaningOff}})
 	})
 	t.Run(plan.TLSRequired.String(), func(t *testing.T) {
-		podsOfAClusterWithEtcd(t, plan.TLSRequired, ramcloudv1.ServersSpec{Cleaning: ramcloudv1.CleaningSpec{Mode: ramcloudv1.CleaningOneLevel},
+		podsOfAClusterWithEtcd(t, plan.TLSRequired, ramcloudv1.ServersSpec{Cleaning: ramcloudv1.CleaningSpec{Mode: ramcloudv1.CleaningTwoLevel},
 			CPU: &ramcloudv1.CPUSpec{Cores: 1, Cleaners: &two}})
 	})
 }

@@ -103,6 +103,7 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 var cleaningFlags = map[ramcloudv1.CleaningMode]string{
 	ramcloudv1.CleaningOff:      "off",
 	ramcloudv1.CleaningOneLevel: "one-level",
+	ramcloudv1.CleaningTwoLevel: "two-level",
 }
 
 // cleaningArguments are how a server cleans. What spec leaves out is the server's own default, so that a later version may

@@ -15,7 +15,8 @@ import (
 // CleaningSpec says how a server uses memory again.
 type CleaningSpecApplyConfiguration struct {
 	// Off: memory is used once. Count every write and delete ever made; when the log is full, writes end with OUT_OF_MEMORY.
-	// OneLevel: memory and disks are cleaned together. Left out: what the servers' image does by itself, which is OneLevel.
+	// OneLevel: memory and disks are cleaned together. TwoLevel: memory first, which writes nothing to disks; they are cleaned
+	// when they need it. Left out: what the servers' image does by itself, which is OneLevel.
 	Mode *apiv1alpha1.CleaningMode `json:"mode,omitempty"`
 }
 
