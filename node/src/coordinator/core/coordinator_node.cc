@@ -57,7 +57,9 @@ void CoordinatorNode::start() {
 Task<void> CoordinatorNode::run() {
   for (;;) {
     Status known = co_await learn_cluster();
-    if (known.ok()) {
+    if (!known.ok()) {
+      note_store(false);
+    } else {
       auto leader = co_await store_.campaign(encode_record(self_, format_));
       note_store(leader.has_value());
       const uint64_t leadership = store_.leading();  // once: a moment later it may have lapsed
