@@ -49,6 +49,45 @@ bool Mapping::map_reserved(uint64_t bytes, uint64_t page_bytes) {
   return madvise(mapping, length, MADV_POPULATE_WRITE) == 0;
 }
 
+bool Mapping::reserve(uint64_t bytes) {
+  const uint64_t length = bytes + kHugePageBytes;
+  // Without access it is not counted as memory that the process may come to need.
+  void* const mapping =
+      mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) return false;
+  mapping_ = static_cast<char*>(mapping);
+  mapping_bytes_ = length;
+  data_ = reinterpret_cast<char*>(align_up(reinterpret_cast<uint64_t>(mapping_), kHugePageBytes));
+  size_ = bytes;
+  return true;
+}
+
+bool Mapping::open(uint64_t from, uint64_t bytes, bool try_huge_pages) {
+  if (mprotect(data_ + from, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  huge_pages_ = try_huge_pages && madvise(data_ + from, bytes, MADV_HUGEPAGE) == 0;
+  return true;
+}
+
+bool Mapping::bring(uint64_t from, uint64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(data_ + from, bytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;  // EINVAL: a kernel that does not know it
+#endif
+  constexpr uint64_t kPageBytes = 4096;
+  for (uint64_t at = from; at < from + bytes; at += kPageBytes) {
+    const_cast<volatile char*>(data_)[at] = 0;
+  }
+  return true;
+}
+
+bool Mapping::give_back(uint64_t from, uint64_t bytes) {
+#ifdef MADV_DONTNEED_LOCKED
+  if (madvise(data_ + from, bytes, MADV_DONTNEED_LOCKED) == 0) return true;
+#endif
+  if (madvise(data_ + from, bytes, MADV_DONTNEED) == 0) return true;
+  return munlock(data_ + from, bytes) == 0 && madvise(data_ + from, bytes, MADV_DONTNEED) == 0;
+}
+
 void Mapping::touch() {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_, size_, MADV_POPULATE_WRITE) == 0) return;

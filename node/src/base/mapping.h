@@ -26,6 +26,21 @@ class Mapping {
   /// Touches every page, so that nobody waits for a page fault later.
   void touch();
 
+  /// @name Address space whose memory comes and goes. Parts are whole pages of the system.
+  /// @{
+  /// `bytes` of it, from a multiple of 2 MiB on: no memory, and a crash for who touches it. False:
+  /// errno says why not.
+  bool reserve(uint64_t bytes);
+  /// [from, from + bytes) may be touched from now on. Pages come then, as transparent huge ones if
+  /// that is wished for and the system gives them. False: errno says why not.
+  bool open(uint64_t from, uint64_t bytes, bool try_huge_pages);
+  /// Brings the pages of a part that is open. False: the system has none; errno says why.
+  bool bring(uint64_t from, uint64_t bytes);
+  /// The system has the pages of an open part again, locked ones as well. It stays open, and is zero
+  /// when it is touched again. False: errno says why not.
+  bool give_back(uint64_t from, uint64_t bytes);
+  /// @}
+
   char* data() const { return data_; }
   uint64_t size() const { return size_; }
   /// The system agreed to huge pages; of transparent ones it may still give fewer.

@@ -59,6 +59,11 @@ Result<uint64_t> parse_size(std::string_view text) {
                   text));
 }
 
+std::string exact_size(uint64_t bytes) {
+  constexpr uint64_t kMiB = 1u << 20;
+  return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : std::to_string(bytes);
+}
+
 std::string format_size(uint64_t bytes) {
   constexpr std::string_view kNames[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

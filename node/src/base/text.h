@@ -16,6 +16,8 @@ namespace ramcloud {
 Result<uint64_t> parse_size(std::string_view text);
 /// "256.0 MiB".
 std::string format_size(uint64_t bytes);
+/// As parse_size() takes it, and exact: "64MiB", "1048577".
+std::string exact_size(uint64_t bytes);
 
 /// "10ms", "500us", "2s", "1m".
 Result<Duration> parse_duration(std::string_view text);

@@ -226,6 +226,7 @@ constexpr uint32_t kMaxCleanerThreads = 16;
 constexpr const char* kConfigFlag = "--config";
 
 constexpr uint64_t kMinLogBytes = 64u << 20;
+constexpr uint64_t kMinMostLogBytes = uint64_t{16} << 30;
 /// More threads than any server has cores for; also what replies can be routed between.
 constexpr uint32_t kMaxReactors = 64;
 constexpr const char* kReactorsHelp =
@@ -375,6 +376,10 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "servers of one domain never hold replicas of each other (default: the name)", "");
   add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory for data",
              "256MiB");
+  add_parsed(app, "--log-memory-max", o.log_bytes_most, size_at_least(kMinLogBytes),
+             "what `ramcloud server set` may raise --log-memory to: address space, which takes no "
+             "memory (default: 16 x --log-memory, at least 16GiB)",
+             "");
   add_parsed(app, "--huge-pages", o.huge_page_bytes, parse_huge_pages,
              "pages for --log-memory: 2Mi or 1Gi pages reserved on the machine, or none: ordinary "
              "pages, which the kernel may join to larger ones",
@@ -499,6 +504,13 @@ void check_server(ServerOptions& o) {
         fmt::format("value '{}': accepted are multiples of {}, the size of the --huge-pages",
                     format_size(o.log_bytes), format_size(o.huge_page_bytes)));
   }
+  if (o.log_bytes_most == 0) o.log_bytes_most = std::max(16 * o.log_bytes, kMinMostLogBytes);
+  if (o.log_bytes_most < o.log_bytes) {
+    throw CLI::ValidationError("--log-memory-max",
+                               fmt::format("value '{}': accepted are sizes from --log-memory on, "
+                                           "which is {}",
+                                           exact_size(o.log_bytes_most), exact_size(o.log_bytes)));
+  }
   if (o.hash_table_bytes == 0) o.hash_table_bytes = o.log_bytes / 8;
   if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;
 }
@@ -616,11 +628,6 @@ const char* cleaning_policy_name(log::CleaningPolicy policy) {
 std::string exact_duration(Duration d) {
   if (d % 1s == Duration::zero()) return fmt::format("{}s", d / 1s);
   return d % 1ms == Duration::zero() ? fmt::format("{}ms", d / 1ms) : fmt::format("{}us", d / 1us);
-}
-
-std::string exact_size(uint64_t bytes) {
-  constexpr uint64_t kMiB = 1u << 20;
-  return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : std::to_string(bytes);
 }
 
 const char* disk_io_name(DiskIo io) {

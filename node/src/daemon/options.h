@@ -72,6 +72,7 @@ struct ServerOptions {
   std::string name;            // default: the advertised address
   std::string failure_domain;  // default: one of its own, the name
   uint64_t log_bytes = 0;
+  uint64_t log_bytes_most = 0;    // 0: 16 x log, at least 16 GiB
   uint64_t huge_page_bytes = 0;   // 0: ordinary pages
   uint64_t hash_table_bytes = 0;  // 0: an eighth of the log
   uint64_t backup_bytes = 0;      // 0: 2 x R x log
@@ -128,9 +129,8 @@ struct Command {
   const LimitOptions* limits() const;  // null: the command serves nobody
 };
 
-/// As flags take them, and exact: "30s", "64MiB".
+/// As flags take it, and exact: "30s". Sizes: base/text.h.
 std::string exact_duration(Duration d);
-std::string exact_size(uint64_t bytes);
 const char* disk_io_name(DiskIo io);
 const char* direct_io_name(DirectIo direct);
 

@@ -1,5 +1,8 @@
 // The memory of a log: one anonymous mapping cut in 64 KiB seglets ([Ousterhout15 §4.1]; seglets
 // are what segments are made of, so that cleaning can give back less than a segment).
+//
+// How many seglets segments may have is limited, and the limit moves while the log is used: towards
+// a target, in steps (docs/design/log.md#resize). Which seglets have no memory does not matter.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,9 @@ class Arena {
     // Size of huge pages that were set aside on the machine (2 MiB or 1 GiB), which all of it is
     // then made of; 0: of ordinary ones.
     uint64_t reserved_page_bytes = 0;
+    // Address space is reserved for so much, which the log may grow to. At most what there is at the
+    // start: it can only shrink. Not with reserved pages, which stay as they are.
+    uint64_t most_bytes = 0;
   };
 
   /// Maps `bytes`, rounded down to whole segments and at least one. Without huge pages, or when the
@@ -37,9 +43,13 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  uint32_t total_seglets() const { return total_seglets_; }
+  /// The limit: so many may be in segments.
+  uint32_t total_seglets() const;
+  uint32_t total_segments() const { return total_seglets() / kSegletsPerSegment; }
+  /// Below the limit.
   uint32_t free_seglets() const;
-  uint32_t total_segments() const { return total_seglets_ / kSegletsPerSegment; }
+  /// The limit is never above this.
+  uint32_t most_segments() const { return most_seglets_ / kSegletsPerSegment; }
   bool huge_pages() const { return mapping_.huge_pages(); }
   bool locked() const { return locked_; }
 
@@ -48,6 +58,30 @@ class Arena {
   bool allocate(Segment& segment, std::span<char*> out);
   /// Takes seglets back. Nobody may still read them.
   void free(std::span<char* const> seglets);
+
+  /// @name Resizing
+  /// @{
+  struct Sizes {  // in seglets
+    uint32_t target = 0;
+    uint32_t limit = 0;
+    uint32_t held = 0;  // that have memory: in segments, and free ones, also above the limit
+    uint32_t used = 0;  // in segments
+    bool settled() const { return limit == target && held == target; }
+  };
+  Sizes sizes() const;
+  /// False: of pages that were set aside, which stay as they are.
+  bool resizable() const { return resizable_; }
+  /// Whole segments, one at least and most_segments() at most. Memory that is there counts at once;
+  /// what is missing comes with settle(). The limit sinks with lower_limit(). One thread at a time,
+  /// with settle().
+  void set_target(uint32_t segments);
+  /// Towards a lower target, as far as `kept` seglets stay free.
+  void lower_limit(uint32_t kept);
+  /// A slice of work: brings some of the memory that is missing, or gives some back that is above the
+  /// limit. False: there is nothing to do now. When the system has no memory for growth, says so in
+  /// the log, and what there is becomes the target.
+  bool settle();
+  /// @}
 
   struct Location {
     Segment* segment = nullptr;  // null: the address is in a free seglet
@@ -62,7 +96,7 @@ class Arena {
   }
   Segment* segment_of(const char* address) const { return locate(address).segment; }
   bool contains(const char* address) const {
-    return address >= base_ && address < base_ + uint64_t{total_seglets_} * kSegletBytes;
+    return address >= base_ && address < base_ + uint64_t{most_seglets_} * kSegletBytes;
   }
 
   /// The entry whose header begins at `address`; as appended by Log, so its header is trusted. One
@@ -85,15 +119,29 @@ class Arena {
     uint32_t index = 0;  // which seglet of the segment
   };
   EntryView straddling_entry(const char* address) const;
-  void map_ordinary(uint64_t usable, bool try_huge_pages);
+  void map_ordinary(uint64_t usable, uint64_t most, bool try_huge_pages);
   void map_reserved(uint64_t usable, uint64_t page_bytes);
+  uint32_t available() const RC_REQUIRES(lock_);
+  bool grow(uint32_t count);
+  bool give_back(uint32_t count);
+  bool bring(const std::vector<uint32_t>& seglets);
+  void stay_as_it_is(int error);
 
   Mapping mapping_;
   char* base_ = nullptr;
-  uint32_t total_seglets_ = 0;
+  const Options options_;
+  const uint32_t most_seglets_;
+  bool resizable_ = true;
   bool locked_ = false;
-  std::unique_ptr<Owner[]> owners_;
+  Mapping owners_mapping_;  // of most_seglets_; pages come when they are needed
+  Owner* owners_ = nullptr;
+
+  // Of set_target() and settle().
+  uint32_t opened_ = 0;                 // seglets from the start that may be touched
+  std::vector<uint32_t> without_pages_;  // of them, as indexes
+
   mutable SpinLock lock_;
+  Sizes sizes_ RC_GUARDED_BY(lock_);
   std::vector<uint32_t> free_ RC_GUARDED_BY(lock_);  // indexes; a stack, lowest on top at first
 };
 

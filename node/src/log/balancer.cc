@@ -22,8 +22,10 @@ std::string percent(double share) {
 
 /// The limit of segments on disk.
 uint64_t disk_limit(const BalancerOptions& options, const BalancerFigures& f) {
-  return static_cast<uint64_t>(options.disk_expansion *
-                               static_cast<double>(f.total_seglets / kSegletsPerSegment));
+  const auto memory = static_cast<double>(f.total_seglets / kSegletsPerSegment);
+  const double share =
+      std::max(static_cast<double>(options.disk_segments), options.least_expansion * memory);
+  return static_cast<uint64_t>(std::min(options.disk_expansion * memory, share));
 }
 
 CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {
@@ -44,7 +46,9 @@ uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFig
 }
 
 CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
-  const uint64_t free_soon = f.free_seglets + f.leaving_seglets;
+  const uint64_t free_soon =
+      f.free_seglets + f.leaving_seglets -
+      std::min(f.excess_seglets, f.free_seglets + f.leaving_seglets);
   const double free = share(f.free_seglets, f.total_seglets);
   const uint64_t start = cleaning_starts_below(options, f);
   const uint64_t most_on_disk = disk_limit(options, f);
@@ -85,18 +89,20 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                                 percent(tombstones)));
   }
   const bool dwindles = free < options.combined_below && f.gain_bytes > 0;
+  // While the log shrinks, what passes hold is wanted now.
+  const bool shrinks = f.excess_seglets > 0;
   if (compacts && !dwindles) {
     return {CleaningKind::kCompaction,
             CleanerMode::kCompacting,
             false,
             false,
-            no_head,
+            no_head || shrinks,
             fmt::format("{} of the memory is free, less than {}", percent(free),
                         percent(share(start, f.total_seglets)))};
   }
   const double limit = compacts ? options.combined_below : share(start, f.total_seglets);
   return combined(
-      CleanerMode::kCombined, dwindles,
+      CleanerMode::kCombined, dwindles || shrinks,
       fmt::format("{} of the memory is free, less than {}", percent(free), percent(limit)));
 }
 

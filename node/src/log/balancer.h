@@ -17,6 +17,10 @@ struct BalancerOptions {
   /// memory has. Combined cleaning begins a tenth below it.
   double disk_expansion = 2.5;
   double disk_margin = 0.10;
+  /// And no more segments than this, which does not grow with the memory; but least_expansion times
+  /// the memory in any case.
+  uint64_t disk_segments = ~uint64_t{0};
+  double least_expansion = 1.2;
   /// Compaction leaves tombstones where they are: above this share of the live bytes it gives way
   /// to combined cleaning.
   double most_tombstones = 0.30;
@@ -30,6 +34,8 @@ struct BalancerFigures {
   uint64_t free_seglets = 0;
   /// Of segments that left the log: free once their replicas are released and no reader is left.
   uint64_t leaving_seglets = 0;
+  /// While the log shrinks: what is to be given back, which nobody may count as free.
+  uint64_t excess_seglets = 0;
   /// What ordinary heads may not take: kept for cleaning, deletes, and emergency heads.
   uint64_t reserved_seglets = 0;
   /// Each of them has a whole frame on every backup: those in the log, and those that left it and

@@ -230,5 +230,32 @@ TEST(BalancerUrgency, IsThereWhenMemoryRunsOut) {
   EXPECT_TRUE(decide({}, with([](F& f) { f.free_seglets = 100; })).urgent);
 }
 
+TEST(BalancerResize, WhatIsToBeGivenBackIsNotFree) {
+  BalancerFigures f = roomy();
+  ASSERT_EQ(decide({}, f).kind, CleaningKind::kNone);
+  f.excess_seglets = 60'000;
+  const CleaningDecision shrinks = decide({}, f);
+  EXPECT_EQ(shrinks.kind, CleaningKind::kCombined) << shrinks.why;
+  EXPECT_TRUE(shrinks.urgent) << "what waits for a head would wait for writers";
+  EXPECT_FALSE(shrinks.exhausted);
+  f.gain_bytes = 0;
+  EXPECT_FALSE(decide({}, f).exhausted) << "heads can be opened";
+  f.excess_seglets = 50'000;
+  EXPECT_EQ(decide({}, f).kind, CleaningKind::kNone) << "enough is free without it";
+  f.excess_seglets = 500'000;
+  EXPECT_EQ(decide({}, f).kind, CleaningKind::kNone) << "nothing to win";
+}
+
+TEST(BalancerResize, TheDisksLimitFollowsTheMemoryUpToItsShare) {
+  BalancerOptions options;
+  options.disk_segments = 2'000;
+  BalancerFigures f = roomy();
+  f.disk_segments = 1'800;
+  EXPECT_THAT(decide(options, f).why, HasSubstr("limit of 2000"));
+  f.total_seglets *= 2;
+  f.disk_segments = 2'200;
+  EXPECT_THAT(decide(options, f).why, HasSubstr("limit of 2400")) << "1.2 times the memory";
+}
+
 }  // namespace
 }  // namespace ramcloud::log

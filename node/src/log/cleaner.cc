@@ -35,9 +35,9 @@ Cleaner::Cleaner(Log& log, Clock& clock, CleanerOptions options, Judge judge, Ma
       options_(options),
       judge_(std::move(judge)),
       make_(std::move(make)),
-      order_(options.policy, log.most_segments()),
-      compaction_(options.policy, log.most_segments()),
-      parts_(log.most_segments()) {}
+      order_(options.policy, log.most_segments_ever()),
+      compaction_(options.policy, log.most_segments_ever()),
+      parts_(log.most_segments_ever()) {}
 
 CleanerState Cleaner::state() const {
   const MutexGuard guard(mutex_);
@@ -127,6 +127,7 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
   return {.total_seglets = memory.total_seglets,
           .free_seglets = memory.free_seglets,
           .leaving_seglets = memory.leaving_seglets + gain_seglets_,
+          .excess_seglets = memory.excess_seglets,
           .reserved_seglets = log_.kept_from(For::kWrites),
           .disk_segments = memory.segments,
           .live_bytes = order_.live_bytes(),

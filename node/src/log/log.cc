@@ -25,9 +25,15 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
       durable_(replicates_ ? durable_replicated_ : durable_at_once_),
       next_id_(options_.first_segment_id),
       pool_(arena),
-      moved_(pool_.capacity()) {
-  most_segments_ = pool_.capacity();
-  keep_reserves();
+      moved_(pool_.most()) {
+  most_segments_.store(pool_.capacity(), std::memory_order_relaxed);
+  most_segments_ever_ = pool_.most();
+  segments_kept_for_ = arena_.total_segments();
+  // With so little memory there is no cleaning.
+  options_.cleaner_segments = std::min(
+      options_.cleaner_segments,
+      segments_kept_for_ - 1 - std::min(options_.reserve_segments, segments_kept_for_ - 1));
+  keep_reserves(segments_kept_for_, options_.cleaner_segments);
   for (auto* list : {&segments_, &others_, &removed_, &retired_, &empty_, &leaving_}) {
     list->reserve(pool_.capacity());
   }
@@ -237,7 +243,7 @@ void Log::open_next_if_possible(Events& events) {
   segment->takes_.store(for_all ? Segment::Takes::kAll : Segment::Takes::kDeletes,
                         std::memory_order_relaxed);
   // Without cleaning, nothing that enters gives memory back: what is kept for deletes is not for it.
-  if (for_all || options_.cleaner_segments > 0) carry_changes();
+  if (for_all || cleans()) carry_changes();
   open_head(*segment, events);
 }
 
@@ -392,7 +398,7 @@ LogStatistics Log::statistics() const {
   s.free_bytes = uint64_t{arena_.free_seglets()} * kSegletBytes;
   s.total_segments = arena_.total_segments();
 
-  s.reserve_segments = options_.reserve_segments;
+  s.reserve_segments = reserve_seglets_.load(std::memory_order_relaxed) / kSegletsPerSegment;
   s.total_bytes = uint64_t{s.total_segments} * kSegmentBytes;
   // Outside the lock: there may be thousands, and each is a cache miss or two.
   for (const Segment* segment : all) {

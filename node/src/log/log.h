@@ -107,14 +107,14 @@ enum class For : uint8_t {
 };
 
 struct LogStatistics {
-  uint32_t total_segments = 0;
+  uint32_t total_segments = 0;  // the limit
   uint32_t free_segments = 0;
   uint32_t reserve_segments = 0;
-  uint64_t total_bytes = 0;  // of the arena
+  uint64_t total_bytes = 0;  // the limit
   uint64_t used_bytes = 0;   // published in segments, headers and padding included
   uint64_t live_bytes = 0;   // of entries still needed, tombstones included
   uint64_t entry_bytes = 0;  // of entries, dead ones included
-  uint64_t free_bytes = 0;   // in no segment
+  uint64_t free_bytes = 0;   // in no segment, and below the limit
   uint64_t emergency_heads = 0;
   uint64_t appended_groups = 0;
   uint64_t appended_bytes = 0;
@@ -210,6 +210,7 @@ class Log {
     uint32_t total_seglets = 0;
     uint32_t free_seglets = 0;
     uint32_t leaving_seglets = 0;  // of segments that left, and are not used again yet
+    uint32_t excess_seglets = 0;   // that are to be given back, while the log shrinks
     uint32_t segments = 0;         // that have replicas, or may still have
     uint64_t appended_bytes = 0;   // by writers, so far
   };
@@ -233,8 +234,10 @@ class Log {
   bool may_compact(const Segment& segment) const {
     return segment.side() || segment.id() < head_before_.load(std::memory_order_relaxed);
   }
-  /// All segment numbers are below this.
-  uint32_t most_segments() const { return most_segments_; }
+  /// All segment numbers are below this. Rises when the log grows.
+  uint32_t most_segments() const { return most_segments_.load(std::memory_order_relaxed); }
+  /// It will never be above this.
+  uint32_t most_segments_ever() const { return most_segments_ever_; }
   /// True: memory that is full now may become free. The cleaner can free some, or something died
   /// since it looked last. Any thread. False at first.
   bool cleaning_helps() const {
@@ -248,6 +251,29 @@ class Log {
   }
   /// Rises when a segment enters or leaves, or has a step less of live bytes.
   uint64_t news() const { return moved_.marks(); }
+  /// @}
+
+  /// @name Resizing (docs/design/log.md#resize)
+  /// @{
+  /// In bytes; see Arena::Sizes.
+  struct Sizes {
+    uint64_t target = 0, limit = 0, held = 0;
+    uint64_t least = 0, most = 0;  // that is accepted now
+    bool done() const { return limit == target && held == target; }
+  };
+  /// `live_bytes`: of objects, as they are in the log.
+  Sizes sizes(uint64_t live_bytes) const;
+  /// The log is to have so much memory, rounded down to whole segments. It gets there by settle().
+  ///   INVALID_ARGUMENT  below `least` or above `most`; the message names both. Nothing changes.
+  ///   UNSUPPORTED       its pages were set aside
+  Status resize(uint64_t bytes, uint64_t live_bytes);
+  /// A slice of work towards that, as Arena::settle(). One thread at a time, with resize().
+  bool settle();
+  /// How many segments are kept for survivors, in a log of so many that is cleaned: a hundredth, so
+  /// that a pass of a large log that is nearly full of live bytes has room for as many as it needs.
+  static uint32_t segments_for_survivors(uint32_t segments);
+  /// No log is made smaller while it runs.
+  static constexpr uint32_t kLeastSegments = 8;
   /// @}
 
   /// False between two heads, when append() answers RETRY whatever the size. Any thread, no lock;
@@ -340,7 +366,10 @@ class Log {
   void leave_emergency_head(Events& events) RC_REQUIRES(lock_);
   void drop_emergency_head() RC_REQUIRES(lock_);
   void lift_restrictions() RC_REQUIRES(lock_);
-  void keep_reserves();
+  void keep_reserves(uint32_t segments, uint32_t cleaner_segments) RC_REQUIRES(lock_);
+  void follow_limit() RC_REQUIRES(lock_);
+  uint64_t least_bytes(uint64_t live_bytes) const;
+  bool cleans() const { return options_.cleaner_segments > 0; }
   bool take_next(Events& events) RC_REQUIRES(lock_);
   void finish_changes(Events& events) RC_REQUIRES(lock_);
   void leave_empty_heads() RC_REQUIRES(lock_);
@@ -375,13 +404,17 @@ class Log {
   Replicator& replicator_;
   LogOptions options_;
   const bool replicates_;
-  uint32_t most_segments_ = 0;
+  Atomic<uint32_t> most_segments_{0};
+  uint32_t most_segments_ever_ = 0;
   Atomic<bool> cleaning_helps_{false};
   Atomic<uint64_t> judged_at_{~uint64_t{0}};  // nobody cleans
   Atomic<uint64_t> left_{0};
-  Atomic<uint64_t> head_before_{0};  // id of the one that was closed when the head took data
-  uint32_t emergency_seglets_ = 0;   // of one emergency head
-  Atomic<uint64_t>& durable_;        // one of the two below
+  Atomic<uint64_t> head_before_{0};        // id of the one that was closed when the head took data
+  Atomic<uint32_t> emergency_seglets_{0};  // of one emergency head
+  Atomic<uint32_t> cleaner_seglets_{0};    // kept for survivors
+  Atomic<uint32_t> reserve_seglets_{0};    // kept for deletes
+  uint32_t segments_kept_for_ = 0;         // the three above are for a log of so many
+  Atomic<uint64_t>& durable_;              // one of the two below
   std::function<void()> on_progress_;
 
   Atomic<bool> takes_data_{false};  // head_ is there, and is not to be switched

@@ -21,7 +21,7 @@ StatusCode Log::commit(Change& change, Roll roll) {
   {
     SpinGuard guard(lock_);
     if (!can_commit(change)) return StatusCode::kInvalidArgument;
-    if (roll == Roll::kNow && options_.cleaner_segments == 0 &&
+    if (roll == Roll::kNow && !cleans() &&
         !pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites))) {
       return StatusCode::kOutOfMemory;
     }
@@ -109,7 +109,8 @@ void Log::carry_changes() {
 void Log::open_fresh_head(Events& events) {
   if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
   const bool ordinary = pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
-  if (!ordinary && !(emergency_seglets_ > 0 && pool_.has_room(emergency_seglets_, 0))) return;
+  const uint32_t emergency = emergency_seglets_.load(std::memory_order_relaxed);
+  if (!ordinary && !(emergency > 0 && pool_.has_room(emergency, 0))) return;
   if (next_ != nullptr) {
     RC_SOMETIMES("log.head_that_was_opened_ahead_is_abandoned");
     abandoned_ = std::exchange(next_, nullptr);
@@ -252,6 +253,7 @@ void Log::reclaim_locked(const std::vector<Segment*>& retired) {
     pool_.give_back(*segment);
     if (left) left_.fetch_add(1, std::memory_order_release);
   }
+  follow_limit();
 }
 
 }  // namespace ramcloud::log

@@ -13,26 +13,30 @@ constexpr uint32_t kEmergencyHeads = 2;
 /// Bytes of one segment in a digest: two numbers of seven bits a byte. Few gaps need more.
 constexpr uint32_t kDigestBytesPerSegment = 6;
 
+uint32_t emergency_seglets_for(uint32_t most_segments) {
+  const uint64_t digest = uint64_t{most_segments} * kDigestBytesPerSegment;
+  return static_cast<uint32_t>(std::min<uint64_t>(1 + digest / kSegletBytes, kSegletsPerSegment));
+}
+
 }  // namespace
 
-void Log::keep_reserves() {
-  const uint32_t total = arena_.total_segments();
+/// Of a log with so many segments in all.
+void Log::keep_reserves(uint32_t segments, uint32_t cleaner_segments) {
   // With one segment in all there is nothing to keep in reserve.
-  options_.reserve_segments = std::min(options_.reserve_segments, total - 1);
-  options_.cleaner_segments =
-      std::min(options_.cleaner_segments, total - 1 - options_.reserve_segments);
-  if (options_.cleaner_segments == 0) return;
-  const uint64_t digest = uint64_t{most_segments_} * kDigestBytesPerSegment;
-  emergency_seglets_ =
-      static_cast<uint32_t>(std::min<uint64_t>(1 + digest / kSegletBytes, kSegletsPerSegment));
+  const uint32_t reserve = std::min(options_.reserve_segments, segments - 1);
+  const uint32_t cleaner = std::min(cleaner_segments, segments - 1 - reserve);
+  reserve_seglets_.store(reserve * kSegletsPerSegment, std::memory_order_relaxed);
+  cleaner_seglets_.store(cleaner * kSegletsPerSegment, std::memory_order_relaxed);
+  if (cleaner == 0) return;
+  emergency_seglets_.store(emergency_seglets_for(most_segments()), std::memory_order_relaxed);
 }
 
 uint32_t Log::kept_from(For whose) const {
-  uint32_t kept = kEmergencyHeads * emergency_seglets_;
+  uint32_t kept = kEmergencyHeads * emergency_seglets_.load(std::memory_order_relaxed);
   if (whose == For::kSurvivors) return kept;
-  kept += options_.cleaner_segments * kSegletsPerSegment;
+  kept += cleaner_seglets_.load(std::memory_order_relaxed);
   if (whose == For::kDeletes) return kept;
-  return kept + options_.reserve_segments * kSegletsPerSegment;
+  return kept + reserve_seglets_.load(std::memory_order_relaxed);
 }
 
 bool Log::has_segment_for(For whose) const {
@@ -43,8 +47,10 @@ bool Log::has_segment_for(For whose) const {
 Log::Memory Log::memory() const {
   SpinGuard guard(lock_);
   Memory memory;
-  memory.total_seglets = arena_.total_seglets();
-  memory.free_seglets = arena_.free_seglets();
+  const Arena::Sizes sizes = arena_.sizes();
+  memory.total_seglets = sizes.limit;
+  memory.free_seglets = sizes.limit - std::min(sizes.used, sizes.limit);
+  memory.excess_seglets = sizes.limit - std::min(sizes.target, sizes.limit);
   memory.leaving_seglets = taken_seglets_;
   for (const Segment* segment : retired_) memory.leaving_seglets += segment->seglet_count_;
   const auto with_replicas = std::ranges::count_if(others_, &Segment::has_replicas_);
@@ -66,7 +72,8 @@ Segment* Log::closed_member(uint32_t number) {
 /// digest. With it, what cleaning won becomes free. The next head's digest leaves it out.
 void Log::open_emergency_head(Events& events) {
   Segment* segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_},
-                                SegmentKind::kHead, emergency_seglets_);
+                                SegmentKind::kHead,
+                                emergency_seglets_.load(std::memory_order_relaxed));
   if (segment == nullptr) return;
   RC_SOMETIMES("log.emergency_head");
   ++counters_.emergency_heads;

@@ -319,6 +319,7 @@ TEST(Arena, ReservedPagesAreUsedOrTheProcessEnds) {
   }
   Arena arena(kSegmentBytes, options);
   EXPECT_TRUE(arena.huge_pages());
+  EXPECT_FALSE(arena.resizable());
   Segment segment;
   std::array<char*, kSegletsPerSegment> all{};
   ASSERT_TRUE(arena.allocate(segment, all));

@@ -154,8 +154,11 @@ inline LogOptions test_log_options(uint32_t reserve_segments = 1, uint32_t clean
 /// A log with its arena and a fake replicator.
 struct TestLog {
   explicit TestLog(uint32_t segments, bool immediate = true, uint32_t reserve_segments = 1,
-                   bool started = true, uint32_t cleaner_segments = 0)
-      : arena(uint64_t{segments} * kSegmentBytes, {.try_huge_pages = false, .prefault = false}),
+                   bool started = true, uint32_t cleaner_segments = 0, uint32_t most_segments = 0)
+      : arena(uint64_t{segments} * kSegmentBytes,
+              {.try_huge_pages = false,
+               .prefault = false,
+               .most_bytes = uint64_t{most_segments} * kSegmentBytes}),
         replicator(immediate),
         log(arena, replicator, test_log_options(reserve_segments, cleaner_segments)) {
     replicator.attach(log);

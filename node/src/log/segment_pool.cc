@@ -1,28 +1,38 @@
 #include "log/segment_pool.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 #include <span>
 
 #include "base/logging.h"
 
 namespace ramcloud::log {
-namespace {
-
-/// Segments that are closed early keep a part of their memory, so there may be more than whole ones.
-/// What stands here for each costs a thousandth of the log's memory.
-constexpr uint32_t kSegmentsPerWholeOne = 8;
-
-}  // namespace
-
 SegmentPool::SegmentPool(Arena& arena)
-    : arena_(arena),
-      capacity_(kSegmentsPerWholeOne * arena.total_segments()),
-      segments_(std::make_unique<Segment[]>(capacity_)) {
-  free_.reserve(capacity_);
-  for (uint32_t i = capacity_; i > 0; --i) {
+    : arena_(arena), most_(kSegmentsPerWholeOne * arena.most_segments()) {
+  if (!mapping_.map(uint64_t{most_} * sizeof(Segment), false)) {
+    fatal("the log's table of segments cannot be mapped", {{"error", strerror(errno)}});
+  }
+  segments_ = reinterpret_cast<Segment*>(mapping_.data());
+  follow_arena();
+}
+
+SegmentPool::~SegmentPool() {
+  std::destroy_n(segments_, capacity_);
+}
+
+void SegmentPool::follow_arena() {
+  const uint32_t before = capacity_;
+  const uint32_t wanted = kSegmentsPerWholeOne * arena_.total_segments();
+  if (wanted <= before) return;
+  std::uninitialized_value_construct(segments_ + before, segments_ + wanted);
+  free_.reserve(wanted);
+  for (uint32_t i = wanted; i > before; --i) {
     free_.push_back(&segments_[i - 1]);
     segments_[i - 1].number_ = i - 1;
   }
+  capacity_ = wanted;
 }
 
 Segment* SegmentPool::take(const SegmentIdentity& identity, SegmentKind kind, uint32_t seglets) {

@@ -150,10 +150,14 @@ std::string value_of(const std::string& key, uint64_t serial, uint64_t length) {
 
 class Storm {
  public:
-  explicit Storm(bool two_level)
-      : two_level_(two_level),
+  /// `most_segments`: the log is resized throughout, up to these. 0: it stays as it is.
+  explicit Storm(bool two_level, uint32_t most_segments = 0)
+      : most_segments_(most_segments),
+        two_level_(two_level),
         arena_(uint64_t{kSegments} * log::kSegmentBytes,
-               {.try_huge_pages = false, .prefault = false}),
+               {.try_huge_pages = false,
+                .prefault = false,
+                .most_bytes = uint64_t{most_segments} * log::kSegmentBytes}),
         log_(arena_, replicas_, log::test_log_options(1, 2)),
         store_(log_, clock_, {.buckets = 1 << 10, .max_pending_deletes = 4096}),
         judge_(store_),
@@ -184,7 +188,11 @@ class Storm {
     }
     threads.emplace_back([this] { read(); });
     threads.emplace_back([this] { scan(); });
-    while (writers_done_.load() < kWriters) reclaim();
+    while (writers_done_.load() < kWriters) {
+      if (most_segments_ > 0) resize();
+      reclaim();
+    }
+    if (most_segments_ > 0) finish_resize();
     stop_ = true;
     for (std::thread& thread : threads) thread.join();
     finish_passes();
@@ -193,6 +201,7 @@ class Storm {
     (void)store_.sweep();
   }
 
+  uint64_t resizes() const { return resizes_; }
   void expect_all() {
     EXPECT_THAT(Invariants(store_).check(), IsEmpty());
     uint64_t expected = stable_.size();
@@ -333,9 +342,29 @@ class Storm {
     log_.reclaim(retired);
   }
 
+  /// A slice; another size when one is reached. Down to what has room for all that is written.
+  void resize() {
+    (void)log_.settle();
+    const log::Arena::Sizes now = arena_.sizes();
+    EXPECT_LE(now.used, now.limit);
+    if (!now.settled()) return;
+    const uint64_t segments = resizes_++ % 2 == 0 ? most_segments_ : kSegments;
+    EXPECT_TRUE(log_.resize(segments * log::kSegmentBytes, 0).ok());
+  }
+  /// The last one is to be small: with the cleaner alone, because nobody writes any more.
+  void finish_resize() {
+    EXPECT_TRUE(log_.resize(kSegments * log::kSegmentBytes, 0).ok());
+    while (!arena_.sizes().settled()) {
+      (void)log_.settle();
+      reclaim();
+    }
+  }
+
+  const uint32_t most_segments_;
+  const bool two_level_;
+  uint64_t resizes_ = 0;
   VirtualClock clock_;
   Epochs epochs_;
-  const bool two_level_;
   log::Arena arena_;
   ReplicaThread replicas_;
   log::Log log_;
@@ -358,6 +387,13 @@ TEST_P(CleaningThreads, NothingIsLostBesideWritersDeletersReadersAndScans) {
   Storm storm(GetParam());
   storm.run(ramcloud::testing::kSanitized ? 10'000 : 40'000);
   storm.expect_all();
+}
+
+TEST_P(CleaningThreads, NorWhileTheLogGrowsAndShrinks) {
+  Storm storm(GetParam(), 3 * kSegments);
+  storm.run(ramcloud::testing::kSanitized ? 10'000 : 40'000);
+  storm.expect_all();
+  EXPECT_GE(storm.resizes(), 2u);
 }
 
 }  // namespace

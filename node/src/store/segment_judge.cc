@@ -21,7 +21,7 @@ constexpr uint32_t kCallsBetween = 256;
 }  // namespace
 
 SegmentJudge::SegmentJudge(ObjectStore& store)
-    : store_(store), known_(store.log().most_segments()) {}
+    : store_(store), known_(store.log().most_segments_ever()) {}
 
 std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) {
   const MutexGuard guard(mutex_);

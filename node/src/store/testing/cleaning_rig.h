@@ -23,8 +23,8 @@ inline constexpr wire::RejectRules kNoRules{};
 
 struct CleaningRig {
   explicit CleaningRig(uint32_t segments, bool immediate = true, log::CleanerOptions options = {},
-                       uint64_t buckets = 1 << 14)
-      : parts(segments, immediate, 1, true, 2),
+                       uint64_t buckets = 1 << 14, uint32_t most_segments = 0)
+      : parts(segments, immediate, 1, true, 2, most_segments),
         store(parts.log, clock, {.buckets = buckets}),
         judge(store),
         cleaner(
