@@ -68,6 +68,7 @@ struct ServerProcess::Impl {
     n.version = RAMCLOUD_VERSION;
     n.backup_dir = options.dir;
     n.log_bytes = options.log_bytes;
+    n.log_bytes_most = options.log_bytes_most;
     n.huge_page_bytes = options.huge_page_bytes;
     n.hash_table_bytes = options.hash_table_bytes;
     n.backup_bytes = options.backup_bytes;

@@ -33,10 +33,12 @@ ControlService::ControlService(ServiceRegistry& registry, Reactor& reactor,
   registry.add(Opcode::kGetServerStats, &call_member<&Self::get_stats, Self>, this);
   registry.add(Opcode::kRestate, &call_member<&Self::restate, Self>, this);
   registry.add(Opcode::kGetReplicasOn, &call_member<&Self::get_replicas_on, Self>, this);
+  registry.add(Opcode::kResizeLog, &call_member<&Self::resize_log, Self>, this);
 }
 
-void ControlService::attach(Master& master, FrameStore& frames) {
+void ControlService::attach(Master& master, FrameStore& frames, LogResize& resize) {
   first_.assert_here();
+  resize_ = &resize;
   master_ = &master;
   frames_ = &frames;
 }
@@ -118,6 +120,21 @@ void ControlService::get_replicas_on(const Request& request) {
     reply.missed = need.missed;
   }
   reply_message(transport_, request.reply, reply);
+}
+
+void ControlService::resize_log(const Request& request) {
+  first_.assert_here();
+  wire::ResizeLogRequest asked;
+  if (!take(request, asked, "resize: body does not decode")) return;
+  if (resize_ == nullptr) {
+    return reply_error(transport_, request.reply, not_enlisted(), kNotEnlistedRetryAfterUs);
+  }
+  if (asked.log_bytes != 0) {
+    if (const Status status = resize_->set(asked.log_bytes); !status.ok()) {
+      return reply_error(transport_, request.reply, status);
+    }
+  }
+  reply_message(transport_, request.reply, resize_->state());
 }
 
 }  // namespace ramcloud::server

@@ -1,5 +1,5 @@
 // What the coordinator asks of a server as a whole: whether it is well, how it is, what it owns,
-// what its log needs of a backup; and the server list that it is told. (Tablets:
+// what its log needs of a backup, how much memory that has; and the server list that it is told. (Tablets:
 // master/tablet_service.h.) All of it is the first reactor's.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "rpc/server_list.h"
 #include "runtime/turn_round.h"
 #include "server/enlistment.h"
+#include "server/log_resize.h"
 #include "server/master.h"
 #include "server/server_statistics.h"
 
@@ -28,7 +29,7 @@ class ControlService {
   ControlService& operator=(const ControlService&) = delete;
 
   /// The server has its id. They outlive this.
-  void attach(Master& master, FrameStore& frames);
+  void attach(Master& master, FrameStore& frames, LogResize& resize);
 
  private:
   void ping(const Request& request);
@@ -36,6 +37,7 @@ class ControlService {
   void get_stats(const Request& request);
   void restate(const Request& request);
   void get_replicas_on(const Request& request);
+  void resize_log(const Request& request);
   /// Reads a question of the coordinator and looks at its term; false: it is answered.
   template <typename Message>
   bool take(const Request& request, Message& asked, const char* unreadable);
@@ -50,6 +52,7 @@ class ControlService {
   ReactorRole first_;
   Master* master_ RC_GUARDED_BY(first_) = nullptr;
   FrameStore* frames_ RC_GUARDED_BY(first_) = nullptr;
+  LogResize* resize_ RC_GUARDED_BY(first_) = nullptr;
 };
 
 }  // namespace ramcloud::server

@@ -78,7 +78,8 @@ class ControlServiceTest : public ::testing::Test {
     master_ =
         std::make_unique<Master>(rpc_, servers_, epochs_, arena_, store::HashTable::Memory(1 << 10),
                                  std::span<const Master::LaneOf>(), options);
-    control_.attach(*master_, *frames_);
+    resize_.emplace(first_.reactor(), *master_, *frames_, 0);
+    control_.attach(*master_, *frames_, *resize_);
   }
 
   SimScheduler scheduler_{1};
@@ -100,8 +101,12 @@ class ControlServiceTest : public ::testing::Test {
                           servers_,  enlistment_,      statistics_,
                           tablets_};
   std::unique_ptr<FrameStore> frames_;
-  log::Arena arena_{uint64_t{3} * log::kSegmentBytes, {.try_huge_pages = false, .prefault = false}};
+  log::Arena arena_{uint64_t{8} * log::kSegmentBytes,
+                    {.try_huge_pages = false,
+                     .prefault = false,
+                     .most_bytes = uint64_t{32} * log::kSegmentBytes}};
   std::unique_ptr<Master> master_;
+  std::optional<LogResize> resize_;
   wire::ServerList list_;
   uint64_t last_call_ = 0;
 };
@@ -138,7 +143,8 @@ TEST_F(ControlServiceTest, WhoAsksWithAFormerTermIsRefused) {
   for (const uint64_t call :
        {send(Opcode::kGetServerStats, wire::GetServerStatsRequest{kFormer, 0}),
         send(Opcode::kRestate, wire::RestateRequest{kFormer}),
-        send(Opcode::kGetReplicasOn, wire::GetReplicasOnRequest{kFormer, {}})}) {
+        send(Opcode::kGetReplicasOn, wire::GetReplicasOnRequest{kFormer, {}}),
+        send(Opcode::kResizeLog, wire::ResizeLogRequest{kFormer, 1u << 30})}) {
     scheduler_.run_for(1s);
     EXPECT_EQ(status_of(call), StatusCode::kStaleTerm) << call;
   }
@@ -146,7 +152,7 @@ TEST_F(ControlServiceTest, WhoAsksWithAFormerTermIsRefused) {
 
 TEST_F(ControlServiceTest, WhatDoesNotDecodeIsRefused) {
   for (const auto opcode : {Opcode::kUpdateServerList, Opcode::kGetServerStats, Opcode::kRestate,
-                            Opcode::kGetReplicasOn}) {
+                            Opcode::kGetReplicasOn, Opcode::kResizeLog}) {
     EXPECT_EQ(status_of(send_body(opcode, "?")), StatusCode::kInvalidArgument)
         << static_cast<int>(opcode);
   }
@@ -159,6 +165,27 @@ TEST_F(ControlServiceTest, WithoutAnIdThereIsNothingToSayOfTheLog) {
   make_master();
   const auto reply = answer<wire::ReplicasOn>(send(Opcode::kGetReplicasOn, question));
   EXPECT_EQ(reply.counted, 0u) << "R = 0";
+}
+
+TEST_F(ControlServiceTest, TheLogIsResizedAndItIsToldHowFarItIs) {
+  const wire::ResizeLogRequest grow{kTerm, 256u << 20};
+  EXPECT_EQ(status_of(send(Opcode::kResizeLog, grow)), StatusCode::kRetry) << "not enlisted";
+  make_master();
+  auto told = answer<wire::ResizeLogReply>(send(Opcode::kResizeLog, grow));
+  EXPECT_EQ(told.target_bytes, 256u << 20);
+  EXPECT_LT(told.limit_bytes, 256u << 20) << "answered before it is done";
+  EXPECT_EQ(told.most_bytes, 256u << 20);
+  for (const wire::ResizeLogRequest& again : {grow, wire::ResizeLogRequest{kTerm, 0}}) {
+    scheduler_.run_for(1s);
+    told = answer<wire::ResizeLogReply>(send(Opcode::kResizeLog, again));
+    EXPECT_EQ(told.target_bytes, 256u << 20);
+    EXPECT_EQ(told.limit_bytes, 256u << 20);
+    EXPECT_EQ(told.held_bytes, 256u << 20);
+  }
+  for (const uint64_t bytes : {uint64_t{1}, uint64_t{63} << 20, uint64_t{1} << 30}) {
+    EXPECT_EQ(status_of(send(Opcode::kResizeLog, wire::ResizeLogRequest{kTerm, bytes})),
+              StatusCode::kInvalidArgument);
+  }
 }
 
 }  // namespace

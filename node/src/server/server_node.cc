@@ -21,6 +21,7 @@
 #include "server/coordinator_lease.h"
 #include "server/enlistment.h"
 #include "server/frame_release.h"
+#include "server/log_resize.h"
 #include "server/master.h"
 #include "server/peer_pings.h"
 #include "server/planned_stop.h"
@@ -63,6 +64,7 @@ struct ServerNode::Impl {
   std::optional<FrameRelease> frame_release;
   std::unique_ptr<Master> master;
   std::unique_ptr<Cleaning> cleaning;
+  std::optional<LogResize> resize;
   std::unique_ptr<master::RecoveryOrders> recovery;
   std::optional<CoordinatorLease> lease;
   std::optional<PlannedStop> planned_stop;
@@ -148,7 +150,8 @@ struct ServerNode::Impl {
     arena = std::make_unique<log::Arena>(
         options.log_bytes, log::Arena::Options{.prefault = options.prefault,
                                                .try_lock = options.prefault,
-                                               .reserved_page_bytes = options.huge_page_bytes});
+                                               .reserved_page_bytes = options.huge_page_bytes,
+                                               .most_bytes = options.log_bytes_most});
     table_memory.emplace(options.hash_table_bytes / kBucketBytes);
     return {};
   }
@@ -215,7 +218,8 @@ struct ServerNode::Impl {
     stop_tasks.emplace(reactor);
     peers.start(reply.server_id);
     statistics.attach(*master, *frames, *backup, cleaning.get());
-    control.attach(*master, *frames);
+    resize.emplace(reactor, *master, *frames, options.replicas);
+    control.attach(*master, *frames, *resize);
     log_info("server.enlisted", {{"server_id", reply.server_id},
                                  {"cluster", format_uuid(reply.cluster_uuid)},
                                  {"locator", options.locator.to_string()},
@@ -242,37 +246,34 @@ struct ServerNode::Impl {
     return all;
   }
 
-  /// How many segments only survivors may take: a hundredth of the log, so that a pass of a large
-  /// log that is nearly full of live bytes has room for as many as it needs.
-  static uint32_t cleaner_segments(uint64_t log_bytes) {
-    constexpr uint64_t kShare = 100, kMost = 16;
-    return static_cast<uint32_t>(
-        std::clamp<uint64_t>(log_bytes / log::kSegmentBytes / kShare, 1, kMost));
-  }
-
   Cleaning::Options cleaning_options() const {
     Cleaning::Options all;
     all.threads = options.cleaning.threads;
     all.cleaner.policy = options.cleaning.policy;
-    all.cleaner.balancer.disk_expansion = disk_expansion();
+    limit_disk(all.cleaner.balancer);
     all.cleaner.balancer.compaction = options.cleaning.levels == CleaningLevels::kTwo;
     return all;
   }
 
   /// Logs of all servers share the disks of all; this one keeps to the share that its own disk would
   /// give to R replicas. A part is left for segments whose frames are not free yet.
-  double disk_expansion() const {
-    constexpr double kLeast = 1.2, kMost = 2.5, kUsed = 0.9, kNoDisk = 1e6;
-    if (options.replicas == 0) return kNoDisk;
-    const double wanted = static_cast<double>(options.log_bytes) * options.replicas;
-    return std::clamp(kUsed * static_cast<double>(options.backup_bytes) / wanted, kLeast, kMost);
+  void limit_disk(log::BalancerOptions& balancer) const {
+    constexpr double kUsed = 0.9, kNoDisk = 1e6;
+    if (options.replicas == 0) {
+      balancer.disk_expansion = kNoDisk;
+      return;
+    }
+    const double bytes = kUsed * static_cast<double>(options.backup_bytes) / options.replicas;
+    balancer.disk_segments = static_cast<uint64_t>(bytes / log::kSegmentBytes);
   }
 
   Master::Options master_options(const wire::EnlistReply& reply) {
     Master::Options all;
     all.log.cluster_uuid = reply.cluster_uuid;
     all.log.master_id = reply.server_id;
-    if (options.cleaning.on()) all.log.cleaner_segments = cleaner_segments(options.log_bytes);
+    if (options.cleaning.on()) {
+      all.log.cleaner_segments = log::Log::segments_for_survivors(arena->total_segments());
+    }
     all.replication.failure_domain = options.failure_domain;
     all.replication.replicas = options.replicas;
     all.replication.min_replicas = options.min_replicas;

@@ -45,6 +45,7 @@ struct ServerNodeOptions {
   std::string version;
   std::string backup_dir;  // of the frames file; or a block device
   uint64_t log_bytes = 256u << 20;
+  uint64_t log_bytes_most = 0;   // that it may be resized to; 0: no more than log_bytes
   uint64_t huge_page_bytes = 0;  // of pages set aside, which the log is made of; 0: ordinary ones
   uint64_t hash_table_bytes = 32u << 20;
   uint64_t backup_bytes = 1u << 30;

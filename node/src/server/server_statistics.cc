@@ -57,6 +57,9 @@ void ServerStatistics::add_log(wire::ServerStats& stats) const {
   const log::LogStatistics log = master_->log().statistics();
   stats.log_bytes_total = log.total_bytes;
   stats.log_bytes_used = log.used_bytes;
+  const log::Log::Sizes sizes = master_->log().sizes(0);
+  stats.log_bytes_target = sizes.target;
+  stats.log_bytes_held = sizes.held;
   stats.hash_table_bytes = master_->store().table().memory_bytes();
   for (const auto& tablet : master_->store().tablets()) {
     if (tablet.state != store::TabletState::kNormal) continue;
@@ -119,7 +122,11 @@ void ServerStatistics::register_gauges(MetricsRegistry& metrics, const Epochs& e
     metrics.gauge(name, help, [this, field] { return static_cast<double>(published().*field); });
   };
   using S = wire::ServerStats;
-  add("ramcloud_log_bytes", "Memory of the log.", &S::log_bytes_total);
+  add("ramcloud_log_bytes", "Memory that the log may use.", &S::log_bytes_total);
+  add("ramcloud_log_target_bytes",
+      "Memory that the log is to have: --log-memory, or what `ramcloud server set` said.",
+      &S::log_bytes_target);
+  add("ramcloud_log_held_bytes", "Memory that the log has from the system.", &S::log_bytes_held);
   add("ramcloud_log_used_bytes", "Log memory that holds entries, dead ones included.",
       &S::log_bytes_used);
   add("ramcloud_log_live_bytes",

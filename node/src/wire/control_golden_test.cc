@@ -55,6 +55,8 @@ ordered_json all_messages() {
   RC_ADD(DropTabletRequest);
   RC_ADD(GetServerStatsRequest);
   RC_ADD(ServerStats);
+  RC_ADD(ResizeLogRequest);
+  RC_ADD(ResizeLogReply);
   RC_ADD(RestateRequest);
   RC_ADD(Restatement);
   RC_ADD(ReportServerRequest);

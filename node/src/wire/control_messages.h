@@ -285,6 +285,19 @@ struct ServerStats {
   CleanerState cleaner = CleanerState::kNone;
   std::string cleaner_why;                // for people
   uint64_t cleaner_write_cost_milli = 0;  // of log::CleanerState::write_cost, in thousandths
+  // log_bytes_total is what the log may use now, which moves towards the target; 0: not told.
+  uint64_t log_bytes_target = 0;
+  uint64_t log_bytes_held = 0;  // that the log has from the system
+  /// The log is what it is to be, as far as that is told.
+  bool log_resized() const {
+    return log_bytes_target == 0 ||
+           (log_bytes_total == log_bytes_target && log_bytes_held == log_bytes_target);
+  }
+  /// That the log may use and will keep: while it shrinks it may use more than that.
+  uint64_t log_bytes_lasting() const {
+    return log_bytes_target != 0 && log_bytes_target < log_bytes_total ? log_bytes_target
+                                                                       : log_bytes_total;
+  }
   /// What takes memory for good: all of the log that is used, where nothing cleans.
   uint64_t kept_bytes() const {
     return cleaner == CleanerState::kNone ? log_bytes_used : log_bytes_live;
@@ -296,6 +309,34 @@ struct ServerStats {
       frames_total, frames_used, frames_quarantined, reads, writes, deletes, segments_degraded,
       writes_wait, replication_epoch, backup_device);
     v.since(2, log_bytes_live, hash_table_bytes, cleaner, cleaner_why, cleaner_write_cost_milli);
+    v.since(2, log_bytes_target, log_bytes_held);
+  }
+};
+
+/// kResizeLog (coordinator -> server): ResizeLogRequest -> ResizeLogReply. The log of the server is
+/// to have so much memory, until the process ends. Answered when that is accepted; it takes time
+/// (docs/design/log.md#resize). Idempotent. INVALID_ARGUMENT names the value and what is accepted,
+/// UNSUPPORTED comes from a former server, and from one with huge pages that were set aside.
+struct ResizeLogRequest {
+  uint64_t term = 0;
+  uint64_t log_bytes = 0;  // 0: nothing is changed, only told
+  template <class V>
+  void fields(V& v) {
+    v(term, log_bytes);
+  }
+};
+
+/// It is done when the first three are the same.
+struct ResizeLogReply {
+  uint64_t target_bytes = 0;
+  uint64_t limit_bytes = 0;                    // that the log may use now
+  uint64_t held_bytes = 0;                     // that it has from the system
+  uint64_t least_bytes = 0, most_bytes = 0;    // accepted as targets now
+  std::vector<std::string> notes;              // for people: what does not fit such a log
+  bool done() const { return limit_bytes == target_bytes && held_bytes == target_bytes; }
+  template <class V>
+  void fields(V& v) {
+    v(target_bytes, limit_bytes, held_bytes, least_bytes, most_bytes, notes);
   }
 };
 

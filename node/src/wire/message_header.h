@@ -60,6 +60,7 @@ enum class Opcode : uint16_t {
   kRestate = 100,
   kProbePeer = 108,
   kGetReplicasOn = 109,
+  kResizeLog = 110,
   kRecoveryQuery = 112,
   kRecover = 113,
   kGetRecoveryState = 114,

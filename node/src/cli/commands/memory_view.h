@@ -18,7 +18,8 @@ std::string live_text(const wire::ServerStats& stats);
 /// Live objects' part of the log, from 0 to 1; 0 of a server that has no log. None as above.
 std::optional<double> live_share(const wire::ServerStats& stats);
 
-/// What is in use of the log, and how large it is: "920.1 MiB / 1.0 GiB".
+/// What is in use of the log, and how large it is: "920.1 MiB / 1.0 GiB", and while it is resized
+/// " -> 2.0 GiB".
 std::string log_text(const wire::ServerStats& stats);
 
 }  // namespace ramcloud::cli

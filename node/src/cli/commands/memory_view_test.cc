@@ -42,6 +42,14 @@ TEST(MemoryView, AServerOfAnEarlierVersionDoesNotTell) {
   EXPECT_EQ(log_text(former), "192.0 MiB / 256.0 MiB");
 }
 
+TEST(MemoryView, AResizeIsShownUntilItIsDone) {
+  wire::ServerStats stats = server(192 * kMiB, 64 * kMiB);
+  stats.log_bytes_target = stats.log_bytes_held = 512 * kMiB;
+  EXPECT_EQ(log_text(stats), "192.0 MiB / 256.0 MiB -> 512.0 MiB");
+  stats.log_bytes_total = 512 * kMiB;
+  EXPECT_EQ(log_text(stats), "192.0 MiB / 512.0 MiB");
+}
+
 TEST(MemoryView, OneWithoutALogIsNotDividedBy) {
   wire::ServerStats stats;
   stats.hash_table_bytes = 1;

@@ -85,6 +85,8 @@ ordered_json to_json(const MemorySummary& memory) {
           {"live_bytes", memory.live_bytes},
           {"dead_bytes", memory.used_bytes - memory.live_bytes},
           {"free_bytes", memory.total_bytes - memory.used_bytes},
+          {"target_bytes", memory.target_bytes},
+          {"held_bytes", memory.held_bytes},
           {"hash_table_bytes", memory.hash_table_bytes}};
 }
 
@@ -197,6 +199,9 @@ ordered_json to_json(const ServerView& server) {
       {"enlisted_at_ms", server.enlisted_at_ms},
       {"log_bytes_total", stats.log_bytes_total},
       {"log_bytes_used", stats.log_bytes_used},
+      {"log_bytes_target", stats.log_bytes_target},
+      {"log_bytes_held", stats.log_bytes_held},
+      {"log_resized", stats.log_resized()},
       {"objects", stats.objects},
       {"tablets", stats.tablets},
       {"segments", stats.segments},
@@ -294,6 +299,52 @@ int condemn(Session& session, const Condemn& wanted) {
   return kExitFailed;
 }
 
+/// The size in "log-memory=SIZE".
+Result<uint64_t> log_memory_in(const std::string& setting) {
+  constexpr std::string_view kName = "log-memory=";
+  if (!setting.starts_with(kName)) {
+    return fail(StatusCode::kInvalidArgument,
+                fmt::format("setting {}: accepted is log-memory=SIZE, for example log-memory=512MiB",
+                            quoted(setting)));
+  }
+  auto bytes = parse_size(std::string_view(setting).substr(kName.size()));
+  if (bytes && *bytes == 0) {
+    return fail(StatusCode::kInvalidArgument, "log-memory 0: accepted is what data needs");
+  }
+  return bytes;
+}
+
+std::string resize_text(uint64_t id, const wire::ResizeLogReply& reply) {
+  std::string text = fmt::format("log-memory of server {} is {}", id, exact_size(reply.target_bytes));
+  if (reply.done()) return text + ", and it has just that";
+  return text + fmt::format("; it may use {} now, and has {} from the system. `ramcloud server show "
+                            "{}` tells how far it is",
+                            format_size(reply.limit_bytes), format_size(reply.held_bytes), id);
+}
+
+int set_server(Session& session, uint64_t id, const std::string& setting) {
+  const auto bytes = log_memory_in(setting);
+  if (!bytes) return session.report(bytes.error());
+  auto reply = ask_admin(
+      session, [&](AdminClient& admin) { return admin.set_log_memory(id, *bytes); });
+  if (!reply) return session.report(reply.error());
+  if (session.json()) {
+    session.out << dump({{"server_id", id},
+                         {"target_bytes", reply->target_bytes},
+                         {"limit_bytes", reply->limit_bytes},
+                         {"held_bytes", reply->held_bytes},
+                         {"done", reply->done()},
+                         {"least_bytes", reply->least_bytes},
+                         {"most_bytes", reply->most_bytes},
+                         {"notes", reply->notes}})
+                << '\n';
+    return kExitOk;
+  }
+  session.out << resize_text(id, *reply) << '\n';
+  for (const std::string& note : reply->notes) session.out << "note: " << printable(note) << '\n';
+  return kExitOk;
+}
+
 int release(Session& session, uint64_t id) {
   auto answer = ask_admin(session, [&](AdminClient& admin) { return admin.volume_release(id); });
   if (!answer) return session.report(answer.error());
@@ -313,7 +364,7 @@ int release(Session& session, uint64_t id) {
 
 void add_server_commands(CLI::App& app, Session& session) {
   CLI::App* group =
-      app.add_subcommand("server", "List, show and condemn servers, and release their volumes");
+      app.add_subcommand("server", "List, show, set and condemn servers, and release their volumes");
   group->require_subcommand(1);
   CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
   needs_cluster(*list, session, [&session] { return servers(session); });
@@ -324,6 +375,22 @@ void add_server_commands(CLI::App& app, Session& session) {
       ->required()
       ->check(positive());
   needs_cluster(*show, session, [&session, id] { return show_server(session, *id); });
+
+  auto setting = std::make_shared<std::string>();
+  CLI::App* set = group->add_subcommand(
+      "set",
+      "Change the memory of a running server's log. Growing takes about half a second a GiB; "
+      "shrinking takes as long as cleaning. The same again tells how far it is. A restart goes back "
+      "to --log-memory");
+  set->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")
+      ->required()
+      ->check(positive());
+  set->add_option("SETTING", *setting,
+                  "log-memory=SIZE: at least what live objects need, and at most --log-memory-max of "
+                  "the server")
+      ->required();
+  needs_cluster(*set, session,
+                [&session, id, setting] { return set_server(session, *id, *setting); });
 
   auto wanted = std::make_shared<Condemn>();
   CLI::App* condemn_command = group->add_subcommand(

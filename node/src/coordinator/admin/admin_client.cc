@@ -110,6 +110,16 @@ Result<AdminClient::Condemnation> AdminClient::condemn(uint64_t server_id, bool 
   return Condemnation{response.condemned(), response.answers(), response.effect()};
 }
 
+Result<wire::ResizeLogReply> AdminClient::set_log_memory(uint64_t server_id, uint64_t bytes) {
+  pb::SetServerMemoryRequest request;
+  request.set_server_id(server_id);
+  request.set_log_bytes(bytes);
+  pb::SetServerMemoryResponse response;
+  Status called = impl_->call(&pb::Admin::Stub::SetServerMemory, request, response);
+  if (!called.ok()) return fail(std::move(called));
+  return from_proto(response);
+}
+
 Result<VolumeRelease> AdminClient::volume_release(uint64_t server_id) {
   pb::GetVolumeReleaseRequest request;
   request.set_server_id(server_id);

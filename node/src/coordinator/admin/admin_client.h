@@ -35,6 +35,9 @@ class AdminClient {
   /// answers and `force` is not given.
   Result<Condemnation> condemn(uint64_t server_id, bool confirmed, bool force,
                                const std::string& reason);
+  /// The memory of a server's log, without a restart; 0: only tells how it is. What
+  /// Coordinator::resize_log() says.
+  Result<wire::ResizeLogReply> set_log_memory(uint64_t server_id, uint64_t bytes);
   /// Whether this server's volume may be wiped: the answer, or what kept it from being found out.
   Result<VolumeRelease> volume_release(uint64_t server_id);
   /// Shows what is missing of a crashed server's log, or gives it up. What

@@ -166,6 +166,8 @@ pb::ClusterStatus to_proto(const ClusterStatus& status) {
   memory.set_used_bytes(status.memory.used_bytes);
   memory.set_live_bytes(status.memory.live_bytes);
   memory.set_hash_table_bytes(status.memory.hash_table_bytes);
+  memory.set_target_bytes(status.memory.target_bytes);
+  memory.set_held_bytes(status.memory.held_bytes);
   to_proto(status.cleaner, *out.mutable_cleaner());
   return out;
 }
@@ -205,9 +207,27 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
   status.survives_servers = in.survives_servers();
   // Not all of it is told by an earlier coordinator.
   status.memory = {in.log_bytes_total(), in.log_bytes_used(), in.memory().live_bytes(),
-                   in.memory().hash_table_bytes()};
+                   in.memory().hash_table_bytes(), in.memory().target_bytes(),
+                   in.memory().held_bytes()};
   status.cleaner = from_proto(in.cleaner());
   return status;
+}
+
+pb::SetServerMemoryResponse to_proto(const wire::ResizeLogReply& reply) {
+  pb::SetServerMemoryResponse out;
+  out.set_target_bytes(reply.target_bytes);
+  out.set_limit_bytes(reply.limit_bytes);
+  out.set_held_bytes(reply.held_bytes);
+  out.set_done(reply.done());
+  out.set_least_bytes(reply.least_bytes);
+  out.set_most_bytes(reply.most_bytes);
+  for (const std::string& note : reply.notes) out.add_notes(note);
+  return out;
+}
+
+wire::ResizeLogReply from_proto(const pb::SetServerMemoryResponse& in) {
+  return {in.target_bytes(), in.limit_bytes(), in.held_bytes(),
+          in.least_bytes(),  in.most_bytes(),  {in.notes().begin(), in.notes().end()}};
 }
 
 pb::Server to_proto(const ServerView& server) {
@@ -246,6 +266,8 @@ pb::Server to_proto(const ServerView& server) {
   stats.set_backup_device(static_cast<pb::BackupDevice>(server.stats.backup_device));
   stats.set_log_bytes_live(server.stats.log_bytes_live);
   stats.set_hash_table_bytes(server.stats.hash_table_bytes);
+  stats.set_log_bytes_target(server.stats.log_bytes_target);
+  stats.set_log_bytes_held(server.stats.log_bytes_held);
   to_proto(CleanerSummary{server.stats.cleaner, server.stats.cleaner_why,
                           server.stats.cleaner_write_cost_milli},
            *stats.mutable_cleaner());
@@ -271,6 +293,8 @@ ServerView from_proto(const pb::Server& in) {
   server.stats.log_bytes_used = stats.log_bytes_used();
   server.stats.log_bytes_live = stats.log_bytes_live();
   server.stats.hash_table_bytes = stats.hash_table_bytes();
+  server.stats.log_bytes_target = stats.log_bytes_target();
+  server.stats.log_bytes_held = stats.log_bytes_held();
   const CleanerSummary cleaner = from_proto(stats.cleaner());
   server.stats.cleaner = cleaner.state;
   server.stats.cleaner_why = cleaner.why;

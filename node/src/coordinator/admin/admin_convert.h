@@ -12,6 +12,8 @@ admin::v1::ClusterStatus to_proto(const ClusterStatus& status);
 admin::v1::Server to_proto(const ServerView& server);
 admin::v1::Table to_proto(const wire::TableInfo& table);
 
+admin::v1::SetServerMemoryResponse to_proto(const wire::ResizeLogReply& reply);
+wire::ResizeLogReply from_proto(const admin::v1::SetServerMemoryResponse& reply);
 admin::v1::AcceptLossResponse to_proto(const LossAnswer& answer);
 admin::v1::AcceptedLoss to_proto(const AcceptedLossRecord& record);
 

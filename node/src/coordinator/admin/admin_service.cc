@@ -234,6 +234,10 @@ class Front : public ChangeListener {
                       pb::CondemnServerResponse* response) {
     if (may_wait(*call)) scope_.spawn(condemn(std::move(call), std::move(request), response));
   }
+  void set_memory(std::shared_ptr<PendingCall> call, pb::SetServerMemoryRequest request,
+                  pb::SetServerMemoryResponse* response) {
+    if (may_wait(*call)) scope_.spawn(resize(std::move(call), std::move(request), response));
+  }
   void release_volume(std::shared_ptr<PendingCall> call, uint64_t server_id,
                       pb::GetVolumeReleaseResponse* response) {
     if (may_wait(*call)) scope_.spawn(release(std::move(call), server_id, response));
@@ -320,6 +324,20 @@ class Front : public ChangeListener {
       response->set_answers(done->answers);
       response->set_effect(done->effect);
     });
+  }
+
+  Task<void> resize(std::shared_ptr<PendingCall> call, pb::SetServerMemoryRequest request,
+                    pb::SetServerMemoryResponse* response) {
+    const Coordinator::Waits waits(coordinator_);
+    const auto waiting = waiting_.insert(waiting_.end(), {call, true});
+    const auto done = co_await coordinator_.resize_log(request.server_id(), request.log_bytes(),
+                                                       deadline_of(*call));
+    waiting_.erase(waiting);
+    if (!done) {
+      call->finish(to_grpc(done.error()));
+      co_return;
+    }
+    call->finish(grpc::Status::OK, [&] { *response = to_proto(*done); });
   }
 
   Task<void> accept(std::shared_ptr<PendingCall> call, pb::AcceptLossRequest request,
@@ -560,6 +578,14 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     return on_reactor(context, [request = *request, response](
                                    Front& f, const std::shared_ptr<PendingCall>& call) {
       f.condemn_server(call, request, response);
+    });
+  }
+  grpc::ServerUnaryReactor* SetServerMemory(grpc::CallbackServerContext* context,
+                                            const pb::SetServerMemoryRequest* request,
+                                            pb::SetServerMemoryResponse* response) override {
+    return on_reactor(context, [request = *request, response](
+                                   Front& f, const std::shared_ptr<PendingCall>& call) {
+      f.set_memory(call, request, response);
     });
   }
   grpc::ServerUnaryReactor* GetVolumeRelease(grpc::CallbackServerContext* context,

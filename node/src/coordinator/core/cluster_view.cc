@@ -160,12 +160,12 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
 /// Cleaning needs a tenth of a log free.
 uint64_t room_of(const wire::ServerStats& stats) {
   const bool cleans = stats.cleaner != wire::CleanerState::kNone;
-  return stats.log_bytes_total - (cleans ? stats.log_bytes_total / 10 : 0);
+  return stats.log_bytes_lasting() - (cleans ? stats.log_bytes_lasting() / 10 : 0);
 }
 
 /// How many servers may fail, so that those that are left have the memory for everything.
 uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
-  std::ranges::sort(servers, {}, &wire::ServerStats::log_bytes_total);
+  std::ranges::sort(servers, {}, &wire::ServerStats::log_bytes_lasting);
   uint64_t used = 0, left = 0;
   for (const wire::ServerStats& one : servers) used += one.kept_bytes();
   for (size_t kept = 1; kept <= servers.size(); ++kept) {
@@ -222,6 +222,9 @@ void MemorySummary::add(const wire::ServerStats& stats) {
   used_bytes += stats.log_bytes_used;
   live_bytes += std::min(stats.log_bytes_live, stats.log_bytes_used);
   hash_table_bytes += stats.hash_table_bytes;
+  const bool told = stats.log_bytes_target != 0;
+  target_bytes += told ? stats.log_bytes_target : stats.log_bytes_total;
+  held_bytes += told ? stats.log_bytes_held : stats.log_bytes_total;
 }
 
 std::string cleaner_state_name(wire::CleanerState state) {

@@ -27,6 +27,9 @@ struct MemorySummary {
   uint64_t total_bytes = 0, used_bytes = 0;  // of logs
   uint64_t live_bytes = 0;                   // of those that are used
   uint64_t hash_table_bytes = 0;
+  // Of logs: what they are to have, and have from the system. The same as total_bytes, unless one is
+  // being resized.
+  uint64_t target_bytes = 0, held_bytes = 0;
   void add(const wire::ServerStats& stats);
   bool operator==(const MemorySummary&) const = default;
 };

@@ -78,6 +78,10 @@ class Coordinator final : private ChangeListener {
   /// says what would happen. NOT_FOUND; INVALID_ARGUMENT if it answers and `force` is not given.
   Task<Result<Condemnation>> condemn(uint64_t server_id, bool force, bool confirmed,
                                      std::string reason, Time deadline);
+  /// The log of a server is to have so much memory, until its process ends; 0: nothing is changed,
+  /// only told. The answer says how far it is. Nothing is stored. NOT_FOUND; INVALID_ARGUMENT if the
+  /// server is not UP, or does not accept the size, UNSUPPORTED if it cannot; what the call meets.
+  Task<Result<wire::ResizeLogReply>> resize_log(uint64_t server_id, uint64_t bytes, Time deadline);
   /// An operator gives up what a BLOCKED recovery lacks, as it was shown. The answer is durable
   /// before anything is recovered by it. NOT_FOUND; INVALID_ARGUMENT: nothing of this server can be
   /// accepted, or not with this token; what Recovery::preview_loss() and Ledger::commit() say.

@@ -77,6 +77,33 @@ Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id,
   co_return result;
 }
 
+Task<Result<wire::ResizeLogReply>> Coordinator::resize_log(uint64_t server_id, uint64_t bytes,
+                                                           Time deadline) {
+  const auto found = state_.servers.find(server_id);
+  if (found == state_.servers.end()) {
+    co_return fail(StatusCode::kNotFound, fmt::format("server {} does not exist", server_id));
+  }
+  const ServerRecord& record = found->second.record;
+  const auto locator = parse_locator(record.locator);
+  if (!found->second.up() || !locator) {
+    co_return fail(StatusCode::kInvalidArgument,
+                   fmt::format("server {} ({}): accepted are servers that are UP, and it is not: {}",
+                               server_id, quoted(record.name), record.state_reason));
+  }
+  const wire::ResizeLogRequest request{state_.term, bytes};
+  auto reply = co_await rpc_.call<wire::ResizeLogReply>(
+      *locator, server_id, wire::Opcode::kResizeLog, request, deadline);
+  if (!reply) {
+    co_return fail(reply.error().code(),
+                   fmt::format("server {}: {}", server_id, reply.error().message()));
+  }
+  if (bytes != 0) {
+    log_info("coordinator.log_resize_ordered",
+             {{"server", server_id}, {"target_bytes", reply->target_bytes}});
+  }
+  co_return reply;
+}
+
 // ---- losses ---------------------------------------------------------------------------------------
 
 namespace {

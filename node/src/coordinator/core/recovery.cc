@@ -265,8 +265,8 @@ std::vector<RecoveryMaster> Recovery::masters() {
     RecoveryMaster master{.server_id = id, .free_bytes = server.record.log_bytes};
     if (stats.log_bytes_total > 0) {
       // What is dead is cleaned away when the part needs its memory.
-      master.free_bytes =
-          stats.log_bytes_total - std::min(stats.kept_bytes(), stats.log_bytes_total);
+      const uint64_t lasting = stats.log_bytes_lasting();
+      master.free_bytes = lasting - std::min(stats.kept_bytes(), lasting);
     }
     const auto most = most_bytes_.find(id);
     if (most != most_bytes_.end()) master.most_bytes = most->second;
