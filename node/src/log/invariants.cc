@@ -1,5 +1,7 @@
 #include "log/invariants.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "log/group_reader.h"
@@ -18,6 +20,7 @@ std::vector<std::string> Invariants::check() {
   for (const Segment* segment : log_.others()) check_segment(*segment);
   check_digests(ids);
   check_order(segments);
+  check_memory(segments);
   return std::move(broken_);
 }
 
@@ -86,6 +89,24 @@ void Invariants::check_order(const std::vector<Segment*>& segments) {
     all_closed_durable = all_closed_durable && segment->closed_durable();
   }
   if (durable > log_.head()) broken_.push_back("durable is beyond the head");
+}
+
+void Invariants::check_memory(const std::vector<Segment*>& segments) {
+  uint64_t bytes = 0;
+  for (const Segment* segment : segments) bytes += segment->memory_bytes();
+  for (const Segment* segment : log_.others()) bytes += segment->memory_bytes();
+  const Arena::Sizes sizes = log_.arena().sizes();
+  const auto require_at_most = [this](uint32_t less, uint32_t more, const char* what) {
+    if (less > more) {
+      broken_.push_back(fmt::format("{}: {} seglets, and {}", what, less, more));
+    }
+  };
+  if (bytes != uint64_t{sizes.used} * kSegletBytes) {
+    broken_.push_back(fmt::format("segments take {} bytes, and the arena gave {} seglets", bytes,
+                                  sizes.used));
+  }
+  require_at_most(sizes.used, sizes.limit, "segments take more than the limit");
+  require_at_most(sizes.limit, sizes.held, "the limit counts what has no memory");
 }
 
 }  // namespace ramcloud::log

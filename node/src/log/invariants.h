@@ -22,6 +22,7 @@ class Invariants {
   /// - head ordering: a segment holds data only when all before it are closed durable
   /// - durable <= published, and names a segment whose predecessors are closed durable
   /// - accounting: entry bytes are what the groups hold, live <= entry bytes
+  /// - memory: what segments take is what the arena gave, below its limit, and has pages
   std::vector<std::string> check();
   /// Somebody may refer to its entries in the next turn, too: it has memory, and is in the log or may
   /// enter it.
@@ -31,6 +32,7 @@ class Invariants {
   void check_segment(const Segment& segment);
   void check_digests(const std::vector<uint64_t>& ids);
   void check_order(const std::vector<Segment*>& segments);
+  void check_memory(const std::vector<Segment*>& segments);
   void require(bool holds, const Segment& segment, const std::string& what);
 
   const Log& log_;

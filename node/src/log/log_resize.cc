@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/sometimes.h"
 #include "base/text.h"
 #include "log/log.h"
 
@@ -102,7 +101,6 @@ void Log::follow_limit() {
     keep_reserves(segments, cleans() ? segments_for_survivors(segments) : 0);
   }
   if (sizes.target >= sizes.limit) return;
-  RC_SOMETIMES("log.shrinks");
   const uint32_t heads = next_ == nullptr ? kHeadsAhead : kHeadsAhead - 1;
   arena_.lower_limit(kept_from(For::kWrites) + heads * kSegletsPerSegment);
 }

@@ -14,6 +14,7 @@
 #include "cli/formats/output.h"
 #include "cli/session.h"
 #include "cli/usage.h"
+#include "coordinator/core/checks.h"
 
 namespace ramcloud::cli {
 namespace {

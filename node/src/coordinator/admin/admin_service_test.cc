@@ -209,6 +209,35 @@ TEST_F(AdminServiceTest, AVolumeIsReleasedThroughTheClient) {
   EXPECT_GT(yes->expires_at_ms, 0u);
 }
 
+TEST_F(AdminServiceTest, TheMemoryOfAServerIsSetThroughTheClient) {
+  begin(2);
+  AdminClient client(address_, 30s);
+  on_reactor([&] {
+    servers_[0]->memory.most_bytes = 1000;
+    servers_[0]->memory.notes = {"the hash table stays"};
+  });
+  for (int again = 0; again < 2; ++again) {
+    const auto set = client.set_log_memory(1, 800);
+    ASSERT_TRUE(set.has_value()) << set.error().to_string();
+    EXPECT_EQ(set->target_bytes, 800u);
+    EXPECT_TRUE(set->done());
+    EXPECT_EQ(set->most_bytes, 1000u);
+    EXPECT_THAT(set->notes, testing::ElementsAre("the hash table stays"));
+  }
+  const auto refused = client.set_log_memory(1, 2000);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("server 1: accepted is less"));
+  EXPECT_EQ(client.set_log_memory(9, 800).error().code(), StatusCode::kNotFound);
+  const auto told = client.set_log_memory(1, 0);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->target_bytes, 800u) << "nothing is changed";
+  on_reactor([&] { servers_[1]->former_build = true; });
+  EXPECT_EQ(client.set_log_memory(2, 800).error().code(), StatusCode::kUnsupported);
+  ASSERT_TRUE(client.condemn(1, /*confirmed=*/true, /*force=*/true, "").has_value());
+  EXPECT_THAT(client.set_log_memory(1, 800).error().message(), HasSubstr("it is not: condemned"));
+}
+
 TEST_F(AdminServiceTest, ErrorsKeepTheirMeaning) {
   begin(1);
   pb::Table table;
@@ -494,8 +523,12 @@ TEST(AdminConvert, RecoveriesAreToldWhole) {
 
 TEST(AdminConvert, MemoryIsToldAlsoByAnEarlierCoordinator) {
   ClusterStatus status;
-  status.memory = {
-      .total_bytes = 400, .used_bytes = 300, .live_bytes = 200, .hash_table_bytes = 100};
+  status.memory = {.total_bytes = 400,
+                   .used_bytes = 300,
+                   .live_bytes = 200,
+                   .hash_table_bytes = 100,
+                   .target_bytes = 500,
+                   .held_bytes = 450};
   status.cleaner = {wire::CleanerState::kCombined, "little is free", 1250};
   admin::v1::ClusterStatus told = to_proto(status);
   EXPECT_EQ(from_proto(told).memory, status.memory);

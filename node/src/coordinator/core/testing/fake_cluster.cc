@@ -133,6 +133,8 @@ FakeServer::FakeServer(FakeNetwork& network, uint16_t port)
                 this);
   registry_.add(wire::Opcode::kGetReplicasOn, &call_member<&FakeServer::on_replicas_on, FakeServer>,
                 this);
+  registry_.add(wire::Opcode::kResizeLog, &call_member<&FakeServer::on_resize_log, FakeServer>,
+                this);
   (void)transport_.listen(locator().address, Side::kInside, registry_);
 }
 
@@ -145,6 +147,23 @@ void FakeServer::on_replicas_on(const Request& r) {
   if (asked.term < heard_term) return refuse_term(r, asked.term);
   asked_about = asked.server_ids;
   scope_.spawn(say_need(r.reply));
+}
+
+/// Done at once; more than there may be is refused.
+void FakeServer::on_resize_log(const Request& r) {
+  wire::ResizeLogRequest asked;
+  if (!r.decode(asked)) violation = "an order to resize that does not decode";
+  if (asked.term < heard_term) return refuse_term(r, asked.term);
+  if (former_build) {
+    return reply_error(transport_, r.reply, {StatusCode::kUnsupported, "unknown operation"});
+  }
+  if (asked.log_bytes > memory.most_bytes) {
+    return reply_error(transport_, r.reply, {StatusCode::kInvalidArgument, "accepted is less"});
+  }
+  if (asked.log_bytes != 0) {
+    memory.target_bytes = memory.limit_bytes = memory.held_bytes = asked.log_bytes;
+  }
+  reply_message(transport_, r.reply, memory);
 }
 
 Task<void> FakeServer::say_need(ReplyHandle handle) {

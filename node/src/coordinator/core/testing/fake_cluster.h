@@ -104,6 +104,7 @@ class FakeServer {
   std::optional<uint64_t> list_it_judges_by;  // none: its own
   Duration think{};
   std::vector<uint64_t> asked_about;  // of the last question
+  wire::ResizeLogReply memory;        // what it says of its log's memory
   size_t pushed_entries = 0;          // of server lists
   std::string violation;              // what the coordinator did that it must not
 
@@ -118,6 +119,7 @@ class FakeServer {
   void on_probe_peer(const Request& r);
   Task<void> probe_peer(ReplyHandle handle, wire::ProbePeerRequest asked);
   void on_replicas_on(const Request& r);
+  void on_resize_log(const Request& r);
   Task<void> say_need(ReplyHandle handle);
   uint16_t port_;
   FakeTransport transport_;
