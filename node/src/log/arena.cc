@@ -218,8 +218,9 @@ void Arena::stay_as_it_is(int error) {
   log_warn("log.memory_not_grown", {{"target_bytes", uint64_t{now.target} * kSegletBytes},
                                     {"held_bytes", uint64_t{now.held} * kSegletBytes},
                                     {"error", strerror(error)}});
+  // Whole segments, as everybody counts; the limit follows as in any other shrink.
   SpinGuard guard(lock_);
-  sizes_.target = sizes_.limit = sizes_.held;
+  sizes_.target = sizes_.held / kSegletsPerSegment * kSegletsPerSegment;
 }
 
 EntryView Arena::straddling_entry(const char* address) const {

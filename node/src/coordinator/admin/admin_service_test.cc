@@ -222,7 +222,7 @@ TEST_F(AdminServiceTest, TheMemoryOfAServerIsSetThroughTheClient) {
     EXPECT_EQ(set->target_bytes, 800u);
     EXPECT_TRUE(set->done());
     EXPECT_EQ(set->most_bytes, 1000u);
-    EXPECT_THAT(set->notes, testing::ElementsAre("the hash table stays"));
+    EXPECT_THAT(set->notes, ::testing::ElementsAre("the hash table stays"));
   }
   const auto refused = client.set_log_memory(1, 2000);
   ASSERT_FALSE(refused.has_value());

@@ -63,6 +63,15 @@ TEST(SurvivesServers, ThoseThatAreLeftMustHaveTheMemory) {
   EXPECT_EQ(survives(state), 1u) << "the largest is one of those that fail";
 }
 
+TEST(SurvivesServers, MemoryThatIsToGoDoesNotCount) {
+  ClusterState state = cluster_of(9, 3);
+  for (auto& [id, server] : state.servers) server.stats.log_bytes_used = 777;  // 6993 of 9000
+  state.servers.at(1).stats.log_bytes_target = 800;
+  EXPECT_EQ(survives(state), 1u) << "its log shrinks";
+  state.servers.at(1).stats.log_bytes_target = 5000;
+  EXPECT_EQ(survives(state), 2u) << "what it is to get is not there yet";
+}
+
 /// Nine logs that are full, mostly of what is dead.
 TEST(SurvivesServers, WhatCleaningFreesIsNotNeeded) {
   ClusterState state = cluster_of(9, 3);
