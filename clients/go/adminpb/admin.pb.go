@@ -697,6 +697,150 @@ func (x *CondemnServerResponse) GetEffect() string {
 	return ""
 }
 
+type SetServerMemoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	LogBytes      uint64                 `protobuf:"varint,2,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"` // rounded down to 8 MiB; 0: nothing is changed, only told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetServerMemoryRequest) Reset() {
+	*x = SetServerMemoryRequest{}
+	mi := &file_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetServerMemoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetServerMemoryRequest) ProtoMessage() {}
+
+func (x *SetServerMemoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetServerMemoryRequest.ProtoReflect.Descriptor instead.
+func (*SetServerMemoryRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetServerMemoryRequest) GetServerId() uint64 {
+	if x != nil {
+		return x.ServerId
+	}
+	return 0
+}
+
+func (x *SetServerMemoryRequest) GetLogBytes() uint64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
+}
+
+type SetServerMemoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TargetBytes   uint64                 `protobuf:"varint,1,opt,name=target_bytes,json=targetBytes,proto3" json:"target_bytes,omitempty"`
+	LimitBytes    uint64                 `protobuf:"varint,2,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"` // that the log may use now
+	HeldBytes     uint64                 `protobuf:"varint,3,opt,name=held_bytes,json=heldBytes,proto3" json:"held_bytes,omitempty"`    // that it has from the system
+	Done          bool                   `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`                               // all three are the same
+	LeastBytes    uint64                 `protobuf:"varint,5,opt,name=least_bytes,json=leastBytes,proto3" json:"least_bytes,omitempty"` // accepted as targets now
+	MostBytes     uint64                 `protobuf:"varint,6,opt,name=most_bytes,json=mostBytes,proto3" json:"most_bytes,omitempty"`
+	Notes         []string               `protobuf:"bytes,7,rep,name=notes,proto3" json:"notes,omitempty"` // for people: what else does not fit such a log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetServerMemoryResponse) Reset() {
+	*x = SetServerMemoryResponse{}
+	mi := &file_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetServerMemoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetServerMemoryResponse) ProtoMessage() {}
+
+func (x *SetServerMemoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetServerMemoryResponse.ProtoReflect.Descriptor instead.
+func (*SetServerMemoryResponse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetServerMemoryResponse) GetTargetBytes() uint64 {
+	if x != nil {
+		return x.TargetBytes
+	}
+	return 0
+}
+
+func (x *SetServerMemoryResponse) GetLimitBytes() uint64 {
+	if x != nil {
+		return x.LimitBytes
+	}
+	return 0
+}
+
+func (x *SetServerMemoryResponse) GetHeldBytes() uint64 {
+	if x != nil {
+		return x.HeldBytes
+	}
+	return 0
+}
+
+func (x *SetServerMemoryResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *SetServerMemoryResponse) GetLeastBytes() uint64 {
+	if x != nil {
+		return x.LeastBytes
+	}
+	return 0
+}
+
+func (x *SetServerMemoryResponse) GetMostBytes() uint64 {
+	if x != nil {
+		return x.MostBytes
+	}
+	return 0
+}
+
+func (x *SetServerMemoryResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 type HintServerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
@@ -706,7 +850,7 @@ type HintServerRequest struct {
 
 func (x *HintServerRequest) Reset() {
 	*x = HintServerRequest{}
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +862,7 @@ func (x *HintServerRequest) String() string {
 func (*HintServerRequest) ProtoMessage() {}
 
 func (x *HintServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +875,7 @@ func (x *HintServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HintServerRequest.ProtoReflect.Descriptor instead.
 func (*HintServerRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{10}
+	return file_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HintServerRequest) GetServerId() uint64 {
@@ -749,7 +893,7 @@ type HintServerResponse struct {
 
 func (x *HintServerResponse) Reset() {
 	*x = HintServerResponse{}
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +905,7 @@ func (x *HintServerResponse) String() string {
 func (*HintServerResponse) ProtoMessage() {}
 
 func (x *HintServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +918,7 @@ func (x *HintServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HintServerResponse.ProtoReflect.Descriptor instead.
 func (*HintServerResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{11}
+	return file_admin_proto_rawDescGZIP(), []int{13}
 }
 
 type GetVolumeReleaseRequest struct {
@@ -786,7 +930,7 @@ type GetVolumeReleaseRequest struct {
 
 func (x *GetVolumeReleaseRequest) Reset() {
 	*x = GetVolumeReleaseRequest{}
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +942,7 @@ func (x *GetVolumeReleaseRequest) String() string {
 func (*GetVolumeReleaseRequest) ProtoMessage() {}
 
 func (x *GetVolumeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +955,7 @@ func (x *GetVolumeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVolumeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*GetVolumeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{12}
+	return file_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetVolumeReleaseRequest) GetServerId() uint64 {
@@ -833,7 +977,7 @@ type GetVolumeReleaseResponse struct {
 
 func (x *GetVolumeReleaseResponse) Reset() {
 	*x = GetVolumeReleaseResponse{}
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +989,7 @@ func (x *GetVolumeReleaseResponse) String() string {
 func (*GetVolumeReleaseResponse) ProtoMessage() {}
 
 func (x *GetVolumeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1002,7 @@ func (x *GetVolumeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVolumeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*GetVolumeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{13}
+	return file_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetVolumeReleaseResponse) GetReleasable() bool {
@@ -902,7 +1046,7 @@ type AcceptLossRequest struct {
 
 func (x *AcceptLossRequest) Reset() {
 	*x = AcceptLossRequest{}
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1058,7 @@ func (x *AcceptLossRequest) String() string {
 func (*AcceptLossRequest) ProtoMessage() {}
 
 func (x *AcceptLossRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1071,7 @@ func (x *AcceptLossRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptLossRequest.ProtoReflect.Descriptor instead.
 func (*AcceptLossRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{14}
+	return file_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AcceptLossRequest) GetServerId() uint64 {
@@ -984,7 +1128,7 @@ type AcceptLossResponse struct {
 
 func (x *AcceptLossResponse) Reset() {
 	*x = AcceptLossResponse{}
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1140,7 @@ func (x *AcceptLossResponse) String() string {
 func (*AcceptLossResponse) ProtoMessage() {}
 
 func (x *AcceptLossResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1153,7 @@ func (x *AcceptLossResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptLossResponse.ProtoReflect.Descriptor instead.
 func (*AcceptLossResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{15}
+	return file_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AcceptLossResponse) GetAccepted() bool {
@@ -1101,7 +1245,7 @@ type AffectedTable struct {
 
 func (x *AffectedTable) Reset() {
 	*x = AffectedTable{}
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1257,7 @@ func (x *AffectedTable) String() string {
 func (*AffectedTable) ProtoMessage() {}
 
 func (x *AffectedTable) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1270,7 @@ func (x *AffectedTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AffectedTable.ProtoReflect.Descriptor instead.
 func (*AffectedTable) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{16}
+	return file_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AffectedTable) GetName() string {
@@ -1158,7 +1302,7 @@ type ListAcceptedLossesRequest struct {
 
 func (x *ListAcceptedLossesRequest) Reset() {
 	*x = ListAcceptedLossesRequest{}
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1314,7 @@ func (x *ListAcceptedLossesRequest) String() string {
 func (*ListAcceptedLossesRequest) ProtoMessage() {}
 
 func (x *ListAcceptedLossesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1327,7 @@ func (x *ListAcceptedLossesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAcceptedLossesRequest.ProtoReflect.Descriptor instead.
 func (*ListAcceptedLossesRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{17}
+	return file_admin_proto_rawDescGZIP(), []int{19}
 }
 
 type ListAcceptedLossesResponse struct {
@@ -1195,7 +1339,7 @@ type ListAcceptedLossesResponse struct {
 
 func (x *ListAcceptedLossesResponse) Reset() {
 	*x = ListAcceptedLossesResponse{}
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1351,7 @@ func (x *ListAcceptedLossesResponse) String() string {
 func (*ListAcceptedLossesResponse) ProtoMessage() {}
 
 func (x *ListAcceptedLossesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1364,7 @@ func (x *ListAcceptedLossesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAcceptedLossesResponse.ProtoReflect.Descriptor instead.
 func (*ListAcceptedLossesResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{18}
+	return file_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListAcceptedLossesResponse) GetLosses() []*AcceptedLoss {
@@ -1248,7 +1392,7 @@ type AcceptedLoss struct {
 
 func (x *AcceptedLoss) Reset() {
 	*x = AcceptedLoss{}
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1404,7 @@ func (x *AcceptedLoss) String() string {
 func (*AcceptedLoss) ProtoMessage() {}
 
 func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1417,7 @@ func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptedLoss.ProtoReflect.Descriptor instead.
 func (*AcceptedLoss) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{19}
+	return file_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AcceptedLoss) GetServerId() uint64 {
@@ -1354,7 +1498,7 @@ type UpgradeMetadataRequest struct {
 
 func (x *UpgradeMetadataRequest) Reset() {
 	*x = UpgradeMetadataRequest{}
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1510,7 @@ func (x *UpgradeMetadataRequest) String() string {
 func (*UpgradeMetadataRequest) ProtoMessage() {}
 
 func (x *UpgradeMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1523,7 @@ func (x *UpgradeMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeMetadataRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{20}
+	return file_admin_proto_rawDescGZIP(), []int{22}
 }
 
 type UpgradeMetadataResponse struct {
@@ -1391,7 +1535,7 @@ type UpgradeMetadataResponse struct {
 
 func (x *UpgradeMetadataResponse) Reset() {
 	*x = UpgradeMetadataResponse{}
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1547,7 @@ func (x *UpgradeMetadataResponse) String() string {
 func (*UpgradeMetadataResponse) ProtoMessage() {}
 
 func (x *UpgradeMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1560,7 @@ func (x *UpgradeMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeMetadataResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{21}
+	return file_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UpgradeMetadataResponse) GetFormat() uint32 {
@@ -1434,7 +1578,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1590,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1603,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{22}
+	return file_admin_proto_rawDescGZIP(), []int{24}
 }
 
 type WatchEvent struct {
@@ -1479,7 +1623,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1635,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1648,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{23}
+	return file_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchEvent) GetRevision() uint64 {
@@ -1635,7 +1779,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1791,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1804,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{24}
+	return file_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClusterStatus) GetClusterName() string {
@@ -1857,7 +2001,7 @@ type Recovery struct {
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +2013,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2026,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{25}
+	return file_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Recovery) GetServerId() uint64 {
@@ -2034,7 +2178,7 @@ type RecoveryTimeline struct {
 
 func (x *RecoveryTimeline) Reset() {
 	*x = RecoveryTimeline{}
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2190,7 @@ func (x *RecoveryTimeline) String() string {
 func (*RecoveryTimeline) ProtoMessage() {}
 
 func (x *RecoveryTimeline) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2203,7 @@ func (x *RecoveryTimeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryTimeline.ProtoReflect.Descriptor instead.
 func (*RecoveryTimeline) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{26}
+	return file_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecoveryTimeline) GetVerdict() uint64 {
@@ -2125,7 +2269,7 @@ type RecoveryPartition struct {
 
 func (x *RecoveryPartition) Reset() {
 	*x = RecoveryPartition{}
-	mi := &file_admin_proto_msgTypes[27]
+	mi := &file_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2281,7 @@ func (x *RecoveryPartition) String() string {
 func (*RecoveryPartition) ProtoMessage() {}
 
 func (x *RecoveryPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[27]
+	mi := &file_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2294,7 @@ func (x *RecoveryPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryPartition.ProtoReflect.Descriptor instead.
 func (*RecoveryPartition) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{27}
+	return file_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RecoveryPartition) GetId() uint64 {
@@ -2198,7 +2342,7 @@ type RecoveryMemory struct {
 
 func (x *RecoveryMemory) Reset() {
 	*x = RecoveryMemory{}
-	mi := &file_admin_proto_msgTypes[28]
+	mi := &file_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2354,7 @@ func (x *RecoveryMemory) String() string {
 func (*RecoveryMemory) ProtoMessage() {}
 
 func (x *RecoveryMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[28]
+	mi := &file_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2367,7 @@ func (x *RecoveryMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryMemory.ProtoReflect.Descriptor instead.
 func (*RecoveryMemory) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{28}
+	return file_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RecoveryMemory) GetNeededBytes() uint64 {
@@ -2254,7 +2398,7 @@ type MissingSegment struct {
 
 func (x *MissingSegment) Reset() {
 	*x = MissingSegment{}
-	mi := &file_admin_proto_msgTypes[29]
+	mi := &file_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2410,7 @@ func (x *MissingSegment) String() string {
 func (*MissingSegment) ProtoMessage() {}
 
 func (x *MissingSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[29]
+	mi := &file_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2423,7 @@ func (x *MissingSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSegment.ProtoReflect.Descriptor instead.
 func (*MissingSegment) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{29}
+	return file_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MissingSegment) GetSegmentId() uint64 {
@@ -2330,7 +2474,7 @@ type Detection struct {
 
 func (x *Detection) Reset() {
 	*x = Detection{}
-	mi := &file_admin_proto_msgTypes[30]
+	mi := &file_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2486,7 @@ func (x *Detection) String() string {
 func (*Detection) ProtoMessage() {}
 
 func (x *Detection) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[30]
+	mi := &file_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2499,7 @@ func (x *Detection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detection.ProtoReflect.Descriptor instead.
 func (*Detection) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{30}
+	return file_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Detection) GetState() string {
@@ -2402,7 +2546,7 @@ type ReplicationSummary struct {
 
 func (x *ReplicationSummary) Reset() {
 	*x = ReplicationSummary{}
-	mi := &file_admin_proto_msgTypes[31]
+	mi := &file_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2558,7 @@ func (x *ReplicationSummary) String() string {
 func (*ReplicationSummary) ProtoMessage() {}
 
 func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[31]
+	mi := &file_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2571,7 @@ func (x *ReplicationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationSummary.ProtoReflect.Descriptor instead.
 func (*ReplicationSummary) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{31}
+	return file_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReplicationSummary) GetReplicasWanted() uint32 {
@@ -2501,7 +2645,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_admin_proto_msgTypes[32]
+	mi := &file_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2657,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[32]
+	mi := &file_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2670,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{32}
+	return file_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Server) GetId() uint64 {
@@ -2627,13 +2771,16 @@ type Memory struct {
 	UsedBytes      uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	LiveBytes      uint64                 `protobuf:"varint,3,opt,name=live_bytes,json=liveBytes,proto3" json:"live_bytes,omitempty"` // of used_bytes: live objects; the rest of it is dead, and cleaned when memory is short
 	HashTableBytes uint64                 `protobuf:"varint,4,opt,name=hash_table_bytes,json=hashTableBytes,proto3" json:"hash_table_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What logs are to have, and have from the system. The same as total_bytes, unless one is being resized.
+	TargetBytes   uint64 `protobuf:"varint,5,opt,name=target_bytes,json=targetBytes,proto3" json:"target_bytes,omitempty"`
+	HeldBytes     uint64 `protobuf:"varint,6,opt,name=held_bytes,json=heldBytes,proto3" json:"held_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_admin_proto_msgTypes[33]
+	mi := &file_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2792,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[33]
+	mi := &file_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2805,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{33}
+	return file_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Memory) GetTotalBytes() uint64 {
@@ -2689,6 +2836,20 @@ func (x *Memory) GetHashTableBytes() uint64 {
 	return 0
 }
 
+func (x *Memory) GetTargetBytes() uint64 {
+	if x != nil {
+		return x.TargetBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetHeldBytes() uint64 {
+	if x != nil {
+		return x.HeldBytes
+	}
+	return 0
+}
+
 // What a server's cleaner does, or that of the server which is worst off.
 type Cleaner struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2701,7 +2862,7 @@ type Cleaner struct {
 
 func (x *Cleaner) Reset() {
 	*x = Cleaner{}
-	mi := &file_admin_proto_msgTypes[34]
+	mi := &file_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2874,7 @@ func (x *Cleaner) String() string {
 func (*Cleaner) ProtoMessage() {}
 
 func (x *Cleaner) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[34]
+	mi := &file_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2887,7 @@ func (x *Cleaner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cleaner.ProtoReflect.Descriptor instead.
 func (*Cleaner) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{34}
+	return file_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Cleaner) GetState() CleanerState {
@@ -2774,13 +2935,17 @@ type ServerStats struct {
 	LogBytesLive            uint64                 `protobuf:"varint,44,opt,name=log_bytes_live,json=logBytesLive,proto3" json:"log_bytes_live,omitempty"`
 	HashTableBytes          uint64                 `protobuf:"varint,45,opt,name=hash_table_bytes,json=hashTableBytes,proto3" json:"hash_table_bytes,omitempty"`
 	Cleaner                 *Cleaner               `protobuf:"bytes,46,opt,name=cleaner,proto3" json:"cleaner,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// log_bytes_total is what the log may use now. It moves towards the target; done when all three are the same.
+	// 0: not told, by an earlier server.
+	LogBytesTarget uint64 `protobuf:"varint,47,opt,name=log_bytes_target,json=logBytesTarget,proto3" json:"log_bytes_target,omitempty"`
+	LogBytesHeld   uint64 `protobuf:"varint,48,opt,name=log_bytes_held,json=logBytesHeld,proto3" json:"log_bytes_held,omitempty"` // that the log has from the system
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ServerStats) Reset() {
 	*x = ServerStats{}
-	mi := &file_admin_proto_msgTypes[35]
+	mi := &file_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2957,7 @@ func (x *ServerStats) String() string {
 func (*ServerStats) ProtoMessage() {}
 
 func (x *ServerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[35]
+	mi := &file_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2970,7 @@ func (x *ServerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerStats.ProtoReflect.Descriptor instead.
 func (*ServerStats) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{35}
+	return file_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ServerStats) GetLogBytesTotal() uint64 {
@@ -2962,6 +3127,20 @@ func (x *ServerStats) GetCleaner() *Cleaner {
 	return nil
 }
 
+func (x *ServerStats) GetLogBytesTarget() uint64 {
+	if x != nil {
+		return x.LogBytesTarget
+	}
+	return 0
+}
+
+func (x *ServerStats) GetLogBytesHeld() uint64 {
+	if x != nil {
+		return x.LogBytesHeld
+	}
+	return 0
+}
+
 type Tablet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	StartHash     uint64                 `protobuf:"varint,1,opt,name=start_hash,json=startHash,proto3" json:"start_hash,omitempty"` // inclusive
@@ -2974,7 +3153,7 @@ type Tablet struct {
 
 func (x *Tablet) Reset() {
 	*x = Tablet{}
-	mi := &file_admin_proto_msgTypes[36]
+	mi := &file_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3165,7 @@ func (x *Tablet) String() string {
 func (*Tablet) ProtoMessage() {}
 
 func (x *Tablet) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[36]
+	mi := &file_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3178,7 @@ func (x *Tablet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tablet.ProtoReflect.Descriptor instead.
 func (*Tablet) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{36}
+	return file_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Tablet) GetStartHash() uint64 {
@@ -3041,7 +3220,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_admin_proto_msgTypes[37]
+	mi := &file_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3232,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[37]
+	mi := &file_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3245,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{37}
+	return file_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Table) GetId() uint64 {
@@ -3117,7 +3296,22 @@ const file_admin_proto_rawDesc = "" +
 	"\x15CondemnServerResponse\x12\x1c\n" +
 	"\tcondemned\x18\x01 \x01(\bR\tcondemned\x12\x18\n" +
 	"\aanswers\x18\x02 \x01(\bR\aanswers\x12\x16\n" +
-	"\x06effect\x18\x03 \x01(\tR\x06effect\"0\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\"R\n" +
+	"\x16SetServerMemoryRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x1b\n" +
+	"\tlog_bytes\x18\x02 \x01(\x04R\blogBytes\"\xe6\x01\n" +
+	"\x17SetServerMemoryResponse\x12!\n" +
+	"\ftarget_bytes\x18\x01 \x01(\x04R\vtargetBytes\x12\x1f\n" +
+	"\vlimit_bytes\x18\x02 \x01(\x04R\n" +
+	"limitBytes\x12\x1d\n" +
+	"\n" +
+	"held_bytes\x18\x03 \x01(\x04R\theldBytes\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\bR\x04done\x12\x1f\n" +
+	"\vleast_bytes\x18\x05 \x01(\x04R\n" +
+	"leastBytes\x12\x1d\n" +
+	"\n" +
+	"most_bytes\x18\x06 \x01(\x04R\tmostBytes\x12\x14\n" +
+	"\x05notes\x18\a \x03(\tR\x05notes\"0\n" +
 	"\x11HintServerRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\x04R\bserverId\"\x14\n" +
 	"\x12HintServerResponse\"6\n" +
@@ -3308,7 +3502,7 @@ const file_admin_proto_rawDesc = "" +
 	"\fstate_reason\x18\v \x01(\tR\vstateReason\x12#\n" +
 	"\rfence_segment\x18( \x01(\x04R\ffenceSegment\x12\x1f\n" +
 	"\vfence_epoch\x18) \x01(\rR\n" +
-	"fenceEpoch\"\x91\x01\n" +
+	"fenceEpoch\"\xd3\x01\n" +
 	"\x06Memory\x12\x1f\n" +
 	"\vtotal_bytes\x18\x01 \x01(\x04R\n" +
 	"totalBytes\x12\x1d\n" +
@@ -3316,12 +3510,15 @@ const file_admin_proto_rawDesc = "" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1d\n" +
 	"\n" +
 	"live_bytes\x18\x03 \x01(\x04R\tliveBytes\x12(\n" +
-	"\x10hash_table_bytes\x18\x04 \x01(\x04R\x0ehashTableBytes\"q\n" +
+	"\x10hash_table_bytes\x18\x04 \x01(\x04R\x0ehashTableBytes\x12!\n" +
+	"\ftarget_bytes\x18\x05 \x01(\x04R\vtargetBytes\x12\x1d\n" +
+	"\n" +
+	"held_bytes\x18\x06 \x01(\x04R\theldBytes\"q\n" +
 	"\aCleaner\x125\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1f.ramcloud.admin.v1.CleanerStateR\x05state\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x1d\n" +
 	"\n" +
-	"write_cost\x18\x03 \x01(\x01R\twriteCost\"\xa4\a\n" +
+	"write_cost\x18\x03 \x01(\x01R\twriteCost\"\xf4\a\n" +
 	"\vServerStats\x12&\n" +
 	"\x0flog_bytes_total\x18\x01 \x01(\x04R\rlogBytesTotal\x12$\n" +
 	"\x0elog_bytes_used\x18\x02 \x01(\x04R\flogBytesUsed\x12\x18\n" +
@@ -3346,7 +3543,9 @@ const file_admin_proto_rawDesc = "" +
 	"\rbackup_device\x18+ \x01(\x0e2\x1f.ramcloud.admin.v1.BackupDeviceR\fbackupDevice\x12$\n" +
 	"\x0elog_bytes_live\x18, \x01(\x04R\flogBytesLive\x12(\n" +
 	"\x10hash_table_bytes\x18- \x01(\x04R\x0ehashTableBytes\x124\n" +
-	"\acleaner\x18. \x01(\v2\x1a.ramcloud.admin.v1.CleanerR\acleaner\"\x95\x01\n" +
+	"\acleaner\x18. \x01(\v2\x1a.ramcloud.admin.v1.CleanerR\acleaner\x12(\n" +
+	"\x10log_bytes_target\x18/ \x01(\x04R\x0elogBytesTarget\x12$\n" +
+	"\x0elog_bytes_held\x180 \x01(\x04R\flogBytesHeld\"\x95\x01\n" +
 	"\x06Tablet\x12\x1d\n" +
 	"\n" +
 	"start_hash\x18\x01 \x01(\x04R\tstartHash\x12\x19\n" +
@@ -3376,7 +3575,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x18TABLET_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rTABLET_NORMAL\x10\x01\x12\x13\n" +
 	"\x0fTABLET_CREATING\x10\x02\x12\x16\n" +
-	"\x12TABLET_UNAVAILABLE\x10\x032\xeb\b\n" +
+	"\x12TABLET_UNAVAILABLE\x10\x032\xd5\t\n" +
 	"\x05Admin\x12R\n" +
 	"\tGetStatus\x12#.ramcloud.admin.v1.GetStatusRequest\x1a .ramcloud.admin.v1.ClusterStatus\x12\\\n" +
 	"\vListServers\x12%.ramcloud.admin.v1.ListServersRequest\x1a&.ramcloud.admin.v1.ListServersResponse\x12Y\n" +
@@ -3384,7 +3583,8 @@ const file_admin_proto_rawDesc = "" +
 	"ListTables\x12$.ramcloud.admin.v1.ListTablesRequest\x1a%.ramcloud.admin.v1.ListTablesResponse\x12N\n" +
 	"\vCreateTable\x12%.ramcloud.admin.v1.CreateTableRequest\x1a\x18.ramcloud.admin.v1.Table\x12V\n" +
 	"\tDropTable\x12#.ramcloud.admin.v1.DropTableRequest\x1a$.ramcloud.admin.v1.DropTableResponse\x12b\n" +
-	"\rCondemnServer\x12'.ramcloud.admin.v1.CondemnServerRequest\x1a(.ramcloud.admin.v1.CondemnServerResponse\x12Y\n" +
+	"\rCondemnServer\x12'.ramcloud.admin.v1.CondemnServerRequest\x1a(.ramcloud.admin.v1.CondemnServerResponse\x12h\n" +
+	"\x0fSetServerMemory\x12).ramcloud.admin.v1.SetServerMemoryRequest\x1a*.ramcloud.admin.v1.SetServerMemoryResponse\x12Y\n" +
 	"\n" +
 	"HintServer\x12$.ramcloud.admin.v1.HintServerRequest\x1a%.ramcloud.admin.v1.HintServerResponse\x12k\n" +
 	"\x10GetVolumeRelease\x12*.ramcloud.admin.v1.GetVolumeReleaseRequest\x1a+.ramcloud.admin.v1.GetVolumeReleaseResponse\x12Y\n" +
@@ -3407,7 +3607,7 @@ func file_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_admin_proto_goTypes = []any{
 	(ServerState)(0),                   // 0: ramcloud.admin.v1.ServerState
 	(CleanerState)(0),                  // 1: ramcloud.admin.v1.CleanerState
@@ -3423,88 +3623,92 @@ var file_admin_proto_goTypes = []any{
 	(*DropTableResponse)(nil),          // 11: ramcloud.admin.v1.DropTableResponse
 	(*CondemnServerRequest)(nil),       // 12: ramcloud.admin.v1.CondemnServerRequest
 	(*CondemnServerResponse)(nil),      // 13: ramcloud.admin.v1.CondemnServerResponse
-	(*HintServerRequest)(nil),          // 14: ramcloud.admin.v1.HintServerRequest
-	(*HintServerResponse)(nil),         // 15: ramcloud.admin.v1.HintServerResponse
-	(*GetVolumeReleaseRequest)(nil),    // 16: ramcloud.admin.v1.GetVolumeReleaseRequest
-	(*GetVolumeReleaseResponse)(nil),   // 17: ramcloud.admin.v1.GetVolumeReleaseResponse
-	(*AcceptLossRequest)(nil),          // 18: ramcloud.admin.v1.AcceptLossRequest
-	(*AcceptLossResponse)(nil),         // 19: ramcloud.admin.v1.AcceptLossResponse
-	(*AffectedTable)(nil),              // 20: ramcloud.admin.v1.AffectedTable
-	(*ListAcceptedLossesRequest)(nil),  // 21: ramcloud.admin.v1.ListAcceptedLossesRequest
-	(*ListAcceptedLossesResponse)(nil), // 22: ramcloud.admin.v1.ListAcceptedLossesResponse
-	(*AcceptedLoss)(nil),               // 23: ramcloud.admin.v1.AcceptedLoss
-	(*UpgradeMetadataRequest)(nil),     // 24: ramcloud.admin.v1.UpgradeMetadataRequest
-	(*UpgradeMetadataResponse)(nil),    // 25: ramcloud.admin.v1.UpgradeMetadataResponse
-	(*WatchRequest)(nil),               // 26: ramcloud.admin.v1.WatchRequest
-	(*WatchEvent)(nil),                 // 27: ramcloud.admin.v1.WatchEvent
-	(*ClusterStatus)(nil),              // 28: ramcloud.admin.v1.ClusterStatus
-	(*Recovery)(nil),                   // 29: ramcloud.admin.v1.Recovery
-	(*RecoveryTimeline)(nil),           // 30: ramcloud.admin.v1.RecoveryTimeline
-	(*RecoveryPartition)(nil),          // 31: ramcloud.admin.v1.RecoveryPartition
-	(*RecoveryMemory)(nil),             // 32: ramcloud.admin.v1.RecoveryMemory
-	(*MissingSegment)(nil),             // 33: ramcloud.admin.v1.MissingSegment
-	(*Detection)(nil),                  // 34: ramcloud.admin.v1.Detection
-	(*ReplicationSummary)(nil),         // 35: ramcloud.admin.v1.ReplicationSummary
-	(*Server)(nil),                     // 36: ramcloud.admin.v1.Server
-	(*Memory)(nil),                     // 37: ramcloud.admin.v1.Memory
-	(*Cleaner)(nil),                    // 38: ramcloud.admin.v1.Cleaner
-	(*ServerStats)(nil),                // 39: ramcloud.admin.v1.ServerStats
-	(*Tablet)(nil),                     // 40: ramcloud.admin.v1.Tablet
-	(*Table)(nil),                      // 41: ramcloud.admin.v1.Table
+	(*SetServerMemoryRequest)(nil),     // 14: ramcloud.admin.v1.SetServerMemoryRequest
+	(*SetServerMemoryResponse)(nil),    // 15: ramcloud.admin.v1.SetServerMemoryResponse
+	(*HintServerRequest)(nil),          // 16: ramcloud.admin.v1.HintServerRequest
+	(*HintServerResponse)(nil),         // 17: ramcloud.admin.v1.HintServerResponse
+	(*GetVolumeReleaseRequest)(nil),    // 18: ramcloud.admin.v1.GetVolumeReleaseRequest
+	(*GetVolumeReleaseResponse)(nil),   // 19: ramcloud.admin.v1.GetVolumeReleaseResponse
+	(*AcceptLossRequest)(nil),          // 20: ramcloud.admin.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),         // 21: ramcloud.admin.v1.AcceptLossResponse
+	(*AffectedTable)(nil),              // 22: ramcloud.admin.v1.AffectedTable
+	(*ListAcceptedLossesRequest)(nil),  // 23: ramcloud.admin.v1.ListAcceptedLossesRequest
+	(*ListAcceptedLossesResponse)(nil), // 24: ramcloud.admin.v1.ListAcceptedLossesResponse
+	(*AcceptedLoss)(nil),               // 25: ramcloud.admin.v1.AcceptedLoss
+	(*UpgradeMetadataRequest)(nil),     // 26: ramcloud.admin.v1.UpgradeMetadataRequest
+	(*UpgradeMetadataResponse)(nil),    // 27: ramcloud.admin.v1.UpgradeMetadataResponse
+	(*WatchRequest)(nil),               // 28: ramcloud.admin.v1.WatchRequest
+	(*WatchEvent)(nil),                 // 29: ramcloud.admin.v1.WatchEvent
+	(*ClusterStatus)(nil),              // 30: ramcloud.admin.v1.ClusterStatus
+	(*Recovery)(nil),                   // 31: ramcloud.admin.v1.Recovery
+	(*RecoveryTimeline)(nil),           // 32: ramcloud.admin.v1.RecoveryTimeline
+	(*RecoveryPartition)(nil),          // 33: ramcloud.admin.v1.RecoveryPartition
+	(*RecoveryMemory)(nil),             // 34: ramcloud.admin.v1.RecoveryMemory
+	(*MissingSegment)(nil),             // 35: ramcloud.admin.v1.MissingSegment
+	(*Detection)(nil),                  // 36: ramcloud.admin.v1.Detection
+	(*ReplicationSummary)(nil),         // 37: ramcloud.admin.v1.ReplicationSummary
+	(*Server)(nil),                     // 38: ramcloud.admin.v1.Server
+	(*Memory)(nil),                     // 39: ramcloud.admin.v1.Memory
+	(*Cleaner)(nil),                    // 40: ramcloud.admin.v1.Cleaner
+	(*ServerStats)(nil),                // 41: ramcloud.admin.v1.ServerStats
+	(*Tablet)(nil),                     // 42: ramcloud.admin.v1.Tablet
+	(*Table)(nil),                      // 43: ramcloud.admin.v1.Table
 }
 var file_admin_proto_depIdxs = []int32{
-	36, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
-	41, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
-	33, // 2: ramcloud.admin.v1.AcceptLossResponse.missing:type_name -> ramcloud.admin.v1.MissingSegment
-	20, // 3: ramcloud.admin.v1.AcceptLossResponse.tables:type_name -> ramcloud.admin.v1.AffectedTable
-	23, // 4: ramcloud.admin.v1.ListAcceptedLossesResponse.losses:type_name -> ramcloud.admin.v1.AcceptedLoss
-	33, // 5: ramcloud.admin.v1.AcceptedLoss.segments:type_name -> ramcloud.admin.v1.MissingSegment
-	28, // 6: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
-	36, // 7: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
-	41, // 8: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
-	35, // 9: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
-	34, // 10: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
-	29, // 11: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
-	29, // 12: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
-	37, // 13: ramcloud.admin.v1.ClusterStatus.memory:type_name -> ramcloud.admin.v1.Memory
-	38, // 14: ramcloud.admin.v1.ClusterStatus.cleaner:type_name -> ramcloud.admin.v1.Cleaner
-	33, // 15: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
-	30, // 16: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
-	31, // 17: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
-	32, // 18: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
+	38, // 0: ramcloud.admin.v1.ListServersResponse.servers:type_name -> ramcloud.admin.v1.Server
+	43, // 1: ramcloud.admin.v1.ListTablesResponse.tables:type_name -> ramcloud.admin.v1.Table
+	35, // 2: ramcloud.admin.v1.AcceptLossResponse.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	22, // 3: ramcloud.admin.v1.AcceptLossResponse.tables:type_name -> ramcloud.admin.v1.AffectedTable
+	25, // 4: ramcloud.admin.v1.ListAcceptedLossesResponse.losses:type_name -> ramcloud.admin.v1.AcceptedLoss
+	35, // 5: ramcloud.admin.v1.AcceptedLoss.segments:type_name -> ramcloud.admin.v1.MissingSegment
+	30, // 6: ramcloud.admin.v1.WatchEvent.status:type_name -> ramcloud.admin.v1.ClusterStatus
+	38, // 7: ramcloud.admin.v1.WatchEvent.server:type_name -> ramcloud.admin.v1.Server
+	43, // 8: ramcloud.admin.v1.WatchEvent.table:type_name -> ramcloud.admin.v1.Table
+	37, // 9: ramcloud.admin.v1.ClusterStatus.replication:type_name -> ramcloud.admin.v1.ReplicationSummary
+	36, // 10: ramcloud.admin.v1.ClusterStatus.detection:type_name -> ramcloud.admin.v1.Detection
+	31, // 11: ramcloud.admin.v1.ClusterStatus.recoveries:type_name -> ramcloud.admin.v1.Recovery
+	31, // 12: ramcloud.admin.v1.ClusterStatus.recoveries_ended:type_name -> ramcloud.admin.v1.Recovery
+	39, // 13: ramcloud.admin.v1.ClusterStatus.memory:type_name -> ramcloud.admin.v1.Memory
+	40, // 14: ramcloud.admin.v1.ClusterStatus.cleaner:type_name -> ramcloud.admin.v1.Cleaner
+	35, // 15: ramcloud.admin.v1.Recovery.missing:type_name -> ramcloud.admin.v1.MissingSegment
+	32, // 16: ramcloud.admin.v1.Recovery.timeline_ms:type_name -> ramcloud.admin.v1.RecoveryTimeline
+	33, // 17: ramcloud.admin.v1.Recovery.partitions:type_name -> ramcloud.admin.v1.RecoveryPartition
+	34, // 18: ramcloud.admin.v1.Recovery.memory:type_name -> ramcloud.admin.v1.RecoveryMemory
 	0,  // 19: ramcloud.admin.v1.Server.state:type_name -> ramcloud.admin.v1.ServerState
-	39, // 20: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
+	41, // 20: ramcloud.admin.v1.Server.stats:type_name -> ramcloud.admin.v1.ServerStats
 	1,  // 21: ramcloud.admin.v1.Cleaner.state:type_name -> ramcloud.admin.v1.CleanerState
 	2,  // 22: ramcloud.admin.v1.ServerStats.backup_device:type_name -> ramcloud.admin.v1.BackupDevice
-	38, // 23: ramcloud.admin.v1.ServerStats.cleaner:type_name -> ramcloud.admin.v1.Cleaner
+	40, // 23: ramcloud.admin.v1.ServerStats.cleaner:type_name -> ramcloud.admin.v1.Cleaner
 	3,  // 24: ramcloud.admin.v1.Tablet.state:type_name -> ramcloud.admin.v1.TabletState
-	40, // 25: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
+	42, // 25: ramcloud.admin.v1.Table.tablets:type_name -> ramcloud.admin.v1.Tablet
 	4,  // 26: ramcloud.admin.v1.Admin.GetStatus:input_type -> ramcloud.admin.v1.GetStatusRequest
 	5,  // 27: ramcloud.admin.v1.Admin.ListServers:input_type -> ramcloud.admin.v1.ListServersRequest
 	6,  // 28: ramcloud.admin.v1.Admin.ListTables:input_type -> ramcloud.admin.v1.ListTablesRequest
 	9,  // 29: ramcloud.admin.v1.Admin.CreateTable:input_type -> ramcloud.admin.v1.CreateTableRequest
 	10, // 30: ramcloud.admin.v1.Admin.DropTable:input_type -> ramcloud.admin.v1.DropTableRequest
 	12, // 31: ramcloud.admin.v1.Admin.CondemnServer:input_type -> ramcloud.admin.v1.CondemnServerRequest
-	14, // 32: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
-	16, // 33: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
-	18, // 34: ramcloud.admin.v1.Admin.AcceptLoss:input_type -> ramcloud.admin.v1.AcceptLossRequest
-	21, // 35: ramcloud.admin.v1.Admin.ListAcceptedLosses:input_type -> ramcloud.admin.v1.ListAcceptedLossesRequest
-	24, // 36: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
-	26, // 37: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
-	28, // 38: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
-	7,  // 39: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
-	8,  // 40: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
-	41, // 41: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
-	11, // 42: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
-	13, // 43: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
-	15, // 44: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
-	17, // 45: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
-	19, // 46: ramcloud.admin.v1.Admin.AcceptLoss:output_type -> ramcloud.admin.v1.AcceptLossResponse
-	22, // 47: ramcloud.admin.v1.Admin.ListAcceptedLosses:output_type -> ramcloud.admin.v1.ListAcceptedLossesResponse
-	25, // 48: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
-	27, // 49: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
-	38, // [38:50] is the sub-list for method output_type
-	26, // [26:38] is the sub-list for method input_type
+	14, // 32: ramcloud.admin.v1.Admin.SetServerMemory:input_type -> ramcloud.admin.v1.SetServerMemoryRequest
+	16, // 33: ramcloud.admin.v1.Admin.HintServer:input_type -> ramcloud.admin.v1.HintServerRequest
+	18, // 34: ramcloud.admin.v1.Admin.GetVolumeRelease:input_type -> ramcloud.admin.v1.GetVolumeReleaseRequest
+	20, // 35: ramcloud.admin.v1.Admin.AcceptLoss:input_type -> ramcloud.admin.v1.AcceptLossRequest
+	23, // 36: ramcloud.admin.v1.Admin.ListAcceptedLosses:input_type -> ramcloud.admin.v1.ListAcceptedLossesRequest
+	26, // 37: ramcloud.admin.v1.Admin.UpgradeMetadata:input_type -> ramcloud.admin.v1.UpgradeMetadataRequest
+	28, // 38: ramcloud.admin.v1.Admin.Watch:input_type -> ramcloud.admin.v1.WatchRequest
+	30, // 39: ramcloud.admin.v1.Admin.GetStatus:output_type -> ramcloud.admin.v1.ClusterStatus
+	7,  // 40: ramcloud.admin.v1.Admin.ListServers:output_type -> ramcloud.admin.v1.ListServersResponse
+	8,  // 41: ramcloud.admin.v1.Admin.ListTables:output_type -> ramcloud.admin.v1.ListTablesResponse
+	43, // 42: ramcloud.admin.v1.Admin.CreateTable:output_type -> ramcloud.admin.v1.Table
+	11, // 43: ramcloud.admin.v1.Admin.DropTable:output_type -> ramcloud.admin.v1.DropTableResponse
+	13, // 44: ramcloud.admin.v1.Admin.CondemnServer:output_type -> ramcloud.admin.v1.CondemnServerResponse
+	15, // 45: ramcloud.admin.v1.Admin.SetServerMemory:output_type -> ramcloud.admin.v1.SetServerMemoryResponse
+	17, // 46: ramcloud.admin.v1.Admin.HintServer:output_type -> ramcloud.admin.v1.HintServerResponse
+	19, // 47: ramcloud.admin.v1.Admin.GetVolumeRelease:output_type -> ramcloud.admin.v1.GetVolumeReleaseResponse
+	21, // 48: ramcloud.admin.v1.Admin.AcceptLoss:output_type -> ramcloud.admin.v1.AcceptLossResponse
+	24, // 49: ramcloud.admin.v1.Admin.ListAcceptedLosses:output_type -> ramcloud.admin.v1.ListAcceptedLossesResponse
+	27, // 50: ramcloud.admin.v1.Admin.UpgradeMetadata:output_type -> ramcloud.admin.v1.UpgradeMetadataResponse
+	29, // 51: ramcloud.admin.v1.Admin.Watch:output_type -> ramcloud.admin.v1.WatchEvent
+	39, // [39:52] is the sub-list for method output_type
+	26, // [26:39] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
 	26, // [26:26] is the sub-list for extension extendee
 	0,  // [0:26] is the sub-list for field type_name
@@ -3515,21 +3719,21 @@ func file_admin_proto_init() {
 	if File_admin_proto != nil {
 		return
 	}
-	file_admin_proto_msgTypes[23].OneofWrappers = []any{
+	file_admin_proto_msgTypes[25].OneofWrappers = []any{
 		(*WatchEvent_Status)(nil),
 		(*WatchEvent_Server)(nil),
 		(*WatchEvent_Table)(nil),
 		(*WatchEvent_TableDropped)(nil),
 		(*WatchEvent_SnapshotComplete)(nil),
 	}
-	file_admin_proto_msgTypes[26].OneofWrappers = []any{}
+	file_admin_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	Admin_CreateTable_FullMethodName        = "/ramcloud.admin.v1.Admin/CreateTable"
 	Admin_DropTable_FullMethodName          = "/ramcloud.admin.v1.Admin/DropTable"
 	Admin_CondemnServer_FullMethodName      = "/ramcloud.admin.v1.Admin/CondemnServer"
+	Admin_SetServerMemory_FullMethodName    = "/ramcloud.admin.v1.Admin/SetServerMemory"
 	Admin_HintServer_FullMethodName         = "/ramcloud.admin.v1.Admin/HintServer"
 	Admin_GetVolumeRelease_FullMethodName   = "/ramcloud.admin.v1.Admin/GetVolumeRelease"
 	Admin_AcceptLoss_FullMethodName         = "/ramcloud.admin.v1.Admin/AcceptLoss"
@@ -55,6 +56,12 @@ type AdminClient interface {
 	// refused with INVALID_ARGUMENT unless `force` is set. NOT_FOUND if there is no such server. A server that is not UP
 	// already stays as it is, and is the answer.
 	CondemnServer(ctx context.Context, in *CondemnServerRequest, opts ...grpc.CallOption) (*CondemnServerResponse, error)
+	// The log of a server is to have so much memory, without a restart and until its process ends: after a restart it has
+	// what its flag says. Answered when the server has accepted it, which is before it is done; the same again is no
+	// error and tells how far it is, and so does ServerStats. NOT_FOUND if there is no such server; INVALID_ARGUMENT if
+	// it is not UP, or when the size is less than what it needs or more than it may have (the message names both);
+	// UNSUPPORTED if it cannot be resized.
+	SetServerMemory(ctx context.Context, in *SetServerMemoryRequest, opts ...grpc.CallOption) (*SetServerMemoryResponse, error)
 	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
 	// unknown id is no error.
 	HintServer(ctx context.Context, in *HintServerRequest, opts ...grpc.CallOption) (*HintServerResponse, error)
@@ -140,6 +147,16 @@ func (c *adminClient) CondemnServer(ctx context.Context, in *CondemnServerReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CondemnServerResponse)
 	err := c.cc.Invoke(ctx, Admin_CondemnServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) SetServerMemory(ctx context.Context, in *SetServerMemoryRequest, opts ...grpc.CallOption) (*SetServerMemoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetServerMemoryResponse)
+	err := c.cc.Invoke(ctx, Admin_SetServerMemory_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -234,6 +251,12 @@ type AdminServer interface {
 	// refused with INVALID_ARGUMENT unless `force` is set. NOT_FOUND if there is no such server. A server that is not UP
 	// already stays as it is, and is the answer.
 	CondemnServer(context.Context, *CondemnServerRequest) (*CondemnServerResponse, error)
+	// The log of a server is to have so much memory, without a restart and until its process ends: after a restart it has
+	// what its flag says. Answered when the server has accepted it, which is before it is done; the same again is no
+	// error and tells how far it is, and so does ServerStats. NOT_FOUND if there is no such server; INVALID_ARGUMENT if
+	// it is not UP, or when the size is less than what it needs or more than it may have (the message names both);
+	// UNSUPPORTED if it cannot be resized.
+	SetServerMemory(context.Context, *SetServerMemoryRequest) (*SetServerMemoryResponse, error)
 	// The platform thinks that a server may be dead: the coordinator probes it at once. This condemns nobody, and an
 	// unknown id is no error.
 	HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error)
@@ -282,6 +305,9 @@ func (UnimplementedAdminServer) DropTable(context.Context, *DropTableRequest) (*
 }
 func (UnimplementedAdminServer) CondemnServer(context.Context, *CondemnServerRequest) (*CondemnServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CondemnServer not implemented")
+}
+func (UnimplementedAdminServer) SetServerMemory(context.Context, *SetServerMemoryRequest) (*SetServerMemoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetServerMemory not implemented")
 }
 func (UnimplementedAdminServer) HintServer(context.Context, *HintServerRequest) (*HintServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HintServer not implemented")
@@ -430,6 +456,24 @@ func _Admin_CondemnServer_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_SetServerMemory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetServerMemoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).SetServerMemory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_SetServerMemory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).SetServerMemory(ctx, req.(*SetServerMemoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_HintServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(HintServerRequest)
 	if err := dec(in); err != nil {
@@ -561,6 +605,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CondemnServer",
 			Handler:    _Admin_CondemnServer_Handler,
+		},
+		{
+			MethodName: "SetServerMemory",
+			Handler:    _Admin_SetServerMemory_Handler,
 		},
 		{
 			MethodName: "HintServer",
