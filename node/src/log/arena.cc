@@ -200,9 +200,8 @@ bool Arena::give_back(uint32_t count) {
     seglets.assign(free_.end() - count, free_.end());
     free_.resize(free_.size() - count);
   }
-  const bool given = for_each_run(seglets, [this](uint64_t from, uint64_t bytes) {
-    return mapping_.give_back(from, bytes);
-  });
+  const bool given = for_each_run(
+      seglets, [this](uint64_t from, uint64_t bytes) { return mapping_.give_back(from, bytes); });
   if (!given) {
     log_warn("log.memory_not_given_back",
              {{"bytes", uint64_t{count} * kSegletBytes}, {"error", strerror(errno)}});

@@ -137,7 +137,7 @@ class Arena {
   Owner* owners_ = nullptr;
 
   // Of set_target() and settle().
-  uint32_t opened_ = 0;                 // seglets from the start that may be touched
+  uint32_t opened_ = 0;                  // seglets from the start that may be touched
   std::vector<uint32_t> without_pages_;  // of them, as indexes
 
   mutable SpinLock lock_;

@@ -21,9 +21,8 @@ constexpr uint32_t kWhole = kSegletsPerSegment;
 constexpr uint64_t kMost = 12;
 
 Arena::Options options(uint64_t most_segments = kMost, bool prefault = false) {
-  return {.try_huge_pages = false,
-          .prefault = prefault,
-          .most_bytes = most_segments * kSegmentBytes};
+  return {
+      .try_huge_pages = false, .prefault = prefault, .most_bytes = most_segments * kSegmentBytes};
 }
 
 void settle(Arena& arena) {
@@ -198,8 +197,8 @@ TEST(ArenaResize, ThreadsTakeAndFreeBesideIt) {
       Random random(self);
       std::vector<std::unique_ptr<Marked>> mine;
       for (uint64_t i = 0; !stop.load() || taken.load() == 0; ++i) {
-        auto one = std::make_unique<Marked>(
-            arena, static_cast<uint32_t>(1 + random.below(kWhole)), self << 40 | i);
+        auto one = std::make_unique<Marked>(arena, static_cast<uint32_t>(1 + random.below(kWhole)),
+                                            self << 40 | i);
         if (one->got()) {
           ++taken;
           mine.push_back(std::move(one));

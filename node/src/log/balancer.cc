@@ -46,9 +46,8 @@ uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFig
 }
 
 CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
-  const uint64_t free_soon =
-      f.free_seglets + f.leaving_seglets -
-      std::min(f.excess_seglets, f.free_seglets + f.leaving_seglets);
+  const uint64_t free_soon = f.free_seglets + f.leaving_seglets -
+                             std::min(f.excess_seglets, f.free_seglets + f.leaving_seglets);
   const double free = share(f.free_seglets, f.total_seglets);
   const uint64_t start = cleaning_starts_below(options, f);
   const uint64_t most_on_disk = disk_limit(options, f);

@@ -146,15 +146,12 @@ INSTANTIATE_TEST_SUITE_P(
                          M::kCombined,
                          false,
                          "2250 segments on disk come near the limit of 2500"},
-                    Case{"disk is near its limit, and all segments are compacted",
-                         two_level(),
+                    Case{"disk is near its limit, and all segments are compacted", two_level(),
                          with([](F& f) {
                            f.disk_segments = 2'250;
                            f.gain_bytes = 0;
                          }),
-                         K::kCombined,
-                         M::kCombined,
-                         false,
+                         K::kCombined, M::kCombined, false,
                          "2250 segments on disk come near the limit of 2500"},
                     Case{"disk is near its limit, and nothing is to be won there",
                          {},

@@ -102,8 +102,8 @@ void Invariants::check_memory(const std::vector<Segment*>& segments) {
     }
   };
   if (bytes != uint64_t{sizes.used} * kSegletBytes) {
-    broken_.push_back(fmt::format("segments take {} bytes, and the arena gave {} seglets", bytes,
-                                  sizes.used));
+    broken_.push_back(
+        fmt::format("segments take {} bytes, and the arena gave {} seglets", bytes, sizes.used));
   }
   require_at_most(sizes.used, sizes.limit, "segments take more than the limit");
   require_at_most(sizes.limit, sizes.held, "the limit counts what has no memory");

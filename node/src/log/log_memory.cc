@@ -71,9 +71,9 @@ Segment* Log::closed_member(uint32_t number) {
 /// Changes wait, and the memory for a head that takes data is not there: this one has only its
 /// digest. With it, what cleaning won becomes free. The next head's digest leaves it out.
 void Log::open_emergency_head(Events& events) {
-  Segment* segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_},
-                                SegmentKind::kHead,
-                                emergency_seglets_.load(std::memory_order_relaxed));
+  Segment* segment =
+      pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kHead,
+                 emergency_seglets_.load(std::memory_order_relaxed));
   if (segment == nullptr) return;
   RC_SOMETIMES("log.emergency_head");
   ++counters_.emergency_heads;

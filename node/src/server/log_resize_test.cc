@@ -49,8 +49,8 @@ class LogResizeTest : public ::testing::Test {
   Epochs epochs_;
   std::unique_ptr<FrameStore> frames_ =
       std::move(*FrameStore::open(node_.disk(), "/data", 512 * kMiB));
-  log::Arena arena_{
-      16 * kSegment, {.try_huge_pages = false, .prefault = false, .most_bytes = 64 * kSegment}};
+  log::Arena arena_{16 * kSegment,
+                    {.try_huge_pages = false, .prefault = false, .most_bytes = 64 * kSegment}};
   std::unique_ptr<Master> master_ = std::make_unique<Master>(
       rpc_, servers_, epochs_, arena_, store::HashTable::Memory(16 * kMiB / 64),
       std::span<const Master::LaneOf>(), options());

@@ -13,8 +13,8 @@
 namespace ramcloud::store {
 namespace {
 
-using ::testing::IsEmpty;
 using testing::CleaningRig;
+using ::testing::IsEmpty;
 
 constexpr uint64_t kSegment = log::kSegmentBytes;
 constexpr uint32_t kFirst = 12, kMost = 32;  // segments

@@ -329,10 +329,10 @@ struct ResizeLogRequest {
 /// It is done when the first three are the same.
 struct ResizeLogReply {
   uint64_t target_bytes = 0;
-  uint64_t limit_bytes = 0;                    // that the log may use now
-  uint64_t held_bytes = 0;                     // that it has from the system
-  uint64_t least_bytes = 0, most_bytes = 0;    // accepted as targets now
-  std::vector<std::string> notes;              // for people: what does not fit such a log
+  uint64_t limit_bytes = 0;                  // that the log may use now
+  uint64_t held_bytes = 0;                   // that it has from the system
+  uint64_t least_bytes = 0, most_bytes = 0;  // accepted as targets now
+  std::vector<std::string> notes;            // for people: what does not fit such a log
   bool done() const { return limit_bytes == target_bytes && held_bytes == target_bytes; }
   template <class V>
   void fields(V& v) {

@@ -304,9 +304,10 @@ int condemn(Session& session, const Condemn& wanted) {
 Result<uint64_t> log_memory_in(const std::string& setting) {
   constexpr std::string_view kName = "log-memory=";
   if (!setting.starts_with(kName)) {
-    return fail(StatusCode::kInvalidArgument,
-                fmt::format("setting {}: accepted is log-memory=SIZE, for example log-memory=512MiB",
-                            quoted(setting)));
+    return fail(
+        StatusCode::kInvalidArgument,
+        fmt::format("setting {}: accepted is log-memory=SIZE, for example log-memory=512MiB",
+                    quoted(setting)));
   }
   auto bytes = parse_size(std::string_view(setting).substr(kName.size()));
   if (bytes && *bytes == 0) {
@@ -316,18 +317,20 @@ Result<uint64_t> log_memory_in(const std::string& setting) {
 }
 
 std::string resize_text(uint64_t id, const wire::ResizeLogReply& reply) {
-  std::string text = fmt::format("log-memory of server {} is {}", id, exact_size(reply.target_bytes));
+  std::string text =
+      fmt::format("log-memory of server {} is {}", id, exact_size(reply.target_bytes));
   if (reply.done()) return text + ", and it has just that";
-  return text + fmt::format("; it may use {} now, and has {} from the system. `ramcloud server show "
-                            "{}` tells how far it is",
-                            format_size(reply.limit_bytes), format_size(reply.held_bytes), id);
+  return text + fmt::format(
+                    "; it may use {} now, and has {} from the system. `ramcloud server show "
+                    "{}` tells how far it is",
+                    format_size(reply.limit_bytes), format_size(reply.held_bytes), id);
 }
 
 int set_server(Session& session, uint64_t id, const std::string& setting) {
   const auto bytes = log_memory_in(setting);
   if (!bytes) return session.report(bytes.error());
-  auto reply = ask_admin(
-      session, [&](AdminClient& admin) { return admin.set_log_memory(id, *bytes); });
+  auto reply =
+      ask_admin(session, [&](AdminClient& admin) { return admin.set_log_memory(id, *bytes); });
   if (!reply) return session.report(reply.error());
   if (session.json()) {
     session.out << dump({{"server_id", id},
@@ -364,8 +367,8 @@ int release(Session& session, uint64_t id) {
 }
 
 void add_server_commands(CLI::App& app, Session& session) {
-  CLI::App* group =
-      app.add_subcommand("server", "List, show, set and condemn servers, and release their volumes");
+  CLI::App* group = app.add_subcommand(
+      "server", "List, show, set and condemn servers, and release their volumes");
   group->require_subcommand(1);
   CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
   needs_cluster(*list, session, [&session] { return servers(session); });
@@ -381,14 +384,16 @@ void add_server_commands(CLI::App& app, Session& session) {
   CLI::App* set = group->add_subcommand(
       "set",
       "Change the memory of a running server's log. Growing takes about half a second a GiB; "
-      "shrinking takes as long as cleaning. The same again tells how far it is. A restart goes back "
+      "shrinking takes as long as cleaning. The same again tells how far it is. A restart goes "
+      "back "
       "to --log-memory");
   set->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")
       ->required()
       ->check(positive());
-  set->add_option("SETTING", *setting,
-                  "log-memory=SIZE: at least what live objects need, and at most --log-memory-max of "
-                  "the server")
+  set->add_option(
+         "SETTING", *setting,
+         "log-memory=SIZE: at least what live objects need, and at most --log-memory-max of "
+         "the server")
       ->required();
   needs_cluster(*set, session,
                 [&session, id, setting] { return set_server(session, *id, *setting); });

@@ -206,9 +206,9 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
   }
   status.survives_servers = in.survives_servers();
   // Not all of it is told by an earlier coordinator.
-  status.memory = {in.log_bytes_total(), in.log_bytes_used(), in.memory().live_bytes(),
-                   in.memory().hash_table_bytes(), in.memory().target_bytes(),
-                   in.memory().held_bytes()};
+  status.memory = {in.log_bytes_total(),       in.log_bytes_used(),
+                   in.memory().live_bytes(),   in.memory().hash_table_bytes(),
+                   in.memory().target_bytes(), in.memory().held_bytes()};
   status.cleaner = from_proto(in.cleaner());
   return status;
 }

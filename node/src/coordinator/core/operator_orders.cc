@@ -86,9 +86,10 @@ Task<Result<wire::ResizeLogReply>> Coordinator::resize_log(uint64_t server_id, u
   const ServerRecord& record = found->second.record;
   const auto locator = parse_locator(record.locator);
   if (!found->second.up() || !locator) {
-    co_return fail(StatusCode::kInvalidArgument,
-                   fmt::format("server {} ({}): accepted are servers that are UP, and it is not: {}",
-                               server_id, quoted(record.name), record.state_reason));
+    co_return fail(
+        StatusCode::kInvalidArgument,
+        fmt::format("server {} ({}): accepted are servers that are UP, and it is not: {}",
+                    server_id, quoted(record.name), record.state_reason));
   }
   const wire::ResizeLogRequest request{state_.term, bytes};
   auto reply = co_await rpc_.call<wire::ResizeLogReply>(
