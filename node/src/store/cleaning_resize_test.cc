@@ -19,9 +19,15 @@ using ::testing::IsEmpty;
 constexpr uint64_t kSegment = log::kSegmentBytes;
 constexpr uint32_t kFirst = 12, kMost = 32;  // segments
 
+log::CleanerOptions options_of(bool two_level) {
+  log::CleanerOptions options;
+  options.balancer.compaction = two_level;
+  return options;
+}
+
 struct ResizingRig : CleaningRig {
-  explicit ResizingRig(bool immediate = true)
-      : CleaningRig(kFirst, immediate, {}, 1 << 14, kMost) {}
+  ResizingRig(bool immediate, bool two_level)
+      : CleaningRig(kFirst, immediate, options_of(two_level), 1 << 14, kMost) {}
   log::Log& log() { return parts.log; }
   uint64_t live_bytes() {
     uint64_t bytes = 0;
@@ -47,8 +53,12 @@ struct ResizingRig : CleaningRig {
   }
 };
 
-TEST(CleaningResize, ALogFullOfDeadObjectsShrinksWithNobodysHelp) {
-  ResizingRig rig;
+/// Whether memory is cleaned in two levels.
+class CleaningResize : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Levels, CleaningResize, ::testing::Bool());
+
+TEST_P(CleaningResize, ALogFullOfDeadObjectsShrinksWithNobodysHelp) {
+  ResizingRig rig(true, GetParam());
   const std::string value(200'000, 'v');
   for (int i = 0; i < 1'000; ++i) {
     ASSERT_EQ(rig.write("k" + std::to_string(i % 40), value), StatusCode::kOk);
@@ -61,8 +71,8 @@ TEST(CleaningResize, ALogFullOfDeadObjectsShrinksWithNobodysHelp) {
 }
 
 /// Writers have their heads while it goes on.
-TEST(CleaningResize, WritesGoOnWhileItShrinks) {
-  ResizingRig rig(false);
+TEST_P(CleaningResize, WritesGoOnWhileItShrinks) {
+  ResizingRig rig(false, GetParam());
   const std::string value(100'000, 'v');
   ASSERT_TRUE(rig.log().resize(kMost * kSegment, 0).ok());
   rig.finish();
@@ -84,10 +94,10 @@ TEST(CleaningResize, WritesGoOnWhileItShrinks) {
 }
 
 /// Any sizes, and writes, overwrites and deletes between them, against a model.
-void resize_at_random(uint64_t seed) {
+void resize_at_random(uint64_t seed, bool two_level) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
-  ResizingRig rig(random.chance(0.5));
+  ResizingRig rig(random.chance(0.5), two_level);
   rig.random = Random(seed + 1'000);
   std::map<std::string, std::string> model;
   int accepted = 0, refused = 0;
@@ -127,10 +137,10 @@ void resize_at_random(uint64_t seed) {
   EXPECT_THAT(Invariants(rig.store).check(), IsEmpty());
 }
 
-TEST(CleaningResize, GetsToEverySizeThatIsAccepted) {
-  const uint64_t seeds = ramcloud::testing::kSanitized ? 2 : 6;
+TEST_P(CleaningResize, GetsToEverySizeThatIsAccepted) {
+  const uint64_t seeds = ramcloud::testing::kSanitized ? 1 : 3;
   for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
-    resize_at_random(seed);
+    resize_at_random(seed, GetParam());
   }
 }
 
