@@ -66,7 +66,7 @@ ServerOptions server_of(const DevOptions& dev, uint32_t i, const HostPort& coord
   o.dir = fmt::format("{}/{}", dev.dir, server_name(i));
   o.name = o.failure_domain = server_name(i);
   o.log_bytes = dev.log_bytes;
-  o.log_bytes_most = std::max<uint64_t>(16 * dev.log_bytes, uint64_t{16} << 30);
+  o.log_bytes_most = usual_most_log_bytes(dev.log_bytes);
   o.hash_table_bytes = dev.log_bytes / 8;
   o.replicas = dev.replicas;
   o.synced = dev.synced;

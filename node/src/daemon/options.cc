@@ -226,7 +226,6 @@ constexpr uint32_t kMaxCleanerThreads = 16;
 constexpr const char* kConfigFlag = "--config";
 
 constexpr uint64_t kMinLogBytes = 64u << 20;
-constexpr uint64_t kMinMostLogBytes = uint64_t{16} << 30;
 /// More threads than any server has cores for; also what replies can be routed between.
 constexpr uint32_t kMaxReactors = 64;
 constexpr const char* kReactorsHelp =
@@ -504,7 +503,7 @@ void check_server(ServerOptions& o) {
         fmt::format("value '{}': accepted are multiples of {}, the size of the --huge-pages",
                     format_size(o.log_bytes), format_size(o.huge_page_bytes)));
   }
-  if (o.log_bytes_most == 0) o.log_bytes_most = std::max(16 * o.log_bytes, kMinMostLogBytes);
+  if (o.log_bytes_most == 0) o.log_bytes_most = usual_most_log_bytes(o.log_bytes);
   if (o.log_bytes_most < o.log_bytes) {
     throw CLI::ValidationError("--log-memory-max",
                                fmt::format("value '{}': accepted are sizes from --log-memory on, "
@@ -623,6 +622,10 @@ const char* cleaning_policy_name(log::CleaningPolicy policy) {
       return "lfs";
   }
   return "";
+}
+
+uint64_t usual_most_log_bytes(uint64_t log_bytes) {
+  return std::max(16 * log_bytes, uint64_t{16} << 30);
 }
 
 std::string exact_duration(Duration d) {

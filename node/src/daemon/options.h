@@ -129,6 +129,8 @@ struct Command {
   const LimitOptions* limits() const;  // null: the command serves nobody
 };
 
+/// What --log-memory-max is for servers with so much --log-memory.
+uint64_t usual_most_log_bytes(uint64_t log_bytes);
 /// As flags take it, and exact: "30s". Sizes: base/text.h.
 std::string exact_duration(Duration d);
 const char* disk_io_name(DiskIo io);

@@ -48,7 +48,7 @@ class LogResizeTest : public ::testing::Test {
   ServerList servers_;
   Epochs epochs_;
   std::unique_ptr<FrameStore> frames_ =
-      std::move(*FrameStore::open(node_.disk(), "/data", 512 * kMiB));
+      std::move(*FrameStore::open(node_.disk(), "/data", 1024 * kMiB));
   log::Arena arena_{16 * kSegment,
                     {.try_huge_pages = false, .prefault = false, .most_bytes = 64 * kSegment}};
   std::unique_ptr<Master> master_ = std::make_unique<Master>(
