@@ -1,229 +1,188 @@
-// Tables of hundreds of tablets, which take several transactions: the leader dies before and after
-// each of them.
+// Creating and dropping tables of a few tablets; large_tables_test.cc has those of many.
 #include "coordinator/core/tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
+#include <string>
+#include <vector>
 
-#include "base/testing/sanitizer.h"
-#include "coordinator/core/testing/fake_cluster.h"
+#include "coordinator/core/testing/coordinator_fixture.h"
 
 namespace ramcloud {
 namespace {
 
+using testing::CoordinatorTest;
+using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeServer;
-using Point = SimMetadata::Point;
+using ::testing::HasSubstr;
 using wire::Opcode;
 
-constexpr uint32_t kSpan = testing::kSanitized ? 64 : 320;
-/// A third and more of its chunks, which are 8 or 40.
-constexpr size_t kAtOnce = testing::kSanitized ? 3 : 16;
+TEST_F(CoordinatorTest, CreatesListsAndDropsTables) {
+  start(3);
+  const auto table = cluster.create("users", 2);
+  ASSERT_TRUE(table.has_value()) << table.error().to_string();
+  EXPECT_EQ(table->table_id, 1u);
+  ASSERT_EQ(table->tablets.size(), 2u);
+  EXPECT_EQ(table->tablets[0].end_hash, 0x7fffffffffffffffu);
+  for (const auto& tablet : table->tablets) {
+    EXPECT_EQ(tablet.state, wire::TabletState::kNormal);
+    const FakeServer& owner = server(tablet.server_id - 1);
+    EXPECT_TRUE(owner.tablets.at(1).contains(tablet.start_hash)) << "told before it is NORMAL";
+    EXPECT_EQ(tablet.locator, owner.request.locator);
+  }
+  // Again: the same table; with another span: EXISTS.
+  EXPECT_EQ(cluster.create("users", 2)->table_id, 1u);
+  EXPECT_EQ(cluster.create("users", 3).error().to_string(),
+            "EXISTS: table 'users' exists with span 2, not 3");
 
-class TablesTest : public ::testing::Test {
- protected:
-  void start(uint32_t servers, size_t operations_at_once) {
-    cluster.options.operations_at_once = operations_at_once;
-    if (servers > 100) cluster.turns_between_checks = 100;
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-    for (uint32_t i = 0; i < servers; ++i) cluster.add_server();
-  }
-  void TearDown() override {
-    EXPECT_EQ(cluster.violation, "");
-    for (const auto& s : cluster.servers) EXPECT_EQ(s->violation, "");
-  }
-  const ClusterState& state() { return cluster.coordinator->state(); }
-  template <typename Reply, typename Message>
-  Task<Result<Reply>> begin(Opcode opcode, Message message) {
-    const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
-    auto call =
-        cluster.client->call<Reply>(to, 0, opcode, std::move(message), cluster.reactor.now() + 2s);
-    call.resume();
-    return call;
-  }
-  auto begin_create(const std::string& name) {
-    return begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{name, kSpan});
-  }
-  auto begin_drop(const std::string& name) {
-    return begin<wire::Empty>(Opcode::kDropTable, wire::DropTableRequest{name});
-  }
-  static bool of_tables(const MetadataTransaction& transaction) {
-    const auto is = [](const std::string& key) { return key.starts_with(kTablePrefix); };
-    return std::ranges::any_of(transaction.puts, [&](const auto& put) { return is(put.first); }) ||
-           std::ranges::any_of(transaction.deletes, is);
-  }
-  /// From now on; the leader is cut off from the store for ever at the one of this number.
-  void strike_at(size_t number, Point point) {
-    seen_ = 0;
-    struck_ = false;
-    cluster.store->set_probe([this, number, point](Point at, const MetadataTransaction& t) {
-      if (at != point || !of_tables(t) || struck_) return;
-      if (seen_++ != number) return;
-      struck_ = true;
-      cluster.store->set_cut_off(true);
-    });
-  }
-  /// The next leader has done what was begun.
-  void go_on() {
-    cluster.stop_coordinator();
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-    ASSERT_TRUE(cluster.run_until([&] { return settled(); }));
-    check_all();
-  }
-  bool settled() {
-    return std::ranges::all_of(state().tables, [](const auto& entry) {
-      return entry.second.state == TableState::kNormal && entry.second.strays.empty();
-    });
-  }
-  /// What is recorded is what the coordinator knows, no more and no less, and what servers have.
-  void check_all() {
-    const auto stored = read_cluster_state(cluster.metadata.records);
-    ASSERT_TRUE(stored.has_value()) << stored.error().to_string();
-    ASSERT_EQ(stored->tables.size(), state().tables.size());
-    size_t keys = 0, tablets = 0;
-    for (const auto& [id, table] : state().tables) {
-      const TableRecord& same = stored->tables.at(id);
-      EXPECT_EQ(same.state, table.state);
-      EXPECT_EQ(same.layout, table.layout);
-      EXPECT_EQ(same.latest_revision(), table.latest_revision());
-      EXPECT_TRUE(std::ranges::equal(same.tablets, table.tablets, [](const auto& a, const auto& b) {
-        return !differs(a, b) && a.revision == b.revision;
-      }));
-      keys += 1 + table.chunks.size();
-      tablets += table.tablets.size();
-      check_servers(table);
-    }
-    size_t recorded = 0;
-    for (const auto& [key, value] : cluster.metadata.records) {
-      recorded += key.starts_with(kTablePrefix) ? 1 : 0;
-    }
-    EXPECT_EQ(recorded, keys) << "something is recorded that belongs to no table";
-    size_t held = 0;
-    for (const auto& s : cluster.servers) {
-      for (const auto& [id, owned] : s->tablets) held += owned.size();
-    }
-    EXPECT_EQ(held, tablets) << "servers have what nobody gave them, or not what was given";
-  }
-  void check_servers(const TableRecord& table) {
-    for (const TabletRecord& tablet : table.tablets) {
-      const FakeServer& owner = server(tablet.server_id);
-      ASSERT_TRUE(owner.tablets.contains(table.id)) << "server " << owner.id;
-      EXPECT_EQ(owner.tablets.at(table.id).at(tablet.start_hash), tablet.end_hash);
-      EXPECT_EQ(tablet.creation_position, owner.positions.at({table.id, tablet.start_hash}));
-      EXPECT_NE(tablet.creation_position, 0u);
-    }
-  }
-  FakeServer& server(uint64_t id) {
-    return **std::ranges::find_if(cluster.servers, [id](const auto& s) { return s->id == id; });
-  }
+  ASSERT_TRUE(cluster.create("logs", 1).has_value());
+  const auto all = cluster.call<wire::ListTablesReply>(Opcode::kListTables, wire::Empty());
+  ASSERT_EQ(all->tables.size(), 2u);
+  EXPECT_EQ(all->tables[0].name, "users");
+  const auto outside = cluster.call<wire::TableInfo>(
+      Opcode::kGetTable, wire::GetTableRequest{"users", 0}, FakeCluster::kOutsidePort);
+  EXPECT_THAT(outside->tablets[0].locator, HasSubstr("outside.example"));
+  EXPECT_EQ(cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"", 2})->name,
+            "logs");
 
-  FakeCluster cluster;
-  size_t seen_ = 0;
-  bool struck_ = false;
-};
-
-TEST_F(TablesTest, ALeaderThatDiesAtAnyStepLeavesWhatTheNextOneGoesOnWith) {
-  start(kSpan, kAtOnce);
-  for (const Point point : {Point::kBefore, Point::kAfter}) {
-    size_t steps = 0;
-    for (;; ++steps) {
-      SCOPED_TRACE(fmt::format("create, transaction {}, point {}", steps, static_cast<int>(point)));
-      strike_at(steps, point);
-      auto call = begin_create("t");
-      ASSERT_TRUE(cluster.run_until([&] { return struck_ || call.done(); }));
-      if (!struck_) break;
-      go_on();
-      ASSERT_FALSE(HasFatalFailure() || HasNonfatalFailure());
-      const bool begun = steps > 0 || point == Point::kAfter;
-      EXPECT_EQ(state().find_table("t") != nullptr, begun);
-      ASSERT_TRUE(cluster.run_until([&] { return call.done(); }));
-      if (begun) ASSERT_TRUE(cluster.drop("t").has_value());
-      check_all();
-    }
-    EXPECT_EQ(steps, 7u) << "one that begins, three of chunks, three of positions";
-    for (steps = 0;; ++steps) {
-      SCOPED_TRACE(fmt::format("drop, transaction {}, point {}", steps, static_cast<int>(point)));
-      ASSERT_TRUE(cluster.create("t", kSpan).has_value());
-      strike_at(steps, point);
-      auto call = begin_drop("t");
-      ASSERT_TRUE(cluster.run_until([&] { return struck_ || call.done(); }));
-      if (!struck_) break;
-      go_on();
-      ASSERT_FALSE(HasFatalFailure() || HasNonfatalFailure());
-      EXPECT_EQ(state().find_table("t") != nullptr, steps == 0 && point == Point::kBefore);
-      ASSERT_TRUE(cluster.run_until([&] { return call.done(); }));
-      check_all();
-    }
-    EXPECT_EQ(steps, 4u) << "one that begins, three that remove";
-  }
+  ASSERT_TRUE(cluster.drop("users").has_value());
+  for (const auto& s : cluster.servers) EXPECT_FALSE(s->tablets.contains(1)) << "told before OK";
+  EXPECT_EQ(cluster.drop("users").error().to_string(), "NOT_FOUND: table 'users' does not exist");
+  EXPECT_EQ(cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{"", 1})
+                .error()
+                .to_string(),
+            "NOT_FOUND: table 1 does not exist");
+  EXPECT_EQ(cluster.create("users", 1)->table_id, 3u) << "ids are not reused";
 }
 
-/// One that dies while it goes on with what another left, too.
-TEST_F(TablesTest, OneLeaderAfterTheOtherDiesInTheMiddle) {
-  start(20, 2);
-  auto call = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 20});
-  for (size_t deaths = 0; deaths < 12; ++deaths) {
-    strike_at(deaths % 4 + 1, deaths % 2 == 0 ? Point::kBefore : Point::kAfter);
-    (void)cluster.run_until([&] { return struck_; }, 5s);
-    cluster.stop_coordinator();
-    ASSERT_TRUE(cluster.start_coordinator().ok());
-  }
-  ASSERT_TRUE(cluster.run_until([&] { return settled() && !state().tables.empty(); }));
-  check_all();
-  ASSERT_TRUE(cluster.drop("t").has_value());
-  check_all();
-  EXPECT_TRUE(cluster.run_until([&] { return call.done(); }));
-}
-
-TEST_F(TablesTest, AFewHundredTabletsTakeOneTransaction) {
-  start(20, kOperationsAtOnce);
-  const uint64_t before = cluster.metadata.commits;
-  ASSERT_TRUE(cluster.create("t", 20).has_value());
-  EXPECT_EQ(cluster.metadata.commits - before, 2u) << "it is begun, and it is made";
-  const TableRecord& table = state().tables.at(1);
-  EXPECT_EQ(table.layout, 1u);
-  EXPECT_EQ(table.chunks.size(), 3u);
-  check_all();
-}
-
-TEST_F(TablesTest, AFormerServerTellsNoPosition) {
-  start(1, kOperationsAtOnce);
-  cluster.servers[0]->former_build = true;
-  ASSERT_TRUE(cluster.create("t", 1).has_value());
-  EXPECT_EQ(state().tables.at(1).tablets[0].creation_position, 0u);
-}
-
-/// As an operator sees it who has restored half of the keys of a store.
-TEST_F(TablesTest, AChunkThatIsMissingOrLeftOverIsNotTakenForNothing) {
-  start(20, kOperationsAtOnce);
-  ASSERT_TRUE(cluster.create("t", 20).has_value());
-  const uint64_t start = std::next(state().tables.at(1).chunks.begin())->first;
-  cluster.stop_coordinator();
-  const auto records = cluster.metadata.records;
-  const auto outcome = [&](auto&& damage) {
-    cluster.metadata.records = records;
-    damage(cluster.metadata.records);
-    const Status status = cluster.start_coordinator();
-    cluster.stop_coordinator();
-    return status.to_string();
+TEST_F(CoordinatorTest, TabletsGoToTheLeastLoadedServers) {
+  start(4);
+  ASSERT_TRUE(cluster.create("a", 3).has_value());
+  const auto owners = [](const Result<wire::TableInfo>& table) {
+    std::vector<uint64_t> ids;
+    for (const auto& tablet : table->tablets) ids.push_back(tablet.server_id);
+    return ids;
   };
-  const std::string key = tablet_chunk_key(1, 1, start);
-  EXPECT_THAT(outcome([&](auto& r) { r.erase(key); }),
-              ::testing::StartsWith("INTERNAL: table 1: tablet "));
-  EXPECT_THAT(outcome([&](auto& r) { r.erase(tablet_chunk_key(1, 1, 0)); }),
-              ::testing::HasSubstr("does not follow on 0x0"));
-  EXPECT_EQ(outcome([&](auto& r) { r.erase(table_key(1)); }),
-            "CORRUPT: metadata record '" + tablet_chunk_key(1, 1, 0) +
-                "' is of table 1, which has no record");
-  EXPECT_EQ(outcome([&](auto& r) { r[tablet_chunk_key(1, 1, start + 1)] = r[key]; }),
-            "CORRUPT: metadata record '" + tablet_chunk_key(1, 1, start + 1) + "' is that of '" +
-                key + "'");
-  EXPECT_EQ(outcome([&](auto& r) { r[key] = encode_record(TabletChunkRecord{1, 1, {}}, 3); }),
-            "CORRUPT: metadata record '" + key + "' has no tablets");
-  EXPECT_EQ(outcome([](auto&) {}), "OK");
+  EXPECT_THAT(owners(cluster.create("b", 2)), ElementsAre(4, 1));
+  EXPECT_THAT(owners(cluster.create("c", 4)), ElementsAre(2, 3, 4, 1));
+}
+
+TEST_F(CoordinatorTest, BadNamesAndSpansAreNamed) {
   ASSERT_TRUE(cluster.start_coordinator().ok());
+  EXPECT_EQ(cluster.create("t", 1).error().to_string(),
+            "UNAVAILABLE: no server is up to hold the table");
+  cluster.add_server();
+  cluster.add_server();
+  EXPECT_EQ(cluster.create("", 1).error().to_string(),
+            "INVALID_ARGUMENT: name '' is not accepted; accepted: 1 to 255 printable ASCII bytes");
+  EXPECT_EQ(cluster.create("tab\tle", 1).error().to_string(),
+            "INVALID_ARGUMENT: name 'tab\\x09le' is not accepted; accepted: 1 to 255 printable "
+            "ASCII bytes");
+  EXPECT_EQ(cluster.create(std::string(256, 'x'), 1).error().to_string(),
+            "INVALID_ARGUMENT: name '" + std::string(64, 'x') +
+                "…' (256 bytes) is not accepted; accepted: 1 to 255 printable ASCII bytes");
+  EXPECT_EQ(cluster.create("t", 0).error().to_string(),
+            "INVALID_ARGUMENT: span 0 is not accepted; accepted: 1 to 2 (the servers that are up)");
+  EXPECT_EQ(cluster.create("t", 3).error().to_string(),
+            "INVALID_ARGUMENT: span 3 is not accepted; accepted: 1 to 2 (the servers that are up)");
+  EXPECT_TRUE(cluster.create(std::string(255, 'x'), 2).has_value());
+  EXPECT_EQ(state().tables.size(), 1u);
+}
+
+TEST_F(CoordinatorTest, LostRepliesAndBusyServersOnlyDelay) {
+  start(3);
+  cluster.network.lose_replies[Opcode::kTakeTablet] = 2;
+  cluster.network.lose_replies[Opcode::kDropTablet] = 2;
+  server(0).refuse_takes = 5;
+  ASSERT_TRUE(cluster.create("t", 3).has_value());
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  for (const auto& s : cluster.servers) EXPECT_TRUE(s->tablets.empty());
+}
+
+TEST_F(CoordinatorTest, ARestartInTheMiddleOfCreatingAndDroppingFinishesBoth) {
+  // Whatever the moment: the two calls are begun, the coordinator dies after `steps` turns.
+  for (int steps = 1; steps < 60; steps += 3) {
+    SCOPED_TRACE(steps);
+    FakeCluster c(static_cast<uint64_t>(steps));
+    ASSERT_TRUE(c.start_coordinator().ok());
+    for (int i = 0; i < 3; ++i) c.add_server();
+    ASSERT_TRUE(c.create("old", 3).has_value());
+    const Time deadline = c.reactor.now() + 5s;
+    const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+    auto create = c.client->call<wire::TableInfo>(to, 0, Opcode::kCreateTable,
+                                                  wire::CreateTableRequest{"new", 2}, deadline);
+    auto drop = c.client->call<wire::Empty>(to, 0, Opcode::kDropTable,
+                                            wire::DropTableRequest{"old"}, deadline);
+    create.resume();
+    drop.resume();
+    int turns = 0;
+    c.run_until([&] { return ++turns > steps; });
+    c.stop_coordinator();
+    ASSERT_TRUE(c.start_coordinator().ok());
+    ASSERT_TRUE(c.run_until([&] {
+      return std::ranges::all_of(c.coordinator->state().tables, [](const auto& t) {
+        return t.second.state == TableState::kNormal;
+      });
+    }));
+    // Whatever was durable is done; what was not has left no trace at any server.
+    const ClusterState& s = c.coordinator->state();
+    for (uint64_t id = 1; id <= 2; ++id) {
+      size_t held = 0;
+      for (const auto& server : c.servers) {
+        if (const auto found = server->tablets.find(id); found != server->tablets.end()) {
+          held += found->second.size();
+        }
+      }
+      EXPECT_EQ(held, s.tables.contains(id) ? s.tables.at(id).tablets.size() : 0) << "table " << id;
+    }
+    EXPECT_TRUE(c.create("new", 2).has_value());
+    EXPECT_EQ(c.violation, "");
+    c.run_until([&] { return create.done() && drop.done(); });
+  }
+}
+
+TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
+  start(3);
+  server(1).refuse_takes = 1'000'000;
+  const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+  auto create = cluster.client->call<wire::TableInfo>(
+      to, 0, Opcode::kCreateTable, wire::CreateTableRequest{"t", 2}, cluster.reactor.now() + 60s);
+  create.resume();
+  cluster.run_for(1s);
+  EXPECT_FALSE(create.done());
+  cluster.kill_server(server(1));
+  ASSERT_TRUE(cluster.run_until([&] { return create.done(); }));
+  const auto table = create.take();
+  ASSERT_TRUE(table.has_value()) << table.error().to_string();
+  for (const auto& tablet : table->tablets) EXPECT_NE(tablet.server_id, 2u);
+}
+
+/// Nobody who could be waited for is left: the flow must not go round for ever.
+TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
+  start(2);
+  server(0).refuse_takes = 1'000'000;
+  auto create = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 1}, 60s);
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.contains(1); }));
+  ASSERT_EQ(state().tables.at(1).tablets[0].server_id, 1u);
+  bool cut = false;
+  cluster.store->set_probe([&](SimMetadata::Point point, const MetadataTransaction& transaction) {
+    const bool again = transaction.puts[0].first.starts_with(table_key(1));
+    if (point != SimMetadata::Point::kBefore || !again || cut) return;
+    cut = true;
+    cluster.store->set_cut_off(true);
+  });
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return cut; }));
+  cluster.run_for(3s);  // longer than the lease
+  cluster.store->set_cut_off(false);
+  cluster.run_for(3s);
+  EXPECT_FALSE(cluster.coordinator->ready());
+  restart();
+  ASSERT_TRUE(cluster.run_until([&] { return state().tables.at(1).state == TableState::kNormal; }));
+  EXPECT_EQ(state().tables.at(1).tablets[0].server_id, 2u);
 }
 
 }  // namespace

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "coordinator/core/testing/fake_cluster.h"
 
 namespace ramcloud::testing {
@@ -34,6 +40,54 @@ class CoordinatorFixture : public ::testing::Test {
   const ClusterState& state() { return cluster.coordinator->state(); }
 
   FakeCluster cluster;
+};
+
+/// Of tests of one coordinator, whatever part of it they are about.
+class CoordinatorTest : public CoordinatorFixture {
+ protected:
+  wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
+  bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
+  std::vector<uint64_t> recovered(std::vector<uint64_t> ids) {
+    const auto reply = cluster.call<wire::Recovered>(Opcode::kGetRecovered,
+                                                     wire::GetRecoveredRequest{std::move(ids)});
+    EXPECT_TRUE(reply.has_value());
+    return reply.value_or(wire::Recovered{}).master_ids;
+  }
+  /// Begins a call that may wait.
+  template <typename Reply, typename Message>
+  Task<Result<Reply>> begin(Opcode opcode, Message message, Duration timeout) {
+    const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
+    auto call = cluster.client->call<Reply>(to, 0, opcode, std::move(message),
+                                            cluster.reactor.now() + timeout);
+    call.resume();
+    return call;
+  }
+  FakeServer& server(size_t i) { return *cluster.servers.at(i); }
+  /// After an import.
+  bool orders_again() {
+    return cluster.run_until([&] { return !state().restate; });
+  }
+  /// What every server owns, by its id.
+  auto owned() {
+    std::map<uint64_t, decltype(FakeServer::tablets)> all;
+    for (const auto& s : cluster.servers) {
+      if (s) all[s->id] = s->tablets;
+    }
+    return all;
+  }
+  using Places = std::vector<std::pair<uint64_t, uint64_t>>;  // start hash, server
+  static Places places(const wire::TableInfo& table) {
+    Places all;
+    for (const auto& tablet : table.tablets) all.emplace_back(tablet.start_hash, tablet.server_id);
+    return all;
+  }
+  /// As a client sees it.
+  Places shown(const std::string& name) {
+    const auto table =
+        cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{name, 0});
+    EXPECT_TRUE(table.has_value()) << name << ": " << table.error().to_string();
+    return table ? places(*table) : Places();
+  }
 };
 
 }  // namespace ramcloud::testing
