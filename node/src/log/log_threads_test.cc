@@ -5,8 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,97 +17,6 @@ namespace ramcloud::log {
 namespace {
 
 using testing::IsEmpty;
-
-/// Replicates on a thread of its own, a little at a time, and keeps what it sent.
-class ThreadReplicator final : public Replicator {
- public:
-  explicit ThreadReplicator(uint64_t seed) : random_(seed) {}
-  void start(Log& log) {
-    log_ = &log;
-    thread_ = std::thread([this] {
-      while (!stop_.load()) {
-        if (!step()) std::this_thread::yield();
-      }
-      while (step()) {
-      }
-    });
-  }
-  void stop() {
-    stop_ = true;
-    thread_.join();
-  }
-
-  void segment_opened(Segment& segment) override {
-    const std::lock_guard guard(mutex_);
-    opened_.push_back(&segment);
-  }
-  void sync_wanted(LogPosition) override {}
-  void segment_closed(Segment&) override {}
-  void segment_removed(Segment& segment) override { segment.mark_released(); }
-  void segment_compacted(Segment& before, Segment&) override { before.mark_released(); }
-
-  struct Replica {
-    Segment* segment;
-    std::string bytes;
-  };
-  const std::deque<Replica>& replicas() const { return replicas_; }
-
- private:
-  /// One thing that can be done; false when there is nothing.
-  bool step() {
-    {
-      const std::lock_guard guard(mutex_);
-      for (Segment* segment : opened_) {
-        if (!replicas_.empty()) {
-          EXPECT_LT(replicas_.back().segment->id(), segment->id());
-        }
-        replicas_.push_back({segment, {}});
-      }
-      opened_.clear();
-    }
-    for (Replica& replica : replicas_) {
-      Segment& segment = *replica.segment;
-      if (segment.closed_durable()) continue;
-      if (!segment.opened_durable()) {
-        send(replica, segment.header_length());
-        segment.mark_opened_durable();
-        log_->on_replication_progress();
-        return true;
-      }
-      const bool closed = segment.closed();  // before its length is looked at
-      const auto from = static_cast<uint32_t>(replica.bytes.size());
-      const uint32_t end =
-          segment.chunk_end(from, 1 + static_cast<uint32_t>(random_.below(1 << 20)));
-      send(replica, end);
-      if (closed && end == segment.published()) {
-        segment.mark_closed_durable();
-        log_->on_replication_progress();
-        return true;
-      }
-      if (end > from) return true;
-    }
-    return false;
-  }
-  void send(Replica& replica, uint32_t end) {
-    const auto from = static_cast<uint32_t>(replica.bytes.size());
-    replica.bytes.resize(end);
-    replica.segment->bytes().read(from, replica.bytes.data() + from, end - from);
-    // What a real one does: the position is in the first segment that is not closed durable.
-    for (const Replica& r : replicas_) {
-      if (!r.segment->opened_durable()) break;
-      log_->set_durable(r.segment->position(static_cast<uint32_t>(r.bytes.size())));
-      if (!r.segment->closed_durable()) break;
-    }
-  }
-
-  Random random_;
-  Log* log_ = nullptr;
-  std::thread thread_;
-  std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::vector<Segment*> opened_;  // guarded by mutex_
-  std::deque<Replica> replicas_;  // of the thread, until it has stopped
-};
 
 /// Waits as a held reply does: told by the listener, never by looking again and again.
 class Waiter {
@@ -205,14 +112,16 @@ constexpr int kAppends = 1500;
 
 TEST(LogThreads, FourAppendWhileOneReplicates) {
   Arena arena(10 * uint64_t{kSegmentBytes}, {.try_huge_pages = false, .prefault = false});
-  ThreadReplicator replicator(1);
+  FakeReplicator replicator;
+  replicator.keeps_bytes = true;
   Waiter waiter;
   Log log(arena, replicator, test_log_options());
   log.set_progress_listener([&] { waiter.tell(); });
+  replicator.attach(log);
   log.start();
-  replicator.start(log);
+  replicator.start_thread(1);
   append_from_four_threads(log, waiter, kAppends);
-  replicator.stop();
+  replicator.stop_thread();
   EXPECT_EQ(log.durable(), log.head());
   ASSERT_EQ(replicator.replicas().size(), log.segments().size());
   for (const auto& replica : replicator.replicas()) {

@@ -1,12 +1,11 @@
-// Cleaning on a thread of its own, as in a server, beside writers, deleters, readers and scans, in a
-// log that is short of memory throughout.
+// Cleaning on a thread of its own, as in a server, beside writers, deleters, readers and scans, in
+// a log that is short of memory throughout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -32,112 +31,6 @@ constexpr uint64_t kTable = 1;
 constexpr uint64_t kKeys = 2'400;  // of each writer
 constexpr uint64_t kStable = 300;  // that nobody changes
 constexpr uint64_t kWriters = 2;
-
-/// Replicates on a thread of its own, whatever segments come and go.
-class ReplicaThread final : public log::Replicator {
- public:
-  void start(log::Log& log) {
-    log_ = &log;
-    thread_ = std::thread([this] {
-      while (!stop_.load()) {
-        if (!step()) std::this_thread::yield();
-      }
-    });
-  }
-  void stop() {
-    stop_ = true;
-    thread_.join();
-  }
-  /// When it has stopped, and nobody appends.
-  void finish() {
-    while (step()) {
-    }
-  }
-  void segment_opened(log::Segment& segment) override {
-    const std::lock_guard guard(mutex_);
-    opened_.push_back(&segment);
-  }
-  void segment_closed(log::Segment&) override {}
-  void segment_removed(log::Segment& segment) override {
-    const std::lock_guard guard(mutex_);
-    removed_.push_back(&segment);
-  }
-  void segment_compacted(log::Segment& before, log::Segment& after) override {
-    const std::lock_guard guard(mutex_);
-    compacted_.emplace_back(&before, &after);
-  }
-  void sync_wanted(log::LogPosition position) override {
-    const std::lock_guard guard(mutex_);
-    wanted_ = std::max(wanted_, position);
-  }
-
- private:
-  struct Replica {
-    log::Segment* segment;
-    uint32_t durable = 0;
-  };
-  bool take_news() {
-    std::vector<log::Segment*> removed;
-    std::vector<std::pair<log::Segment*, log::Segment*>> compacted;
-    log::LogPosition wanted;
-    {
-      const std::lock_guard guard(mutex_);
-      for (log::Segment* segment : opened_) replicas_.push_back({segment});
-      std::ranges::sort(replicas_, {}, [](const Replica& r) { return r.segment->id(); });
-      opened_.clear();
-      removed.swap(removed_);
-      compacted.swap(compacted_);
-      wanted = wanted_;
-    }
-    for (const auto& [before, after] : compacted) {
-      for (Replica& replica : replicas_) {
-        if (replica.segment == before) replica.segment = after;
-      }
-      before->mark_released();
-    }
-    for (log::Segment* segment : removed) {
-      std::erase_if(replicas_, [=](const Replica& r) { return r.segment == segment; });
-      segment->mark_released();
-    }
-    if (log_->synced() >= wanted) return !removed.empty();
-    log_->set_synced(wanted);
-    return true;
-  }
-  /// True if there was something to do.
-  bool step() {
-    bool worked = take_news();
-    bool earlier_are_closed = true, changed = false;
-    for (Replica& replica : replicas_) {
-      log::Segment& segment = *replica.segment;
-      if (segment.closed_durable()) continue;
-      const bool closed = segment.closed();  // before its length is looked at
-      const uint32_t end = segment.published();
-      const bool opened = segment.opened_durable();
-      worked = worked || end > replica.durable || !opened;
-      replica.durable = end;
-      if (!opened) segment.mark_opened_durable();
-      changed = changed || !opened;
-      const bool alone = segment.side() || segment.abandoned();
-      if (!alone && !earlier_are_closed) continue;
-      if (!alone) log_->set_durable(segment.position(end));
-      if (!alone) earlier_are_closed = closed;
-      if (!closed) continue;
-      segment.mark_closed_durable();
-      changed = true;
-    }
-    if (changed) log_->on_replication_progress();
-    return worked || changed;
-  }
-
-  log::Log* log_ = nullptr;
-  std::thread thread_;
-  std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::vector<log::Segment*> opened_, removed_;                     // guarded by mutex_
-  std::vector<std::pair<log::Segment*, log::Segment*>> compacted_;  // guarded by mutex_
-  log::LogPosition wanted_;                                         // guarded by mutex_
-  std::vector<Replica> replicas_;  // of the thread, until it has stopped
-};
 
 std::string key_of(uint64_t owner, uint64_t i) {
   return "key" + std::to_string(owner) + "-" + std::to_string(i);
@@ -167,7 +60,8 @@ class Storm {
             [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
               return make_pass(store_, kind, victims);
             }) {
-    replicas_.start(log_);
+    replicas_.attach(log_);
+    replicas_.start_thread(1);
     log_.start();
     EXPECT_TRUE(store_.take_tablet(kTable, 0, ~uint64_t{0}).ok());
   }
@@ -196,8 +90,7 @@ class Storm {
     stop_ = true;
     for (std::thread& thread : threads) thread.join();
     finish_passes();
-    replicas_.stop();
-    replicas_.finish();
+    replicas_.stop_thread();
     (void)store_.sweep();
   }
 
@@ -255,7 +148,8 @@ class Storm {
     until_done(participant, [&] { return store_.remove(kTable, key, kNoRules, version, depends); });
   }
 
-  /// What expect_all() asks for. Asked now and then; a writer that waits in vain ends, and fails there.
+  /// What expect_all() asks for. Asked now and then; a writer that waits in vain ends, and fails
+  /// there.
   bool all_was_seen(uint64_t i, uint64_t operations) const {
     if (i % 256 != 0) return false;
     return i > 20 * operations ||
@@ -366,7 +260,7 @@ class Storm {
   VirtualClock clock_;
   Epochs epochs_;
   log::Arena arena_;
-  ReplicaThread replicas_;
+  log::FakeReplicator replicas_;
   log::Log log_;
   ObjectStore store_;
   SegmentJudge judge_;
