@@ -1,7 +1,7 @@
-// What it costs a backup to give recovery masters the entries of their ranges: the first who fetches
-// a segment has it read, verified and its keys hashed; all others find that done
-// (docs/design/recovery.md, "Fetching"). On a simulated disk, which takes no time, so it is the
-// reactor's time that is measured.
+// The cost, for a backup, of giving recovery masters the entries of their ranges. For the first
+// master that fetches a segment, the backup reads it, verifies it and hashes its keys; for the
+// others that is done already (docs/design/recovery.md, "Fetching"). The simulated disk takes no
+// time, so the benchmark measures the time of the reactor.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,8 +1,8 @@
 // What a recovery cannot do without, and nothing else: processes that read what a dead server's
-// backups have, check it, divide it by key hash, send it over loopback, copy each entry into memory,
-// hash its key, take a slot for it, send R copies to others, and write those to files. The bytes and
-// processes are those of a recovery (docs/design/recovery.md); there is no coordinator, no log
-// format, no normal service and no retry. hack/bench_recovery.py runs it beside a recovery.
+// backups have, check it, divide it by key hash, send it over loopback, copy each entry into
+// memory, hash its key, take a slot for it, send R copies to others, and write those to files. The
+// bytes and processes are those of a recovery (docs/design/recovery.md); there is no coordinator,
+// no log format, no normal service and no retry. hack/bench_recovery.py runs it beside a recovery.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ struct Options {
 };
 
 struct Entry {
-  uint32_t crc;  // of what follows
+  uint32_t crc;  // of the following bytes
   uint32_t value_bytes;
   uint64_t version;
 };
@@ -65,7 +65,7 @@ struct Head {
 size_t entry_bytes(const Options& options) {
   return sizeof(Entry) + kKeyBytes + static_cast<size_t>(options.value_bytes);
 }
-/// Of each process; what does not divide evenly is left out.
+/// Of each process; a remainder of the division is left out.
 uint64_t entries_of_each(const Options& options) {
   return (static_cast<uint64_t>(options.mib) << 20) / entry_bytes(options) /
          static_cast<uint64_t>(options.processes);
@@ -310,7 +310,7 @@ class Node {
   const Options& options_;
   size_t me_;
   std::vector<Peer> peers_;
-  std::vector<std::string> divided_;  // a page's entries, by who takes them
+  std::vector<std::string> divided_;  // a page's entries, by the master that takes them
   std::string page_;
   int source_ = -1;
   off_t read_ = 0;

@@ -33,7 +33,8 @@ constexpr size_t kKeyBytes = 30;
 constexpr uint64_t kTable = 1;
 constexpr size_t kGroup = 16;
 
-/// The i-th key: 22 bytes that all have, 8 of its own. Cheap, because it is part of what is timed.
+/// The i-th key: 22 bytes that all have, 8 of its own. Cheap, because the measured time includes
+/// it.
 void make_key(uint64_t i, char* key) {
   std::memcpy(key, "user:0000000000000000/", kKeyBytes - sizeof i);
   const uint64_t spread = i * 0x9e3779b97f4a7c15;
@@ -125,7 +126,7 @@ class Ours {
   std::string out_ = value_;
 };
 
-/// What anybody would use who needs neither a log nor versions.
+/// The baseline: a plain hash map, without a log and without versions.
 class Map {
  public:
   explicit Map(const Options& options)
@@ -159,7 +160,7 @@ Rates run(const Options& options, uint64_t seed) {
   Store store(options);
   const auto objects = static_cast<uint64_t>(options.objects);
   Random random(seed);
-  // Drawn beforehand: what is measured is the store.
+  // Drawn beforehand, so that the time is that of the store alone.
   std::vector<uint64_t> picks(static_cast<size_t>(options.operations));
   for (uint64_t& pick : picks) pick = random.below(objects);
   const auto picked = [&](int64_t i) { return picks[static_cast<size_t>(i)]; };

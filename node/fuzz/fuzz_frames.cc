@@ -77,7 +77,7 @@ class ImageDisk final : public Disk {
   std::string& image_;
 };
 
-/// What may hold a replica is not given away, and what the superblock says survives.
+/// A frame that may hold a replica is not given to another one, and the superblock survives.
 void start_backup(std::string image) {
   ImageDisk disk(image);
   auto opened = FrameStore::open(disk, "/fuzz", 2 * log::kSegmentBytes);

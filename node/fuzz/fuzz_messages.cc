@@ -74,7 +74,7 @@ void check_hello(std::string_view in) {
   const Hello answer = answer_hello(hello, uuid, 7);
   if (!is_hello(answer)) std::abort();
   (void)check_answer(make_hello(uuid, 7), hello);
-  // Who accepts must be taken for accepting, and who refuses for refusing.
+  // A client must read an accepting answer as accepting, and a refusal as a refusal.
   if (answer.status == 0 && !check_answer(hello, answer).ok()) std::abort();
   if (answer.status != 0 && check_answer(hello, answer).ok()) std::abort();
 }

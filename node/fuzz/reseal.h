@@ -1,4 +1,4 @@
-// Puts right checksums into bytes that a fuzzer made, so that what lies behind the checksums is
+// Puts right checksums into bytes that a fuzzer made, so that the code behind the checks is
 // reached as well. Writes only what the format says is a checksum.
 #pragma once
 

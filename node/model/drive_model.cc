@@ -1,5 +1,5 @@
-// Interleavings of who drives replication: nobody waits for the lock, and nothing that was
-// published before a note is left lying.
+// Interleavings of reactors that drive replication: no reactor waits for the lock, and everything
+// that was published before a note is sent.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,8 +12,8 @@ namespace {
 
 using model::Schedule;
 
-/// Several publish and try to drive; whoever drives takes all that it sees. Control is another
-/// reactor's, which looks when it was asked to, or told that the lock is free.
+/// Several reactors publish and try to drive; the one that drives takes all that it sees. Another
+/// reactor has the control. It acts when it was asked to, or told that the lock is free.
 struct Model {
   void publish_and_drive() {
     published.fetch_add(1);

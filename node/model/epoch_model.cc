@@ -1,5 +1,5 @@
-// Interleavings of epochs: readers that pass, go to sleep, wake up, come and leave, beside others
-// who take what they read out of sight, wait for a grace period, and free it.
+// Interleavings of epochs: readers that pass, go to sleep, wake up, come and leave. Beside them,
+// other threads unlink the items that are read, wait for a grace period, and free them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Model {
   Model() : shared_(&items_.emplace_back()) {}
 
   Epochs& epochs() { return epochs_; }
-  /// As a handler does: takes a pointer, and looks at what is there until the turn ends.
+  /// As a handler does: takes a pointer, and reads the item until the turn ends.
   void read() {
     const Item* item = shared_.load();
     for (int i = 0; i < 2; ++i) {
@@ -28,7 +28,7 @@ class Model {
     }
     if (item->freed) wrong_ = "a reader looks at what was freed";
   }
-  /// Puts something else in the place of what is shared, and frees that when nobody looks at it.
+  /// Replaces the shared item, and frees the old one when no reader uses it.
   void replace() {
     Item* old = shared_.exchange(&items_.emplace_back());
     const uint64_t epoch = epochs_.advance(Time{});
@@ -46,7 +46,7 @@ class Model {
 
  private:
   struct Item {
-    bool freed = false;  // not atomic: who looks too late is found out
+    bool freed = false;  // not atomic: a reader that looks too late is detected
   };
   Epochs epochs_;
   std::deque<Item> items_;
@@ -115,8 +115,8 @@ std::string sleepers_are_not_waited_for(Schedule& schedule) {
   return model.run(schedule);
 }
 
-/// Whoever wakes is in the epoch that there is: a grace period that was over while he slept stays
-/// over.
+/// A thread that wakes is in the current epoch: a grace period that ended while it slept has ended
+/// for good.
 std::string who_wakes_is_in_the_present_epoch(Schedule& schedule) {
   Model model;
   Epochs::Participant reader(model.epochs());
@@ -176,7 +176,7 @@ TEST(EpochModel, ParticipantsComeAndLeave) {
   EXPECT_EQ(model::explore(1, 20'000, participants_come_and_leave).wrong, "");
 }
 
-/// A grace period waits for who is online and does not turn.
+/// A grace period waits for a thread that is online and does not turn.
 TEST(EpochModel, WhoDoesNotTurnIsWaitedFor) {
   // Never destroyed: the schedule is given up wherever it is then, perhaps with a lock held.
   static auto& model = *new Model;

@@ -61,7 +61,7 @@ class Table {
   }
   std::string check(uint64_t keys) {
     for (uint64_t key = 0; key < keys; ++key) {
-      read(key);  // what is left is part of the story
+      read(key);  // the final state is part of the history
       if (!history(key).linearizable()) return "key " + std::to_string(key) + " has no history";
     }
     return "";

@@ -160,7 +160,7 @@ std::string two_changes_at_once(Schedule& schedule) {
   return model.check(schedule, 2);
 }
 
-/// What is durable never goes back, whoever looks.
+/// The durable position never falls, for any thread that reads it.
 std::string durable_only_rises(Schedule& schedule) {
   Model model(schedule, 2);
   model.appender(schedule, {10, 10});

@@ -34,9 +34,9 @@ class CheckingReplicator final : public Replicator {
     before.mark_released();
   }
 
-  /// Takes what is published and says what is durable then; what it takes must be whole groups. The
-  /// log hears of progress only when there is some, as from the real one: it must not count on being
-  /// called again.
+  /// Takes all published bytes and reports them durable; they must be whole groups. The
+  /// log hears of progress only when there is some, as from the real one: it must not count on
+  /// being called again.
   void step(Log& log) {
     std::vector<Segment*> segments;
     {

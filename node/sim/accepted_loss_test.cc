@@ -98,7 +98,7 @@ class AcceptedLossSim : public RecoveryClusterTest {
     }
     return ids;
   }
-  /// What is there is what was written. How much is there.
+  /// Each object that is left has the value that was written. Returns how many are left.
   uint32_t expect_nothing_wrong() {
     uint32_t there = 0;
     for (uint32_t i = 0; i < kKeys; ++i) {

@@ -457,7 +457,7 @@ uint64_t Cluster::life_of(const SimNode& node) {
 
 void Cluster::after_step(SimNode* turned) {
   if (!broken_.empty()) return;  // the first says most
-  // What a dying node does has no effect, so it may believe what does not hold.
+  // Actions of a dying node have no effect, so its own view may be wrong.
   if (turned != nullptr && turned->doomed()) return;
   if (turned != nullptr && turned->index() < coordinators_.size()) look_at_leader();
   for (const auto& server : servers_) {

@@ -102,7 +102,7 @@ class Cluster {
   /// What `ramcloudd metadata import` makes of these records stands in an empty store, while no
   /// coordinator runs.
   void import_metadata(MetadataStore::Records exported);
-  /// A server's process dies, its disk keeps what was written; it starts again as a new server.
+  /// A server's process dies, its disk keeps all writes; it starts again as a new server.
   void kill_server(size_t i);
   void restart_server(size_t i);
   /// As SIGTERM: it announces its stop, and ends. False: it was not told of its end in time.
@@ -124,16 +124,16 @@ class Cluster {
     size_t index = 0;
   };
   /// Called when a coordinator or server passes a failpoint (its place in kFailpoints). It may
-  /// pause or let die whoever is there. Until the cluster is destroyed; no two clusters have one at
-  /// a time.
+  /// pause or kill that process. Until the cluster is destroyed; no two clusters have one at a
+  /// time.
   using FailpointProbe = std::function<void(size_t number, const Role& role)>;
   void set_failpoint_probe(FailpointProbe probe);
   /// For a probe: this role gets no further than where it is, and is killed before anybody's next
   /// turn.
   void die_here(const Role& role);
 
-  /// The first that was found broken after a step, with seed, step and time; empty when all is
-  /// well. Whoever does not ask in the end is told by fatal().
+  /// The first invariant that was found broken after a step, with seed, step and time; empty when
+  /// all is well. A test that does not ask at its end is stopped by fatal().
   const std::string& broken();
   /// Looks at everything once more, now; then as broken(). Between steps only.
   const std::string& check_invariants();

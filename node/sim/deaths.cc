@@ -43,7 +43,7 @@ Deaths::Deaths(Cluster& cluster, const ClusterOptions& options, Random& random,
     : cluster_(cluster), options_(options) {
   const auto count = static_cast<uint32_t>(1 + random.below(5));
   const bool together = random.chance(0.3);
-  // What was acknowledged is in R page caches: as many hosts must not lose them.
+  // Acknowledged data is in R page caches: R hosts must not lose theirs.
   page_caches_left_ = std::max(options.replicas, 1u) - 1;
   std::optional<Duration> first;
   for (uint32_t i = 0; i < count; ++i) {
@@ -67,7 +67,7 @@ Deaths::Death Deaths::draw(Random& random) {
   return death;
 }
 
-/// Makes a milder one of what would take the last of R replicas.
+/// Replaces a fault that would take the last of R replicas by a milder one.
 void Deaths::bound(Death& death) {
   const bool takes_cache = death.kind == Kind::kReboot && !options_.synced;
   if (!takes_cache && death.kind != Kind::kDamage) return;
@@ -150,7 +150,7 @@ void Deaths::strike(const Death& death) {
 
 void Deaths::take_down(const Death& death, bool reboot, uint32_t damaged_sectors) {
   if (!down(death.server, reboot)) return;
-  // Not under a master that compares: what is damaged are replicas of a former server.
+  // Not replicas of a live master, which compares them: only replicas of an earlier server.
   if (damaged_sectors > 0) cluster_.disk(death.server).damage(damaged_sectors, kSuperblockBytes);
   undo(death.away, [this, server = death.server] { back(server); });
 }

@@ -1,6 +1,6 @@
-// What happens to servers with data in a simulated cluster, and to the coordinator that leads, drawn
-// from a seed before it begins. FaultPlan spares servers with tablets; here they are given up, and
-// their tablets recovered.
+// What happens to servers with data in a simulated cluster, and to the coordinator that leads,
+// drawn from a seed before it begins. FaultPlan spares servers with tablets; here they are given
+// up, and their tablets recovered.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class Deaths {
   std::map<uint32_t, std::string> texts_;
   std::set<size_t> down_;
   std::vector<Trap> traps_;
-  uint32_t page_caches_left_ = 0;  // that may be lost without losing what was acknowledged
+  uint32_t page_caches_left_ = 0;  // that may be lost without losing acknowledged data
   bool damaged_ = false;
   uint64_t strikes_ = 0;
   uint32_t going_on_ = 0;

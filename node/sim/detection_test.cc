@@ -18,7 +18,7 @@ namespace {
 constexpr Duration kSilence = 5s;    // the default
 constexpr Duration kLongPause = 1h;  // until it is resumed
 
-/// What is true of the servers, and whether the coordinator's verdicts agree with it.
+/// The true state of the servers, and whether the coordinator's verdicts agree with it.
 class Judge {
  public:
   explicit Judge(Cluster& cluster) : cluster_(cluster) {

@@ -57,8 +57,8 @@ std::optional<Step> step_of(const MetadataTransaction& transaction) {
   return step;
 }
 
-/// Where the leader dies: at a transaction, or when a message is sent (by whom is not said: a
-/// reply of a server to the leader counts as well).
+/// Where the leader dies: at a transaction, or when a message is sent (by any
+/// sender: a reply of a server to the leader counts as well).
 struct Place {
   const char* name;
   std::optional<Step> step;
@@ -239,7 +239,8 @@ Outcome run(const Place& place, const ScenarioConfig& config) {
   if (!cluster.wait_ready(60s)) return fail_with("servers did not enlist\n");
   auto table = cluster.run(0, cluster.client(0).create_table("data", 1));
   if (!table) return fail_with("create table: " + table.error().to_string());
-  // The one that dies has no data; as one of the first that came it holds replicas of what is open.
+  // The one that dies has no data; as one of the first that came it holds replicas of open
+  // segments.
   size_t spare = 0;
   while (cluster.server(spare).server_id() != 2) ++spare;
   if (table->tablets[0].server_id == 2) return fail_with("the data is where it must not be\n");

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration kPause = 300ms;  // less than it takes to give a server up
 
-/// Strikes the first times that somebody passes the failpoint who can be struck.
+/// Strikes the first processes that pass the failpoint and that may be struck.
 class Striker {
  public:
   Striker(Cluster& cluster, size_t number, uint32_t times, Random& random)
@@ -120,7 +120,7 @@ bool is_of_recovery(size_t number) {
   return name.find(".recovery.") != name.npos || name == "log.side_segment.opened";
 }
 
-/// A server with data dies; somebody who passes the place is struck.
+/// A server with data dies; a process that passes the failpoint is struck.
 class RecoveryRun {
  public:
   RecoveryRun(size_t number, const ScenarioConfig& config)

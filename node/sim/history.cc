@@ -55,7 +55,7 @@ Task<void> HistoryWorker::operation() {
   note(std::move(o), status, dice >= 50);
 }
 
-/// What was not done is left out; what may have been done has no end.
+/// Operations that were not done are left out; those that may have been done have no end.
 void HistoryWorker::note(History::Operation o, const Status& status, bool changes) {
   const bool nothing_done = status == StatusCode::kUnavailable ||
                             status == StatusCode::kDeadlineExceeded ||

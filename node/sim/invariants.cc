@@ -15,7 +15,7 @@ struct Name {
 }  // namespace
 }  // namespace ramcloud::sim
 
-// So that texts are made only of what is broken.
+// So that texts are made only of broken invariants.
 template <>
 struct fmt::formatter<ramcloud::log::LogPosition> : fmt::formatter<std::string_view> {
   auto format(ramcloud::log::LogPosition position, fmt::format_context& context) const {
@@ -109,7 +109,7 @@ std::string Invariants::check(const ClusterView& view) {
   note_given_up(view);
   for (const auto& server : view.servers) {
     check_log(server);
-    // Backups free what was recovered of one that was given up, and may not know it yet.
+    // Backups free recovered replicas of a master that was given up, and it may not know that yet.
     if (!given_up_.contains(server.numbers.server_id)) check_replicas(server);
     check_epochs(view, server);
     check_listed(server);

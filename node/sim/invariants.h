@@ -1,4 +1,4 @@
-// What must hold of a whole cluster, whatever happens to it: looked at from outside, and judged
+// The invariants of a whole cluster, whatever happens to it: looked at from outside, and judged
 // from plain views of it (view.h), so that each rule has a test that breaks it. The cluster
 // simulation asks after every step (docs/design/simulation.md).
 #pragma once
@@ -21,8 +21,8 @@ class Invariants {
 
   /// After a turn of a server:
   /// - an id belongs to one process only, ever
-  /// - the durable position, what was appended, the replication epoch and the (term, version) of
-  ///   the server list never fall; what is durable was appended
+  /// - the durable position, the end of the log, the replication epoch and the (term, version) of
+  ///   the server list never fall; the durable position is at most the end of the log
   /// - every frame is free, in quarantine, a replica's, or on its way to one
   std::string after_turn(const ServerNumbers& server);
   /// When the durable position has risen: at least --min-replicas have everything up to there, and
@@ -35,14 +35,14 @@ class Invariants {
 
   /// All servers together:
   /// - a table that is there is served by exactly the servers that the coordinator names, without
-  ///   gap or overlap; nobody serves what the coordinator did not give him (of the servers it calls
-  ///   UP: who was given up may not know it yet)
-  /// - a replica that counts is at its backup: what was acknowledged, byte for byte, of no older
-  ///   epoch, visible, closed if that was acknowledged; and of what is durable it lacks nothing
+  ///   gap or overlap; no server serves a tablet that the coordinator did not give it (of the
+  ///   servers that it lists as UP: one that was given up may not know it yet)
+  /// - a replica that counts is at its backup: its acknowledged bytes are there, of no older
+  ///   epoch, visible, closed if that was acknowledged; and it has all durable bytes of its segment
   /// - the newest digest names exactly the segments of the log; durable <= published
   /// - the coordinator knows of no higher replication epoch than its master, and of no lower one
   ///   where the fence holds
-  /// - nobody who was listed as CRASHED is listed as UP again, by any observer
+  /// - a server that was listed as CRASHED is not listed as UP again, by any observer
   /// - accounting: live <= appended <= published bytes of each segment; the hash table holds the
   ///   objects that the tablets count, and fresh deletes
   std::string check(const ClusterView& view);

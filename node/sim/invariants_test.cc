@@ -88,7 +88,7 @@ class Sound {
 
 class ClusterInvariants : public testing::Test {
  protected:
-  /// What is found at the next look. The first look finds nothing.
+  /// The violation found by the next check. The first check finds none.
   std::string look() { return invariants_.check(sound_.view()); }
   void SetUp() override { ASSERT_EQ(look(), ""); }
   Sound sound_;
@@ -377,7 +377,7 @@ TEST_F(ClusterInvariants, WhatTheStoreItselfFindsIsTold) {
 
 // ---- a real one ---------------------------------------------------------------------------------
 
-/// What is planted in a running cluster is found without anybody asking, and told with its place.
+/// A violation planted in a running cluster is found by itself, and reported with its place.
 class ALookingCluster : public testing::Test {
  protected:
   void SetUp() override {

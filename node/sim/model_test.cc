@@ -51,7 +51,7 @@ struct Model {
     for (auto& worker : workers) co_await worker->settle();
     co_return true;
   }
-  /// What was seen and may not be; empty when all is well.
+  /// Observations that no correct cluster allows; empty when all is well.
   std::string verdict(const Result<std::map<std::string, std::string>>& scanned) {
     std::string wrong;
     std::map<std::string, std::string> expected;

@@ -1,5 +1,6 @@
-// Power cuts of whole clusters (docs/design/recovery.md, "Where a log ends"), with both durabilities:
-// what was acknowledged a moment before may be missing with `buffered`, and nothing with `synced`.
+// Power cuts of whole clusters (docs/design/recovery.md, "Where a log ends"), with both
+// durabilities: what was acknowledged a moment before may be missing with `buffered`, and nothing
+// with `synced`.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,7 @@ namespace {
 
 using Phase = RecoveryProgress::Phase;
 
-/// The interval of flushes; then a sync and what waits for it.
+/// The flush interval, one sync, and the replies that wait for it.
 constexpr Duration kLastFlush = 10ms + 10ms;
 
 /// By whether replicas are `synced`.
@@ -29,7 +30,7 @@ class PowerCutSim : public RecoveryClusterTest, public ::testing::WithParamInter
     });
     return served_in_the_end && !blocked;
   }
-  /// What was acknowledged so long before the power went is there. How much was looked for.
+  /// Writes that were acknowledged so long before the power cut are there. Returns their number.
   uint32_t expect_acknowledged(const std::map<std::string, Time>& acknowledged, Time off) {
     const Duration may_miss = synced() ? Duration{} : kLastFlush;
     uint32_t checked = 0;

@@ -430,7 +430,8 @@ TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
   }
 }
 
-/// What waits for a first reactor that hangs is bounded, and so is for how long it counts.
+/// While the first reactor hangs, the requests that wait for it are bounded, and so is the time for
+/// which they count.
 TEST_P(ReactorsTest, RequestsThatAreForwardedTakeALimitedAmountOfMemory) {
   Machinery own(kPoll, TcpOptions{});
   Server& server = *servers_.front();
@@ -460,7 +461,7 @@ TEST_P(ReactorsTest, RequestsThatAreForwardedTakeALimitedAmountOfMemory) {
   own.reactor().run_until([&] { return codes.size() == kMany; });
   const auto served = std::ranges::count(codes, StatusCode::kOk);
   EXPECT_EQ(served, 15) << "16 MiB with what else a copy needs";
-  // What was given back can be taken again.
+  // A tablet that was given back can be taken again.
   codes.clear();
   for (size_t i = 0; i < 15; ++i) scope.spawn(ping(call, codes));
   own.reactor().run_until([&] { return codes.size() == 15; });

@@ -1,5 +1,5 @@
-// Recoveries of whole clusters (docs/design/recovery.md): the cases that the design names, and seeds
-// of the scenario `recovery`.
+// Recoveries of whole clusters (docs/design/recovery.md): the cases that the design names, and
+// seeds of the scenario `recovery`.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,8 @@ TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
   }
 }
 
-/// What a holder has that was cut off from its master does not count: the others went on without it.
+/// What a holder has that was cut off from its master does not count: the others went on without
+/// it.
 TEST_F(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
@@ -219,7 +220,8 @@ TEST_F(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
   }
 }
 
-/// Who owns a tablet by metadata from before its recovery is dead; who recovered it says so.
+/// Metadata from before a recovery names a dead server as the owner of a tablet; the server that
+/// recovered the tablet says that it has it.
 TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
@@ -260,8 +262,9 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) 
   }
 }
 
-/// By metadata from before its recovery a dead master owns a tablet. Who recovered it is dead as well,
-/// so nobody says that the master's log is old; and a replica of it is still there.
+/// Metadata from before a recovery names a dead master as the owner of a tablet. The server that
+/// recovered it is dead as well, so no server says that the master's log is old; and a replica of
+/// it is still there.
 TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
@@ -289,7 +292,8 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
     EXPECT_EQ(phase(), Phase::kBlocked) << waits_for();
     EXPECT_THAT(waits_for(), ::testing::HasSubstr("not known")) << waits_for();
     EXPECT_EQ(cluster().failures(), "");
-    // Open (docs/design/bugs.md): nobody says which epochs the dead were confirmed since the export.
+    // Open (docs/design/bugs.md): nobody says which epochs the dead were confirmed since the
+    // export.
     EXPECT_THAT(
         cluster().check_invariants(),
         ::testing::EndsWith(fmt::format("the replication epoch of server {} fell\n", heir)));

@@ -1,5 +1,5 @@
 // Finds a smaller configuration of a scenario that fails all the same: fewer faults, clients and
-// operations. What is left is what the failure needs.
+// operations. The rest is necessary for the failure.
 #pragma once
 
 #include <functional>

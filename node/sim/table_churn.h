@@ -1,5 +1,5 @@
-// A client that makes tables, fills and drops them while servers die, and knows which there must be,
-// with what in them.
+// A client that makes tables, fills and drops them while servers die, and knows which there must
+// be, with what in them.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ class TableChurn {
   TableChurn(ClientCore& client, uint64_t seed, uint32_t most_span)
       : client_(client), random_(seed), most_span_(most_span) {}
   Task<void> work(uint32_t rounds);
-  /// When nothing fails any more: what was acknowledged is there, and what was dropped is not.
+  /// When nothing fails any more: acknowledged objects are there, and dropped tables are not.
   Task<bool> check();
   /// One text a line.
   const std::string& wrong() const { return wrong_; }

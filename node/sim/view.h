@@ -17,12 +17,12 @@
 
 namespace ramcloud::sim {
 
-/// What is looked at after every turn of a server: a few numbers, no allocation.
+/// The state that is checked after every turn of a server: a few numbers, no allocation.
 struct ServerNumbers {
   uint64_t server_id = 0;  // 0: not enlisted yet; then only the list counts
   uint64_t life = 0;       // of its process: another after a restart, and for another server
   log::LogPosition durable;
-  log::LogPosition appended;  // end of what was appended
+  log::LogPosition appended;  // the end of the log
   uint32_t epoch = 0;         // replication epoch of this master
   uint64_t list_term = 0;     // of the server list it has
   uint64_t list_version = 0;
@@ -129,7 +129,7 @@ class Compared {
   std::map<std::tuple<uint64_t, uint64_t, uint64_t>, uint32_t> upto_;
 };
 
-/// Everything about them. `deep`: also what takes reading all that a master has.
+/// Everything about them. `deep`: also checks that read all data of a master.
 ClusterView look_at(const std::vector<Running>& running, const ClusterState* leader,
                     Compared& compared, bool deep);
 

@@ -146,7 +146,7 @@ void Worker::after_failure(Key& key, const Change& change, const Status& status,
       return keep_only(
           key, [&](const Value& v) { return may_fail_so(key, v, rules, status.code()); },
           "refused though it should not be: " + status.to_string());
-    case StatusCode::kInvalidArgument:  // an increment of what is no number
+    case StatusCode::kInvalidArgument:  // an increment of a value that is no number
       ++counts_.refused;
       return keep_only(
           key, [&](const Value& v) { return may_pass(key, v, rules) && !change(v); },

@@ -41,7 +41,7 @@ class Worker {
   /// Reads all keys once more, after which nothing is uncertain.
   Task<void> settle();
 
-  /// What was seen and may not be, one text a line.
+  /// Observations that no correct cluster allows, one text a line.
   const std::string& wrong() const { return wrong_; }
   const Counts& counts() const { return counts_; }
   /// After settle(): what the table must hold of this worker's keys.

@@ -25,7 +25,7 @@ class BackupLane final : public TurnHook {
   BackupLane(const BackupLane&) = delete;
   BackupLane& operator=(const BackupLane&) = delete;
 
-  /// From now on writes are served here, on the lane's reactor; what is not plain goes to `rest`.
+  /// From now on writes are served here, on the lane's reactor; other writes go to `rest`.
   void serve(ServiceRegistry& registry, ServiceRegistry::Handler rest, void* object);
   /// The sync that this one waited for has ended so. On the first reactor.
   void answer_later(const ReplyHandle& reply, uint32_t held, const Status& status);

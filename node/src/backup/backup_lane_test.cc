@@ -33,7 +33,7 @@ class Replies final : public ramcloud::testing::OnlyReplies {
   uint32_t held = 0;
 };
 
-/// Two reactors: requests come to the second, which passes on to the first what is not its own.
+/// Two reactors: requests come to the second, which passes on the first one's requests.
 class BackupLaneTest : public ::testing::TestWithParam<bool> {
  protected:
   BackupLaneTest() {

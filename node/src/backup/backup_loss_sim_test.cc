@@ -113,7 +113,8 @@ class BackupLoss {
     }
   }
 
-  /// Kills a backup at an odd moment; who hears of it first, and how much later, is up to the seed.
+  /// Kills a backup at a random moment. The seed decides which server learns of it first, and how
+  /// much later.
   void lose_one() {
     uint32_t victim = 0;
     const auto holders = rig_.manager_->replica_servers(rig_.log_->head().segment_id());

@@ -1,5 +1,5 @@
 // An open of a replica that fails may leave the replica behind. Only a refusal that wrote nothing
-// is no loss; after any other failure the replica must not count, whoever finds it later.
+// is no loss; after any other failure the replica must not count when it is found later.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class FailedOpenSim : public ::testing::Test, protected testing::ReplicationRig 
  protected:
   FailedOpenSim() : ReplicationRig(42) {}
 
-  /// What is on the disk of a backup now, padded to whole frames.
+  /// The present bytes of a backup's disk, padded to whole frames.
   std::string folder_of(uint32_t i) {
     std::string image = nodes_[i]->disk().contents("/data/frames");
     const uint64_t bytes = std::max<uint64_t>(image.size(), kSuperblockBytes) - kSuperblockBytes;
@@ -45,7 +45,7 @@ class FailedOpenSim : public ::testing::Test, protected testing::ReplicationRig 
     return backups_[i]->service->find(kMaster, segment).has_value();
   }
 
-  /// From now on syncs of this disk fail. What was written stays readable, as in the page cache.
+  /// From now on syncs of this disk fail. Written bytes stay readable, as in the page cache.
   void break_disk(uint32_t i) {
     nodes_[i]->disk().fail_with({StatusCode::kIoError, "input/output error"});
   }

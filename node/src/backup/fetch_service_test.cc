@@ -1,5 +1,5 @@
-// What recovery masters fetch from a backup: the entries of their ranges, whole pages, verified; each
-// segment is read once for all of them.
+// What recovery masters fetch from a backup: the entries of their ranges, whole pages, verified;
+// each segment is read once for all of them.
 #include "backup/fetch_service.h"
 
 #include <gmock/gmock.h>
@@ -235,7 +235,7 @@ TEST_F(FetchServiceTest, ARangeIncludesBothItsEnds) {
   }
 }
 
-/// Whoever asks for less than a group has gets all of it: else nothing would ever come.
+/// A request for fewer bytes than a group has gets the whole group: else it would never get any.
 TEST_F(FetchServiceTest, AGroupIsNeverCut) {
   testing::SmallLog master;
   for (int i = 0; i < 3; ++i) master.put("k" + std::to_string(i), 50'000);

@@ -9,7 +9,7 @@
 // Of two slots the valid one with the higher sequence holds; a change writes the other one. A slot
 // is one 512-byte sector, which a device writes whole or not at all: so a slot that is neither zero
 // nor valid is damage, never a torn write. The segment's bytes are those of log/format.h, from
-// offset 0, zero after what was written.
+// offset 0, zero after the last written byte.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ struct __attribute__((packed, aligned(8))) FrameSlot {
     kPrimary = 1,
     kIncomplete = 2,   // a re-creation whose bytes are not all there: does not count as a replica
     kLengthKnown = 4,  // `length` bytes are certainly there; all of them must be valid
-    kSynced = 8,       // what was acknowledged of it was on the device before
+    kSynced = 8,       // its bytes were on the device before they were acknowledged
   };
   char magic[8];
   uint16_t format_version;
@@ -112,7 +112,7 @@ enum class SlotVerdict : uint8_t {
 SlotVerdict parse_slot(ByteView bytes, SuperblockSlot& slot);
 SlotVerdict parse_slot(ByteView bytes, FrameSlot& slot);
 
-/// What is wrong with a corrupt slot, for people; `flipped` gets the offset in the slot of the one
+/// The damage of a corrupt slot, for people; `flipped` gets the offset in the slot of the one
 /// byte whose change explains it, or stays -1.
 struct SlotDamage {
   std::string what;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<FrameStore>> FrameStore::open(Disk& disk, const std::stri
   }
   auto file = disk.open(path, frames_file_bytes(static_cast<uint32_t>(wanted)));
   if (!file) return fail(with_path(file.error(), path));
-  // Or what is synced into the file is lost with the file's name.
+  // Else bytes that were synced into the file are lost with the file's name.
   if (path != directory) {
     if (Status synced = disk.sync_directory(directory); !synced.ok()) {
       return fail(with_path(synced, path));

@@ -1,5 +1,5 @@
 // The frames file of a backup: which frames hold what, and the superblock. Knows nothing of
-// masters' liveness: whoever calls release() has proof that the replica is not needed.
+// masters' liveness: the caller of release() has proof that the replica is not needed.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ struct FrameContent {
 /// A frame that an earlier incarnation of the backup left with a replica in it.
 struct FormerFrame {
   uint32_t frame = 0;
-  /// One of the metadata's slots does not hold, and may have been the newer one: the content is what
-  /// the other one says, or if that says nothing, what the segment says of itself.
+  /// One of the metadata's slots does not hold, and may have been the newer one: the content is
+  /// what the other one says, or if that says nothing, what the segment says of itself.
   bool damaged = false;
   FrameContent content;
 };

@@ -61,7 +61,8 @@ class FrameStoreTest : public ::testing::Test {
   SimNode& node_ = scheduler_.add_node("b");
 };
 
-/// What is synced into a file is lost with the file's name, if only the file is synced.
+/// If only the file is synced and not its folder, the file's name may be lost, and the bytes with
+/// it.
 TEST_F(FrameStoreTest, ANewVolumeSurvivesAPowerCut) {
   {
     const auto store = must_open();

@@ -24,7 +24,7 @@ uint64_t index_bytes(const IndexedSegment& segment) {
 /// Takes the entries of groups, as long as what they say of themselves fits.
 class Indexer {
  public:
-  /// Null, or what is wrong with the group, of which nothing is taken then.
+  /// Null, or the damage of the group, of which nothing is taken then.
   const char* add(const log::GroupView& group) {
     const size_t before = entries_.size();
     for (auto e = group.first(); e; e = group.next(*e)) {
@@ -115,7 +115,7 @@ void IndexedSegments::forget(const Key& key) {
   if (found != kept_.end() && !(*found)->reading) (*found)->forgotten = true;
 }
 
-/// By a reader, or whoever waits for it.
+/// By a reader, or by a request that waits for it.
 bool IndexedSegments::in_use(const std::shared_ptr<Kept>& kept) {
   return kept->reading || kept.use_count() > 1 || kept->segment.use_count() > 1;
 }
@@ -125,7 +125,7 @@ void IndexedSegments::drop(KeptList::iterator it) {
   kept_.erase(it);
 }
 
-/// What was not used for the longest time goes first.
+/// The least recently used segment goes first (LRU).
 bool IndexedSegments::make_room(uint64_t bytes) {
   for (auto it = kept_.end(); bytes > kMostBytes - bytes_ && it != kept_.begin();) {
     --it;

@@ -19,7 +19,8 @@ class LeaseService {
   LeaseService(const LeaseService&) = delete;
   LeaseService& operator=(const LeaseService&) = delete;
 
-  /// Waits for no device, and asks none: a backup whose device failed still knows whom it froze.
+  /// Waits for no device, and asks none: a backup whose device failed still knows
+  /// which masters it froze.
   void on_renew(const Request& request);
 
  private:

@@ -164,7 +164,7 @@ TEST_P(LeaseSim, ItGoesOnWhenTheLossOfTheHolderIsFenced) {
   expect_leased_for(2s);
 }
 
-/// The backup leases from what was sent to it, not from when it answered.
+/// A lease runs from the time when the master sent the message, not from the time of the answer.
 TEST_P(LeaseSim, ASlowHolderLeasesFromTheSendingOn) {
   start(3, 2);
   must_put("a", "1");
@@ -221,7 +221,7 @@ TEST_P(LeaseSim, AHolderCountsFromTheSendingOfItsOpenOn) {
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
   const auto first = manager_->replica_servers(1);
-  // Whoever is asked to open the next head has done so, and cannot say it.
+  // The backups of the next head have opened it, and their answers are lost.
   for (uint64_t id = 1; id <= 5; ++id) {
     if (std::ranges::find(first, id) == first.end()) {
       network_.partition_one_way(node_of(id), *master_);

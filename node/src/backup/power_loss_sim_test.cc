@@ -39,7 +39,7 @@ class PowerLoss {
     cut_and_rebuild();
   }
 
-  /// Replicas with a hole: valid groups behind what is not valid.
+  /// Replicas with a hole: valid groups behind an invalid one.
   uint32_t holes() const { return holes_; }
 
  private:

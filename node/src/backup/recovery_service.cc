@@ -104,7 +104,8 @@ Task<Status> RecoveryService::settled() {
   co_return outcome->status;
 }
 
-/// What was taken before the freeze may have been acknowledged, or will be: it is in the answer.
+/// Bytes that were taken before the freeze may have been acknowledged, or will be: they are in the
+/// answer.
 /// And it is on the device, so that a power cut takes nothing out of the answer.
 Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query) {
   const AsyncMutex::Lock lock = co_await scanning_.lock();

@@ -1,5 +1,6 @@
-// The backup's side of crash recovery: says what is here of a dead master's log, and reads it
-// (docs/design/recovery.md, "Where a log ends"). The first query for a master freezes its replicas.
+// The backup's side of crash recovery: describes the replicas of a dead master's log, and reads
+// them (docs/design/recovery.md, "Where a log ends"). The first query for a master freezes its
+// replicas.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct FrameReplica {
 
 class RecoveryService {
  public:
-  /// What has the replicas. On the first reactor, like all of this.
+  /// The service that has the replicas. On the first reactor, like all of this.
   class Replicas {
    public:
     virtual ~Replicas() = default;

@@ -345,7 +345,7 @@ TEST_F(RecoveryReadTest, BytesThatDoNotHoldAreNeverGiven) {
                                    std::to_string(bad)));
 }
 
-/// It was decided to end there: a group that goes on is not what was decided.
+/// The recovery decided that the log ends there: a group that crosses that end is not read.
 TEST_F(RecoveryReadTest, AGroupThatIsCutOffByTheEndIsDamage) {
   (void)query();
   ASSERT_EQ(read(0, end_, 100'000), StatusCode::kOk);

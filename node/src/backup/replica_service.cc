@@ -25,7 +25,7 @@ const char* split(ByteView body, T& head) {
   return body.data() + sizeof head;
 }
 
-/// Takes the extension off what follows a request's struct; not OK if it is none.
+/// Takes the extension off the bytes behind a request's struct; not OK if they are none.
 Status take_holders(uint32_t flags, ByteView& rest, wire::Holders& holders) {
   ByteView bytes;
   if (!wire::take_extension(flags, rest, bytes)) {
@@ -392,7 +392,7 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
   return {};
 }
 
-/// Adds bytes at the end; what is held already is skipped, so resending is harmless.
+/// Appends bytes; those that the replica has already are skipped, so resending is harmless.
 Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes) {
   const auto added = table_.append(replica, offset, bytes);
   if (added) {
@@ -410,8 +410,8 @@ Status ReplicaService::append(uint32_t frame, uint32_t offset, ByteView bytes) {
 }
 
 /// A higher epoch: the master goes on without a replica it lost, and should that come back, it may
-/// miss acknowledged data. Other holders (empty: no news): who reads this replica must know of all
-/// whose replicas an acknowledgement relies on.
+/// miss acknowledged data. `holders` (empty: no news): the reader of this replica must know of all
+/// servers on whose replicas an acknowledgement relies.
 Status ReplicaService::note(Replica& replica, uint32_t epoch, const wire::Holders& holders) {
   const bool moved = !holders.empty() && holders != replica.holders;
   if (epoch == replica.epoch && !moved) return {};
@@ -499,7 +499,7 @@ void ReplicaService::refuse(const ReplyHandle& reply, const Status& status, uint
 }
 
 /// Refuses an open before a frame's metadata named the replica. Unless another open of it came
-/// before, whoever reads this device will find nothing of the replica, and the master is told so.
+/// before, no reader of this device will find the replica, and the master is told so.
 void ReplicaService::refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
                                  uint32_t retry_after_us) {
   wire::ErrorDetails details;

@@ -77,8 +77,9 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// many. Frees nothing of a master that is UP.
   Task<uint32_t> free_frames_of(uint64_t master_id);
 
-  /// Called when an open finds no free frame. It frees what is known not to be needed, and calls
-  /// `try_again` once; soon, because the open's sender waits. Null: such an open is refused at once.
+  /// Called when an open finds no free frame. It frees frames that are known not to be needed, and
+  /// calls `try_again` once; soon, because the open's sender waits. Null: such an open is refused
+  /// at once.
   using NoFrameIsFree = std::function<void(std::function<void()> try_again)>;
   void when_no_frame_is_free(NoFrameIsFree call) { no_frame_is_free_ = std::move(call); }
 

@@ -119,7 +119,7 @@ TEST_F(ReplicaServiceTest, ARecreationIsNoReplicaBeforeItIsComplete) {
 /// How acknowledged bytes get to the device, if they do before.
 enum class Way : uint8_t { kBuffered, kCached, kDirect };
 
-/// One power cut, of a disk that loses by chance what was not synced.
+/// One power cut, of a disk that loses a random part of the unsynced bytes.
 class PowerCut : public ReplicaServiceTest {
  public:
   explicit PowerCut(uint64_t seed, Way way = Way::kBuffered) : ReplicaServiceTest(seed) {
@@ -144,7 +144,7 @@ class PowerCut : public ReplicaServiceTest {
     return cut();
   }
   std::string bytes_left(size_t size) const { return image_.substr(frame_data_offset(0), size); }
-  /// What is left of the first frame after an open was acknowledged, and nothing else was asked.
+  /// The first frame after a power cut that follows the acknowledgement of an open.
   ReplicaDump opened_left(const std::string& bytes) {
     EXPECT_EQ(open(1, bytes), StatusCode::kOk);
     return cut();

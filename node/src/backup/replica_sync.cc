@@ -1,5 +1,5 @@
-// ReplicaService, what waits for the device: syncs, the answers that follow them, copies that become
-// visible, the flush timer, failures, and shutting down.
+// ReplicaService, work that waits for the device: syncs, the answers that follow them, copies that
+// become visible, the flush timer, failures, and shutting down.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
   });
 }
 
-/// What was acknowledged before the request came was taken before it.
+/// Bytes that were acknowledged before the request came were taken before it.
 void ReplicaService::on_sync(const Request& request) {
   wire::SyncReplicasRequest asked;
   if (!request.decode(asked)) {
@@ -89,7 +89,7 @@ bool ReplicaService::keep(const Key& key, uint64_t promised) {
 /// says so, on the device before the master hears of it.
 void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
                                   const ReplyHandle& reply) {
-  // What comes until then, and may close it, is not on the device yet.
+  // Writes that come until then, and may close it, are not on the device yet.
   when_bytes_synced([this, alive = alive_, handle = reply, key, held, whole](Status status) {
     if (!*alive) return;
     if (!status.ok()) {
@@ -187,7 +187,8 @@ void ReplicaService::start_flush_timer() {
 void ReplicaService::taken_elsewhere() {
   const bool was_dirty = dirty_.exchange(true, std::memory_order_acq_rel);
   if (!options_.synced) {
-    // Whoever made it so has told the first one; at the end of a sync that looks itself.
+    // The reactor that made it dirty has told the first one; after a sync the first one looks
+    // itself.
     if (!was_dirty) reactor_.nudge();
   } else if (!others_wait_.exchange(true, std::memory_order_acq_rel)) {
     reactor_.nudge();
@@ -216,7 +217,7 @@ bool ReplicaService::on_turn() {
   return true;
 }
 
-/// Nobody waits for it: whoever does, syncs.
+/// No caller waits for it: one that needs the metadata on the device starts a sync.
 void ReplicaService::metadata_changed() {
   if (!tails_) return mark_dirty();
   metadata_dirty_ = true;

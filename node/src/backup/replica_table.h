@@ -86,8 +86,8 @@ class ReplicaTable {
   /// announces.
   Plain append_plain(const wire::ReplicaWriteRequest& write, ByteView bytes, uint32_t& held,
                      Status& why);
-  /// Adds bytes at the end; what is held already is skipped, so resending is harmless. True: some
-  /// were new. Under the lock of its shard.
+  /// Appends bytes; those that the replica has already are skipped, so resending is harmless. True:
+  /// some were new. Under the lock of its shard.
   Result<bool> append(Replica& replica, uint32_t offset, ByteView bytes);
 
   /// From when it returns no write of another master is taken, on whichever reactor; none is half

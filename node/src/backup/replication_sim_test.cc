@@ -1,4 +1,4 @@
-// Replication over the simulated network: what is durable, and what a rebuild finds.
+// Replication over the simulated network: which writes are durable, and what a rebuild finds.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
@@ -235,7 +235,7 @@ TEST_P(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
   EXPECT_TRUE(found == model_) << found.size() << " of " << model_.size();
 }
 
-/// Now and then it is asked again; that costs those who write nothing.
+/// Now and then the master asks it again; writers do not wait for that.
 TEST_P(ReplicationSim, AFullBackupThatRefusesADegradedSegmentHoldsNothingUp) {
   start(2, 2);
   crash_backup(0);
@@ -348,7 +348,7 @@ TEST_P(ReplicationSim, AMasterThatWritesNothingHearsOfABrokenDevice) {
 }
 
 /// A segment that went on without a replica gets it while it is written to. Recovery takes the new
-/// one for whole as soon as it is open, so it must never lack what is durable.
+/// one for whole as soon as it is open, so it must never lack durable bytes.
 TEST_P(ReplicationSim, AReplicaThatCountsHasWhatIsDurable) {
   start(2, 2);
   must_put("a", "1");

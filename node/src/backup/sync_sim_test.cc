@@ -1,5 +1,5 @@
-// With durability "buffered": what the log calls synced survives when all machines lose their power,
-// whatever happened to replicas meanwhile; and it comes, because backups are asked for it.
+// With durability "buffered": what the log calls synced survives when all machines lose their
+// power, whatever happened to replicas meanwhile; and it comes, because backups are asked for it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class SyncRig : public ReplicationRig {
  public:
   SyncRig(uint64_t seed, uint32_t reactors) : ReplicationRig(seed) {
     reactors_ = reactors;
-    // Nobody syncs but who is asked.
+    // A backup syncs only when it is asked to.
     service_options_.flush_interval = std::chrono::hours(1);
   }
   void put(const std::string& key, uint64_t size) { must_put(key, std::string(size, 'v')); }

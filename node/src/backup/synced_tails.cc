@@ -111,7 +111,7 @@ void SyncedTails::commit(std::function<void(Status)> done) {
   begin_batches();
 }
 
-/// Until one is in flight or nobody waits. Those who are told may commit again, or end this.
+/// Until a batch is in flight or no caller waits. A callback may commit again, or destroy this.
 void SyncedTails::begin_batches() {
   if (beginning_) return;
   beginning_ = true;

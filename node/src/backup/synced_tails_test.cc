@@ -217,7 +217,7 @@ class TailsPowerCut : public SyncedTailsTest {
     for (const auto& [frame, bytes] : committed_) {
       ASSERT_EQ(on_disk(frame, bytes.size()), bytes) << "frame " << frame;
     }
-    // Behind it, sector by sector, what was sent, or nothing.
+    // Behind it, sector by sector, the bytes that were sent, or none.
     for (const auto& [frame, bytes] : sent_) {
       const size_t known = committed_[frame].size();
       const std::string found = on_disk(frame, bytes.size());

@@ -10,10 +10,10 @@ namespace ramcloud {
 
 /// Puts these bytes in the place of the file: synced beside it, renamed, and the folder synced.
 /// After a crash the file has the former bytes or these; when this is OK, these. IO_ERROR names the
-/// file. What is no plain file, such as a device, is not replaced.
+/// file. An existing path that is no plain file, such as a device, is not replaced.
 Status replace_file(const std::string& path, std::string_view bytes);
 
-/// The same with what was written beside it, under the name `written`, which is removed.
+/// The same with a temporary file beside it, named `written`, which is removed.
 Status replace_file_by(const std::string& path, const std::string& written);
 
 }  // namespace ramcloud

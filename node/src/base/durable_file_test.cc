@@ -54,7 +54,7 @@ TEST(DurableFile, ErrorsNameTheFileAndLeaveTheFormerOne) {
   EXPECT_FALSE(std::filesystem::exists(folder / "f.tmp"));
 }
 
-/// As a device: who is root could put a file in the place of /dev/stdout.
+/// Like a device: a process of root could replace /dev/stdout by a file.
 TEST(DurableFile, WhatIsNoPlainFileStays) {
   const std::string pipe = ::testing::TempDir() + "durable_pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -49,7 +49,7 @@ bool parse_number(std::string_view text, uint32_t most, uint32_t& number) {
   return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= most;
 }
 
-/// What is behind the first `separator`, which is cut off; empty without one.
+/// Cuts off the part behind the first `separator` and returns it; empty without one.
 std::string_view cut_behind(std::string_view& text, char separator, bool& found) {
   const size_t at = text.find(separator);
   found = at != text.npos;

@@ -26,7 +26,7 @@ std::string label_text(const MetricLabels& labels, std::string_view extra = {}) 
   return text.empty() ? text : "{" + text + "}";
 }
 
-/// What is shown of a histogram: enough for latency from a microsecond to ten seconds.
+/// The buckets shown of a histogram: enough for latencies from a microsecond to ten seconds.
 constexpr uint64_t kShownBounds[] = {
     1'000,         2'000,         5'000,         10'000,      20'000,      50'000,
     100'000,       200'000,       500'000,       1'000'000,   2'000'000,   5'000'000,
@@ -41,7 +41,7 @@ void append_histogram(std::string& out, const std::string& name, const MetricLab
     for (const Histogram* histogram : histograms) sum += part(*histogram);
     return sum;
   };
-  // Taken first: what is recorded meanwhile may not make a bucket larger than the count.
+  // Read first: a value that is recorded meanwhile must not make a bucket larger than the count.
   const uint64_t count = sum_of([](const Histogram& h) { return h.count(); });
   for (const uint64_t bound : kShownBounds) {
     const auto le = fmt::format("le=\"{}\"", static_cast<double>(bound) / 1e9);

@@ -78,7 +78,7 @@ void Schedule::enter() {
   self.actors_[self.current_]->body();
   self.actors_[self.current_]->state = State::kDone;
   self.go_on();
-  std::abort();  // nobody resumes one who is done
+  std::abort();  // no actor is resumed after its end
 }
 
 /// Leaves the present actor, which is done or waits.

@@ -37,11 +37,11 @@ class Schedule {
 
   /// Before run(). At most 16.
   void actor(std::function<void()> body);
-  /// Runs all actors to their ends, once. Empty, or that they cannot end: who waits for what. Then
-  /// they are given up where they are, with all they own.
+  /// Runs all actors to their ends, once. Returns an empty string, or says which actor waits for
+  /// what if they cannot end. Then they are given up where they are, with all they own.
   std::string run();
   uint64_t steps() const { return steps_; }
-  /// Of who ran when: another interleaving, (almost certainly) another number.
+  /// A hash of the interleaving: different interleavings have (almost certainly) different numbers.
   uint64_t trace() const { return trace_; }
   Random& random() { return random_; }
 
@@ -77,7 +77,7 @@ class Schedule {
 /// @{
 /// Somebody else may go on here.
 void point();
-/// The same for one who waits for something that only others can do.
+/// The same for an actor that waits for something that only other actors can do.
 void yield();
 /// Until wake() of the same address. Outside of a schedule that would be for ever: aborts.
 void wait_for(const void* what);

@@ -1,5 +1,5 @@
-// A lock for critical sections that may block: who has to wait sleeps. Known to the analysis of
-// locks and to the scheduler of interleavings, which std::mutex is not.
+// A lock for critical sections that may block: a thread that has to wait sleeps. Unlike std::mutex
+// it is known to the compiler's lock analysis and to the scheduler of interleavings.
 #pragma once
 
 #include <mutex>

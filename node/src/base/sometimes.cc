@@ -8,7 +8,7 @@ constinit std::atomic<const SometimesPoint*> first{nullptr};
 
 void SometimesPoint::enter() {
   next_ = first.load(std::memory_order_relaxed);
-  // Release: whoever follows the list sees next_.
+  // Release: a thread that follows the list sees next_.
   while (!first.compare_exchange_weak(next_, this, std::memory_order_release,
                                       std::memory_order_relaxed)) {
   }

@@ -18,9 +18,10 @@ inline void cpu_relax() {
 }
 }  // namespace
 
-/// Looks ever more seldom: a lock that another core asks for at each release takes its line, and
-/// what it guards, from core to core with each section. Who is inside does some more of them first,
-/// and both together get further (docs/design/log.md says how much).
+/// Tries less and less often (exponential back-off). When two cores take a lock in turn, its cache
+/// line and the data that it guards move between them with each critical section. With back-off the
+/// holder runs several sections first, and both together get further (docs/design/log.md says how
+/// much).
 void SpinLock::lock_slow() {
   constexpr int kFirstWait = 8, kLongestWait = 64;  // in `pause`s, of 20 to 60 ns
   constexpr int kPausesBeforeYield = 120;

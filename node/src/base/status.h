@@ -10,7 +10,7 @@
 
 namespace ramcloud {
 
-/// What can go wrong, for users and on the wire (docs/formats.md, "Status codes"). Values are part
+/// Error codes, for users and on the wire (docs/formats.md, "Status codes"). Values are part
 /// of the protocol: never change or reuse one. What a client does after each is decided in
 /// client/outcome.h. The comments are the meanings in docs/reference/errors.md
 /// (hack/gen_errors.py).

@@ -184,7 +184,7 @@ TEST_F(CommandsTest, AnExportReplacesNothingButAFile) {
   std::ifstream in(file);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), line);
 
-  // As a device, /dev/stdout for one: who is root could put a file in its place.
+  // Like a device, such as /dev/stdout: a process of root could replace it by a file.
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = ::open(pipe.c_str(), O_RDWR | O_NONBLOCK);
   EXPECT_EQ(run({"export", "things", pipe.c_str()}).code, 0);

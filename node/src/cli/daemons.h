@@ -1,4 +1,4 @@
-// How commands reach what is not data: the coordinator's admin API, and the daemons' HTTP ports.
+// How commands reach the coordinator's admin API and the daemons' HTTP ports.
 #pragma once
 
 #include <fmt/core.h>

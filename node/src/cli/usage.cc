@@ -50,7 +50,7 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// What somebody who says `word` may mean; empty: nothing comes near.
+/// The name that is closest to a mistyped `word`; empty: none is close.
 std::string meant(const std::string& word, const std::vector<std::string>& names) {
   static const std::map<std::string, std::string, std::less<>> kOtherNames = {
       {"delete", "del"},     {"rm", "del"},        {"remove", "del"},     {"set", "put"},

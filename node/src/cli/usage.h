@@ -1,4 +1,4 @@
-// What is accepted on the command line, and how it is said when something else is given.
+// The accepted command lines, and the error messages for others.
 #pragma once
 
 #include <CLI/CLI.hpp>

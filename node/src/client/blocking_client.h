@@ -1,5 +1,5 @@
-// A client with a reactor and a TCP transport of its own, driven by whoever waits for a result:
-// what the public API and the command line stand on.
+// A client with a reactor and a TCP transport of its own. A thread that waits for a result drives
+// the reactor. The public API and the command line are built on it.
 #pragma once
 
 #include <memory>

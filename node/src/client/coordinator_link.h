@@ -53,8 +53,8 @@ class CoordinatorLink {
     Duration last_pause;  // pauses double up to this one
   };
   /// Tries until there is a reply, or an error of which `is_definite` says that it is an answer,
-  /// however long that takes. Of each other try `not_yet` is told, with whom it asked. The request
-  /// is one that may come twice.
+  /// however long that takes. Calls `not_yet` after each other try, with the address that it asked.
+  /// The request must be idempotent.
   template <typename Reply, typename Request>
   Task<Result<Reply>> call_patiently(wire::Opcode opcode, Request request, Patience patience,
                                      bool (*is_definite)(const Status&),
@@ -69,7 +69,7 @@ class CoordinatorLink {
       co_await rpc_.reactor().sleep(back_off.next(rpc_.reactor().random()));
     }
   }
-  /// Who is asked next.
+  /// The coordinator that is asked next.
   const Locator& target() const { return redirected_ ? *redirected_ : coordinators_[current_]; }
 
   /// "a:1, b:2".

@@ -176,7 +176,7 @@ Task<Status> ClientCore::drop_table(std::string name, Timeout timeout) {
 
 // ---- the tablet map -----------------------------------------------------------------------------
 
-/// One question for a table's tablets, on behalf of all who want to know meanwhile.
+/// One question for a table's tablets, shared by all calls that need them meanwhile.
 struct ClientCore::Refresh {
   std::vector<std::shared_ptr<Event>> waiters;
   bool done = false;
@@ -216,7 +216,7 @@ Task<Status> ClientCore::refresh(uint64_t table_id, Time until) {
         reactor().now() >= until) {
       co_return running->result;
     }
-    // Whoever asked for it had less time than there is here.
+    // The call that began the question had an earlier deadline than this one.
     RC_SOMETIMES("client.asks_again_for_what_another_gave_up");
   }
   co_return Status(StatusCode::kUnavailable,
@@ -252,7 +252,7 @@ Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t
 /// silent address would make it INDETERMINATE although nothing was ever sent.
 Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, int number,
                                    Time deadline) {
-  // While we slept, perhaps. What was not sent has not happened.
+  // While we slept, perhaps. An operation that was not sent has not happened.
   const auto too_late = [&] { return reactor().now() >= deadline; };
   const RpcReply unsent{
       .status = {StatusCode::kRetry, "no time was left to send it"}, .body = {}, .details = {}};
@@ -411,8 +411,8 @@ Task<Result<Incremented>> ClientCore::increment_reply(TabletCall call) {
   co_return Incremented{sum.version, sum.value};
 }
 
-/// A tablet that ends before the range does leaves the rest of it for later, to go on from the same
-/// cursor: before it all objects of the range were given, whoever had them then.
+/// A tablet that ends before the range does leaves the rest of the range for later, to continue
+/// from the same cursor: before it all objects of the range were given, by any owner.
 Status ClientCore::move_on(ScanPosition& position, const wire::EnumerateReply& page,
                            uint64_t server_id) {
   ScanPosition::Range& range = position.range;

@@ -107,7 +107,7 @@ class ClientCore {
   /// The new version.
   Task<Result<uint64_t>> write(uint64_t table_id, ByteView key, ByteView value,
                                wire::RejectRules reject = {}, Timeout timeout = {});
-  /// The version of what was removed; 0: there was nothing.
+  /// The version of the removed object; 0: there was none.
   Task<Result<uint64_t>> remove(uint64_t table_id, ByteView key, wire::RejectRules reject = {},
                                 Timeout timeout = {});
   /// Adds `delta` (the bits of an int64 or a double) to the 8 bytes of the object; one that is
@@ -151,7 +151,7 @@ class ClientCore {
     uint64_t table_id = 0;
     uint64_t hash = 0;
   };
-  /// What is in one message of a multi-operation.
+  /// One message of a multi-operation.
   struct MultiBatch {
     const std::vector<MultiOperation>& operations;
     std::span<const uint32_t> indices;

@@ -86,7 +86,7 @@ struct ClientCore::Multi {
   }
 };
 
-/// What goes to one server in a round.
+/// The operations for one server in a round.
 struct ClientCore::MultiGroup {
   Place place;
   std::string table_name;   // of the first operation
@@ -142,7 +142,7 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
   co_return results;
 }
 
-/// Groups what is left by server and sends it.
+/// Groups the remaining operations by server and sends them.
 Task<void> ClientCore::multi_round(Multi& multi, int number) {
   // First the map of each table, then all places at once: it may change while we wait.
   std::map<uint64_t, Status> tables;

@@ -21,8 +21,8 @@ namespace ramcloud::daemon {
 
 namespace {
 
-/// A socket with one deadline for all that is read and written: who sends or takes byte by byte
-/// does not hold a thread for longer than the rest.
+/// A socket with one deadline for all that is read and written: a client that sends or reads byte
+/// by byte does not occupy a thread for longer than others.
 class TimedStream final : public httplib::Stream {
  public:
   TimedStream(int fd, Time deadline, const Clock& clock)
@@ -106,7 +106,7 @@ std::string_view field_of(ByteView head, std::string_view lower_case_name) {
 
 /// The library gets requests that are whole: it never waits for anybody's next byte.
 Lobby::Verdict is_whole_request(ByteView bytes) {
-  // Every method is in capitals: what is no HTTP need not wait for its time to pass.
+  // Every HTTP method is in capitals: other bytes are refused at once, not after the deadline.
   if (bytes.front() < 'A' || bytes.front() > 'Z') return Lobby::Verdict::kRefuse;
   const size_t end = bytes.find("\r\n\r\n");
   if (end == ByteView::npos) return Lobby::Verdict::kWait;

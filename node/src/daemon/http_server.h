@@ -12,11 +12,11 @@
 
 namespace ramcloud::daemon {
 
-/// Answers with an empty string when all is well, else with what is not.
+/// Returns an empty string when all is well, else the problem.
 using HealthCheck = std::function<std::string()>;
 
 struct HttpOptions {
-  uint32_t max_connections = 64;  // at once; who has not sent a request makes place for who comes
+  uint32_t max_connections = 64;  // at once; beyond it, one without a request is closed
   Duration request_timeout = 5s;  // for the request, and again for the answer
 };
 

@@ -72,7 +72,7 @@ class Machinery {
   SystemClock clock_;
   MetricsRegistry metrics_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::atomic<bool> trimming_{false};  // whoever sets it may touch trimmer_
+  std::atomic<bool> trimming_{false};  // the thread that sets it may touch trimmer_
   Thread trimmer_;
   std::mutex watch_mutex_;
   std::vector<Watch> watches_;  // guarded by watch_mutex_

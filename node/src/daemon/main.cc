@@ -19,7 +19,7 @@
 namespace {
 
 /// Connections are file descriptors, and shells give few. Without enough of them accepting pauses
-/// (docs/design/wire.md), so whoever runs us should know.
+/// (docs/design/wire.md), so a warning tells the operator.
 void raise_file_limit(const ramcloud::daemon::LimitOptions& limits) {
   constexpr uint64_t kOwn = 512;  // files, sessions to other servers, the libraries'
   rlimit files{};

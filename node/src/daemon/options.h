@@ -25,8 +25,8 @@ struct CommonOptions {
   std::string config;  // the file that some of this came from
 };
 
-/// What a daemon lets its peers hold: so that nobody who reaches its ports can make it grow, stop
-/// or forget its clients.
+/// Limits on resources that peers can hold, so that no process that reaches the ports can make the
+/// daemon grow, stop, or neglect its clients.
 struct LimitOptions {
   TcpOptions data;
   HttpOptions http;

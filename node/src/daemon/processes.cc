@@ -115,7 +115,7 @@ struct ServerProcess::Impl {
       return {engine.error().code(), fmt::format("--disk-io {}: {}", disk_io_name(options.disk_io),
                                                  engine.error().message())};
     }
-    // Only what waits for the device gains by it.
+    // Only operations that wait for the device gain by it.
     const DirectIo direct = options.synced ? options.direct_io : DirectIo::kNever;
     disk = std::make_unique<PosixDisk>(std::move(*engine), direct);
     return {};

@@ -38,7 +38,7 @@ class FakeReplicator final : public Replicator {
   FakeReplicator& operator=(const FakeReplicator&) = delete;
   void attach(Log& log) { log_ = &log; }
 
-  /// After attach(), before other threads use the log. What is done in a step depends on the seed.
+  /// After attach(), before other threads use the log. The seed decides the steps.
   void start_thread(uint64_t seed) {
     threaded_ = true;
     thread_ = std::thread([this, random = Random(seed)]() mutable {
@@ -70,7 +70,7 @@ class FakeReplicator final : public Replicator {
     }
     if (syncs && !threaded_) finish_sync();
   }
-  /// What was wanted so far is on devices.
+  /// All that was wanted so far is on devices.
   void finish_sync() { log_->set_synced(wanted()); }
 
   void finish_open(uint64_t id) {

@@ -72,7 +72,7 @@ class Scanner {
     }
     return value;
   }
-  /// Verifies headers and their checksum, not what they are about. Null, or what is wrong.
+  /// Verifies headers and their checksum, not what they are about. Null, or the damage.
   const char* check_framing(uint32_t offset, const Patch& patch, uint32_t max_entries,
                             Unit& unit) const;
   const char* check_group_framing(const Patch& patch, uint32_t max_entries, Unit& unit) const;
@@ -103,7 +103,7 @@ class Scanner {
   Part part_ = Part::kGroups;
   uint32_t at_ = 0;                 // in the bytes
   uint32_t looked_ = 0;             // behind it
-  Problem problem_;                 // of what is there
+  Problem problem_;                 // of the bytes that are there
   bool written_like_that_ = false;  // the checksums hold
   uint32_t footer_crc_ = 0;
   SegmentScan result_;

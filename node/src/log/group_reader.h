@@ -37,7 +37,8 @@ class GroupView {
   std::optional<Entry> next(const Entry& e) const { return at(e.offset + e.view.total_length()); }
 
  private:
-  // Fill is shorter than an entry's header, so what is left tells whether another entry follows.
+  // Fill is shorter than an entry's header, so the length of the rest tells whether another entry
+  // follows.
   std::optional<Entry> at(uint32_t offset) const {
     if (end() - offset < sizeof(EntryHeader)) return std::nullopt;
     return Entry{EntryView(bytes_, offset, bytes_.load_at<EntryHeader>(offset)), offset};
@@ -47,7 +48,7 @@ class GroupView {
   GroupHeader header_{};
 };
 
-/// What is known of a replica from elsewhere (its metadata, other replicas).
+/// Facts about a replica from elsewhere (its metadata, other replicas).
 struct KnownOfSegment {
   std::optional<uint32_t>
       closed_length;           // the segment was closed with this many bytes, footer included
@@ -59,7 +60,7 @@ enum class ScanEnd : uint8_t {
   kClosed,  // all valid, ends with a footer
   kOpen,    // all valid, no footer; behind it only zeros, or nothing
   kTorn,  // behind the valid part are bytes that are no group; nothing known to be durable is there
-  kCorrupt,  // an invalid group below what was durable, or below the length of a closed segment
+  kCorrupt,  // an invalid group below the durable length, or below the length of a closed segment
 };
 
 struct SegmentScan {
@@ -77,7 +78,7 @@ struct SegmentScan {
 
   // For kTorn and kCorrupt:
   uint32_t bad_offset = 0;               // start of the group or padding that is not valid
-  std::string what;                      // what is wrong with it, for people
+  std::string what;                      // the damage, for people
   std::optional<uint32_t> flipped_byte;  // if asked for: the one byte whose change explains it
   // Groups with valid headers behind bad_offset. When the power goes, sectors of writes in flight
   // land in any order: such groups prove nothing but what they say was durable.
@@ -121,7 +122,7 @@ class SegmentScanner {
 /// What groups that were read out of a segment are worth.
 struct GroupsCheck {
   uint32_t whole_bytes = 0;  // valid groups and paddings, from the start on
-  bool bad = false;          // what follows them is not valid: not only cut off
+  bool bad = false;          // the bytes behind them are not valid: not only cut off
   std::string what;          // why
 };
 

@@ -312,7 +312,7 @@ struct OpenSegment {
   std::string image;
 };
 
-/// Sectors land in any order: what is behind the hole was not acknowledged, as little as the hole.
+/// Sectors land in any order: neither the hole nor the bytes behind it were acknowledged.
 TEST(GroupReader, AHoleAboveAllThatWasDurableIsATornTail) {
   const OpenSegment segment;
   for (size_t i = 1; i < 5; ++i) {

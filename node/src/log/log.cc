@@ -163,7 +163,7 @@ StatusCode Log::make_room(bool for_delete, Events& events) {
   return head_ != nullptr && !want_switch_ ? StatusCode::kOk : StatusCode::kRetry;
 }
 
-/// The head takes no more data, from whomever: what comes now waits for the next one.
+/// The head takes no more data, from any thread: appends from now on wait for the next head.
 void Log::begin_switch(Events& events) {
   want_switch_ = true;
   takes_data_.store(false, std::memory_order_seq_cst);

@@ -14,9 +14,10 @@
 // with the next head that is opened for other reasons.
 //
 // Threads: append() may be called by any thread, and commit(), withdraw(), take_retired() and
-// reclaim(); set_durable() by whoever drives replication, one at a time; start(), roll_head() and
-// on_replication_progress() belong to one thread. The Replicator is called by whichever of them was
-// the cause. Lock order: a stripe lock of the store, then the head lock, then the arena's.
+// reclaim(); set_durable() by the reactor that drives replication, one at a time; start(),
+// roll_head() and on_replication_progress() belong to one thread. The Replicator is called by the
+// thread that was the cause. Lock order: a stripe lock of the store, then the head lock, then the
+// arena's.
 #pragma once
 
 #include <array>
@@ -99,7 +100,7 @@ struct Appended {
   LogPosition end;  // the reply of this operation waits until durable() >= end
 };
 
-/// What memory is taken for. Each kind leaves what is kept for the kinds below it.
+/// The purpose of taking memory. Each one leaves the reserves of those below it.
 enum class For : uint8_t {
   kWrites,     // and recovery, migration, purging without cleaning
   kDeletes,    // which make room
@@ -123,8 +124,8 @@ struct LogStatistics {
   uint64_t out_of_memory = 0;  // appends answered OUT_OF_MEMORY
 };
 
-/// Segments that enter the log and leave it together, with one digest: all of them or none, whenever
-/// a crash comes. The caller of commit() keeps it until it is done or withdrawn.
+/// Segments that enter the log and leave it together, with one digest: all of them or none,
+/// whenever a crash comes. The caller of commit() keeps it until it is done or withdrawn.
 struct Change {
   std::vector<Segment*> enter;  // side segments, closed durable
   std::vector<Segment*> leave;  // of the log, closed durable
@@ -176,8 +177,8 @@ class Log {
 
   /// @name Segments that enter and leave
   /// @{
-  /// Commits a change [Ousterhout15 §4.5, §7.4 in other words]. It is done when no digest without it
-  /// can decide any more; the progress listener is called then.
+  /// Commits a change [Ousterhout15 §4.5, §7.4 in other words]. It is done when no digest without
+  /// it can decide any more; the progress listener is called then.
   ///   OK                 it waits for its head, or is on its way
   ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done. Not
   ///                      with cleaning: it waits until there is one, or room for an emergency head
@@ -186,11 +187,11 @@ class Log {
   StatusCode commit(Change& change, Roll roll);
   /// Takes a change back that waits. False: a digest has it; it will be done.
   bool withdraw(Change& change);
-  /// A change that was committed is not to wait any more: for the next head, or until the present one
-  /// is full.
+  /// A change that was committed is not to wait any more: for the next head, or until the present
+  /// one is full.
   void hurry(Change& change);
-  /// A replay of this log may find a segment with this id: now, or once what waits is committed. False
-  /// for ever then. (True for a while after it left.)
+  /// A replay of this log may find a segment with this id: now, or once waiting changes are
+  /// committed. False for ever then. (True for a while after it left.)
   bool may_be_found(uint64_t segment_id) const;
   /// Segments that left the log, or were never in it, and that replication has released. Give them
   /// to reclaim() after a grace period (runtime/epoch.h): a reader of this turn may be in them.
@@ -226,8 +227,8 @@ class Log {
   void want_look(uint32_t number) { moved_.mark(number); }
   /// How many segments have left and are found by no replay any more (may_be_found() is false).
   uint64_t left() const { return left_.load(std::memory_order_acquire); }
-  /// The closed member of the log that has this number; null if none has. It stays for the turn. Not
-  /// a head that was closed empty: it leaves on its own.
+  /// The closed member of the log that has this number; null if none has. It stays for the turn.
+  /// Not a head that was closed empty: it leaves on its own.
   Segment* closed_member(uint32_t number);
   /// No version is known from this closed member alone: later heads are above all that were assigned
   /// before it was closed (docs/design/log.md#compaction). True for ever then.
@@ -280,7 +281,7 @@ class Log {
   /// sequentially consistent with the progress listener, as durable().
   bool takes_data() const { return takes_data_.load(std::memory_order_seq_cst); }
 
-  /// End of what was appended.
+  /// The end of the last appended group.
   LogPosition head() const { return from_value(head_position_.load(std::memory_order_acquire)); }
   /// All groups before it are on R replicas and all earlier segments are closed on R replicas.
   /// Sequentially consistent with what set_durable() does: a reactor that first says that it waits
@@ -290,9 +291,10 @@ class Log {
   /// chunk_end() are) in a segment whose predecessors are closed durable. A lower value than before
   /// is ignored.
   void set_durable(LogPosition position);
-  /// All before it is on the devices of R backups, as far as anybody wanted to know. What is durable
-  /// may be in page caches alone, and a power cut of all machines takes it
-  /// (docs/design/log.md#cleaning). Sequentially consistent with the progress listener, as durable().
+  /// All before it is on the devices of R backups, as far as anybody wanted to know. What is
+  /// durable may be in page caches alone, and a power cut of all machines takes it
+  /// (docs/design/log.md#cleaning). Sequentially consistent with the progress listener, as
+  /// durable().
   LogPosition synced() const {
     return replicates_ ? from_value(synced_.load(std::memory_order_seq_cst)) : durable();
   }

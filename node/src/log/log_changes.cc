@@ -1,4 +1,4 @@
-// Log, segments that enter and leave: changes, side segments, and what is retired.
+// Log, segments that enter and leave: changes, side segments, retired segments.
 #include <algorithm>
 
 #include "base/sometimes.h"
@@ -104,8 +104,8 @@ void Log::carry_changes() {
   switch_now_ = std::exchange(roll_now_, false);
 }
 
-/// For changes that do not wait until the head is full. If the next head was opened ahead, its digest
-/// was made without them: another one comes instead. Without memory they wait.
+/// For changes that do not wait until the head is full. If the next head was opened ahead, its
+/// digest was made without them: another one comes instead. Without memory they wait.
 void Log::open_fresh_head(Events& events) {
   if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
   const bool ordinary = pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
@@ -147,9 +147,10 @@ void Log::finish_changes(Events& events) {
   leaving_.clear();
 }
 
-/// Out of the digest of the head that is opened now. All heads before the present one were closed on
-/// their replicas before it took data, so nobody recovers from these; and no version is known from
-/// them alone: later heads log a higher safe version. What names one in a change takes it out itself.
+/// Out of the digest of the head that is opened now. All heads before the present one were closed
+/// on their replicas before it took data, so nobody recovers from these; and no version is known
+/// from them alone: later heads log a higher safe version. What names one in a change takes it out
+/// itself.
 void Log::leave_empty_heads() {
   if (!waiting_.empty()) return;
   for (Segment* segment : empty_) {
@@ -163,7 +164,7 @@ void Log::leave_empty_heads() {
 
 // ---- side segments
 
-/// For a SideLog; null: no memory above what is kept for others.
+/// For a SideLog; null: no memory above the reserves for other purposes.
 Segment* Log::open_side_segment(For whose) {
   Segment* segment = nullptr;
   {
@@ -205,7 +206,7 @@ void Log::abort_side_segments(const std::vector<Segment*>& segments) {
   deliver(events);
 }
 
-// ---- what is retired
+// ---- retired segments
 
 /// It is in no digest that can decide.
 void Log::retire(Segment& segment, Events& events) {

@@ -107,7 +107,8 @@ uint32_t Decision::claimed(uint64_t segment_id) const {
   return most;
 }
 
-/// By those that may be sources: a stale one may name whom nobody relies on any more.
+/// As named by replicas that may be sources: a stale replica may name holders that no
+/// acknowledgement relies on any more.
 std::set<uint64_t> Decision::holders(uint64_t segment_id) const {
   std::set<uint64_t> named;
   for (const size_t i : of(segment_id)) {
@@ -146,8 +147,8 @@ bool Decision::find_digest() {
 }
 
 /// False, unless an operator gave up the end of the log. Then the newest digest there is decides,
-/// whoever has it, together with what was closed after it: survivors and recovered segments that
-/// the lost heads took in.
+/// whichever backup has it, together with segments that were closed after it: survivors and
+/// recovered segments that the lost heads took in.
 bool Decision::without_digest(uint64_t segment_id, std::string why) {
   const uint64_t newest = newest_head();
   const AcceptedLoss& accepted = answers_.accepted;
@@ -217,7 +218,7 @@ void Decision::note_missing(uint64_t segment_id, std::string why) {
   end_.missing.push_back(std::move(segment));
 }
 
-/// What is needed of a member is not there.
+/// A part of a member that is needed is missing.
 void Decision::lacks(uint64_t segment_id, std::string why) {
   if (!given_up(segment_id)) note_missing(segment_id, std::move(why));
 }
@@ -249,8 +250,8 @@ void Decision::end_closed(uint64_t segment_id) {
   end_.segments.push_back(std::move(segment));
 }
 
-/// `claimed_closed`: this one was closed on its replicas, says the coordinator, or a later head that
-/// has data.
+/// `claimed_closed`: this one was closed on its replicas, says the coordinator, or a later head
+/// that has data.
 HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
   uint32_t longest = 0;
   bool intact = false;

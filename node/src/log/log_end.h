@@ -52,7 +52,7 @@ struct AcceptedLoss {
   /// Above every version that the master can have assigned; used when the end was given up.
   uint64_t version_floor = 0;
 
-  /// The loss is at most what was accepted here or there.
+  /// The loss is at most one that was accepted before.
   void add(const AcceptedLoss& other);
   bool operator==(const AcceptedLoss&) const = default;
 };
@@ -69,7 +69,7 @@ struct LogAnswers {
   AcceptedLoss accepted;
 };
 
-/// What is needed and not there.
+/// The segments that are needed and missing.
 struct MissingSegment {
   uint64_t segment_id = 0;
   std::string why;
@@ -90,10 +90,10 @@ struct SegmentEnd {
 struct LogEnd {
   enum class Outcome : uint8_t {
     kComplete,
-    kTailLost,  // power cuts took the end of a head: what there is ends where it says
+    kTailLost,  // power cuts took the end of a head: the log ends at the position given
     kWaiting,
     kBlocked,       // nobody can be expected to bring what is missing
-    kLossAccepted,  // an operator gave up what is missing: what there is ends where it says
+    kLossAccepted,  // an operator gave up the missing part: the log ends at the position given
   };
   Outcome outcome = Outcome::kBlocked;
   uint64_t digest_segment = 0;          // whose digest decided; 0: none is eligible
@@ -118,7 +118,7 @@ LogEnd decide_log_end(const LogAnswers& answers);
 struct LossToAccept {
   AcceptedLoss loss;
   std::vector<MissingSegment> missing;  // what the loss consists of
-  LogEnd end;                           // with the loss accepted: what would be recovered
+  LogEnd end;                           // with the loss accepted: the log that would be recovered
   bool more = false;                    // it is more than was wanted at most: `end` is BLOCKED
 };
 

@@ -16,7 +16,7 @@ using Outcome = LogEnd::Outcome;
 class AcceptedLossTest : public LogEndTest {
  protected:
   static constexpr size_t kMost = 100;
-  /// What is shown of it is accepted.
+  /// Accepts the loss that the preview shows.
   AcceptedLoss accept_all() {
     const LossToAccept shown = loss_to_accept(answers_, kMost);
     EXPECT_EQ(shown.end.outcome, Outcome::kLossAccepted);
@@ -149,7 +149,7 @@ TEST_F(AcceptedLossTest, WithoutAnyHeadNothingIsRecovered) {
   EXPECT_EQ(end.safe_version, 77'000'000'000u) << "nobody knows what was assigned";
 }
 
-/// Its members are needed as well, and what was closed later is the log's.
+/// Its members are needed as well, and segments that were closed later belong to the log.
 TEST_F(AcceptedLossTest, WithoutAnEligibleDigestTheNewestOneDoes) {
   closed(1, 1, 5000);
   head(1, 3, 4000, {1, 2, 3}).footer = true;

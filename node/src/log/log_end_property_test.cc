@@ -1,4 +1,4 @@
-// A true log, cut and torn in many ways: none of the rules of its end loses what was acknowledged.
+// A true log, cut and torn in many ways: none of the rules of its end loses acknowledged data.
 #include "log/log_end.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ class TrueLog {
  public:
   explicit TrueLog(uint64_t seed) : random_(seed), log_(8, false) { write(); }
 
-  /// Whose process died, whose power went; who is not heard, who has a flipped bit in a replica.
+  /// Draws backups whose process died, whose power failed, that are silent, or that have a flipped
+  /// bit in a replica.
   void kill() {
     power_cuts_ = random_.chance(0.6);
     for (uint64_t server = 1; server <= kServers; ++server) {
@@ -46,7 +47,7 @@ class TrueLog {
   bool all_heard() const { return answers.heard.size() == kServers; }
   bool flipped() const { return flip_on_ != 0; }
 
-  /// Empty, or what is wrong.
+  /// Empty, or the problem.
   std::string check(const LogEnd& end) {
     if (end.outcome == Outcome::kWaiting || end.outcome == Outcome::kBlocked) {
       if (!all_heard() || flipped()) return {};
@@ -137,7 +138,7 @@ class TrueLog {
     log_.log.reclaim(log_.log.take_retired());
   }
 
-  /// Each holder has what is durable, and perhaps more.
+  /// Each holder has the durable bytes, and perhaps more.
   void describe(const Segment& segment, uint32_t durable) {
     std::vector<uint64_t> servers;
     for (uint64_t server = 1; server <= kServers; ++server) servers.push_back(server);
@@ -204,7 +205,7 @@ class TrueLog {
     described_.push_back(bytes);
   }
 
-  /// Some of the sectors behind what was synced are not there.
+  /// Some of the sectors behind the synced bytes are not there.
   void tear(std::string& bytes, uint32_t from) {
     for (size_t at = (from + 511) / 512 * 512; at < bytes.size(); at += 512) {
       if (random_.chance(0.5))
@@ -270,8 +271,8 @@ bool covers(const AcceptedLoss& accepted, const AcceptedLoss& loss) {
   return both == accepted;
 }
 
-/// Whatever was lost: what is accepted is all that is given up, and when more is lost later, that is
-/// asked for.
+/// Whatever was lost: what is accepted is all that is given up, and when more is lost later, that
+/// is asked for.
 TEST(LogEndProperty, AnAcceptedLossIsNoLargerThanWhatWasShown) {
   int accepted = 0, ends = 0, grew = 0;
   const uint64_t seeds = ramcloud::testing::seeds(600);

@@ -93,7 +93,7 @@ TEST_F(LogEndTest, ADigestOfAnEpochThatIsOverIsNotEligible) {
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 900}}));
 }
 
-/// An open that failed left it: what was acknowledged since is in the head before it.
+/// An open that failed left it: writes acknowledged since are in the head before it.
 TEST_F(LogEndTest, AStaleHeadThatIsNewerDoesNotDecide) {
   answers_.fence = {1, 5};
   head(1, 1, 700, {1}).epoch = 5;
@@ -320,7 +320,7 @@ TEST_F(LogEndTest, FramesOfFormerBuildsNameNobody) {
   EXPECT_EQ(outcome(), Outcome::kTailLost);
 }
 
-/// What was acknowledged later cannot be kept without what came before.
+/// Later acknowledged writes cannot be kept without the earlier ones.
 TEST_F(LogEndTest, WhatFollowsALostTailIsLostAsWell) {
   for (const uint64_t server : {1, 2, 3}) {
     rebooted(server, 1, 5000, {1});
@@ -330,8 +330,8 @@ TEST_F(LogEndTest, WhatFollowsALostTailIsLostAsWell) {
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, kHeader}}));
 }
 
-/// The coordinator was told of a loss in segment 2, so 1 was closed on its replicas by then. The close
-/// was on no device when the power of all went.
+/// The coordinator was told of a loss in segment 2, so 1 was closed on its replicas by then. The
+/// close was on no device when the power of all went.
 TEST_F(LogEndTest, ACloseThatWentWithThePowerIsALostTail) {
   answers_.fence = {2, 1};
   for (const uint64_t server : {1, 2, 3}) {

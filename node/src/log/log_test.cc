@@ -118,7 +118,7 @@ TEST(Log, PositionsRiseAndDurableFollowsWholeGroups) {
   EXPECT_EQ(t.log.durable(), b.end);
   t.log.set_durable(a.end);
   EXPECT_EQ(t.log.durable(), b.end) << "does not go back";
-  // What is durable is written into later groups.
+  // Later groups record how far the segment was durable.
   ASSERT_EQ(append_object(t.log, 1, 3, "c", "3"), StatusCode::kOk);
   const Segment* segment = t.log.find_segment(1);
   EXPECT_EQ(scan_segment(segment->identity(), segment->bytes()).durable_up_to, b.end.offset());
@@ -260,7 +260,7 @@ TEST(Log, AppendsFromSeveralThreads) {
   constexpr int kAppends = 1500;
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
-  // A replication's eye: what is published is always whole and valid.
+  // As replication sees it: published bytes are always whole, valid groups.
   std::thread watcher([&] {
     while (!stop.load()) {
       const Segment* segment = t.log.find_segment(1);

@@ -41,7 +41,7 @@ TEST(MovedSegments, SomeAreLeftForTheNextTime) {
   EXPECT_THAT(moved.take(10), IsEmpty());
 }
 
-/// What is marked while somebody takes is found then, or the next time.
+/// A segment that is marked during a take() is found by it, or by the next one.
 TEST(MovedSegments, NoneIsForgottenBesideOneThatTakes) {
   constexpr uint32_t kSegments = 50'000;
   MovedSegments moved(kSegments);

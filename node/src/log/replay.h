@@ -27,7 +27,8 @@ struct ReplicaImage {
 };
 
 /// What the coordinator says of a master: replicas that are not closed count only if their segment
-/// and their epoch are at least these. Others may miss what was acknowledged after they were lost.
+/// and their epoch are at least these. Others may miss writes that were acknowledged after they
+/// were lost.
 struct ReplicationFence {
   uint64_t lowest_open_segment = 0;
   uint32_t epoch = 0;

@@ -100,7 +100,7 @@ TEST(Replay, AnIncompleteLogIsRefused) {
   EXPECT_EQ(Outcome({}).status.code(), StatusCode::kNotFound);
 }
 
-/// A replica of an open segment that was lost, and came back shorter than what was acknowledged.
+/// A replica of an open segment that was lost, and came back without acknowledged bytes.
 TEST(Replay, AnOpenReplicaOfAnEpochThatIsOverDoesNotCount) {
   const auto s = three_segments();
   const auto run = [&](std::vector<std::pair<int, uint32_t>> replicas,

@@ -115,7 +115,7 @@ class Segment {
   /// live: cleaning finds out which of them died (store/segment_judge.h).
   uint32_t entry_bytes() const { return entry_bytes_.load(std::memory_order_relaxed); }
   uint32_t live_bytes() const {
-    // In this order: what died is never more than what was appended.
+    // In this order: dead bytes are never more than appended bytes.
     const uint32_t dead = dead_bytes_.load(std::memory_order_acquire);
     return entry_bytes() - dead;
   }
@@ -133,7 +133,7 @@ class Segment {
   friend class SegmentWriter;
   friend class SideLog;
   friend class CompactedSegment;
-  /// Of a head: what may be appended to it.
+  /// Of a head: which entries may be appended to it.
   enum class Takes : uint8_t { kAll, kDeletes, kNothing };
   void reset();
   char* address(uint32_t offset) { return seglets_[offset / kSegletBytes] + offset % kSegletBytes; }

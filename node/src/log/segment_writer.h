@@ -1,5 +1,5 @@
 // Puts groups into a segment: gives each its place and its header, and copies it there. The owner
-// of the segment (the Log under its head lock, or a SideLog) publishes what is complete.
+// of the segment (the Log under its head lock, or a SideLog) publishes complete groups.
 #pragma once
 
 #include <cstdint>

@@ -22,13 +22,13 @@ class SideLog {
  public:
   /// `log` outlives it. `whose`: how much of the memory it leaves to others.
   explicit SideLog(Log& log, For whose = For::kWrites) : log_(log), whose_(whose) {}
-  /// What was not released is aborted.
+  /// Segments that were not released are aborted.
   ~SideLog() { abort(); }
   SideLog(const SideLog&) = delete;
   SideLog& operator=(const SideLog&) = delete;
 
   /// Appends one group with these entries, all or nothing. refs[i] is the address of entry i.
-  ///   OUT_OF_MEMORY     no segment above what is kept for others; what was appended stays
+  ///   OUT_OF_MEMORY     no segment above the reserves for other purposes; appended entries stay
   ///   INVALID_ARGUMENT  as Log::append, or after close()
   StatusCode append(std::span<const EntrySource> entries, const char* refs[]);
   /// No more comes. Its segments can be committed once all_durable().
@@ -38,7 +38,7 @@ class SideLog {
   /// Gives its segments up, and their replicas. Nothing may refer to their entries but readers of
   /// this turn. Not while a change with them is committed: withdraw it first.
   void abort();
-  /// The segments are the log's from now on (their change is done), or of whoever takes them.
+  /// The segments are the log's from now on (their change is done), or the caller's.
   std::vector<Segment*> release();
 
   const std::vector<Segment*>& segments() const { return segments_; }

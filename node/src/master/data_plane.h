@@ -28,13 +28,13 @@ class DataPlane {
 
   /// From now on this store is served; on this reactor's thread. `lease`: HeldReplies'.
   void attach(store::ObjectStore& store, LeaseTerm* lease = nullptr);
-  /// From now on data operations are told UNKNOWN_TABLET: their clients ask the coordinator who
-  /// serves next. (After RETRY they would come here again.) On this reactor's thread.
+  /// From now on data operations are told UNKNOWN_TABLET: their clients ask the coordinator for
+  /// the next owner. (After RETRY they would call this server again.) On this reactor's thread.
   void refuse_operations();
   /// How many were told so. Any thread.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
-  /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this reactor if replies or
-  /// requests wait for it. Any thread.
+  /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this
+  /// reactor if replies or requests wait for it. Any thread.
   void on_log_progress() {
     if (replies_.waiting() || parked_.waiting()) reactor_.nudge();
   }

@@ -19,7 +19,7 @@ constexpr uint32_t kMaxPageBuckets = 512;
 constexpr uint32_t kMaxPageEntries = 128;
 constexpr size_t kMaxPageObjects = kMaxPageEntries;
 
-/// The fixed part of a request, and what follows it. False: the body is shorter than the fixed
+/// The fixed part of a request, and the bytes behind it. False: the body is shorter than the fixed
 /// part.
 template <typename T>
 bool split(ByteView body, T& fixed, ByteView& rest) {
@@ -75,7 +75,7 @@ bool is_condition(StatusCode code) {
   return code == StatusCode::kExists || code == StatusCode::kWrongVersion;
 }
 
-/// What was read is not durable yet, so the reply waits for it.
+/// The entry that was read is not durable yet, so the reply waits for it.
 void note_fresh_read(StatusCode code) {
   if (code == StatusCode::kOk) RC_SOMETIMES("master.read_waits_for_fresh_object");
   if (code == StatusCode::kNotFound) RC_SOMETIMES("master.read_waits_for_fresh_delete");
@@ -143,8 +143,8 @@ void DataService::refuse(const Request& request, StatusCode code, log::LogPositi
   replies_.send(reply_);
 }
 
-/// Of a change: nothing was done. Without room in the head it waits for the next one; without memory
-/// its client does.
+/// Of a change: nothing was done. Without room in the head it waits for the next one; without
+/// memory its client does.
 void DataService::refuse_change(const Request& request, StatusCode code,
                                 log::LogPosition depends_on) {
   if (code == StatusCode::kRetry && parked_ != nullptr && parked_->wait_for_head(request)) return;

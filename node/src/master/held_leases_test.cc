@@ -1,4 +1,5 @@
-// Replies and the lease: what may be told from memory, and when (docs/design/recovery.md#leases).
+// Replies and the lease: which replies may be sent from memory, and when
+// (docs/design/recovery.md#leases).
 #include <gtest/gtest.h>
 
 #include <memory>

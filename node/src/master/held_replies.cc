@@ -118,8 +118,8 @@ bool HeldReplies::on_turn() {
   return release_leased() || released || swept;
 }
 
-/// What is durable leaves. What then needs a lease, and has none, waits on: that the log is durable
-/// shows nothing about what others changed since.
+/// Durable replies leave. A reply that needs a lease, and has none, waits on: that the log is
+/// durable shows nothing about what others changed since.
 bool HeldReplies::release_durable() {
   if (for_log_.empty()) return false;
   const log::LogPosition durable = log_->durable();

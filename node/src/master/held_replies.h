@@ -3,7 +3,7 @@
 // a lease (docs/design/recovery.md#leases). Nothing of the request is kept but its handle. Each
 // reactor holds its own.
 //
-// What is held is charged to the request's connection (Transport::charge). Replies of closed
+// Held replies are charged to the request's connection (Transport::charge). Replies of closed
 // connections are dropped, and those whose deadline has passed are answered DEADLINE_EXCEEDED, so
 // that a log which is not replicated for long does not keep memory for nobody. Both are found by a
 // sweep over all that is held, some of it a turn.
@@ -42,19 +42,19 @@ class HeldReplies {
     lease_ = lease;
   }
   /// Sends the reply now if the log is durable that far, and there is a lease if it needs one, even
-  /// if others are held: what depends on nothing fresh passes what does. Those that are held for
-  /// the log leave in the order they came: one that depends on less may wait for an earlier one
-  /// that depends on more, which is at most one replication round trip. So do those that are held
-  /// for the lease. The operation was carried out before.
+  /// if others are held: a reply that depends on no fresh entry passes one that does. Those that
+  /// are held for the log leave in the order they came: one that depends on less may wait for an
+  /// earlier one that depends on more, which is at most one replication round trip. So do those
+  /// that are held for the lease. The operation was carried out before.
   void send(Reply& reply);
   /// The reply may keep what it owns if it was sent at once.
   void send(Reply&& reply);
   /// A step of the turn: as many as its budget allows, and a part of a sweep. True if anything was
   /// done.
   bool on_turn();
-  /// Before the log ends: what is held points into it. Nobody is answered.
+  /// Before the log is destroyed: held replies point into it. No client is answered.
   void drop_all();
-  /// Some of what is held waits for the log.
+  /// Some held replies wait for the log.
   bool waits_for_log() const { return !for_log_.empty(); }
   /// Held, those included that a sweep which is not done yet has dropped.
   size_t size() const { return for_log_.size() + for_lease_.size(); }

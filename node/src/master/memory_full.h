@@ -1,5 +1,5 @@
 // What a change is answered that finds no memory in the log: RETRY while cleaning can free some, or
-// what is purged will be cleaned; OUT_OF_MEMORY once it cannot. Both are counted.
+// purged objects will be cleaned; OUT_OF_MEMORY once it cannot. Both are counted.
 #pragma once
 
 #include <cstdint>

@@ -152,7 +152,7 @@ bool MultiService::on_turn() {
       continue;
     }
     ByteView rest = ByteView(job.body).substr(job.offset);
-    // Whoever asked has stopped waiting: the rest would be done for nobody.
+    // The client has stopped waiting: nobody would read the rest.
     const bool late = reactor_.now() >= job.deadline;
     if (late || run_slice(job, rest)) {
       waiting_bytes_ -= job.body.size();
@@ -322,7 +322,7 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
                                 version, depends_on);
   const StatusCode code = memory_full_.answer(result, *store_);
   if (code == StatusCode::kRetry) {
-    // What comes behind it waits, too: two writes of one key keep their order.
+    // Later operations wait, too: two writes of one key keep their order.
     job.retry_after_us =
         result == StatusCode::kOutOfMemory ? MemoryFull::kRetryAfterUs : kRetryAfterUs;
     return Step::kStop;

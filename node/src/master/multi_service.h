@@ -7,7 +7,7 @@
 // connection (Transport::charge). Results take memory only while there is room for them: a message
 // whose next result has no room is answered with what is done. If that is nothing, its first result
 // is sent from the log, as that of a single read is. So a job never waits for memory while it holds
-// some, and the sender, who is told how many operations were done, sends the rest again.
+// some. The reply tells the client how many operations were done, and it sends the rest again.
 //
 // A large value is copied over several turns. Nothing of the log is kept in between: the key is
 // read again, and if its version has changed, its copying starts over.

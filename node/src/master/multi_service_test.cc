@@ -1,4 +1,4 @@
-// Multi-operations at a master: what is answered, in which slices, and what the reply depends on.
+// Multi-operations at a master: the answers, the slices, and the position each reply depends on.
 #include "master/multi_service.h"
 
 #include <gmock/gmock.h>

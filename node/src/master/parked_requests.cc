@@ -96,7 +96,7 @@ void ParkedRequests::serve(Parked one) {
   if (header.timeout_ms != 0) {
     const auto left = std::chrono::milliseconds(header.timeout_ms) - waited;
     if (left <= Duration::zero()) {
-      // Whoever asked has stopped waiting, and must not find it changed later than that.
+      // The client has stopped waiting, and the object must not change later than that.
       return reply_error(registry_.transport(), one.handle,
                          {StatusCode::kRetry, "it waited longer than its caller"});
     }

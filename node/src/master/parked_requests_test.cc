@@ -109,7 +109,7 @@ TEST_F(ParkedRequestsTest, TheChangeThatFindsTheHeadFullWaits) {
   }
 }
 
-/// It is no head that it lacks: its client waits, who has the bytes anyway.
+/// It lacks memory, not a head: its client waits instead, which has the bytes anyway.
 TEST_F(ParkedRequestsTest, WhoFindsNoMemoryIsToldToRetryWhileCleaningHelps) {
   open_head();
   const std::string value(1 << 20, 'v');

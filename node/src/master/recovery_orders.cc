@@ -340,7 +340,7 @@ void RecoveryOrders::want_pass() {
 }
 
 Task<void> RecoveryOrders::clear_slots() {
-  // In a turn of its own: who asked for it is at work in the tablets.
+  // In a turn of its own: the caller is still using the tablets.
   co_await reactor_.sleep(Duration::zero());
   while (slots_.step()) {
     co_await reactor_.sleep(reactor_.had_events() ? kClearInterval : Duration::zero());

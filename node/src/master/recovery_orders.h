@@ -29,7 +29,7 @@ class RecoveryOrders {
   /// Parts that are over and whose state is still told.
   static constexpr size_t kMostOver = 64;
   /// Dead masters whose latest attempt is remembered. Those with the lowest attempts are forgotten:
-  /// attempts rise over all masters, so what is below them is refused.
+  /// attempts rise over all masters, so lower ones are refused.
   static constexpr size_t kMostMasters = 4096;
   static constexpr Duration kMostWaiting = 1s;
 

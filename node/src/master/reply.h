@@ -47,7 +47,7 @@ struct Reply {
   }
 };
 
-/// It tells what was in memory, which is stale if somebody else serves it by now: it needs a lease
+/// It tells data from memory, which is stale if another server owns it by now: it needs a lease
 /// (docs/design/recovery.md#leases). `appends_prove`: LeaseTerm's.
 inline bool tells_from_memory(const Reply& reply, bool appends_prove) {
   if (!is_data_opcode(reply.handle.opcode)) return false;  // of the coordinator

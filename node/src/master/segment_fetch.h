@@ -1,5 +1,5 @@
-// Reads the entries of one segment of a dead master's log from backups (wire::RecoveryFetchRequest),
-// page by page: from the first source that gives them.
+// Reads the entries of one segment of a dead master's log from backups
+// (wire::RecoveryFetchRequest), page by page: from the first source that gives them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class FetchedPage {
  public:
   explicit FetchedPage(std::string body) : body_(std::move(body)) {}
   bool empty() const { return left().empty(); }
-  /// The next entry, which lies in this page. CORRUPT: what is left is no entry.
+  /// The next entry, which lies in this page. CORRUPT: the rest is no entry.
   Result<log::EntryView> next();
   uint32_t entry_bytes() const {
     return static_cast<uint32_t>(body_.size() - sizeof(wire::RecoveryFetchReply));

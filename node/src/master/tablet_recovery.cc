@@ -186,7 +186,8 @@ Task<Status> TabletRecovery::begin_tablets() {
     Status status = replay_.begin(range_of(tablet.lost), first_segment_);
     if (!status.ok()) co_return status;
     if (++begun % kBegunAtOnce != 0) continue;
-    // Each makes a list of all tablets, and the one before is kept for who may be searching it.
+    // Each makes a list of all tablets, and the old one is kept for threads that may be searching
+    // it.
     const store::Tablets::Retired retired = tools_.store.take_retired();
     co_await tools_.epochs.grace_period(reactor_);
   }
@@ -285,7 +286,7 @@ Task<Status> TabletRecovery::fetch_segment(SegmentFetch& fetch) {
   co_return Status();
 }
 
-/// What fills the log may be dead: cleaning then makes room for what is replayed.
+/// The log may be full of dead entries: cleaning then makes room for the replayed ones.
 bool TabletRecovery::may_get_memory() const {
   if (!log_.cleaning_helps() || !any(Fate::kOpen)) return false;
   RC_SOMETIMES("master.recovery_waits_for_cleaning");
@@ -365,7 +366,7 @@ Task<void> TabletRecovery::undo() {
            tablets.end();
   };
   while (is_there()) co_await reactor_.sleep(kLogInterval);
-  // No slot points there any more; who still reads is waited for before the memory is used again.
+  // No slot points there any more; memory is reused only after threads that still read it.
   if (committed_) {
     co_await leave_log();
   } else {

@@ -184,7 +184,8 @@ TEST_F(TabletRecoveryTest, GivenUpAfterTheCommitItLeavesTheLog) {
   expect_invariants();
 }
 
-/// What stays of it in the log, because others of its part are served, is below the position.
+/// Entries of it stay in the log, because other tablets of its part are served; they are below the
+/// position.
 TEST_F(TabletRecoveryTest, OldEntriesOfAPartThatIsServedDoNotComeBack) {
   constexpr HashRange kOther{2, 0, ~uint64_t{0}};
   dead_[3] = {object_entry(5, "deleted elsewhere later", "1"), object_entry(5, "b", "1", 2)};
@@ -235,7 +236,7 @@ TEST_F(ShortOfMemory, ThePartFailsAndTheServerServesOn) {
   expect_invariants();
 }
 
-/// The log is full of what was overwritten.
+/// The log is full of overwritten objects.
 class ShortOfCleanMemory : public testing::RecoveryFixture {
  protected:
   static constexpr uint32_t kSegments = 8;

@@ -34,7 +34,7 @@ class TabletService {
 
   /// @name For other orders that change which tablets are served
   /// @{
-  /// OK if the command is not older than what was seen of the table.
+  /// OK if the command is not older than the last one for the table.
   Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
   /// This server has tablets of the table since the order that was checked last.
   void note_taken(uint64_t table_id, const std::string& table_name);

@@ -48,7 +48,7 @@ class BackupTable {
   /// @{
   void accepted(uint64_t server_id) { backups_[server_id].refusals = 0; }
   void refused(uint64_t server_id, Time now);
-  /// Adds what is known of the backup; one that refused lately, or is being lost, is not usable.
+  /// Adds the state of the backup; one that refused lately, or is being lost, is not usable.
   void describe(PlacementServer& server, Time now) const;
   /// @}
 

@@ -1,5 +1,6 @@
-// Who drives replication: any reactor, at the end of a turn. No reactor waits for the lock: one
-// that does not get it leaves a note, and the holder looks once more, or tells the first reactor.
+// The lock under which one reactor drives replication, at the end of its turn. No reactor waits for
+// it: one that does not get it leaves a note, and the holder then drives once more, or tells the
+// first reactor.
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-// A master with thousands of segments: what is done at one go, and under the lock that the hot path
-// needs, does not grow with them.
+// A master with thousands of segments: how much is done at once, and under the lock that the hot
+// path needs, does not grow with them.
 #include <gtest/gtest.h>
 
 #include <map>

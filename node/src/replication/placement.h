@@ -1,6 +1,6 @@
 // Where replicas go: randomisation with refinement [Ousterhout15 §7.1]: a few random
 // candidates, of which the one that would read its replicas back soonest after a crash is taken.
-// Pure functions of what is passed in.
+// Pure functions of their arguments.
 #pragma once
 
 #include <cstdint>

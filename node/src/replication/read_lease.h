@@ -1,6 +1,7 @@
-// Who leases a master the right to answer from memory, and for how long (docs/design/recovery.md,
-// "Leases"): the bookkeeping, without clock, call or lock. A *holder* is a backup with a replica that
-// recovery could take the log's digest from. ReplicaManager says what was sent and answered.
+// Which backups lease a master the right to answer from memory, and for how long
+// (docs/design/recovery.md, "Leases"): the bookkeeping, without clock, call or lock. A *holder* is
+// a backup with a replica that recovery could take the log's digest from. ReplicaManager says what
+// was sent and answered.
 #pragma once
 
 #include <cstddef>
@@ -32,12 +33,12 @@ class ReadLease {
   void hold(uint64_t server_id, Time sent);
   /// One such replica is closed there, or was refused without a trace.
   void release(uint64_t server_id);
-  /// One such replica is lost. It counts until the coordinator has this epoch. When all are lost, no
-  /// backup can lease: the coordinator does, whose lease suffices alone.
+  /// One such replica is lost. It counts until the coordinator has this epoch. When all are lost,
+  /// no backup can lease: the coordinator does, whose lease suffices alone.
   void lost(uint64_t server_id, uint32_t epoch);
   /// The coordinator has the epoch durably.
   void fenced(uint32_t epoch);
-  /// It took this master for alive when it answered what was sent then.
+  /// Its answer to the message that was sent then took this master for alive.
   void confirmed(uint64_t server_id, Time sent);
 
   /// Holders from which nothing came that was sent in the last quarter of L, and which were not

@@ -49,7 +49,7 @@ class CallInbox {
 
 /// It goes round: idle; in flight, which its own reactor begins under the lock that replication is
 /// driven under; answered, which is noted in its reactor's inbox without a lock; idle again, when
-/// whoever holds the lock has taken the answer. While it is in flight only its own reactor may take
+/// the holder of the lock has taken the answer. While it is in flight only its own reactor may take
 /// it back (the session belongs to that one's transport).
 ///
 /// The call and the slot that waits for it know each other, and both ends change under the lock

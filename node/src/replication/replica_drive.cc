@@ -1,4 +1,4 @@
-// ReplicaManager, who drives it: turns and lanes, sending, and what is durable then.
+// ReplicaManager, the drive: turns and lanes, sending, and raising the durable position.
 #include <algorithm>
 #include <utility>
 
@@ -238,7 +238,7 @@ bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
 
 /// New data is in the oldest segment that is not settled: the next one takes none before this is
 /// closed on its replicas. When this returns, each published byte of it is acknowledged, or in
-/// flight, or behind what is in flight, or the first reactor is asked to see to it.
+/// flight, or queued behind a call in flight, or the first reactor is asked to see to it.
 ReplicaManager::Driven ReplicaManager::drive_head(ReplicaLane& lane) {
   lane.retract_dropped();
   if (log_ == nullptr || stopped_ || unsettled_.empty()) return {};
@@ -285,7 +285,7 @@ ReplicaManager::Driven ReplicaManager::take_plain_answers(SegmentReplicas& head)
 
 // ---- durability
 
-/// Tells the log what is on enough replicas: which segments are open there, which are closed there,
+/// Reports progress to the log: which segments are open there, which are closed there,
 /// and up to where everything is there (docs/design/log.md#replies).
 void ReplicaManager::report_progress() {
   bool changed = false;

@@ -64,7 +64,7 @@ void ReplicaLane::stop() {
   for (Line& line : lines_) line.call.retract();
 }
 
-/// Gives up what is late; the first reactor sends it again.
+/// Gives up late calls; the first reactor sends them again.
 void ReplicaLane::on_deadline() {
   Time next = kNever;
   for (Line& line : lines_) {

@@ -14,7 +14,8 @@
 namespace ramcloud {
 namespace {
 
-/// A look that comes so much later than it was due: this process did not run, or had too much to do.
+/// A look that comes so much later than it was due: this process did not run, or had too much to
+/// do.
 constexpr Duration kLateness = 100ms;
 
 /// Nothing that a backup says.
@@ -66,8 +67,8 @@ void ReplicaManager::take_renewals() {
   }
 }
 
-/// A holder that answers nothing keeps everybody waiting: the lease, and what is appended. Behind
-/// the fence the master goes on without it, whether it lives or not. What is closed there stays.
+/// A holder that does not answer stops reads (no lease) and writes (not durable). Behind
+/// the fence the master goes on without it, whether it lives or not. Closed replicas there stay.
 void ReplicaManager::lose_silent() {
   if (!lease_ || !fence_.holds()) return;
   for (const uint64_t server_id : silence_.take_silent(reactor_.clock().lease_now())) {
@@ -120,8 +121,8 @@ void ReplicaManager::renew_leases() {
   wake_at(lease_look_at_);
 }
 
-/// A backup from before there were leases says that it does not know the message. It does not freeze
-/// either, so that it answers is all that can be known of it.
+/// A backup from before there were leases says that it does not know the message. It does not
+/// freeze either, so that it answers is all that can be known of it.
 Task<void> ReplicaManager::renew_lease(Locator locator, uint64_t server_id) {
   first_.assert_here();
   Renewal renewal{server_id, reactor_.clock().lease_now(), {}};

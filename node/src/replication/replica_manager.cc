@@ -445,7 +445,7 @@ void ReplicaManager::recount(SegmentReplicas& replicas) {
   settled_counts_.add(replicas.counted);
 }
 
-/// What was lost is made good when all replicas count: each has all that was acknowledged.
+/// The loss is repaired when all replicas count: each has all acknowledged bytes.
 void ReplicaManager::forget_left(SegmentReplicas& replicas) {
   if (!replicas.all_count()) return;
   for (const uint64_t server_id : replicas.left) backups_.not_missed(server_id);

@@ -12,16 +12,16 @@
 // brought back to R as soon as that can be done. With fewer, nothing is acknowledged.
 //
 // All of it happens at the ends of turns: replies only note what they say. Each replica has at most
-// one call in flight; what is published meanwhile goes with the next, so that many small writes
+// one call in flight; bytes published meanwhile go with the next, so that many small writes
 // share a message under load.
 //
-// Threads: whoever holds the DriveLock drives replication; nobody waits for it. What decides
-// (placement, opening and closing replicas, losses, the fence, repairs) is the first reactor's:
-// on_turn(). Bytes that were published to the head go from whichever reactor appended them, over a
-// session of its own: drive(), with its ReplicaLane. Anything but a clean acknowledgement is left
-// to the first reactor. With one reactor there are no lanes, and it does all. segment_opened() and
-// segment_closed() may be called by any thread that appends. Each field says what guards it, and
-// each function what it requires.
+// Threads: the reactor that holds the DriveLock drives replication; no reactor waits for it. What
+// decides (placement, opening and closing replicas, losses, the fence, repairs) is the first
+// reactor's: on_turn(). Bytes that were published to the head go from whichever reactor appended
+// them, over a session of its own: drive(), with its ReplicaLane. Anything but a clean
+// acknowledgement is left to the first reactor. With one reactor there are no lanes, and it does
+// all. segment_opened() and segment_closed() may be called by any thread that appends. Each field
+// says what guards it, and each function what it requires.
 //
 // Under the lock are the few heads that are not settled: those with data that is not durable. A
 // settled segment (closed on its replicas) is the first reactor's alone, for good: repairs, losses
@@ -114,8 +114,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// single parts): no lease is kept.
     LeaseTerm* lease = nullptr;
     Duration read_lease = std::chrono::milliseconds(500);  // how long it lasts
-    /// A backup of an open segment that answers nothing for so long is given up, if another can take
-    /// its place; 0: only the server list gives it up. Needs a lease.
+    /// A backup of an open segment that answers nothing for so long is given up, if another can
+    /// take its place; 0: only the server list gives it up. Needs a lease.
     Duration backup_silence{};
     /// Of the messages that the first reactor sends; may be null. It outlives the manager.
     Counter* messages = nullptr;
@@ -145,8 +145,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// The first reactor's turn.
   bool on_turn() override;
   /// At the end of a turn of the lane's reactor, when all that it appended is published: takes the
-  /// answers that came for the head's replicas and sends what was published. When another reactor
-  /// is at it, that one does it. `appended`: something was appended that replies of this reactor
+  /// answers that came for the head's replicas and sends published bytes. When another reactor is
+  /// driving, that one does it. `appended`: something was appended that replies of this reactor
   /// wait for. True if anything was done.
   bool drive(ReplicaLane& lane, bool appended);
 
@@ -167,7 +167,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
 
   /// On the first reactor. Looks at the segments that are not settled, whatever their number.
   ReplicationStats stats();
-  /// What is counted as things happen, compared with a look at everything: what differs, or empty.
+  /// Compares the running counts with counts of all segments: the differences, or empty.
   /// For tests and simulation, on the first reactor.
   std::string check_counts() const;
   /// The most that was done at one go since the start; for tests.
@@ -264,8 +264,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   // Any reactor.
   void want_control();
 
-  // Whoever holds the lock: published bytes of the head, and what is durable.
-  /// What came of a look at the head.
+  // Any reactor, under the lock: sends published bytes of the head, raises the durable position.
+  /// The result of driving the head.
   struct Driven {
     bool worked = false;
     bool ask_first = false;  // something is the first reactor's to do
@@ -278,7 +278,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Driven take_plain_answers(SegmentReplicas& head) RC_REQUIRES(lock_);
   bool raise_durable(const SegmentReplicas& front) RC_REQUIRES(lock_);
 
-  // The first reactor, under the lock: what is not settled.
+  // The first reactor, under the lock: heads that are not settled.
   bool control() RC_REQUIRES(first_, lock_);
   bool control_once() RC_REQUIRES(first_, lock_);
   void take_opened() RC_REQUIRES(first_, lock_);
@@ -406,7 +406,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy, because enough was sent at one go
   Effort most_in_a_turn_ RC_GUARDED_BY(first_);
 
-  DriveLock lock_;  // and so are the slots of what is not settled
+  DriveLock lock_;  // guards the slots of heads that are not settled, too
   /// Heads that are not closed durable, by rising id; the first takes data, or the next will.
   std::deque<SegmentReplicas*> unsettled_ RC_GUARDED_BY(lock_);
   bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say

@@ -1,6 +1,6 @@
-// ReplicaManager, settled segments and side segments: what is not needed any more, side segments on
-// their way, copies for replicas that were lost, losses, and whether what is closed is still there.
-// (What is to be on devices is in replica_syncs.cc.)
+// ReplicaManager, settled segments and side segments: losses, repairs, replicas that are not needed
+// any more, side segments that are being written, and checks that closed replicas are still there.
+// (Syncs to devices are in replica_syncs.cc.)
 // All of it is the first reactor's, outside of the lock, and a little at a time: what a server held
 // may be thousands of replicas.
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr size_t kSideAtOnce = 8;
 
 }  // namespace
 
-/// What needs no lock, because no other reactor has a part in it.
+/// The steps that need no lock, because no other reactor has a part in them.
 bool ReplicaManager::mend() {
   effort_ = {};
   put_off_ = false;
@@ -52,7 +52,7 @@ bool ReplicaManager::take_settled_answers() {
   return any;
 }
 
-// ---- what is not needed any more
+// ---- removed segments
 
 /// What others said of segments, in the order in which it was: one is compacted before it is removed.
 /// Of the removed some. True if there are more, or one that is to be opened first.
@@ -212,7 +212,7 @@ bool ReplicaManager::lose_settled() {
   return true;
 }
 
-// ---- what was given up
+// ---- replicas that were given up
 
 /// A replica that was given up may be all that is of its segment on any disk. So its backup is told
 /// to free it only when R others count, and the coordinator knows that it does not.
@@ -265,7 +265,7 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
   }
 }
 
-// ---- what is closed
+// ---- checks of closed replicas
 
 /// Asks each backup for one of the replicas that are closed there. A round begins one replica
 /// further than the last, so all have their turn. True if the round goes on in the next turn.
@@ -294,7 +294,7 @@ void ReplicaManager::ask_for_one(uint64_t server_id) {
     if (!slot.closed() || !slot.segment().closed_durable()) continue;
     if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
         reactor_.now() >= slot.call()->deadline()) {
-      slot.drop_call();  // of the last round: whoever is silent is the coordinator's affair
+      slot.drop_call();  // of the last round: the coordinator judges a silent backup
     }
     if (slot.call() == nullptr && send(slot)) return;
   }

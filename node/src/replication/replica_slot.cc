@@ -82,9 +82,9 @@ void ReplicaSlot::send_plain(ReplicaCall& call, Time now, Duration timeout) {
   (void)send_write(call, /*only_bytes=*/true, now, timeout);
 }
 
-/// The holders that the backup does not know yet; empty if there is nothing to tell, or nobody who
-/// would understand. A peer of version 1 never does; of one that is not connected nobody knows, so it
-/// is told with the next message.
+/// The holders that the backup does not know yet; empty if there are none, or if the backup cannot
+/// read them. A peer of protocol version 1 cannot. The version of a backup that is not connected is
+/// unknown, so it is told with the next message.
 std::string ReplicaSlot::extension_for(const ReplicaCall& call) {
   telling_holders_ = told_holders_;
   const uint16_t version = call.session()->version();

@@ -85,9 +85,9 @@ class ReplicaSlot {
   size_t index_on_backup() const { return index_on_backup_; }
   void set_index_on_backup(size_t index) { index_on_backup_ = index; }
 
-  /// Sends what is next in a call that is idle and has its session: the open, or published bytes,
-  /// or the close. The bytes go from log memory to the transport; nothing is allocated. Returns how
-  /// many of them there are.
+  /// Sends the next message in a call that is idle and has its session: the open, or published
+  /// bytes, or the close. The bytes go from log memory to the transport; nothing is allocated.
+  /// Returns how many of them there are.
   uint32_t send(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
   /// Sends published bytes and nothing else.
   void send_plain(ReplicaCall& call, Time now, Duration timeout);
@@ -96,7 +96,7 @@ class ReplicaSlot {
   ReplicaCall* call() const { return call_; }
   /// The first reactor's.
   ReplicaCall& own_call() { return own_; }
-  /// What came of a call.
+  /// The outcome of a call.
   struct Answer {
     Status status;  // OK: what it carried is acknowledged now
     uint32_t retry_after_us = 0;

@@ -1,5 +1,5 @@
 // What one replica of a segment is to its master, and how each event changes it. Values and pure
-// functions: no clock, no call, no lock. ReplicaSlot sends what is said here, ReplicaManager does
+// functions: no clock, no call, no lock. ReplicaSlot sends the messages, ReplicaManager does
 // what else a change asks for. The tables are in docs/design/replication.md#a-replica; the names
 // below are theirs.
 #pragma once
@@ -129,7 +129,7 @@ enum class Reaction : uint8_t {
 };
 Reaction reaction_to(StatusCode failure, const ReplicaState& state);
 
-/// What must follow the loss of a replica.
+/// The action that must follow the loss of a replica.
 enum class LossAction : uint8_t {
   kRepair,             // copy it to another backup
   kRaiseEpoch,         // before anything more is acknowledged

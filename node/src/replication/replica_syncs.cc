@@ -1,5 +1,5 @@
-// ReplicaManager, what is to be on devices: `buffered` acknowledges what is in page caches, and
-// cleaning must not give up what was synced for what was not (docs/design/log.md#cleaning).
+// ReplicaManager, syncs to devices: `buffered` acknowledges bytes in page caches, and cleaning must
+// not replace synced entries by copies that are not synced (docs/design/log.md#cleaning).
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -21,9 +21,9 @@ void ReplicaManager::sync_wanted(log::LogPosition position) {
   if (before < position.value) want_control();
 }
 
-/// One round at a time. All backups that have what is durable now are asked to sync it. When all of
-/// them have, it is synced: a replica that moved since was copied, and a copy counts only when it is
-/// on its device with all that was published.
+/// One round at a time. All backups that hold durable bytes are asked to sync them. When all of
+/// them have, it is synced: a replica that moved since was copied, and a copy counts only when it
+/// is on its device with all that was published.
 bool ReplicaManager::drive_sync() {
   if (sync_.asked > 0 || log_->synced().value >= sync_wanted_.load(std::memory_order_relaxed)) {
     return false;

@@ -1,6 +1,6 @@
 // Which backups do not answer, although they are asked: the arithmetic, without clock or call. That
-// a master hears nothing proves nothing about a backup; it may go on without it all the same, behind
-// the epoch fence (docs/design/replication.md#losing-a-backup).
+// a master hears nothing proves nothing about a backup; it may go on without it all the same,
+// behind the epoch fence (docs/design/replication.md#losing-a-backup).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Silence {
 
   /// It answered something.
   void heard(uint64_t server_id) { silent_.erase(server_id); }
-  /// What was sent to it then was not answered in time.
+  /// The message that was sent to it then was not answered in time.
   void unanswered(uint64_t server_id, Time sent) {
     if (sent < counted_from_) return;
     One& one = silent_.try_emplace(server_id, One{sent, 0}).first->second;

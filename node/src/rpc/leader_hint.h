@@ -1,4 +1,4 @@
-// Whom a coordinator that stands by names as the leader.
+// The leader that a standby coordinator names.
 #pragma once
 
 #include <optional>

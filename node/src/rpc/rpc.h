@@ -92,8 +92,8 @@ class RpcClient {
   Reactor& reactor() { return reactor_; }
   Transport& transport() { return transport_; }
 
-  /// The session to a server, made if need be; never null. `server_id` 0: whoever is there.
-  /// In the pause before it may be replaced, the broken one.
+  /// The session to a server, created if need be; never null. `server_id` 0: any server at that
+  /// address. In the pause before it may be replaced, the broken one.
   std::shared_ptr<Session> session(const Locator& locator, uint64_t server_id);
   /// What every hello of ours expects of the peer's cluster; zero: anything.
   void set_cluster_uuid(const std::array<uint8_t, 16>& uuid);
@@ -199,7 +199,7 @@ class ServiceRegistry final : public RequestHandler {
   /// `handler` is a plain function pointer with its object: no allocation, no indirection more.
   using Handler = void (*)(void* object, const Request& request);
   void add(wire::Opcode opcode, Handler handler, void* object);
-  /// What is not served here goes there, instead of being answered UNSUPPORTED.
+  /// Requests that are not served here go there, instead of being answered UNSUPPORTED.
   void add_rest(Handler handler, void* object) { rest_ = {handler, object}; }
   /// Sees every request before its handler; true: it has taken it, and will see to its answer.
   using Gate = bool (*)(void* object, const Request& request);

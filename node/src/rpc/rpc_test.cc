@@ -148,7 +148,7 @@ TEST_F(RpcTest, ACallThatWaitsForTheHelloFailsAsOneThatWasNotSent) {
   EXPECT_EQ(get(9, 20s), StatusCode::kUnavailable);
 }
 
-/// Whoever accepts connections and says nothing was not asked anything.
+/// The other end accepts the connection and sends no hello: so no request was sent to it.
 TEST_F(RpcTest, ACallThatWasNeverSentSaysSo) {
   const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -1,5 +1,5 @@
-// A server's copy of the coordinator's server list: who is in the cluster, where, and who has
-// crashed.
+// A server's copy of the coordinator's server list: the servers of the cluster, their addresses,
+// and which of them have crashed.
 #pragma once
 
 #include <algorithm>
@@ -47,10 +47,10 @@ class ServerList {
     std::shared_ptr<std::function<void()>> fn_;
   };
 
-  /// Takes a list over if its (term, version) is higher than what is here; the same one is accepted
-  /// and changes nothing. Changes since a base count only on exactly that base: WRONG_VERSION.
-  /// STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or the id 0. A server
-  /// that was CRASHED stays so, whatever a later list says: ids are never reused.
+  /// Takes a list over if its (term, version) is higher than that of this copy; the same one is
+  /// accepted and changes nothing. Changes since a base count only on exactly that base:
+  /// WRONG_VERSION. STALE_TERM if it is lower, INVALID_ARGUMENT if it names a server twice or the
+  /// id 0. A server that was CRASHED stays so, whatever a later list says: ids are never reused.
   Status apply(const wire::ServerList& list);
 
   /// For every message of a coordinator that has passed the TermGate: STALE_TERM if its term is

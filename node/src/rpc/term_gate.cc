@@ -121,7 +121,7 @@ void TermGate::heard(const wire::ClusterInfo& info) {
   release(info);
 }
 
-/// What is confirmed now is handled as if it had just come.
+/// Requests whose term is confirmed now are handled as if they had just come.
 void TermGate::release(const wire::ClusterInfo& info) {
   std::list<Parked> confirmed;
   for (auto it = parked_.begin(); it != parked_.end();) {

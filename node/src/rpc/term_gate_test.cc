@@ -154,7 +154,7 @@ TEST_F(TermGateTest, ACoordinatorOfAFormerBuildTellsNoRevision) {
   EXPECT_EQ(take_with(5, 201), StatusCode::kOk);
 }
 
-/// A coordinator that does not answer delays nobody whom another one can confirm.
+/// A coordinator that does not answer delays no term that another one can confirm.
 TEST_F(TermGateTest, TheFirstThatConfirmsIsEnough) {
   network.partition(server_node, first_node);
   second.leads = true;

@@ -1,4 +1,4 @@
-// Files behind an interface: real ones, or simulated ones that lose what was not synced when the
+// Files behind an interface: real ones, or simulated ones that lose unsynced bytes when the
 // power goes. Writing goes to the operating system's cache (it survives the death of the process);
 // sync() makes it survive the loss of power. Where a file can be written past the cache,
 // write_direct() does both at once.
@@ -27,7 +27,7 @@ struct DirectWrite {
 
 class File {
  public:
-  /// What is in flight may still happen; its `done` is not called any more.
+  /// Operations in flight may still take effect; their `done` is not called any more.
   virtual ~File() = default;
   virtual uint64_t size() const = 0;
   /// Writes all of it, into the cache. NO_SPACE when the disk is full, IO_ERROR else.
@@ -90,7 +90,7 @@ class Disk {
   /// The boot of the host whose page cache holds what was written. If it has changed, what was not
   /// synced may be lost.
   virtual BootId boot_id() const { return {}; }
-  /// The name of what waits for the device (a thread, or io_uring), for metrics.
+  /// The name of the engine that waits for the device (a thread, or io_uring), for metrics.
   virtual const char* engine() const { return "memory"; }
 };
 

@@ -17,9 +17,10 @@ enum class DiskIo : uint8_t { kAuto, kUring, kThreads };
 
 class DiskEngine {
  public:
-  /// Waits for what has begun, a call or a job; the rest is not done, and nobody is told.
+  /// Waits for the call or job that has begun; the rest is not done, and their waiters are not
+  /// called.
   virtual ~DiskEngine() = default;
-  /// Begins it when its turn comes; tells those who wait in a later turn. Reactor's thread.
+  /// Begins the job when its turn comes; calls its waiters in a later turn. Reactor's thread.
   virtual void add(std::shared_ptr<DiskJob> job) = 0;
   /// "io_uring", "threads".
   virtual const char* name() const = 0;

@@ -16,7 +16,7 @@
 
 namespace ramcloud {
 
-/// A file and its descriptors, shared with what is in flight for it, so that they stay valid.
+/// A file and its descriptors, shared with its jobs in flight, so that they stay valid.
 struct OpenFile {
   UniqueFd fd;
   UniqueFd direct;  // past the cache; may be none
@@ -54,13 +54,13 @@ class DiskJob {
   void ended(const DiskCall& call, int64_t result);
   bool over() const { return over_; }
 
-  /// True: at most one such job of a file is in flight at a time. When it begins it absorbs those
-  /// that are queued, and whoever waits for them.
+  /// True: at most one such job of a file is in flight at a time. When it begins it absorbs queued
+  /// ones, with their waiters.
   virtual bool shared() const { return false; }
   void absorb(DiskJob& other);
   const OpenFile& file() const { return *file_; }
 
-  /// Tells those who wait. On the reactor's thread.
+  /// Calls the waiters. On the reactor's thread.
   void report();
 
  protected:
@@ -136,7 +136,7 @@ class WriteJob final : public DiskJob {
     size_t first = 0;  // of vectors_
     size_t count = 0;
   };
-  /// What has been written is done; false if something is left of it.
+  /// Accounts for the bytes that were written; false if some are left.
   bool advance(Run& run, uint64_t bytes);
 
   std::shared_ptr<const void> keep_;

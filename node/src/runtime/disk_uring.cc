@@ -150,7 +150,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
         DiskCall call;
         while (!free_.empty() && job->next(call)) prepare(job, call);
       }
-      // What is over makes room for what waits for it.
+      // A finished job makes room for one that waits.
       again = std::erase_if(running_,
                             [this](const auto& job) {
                               if (!job->over()) return false;

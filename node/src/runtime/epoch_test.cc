@@ -44,7 +44,7 @@ TEST(Epochs, NobodyWaitsForParticipantsThatAreOfflineOrGone) {
   EXPECT_FALSE(epochs.passed(epoch));
   c.reset();
   EXPECT_TRUE(epochs.passed(epoch));
-  // Whoever comes online is in the epoch that there is, not in the one it left.
+  // A participant that comes online is in the current epoch, not in the one that it left.
   b->go_online();
   EXPECT_TRUE(epochs.passed(epoch));
   EXPECT_FALSE(epochs.passed(epochs.advance(Time{})));
@@ -147,13 +147,13 @@ struct Running {
   }
 };
 
-/// What the threads share: whoever finds it alive must be able to use it until the turn ends.
+/// Shared by the threads: one that finds it alive must be able to use it until its turn ends.
 struct Shared {
   std::atomic<bool> alive{true};
-  uint64_t value = 17;  // not atomic: the thread sanitizer sees who frees it too early
+  uint64_t value = 17;  // not atomic: the thread sanitizer sees a free that comes too early
 };
 
-/// Reads what is shared in every turn, and sleeps now and then.
+/// Reads the shared item in every turn, and sleeps now and then.
 class Reader final : public TurnHook {
  public:
   Reader(Reactor& reactor, const std::atomic<Shared*>& shared, uint64_t seed)

@@ -91,7 +91,7 @@ class PosixFile final : public File {
   int fd() const { return file_->fd.get(); }
   template <typename Job, typename... Arguments>
   void add(std::function<void(Status)> done, Arguments&&... arguments) {
-    // Without its disk a file is only good for what needs no waiting.
+    // Without its disk a file only serves operations that need no waiting.
     if (const auto engine = engine_.lock()) {
       engine->add(std::make_shared<Job>(file_, alive_, std::move(done),
                                         std::forward<Arguments>(arguments)...));

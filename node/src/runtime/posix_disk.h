@@ -1,5 +1,5 @@
-// Real files. Writes go to the page cache from the reactor's thread; what waits for the device is
-// an engine's: syncs, allocations, and writes past the cache.
+// Real files. Writes go to the page cache from the reactor's thread; operations that wait for the
+// device are an engine's: syncs, allocations, and writes past the cache.
 #pragma once
 
 #include <memory>

@@ -292,7 +292,7 @@ TEST_P(DirectDiskTest, TheBytesOutliveTheFileAndTheDisk) {
     const DirectWrite write{0, blocks.block(0, 256)};
     file->write_direct({&write, 1}, blocks.memory(), [](const Status&) { ADD_FAILURE(); });
   }
-  disk.reset();  // waits for what has begun
+  disk.reset();  // waits for jobs that have begun
   reactor.turn();
   EXPECT_TRUE(bytes.expired());
 }

@@ -90,7 +90,7 @@ bool Reactor::turn() {
   if (meter_ != nullptr) worked_ ? meter_->worked(took) : meter_->idle(took);
   now_ = now;
   if (epochs_ != nullptr) epochs_->pass();
-  // Taken back before anything is looked at: what comes later nudges again.
+  // Cleared before any source is checked: work that comes later nudges again.
   worked_ =
       nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
   // Events first: a flow that is begun from outside, after the reactor did not turn for long, must
@@ -163,7 +163,7 @@ void Reactor::wake_up() {
   if (epochs_ != nullptr) epochs_->go_online();
 }
 
-/// After go_to_sleep(): whoever has work for us from here on sees that we sleep, and wakes us.
+/// After go_to_sleep(): a thread that posts work from here on sees that we sleep, and wakes us.
 bool Reactor::may_sleep() const {
   return deferred_.empty() && !has_posted_.load(std::memory_order_seq_cst) &&
          !nudged_.load(std::memory_order_seq_cst) && !stop_.load(std::memory_order_seq_cst);

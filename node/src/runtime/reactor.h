@@ -29,7 +29,7 @@ class EventSource {
   /// Of the reactor that polls: a source whose events are work handles no more once it is spent,
   /// and the rest at the next poll().
   virtual void set_budget(TurnBudget*) {}
-  /// Handles what is ready, without waiting. True if anything was handled.
+  /// Handles ready events, without waiting. True if there were any.
   virtual bool poll() = 0;
   /// Waits for at most `max_wait` until something is ready; handling it is left to the next poll(),
   /// so that handlers see the time after the wait.
@@ -131,7 +131,7 @@ class Reactor {
     if (trace_ != nullptr) trace_->record(what, id, value);
   }
 
-  /// What this phase of the turn may still do. Handlers spend it, and leave what is behind it to a
+  /// The budget that is left of this phase. Handlers spend it, and leave work beyond it to a
   /// later turn (docs/design/runtime.md#turns).
   TurnBudget& budget() { return budget_; }
   /// True if outside events were handled in this turn: work of a lower priority gives way to them.
@@ -264,7 +264,7 @@ class Event {
     bool await_ready() const { return event_->set_; }
     void await_suspend(std::coroutine_handle<> handle);
     void await_resume() const {}
-    /// Gives up waiting; the flow is then resumed by whoever called this.
+    /// Gives up waiting; the caller then resumes the flow.
     void leave();
 
    private:

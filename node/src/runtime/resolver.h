@@ -24,7 +24,7 @@ struct SocketAddress {
 Result<SocketAddress> numeric_address(const std::string& host, uint16_t port);
 
 /// Looks names up, one after the other, on a thread that starts with the first name. Destroying the
-/// resolver drops what is in flight: no callback comes any more, and a lookup that hangs does not
+/// resolver drops lookups in flight: no callback comes any more, and a lookup that hangs does not
 /// hold up its owner.
 class Resolver {
  public:

@@ -13,7 +13,8 @@ namespace ramcloud {
 
 /// Belongs to one reactor. A round is a post to each of the others; when it has come back from all,
 /// what waited for it is called, on this reactor. A reactor that hangs never lets it come back, so
-/// what waits for it is never called: a ping that is answered from here says that all are well.
+/// callbacks that wait for it are never called: a ping that is answered from here says that all are
+/// well.
 class TurnRound {
  public:
   /// `others` outlive this, and turn, or are stopped, while it lives.

@@ -43,7 +43,7 @@ Task<void> CoordinatorLease::ask_while_needed() {
       }
     }
     const Duration left = began + length_ / kRenewalsPerLease - reactor_.now();
-    // Whoever does not lead says so at once, and another is asked next.
+    // A standby says at once that it does not lead, and another coordinator is asked next.
     constexpr Duration kLeastPause = 10ms;
     co_await reactor_.sleep(std::max(left, kLeastPause));
   }

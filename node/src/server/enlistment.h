@@ -1,9 +1,9 @@
 // What a server is in its cluster, and how it follows the coordinator [Ousterhout15 §4.6]: it
 // enlists, tells the coordinator when its replication epoch rises, says again what it was when the
-// coordinator's metadata is older than that, and notices when the cluster has given it up. Who
-// leads, and how to ask again, is the CoordinatorLink's, which clients use, too.
+// coordinator's metadata is older than that, and notices when the cluster has given it up. To
+// find the leader, and to retry, is the work of CoordinatorLink, which clients use, too.
 //
-// Threads: all of it is the first reactor's, but for what is marked "any thread".
+// Threads: all of it is the first reactor's, except functions that are marked "any thread".
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ class Enlistment {
   Enlistment(const Enlistment&) = delete;
   Enlistment& operator=(const Enlistment&) = delete;
 
-  /// What begins when the server has its id; an error ends the server.
+  /// Called when the server has its id; an error ends the server.
   using Serve = std::function<Status(const wire::EnlistReply&)>;
   /// Begins to ask, as long as it takes. The server ends when its volume belongs to another cluster
   /// than all coordinators, or when they do not accept what it says of itself.

@@ -25,7 +25,7 @@ class Refusals final : public ramcloud::testing::OnlyReplies {
   uint32_t retry_after_us = 0;
 };
 
-/// The first reactor, which notes what comes to it, and the second, which is the caller's.
+/// The first reactor, which records its requests, and the second, which is the caller's.
 class ForwarderTest : public ::testing::Test {
  protected:
   struct Came {

@@ -92,7 +92,7 @@ Task<void> FrameRelease::ask(std::vector<uint64_t> masters) {
     co_return;
   }
   for (const uint64_t id : recovered->master_ids) {
-    // Only what was asked for.
+    // Only masters that were asked for.
     if (std::ranges::binary_search(masters, id)) (void)co_await backup_.free_frames_of(id);
   }
 }

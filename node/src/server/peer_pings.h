@@ -21,7 +21,7 @@ class PeerPings {
   struct Options {
     Duration interval = 100ms;        // between two pings, each of another peer
     Duration timeout = 1s;            // of one
-    Duration lateness = 200ms;        // of our own timers: what was measured does not count
+    Duration lateness = 200ms;        // of our own timers: measurements then do not count
     Duration report_timeout = 1s;     // of a report to the coordinator
     Duration between_reports = 50ms;  // of one peer
   };

@@ -89,7 +89,7 @@ Task<void> PlannedStop::linger() {
 }
 
 /// Replies that cannot leave in time are those of a master whose backups do not answer: their
-/// clients ask whoever serves next.
+/// clients ask the next owner.
 Task<void> PlannedStop::flush() {
   constexpr Duration kLook = 1ms;
   const Time until = reactor_.now() + limits_.flush;

@@ -1,6 +1,6 @@
 // A server that is asked to stop says so before it ends, so that others need not find out: what is
-// acknowledged is on its replicas, its lease ends, and the coordinator hears that it answers nothing
-// more (docs/design/recovery.md#planned-stop).
+// acknowledged is on its replicas, its lease ends, and the coordinator hears that it answers
+// nothing more (docs/design/recovery.md#planned-stop).
 #pragma once
 
 #include <vector>
@@ -17,9 +17,9 @@ namespace ramcloud::server {
 class PlannedStop {
  public:
   struct Limits {
-    Duration flush = 1s;     // for what is appended to become durable, and replies to leave
+    Duration flush = 1s;     // for appended entries to become durable, and replies to leave
     Duration announce = 3s;  // for the coordinator's answer
-    Duration linger = 5s;    // for clients to find whoever serves next
+    Duration linger = 5s;    // for clients to find the next owner
   };
   /// `reactors`: all of the server's, the first one first. On the first one's thread. Everything
   /// passed in outlives this.

@@ -56,8 +56,8 @@ TEST_P(PlannedStopTest, WhatIsAppendedIsAcknowledgedBeforeTheCoordinatorHears) {
   EXPECT_TRUE(lease_ended());
 }
 
-/// Others may have overwritten it by then: what is read must not leave, although the lease of its
-/// backup would still hold.
+/// Others may have overwritten it by then: the reply of a read must not leave, although the lease
+/// of its backup would still hold.
 TEST_P(PlannedStopTest, AReadThatWaitsIsNotAnsweredAfterTheCoordinatorHeard) {
   hold_a_write_and_a_read();
   stop();
@@ -89,7 +89,7 @@ TEST_P(PlannedStopTest, ClientsAreSentToWhoeverServesNext) {
   EXPECT_EQ(last().transport.by_call.at(writes), StatusCode::kUnknownTablet);
 }
 
-/// Whoever has a request on a connection that ends does not know what became of it.
+/// A client with a request on a connection that ends does not know its outcome.
 TEST_P(PlannedStopTest, ItEndsWhenNoClientHasComeForAWhile) {
   stop();
   for (int i = 0; i < 20; ++i) {

@@ -283,7 +283,7 @@ struct ServerNode::Impl {
       return enlistment.raise_epoch(segment, epoch);
     };
     all.replication.messages = &first.replica_messages();
-    // What waits for the log looks again; from whichever thread moved it.
+    // Requests that wait for the log are tried again; called from the thread that advanced it.
     if (reactors.size() > 1 || options.cleaning.on()) {
       all.on_progress = [this] {
         for (const auto& one : reactors) one->on_log_progress();

@@ -57,7 +57,7 @@ void ServerReactor::lead(Master& master, Cleaning* cleaning, Enlistment& enlistm
 bool ServerReactor::on_turn() {
   here_.assert_here();
   bool worked = plane_.reply();       // to what other reactors made durable since the last turn
-  worked = plane_.serve() || worked;  // what waited for a head, and slices of what takes long
+  worked = plane_.serve() || worked;  // requests that waited for a head, and slices of long ones
   worked = replicate() || worked;     // what this turn appended
   worked = settle() || worked;        // what backups answered: more is durable
   worked = plane_.reply() || worked;
@@ -70,9 +70,9 @@ bool ServerReactor::on_turn() {
 }
 
 /// What this reactor appended in this turn is published by now; a reply waits for it, or a message
-/// of many operations that is not done yet. Without either it was others who appended, and they
-/// drive it themselves, so that the answers of backups come to where replies wait for them. (With
-/// either it may have been others, too.)
+/// of many operations that is not done yet. Without either, other reactors appended, and they drive
+/// it themselves, so that the answers of backups arrive where replies wait for them. (With either,
+/// other reactors may have appended, too.)
 bool ServerReactor::replicate() {
   return replication_ && replication_->manager->drive(*replication_->lane, plane_.has_appended());
 }

@@ -1,9 +1,9 @@
-// One of a server's reactors: what it serves and calls with, and on_turn(), the list of what each of
-// its turns does (docs/design/runtime.md#turns). A server has one or several; the first does what
-// the others leave to it.
+// One of a server's reactors: what it serves and calls with, and on_turn(), the list of what each
+// of its turns does (docs/design/runtime.md#turns). A server has one or several; the first does
+// what the others leave to it.
 //
 // Threads: made and destroyed while no reactor turns. After that everything is its own reactor's,
-// but for what is marked "any thread".
+// except functions that are marked "any thread".
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class ServerReactor final : public TurnHook {
   /// Before it turns: requests that it does not serve go to the first reactor. `bytes` counts the
   /// copies of all reactors.
   void forward_to(ServerReactor& first, std::atomic<uint64_t>& bytes);
-  /// Writes to replicas are served by `lane` from now on, what is not plain by the first reactor.
+  /// Writes to replicas are served by `lane` from now on, other requests by the first reactor.
   /// After forward_to().
   void serve_replicas(BackupLane& lane);
   /// The server has its id: its store is served from now on.

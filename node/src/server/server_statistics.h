@@ -22,13 +22,13 @@ namespace ramcloud::server {
 
 class ServerStatistics {
  public:
-  /// What is asked of one reactor.
+  /// The statistics of one reactor.
   struct Part {
     const Reactor* reactor;
     const master::DataService* data;
   };
-  /// On the first reactor. `parts`: all reactors, the first one's first. Registers the gauges, which
-  /// must not be asked after this is destroyed. Everything passed in outlives it.
+  /// On the first reactor. `parts`: all reactors, the first one's first. Registers the gauges,
+  /// which must not be asked after this is destroyed. Everything passed in outlives it.
   ServerStatistics(Reactor& reactor, MetricsRegistry& metrics, const ServerList& servers,
                    const Epochs& epochs, std::vector<Part> parts, uint32_t replicas_wanted);
   ServerStatistics(const ServerStatistics&) = delete;

@@ -180,7 +180,7 @@ class LongRun {
 
 class Deadlock : public ::testing::TestWithParam<Workload> {};
 
-/// Each byte that is written at 98 % has fifty copied: what is long takes long.
+/// At 98 % use, cleaning copies fifty bytes for each byte written: so the test takes long.
 uint64_t tenths() {
   const char* wanted = std::getenv("RAMCLOUD_CLEANING_TENTHS");
   return wanted != nullptr ? std::stoull(wanted) : ramcloud::testing::kSanitized ? 1 : 2;

@@ -53,7 +53,7 @@ TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
     EXPECT_EQ(t.store.object_count(1), 0u);
     ASSERT_THAT(Invariants(t.store).check(), IsEmpty());
   }
-  // What is idle does not clean for want of need: a writer comes.
+  // An idle store has no need to clean: a writer comes.
   t.clean();
   for (int i = 0; i < 10 && t.worker.passes() > 0; ++i) {
     (void)t.parts.log.roll_head();  // which passes wait for
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, FullAndEmpty,
                                   (std::get<1>(about.param) ? "_two_level" : "_one_level");
                          });
 
-/// The same keys are written and deleted for a long time: what is free stays the same.
+/// The same keys are written and deleted for a long time: the free memory stays the same.
 TEST(CleaningMemory, PutAndDeleteOfTheSameKeysTakesNoMore) {
   constexpr uint64_t kKeys = 60'000;
   CleaningRig t(12, true, {}, 1 << 16);

@@ -1,5 +1,6 @@
-// Cleaning, combined and compaction, under random writes, overwrites, deletes and dropped tablets, with crashes: what
-// the replicas hold is replayed in random order, and compared with what was acknowledged.
+// Cleaning, combined and compaction, under random writes, overwrites, deletes and dropped tablets, with
+// crashes: what the replicas hold is replayed in random order, and compared with the acknowledged
+// writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,7 +134,7 @@ class Round {
     if (removes) {
       uint64_t version = 0;
       status = store_.remove(key.first, key.second, kNoRules, version, outcome.depends_on);
-      // It changed nothing: whatever took the object before is what has to be synced.
+      // It changed nothing: the earlier operation that removed the object has to be synced.
       if (status == StatusCode::kOk && version == 0) return;
     } else {
       outcome.seed = random_.next();
@@ -353,8 +354,8 @@ class Round {
     }
     replay(std::move(entries), parts_.log.durable());
   }
-  /// All machines lose their power at once: of heads there is what was synced, and perhaps more. The
-  /// newest digest decides, as opens are synced, and each head ends at its first gap.
+  /// All machines lose their power at once: of heads there is what was synced, and perhaps more.
+  /// The newest digest decides, as opens are synced, and each head ends at its first gap.
   void power_cut() {
     ++totals_.power_cuts;
     const LogPosition synced = parts_.log.synced();

@@ -190,7 +190,7 @@ class Storm {
       participant.pass();
     }
   }
-  /// What stays is there once, whatever is moved meanwhile.
+  /// Objects that stay are found exactly once, whatever is moved meanwhile.
   void scan() {
     Epochs::Participant participant(epochs_);
     std::vector<log::ObjectView> page(512);

@@ -1,4 +1,5 @@
-// ObjectStore::enumerate(): pages of a tablet's objects, in an order that is the same on every server.
+// ObjectStore::enumerate(): pages of a tablet's objects, in an order that is the same on every
+// server.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -116,7 +117,7 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
     std::ranges::sort(candidates, {}, &Candidate::place);
     for (const Candidate& candidate : candidates) {
       const EntryView entry = log_.entry(candidate.address);
-      // What is left out because its delete is fresh depends on that, too.
+      // An object that is left out because its delete is fresh depends on that delete, too.
       result.depends_on = std::max(result.depends_on, dependency(candidate.address));
       const auto object = log::parse_object(entry);
       if (!object) {

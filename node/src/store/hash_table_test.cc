@@ -33,7 +33,7 @@ struct Entries {
   std::vector<uint64_t> hashes;
 };
 
-/// Whoever says how much memory the table may take counts on it: a container's limit is made of it.
+/// The size of the table is a promise: the memory limit of a container is computed from it.
 TEST(HashTable, HasNoMoreBucketsThanAskedFor) {
   EXPECT_EQ(HashTable(1024).bucket_count(), 1024u);
   EXPECT_EQ(HashTable(1025).bucket_count(), 1024u);

@@ -8,7 +8,7 @@
 
 namespace ramcloud::store {
 
-/// Bounded: what is too much to remember counts as held. Then a head is rolled that did not have to
+/// Bounded: ranges beyond the bound count as held. Then a head is rolled that did not have to
 /// be.
 class HeldRanges {
  public:

@@ -14,12 +14,14 @@ class Invariants {
  public:
   explicit Invariants(ObjectStore& store) : store_(store), log_(store.log()) {}
 
-  /// What does not hold, one text each; empty when all is well. Nobody may use the store meanwhile.
+  /// The broken invariants, one text each; empty when all is well. Nobody may use the store
+  /// meanwhile.
   ///
-  /// - what holds for the log (log::Invariants)
+  /// - the invariants of the log (log::Invariants)
   /// - every slot points at a published entry, an object or a tombstone, whose checksum holds and
   ///   whose key has the slot's bucket and tag; no key has two slots
-  /// - every slot points into a segment that is in the log, or into a side segment that may enter it
+  /// - every slot points into a segment that is in the log, or into a side segment that may enter
+  /// it
   /// - tombstones are kept only for dead copies in segments that have memory
   /// - every tombstone in a slot waits for sweep(), but for those that were recovered
   /// - live bytes of each segment are those of the objects in slots and of all tombstones

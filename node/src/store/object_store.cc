@@ -95,8 +95,8 @@ ObjectStore::Found ObjectStore::found_at(const char* address) const {
   return describe(address);
 }
 
-/// Above the old one. Without one it is the floor, which whoever deleted the key has raised: so
-/// creating changes nothing that other threads change.
+/// Above the old one. Without an old one it is the floor, which each delete raises: so creating an
+/// object writes nothing that other threads write.
 uint64_t ObjectStore::next_version(uint64_t old_version) {
   const uint64_t version =
       std::max(old_version + 1, version_floor_.load(std::memory_order_relaxed));
@@ -422,8 +422,8 @@ StatusCode ObjectStore::purge_object(uint64_t bucket, HashTable::Slot& slot, con
       found.object.entry.slices(found.object.key_offset, found.object.key_length, key);
   log::Appended appended;
   const char* tombstone = nullptr;
-  // Without cleaning the reserve is for those who delete: a large table that is dropped would use it
-  // up. With it, what is purged makes room.
+  // Without cleaning the reserve is for clients that delete: a large table that is dropped would
+  // use it up. With it, purged objects make room.
   const Reserve reserve = cleans() ? Reserve::kUse : Reserve::kKeep;
   const StatusCode status =
       append_tombstone(found, found.object.table_id, key, pieces, reserve, appended, tombstone);

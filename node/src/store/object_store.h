@@ -98,7 +98,7 @@ class ObjectStore {
   /// Each of the operations fills depends_on (also when a condition fails) and answers
   ///   UNKNOWN_TABLET    the hash of the key is in no tablet served here
   ///   INVALID_ARGUMENT  key longer than 65,535, value longer than 1,048,576, unknown reject flag
-  ///   NOT_FOUND, EXISTS, WRONG_VERSION   by the reject rules, and reading what is absent
+  ///   NOT_FOUND, EXISTS, WRONG_VERSION   by the reject rules, and reading an absent object
   /// write and remove also RETRY and OUT_OF_MEMORY, as Log::append. None allocates.
   ///
   /// The views in the result stay valid until the end of the turn. The version is given also when a
@@ -129,8 +129,8 @@ class ObjectStore {
   /// object that stays throughout all pages appears exactly once, whatever happens to others (or to
   /// its value) in between. Cursor: 0 at first, then next_cursor. It is a place in an order that
   /// depends on the hashes of keys only: all objects before it were given. So it holds on every
-  /// server, and for a part of the tablet as well. INTERNAL: more objects have one and the same hash
-  /// than a page can hold.
+  /// server, and for a part of the tablet as well. INTERNAL: more objects have one and the same
+  /// hash than a page can hold.
   StatusCode enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
                        const EnumerateLimits& limits, std::span<log::ObjectView> out,
                        EnumerateResult& result);
@@ -248,10 +248,10 @@ class ObjectStore {
   };
 
   bool matches(const char* address, uint64_t table_id, ByteView key) const;
-  /// Finds what is to be changed and checks the conditions. The caller holds lock_of(target.hash).
+  /// Finds the object to change and checks the conditions. The caller holds lock_of(target.hash).
   StatusCode find_target(Target& target, const wire::RejectRules& reject,
                          log::LogPosition& depends_on);
-  /// Puts a new value in the place of what was found.
+  /// Replaces the object that was found by a new value.
   StatusCode put(const Target& target, ByteView value, uint64_t& version,
                  log::LogPosition& depends_on);
   Found describe(const char* address) const;

@@ -17,10 +17,10 @@ namespace ramcloud::store {
 
 enum class TabletState : uint8_t {
   kNormal,      // served
-  kDropping,    // not served; somebody who found it before may still be at work in it
+  kDropping,    // not served; a thread that found it before may still use it
   kPurging,     // not served, and nobody is; its objects are being purged
   kRecovering,  // not served yet; what a dead master had of it is replayed into it (TabletReplay)
-  kGivenUp,     // never served; what was replayed leaves the table (RecoveredSlots)
+  kGivenUp,     // never served; replayed entries leave the table (RecoveredSlots)
 };
 
 class Tablet {
@@ -112,7 +112,7 @@ class Tablets {
   /// By table, then start; in whatever state.
   std::vector<Tablet*> all() const;
   /// By table, then start. Ranges stand in the list itself, so that a search touches one tablet
-  /// only; nothing is kept of what was found last, which every thread would write.
+  /// only; the last result is not cached, because every thread would write the cache.
   struct List {
     struct Place {
       uint64_t table_id = 0;

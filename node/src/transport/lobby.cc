@@ -35,9 +35,9 @@ Counter& event_counter(MetricsRegistry& metrics, const std::string& port, const 
       {{"port", port}, {"event", event}});
 }
 
-/// The identity of a socket: descriptors are used again, inodes are not. Whoever was admitted may
-/// close it at this very moment: that is what is asked. By the bare system call, because the thread
-/// sanitizer takes fstat() for a use of the descriptor.
+/// The identity of a socket: descriptors are used again, inodes are not. The library may
+/// close an admitted one at this very moment, which is what the caller checks. By the bare system
+/// call, because the thread sanitizer takes fstat() for a use of the descriptor.
 ino_t inode_of(int fd) {
   struct stat info{};
   return ::syscall(SYS_fstat, fd, &info) == 0 ? info.st_ino : 0;
@@ -95,7 +95,7 @@ struct Lobby::Impl {
   }
 
   void accept_some() {
-    constexpr int kAcceptsPerTurn = 64;  // then those who speak get their turn
+    constexpr int kAcceptsPerTurn = 64;  // then connections with input get their turn
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
       UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd.valid()) {
@@ -108,7 +108,7 @@ struct Lobby::Impl {
     }
   }
 
-  /// What waits in the backlog keeps the port ready: without a rest we would turn for ever.
+  /// Connections in the backlog keep the port ready: without a pause we would turn for ever.
   void rest() {
     if (!no_descriptors) {
       log_warn("front.accept_paused", {{"port", options.port}, {"error", std::strerror(errno)}});
@@ -125,7 +125,7 @@ struct Lobby::Impl {
     if (waiting.size() + inside.size() >= options.max_connections) {
       dropped.add();
       if (waiting.empty()) return;  // closes the new one
-      // Who has said nothing the longest makes place for who may have something to say.
+      // The connection that has been silent the longest makes place for a new one.
       drop(waiting.begin());
     }
     tcp::set_options(fd.get());

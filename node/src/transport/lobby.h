@@ -1,7 +1,7 @@
 // The front of a port whose protocol a library with threads of its own speaks (HTTP, gRPC). It
 // accepts connections and keeps each until its first bytes are there and look right; only then does
-// the library get it. Who says nothing, garbage, or half of a request costs a descriptor for a
-// while, and never a thread or memory of the library.
+// the library get it. A peer that sends nothing, garbage, or half of a request costs a descriptor
+// for a while, and never a thread or memory of the library.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 namespace ramcloud {
 namespace {
 
-/// Admits what begins with "hello", and keeps it.
+/// Admits connections that begin with "hello", and keeps them.
 class LobbyTest : public ::testing::Test {
  protected:
   void begin(Lobby::Options options) {

@@ -59,7 +59,7 @@ enum class Absence : uint8_t {
 /// By what wire::check_answer() says of the peer's hello.
 inline Absence absence_by_hello(const Status& answer) {
   switch (answer.code()) {
-    case StatusCode::kUnavailable:  // it has just started, and so is not who it was
+    case StatusCode::kUnavailable:  // it has just started: another server than before
     case StatusCode::kWrongServer:
     case StatusCode::kWrongCluster:
       return Absence::kStranger;
@@ -69,7 +69,7 @@ inline Absence absence_by_hello(const Status& answer) {
 }
 
 /// A connection to one server. Connecting starts at once; calls sent before it stands are kept.
-/// Whoever has a call outstanding holds the session: one that is destroyed forgets its calls
+/// A caller with an outstanding call holds the session: a session that is destroyed drops its calls
 /// silently.
 class Session {
  public:
@@ -108,7 +108,8 @@ class Session {
       if (call->mark_ < kWaitsForOpen) call->mark_ = mark;
     }
   }
-  /// The hello was answered: tells the calls that waited for it. The caller keeps the session alive.
+  /// The hello was answered: tells the calls that waited for it. The caller keeps the session
+  /// alive.
   void tell_open();
   /// The call was not sent, because it can never be or because too much waits already;
   /// fail_refused() tells it.
@@ -131,7 +132,7 @@ class Session {
   uint64_t last_call_id_ = 0;
 };
 
-/// Who is expected at the other end; zero means anyone.
+/// The server that is expected at the other end; zero means any.
 struct PeerIdentity {
   std::array<uint8_t, 16> cluster_uuid{};
   uint64_t server_id = 0;
@@ -170,8 +171,8 @@ struct Ahead {
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
-  /// Requests that came together, before on_request() is called for one after the other: for who
-  /// can fetch at once the memory that they will touch. Nothing may be done of them yet: some may
+  /// Requests that came together, before on_request() is called for one after the other: lets the
+  /// receiver prefetch the memory that they will touch. Nothing may be done of them yet: some may
   /// go to another reactor.
   virtual void on_ahead(std::span<const Ahead>) {}
   /// `body` is valid during the call only. Must be answered by exactly one Transport::reply(), now
@@ -205,8 +206,8 @@ class Transport {
   /// @{
   /// Whether the connection may hold so many bytes more. False: answer with less, or later.
   virtual bool has_room(const ReplyHandle&, uint64_t /*bytes*/) const { return true; }
-  /// So many bytes more (or less, if negative) are held for the request. Whoever charged takes it
-  /// back, whether the connection is still open or not.
+  /// So many bytes more (or less, if negative) are held for the request. The code that charged
+  /// takes it back, whether the connection is still open or not.
   virtual void charge(const ReplyHandle&, int64_t /*bytes*/) {}
   /// False: the connection of the request is closed, so nobody waits for the answer.
   virtual bool is_open(const ReplyHandle&) const { return true; }

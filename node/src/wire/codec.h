@@ -112,7 +112,7 @@ class Decoder {
     message.fields(*this);
     in_ = behind;
   }
-  /// False once any field did not fit; what was decoded since is unspecified.
+  /// False once any field did not fit; fields decoded since are unspecified.
   bool ok() const { return ok_; }
   bool at_end() const { return in_.empty(); }
 

@@ -164,8 +164,8 @@ struct EnlistReply {
 };
 
 /// kGetServerList (server -> coordinator): GetServerListRequest -> ServerList. Servers are told of
-/// each new list; one that has heard nothing for long asks, since whoever was given up is told
-/// nothing any more. Who it is matters after an import of older metadata, which may not know it.
+/// each new list; one that has heard nothing for long asks, since a server that was given up is
+/// told nothing any more. Its id matters after an import of older metadata, which may not know it.
 struct GetServerListRequest {
   uint64_t server_id = 0;  // 0: not told
   std::string locator;

@@ -1,5 +1,5 @@
-// The first bytes of a connection: who asks for whom, who answers, and why not (docs/formats.md,
-// "Wire"). Both sides' rules are here, for every transport.
+// The first bytes of a connection: the server that the client expects, the server that answers, and
+// the reason of a refusal (docs/formats.md, "Wire"). The rules of both sides, for every transport.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ Hello answer_hello(const Hello& asked, const std::array<uint8_t, 16>& own_cluste
                    uint64_t own_server_id);
 
 /// What a client makes of the answer: OK, the refusal, or PROTOCOL_ERROR if it is malformed or
-/// accepts although it is not who was asked for.
+/// accepts although it is not the server that was asked for.
 Status check_answer(const Hello& asked, const Hello& answer);
 
 /// True if a peer may send this header: the right kind, no unknown flags, and a length within

@@ -40,7 +40,7 @@ struct RecoveryReplica {
     kPrimary = 2048,
     kRebooted =
         4096,        // its host has another boot id now than when it was written, or none is known
-    kSynced = 8192,  // what was acknowledged of it was on the device before
+    kSynced = 8192,  // its bytes were on the device before they were acknowledged
   };
   uint64_t segment_id = 0;
   uint32_t frame = 0;      // of the backup, for reading it
@@ -254,8 +254,9 @@ struct AbortRecoveryRequest {
   }
 };
 
-/// kSyncReplicas (master -> backup): SyncReplicasRequest -> Empty. What this backup had acknowledged
-/// of the master's replicas when it was asked is on the device. Beside the writes, which do not wait.
+/// kSyncReplicas (master -> backup): SyncReplicasRequest -> Empty. What this backup had
+/// acknowledged of the master's replicas when it was asked is on the device. Beside the writes,
+/// which do not wait.
 struct SyncReplicasRequest {
   uint64_t master_id = 0;
   template <class V>
@@ -276,8 +277,8 @@ struct RenewLeaseRequest {
   }
 };
 
-/// kGrantLease (master without replicas that count -> coordinator): GrantLeaseRequest -> Empty. This
-/// coordinator led when the request had come, and lists the server as UP. CRASHED; NOT_LEADER.
+/// kGrantLease (master without replicas that count -> coordinator): GrantLeaseRequest -> Empty.
+/// This coordinator led when the request had come, and lists the server as UP. CRASHED; NOT_LEADER.
 struct GrantLeaseRequest {
   uint64_t server_id = 0;
   template <class V>
@@ -287,9 +288,9 @@ struct GrantLeaseRequest {
 };
 
 /// kStopServing (server -> coordinator): StopServingRequest -> Empty. The server ends by a plan: it
-/// has answered its last request, and will tell nothing from memory any more. It is CRASHED from the
-/// answer on, and nobody waits for its lease. INVALID_ARGUMENT; UNSUPPORTED: nobody else is UP, or
-/// its nonce is not known.
+/// has answered its last request, and will tell nothing from memory any more. It is CRASHED from
+/// the answer on, and nobody waits for its lease. INVALID_ARGUMENT; UNSUPPORTED: nobody else is UP,
+/// or its nonce is not known.
 struct StopServingRequest {
   uint64_t server_id = 0;
   uint64_t nonce = 0;  // that it enlisted with: no other process speaks for it

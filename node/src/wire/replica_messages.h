@@ -17,8 +17,8 @@ namespace ramcloud::wire {
 /// follows it, stand a 32-bit length and so many bytes, an extensible struct (codec.h).
 inline constexpr uint32_t kExtended = uint32_t{1} << 31;
 
-/// Takes the extension off the front of what follows a struct with these flags. False if there is
-/// less than the extension says.
+/// Takes the extension off the front of the bytes behind a struct with these flags. False if there
+/// is less than the extension says.
 [[nodiscard]] inline bool take_extension(uint32_t flags, std::string_view& rest,
                                          std::string_view& extension) {
   extension = {};
@@ -57,7 +57,8 @@ struct Holders {
   bool operator==(const Holders&) const = default;
 };
 
-/// The extension of a ReplicaOpenRequest and a ReplicaWriteRequest, in codec.h's encoding of version
+/// The extension of a ReplicaOpenRequest and a ReplicaWriteRequest, in codec.h's encoding of
+/// version
 /// 2. The backup keeps the holders in the frame's metadata, on the device before it answers.
 struct ReplicaExtension {
   std::vector<uint64_t> holders;  // ids of all backups of the segment; empty: no news of them

@@ -1,4 +1,4 @@
-// A backup with replicas of a master that is given up, and what is asked of it then.
+// A backup with replicas of a master that is given up, and requests of a recovery.
 #pragma once
 
 #include <string>

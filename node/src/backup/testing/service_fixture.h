@@ -68,7 +68,7 @@ class ReplicaServiceTest : public ::testing::Test {
     wire::MessageHeader header{};
     header.opcode = static_cast<uint16_t>(opcode);
     ReplyHandle handle;
-    handle.version = wire::kExtensible;  // whoever asks reads the details of errors
+    handle.version = wire::kExtensible;  // the caller reads the details of errors
     registry_->on_request(handle, header, body);
   }
   void post_open(uint64_t segment, const std::string& bytes) {

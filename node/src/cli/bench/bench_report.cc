@@ -170,7 +170,7 @@ Status write_plot(const std::string& path, const BenchArguments& arguments, cons
   constexpr double kLeft = 60, kTop = 40, kWidth = 560, kHeight = 260;
   const std::vector<Point> points = distribution(run);
   if (points.empty()) return Status(StatusCode::kInternal, "nothing was measured to be drawn");
-  // Whole decades around what was seen, so that plots of several runs are easily compared.
+  // Whole decades around the measured values, so that plots of several runs are easily compared.
   const double first =
       std::floor(std::log10(static_cast<double>(std::max<uint64_t>(points.front().ns, 1))));
   const double last =

@@ -37,7 +37,7 @@ std::string who() {
   return printable(fmt::format("{}@{}", name, host)).substr(0, 255);
 }
 
-/// What does it; the reason is repeated by hand.
+/// The command that accepts the loss; the operator types the reason again.
 std::string command_of(uint64_t server_id, const LossPreview& preview) {
   return fmt::format("ramcloud recovery accept-loss {} --yes --token {}", server_id, preview.token);
 }
@@ -105,8 +105,8 @@ void print_preview(Session& session, const LossAnswer& answer) {
   print_table(session.out, {"TABLE", "TABLETS", "OF ITS HASHES"}, rows);
 }
 
-/// With --yes alone what is missing now is accepted: the coordinator still gets the token of what it
-/// showed, and refuses if more is missing a moment later.
+/// With --yes alone what is missing now is accepted: the coordinator still gets the token of what
+/// it showed, and refuses if more is missing a moment later.
 Result<LossAnswer> ask_to_accept(Session& session, LossRequest wanted) {
   const auto ask = [&] {
     return ask_admin(session, [&](AdminClient& admin) { return admin.accept_loss(wanted); });

@@ -9,7 +9,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// One command: its words ("table create"), and what may follow.
+/// One command: its words ("table create"), and the words that may follow.
 struct Node {
   std::string path;
   std::vector<std::pair<std::string, std::string>> commands;  // name, description

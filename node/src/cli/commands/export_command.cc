@@ -30,7 +30,7 @@ struct Line {
   std::string key, text;
 };
 
-/// Writes the objects to `to`; the number of them, or what went wrong.
+/// Writes the objects to `to`; returns their number, or an error.
 Result<uint64_t> write_objects(Session& session, const ExportArguments& arguments,
                                uint64_t table_id, std::ostream& to) {
   Progress progress(session.err, session.err_is_terminal, "objects", 0, session.clock);

@@ -51,7 +51,8 @@ struct ImportState {
   bool whole = false;        // the file was imported to its end
 };
 
-/// Fills in what is known from the file itself. IO_ERROR; INVALID_ARGUMENT: not a plain file.
+/// Fills in the fields that come from the file itself. IO_ERROR; INVALID_ARGUMENT: not a plain
+/// file.
 Status identify_file(const std::string& path, ImportIdentity& identity);
 /// Tells one file from another by what was imported of it: a hash of up to 64 KiB at its begin and
 /// of as many before the offset. What stands behind may be mended between two runs.

@@ -50,7 +50,7 @@ bool Interrupts::wait(Duration most) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock.now());
     pollfd readable{pipe_[0], POLLIN, 0};
-    // A byte stays in the pipe: whoever asks again hears the same.
+    // The byte stays in the pipe: the next call gives the same answer.
     const int ready = poll(&readable, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready > 0) return true;
     if (ready == 0 || left.count() <= 0) return false;

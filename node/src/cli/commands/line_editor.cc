@@ -88,7 +88,7 @@ struct LineEditor::Impl {
 LineEditor::LineEditor(std::string prompt, std::string history_file, Complete complete, FILE* in,
                        FILE* out, FILE* err)
     : impl_(std::make_unique<Impl>()) {
-  std::setlocale(LC_CTYPE, "");  // what is typed may be UTF-8
+  std::setlocale(LC_CTYPE, "");  // input may be UTF-8
   Impl& impl = *impl_;
   impl.prompt = std::move(prompt);
   impl.history_file = std::move(history_file);
@@ -98,7 +98,7 @@ LineEditor::LineEditor(std::string prompt, std::string history_file, Complete co
   history(impl.history, &impl.event, H_SETSIZE, kKeptLines);
   history(impl.history, &impl.event, H_SETUNIQUE, 1);
   if (!impl.history_file.empty()) {
-    // Made here, so that nobody else may read what was typed.
+    // Created here, so that no other user can read the history.
     const UniqueFd made(
         ::open(impl.history_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
     history(impl.history, &impl.event, H_LOAD, impl.history_file.c_str());

@@ -36,7 +36,7 @@ class LineEditorTest : public testing::Test {
     int slave = -1;
     winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
     EXPECT_EQ(openpty(&keyboard, &slave, nullptr, nullptr, &size), 0);
-    // What is typed ahead is the editor's to interpret, not the terminal's.
+    // The editor interprets input that is typed ahead, not the terminal.
     termios mode{};
     EXPECT_EQ(tcgetattr(slave, &mode), 0);
     mode.c_lflag &= ~tcflag_t{ICANON | ECHO};

@@ -44,7 +44,7 @@ Result<std::string> read_value(Session& session) {
   if (Status bad = session.take_input(); !bad.ok()) return fail(std::move(bad));
   std::string value(size_t{wire::kMaxValueBytes} + 1, '\0');
   session.in.read(value.data(), static_cast<std::streamsize>(value.size()));
-  // What came before an error is not the value.
+  // Bytes before an error are not the value.
   if (Status bad = session.input_status(); !bad.ok()) return fail(std::move(bad));
   value.resize(static_cast<size_t>(session.in.gcount()));
   return value;

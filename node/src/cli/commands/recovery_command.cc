@@ -68,7 +68,7 @@ int show(Session& session, uint64_t id) {
   return kExitOk;
 }
 
-/// Shows what has changed since it was last given a status.
+/// Prints the changes since the last status that it was given.
 class Watched {
  public:
   explicit Watched(Session& session) : session_(session) {}

@@ -16,7 +16,7 @@ namespace {
 
 /// How long names of tables are taken for current while somebody types.
 constexpr Duration kTablesFresh = 2s;
-/// How long somebody who pressed Tab waits for them.
+/// How long a user who pressed Tab waits for the names of tables.
 constexpr Duration kTabPatience = 500ms;
 
 class Shell {
@@ -84,7 +84,7 @@ class Shell {
     const PartialLine line = split_partial(text);
     auto words = complete_words(app_, line, [this] { return tables(); });
     for (std::string& word : words) word = quote_word(word);
-    // A word with quotes or backslashes in it is not as long as what was typed.
+    // A word with quotes or backslashes is shorter than the typed text.
     word_begin = text.ends_with(line.current) ? text.size() - line.current.size() : text.size();
     if (word_begin == text.size() && !line.current.empty()) return {};
     return words;

@@ -1,4 +1,4 @@
-// A line of `ramcloud shell` as words, and what may follow what is typed.
+// A line of `ramcloud shell` as words, and the words that may complete it.
 #pragma once
 
 #include <functional>

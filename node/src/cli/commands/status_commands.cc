@@ -68,7 +68,7 @@ std::string detection_text(const Detection& detection) {
                      detection.suspect ? "; silence condemns none" : "");
 }
 
-/// 0 stands for what is not known, and is all that a former coordinator tells.
+/// 0: not known, as from a coordinator of an earlier version.
 std::string survives_text(uint32_t servers) {
   if (servers == 0) return "not known";
   return fmt::format("the failure of {} more server{}, whichever {}", servers,

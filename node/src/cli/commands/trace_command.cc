@@ -1,5 +1,5 @@
-// ramcloud trace read|write: where the time of one operation goes, from the time-traces of everyone
-// who took part ([Ousterhout15], figures 10 and 11).
+// ramcloud trace read|write: where the time of one operation goes, from the time-traces of all
+// processes that took part ([Ousterhout15], figures 10 and 11).
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

@@ -27,7 +27,7 @@ int CsvReader::take() {
   return c;
 }
 
-/// `c` was taken: is it, with what follows, the end of a line?
+/// `c` was taken: does a line end with it (and the next character)?
 bool CsvReader::take_line_end(int c) {
   if (c == '\n' || c == kEnd) return true;
   if (c != '\r' || peek() != '\n') return false;

@@ -33,7 +33,7 @@ class LineReader {
   std::istream& in_;
   size_t max_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what was not given out yet
+  size_t begin_ = 0;  // of the bytes that were not returned yet
   uint64_t number_ = 0;
   uint64_t bytes_ = 0;
 };

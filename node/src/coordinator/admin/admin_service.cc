@@ -42,7 +42,7 @@ Redirect redirect_of(const CoordinatorNode& node, const Status& why) {
 
 const grpc::Status kStopping(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
 
-/// A call between gRPC's threads and the reactor: finished exactly once, whoever comes first.
+/// A call between gRPC's threads and the reactor: finished exactly once, by the first of them.
 class PendingCall {
  public:
   PendingCall(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor)
@@ -181,7 +181,7 @@ class Front : public ChangeListener {
 
   pb::ClusterStatus status() const { return to_proto(coordinator_.status()); }
 
-  /// The leadership is lost: all who wait are told.
+  /// The leadership is lost: ends all calls that wait.
   void abandon(const Redirect& redirect) {
     scope_.cancel_all();
     for (const Waiting& waiting : std::exchange(waiting_, {})) {

@@ -14,8 +14,8 @@
 namespace ramcloud {
 namespace {
 
-/// The same loss of the same log has the same token, whoever leads. Without the log's end, `found` is
-/// part of it: no digest that is left names what was closed later.
+/// The same loss of the same log has the same token under any leader. Without the log's end,
+/// `found` is part of it: no digest that is left names the segments that were closed later.
 std::string token_of(const ClusterState& state, const LossPreview& preview,
                      const std::vector<log::SegmentEnd>& found) {
   std::string text = fmt::format("{}/{}/{}/{}", format_uuid(state.uuid), preview.server_id,

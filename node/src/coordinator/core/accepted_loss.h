@@ -1,6 +1,6 @@
-// What is lost of a dead master's log and may be given up by an operator, as it is shown before, and
-// as it is recorded (docs/design/recovery.md, "Accepted losses"). Arithmetic on the coordinator's
-// state, without calls.
+// What is lost of a dead master's log and may be given up by an operator, as it is shown before,
+// and as it is recorded (docs/design/recovery.md, "Accepted losses"). Arithmetic on the
+// coordinator's state, without calls.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ramcloud {
 /// So many segments are given up at once: their record stays below the 1.5 MiB that etcd takes.
 inline constexpr size_t kMostGivenUpAtOnce = 32'768;
 
-/// What would be given up, and what would be served all the same.
+/// The data that would be given up, and the tablets that would be served all the same.
 struct LossPreview {
   uint64_t server_id = 0;  // the crashed one
   std::string name;
@@ -52,7 +52,7 @@ struct LossAnswer {
   std::string effect;     // for people: what is lost, and what is served
 };
 
-/// `lost`: what is to be recovered.
+/// `lost`: the ranges that must be recovered.
 LossPreview preview_of(const ClusterState& state, uint64_t server_id, log::LossToAccept shown,
                        const std::vector<LostRange>& lost);
 
@@ -61,7 +61,7 @@ std::string summary_of(const LossPreview& preview);
 
 log::AcceptedLoss loss_of(const AcceptedLossRecord& record);
 
-/// Without who, when and why.
+/// Without the fields that say by whom, when and why it was accepted.
 AcceptedLossRecord record_of(const LossPreview& preview);
 
 }  // namespace ramcloud

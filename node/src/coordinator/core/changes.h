@@ -1,4 +1,4 @@
-// Tells those who watch the cluster what has changed. All on the coordinator's reactor.
+// Tells watchers of the cluster what has changed. All on the coordinator's reactor.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class Changes {
     advance();
     for (auto* listener : listeners_) listener->on_status_changed(revision_);
   }
-  /// Not beyond what is reserved: then changes share a revision until more are.
+  /// Not beyond the reserved revisions: then changes share one until more are reserved.
   void advance() {
     if (revision_ + 1 < reserved_) ++revision_;
     if (revision_ < short_at_ || !on_short_) return;

@@ -362,7 +362,7 @@ void Coordinator::on_stop_serving(const Request& request) {
   scope_.spawn(answer(request.reply, membership_.stop_serving(message, deadline_of(request))));
 }
 
-/// A hint costs a probe at most, whoever sends it.
+/// A hint costs one probe at most, from any sender.
 void Coordinator::on_report_server(const Request& request) {
   wire::ReportServerRequest message;
   if (!accept(request, message)) return;

@@ -40,14 +40,14 @@ class Coordinator final : private ChangeListener {
     size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
   };
 
-  /// Everything runs on the reactor of `rpc`; what is passed outlives the coordinator.
+  /// Everything runs on the reactor of `rpc`; the arguments outlive the coordinator.
   Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStore& store,
               MetricsRegistry& metrics, Options options);
   ~Coordinator() override;
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// Loads or creates the cluster, raises the term, and goes on with what was unfinished. Waits
+  /// Loads or creates the cluster, raises the term, and resumes unfinished work. Waits
   /// while the store does not answer; calls that come in meanwhile are told to RETRY. `leadership`
   /// is what the store's campaign() gave. Fails with what Ledger::open() says, or INTERNAL if the
   /// stored state breaks an invariant.
@@ -56,8 +56,8 @@ class Coordinator final : private ChangeListener {
   bool ready() const { return started_ && !ledger_.fenced(); }
   /// `fn` is called when a change was refused because we no longer lead.
   void on_fenced(std::function<void()> fn) { ledger_.on_fenced(std::move(fn)); }
-  /// Before it is destroyed: those who still wait are told `why` (NOT_LEADER), or INDETERMINATE if
-  /// what they asked for must not be asked for twice.
+  /// Before it is destroyed: calls that still wait end with `why` (NOT_LEADER), or INDETERMINATE if
+  /// they must not be repeated.
   void abandon(const Status& why);
   /// May become known after construction, when the admin API has been given a port.
   void set_admin_addresses(std::string inside, std::string outside);

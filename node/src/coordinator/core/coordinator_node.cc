@@ -82,7 +82,8 @@ Task<void> CoordinatorNode::run() {
   }
 }
 
-/// Before anybody is disturbed: is this our cluster's store? Those who connect also ask for it.
+/// Before it becomes a candidate: is this our cluster's store? Clients that connect ask for its
+/// uuid, too.
 Task<Status> CoordinatorNode::learn_cluster() {
   if (knows_cluster_) co_return StatusCode::kOk;
   const auto records = co_await store_.load(kClusterKey);

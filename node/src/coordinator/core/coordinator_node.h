@@ -1,4 +1,4 @@
-// A coordinator without its process: it leads, or stands by and tells everybody who does.
+// A coordinator without its process: it leads, or stands by and names the leader.
 // `ramcloudd coordinator` runs it on TCP and etcd or SQLite, simulation runs the same on virtual
 // ones.
 #pragma once
@@ -25,7 +25,7 @@ class LeadershipListener {
 
 class CoordinatorNode final : public RequestHandler {
  public:
-  /// What is passed outlives the node. `on_fatal` is called at most once, from a later turn: this
+  /// The arguments outlive the node. `on_fatal` is called at most once, from a later turn: this
   /// coordinator can never lead (Coordinator::start() says why), and its process must end.
   CoordinatorNode(RpcClient& rpc, Transport& transport, MetadataStore& store,
                   MetricsRegistry& metrics, Coordinator::Options options,
@@ -44,7 +44,7 @@ class CoordinatorNode final : public RequestHandler {
   Reactor& reactor() { return reactor_; }
   /// The coordinator while it leads and is ready, else null.
   Coordinator* leading();
-  /// While this one stands by: NOT_LEADER, naming the leader for those who came in by `side`.
+  /// While this one stands by: NOT_LEADER, naming the leader's address for callers of `side`.
   Status redirect(Side side) const;
   /// Where the leader's admin API is; empty if that is not known.
   std::string leader_admin_address(Side side) const;

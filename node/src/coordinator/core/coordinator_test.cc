@@ -199,7 +199,7 @@ TEST_F(CoordinatorTest, CallsThatNobodyWaitsForMakePlaceForOthers) {
   cluster.run_for(1s);
   ASSERT_TRUE(third.done());
   EXPECT_EQ(third.take().error().code(), StatusCode::kRetry);
-  // What does not wait has no part in this.
+  // Calls that do not wait are not limited.
   EXPECT_TRUE(cluster.call<wire::ClusterInfo>(Opcode::kGetClusterInfo, wire::Empty()).has_value());
   EXPECT_TRUE(cluster.call<wire::ListTablesReply>(Opcode::kListTables, wire::Empty()).has_value());
   cluster.run_for(5s);
@@ -212,7 +212,7 @@ TEST_F(CoordinatorTest, CallsThatNobodyWaitsForMakePlaceForOthers) {
       << "the table was not made, either";
 }
 
-// ---- what is shown
+// ---- status
 
 TEST_F(CoordinatorTest, StatusAddsUpWhatServersSay) {
   start(2);

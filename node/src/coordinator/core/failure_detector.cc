@@ -121,8 +121,8 @@ Accounts FailureDetector::accounts() const {
   return sum;
 }
 
-/// Silence is counted from when enough is accounted for: those who were out of reach together are
-/// given time to come back one after the other.
+/// Silence counts from the moment when enough servers are accounted for: servers that were out of
+/// reach together are given time to come back one after the other.
 void FailureDetector::take_stock() {
   const Accounts now = accounts();
   const bool sound = now.enough() && !ledger_.failing() && verdicts_are_due();

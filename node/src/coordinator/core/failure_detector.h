@@ -31,7 +31,7 @@ class FailureDetector {
     Duration again = 50ms;
     uint32_t probes_of_suspect = 3;  // sent at the same time to one that failed before
     Thresholds thresholds;
-    Duration lateness = 200ms;  // of our own timers: what was measured does not count
+    Duration lateness = 200ms;  // of our own timers: measurements then do not count
   };
   FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger, TermClaims& term_claims,
                   Membership& membership, Notifier& notifier, Changes& changes,

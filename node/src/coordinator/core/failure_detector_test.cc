@@ -32,7 +32,7 @@ class DetectionTest : public CoordinatorFixture {
   void suspend(uint64_t id) { cluster.network.silent.insert(port(id)); }
   void resume(uint64_t id) { cluster.network.silent.erase(port(id)); }
   void kill(uint64_t id) { cluster.kill_server(server(id)); }
-  /// The coordinator's requests do not get there; what is asked of it does.
+  /// The coordinator's requests are lost; requests to it arrive.
   void cut_off(uint64_t id) {
     cluster.network.cut.insert({FakeCluster::kCoordinatorPort, port(id)});
   }
@@ -179,7 +179,7 @@ TEST_F(DetectionTest, TheArithmeticOfSmallClusters) {
   }
 }
 
-// ---- who hears nobody condemns nobody -----------------------------------------------------------
+// ---- a coordinator that hears no server condemns none -------------------------------------------
 
 TEST_F(DetectionTest, SuspendingAllForAMinuteCostsNothingButThatMinute) {
   start(6);

@@ -65,7 +65,7 @@ class TablesTest : public ::testing::Test {
       cluster.store->set_cut_off(true);
     });
   }
-  /// The next leader has done what was begun.
+  /// The next leader has finished the operation.
   void go_on() {
     cluster.stop_coordinator();
     ASSERT_TRUE(cluster.start_coordinator().ok());
@@ -195,7 +195,7 @@ TEST_F(TablesTest, AFormerServerTellsNoPosition) {
   EXPECT_EQ(state().tables.at(1).tablets[0].creation_position, 0u);
 }
 
-/// As an operator sees it who has restored half of the keys of a store.
+/// As after an operator has restored only half of the keys of a store.
 TEST_F(TablesTest, AChunkThatIsMissingOrLeftOverIsNotTakenForNothing) {
   start(20, kOperationsAtOnce);
   ASSERT_TRUE(cluster.create("t", 20).has_value());

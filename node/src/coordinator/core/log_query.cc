@@ -57,7 +57,7 @@ Task<std::optional<FoundLog>> LogQuery::find() {
     const Time until = reactor_.now() + options_.gather;
     while (!all_heard() && co_await wait_until(reactor_, news_, until)) {
     }
-    // Who answered meanwhile cannot make it less known, unless a server went.
+    // An answer since then cannot make the end less certain, unless a server has gone.
     const log::LogEnd later = decide();
     if (later.outcome != latest_.outcome || later.unscanned) co_return co_await find();
     latest_ = later;
@@ -65,7 +65,7 @@ Task<std::optional<FoundLog>> LogQuery::find() {
   co_return found();
 }
 
-// ---- asking ---------------------------------------------------------------------------------------
+// ---- asking
 
 void LogQuery::ask_those_who_are_up() {
   std::erase_if(answers_,
@@ -139,9 +139,10 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
   return true;
 }
 
-/// Has those that have this segment read it: at once, unless their last answer was to the same
-/// question. Such an answer could not tell; after `look` it is asked for again. Whoever still
-/// answers a former question comes back here with its answer.
+/// Asks the backups that have this segment to read it: at once, unless their last answer was to the
+/// same question. Such an answer could not tell; the backup is asked again after the interval
+/// options_.look. A backup that still answers an earlier question is asked when that answer
+/// arrives.
 void LogQuery::ask_for_versions(uint64_t segment_id) {
   scan_closed_from_ = std::min(scan_closed_from_, segment_id);
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
@@ -180,7 +181,8 @@ void LogQuery::look_for_digests() {
   reads_digests_ = ask_to_read_closed();
 }
 
-/// Whoever has closed segments that are to be read and did not read them yet. True: somebody does.
+/// Asks each backup with closed segments that must be read and that it has not read. True: one
+/// does.
 bool LogQuery::ask_to_read_closed() {
   bool reads = false;
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
@@ -199,7 +201,7 @@ std::optional<log::LossToAccept> LogQuery::loss_to_accept(size_t most) const {
   return log::loss_to_accept(decided_, most);
 }
 
-// ---- deciding -------------------------------------------------------------------------------------
+// ---- deciding
 
 /// Servers that are UP and have not answered, and those whose volume may come back.
 std::set<uint64_t> LogQuery::expected() const {

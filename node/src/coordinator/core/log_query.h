@@ -47,7 +47,7 @@ class LogQuery {
   Task<std::optional<FoundLog>> find();
   /// Servers came or went.
   void membership_changed();
-  /// The last decision: what is waited for.
+  /// The last decision: says which replicas are missing.
   const log::LogEnd& latest() const { return latest_; }
   size_t answered() const { return answers_.size(); }
   /// What an operator would have to give up, at most so many segments of it. Nothing: somebody may

@@ -1,4 +1,4 @@
-// Queries for the log of a dead master: who is asked what, and when again.
+// Queries for the log of a dead master: which backup is asked what, and when again.
 #include "coordinator/core/log_query.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST_F(OneTablet, WhenNobodyCanBringWhatIsMissingItIsBlocked) {
 
 TEST_F(OneTablet, ALostTailMakesVersionsJump) {
   make(4, {.power_safe = false});
-  // What was durable is not there any more, on any replica of the head.
+  // Durable bytes are gone from all replicas of the head.
   for (size_t i : {0, 1}) {
     for (auto& replica : holder(i).replicas.at(dead_)) {
       if (replica.segment_id == 3) replica.length = 500;
@@ -172,7 +172,7 @@ TEST_F(VersionsOfAClosedHead, AnAnswerThatWasOnItsWayIsAskedForAgainAtOnce) {
   EXPECT_LT(query_took(), cluster.options.recoveries.query.look / 4);
 }
 
-/// The first answer said that it must be read, and who gave it says no more.
+/// The first answer said that it must be read, and the backup that gave it is silent since.
 TEST_F(VersionsOfAClosedHead, WhoAnswersLaterReadsItForOneThatIsSilent) {
   make(4, {.scanned = false});
   holder(1).query_takes = 20ms;

@@ -1,4 +1,4 @@
-// Who belongs to the cluster: servers enlist, and are marked CRASHED, once and for ever
+// Membership of the cluster: servers enlist, and are marked CRASHED, once and for ever
 // [Ousterhout15 §7.3].
 #pragma once
 
@@ -17,7 +17,7 @@ ServerRecord record_of(const wire::EnlistRequest& request);
 struct Examination {
   /// kAnswered if it answered one of them; kVoid if it is not UP, or nothing was learnt.
   wire::PeerState state = wire::PeerState::kVoid;
-  std::string by;       // whom it answered
+  std::string by;       // the peer that it answered
   Duration unheard{};   // since its last sign of life, as far as we know
   Duration patience{};  // so long a silent server is waited for
 };

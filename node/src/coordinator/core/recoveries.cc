@@ -65,7 +65,7 @@ void Recoveries::look() {
   }
   for (auto& [id, server] : state_.servers) {
     if (server.record.state != wire::ServerState::kCrashed) continue;
-    // No lease was given after this: whoever gave one listed it as UP.
+    // No lease was given after this: a leader gives one only to a server that it lists as UP.
     if (server.crashed_since == Time{}) server.crashed_since = reactor_.clock().now();
     if (!owners.contains(id) || running_.contains(id)) continue;
     if (!running_.empty()) RC_SOMETIMES("coordinator.recovers_several_servers_at_once");

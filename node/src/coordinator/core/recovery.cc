@@ -113,7 +113,7 @@ Task<void> Recovery::pause() {
   (void)co_await wait_until(shared_.reactor, news_, shared_.reactor.now() + wait);
 }
 
-// ---- the log --------------------------------------------------------------------------------------
+// ---- the log
 
 Task<std::optional<FoundLog>> Recovery::find_log() {
   const ServerRecord& master = state_.servers.at(master_id_).record;
@@ -146,7 +146,7 @@ FoundLog Recovery::empty_log() const {
   return log;
 }
 
-// ---- an attempt -----------------------------------------------------------------------------------
+// ---- an attempt
 
 /// True: nothing failed. What failed is planned again while others go on, unless the log has to be
 /// found again.
@@ -180,7 +180,7 @@ bool Recovery::runs_on(uint64_t server_id) const {
   });
 }
 
-/// Of what is lost, that which is in no part that runs.
+/// The lost ranges that are in no running part.
 std::vector<LostRange> Recovery::nobody_recovers() const {
   std::vector<LostRange> ranges = lost();
   std::erase_if(ranges, [this](const LostRange& range) {
@@ -242,7 +242,7 @@ Time Recovery::lease_is_over(const FoundLog& log) const {
   return std::max(log.digest_at, dead.crashed_since) + shared_.options.lease_is_over(dead.record);
 }
 
-/// What is left counts by its share of the hashes that there were at first.
+/// The remaining ranges count by their share of the hashes that were lost at first.
 LostLog Recovery::estimate(const FoundLog& log) {
   LostLog estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
                     masters()};
@@ -378,7 +378,8 @@ void Recovery::learn_from(const RecoveryPart& failed) {
   if (failed.why() == StatusCode::kUnsupported) shared_.cannot.insert(id);
   if (failed.why() == StatusCode::kOutOfMemory) {
     RC_SOMETIMES("coordinator.recovery_master_is_out_of_memory");
-    // Who had no memory for a piece that is not split any further may have some for a part of it.
+    // A server that had no memory for a piece that is not split any further may have some for a
+    // part of it.
     const PlanLimits& plan = shared_.options.plan;
     const bool again = most_bytes_.contains(id);
     most_bytes_[id] =

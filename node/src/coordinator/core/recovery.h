@@ -53,12 +53,12 @@ struct RecoveryShared {
   uint64_t last_attempt = 0;
 
   /// Above all that any leader recorded, and never given twice: a recovery master tells attempts
-  /// apart by their numbers, whoever's tablets they are for.
+  /// apart by their numbers, also those for different dead masters.
   uint64_t next_attempt();
 };
 
 /// A version above all that a master without replicas assigned, and above those that were assigned
-/// by whoever had its tablets before: 2^16 for each millisecond since 1970, more than any server
+/// by earlier owners of its tablets: 2^16 for each millisecond since 1970, more than any server
 /// can assign. A server that begins there stays below what this is later, as long as the clocks of
 /// two leaders differ by less than such a server lives.
 uint64_t version_floor(uint64_t unix_ms);
@@ -104,7 +104,7 @@ class Recovery {
   void learn_from(const RecoveryPart& failed);
   void show_parts();
   void show(Phase phase, std::string waits_for);
-  // What is told of it.
+  // Its progress, for the status.
   void begin_to_tell();
   void reached(std::optional<uint64_t> RecoveryProgress::Timeline::* moment);
   void note_hand_overs();

@@ -33,8 +33,8 @@ Task<void> RecoveryPart::run(Time not_before) {
                                       {"server", planned_.server_id},
                                       {"segment", seen_.segment},
                                       {"error", why_}});
-    // Who does not lead any more does not know whether the hand-over was made: the server must not
-    // give up what the metadata may name it the owner of.
+    // A coordinator that does not lead any more does not know whether the hand-over was made: the
+    // server must not give up tablets of which the metadata may name it the owner.
     const bool leads = why_ != StatusCode::kNotLeader && why_ != StatusCode::kIndeterminate;
     if (leads) orders_.abort(planned_.server_id, order_.master_id, order_.attempt);
   }
@@ -120,7 +120,7 @@ Task<Status> RecoveryPart::recovered() {
   }
 }
 
-/// OK if all of it was handed over; what was is ordered to be served.
+/// OK if all of it was handed over; tablets that were are ordered to be served.
 Task<Status> RecoveryPart::hand_over() {
   std::vector<Task<Status>> waiting;
   for (const LostRange& range : planned_.ranges) {

@@ -87,7 +87,7 @@ std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double we
   return pieces;
 }
 
-/// Shares them out: the largest first, each to whoever is filled least by it.
+/// Shares them out: the largest first, each to the server that is filled least by it.
 class Sharing {
  public:
   Sharing(const LostLog& log, const PlanLimits& limits) : limits_(limits) {

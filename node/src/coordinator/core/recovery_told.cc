@@ -1,4 +1,4 @@
-// What is told of a recovery: its phase, its times, its parts, and what it waits for.
+// The status of a recovery: its phase, its times, its parts, and what it waits for.
 #include <algorithm>
 #include <utility>
 
@@ -53,7 +53,7 @@ void Recovery::reached(std::optional<uint64_t> RecoveryProgress::Timeline::* mom
   if (!at) at = ms_between(crashed_, shared_.reactor.now());
 }
 
-/// By what is left of the hashes that there were when it was first planned.
+/// By the share of hashes that is left of those that were lost when it was first planned.
 void Recovery::note_hand_overs() {
   using Timeline = RecoveryProgress::Timeline;
   const auto done = [](const Running& one) {

@@ -78,7 +78,7 @@ bool was_dropped(const Said& of) {
   return of.dropped > alive;
 }
 
-/// Who has the hashes that nobody speaks for: somebody who is crashed or silent.
+/// The crashed or silent server that may own the hashes that no server claims.
 std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& said) {
   std::optional<uint64_t> crashed, silent;
   for (const auto& [id, server] : state.servers) {
@@ -105,7 +105,7 @@ bool given_up(const ClusterState& state, const Restatements& said, uint64_t serv
   });
 }
 
-/// Who may have been given what a dead server had since the export, and cannot say so.
+/// A silent server that may have been given tablets of a dead server since the export.
 std::optional<uint64_t> silent_heir(const ClusterState& state, const Restatements& said,
                                     const ServerIds& outlived, uint64_t dead_id) {
   if (!given_up(state, said, dead_id)) return std::nullopt;
@@ -192,7 +192,7 @@ class Layout {
     }
     return best;
   }
-  /// Attempts never fall, whoever has the tablet.
+  /// The number of the attempt never falls, for any owner of the tablet.
   uint64_t recorded_attempt(uint64_t hash) const {
     if (record_ == nullptr) return 0;
     for (const TabletRecord& tablet : record_->tablets) {
@@ -215,7 +215,7 @@ std::string free_name(const ClusterState& state, const Owned& result, const Said
     const auto is = [&](const TableRecord& table) {
       return table.state != TableState::kDropping && table.name == name && table.id != table_id;
     };
-    // What has changed counts as it is now.
+    // A changed tablet counts as it is now.
     if (std::ranges::any_of(result.tables, is)) return true;
     return std::ranges::any_of(state.tables, [&](const auto& entry) {
       const bool changed = std::ranges::any_of(

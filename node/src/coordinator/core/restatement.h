@@ -23,8 +23,8 @@ Status check(const wire::Restatement& said);
 /// The reason of a server that is found to have crashed since the export begins so.
 inline constexpr std::string_view kFoundAtImport = "found when the metadata was imported: ";
 
-/// What a server list says that the metadata does not know. Verdicts are final: who is CRASHED in
-/// it is CRASHED, and so is who was in the export and has left the list since.
+/// What a server list says that the metadata does not know. Verdicts are final: a server that is
+/// CRASHED in it is CRASHED, and so is one that was in the export and has left the list since.
 struct ListedSince {
   std::vector<ServerRecord> crashed;           // known ones and new ones
   std::vector<wire::ServerListEntry> unknown;  // UP there: to be asked
@@ -47,7 +47,7 @@ struct Owned {
     uint64_t table_id = 0;
     auto operator<=>(const Orphan&) const = default;
   };
-  std::set<Orphan> orphans;        // who is to drop what it has of a table
+  std::set<Orphan> orphans;        // servers that must drop their part of a table
   std::vector<std::string> notes;  // what people should know
 };
 
@@ -55,8 +55,8 @@ struct Owned {
 /// statements about a table the one with the highest revision holds. What a server owns that has
 /// said nothing is as the metadata has it. But if that one was given up, and another server died
 /// since the export, its tablets may have been the other one's: then no log is taken for theirs
-/// (kNobodysPosition). `outlived`: who was UP at some time since the export. Ranges of which nobody knows anything are those of a
-/// crashed server, so that nobody takes them for empty.
+/// (kNobodysPosition). `outlived`: servers that were UP at some time since the export. Ranges that
+/// no server claims are recorded as a crashed server's, so that they are not taken for empty.
 Owned owned_by(const ClusterState& state, const Restatements& said, const ServerIds& outlived);
 
 /// The highest revision, and the highest ids, that servers have heard of.

@@ -218,7 +218,7 @@ TEST_F(RestatementTest, ListsOfLiveServersSayWhoCrashedAndWhoCame) {
   EXPECT_THAT(ids(), ElementsAre(2, 6, 4)) << "4 has left the list";
   ASSERT_EQ(listed_since(state_, list).unknown.size(), 1u);
   EXPECT_EQ(listed_since(state_, list).unknown[0].server_id, 7u);
-  // A list from before the export, or from after the import, does not know who left.
+  // A list from before the export, or from after the import, does not know which servers left.
   for (const uint64_t version : {uint64_t{100}, (uint64_t{1} << 32) + 100}) {
     list.version = version;
     EXPECT_THAT(ids(), ElementsAre(2, 6));
@@ -272,7 +272,8 @@ TEST_F(DeadOwnerTest, WhatADeadServerMayHaveRecoveredSinceIsInNoKnownLog) {
   EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, 0u);
 }
 
-/// One that answers late has the list of who asks: with verdicts that nobody has followed yet.
+/// A server that answers late has the present leader's list: with verdicts that no server has
+/// followed yet.
 TEST_F(DeadOwnerTest, TheListOfWhoAsksSaysNothingOfTheTimeBefore) {
   dies(3);
   state_.term = said_[1].list.term;

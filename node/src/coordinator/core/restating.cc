@@ -79,8 +79,8 @@ void Restating::ask_those_who_are_up() {
   }
 }
 
-/// Everybody who is UP did. A list that one of them has names all who were, so that nobody else is
-/// waited for.
+/// All servers that are UP have answered. A server list that one of them has names all servers that
+/// were, so that no other is waited for.
 bool Restating::all_said() const {
   const bool all = std::ranges::all_of(state_.servers, [](const auto& entry) {
     return !entry.second.up() || entry.second.restated;
@@ -169,7 +169,7 @@ Task<bool> Restating::add_silent() {
   co_return co_await write(lock, std::move(records));
 }
 
-/// Ids above those that are known are not given out: who else has some is not known.
+/// Ids above those that are known are not given out: unknown servers may have them.
 Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers) {
   for (size_t at = 0; at < servers.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(servers.size(), at + kRecordsAtOnce);

@@ -92,7 +92,7 @@ TEST_F(CoordinatorTest, AfterAnImportLiveServersSayWhatTheyOwnBeforeAnythingIsOr
   EXPECT_EQ(state().replication_epochs.at(2).epoch, 3u);
   EXPECT_EQ(state().replication_epochs.at(2).lowest_open_segment, 17u);
   EXPECT_EQ(newest.list.version, state().list_version);
-  // What is given out from now on is new.
+  // Ids that are given out from now on are new.
   EXPECT_GT(cluster.create("after", 2)->table_id, since->table_id);
   EXPECT_GT(cluster.add_server().id, 5u);
   EXPECT_TRUE(cluster.drop("since").has_value());

@@ -1,5 +1,5 @@
-// The last word to recovery masters: serve what the metadata names you the owner of, and give up the
-// rest. docs/design/recovery.md, "Recovery of one server".
+// The last word to recovery masters: serve what the metadata names you the owner of, and give up
+// the rest. docs/design/recovery.md, "Recovery of one server".
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class ServeOrders {
         options_(options),
         scope_(reactor) {}
 
-  /// Tells the owners of everything that was ever recovered: who led before may not have.
+  /// Tells the owners of all recovered tablets: an earlier leader may not have told them.
   void tell_all();
   /// Until it is acknowledged, or the metadata do not say it any more; returns at once.
   void serve(ServedRanges served) { scope_.spawn(serve_until_heard(std::move(served))); }

@@ -1,4 +1,4 @@
-// What is known of servers that may be dead, and when that is enough for a verdict: the arithmetic
+// The evidence about servers that may be dead, and when it suffices for a verdict: the arithmetic
 // of failure detection, without any message (docs/design/coordinator.md, "Failure detection").
 #pragma once
 
@@ -19,7 +19,7 @@ struct Accounts {
   bool enough() const { return 2 * uint64_t{accounted} >= expected; }
 };
 
-/// What must be seen before a server is condemned.
+/// The evidence that a verdict needs.
 struct Thresholds {
   uint32_t failures = 3;            // rounds of probes in a row that failed
   Duration silence = 5s;            // without a sign of life, unless its port refuses
@@ -29,7 +29,7 @@ struct Thresholds {
 /// Why a server is given up.
 enum class Evidence : uint8_t { kNone, kRefused, kSilent };
 
-/// What was seen of one server under this leadership.
+/// The evidence about one server under this leadership.
 class Suspicion {
  public:
   /// `now`: from then on it is watched. `heard`: it has just sent something itself.
@@ -37,7 +37,7 @@ class Suspicion {
     if (heard) heard_ = now;
   }
 
-  /// @name What was seen
+  /// @name Evidence
   /// @{
   void answered(Time now);
   /// It answered a peer that we had asked to ping it, if not us.
@@ -46,7 +46,7 @@ class Suspicion {
   void failed(wire::PeerState state, std::string error);
   /// What a peer that answers us saw of it, in a look that began after our last sign of life.
   void peer_failed(wire::PeerState state, std::string peer);
-  /// What was measured up to now does not count: our own timers ran late.
+  /// Measurements up to now do not count: our own timers ran late.
   void discard(Time now);
   /// @}
 
@@ -81,7 +81,7 @@ class Suspicion {
   bool peer_failed_ = false;
   bool peer_refused_ = false;
   std::string error_;  // of our last probe
-  std::string peer_;   // who said so
+  std::string peer_;   // the peer that reported it
 };
 
 }  // namespace ramcloud

@@ -238,8 +238,8 @@ Task<std::optional<Tables::Positions>> Tables::tell_servers_to_take(uint64_t id)
 }
 
 /// Gives the tablets of a table being created to servers, those of crashed servers to others;
-/// waits for a server if there is none. False: that is for the next leader to do. (Nobody would
-/// have to be waited for, so that whoever went on would never let the reactor go.)
+/// waits for a server if there is none. False: that is for the next leader to do. (A flow
+/// that went on would have no server to wait for, and would never let the reactor go.)
 Task<bool> Tables::place(uint64_t id) {
   for (;;) {
     while (creating(id) && state_.servers_up() == 0) {

@@ -127,7 +127,7 @@ TEST_F(CoordinatorTest, ARestartInTheMiddleOfCreatingAndDroppingFinishesBoth) {
         return t.second.state == TableState::kNormal;
       });
     }));
-    // Whatever was durable is done; what was not has left no trace at any server.
+    // A durable change is done; one that was not durable has left no trace at any server.
     const ClusterState& s = c.coordinator->state();
     for (uint64_t id = 1; id <= 2; ++id) {
       size_t held = 0;
@@ -160,7 +160,7 @@ TEST_F(CoordinatorTest, ATableBeingCreatedMovesAwayFromACrashedServer) {
   for (const auto& tablet : table->tablets) EXPECT_NE(tablet.server_id, 2u);
 }
 
-/// Nobody who could be waited for is left: the flow must not go round for ever.
+/// No server is left to wait for: the flow must not loop for ever.
 TEST_F(CoordinatorTest, ATableThatIsToBePlacedAnewIsLeftToTheNextLeader) {
   start(2);
   server(0).refuse_takes = 1'000'000;

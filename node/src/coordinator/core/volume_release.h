@@ -31,8 +31,8 @@ class VolumeReleases {
   VolumeReleases(RpcClient& rpc, ClusterState& state, Ledger& ledger, Options options)
       : reactor_(rpc.reactor()), rpc_(rpc), state_(state), ledger_(ledger), options_(options) {}
 
-  /// The answer is found out for this question, whatever was answered before. A yes is durable: no
-  /// server enlists with the volume before the token expires, whoever leads. Errors are those of
+  /// Each question is decided again, whatever was answered before. A yes is durable: under any
+  /// leader no server enlists with the volume before the token expires. Errors are those of
   /// Ledger::commit(), and DEADLINE_EXCEEDED; each of them means no.
   Task<Result<VolumeRelease>> ask(uint64_t server_id, Time deadline);
 

@@ -88,7 +88,7 @@ struct RecoveryProgress {
     bool operator==(const Partition&) const = default;
   };
   std::vector<Partition> partitions;
-  uint64_t needed_bytes = 0, free_bytes = 0;  // of the log that is left; of who could take it
+  uint64_t needed_bytes = 0, free_bytes = 0;  // of the log; of servers that could take it
   bool operator==(const RecoveryProgress&) const = default;
 };
 
@@ -128,8 +128,8 @@ struct ClusterState {
     uint64_t attempt = 0;  // that gave tablets of the table to the server
     auto operator<=>(const NotThere&) const = default;
   };
-  /// What servers say that they do not have, and the metadata name theirs. Not durable: whoever
-  /// leads asks them again.
+  /// Tablets of which the metadata name an owner that says it does not have them. Not durable: the
+  /// next leader asks again.
   std::set<NotThere> not_there;
 
   /// Null if there is none of this id that is UP.

@@ -1,6 +1,6 @@
 // Metadata in etcd: each record is a key below a prefix, a transaction is an etcd transaction, the
-// leader is whoever made the key PREFIX/leader, which is tied to a lease. See docs/formats.md
-// ("Metadata").
+// leader is the coordinator that created the key PREFIX/leader, which is tied to a lease. See
+// docs/formats.md ("Metadata").
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@
 
 namespace ramcloud {
 
-/// What one call needs; lives until gRPC has let go of it, whoever waits.
+/// The state of one call; lives until gRPC has released it, whether or not a caller still waits.
 struct GrpcCall {
   grpc::ClientContext context;
   virtual ~GrpcCall() = default;

@@ -134,7 +134,7 @@ Status Invariants::check_history(const ClusterState& state) {
     }
     seen->second = now;
   }
-  if (state.restate) tablets_.clear();  // an export is older than what was seen
+  if (state.restate) tablets_.clear();  // an export is older than what was checked before
   for (const auto& [id, table] : state.tables) {
     const auto [seen, added] = tables_.try_emplace(id, table.name);
     if (!added && seen->second != table.name) return broken("table id {} was reused", id);

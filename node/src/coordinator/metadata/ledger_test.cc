@@ -97,7 +97,7 @@ TEST_F(LedgerTest, WhatWasTakenBackDoesNotArriveLater) {
 TEST_F(LedgerTest, WhatArrivesAfterAllWasMade) {
   open();
   auto task = take_back();
-  cluster.run_for(1s);  // what is to come in its place is on its way behind it
+  cluster.run_for(1s);  // its replacement follows it
   deliver();
   store.late = false;
   ASSERT_TRUE(cluster.run_until([&] { return task.done(); }));

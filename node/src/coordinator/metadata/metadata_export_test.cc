@@ -50,7 +50,7 @@ TEST(MetadataExport, SaysWhatItHolds) {
   EXPECT_EQ(format_export({}).error().code(), StatusCode::kNotFound);
 }
 
-/// What has happened since an export was made is not known.
+/// Changes since the export was made are not known.
 TEST(MetadataExport, AnImportLeavesAGap) {
   for (const uint16_t format : {1, 2, 3}) {
     Records records = some_records();

@@ -1,4 +1,4 @@
-// Where the coordinator keeps what must survive it: a small map of paths to encoded records,
+// The coordinator's durable state: a small map of paths to encoded records,
 // changed by transactions ([Ousterhout15 §9] uses an external fault-tolerant key-value store in
 // the same way).
 #pragma once
@@ -26,8 +26,8 @@ struct MetadataTransaction {
   std::vector<MetadataCondition> conditions;
   std::vector<std::pair<std::string, std::string>> puts;
   std::vector<std::string> deletes;  // of keys that may be absent
-  /// Must be the present one: 0, what leading() says of a lapsed lease, never is. None: whoever
-  /// leads.
+  /// Must be the present one: 0, what leading() says of a lapsed lease, never is. None: under any
+  /// leader.
   std::optional<uint64_t> leadership = {};
 };
 
@@ -42,7 +42,7 @@ struct CommitResult {
   std::string message;  // why unknown, for the log
 };
 
-/// Who leads the coordinators that share a store.
+/// The leader of the coordinators that share a store.
 struct Leadership {
   uint64_t number = 0;  // higher than of all before; in etcd the create revision of the leader key
   std::string record;   // what the leader says of itself
@@ -52,8 +52,8 @@ struct Leadership {
 /// their commit() was awaited. A task destroyed while it waits leaves its transaction's outcome
 /// open.
 ///
-/// At most one user of a store leads. Leadership is a lease: the store renews it by itself, and
-/// whoever cannot (dead, stopped, cut off) loses it; from then on no transaction that names it
+/// At most one user of a store leads. Leadership is a lease: the store renews it by itself, and a
+/// user that cannot (dead, stopped, cut off) loses it; from then on no transaction that names it
 /// takes effect.
 class MetadataStore {
  public:
@@ -65,12 +65,12 @@ class MetadataStore {
   virtual Task<Result<Records>> load(std::string prefix) = 0;
   virtual Task<CommitResult> commit(MetadataTransaction transaction) = 0;
 
-  /// One try to lead; gives who leads now. That is this store's user if leading() is the number. A
-  /// leadership that this store still had ends first. An error leaves it open: try again.
+  /// One try to lead; returns the present leader. That is this store's user if leading() is the
+  /// number. A leadership that this store still had ends first. An error leaves it open: try again.
   virtual Task<Result<Leadership>> campaign(std::string record) = 0;
   /// The number of our leadership as long as our own clock proves that the lease runs, else 0.
   virtual uint64_t leading() const = 0;
-  /// Ends when the leader may be another than the one with this number: for those who stand by.
+  /// For standbys: ends when the leader may be another than the one with this number.
   virtual Task<void> wait_for_change(uint64_t number) = 0;
   /// Lets others lead without waiting for the lease to run out. Whether it is heard or not,
   /// leading() is 0 afterwards.

@@ -1,8 +1,8 @@
 // The records of the metadata store, in codec.h's encoding, and their keys. See docs/formats.md
 // ("Metadata").
 //
-// There are three formats of records. In format 1 they are in version 1 of the encoding. In format 2
-// they are extensible: a mark, then version 2 of the encoding. Format 3 has more fields (those
+// There are three formats of records. In format 1 they are in version 1 of the encoding. In format
+// 2 they are extensible: a mark, then version 2 of the encoding. Format 3 has more fields (those
 // marked `since(3, …)`) and records of its own: tablets in chunks. Every reader takes all of them,
 // record by record; which one a leader writes is said by the record '/cluster'
 // (docs/design/coordinator.md). What a newer coordinator added to a record is in `unknown`, and is
@@ -70,8 +70,9 @@ inline constexpr uint16_t kMetadataFormatMax = 3;
 /// The first one with tablets in chunks, and with their status.
 inline constexpr uint16_t kTabletsInChunks = 3;
 
-/// Before each record of formats 2 and 3. None of format 1 begins so: those begin with an id or a term,
-/// which are below 2^63, with the length of a text that is shorter, or, '/cluster', with 1 or 2.
+/// Before each record of formats 2 and 3. None of format 1 begins so: those begin with an id or a
+/// term, which are below 2^63, with the length of a text that is shorter, or, '/cluster', with 1 or
+/// 2.
 inline constexpr std::string_view kRecordMark("\xffRCMETA\xff", 8);
 
 /// A record's bytes in this format. '/cluster' looks the same in all of them, so that every build
@@ -92,8 +93,8 @@ template <typename Record>
   return wire::decode(bytes.substr(kRecordMark.size()), kMetadataFormatMax, record);
 }
 
-/// Who leads, and the number of the last transaction. Every transaction expects the value that it
-/// knows and writes the next, so that an old leader changes nothing and none is applied twice.
+/// The leadership, and the number of the last transaction. Every transaction expects the value that
+/// it knows and writes the next, so that an old leader changes nothing and none is applied twice.
 struct TermRecord {
   uint64_t term = 0;
   uint64_t revision = 0;
@@ -117,8 +118,8 @@ struct TermOffsetRecord {
   }
 };
 
-/// What the leader says of itself, for those who ask another coordinator. Addresses as others reach
-/// them; empty if they do not.
+/// How to reach the leader, for callers that ask a standby. An address is empty if there is none of
+/// its kind.
 struct LeaderRecord {
   std::string locator;
   std::string locator_outside;
@@ -197,12 +198,13 @@ struct ServerRecord {
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
   uint32_t replicas = 0;
-  // Which volume it has: the first server that had it (coordinator/core/volumes.h). 0: not recorded, by
-  // a former build or in format 1.
+  // Which volume it has: the first server that had it (coordinator/core/volumes.h). 0: not
+  // recorded, by a former build or in format 1.
   uint64_t volume = 0;
   uint64_t released_until_ms = 0;  // a token to wipe the volume holds until then; Unix time
-  // These metadata name every tablet that it was ever given: they have known it since it enlisted, and no
-  // older ones were imported since without its own word. False where a former build or format says nothing.
+  // These metadata name every tablet that it was ever given: they have known it since it enlisted,
+  // and no older ones were imported since without its own word. False where a former build or
+  // format says nothing.
   bool accounted = false;
   uint32_t read_lease_ms = 0;  // as it said when it enlisted; 0: it did not, or in a former format
   std::string unknown = {};
@@ -254,7 +256,7 @@ struct AcceptedLossRecord {
   uint64_t newest_head = 0;     // of which a digest was known then; 0: of none
   uint64_t version_floor = 0;   // above every version that the server can have assigned
   uint64_t accepted_at_ms = 0;  // Unix time
-  std::string by;               // who, as the command said it
+  std::string by;               // the person, as the command named him
   std::string reason;
   std::string token;    // of the preview that was accepted
   std::string summary;  // of the preview, for people
@@ -282,7 +284,8 @@ enum class TabletStatus : uint8_t {
 };
 
 /// The creation position of a tablet of which it was not known who owned it last when the metadata
-/// was imported: it is a crashed server's, so that it is not taken for empty; no log is read for it.
+/// was imported: it is a crashed server's, so that it is not taken for empty; no log is read for
+/// it.
 inline constexpr uint64_t kNobodysPosition = ~uint64_t{0};
 
 struct TabletRecord {

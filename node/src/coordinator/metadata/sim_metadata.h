@@ -11,7 +11,7 @@ namespace ramcloud {
 struct SimMetadataState {
   MetadataStore::Records records;
   uint64_t commits = 0;
-  uint64_t refused = 0;  // transactions of those who do not lead
+  uint64_t refused = 0;  // transactions of stores that do not lead
   // The leader key, its lease, and its owner.
   Leadership leader;
   uint64_t leader_owner = 0;  // 0: nobody leads

@@ -162,7 +162,7 @@ class SqliteMetadata::Database {
     return {CommitOutcome::kUnknown, status.to_string()};
   }
 
-  /// What is written to a file without a name is lost when this process ends.
+  /// Records in a file without a name are lost when this process ends.
   Status check_files() const {
     for (const auto& [name, opened] : files_) {
       if (identity_of(name) == opened) continue;

@@ -16,12 +16,12 @@ class SqliteMetadata final : public MetadataStore {
   /// another process has it, CORRUPT if it is no database of ours, IO_ERROR else; all name the
   /// path.
   static Result<std::unique_ptr<SqliteMetadata>> open(Reactor& reactor, const std::string& path);
-  /// Finishes what was begun; must not outlive the reactor.
+  /// Finishes transactions that have begun; must not outlive the reactor.
   ~SqliteMetadata() override;
 
   Task<Result<Records>> load(std::string prefix) override;
   Task<CommitResult> commit(MetadataTransaction transaction) override;
-  /// Whoever has the file leads; each time counts as a new leadership.
+  /// The process that has the file locked leads; each call counts as a new leadership.
   Task<Result<Leadership>> campaign(std::string record) override;
   uint64_t leading() const override { return leading_; }
   Task<void> wait_for_change(uint64_t number) override;

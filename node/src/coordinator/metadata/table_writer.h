@@ -1,6 +1,6 @@
 // Writes tables: one record, or, since format 3 of the metadata, a record and chunks of tablets, in
-// as many transactions as they need. Whoever dies in between leaves what the next leader can go on
-// with. docs/design/coordinator.md, "Tablets".
+// as many transactions as they need. If the leader dies in between, the next one can finish the
+// write. docs/design/coordinator.md, "Tablets".
 #pragma once
 
 #include <functional>

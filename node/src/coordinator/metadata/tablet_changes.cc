@@ -202,7 +202,7 @@ Task<Status> TabletChanges::hand_over(HandOver wanted) {
   const auto waiting = std::make_shared<Waiting>(std::move(wanted), std::nullopt);
   waiting_.push_back(waiting);
   const AsyncMutex::Lock lock = co_await ledger_.lock();
-  // Whoever has the lock first does it for all.
+  // The first flow that has the lock does it for all that wait.
   while (!waiting->outcome) co_await hand_over_waiting(lock);
   co_return *waiting->outcome;
 }

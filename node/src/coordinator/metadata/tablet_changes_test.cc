@@ -216,7 +216,7 @@ TEST_F(TabletChangesTest, RangesAreWholeTablets) {
   }
 }
 
-/// Each is judged by itself, and who waits for the lock at the same time shares a transaction.
+/// Each is judged by itself; hand-overs that wait for the lock together share a transaction.
 TEST_F(TabletChangesTest, HandOversOfOneMomentShareATransaction) {
   ASSERT_EQ(split(2, kHalf), StatusCode::kOk);
   ASSERT_EQ(recover({{2, 0, kHalf - 1}, {2, kHalf, kLast}, {1, kHalf, kLast}}, 7), StatusCode::kOk);
@@ -239,7 +239,8 @@ TEST_F(TabletChangesTest, HandOversOfOneMomentShareATransaction) {
   EXPECT_EQ(tablet(1, 1).server_id, 2u);
 }
 
-/// What waits behind a leadership that is lost was not done, not even for who asked twice.
+/// A hand-over that waits when the leadership is lost is not done, not even one that was asked for
+/// twice.
 TEST_F(TabletChangesTest, NothingIsPromisedThatIsNotDurable) {
   ASSERT_EQ(recover({{2, 0, kLast}}, 7), StatusCode::kOk);
   cluster.metadata.leader = {++cluster.metadata.last_leadership, "another"};

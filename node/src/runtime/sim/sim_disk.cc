@@ -238,7 +238,8 @@ class SimFile final : public File {
     content_->durable[sector] = data;
   }
 
-  /// The direct write is done: all of it is on the device, or, of a broken one, who knows what.
+  /// The direct write ends: all of it is on the device, or an arbitrary part if the device is
+  /// broken.
   Status land(uint64_t number) {
     const auto flight =
         std::ranges::find(content_->flights, number, &SimDisk::Content::Flight::number);

@@ -1,5 +1,5 @@
-// A disk in memory that behaves like the real one when things go wrong: what was written survives
-// the death of the process, what was synced survives the loss of power, and of the rest any part
+// A disk in memory that behaves like the real one when things go wrong: written bytes survive
+// the death of the process, synced bytes survive the loss of power, and of the rest any part
 // may. A direct write is there when its `done` is called; until then any part of it may be.
 #pragma once
 
@@ -48,7 +48,7 @@ class SimDisk final : public Disk {
   void power_loss();
   /// Every later write or sync fails so; OK ends it.
   void fail_with(Status status) { failure_ = std::move(status); }
-  /// No space is left: allocating fails; what has its space can be written.
+  /// No space is left: allocating fails; allocated space can be written.
   void set_full(bool full) { full_ = full; }
   /// What a reader of the file would see now, up to its last byte that is not zero; also while it
   /// is open. Empty if there is no such file.
@@ -69,8 +69,8 @@ class SimDisk final : public Disk {
   void lose_writes(uint32_t count) { losing_ = count; }
   /// As lose_writes(), and the bytes are at another place of the file, that of an earlier write.
   void misdirect_writes(uint32_t count) { misdirecting_ = count; }
-  /// Flips one bit in each of so many sectors that hold something, chosen by chance among those of a
-  /// file's bytes from `from` on. Returns how many were damaged.
+  /// Flips one bit in each of so many sectors that hold something, chosen by chance among those of
+  /// a file's bytes from `from` on. Returns how many were damaged.
   uint32_t damage(uint32_t sectors, uint64_t from = 0);
   /// From now on nothing changes, and nothing is answered, until crash(): the process is dying.
   void freeze() { frozen_ = true; }

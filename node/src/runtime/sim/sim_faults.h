@@ -1,5 +1,5 @@
 // Counts the faults of a simulation. A fault counts when it changed something: a message was lost,
-// a sync failed, bytes were dropped. What was injected and met nothing proves nothing.
+// a sync failed, bytes were dropped. A fault that met no operation proves nothing.
 #pragma once
 
 #include <array>

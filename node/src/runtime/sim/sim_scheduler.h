@@ -48,7 +48,7 @@ class SimNodeClock final : public Clock {
   int64_t wall_offset_ms_ = 0;
 };
 
-/// One simulated process: a reactor and a disk. Killing drops what was in flight to it; its role
+/// One simulated process: a reactor and a disk. Killing drops messages in flight to it; its role
 /// objects are destroyed by the test, before restart().
 class SimNode final : public EventSource {
  public:
@@ -62,7 +62,7 @@ class SimNode final : public EventSource {
   bool doomed() const { return doomed_; }
   /// No turn begins before, and what the present one sends leaves then.
   Time paused_until() const { return paused_until_; }
-  /// Counts kills: what was meant for an earlier life is dropped.
+  /// Counts kills: events for an earlier life are dropped.
   uint64_t incarnation() const { return incarnation_; }
 
   // The reactor's source of events.
@@ -110,9 +110,9 @@ class SimScheduler {
   /// Hands `fn` to a node: it runs in a turn of its reactor, unless the node was killed by then.
   void deliver(SimNode& node, Time when, std::function<void()> fn);
 
-  /// The process is dead from now on; its disk keeps what was written.
+  /// The process is dead from now on; its disk keeps all writes.
   void kill(SimNode& node);
-  /// The machine lost its power: as kill(), and the disk loses what was not synced, in part.
+  /// The machine lost its power: as kill(), and the disk loses a part of the unsynced bytes.
   void power_off(SimNode& node);
   /// For the node whose turn it is: what it still does has no effect on others nor on its disk. The
   /// caller kills it before its next turn.

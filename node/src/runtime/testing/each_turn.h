@@ -1,4 +1,4 @@
-// For tests of parts of a reactor's turn, which whoever runs them calls in its order.
+// For tests of parts of a reactor's turn: calls the parts in the order in which they are given.
 #pragma once
 
 #include <tuple>

@@ -84,7 +84,7 @@ class SimNetwork {
   }
   /// Whether a request arrives once more, and when.
   std::optional<Duration> repeat_of(const wire::MessageHeader& header);
-  /// Tells who looks on.
+  /// Tells the observer.
   void sent(const SimNode& from, const SimNode& to, const wire::MessageHeader& header);
   Duration delay();
   SimTransport* listener(const HostPort& address) const;

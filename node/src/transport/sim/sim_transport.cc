@@ -201,7 +201,7 @@ void SimSession::start() {
   connect_timer_.start_after(kConnectTimeout);
   connection_->client_node = &node_;
   connection_->session = weak_from_this();
-  // Who is there is seen when the message arrives: a transport, or nobody (refused).
+  // Looked up when the message arrives: a transport is at the address, or none is (refused).
   network_.scheduler_.after(network_.delay(), [&network = network_, address = address_,
                                                connection = connection_, hello = hello_] {
     SimTransport* server = network.listener(address);

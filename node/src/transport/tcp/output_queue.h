@@ -13,9 +13,9 @@
 
 namespace ramcloud::tcp {
 
-/// Bytes in order, in blocks: what is added never moves what is there, so adding to much costs no
-/// more than adding to little. Large results are taken over without a copy. An empty queue keeps
-/// its last block, so that little output allocates nothing in steady state.
+/// Bytes in order, in blocks: adding bytes never moves earlier ones, so adding to a long queue
+/// costs no more than adding to little. Large results are taken over without a copy. An empty queue
+/// keeps its last block, so that little output allocates nothing in steady state.
 class OutputQueue {
  public:
   /// The size of a block that bytes are copied to. The first one is smaller while little is added.

@@ -46,7 +46,7 @@ TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, 
 
 void TcpConnection::on_ready(uint32_t events) {
   if (paused_ && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) return server_.close(*this);
-  // Two items of work. Of what is left epoll tells again.
+  // Two items of work. epoll reports the rest again.
   if ((events & EPOLLOUT) != 0) {
     flush();
     if (state_ == State::kClosed || server_.context_.reactor.budget().spent()) return;
@@ -79,7 +79,7 @@ void TcpConnection::receive() {
 void TcpConnection::take_requests() {
   TurnBudget& budget = server_.context_.reactor.budget();
   uint32_t shown = 0;
-  bool first = true;  // one is always taken: whoever calls has seen to it that it is our turn
+  bool first = true;  // one is always taken: the caller made sure that it is our turn
   bool stopped = false;
   while (state_ == State::kOpen) {
     stopped = !may_take_requests();
@@ -94,10 +94,11 @@ void TcpConnection::take_requests() {
     first = false;
   }
   more_input_ = false;
-  // Stopped by the budget, with nobody else in the backlog: replies to the rest go in the same call.
+  // Stopped by the budget, with nobody else in the backlog: replies to the rest go in the same
+  // call.
   const bool goes_on = backlogged_ && server_.backlog_.size() == 1;
   if (state_ == State::kOpen && !goes_on) flush_gathered();
-  // What was gathered may have been all that it held: then nothing else would tell us to go on.
+  // The gathered replies may have been all that it held: then no event would tell us to go on.
   if (state_ == State::kOpen && !may_take_requests()) {
     pause();
   } else if (state_ == State::kOpen && stopped) {
@@ -173,7 +174,7 @@ bool TcpConnection::take_request() {
                                           TurnBudget::of_bytes(header.body_length));
   server_.context_.counters.requests_in.add_alone();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
-  // Whoever sent several requests together gets their answers together: one system call for all.
+  // A client that sent several requests together gets their replies together: one system call.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
   ReplyHandle handle{slot_, generation_, header.call_id, header.opcode, side_};
   handle.version = version_;
@@ -239,7 +240,7 @@ void TcpConnection::become_known() {
   if (!is_stranger()) return;
   stop_watching();
   source_ = &server_.context_.source;
-  // Level-triggered: what came meanwhile is told.
+  // Level-triggered: input that came meanwhile is reported.
   if (!source_->add(stream_.fd(), watched_, this).ok()) server_.close(*this);
 }
 

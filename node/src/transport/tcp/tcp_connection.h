@@ -55,7 +55,7 @@ class TcpConnection final : public FdHandler {
   /// Tells epoll what we wait for now.
   void watch();
   bool send(const wire::MessageHeader& header, std::span<const Slice> body, std::string* tail);
-  /// Sends what was gathered, unless the socket is full anyway.
+  /// Sends gathered replies, unless the socket is full anyway.
   void flush_gathered();
   /// Counts and logs, then closes.
   void close_for(const char* why, Counter& counter);
@@ -90,13 +90,13 @@ class TcpConnection final : public FdHandler {
   uint64_t charged_ = 0;  // by Transport::charge()
   size_t accounted_bytes_ = 0;
   std::optional<Time> message_began_;  // of a message that is not whole
-  std::optional<Time> output_began_;   // to wait, for what was there then
+  std::optional<Time> output_began_;   // to wait, of the output that was there then
   uint64_t output_mark_ = 0;           // the stream's position behind that
   bool more_input_ = false;            // behind the request that is being handled
   bool gathering_ = false;             // it is on the server's list
   uint32_t peer_max_body_ = 0;
   uint16_t version_ = 0;             // of the protocol
-  uint64_t expected_server_id_ = 0;  // whom the client asked for; 0: any
+  uint64_t expected_server_id_ = 0;  // that the client expects; 0: any
   bool placed_ = false;              // it stays on this reactor
   std::shared_ptr<void> counted_;
   std::string peer_;

@@ -58,7 +58,8 @@ struct TcpContext {
   Timer upkeep;  // once a second while somebody needs it: hello deadlines, big idle buffers
   std::function<bool()> upkeep_of_server;
   std::function<void()> memory_freed;
-  /// Of accepted connections; read by whoever makes the metrics' text, which may outlive us.
+  /// Of accepted connections; read by the thread that writes the metrics' text, which may outlive
+  /// us.
   struct Totals {
     std::atomic<uint64_t> connections{0};
     std::atomic<uint64_t> buffered_bytes{0};

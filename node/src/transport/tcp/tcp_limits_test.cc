@@ -145,7 +145,7 @@ TEST_F(TcpLimitsTest, OfTooManySilentConnectionsTheOldestIsClosed) {
       return ::recv(fd->get(), answer, sizeof answer, MSG_DONTWAIT) == ssize_t{sizeof answer};
     }));
   }
-  const auto session = connect();  // those who said hello do not count
+  const auto session = connect();  // connections that said hello do not count
   TestCall call;
   send(*session, call, "x");
   ASSERT_TRUE(wait_for(call));
@@ -202,7 +202,7 @@ TEST_F(TcpLimitsTest, AMessageThatDoesNotEndIsClosedAfterItsTime) {
   header.kind = wire::Kind::kRequest;
   header.body_length = wire::kMaxBodyBytes;
   raw_send(fd, bytes_of(header));
-  // A byte now and then does not help; that it was closed meanwhile is what is waited for.
+  // A byte now and then does not help: the test waits until the server has closed it.
   ASSERT_TRUE(wait_for([&] {
     ::send(fd.get(), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     return limited("message_timeout") == 1;
@@ -255,7 +255,7 @@ TEST_F(TcpLimitsTest, UnansweredRequestsOfOneConnectionAreLimitedAndNoneIsLost) 
   size_t most = 0;
   ASSERT_TRUE(wait_for([&] {
     most = std::max(most, server->kept.size());
-    // Only what was there for some turns: more would have come by then.
+    // Only bytes that were there for some turns: more would have come by then.
     for (int i = 0; i < 20; ++i) reactor.turn();
     most = std::max(most, server->kept.size());
     if (!server->kept.empty()) {

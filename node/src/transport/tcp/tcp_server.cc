@@ -132,7 +132,7 @@ bool TcpServer::is_refused(const std::string& address, const std::string& peer) 
   return true;
 }
 
-/// Whoever says nothing makes place for whoever may: the oldest goes, not the newest.
+/// A silent connection makes place for one that may send: the oldest is closed, not the newest.
 void TcpServer::drop_oldest_silent() {
   const auto is_silent = [this](const std::pair<uint32_t, uint32_t>& entry) {
     const TcpConnection* connection = find(entry.first, entry.second);
@@ -202,7 +202,8 @@ bool TcpServer::hand_over(TcpConnection& connection, uint16_t opcode) {
   TcpServer* to = others_[turn];
   connection.stop_watching();
   elsewhere_->fetch_add(1, std::memory_order_relaxed);
-  // It is counted here as long as it lives; what is not shared is this reactor's to change.
+  // It is counted here as long as it lives; only this reactor may change the part that is not
+  // shared.
   std::shared_ptr<void> counted(
       nullptr, [counter = elsewhere_, address = std::exchange(connection.address_, {}),
                 server = this, &reactor = context_.reactor, alive = std::weak_ptr(alive_)](void*) {

@@ -46,7 +46,7 @@ class TcpServer {
  private:
   friend class TcpConnection;
   /// Events of strangers and listening sockets that are handled in a turn, and connections that one
-  /// of those may bring. A stranger's event is one read of at most 32 KiB and what is in it.
+  /// of those may bring. A stranger's event is one read of at most 32 KiB and the requests in it.
   static constexpr size_t kStrangersPerTurn = 8;
   static constexpr int kAcceptsPerTurn = 8;
   struct Listener;
@@ -74,8 +74,8 @@ class TcpServer {
   /// Above the limit of buffered bytes: gives back empty buffers, then closes connections.
   void make_room();
   TcpConnection* find(uint32_t slot, uint32_t generation) const;
-  /// What replies of all connections may take besides what is buffered now. Input may take a
-  /// quarter of the limit more: replies can wait, and a message that has begun cannot.
+  /// The memory that replies of all connections may take besides the bytes buffered now. Input may
+  /// take a quarter of the limit more: replies can wait, and a message that has begun cannot.
   uint64_t reply_room() const;
   /// Its requests that were read wait for their turn, behind those of others.
   void add_to_backlog(TcpConnection& connection);

@@ -206,7 +206,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
     refuse_too_long(call);
     return fail_later();
   }
-  // The connection is well: who has so many calls in flight comes again with this one.
+  // Backpressure: the connection is well, but too many calls are in flight. The caller retries.
   if (stream_.pending_bytes() + sizeof header + size > context_->options.max_pending_bytes) {
     refuse_no_room(call);
     return fail_later();

@@ -24,7 +24,7 @@ class ByteBuffer {
  public:
   /// What an idle buffer may keep.
   static constexpr size_t kSmallBytes = 32u << 10;
-  /// Where it starts: whoever says little costs little.
+  /// The first size: a peer that sends little costs little.
   static constexpr size_t kFirstBytes = 512;
 
   ByteBuffer() = default;
@@ -65,7 +65,7 @@ class TcpStream {
   /// `sends` counts system calls.
   TcpStream(UniqueFd fd, uint64_t max_pending_bytes, Counter& sends)
       : fd_(std::move(fd)), max_pending_bytes_(max_pending_bytes), sends_(&sends) {}
-  /// Takes over the socket, what was read and not popped, and what waits to be sent. The other
+  /// Takes over the socket, input that was not popped, and pending output. The other
   /// stream is closed then.
   TcpStream(TcpStream&&) = default;
   /// Counts system calls in this counter from now on. A counter belongs to one thread, and the
@@ -106,20 +106,20 @@ class TcpStream {
     kGather,  // later, with what else comes, unless it is much by now: flush() follows soon
     kHold,    // later: nothing may be sent yet
   };
-  /// Sends header and body, or keeps what does not go at once. False if the connection is broken,
-  /// or more would wait than a reader may leave lying (overflowed()).
+  /// Sends header and body, and keeps the rest that does not go at once. False if the connection is
+  /// broken, or more would wait than a reader may leave lying (overflowed()).
   bool send(const wire::MessageHeader& header, std::span<const Slice> body, Send when = Send::kNow);
   /// The same with `tail` behind the body, of which header.body_length tells. A large one is taken
   /// over and sent in pieces; else it stays the caller's.
   bool send(const wire::MessageHeader& header, std::span<const Slice> body, std::string&& tail,
             Send when);
   bool send_hello(const wire::Hello& hello);
-  /// Sends what waits, at most kMostFlushed of it: what is left goes when the socket is writable
+  /// Sends pending output, at most kMostFlushed of it: the rest goes when the socket is writable
   /// (blocked()), so that others get their turn. False if the connection is broken.
   bool flush();
   static constexpr size_t kMostFlushed = 64u << 10;
   bool has_pending() const { return !out_.empty(); }
-  /// The socket took less than it was given: what waits goes when it is writable.
+  /// The socket took less than it was given: pending output goes when it is writable.
   bool blocked() const { return blocked_; }
   /// Bytes that were read and not popped.
   size_t unread_bytes() const { return in_.size(); }
@@ -148,7 +148,7 @@ class TcpStream {
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
   bool blocked_ = false;
-  bool hello_taken_ = false;                    // what comes are messages
+  bool hello_taken_ = false;                    // from now on messages come
   size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while more comes than there is room for
   ByteBuffer in_;
   OutputQueue out_;

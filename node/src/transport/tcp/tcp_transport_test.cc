@@ -344,7 +344,7 @@ TEST_F(TcpTest, ABatchKeepsItsOrderAroundBigReplies) {
   std::vector<size_t> order;
   for (size_t i = 0; i < calls.size(); ++i) {
     calls[i].then = [&order, i] { order.push_back(i); };
-    // The middle one goes in many pieces, and what follows waits behind it.
+    // The middle one goes in many pieces, and later ones wait behind it.
     send(*session, calls[i], std::string(i == 4 ? wire::kMaxBodyBytes : 10, 'a' + char(i)));
   }
   ASSERT_TRUE(wait_for([&] { return server->kept.size() == calls.size(); }));

@@ -5,7 +5,7 @@
 
 namespace ramcloud::testing {
 
-/// Connects and listens nowhere; whoever derives from it says what becomes of replies.
+/// Connects and listens nowhere; a derived class decides what becomes of replies.
 class OnlyReplies : public Transport {
  public:
   Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {

@@ -17,7 +17,7 @@ class EtcdProcess {
   static std::string program();
 
   /// Starts it and waits until it listens. With a folder of certificates (cert.pem, key.pem) it
-  /// speaks TLS only, and only with those who have the same certificate.
+  /// speaks TLS only, and only with clients that have the same certificate.
   explicit EtcdProcess(std::filesystem::path certificates = {});
   ~EtcdProcess();
   EtcdProcess(const EtcdProcess&) = delete;

@@ -107,7 +107,7 @@ class MetadataStoreTest : public ::testing::TestWithParam<StoreKind> {
       run_for(10ms);
     }
   }
-  /// As every caller must treat "unknown": look, then act on what is there.
+  /// As every caller must treat "unknown": read the record, then act on it.
   bool commit_surely(const MetadataTransaction& t) {
     for (;;) {
       const Records before = load();
@@ -277,7 +277,7 @@ TEST_P(SharedMetadataStoreTest, OneLeadsAndTheOthersKnowWho) {
   EXPECT_EQ(seen.record, "first");
   EXPECT_EQ(second->leading(), 0u);
   EXPECT_EQ(store_->leading(), first);
-  // Who stands by is woken when the leader resigns, and can lead at once.
+  // A standby is woken when the leader resigns, and can lead at once.
   bool woken = false;
   TaskScope scope(reactor_);
   auto wait = [](MetadataStore& store, uint64_t number, bool& done) -> Task<void> {
