@@ -459,7 +459,7 @@ void Cluster::after_step(SimNode* turned) {
   if (!broken_.empty()) return;  // the first says most
   // Actions of a dying node have no effect, so its own view may be wrong.
   if (turned != nullptr && turned->doomed()) return;
-  if (turned != nullptr && turned->index() < coordinators_.size()) look_at_leader();
+  if (turned != nullptr && turned->index() < coordinators_.size()) check_leader();
   for (const auto& server : servers_) {
     const bool one_of_its =
         turned != nullptr &&
@@ -467,7 +467,7 @@ void Cluster::after_step(SimNode* turned) {
     if (one_of_its) after_turn(*server);
   }
   if (scheduler_.events() % options_.steps_between_looks != 0 || !broken_.empty()) return;
-  look_at_all(++looks_ % options_.looks_between_deep_ones == 0);
+  check_all(++looks_ % options_.looks_between_deep_ones == 0);
 }
 
 void Cluster::after_turn(ServerRole& server) {
@@ -480,7 +480,7 @@ void Cluster::after_turn(ServerRole& server) {
 }
 
 /// The leader's state is judged whenever something in it has changed that is judged.
-void Cluster::look_at_leader() {
+void Cluster::check_leader() {
   Coordinator* leading = coordinator();
   if (leading == nullptr) return;
   const ClusterState& state = leading->state();
@@ -506,7 +506,7 @@ void Cluster::look_at_leader() {
   found(invariants_.after_change(state));
 }
 
-void Cluster::look_at_all(bool deep) {
+void Cluster::check_all(bool deep) {
   std::vector<Running> running;
   for (const auto& server : servers_) {
     if (server->role) running.push_back({server->role.get(), life_of(*server->node)});
@@ -532,7 +532,7 @@ const std::string& Cluster::broken() {
 }
 
 const std::string& Cluster::check_invariants() {
-  if (broken_.empty()) look_at_all(true);
+  if (broken_.empty()) check_all(true);
   return broken();
 }
 

@@ -181,8 +181,8 @@ class Cluster {
   static uint64_t life_of(const SimNode& node);
   void after_step(SimNode* turned);
   void after_turn(ServerRole& server);
-  void look_at_leader();
-  void look_at_all(bool deep);
+  void check_leader();
+  void check_all(bool deep);
   void found(std::string what);
 
   ClusterOptions options_;

@@ -89,14 +89,14 @@ void RecoveryService::on_query(const Request& request) {
   scope_.spawn(answer_query(request.reply, query));
 }
 
-Task<Status> RecoveryService::settled() {
+Task<Status> RecoveryService::all_synced() {
   struct Outcome {
     explicit Outcome(Reactor& reactor) : there(reactor) {}
     Event there;
     Status status;
   };
   const auto outcome = std::make_shared<Outcome>(reactor_);
-  replicas_.settle([outcome](Status status) {
+  replicas_.sync_all([outcome](Status status) {
     outcome->status = std::move(status);
     outcome->there.set();
   });
@@ -109,7 +109,7 @@ Task<Status> RecoveryService::settled() {
 /// And it is on the device, so that a power cut takes nothing out of the answer.
 Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query) {
   const AsyncMutex::Lock lock = co_await scanning_.lock();
-  Status status = co_await settled();
+  Status status = co_await all_synced();
   if (status.ok()) status = replicas_.may_tell();
   if (!status.ok()) {
     --queries_;

@@ -39,7 +39,7 @@ class RecoveryService {
     virtual void freeze(uint64_t master_id) = 0;
     virtual bool frozen(uint64_t master_id) const = 0;
     /// Calls `done` when all that was taken is on the device.
-    virtual void settle(std::function<void(Status)> done) = 0;
+    virtual void sync_all(std::function<void(Status)> done) = 0;
     /// By rising frame.
     virtual std::vector<FrameReplica> replicas_of(uint64_t master_id) const = 0;
     virtual std::optional<FrameReplica> replica_in(uint32_t frame, uint64_t master_id,
@@ -67,7 +67,7 @@ class RecoveryService {
 
  private:
   Task<void> answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query);
-  Task<Status> settled();
+  Task<Status> all_synced();
   Task<wire::RecoveryReplica> describe(FrameReplica replica, bool scan);
   Task<bool> scan(FrameReplica replica, log::FoundReplica& found);
   Task<void> answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked);

@@ -165,7 +165,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   Status may_tell() const override;
   void freeze(uint64_t master_id) override { table_.freeze(master_id); }
   bool frozen(uint64_t master_id) const override { return table_.frozen(master_id); }
-  void settle(std::function<void(Status)> done) override;
+  void sync_all(std::function<void(Status)> done) override;
   std::vector<FrameReplica> replicas_of(uint64_t master_id) const override;
   std::optional<FrameReplica> replica_in(uint32_t frame, uint64_t master_id,
                                          uint64_t segment_id) const override;

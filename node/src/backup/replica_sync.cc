@@ -68,7 +68,7 @@ void ReplicaService::on_sync(const Request& request) {
   if (Status refused = check_master(asked.master_id, 0, retry_after_us); !refused.ok()) {
     return reply_error(transport_, request.reply, refused, retry_after_us);
   }
-  settle([this, alive = alive_, handle = request.reply](const Status& status) {
+  sync_all([this, alive = alive_, handle = request.reply](const Status& status) {
     if (!*alive) return;
     if (!status.ok()) return reply_error(transport_, handle, status);
     reply_message(transport_, handle, wire::Empty{});
@@ -315,7 +315,7 @@ Status ReplicaService::may_tell() const {
   return {};
 }
 
-void ReplicaService::settle(std::function<void(Status)> done) {
+void ReplicaService::sync_all(std::function<void(Status)> done) {
   when_all_synced([this, alive = alive_, done = std::move(done)](const Status& status) {
     if (!*alive) return;
     if (!status.ok()) device_failed(status);

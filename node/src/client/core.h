@@ -187,8 +187,8 @@ class ClientCore {
   Task<RpcReply> attempt(const Place& place, const TabletCall& call, int number, Time deadline);
   Task<RpcReply> call_owner(const Place& place, const TabletCall& call, Time deadline);
   bool owns(uint64_t server_id, const TabletKey& target) const;
-  Task<void> settle(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
-                    uint64_t server_id);
+  Task<void> resolve(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
+                     uint64_t server_id);
   Task<Result<uint64_t>> version_of(TabletCall call);
   Task<Result<ReadResult>> read_reply(TabletCall call);
   Task<Result<Incremented>> increment_reply(TabletCall call);

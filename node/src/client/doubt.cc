@@ -32,9 +32,9 @@ class ClientCore::Doubt final : public CallWatch {
     if (asking_) return;
     asking_ = true;
     if (self_ == nullptr) self_ = std::make_shared<Doubt*>(this);
-    core_.background_.spawn(core_.settle(self_, targets(), place_.server_id));
+    core_.background_.spawn(core_.resolve(self_, targets(), place_.server_id));
   }
-  void settled(bool still_the_owner) {
+  void resolved(bool still_the_owner) {
     asking_ = false;
     if (still_the_owner) return;
     give_up({StatusCode::kConnectionLost,
@@ -72,8 +72,8 @@ bool ClientCore::owns(uint64_t server_id, const TabletKey& target) const {
 
 /// Finds out whether the server has one of the tablets still. Each table is asked for once at most,
 /// and not at all when what is known says already that the server lost the tablet.
-Task<void> ClientCore::settle(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
-                              uint64_t server_id) {
+Task<void> ClientCore::resolve(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
+                               uint64_t server_id) {
   std::set<uint64_t> asked;
   bool owner = false;
   for (const TabletKey& target : targets) {
@@ -84,7 +84,7 @@ Task<void> ClientCore::settle(std::shared_ptr<Doubt*> doubt, std::vector<TabletK
     owner = owns(server_id, target);
     if (owner || *doubt == nullptr) break;
   }
-  if (*doubt != nullptr) (*doubt)->settled(owner);
+  if (*doubt != nullptr) (*doubt)->resolved(owner);
 }
 
 /// Calls a tablet's owner, and doubts it while it is silent.

@@ -109,7 +109,7 @@ void TabletService::refuse(const ReplyHandle& handle, const Status& status) {
 }
 
 /// Answers a change of tablets when all reactors have seen it and the log is durable that far.
-Task<void> TabletService::settle(ReplyHandle handle, bool dropped, std::string body) {
+Task<void> TabletService::answer_when_seen(ReplyHandle handle, bool dropped, std::string body) {
   const uint64_t drops = store_->drops();
   {
     const store::Tablets::Retired retired = store_->take_retired();
@@ -125,7 +125,7 @@ Task<void> TabletService::settle(ReplyHandle handle, bool dropped, std::string b
 }
 
 void TabletService::answer_taken(const ReplyHandle& handle, std::string body) {
-  tasks_.spawn(settle(handle, false, std::move(body)));
+  tasks_.spawn(answer_when_seen(handle, false, std::move(body)));
 }
 
 void TabletService::take(const Request& request) {
@@ -168,7 +168,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
       first_segment = tablet.first_segment;
     }
   }
-  co_await settle(
+  co_await answer_when_seen(
       handle, false,
       wire::encode(wire::TakeTabletReply{creation_position(first_segment)}, handle.version));
 }
@@ -188,7 +188,7 @@ void TabletService::drop(const Request& request) {
   note_dropped(command.table_id, orders_[command.table_id]);
   log_info("tablet.table_dropped", {{"table_id", command.table_id}});
   if (on_drop_) on_drop_(command.table_id);
-  tasks_.spawn(settle(request.reply, true));
+  tasks_.spawn(answer_when_seen(request.reply, true));
 }
 
 }  // namespace ramcloud::master

@@ -55,7 +55,7 @@ class TabletService {
   void refuse(const ReplyHandle& handle, const Status& status);
   void purge();
   Task<void> take_tablet(ReplyHandle handle, wire::TakeTabletRequest command);
-  Task<void> settle(ReplyHandle handle, bool dropped, std::string body = {});
+  Task<void> answer_when_seen(ReplyHandle handle, bool dropped, std::string body = {});
   Task<void> free_retired();
 
   ServiceRegistry& registry_;

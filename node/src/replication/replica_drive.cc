@@ -78,7 +78,7 @@ bool ReplicaManager::control_once() {
   take_renewals();
   if (stopped_) return true;
   if (std::exchange(list_changed_, false)) {
-    look_at_list();
+    apply_server_list();
     worked = true;
     if (stopped_) return true;
   }
@@ -86,7 +86,7 @@ bool ReplicaManager::control_once() {
   lose_silent();
   for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
   lose_unsettled();
-  look_at_abandoned();
+  note_lost_abandoned();
   drive_fence();
   take_fence_answer();
   if (stopped_) return true;
@@ -99,7 +99,7 @@ bool ReplicaManager::control_once() {
 }
 
 /// With all its replicas lost nobody answers for an abandoned head any more, and it is done.
-void ReplicaManager::look_at_abandoned() {
+void ReplicaManager::note_lost_abandoned() {
   for (const SegmentReplicas* replicas : unsettled_) {
     const log::Segment& segment = *replicas->segment;
     if (segment.abandoned() && segment.closed() && replicas->none_open()) progress_ = true;
@@ -191,7 +191,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
 
 bool ReplicaManager::send(ReplicaSlot& slot) {
   const ListedServer* server = servers_.find(slot.server_id());
-  if (server == nullptr || !server->locator) return false;  // look_at_list() takes it away
+  if (server == nullptr || !server->locator) return false;  // apply_server_list() takes it away
   ReplicaCall& call = slot.own_call();
   if (call.session() == nullptr || call.session()->broken()) {
     call.set_session(rpc_.session(*server->locator, slot.server_id()));

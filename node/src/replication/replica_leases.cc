@@ -49,7 +49,7 @@ void ReplicaManager::lease_lost(uint64_t server_id) {
 /// What holders said that were asked. If nobody looked in time this process stood: then the others'
 /// answers may be late because of that.
 void ReplicaManager::take_renewals() {
-  if (lease_look_at_ != Time{} && reactor_.now() - lease_look_at_ > kLateness) {
+  if (next_lease_check_ != Time{} && reactor_.now() - next_lease_check_ > kLateness) {
     RC_SOMETIMES("replication.silence_of_others_is_our_own");
     silence_.discard(reactor_.clock().lease_now());
   }
@@ -107,7 +107,7 @@ bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const Replic
 void ReplicaManager::renew_leases() {
   if (!lease_ || stopped_) return;
   const Time now = reactor_.now();
-  if (now >= lease_look_at_) {
+  if (now >= next_lease_check_) {
     const Time lease_now = reactor_.clock().lease_now();
     for (const uint64_t server_id : lease_->take_due(lease_now)) {
       const ListedServer* server = servers_.find(server_id);
@@ -116,9 +116,9 @@ void ReplicaManager::renew_leases() {
     }
     const Duration quarter = lease_->length() / ReadLease::kAskedAfter;
     const bool any = lease_->holders() > 0;
-    lease_look_at_ = now + (any ? std::min(lease_->next_due() - lease_now, quarter) : quarter);
+    next_lease_check_ = now + (any ? std::min(lease_->next_due() - lease_now, quarter) : quarter);
   }
-  wake_at(lease_look_at_);
+  wake_at(next_lease_check_);
 }
 
 /// A backup from before there were leases says that it does not know the message. It does not

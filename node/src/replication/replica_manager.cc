@@ -412,7 +412,7 @@ void ReplicaManager::roll_head() {
 
 // ---- the server list
 
-void ReplicaManager::look_at_list() {
+void ReplicaManager::apply_server_list() {
   const ListedServer* self = servers_.find(options_.master_id);
   if (self != nullptr && !self->live()) {
     return stop_serving(

@@ -102,7 +102,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Duration max_refused_delay = std::chrono::seconds(16);
     /// How often each backup is asked whether it still has what it closed, one replica after the
     /// other: else a master that writes nothing would not hear of a device that failed.
-    Duration look_after_interval = std::chrono::seconds(10);
+    Duration check_interval = std::chrono::seconds(10);
     /// Segments whose lost replicas are re-created at the same time; open ones come on top.
     uint32_t concurrent_repairs = 4;
     /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
@@ -284,7 +284,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void take_opened() RC_REQUIRES(first_, lock_);
   bool take_own_answers() RC_REQUIRES(first_, lock_);
   void take_fence_answer() RC_REQUIRES(first_, lock_);
-  void look_at_list() RC_REQUIRES(first_, lock_);
+  void apply_server_list() RC_REQUIRES(first_, lock_);
   void lose_unsettled() RC_REQUIRES(first_, lock_);
   bool may_be_fenced(const SegmentReplicas& replicas, const log::Segment* before) const;
   void drive_fence() RC_REQUIRES(first_, lock_);
@@ -292,7 +292,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void roll_head() RC_REQUIRES(first_, lock_);
   void report_progress() RC_REQUIRES(first_, lock_);
   bool settle_abandoned() RC_REQUIRES(first_, lock_);
-  void look_at_abandoned() RC_REQUIRES(first_, lock_);
+  void note_lost_abandoned() RC_REQUIRES(first_, lock_);
   bool settle_front() RC_REQUIRES(first_, lock_);
 
   // The lease, under the lock: replica_leases.cc.
@@ -323,11 +323,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool free_given_up() RC_REQUIRES(first_);
   bool is_needed(uint64_t segment_id) RC_REQUIRES(first_);
   bool is_freed(const GivenUp& replica) RC_REQUIRES(first_);
-  bool look_after() RC_REQUIRES(first_);
+  bool check_closed_replicas() RC_REQUIRES(first_);
   bool drive_sync() RC_REQUIRES(first_);
   std::optional<std::set<uint64_t>> holders_until(log::LogPosition position) RC_REQUIRES(first_);
   Task<void> sync_backup(Locator locator, uint64_t server_id);
-  void ask_for_one(uint64_t server_id) RC_REQUIRES(first_);
+  void check_backup(uint64_t server_id) RC_REQUIRES(first_);
 
   // The first reactor: one replica, under the lock unless its segment is settled.
   bool drive(SegmentReplicas& replicas) RC_REQUIRES(first_);
@@ -379,7 +379,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
   std::vector<Renewal> renewals_ RC_GUARDED_BY(first_);            // answered, not taken yet
   std::set<uint64_t> former_peers_ RC_GUARDED_BY(first_);          // backups that know no leases
-  Time lease_look_at_ RC_GUARDED_BY(first_){};
+  Time next_lease_check_ RC_GUARDED_BY(first_){};
   log::LogPosition stalled_at_ RC_GUARDED_BY(first_);
   Time stalled_since_ RC_GUARDED_BY(first_){};
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
@@ -390,11 +390,12 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // and of segments that were removed: their
                                                         // backups were not told to free them
   SyncRound sync_ RC_GUARDED_BY(first_);
-  Time look_after_at_ RC_GUARDED_BY(first_){};
-  static constexpr uint64_t kAllAsked = ~uint64_t{0};
-  uint64_t ask_from_ RC_GUARDED_BY(first_) = kAllAsked;  // the backup with which this round goes on
-  bool roll_wanted_ RC_GUARDED_BY(first_) = false;       // the head lost a replica
-  bool short_ RC_GUARDED_BY(first_) = false;             // placement fails
+  Time next_check_ RC_GUARDED_BY(first_){};
+  static constexpr uint64_t kAllChecked = ~uint64_t{0};
+  uint64_t check_from_ RC_GUARDED_BY(first_) =
+      kAllChecked;                                  // the backup with which this round goes on
+  bool roll_wanted_ RC_GUARDED_BY(first_) = false;  // the head lost a replica
+  bool short_ RC_GUARDED_BY(first_) = false;        // placement fails
   Time short_since_ RC_GUARDED_BY(first_){};
   Status waiting_ RC_GUARDED_BY(first_);
   Time wake_ RC_GUARDED_BY(first_) = kNever;

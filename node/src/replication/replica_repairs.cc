@@ -17,9 +17,9 @@ constexpr int kFreeAttempts = 10;
 /// In one turn, then the others have theirs.
 constexpr uint64_t kMostLossesAtOnce = 64;
 constexpr size_t kMostFreedAtOnce = 16;
-constexpr size_t kMostAskedAtOnce = 8;
+constexpr size_t kMostCheckedAtOnce = 8;
 /// Replicas that are looked at to find one of a backup that can be asked for.
-constexpr size_t kMostLooksForOne = 32;
+constexpr size_t kMostTriedOnBackup = 32;
 constexpr size_t kMostRemovedAtOnce = 16;
 /// Side segments that are sent at the same time, in the order in which they were opened.
 constexpr size_t kSideAtOnce = 8;
@@ -37,7 +37,7 @@ bool ReplicaManager::mend() {
   worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
   worked = drive_sync() || worked;
-  worked = look_after() || worked;
+  worked = check_closed_replicas() || worked;
   most_in_a_turn_.raise(effort_);
   return worked || put_off_;
 }
@@ -269,26 +269,26 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
 
 /// Asks each backup for one of the replicas that are closed there. A round begins one replica
 /// further than the last, so all have their turn. True if the round goes on in the next turn.
-bool ReplicaManager::look_after() {
+bool ReplicaManager::check_closed_replicas() {
   const Time now = reactor_.now();
-  if (now >= look_after_at_ && !segments_.empty() && ask_from_ == kAllAsked) {
-    look_after_at_ = now + options_.look_after_interval;
-    ask_from_ = 0;
+  if (now >= next_check_ && !segments_.empty() && check_from_ == kAllChecked) {
+    next_check_ = now + options_.check_interval;
+    check_from_ = 0;
   }
-  wake_at(look_after_at_);
-  if (ask_from_ == kAllAsked) return false;
+  wake_at(next_check_);
+  if (check_from_ == kAllChecked) return false;
   size_t asked = 0;
-  auto at = backups_.first_from(ask_from_);
-  for (; at && asked < kMostAskedAtOnce; at = backups_.first_from(*at + 1), ++asked) {
-    ask_for_one(*at);
+  auto at = backups_.first_from(check_from_);
+  for (; at && asked < kMostCheckedAtOnce; at = backups_.first_from(*at + 1), ++asked) {
+    check_backup(*at);
   }
-  ask_from_ = at.value_or(kAllAsked);
-  return ask_from_ != kAllAsked;
+  check_from_ = at.value_or(kAllChecked);
+  return check_from_ != kAllChecked;
 }
 
-void ReplicaManager::ask_for_one(uint64_t server_id) {
+void ReplicaManager::check_backup(uint64_t server_id) {
   if (backups_.is_being_lost(server_id)) return;
-  const size_t looks = std::min<size_t>(backups_.replicas_on(server_id), kMostLooksForOne);
+  const size_t looks = std::min<size_t>(backups_.replicas_on(server_id), kMostTriedOnBackup);
   for (size_t i = 0; i < looks; ++i) {
     ReplicaSlot& slot = *backups_.next_on(server_id);
     if (!slot.closed() || !slot.segment().closed_durable()) continue;

@@ -44,19 +44,19 @@ void Punctuality::tick() {
   if (on_tick_) on_tick_(behind);
 }
 
-Task<PeerLook> look_at(RpcClient& rpc, Locator locator, uint64_t server_id, wire::Opcode opcode,
-                       RpcClient::BodyFor body, Time deadline) {
-  PeerLook look;
+Task<ProbeResult> probe_peer(RpcClient& rpc, Locator locator, uint64_t server_id,
+                             wire::Opcode opcode, RpcClient::BodyFor body, Time deadline) {
+  ProbeResult probed;
   for (int tries = 0; tries < 2; ++tries) {
-    look.reply = co_await rpc.call_with(locator, server_id, opcode, body, deadline);
-    look.state = state_of(look.reply);
-    if (look.state != wire::PeerState::kBroken || rpc.reactor().now() >= deadline) break;
+    probed.reply = co_await rpc.call_with(locator, server_id, opcode, body, deadline);
+    probed.state = state_of(probed.reply);
+    if (probed.state != wire::PeerState::kBroken || rpc.reactor().now() >= deadline) break;
   }
-  co_return look;
+  co_return probed;
 }
 
-Task<PeerLook> ping(RpcClient& rpc, Locator locator, uint64_t server_id, Time deadline) {
-  return look_at(
+Task<ProbeResult> ping(RpcClient& rpc, Locator locator, uint64_t server_id, Time deadline) {
+  return probe_peer(
       rpc, std::move(locator), server_id, wire::Opcode::kPing,
       [](uint16_t) { return std::string(); }, deadline);
 }

@@ -33,7 +33,7 @@ class Punctuality {
   Timer timer_;
 };
 
-struct PeerLook {
+struct ProbeResult {
   wire::PeerState state = wire::PeerState::kVoid;
   RpcReply reply;  // the last one
 };
@@ -41,10 +41,10 @@ struct PeerLook {
 /// Sends `opcode` to the server until `deadline`, which ends the call as well. A connection that
 /// breaks is made once more, so that a process that ended shows as kRefused. kBroken is what also
 /// the second did.
-Task<PeerLook> look_at(RpcClient& rpc, Locator locator, uint64_t server_id, wire::Opcode opcode,
-                       RpcClient::BodyFor body, Time deadline);
+Task<ProbeResult> probe_peer(RpcClient& rpc, Locator locator, uint64_t server_id,
+                             wire::Opcode opcode, RpcClient::BodyFor body, Time deadline);
 
 /// The same with a ping.
-Task<PeerLook> ping(RpcClient& rpc, Locator locator, uint64_t server_id, Time deadline);
+Task<ProbeResult> ping(RpcClient& rpc, Locator locator, uint64_t server_id, Time deadline);
 
 }  // namespace ramcloud

@@ -71,11 +71,11 @@ const ListedServer* PeerPings::choose() const {
 Task<void> PeerPings::ping(uint64_t server_id, Locator locator) {
   pings_.add();
   const uint64_t epoch = punctuality_.epoch();
-  const PeerLook look = co_await ramcloud::ping(rpc_, std::move(locator), server_id,
-                                                reactor_.now() + options_.timeout);
-  if (look.state == PeerState::kAnswered) co_return;
+  const ProbeResult probed = co_await ramcloud::ping(rpc_, std::move(locator), server_id,
+                                                     reactor_.now() + options_.timeout);
+  if (probed.state == PeerState::kAnswered) co_return;
   failed_pings_.add();
-  if (punctuality_.epoch() == epoch) report(server_id, look.state);
+  if (punctuality_.epoch() == epoch) report(server_id, probed.state);
 }
 
 void PeerPings::connection_failed(uint64_t server_id) {
@@ -124,14 +124,14 @@ Task<void> PeerPings::answer_probe(ReplyHandle handle, uint64_t server_id, Locat
                                    Duration limit) {
   ++probes_asked_for_;
   const uint64_t epoch = punctuality_.epoch();
-  PeerLook look =
+  ProbeResult probed =
       co_await ramcloud::ping(rpc_, std::move(locator), server_id, reactor_.now() + limit);
   --probes_asked_for_;
   // An answer is one, however late we are.
-  if (look.state != PeerState::kAnswered && punctuality_.epoch() != epoch) {
-    look.state = PeerState::kVoid;
+  if (probed.state != PeerState::kAnswered && punctuality_.epoch() != epoch) {
+    probed.state = PeerState::kVoid;
   }
-  reply_message(transport_, handle, wire::ProbePeerReply{look.state});
+  reply_message(transport_, handle, wire::ProbePeerReply{probed.state});
 }
 
 }  // namespace ramcloud::server

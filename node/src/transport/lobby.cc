@@ -79,7 +79,7 @@ struct Lobby::Impl {
         } else if (fd == wake.get()) {
           return;
         } else if (const auto found = by_fd.find(fd); found != by_fd.end()) {
-          look_at(found->second);
+          judge_first_bytes(found->second);
         }
       }
       drop_late();
@@ -135,7 +135,7 @@ struct Lobby::Impl {
     watch(number, EPOLLIN | EPOLLRDHUP | EPOLLET);
   }
 
-  void look_at(std::list<Waiting>::iterator visitor) {
+  void judge_first_bytes(std::list<Waiting>::iterator visitor) {
     const ssize_t n = ::recv(visitor->fd.get(), first_bytes.data(), first_bytes.size(), MSG_PEEK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     Verdict verdict = Verdict::kRefuse;

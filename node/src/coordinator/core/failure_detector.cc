@@ -228,17 +228,17 @@ Time FailureDetector::next_round(const Watch& watch, Time begun) const {
 
 Task<void> FailureDetector::round(uint64_t server_id, WatchPtr watch) {
   const uint64_t epoch = punctuality_.epoch();
-  PeerLook look =
+  ProbeResult probed =
       co_await (watch->suspicion.failures() == 0 ? probe(server_id) : probe_again(server_id));
   if (state_.up_server(server_id) == nullptr) co_return;
-  const PeerState state = state_of(server_id, look);
+  const PeerState state = state_of(server_id, probed);
   if (state == PeerState::kAnswered) {
     answered(server_id, *watch);
     co_return;
   }
   if (punctuality_.epoch() != epoch) co_return;
   watch->broken = state != PeerState::kSilent;
-  watch->suspicion.failed(state, look.reply.status.message());
+  watch->suspicion.failed(state, probed.reply.status.message());
   set_suspected(server_id, watch->suspicion.failures() > 1);
   if (!watch->asking && !watch->suspicion.peer_refused()) {
     watch->asking = true;
@@ -249,44 +249,46 @@ Task<void> FailureDetector::round(uint64_t server_id, WatchPtr watch) {
 
 /// Several at once, one answer is enough: on a network that loses messages three single probes in a
 /// row go unanswered often enough to condemn a healthy server now and then.
-Task<PeerLook> FailureDetector::probe_again(uint64_t server_id) {
-  std::vector<Task<PeerLook>> probes;
+Task<ProbeResult> FailureDetector::probe_again(uint64_t server_id) {
+  std::vector<Task<ProbeResult>> probes;
   for (uint32_t i = 0; i < options_.probes_of_suspect; ++i) probes.push_back(probe(server_id));
-  std::vector<PeerLook> looks = co_await when_all(std::move(probes));
-  PeerLook best;
-  for (PeerLook& look : looks) {
-    const bool refused = look.state == PeerState::kRefused || look.state == PeerState::kStranger;
+  std::vector<ProbeResult> results = co_await when_all(std::move(probes));
+  ProbeResult best;
+  for (ProbeResult& probed : results) {
+    const bool refused =
+        probed.state == PeerState::kRefused || probed.state == PeerState::kStranger;
     const bool better = best.state == PeerState::kVoid || refused;
-    if (better || look.state == PeerState::kAnswered) best = std::move(look);
+    if (better || probed.state == PeerState::kAnswered) best = std::move(probed);
     if (best.state == PeerState::kAnswered) break;
   }
   co_return best;
 }
 
-Task<PeerLook> FailureDetector::probe(uint64_t server_id) {
+Task<ProbeResult> FailureDetector::probe(uint64_t server_id) {
   const auto locator = parse_locator(state_.servers.at(server_id).record.locator);
-  if (!locator) co_return PeerLook{PeerState::kAnswered, {}};  // checked when it enlisted
+  if (!locator) co_return ProbeResult{PeerState::kAnswered, {}};  // checked when it enlisted
   probes_.add();
   const wire::GetServerStatsRequest request{state_.term, state_.list_version};
-  PeerLook look = co_await look_at(rpc_, *locator, server_id, wire::Opcode::kGetServerStats,
-                                   RpcClient::body_of(request), reactor_.now() + probe_timeout());
-  if (look.state != PeerState::kAnswered) {
+  ProbeResult probed =
+      co_await probe_peer(rpc_, *locator, server_id, wire::Opcode::kGetServerStats,
+                          RpcClient::body_of(request), reactor_.now() + probe_timeout());
+  if (probed.state != PeerState::kAnswered) {
     failed_probes_.add();
-    log_debug("detection.probe_failed", {{"server", server_id}, {"error", look.reply.status}});
-  } else if (look.reply.ok()) {
-    note_stats(server_id, look.reply);
+    log_debug("detection.probe_failed", {{"server", server_id}, {"error", probed.reply.status}});
+  } else if (probed.reply.ok()) {
+    note_stats(server_id, probed.reply);
   } else {
-    term_claims_.refused(server_id, request.term, look.reply);
-    log_warn("detection.probe_refused", {{"server", server_id}, {"error", look.reply.status}});
+    term_claims_.refused(server_id, request.term, probed.reply);
+    log_warn("detection.probe_refused", {{"server", server_id}, {"error", probed.reply.status}});
   }
-  co_return look;
+  co_return probed;
 }
 
 /// Somebody else at its address: it is gone, unless it has not yet heard which id it was given.
-PeerState FailureDetector::state_of(uint64_t server_id, const PeerLook& look) {
+PeerState FailureDetector::state_of(uint64_t server_id, const ProbeResult& probed) {
   const bool premature =
-      look.state == PeerState::kStranger && !state_.servers.at(server_id).answered;
-  return premature ? PeerState::kSilent : look.state;
+      probed.state == PeerState::kStranger && !state_.servers.at(server_id).answered;
+  return premature ? PeerState::kSilent : probed.state;
 }
 
 void FailureDetector::answered(uint64_t server_id, Watch& watch) {
@@ -406,10 +408,10 @@ Task<Examination> FailureDetector::examine(uint64_t server_id) {
   if (found == watches_.end() || state_.up_server(server_id) == nullptr) co_return Examination();
   const WatchPtr watch = found->second;
   const uint64_t epoch = punctuality_.epoch();
-  std::vector<Task<PeerSays>> looks;
-  looks.push_back(own_probe(server_id));
-  looks.push_back(indirect_probe(server_id));
-  const std::vector<PeerSays> says = co_await when_all(std::move(looks));
+  std::vector<Task<PeerSays>> results;
+  results.push_back(own_probe(server_id));
+  results.push_back(indirect_probe(server_id));
+  const std::vector<PeerSays> says = co_await when_all(std::move(results));
   Examination seen{says[0].state, "the coordinator", {}, options_.thresholds.silence};
   if (state_.up_server(server_id) == nullptr) co_return Examination();
   if (seen.state == PeerState::kAnswered) {
@@ -427,8 +429,8 @@ Task<Examination> FailureDetector::examine(uint64_t server_id) {
 }
 
 Task<FailureDetector::PeerSays> FailureDetector::own_probe(uint64_t server_id) {
-  const PeerLook look = co_await probe_again(server_id);
-  co_return PeerSays{0, look.state};
+  const ProbeResult probed = co_await probe_again(server_id);
+  co_return PeerSays{0, probed.state};
 }
 
 // ---- verdicts -----------------------------------------------------------------------------------

@@ -57,9 +57,9 @@ class FailureDetector {
   using WatchPtr = std::shared_ptr<Watch>;
   Task<void> watch(uint64_t server_id, WatchPtr watch);
   Task<void> round(uint64_t server_id, WatchPtr watch);
-  Task<PeerLook> probe(uint64_t server_id);
-  Task<PeerLook> probe_again(uint64_t server_id);
-  wire::PeerState state_of(uint64_t server_id, const PeerLook& look);
+  Task<ProbeResult> probe(uint64_t server_id);
+  Task<ProbeResult> probe_again(uint64_t server_id);
+  wire::PeerState state_of(uint64_t server_id, const ProbeResult& probed);
   void answered(uint64_t server_id, Watch& watch);
   void note_stats(uint64_t server_id, const RpcReply& reply);
   void set_suspected(uint64_t server_id, bool suspected);

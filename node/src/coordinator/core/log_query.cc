@@ -50,7 +50,7 @@ Task<std::optional<FoundLog>> LogQuery::find() {
     if (latest_.known()) ask_for_versions(*latest_.unscanned);
     look_for_digests();
     if (!go_on_()) co_return std::nullopt;
-    (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.look);
+    (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.retry_interval);
   }
   if (!all_heard()) {
     // More sources make it faster, and spare those that are there.
@@ -141,7 +141,7 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
 
 /// Asks the backups that have this segment to read it: at once, unless their last answer was to the
 /// same question. Such an answer could not tell; the backup is asked again after the interval
-/// options_.look. A backup that still answers an earlier question is asked when that answer
+/// options_.retry_interval. A backup that still answers an earlier question is asked when that answer
 /// arrives.
 void LogQuery::ask_for_versions(uint64_t segment_id) {
   scan_closed_from_ = std::min(scan_closed_from_, segment_id);
@@ -150,7 +150,7 @@ void LogQuery::ask_for_versions(uint64_t segment_id) {
     const uint64_t server_id = places_[i].server_id;
     const Answer& last = answers_.at(server_id);
     const bool in_vain = last.scanned_from <= segment_id;
-    if (in_vain && reactor_.now() < last.at + options_.look) continue;
+    if (in_vain && reactor_.now() < last.at + options_.retry_interval) continue;
     if (!asking_.insert(server_id).second) continue;
     RC_SOMETIMES("coordinator.recovery_asks_for_the_versions_of_a_closed_head");
     scope_.spawn(ask(server_id));

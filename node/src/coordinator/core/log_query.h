@@ -32,7 +32,7 @@ class LogQuery {
     Duration retry_min = 50ms;
     Duration retry_max = 2s;
     /// Between two looks without news.
-    Duration look = 2s;
+    Duration retry_interval = 2s;
     /// Once the end is known, so long others may offer themselves as sources.
     Duration gather = 50ms;
     /// So long after its crash a server may come back with its volume.

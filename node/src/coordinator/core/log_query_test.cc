@@ -169,7 +169,7 @@ TEST_F(VersionsOfAClosedHead, AnAnswerThatWasOnItsWayIsAskedForAgainAtOnce) {
   kill(dead_);
   ASSERT_TRUE(wait_until_served());
   EXPECT_THAT(asked(1), ElementsAre(kNoneClosed, 3, 2));
-  EXPECT_LT(query_took(), cluster.options.recoveries.query.look / 4);
+  EXPECT_LT(query_took(), cluster.options.recoveries.query.retry_interval / 4);
 }
 
 /// The first answer said that it must be read, and the backup that gave it is silent since.
@@ -183,7 +183,7 @@ TEST_F(VersionsOfAClosedHead, WhoAnswersLaterReadsItForOneThatIsSilent) {
   ASSERT_TRUE(wait_until_served());
   EXPECT_THAT(asked(0), ElementsAre(kNoneClosed, 2));
   EXPECT_THAT(asked(1), ElementsAre(kNoneClosed, 2));
-  EXPECT_LT(query_took(), cluster.options.recoveries.query.look / 4);
+  EXPECT_LT(query_took(), cluster.options.recoveries.query.retry_interval / 4);
 }
 
 /// Nothing can be read: that is not asked for in a loop.

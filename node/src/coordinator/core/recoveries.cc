@@ -36,12 +36,12 @@ Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, Tabl
 void Recoveries::start() {
   started_ = true;
   orders_.tell_all();
-  look();
+  start_needed();
 }
 
 void Recoveries::news() {
   if (!started_) return;
-  look();
+  start_needed();
   for (const auto& [id, recovery] : running_) recovery->news();
 }
 
@@ -57,7 +57,7 @@ Result<LossPreview> Recoveries::preview_loss(uint64_t server_id) const {
                   server.up() ? "is UP" : "owns no tablet any more"));
 }
 
-void Recoveries::look() {
+void Recoveries::start_needed() {
   std::set<uint64_t> owners;
   for (const auto& [id, table] : state_.tables) {
     if (table.state != TableState::kNormal) continue;
@@ -79,7 +79,7 @@ Task<void> Recoveries::recover(uint64_t master_id) {
   running_.erase(master_id);
   if (shared_.ledger.fenced()) co_return;
   completed_.add();
-  look();  // it may own one again: a table that was being created is NORMAL now
+  start_needed();  // it may own one again: a table that was being created is NORMAL now
 }
 
 }  // namespace ramcloud

@@ -27,7 +27,7 @@ class Recoveries {
   size_t running() const { return running_.size(); }
 
  private:
-  void look();
+  void start_needed();
   Task<void> recover(uint64_t master_id);
 
   ClusterState& state_;

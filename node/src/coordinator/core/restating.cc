@@ -21,8 +21,8 @@ constexpr Duration kRetryMax = 500ms;
 
 bool Restating::start() {
   if (!state_.restate) return false;
-  settled_at_ = reactor_.now() + options_.settle;
-  state_.no_verdict_before = settled_at_;
+  grace_ends_ = reactor_.now() + options_.grace;
+  state_.no_verdict_before = grace_ends_;
   for (const auto& [id, server] : state_.servers) {
     // A leader before us may have corrected some.
     const bool corrected = server.record.state_reason.starts_with(kFoundAtImport);
@@ -42,7 +42,7 @@ Status Restating::check() const {
 }
 
 Status Restating::check_enlisting() const {
-  return settled() ? Status() : check();
+  return grace_is_over() ? Status() : check();
 }
 
 void Restating::note(uint64_t server_id, const std::string& locator) {
@@ -54,7 +54,7 @@ void Restating::note(uint64_t server_id, const std::string& locator) {
 Task<void> Restating::run() {
   for (;;) {
     ask_those_who_are_up();
-    if (settled() && !co_await add_silent()) co_return;
+    if (grace_is_over() && !co_await add_silent()) co_return;
     if (all_said()) {
       const AsyncMutex::Lock lock = co_await ledger_.lock();
       if (all_said()) {
@@ -89,7 +89,7 @@ bool Restating::all_said() const {
   const bool listed = unknown_.empty() && std::ranges::any_of(said_, [](const auto& entry) {
                         return entry.second.list.version > 0;
                       });
-  return listed || settled();
+  return listed || grace_is_over();
 }
 
 Task<void> Restating::ask(uint64_t server_id, Locator at) {

@@ -22,7 +22,7 @@ class Restating {
   struct Options {
     /// So long nobody is given up and nobody enlists, and servers that the metadata does not know
     /// can show themselves: one that hears nothing for 5 s asks for the list.
-    Duration settle = 10s;
+    Duration grace = 10s;
     Duration timeout = 1s;  // of one try
   };
   /// `on_list_changed` is called after every change of the server list, `on_done` when live servers
@@ -55,7 +55,7 @@ class Restating {
   Status check_enlisting() const;
 
  private:
-  bool settled() const { return reactor_.now() >= settled_at_; }
+  bool grace_is_over() const { return reactor_.now() >= grace_ends_; }
   Task<void> run();
   void ask_those_who_are_up();
   bool all_said() const;
@@ -80,7 +80,7 @@ class Restating {
   std::function<void()> on_list_changed_;
   std::function<void()> on_done_;
   Options options_;
-  Time settled_at_{};
+  Time grace_ends_{};
   Restatements said_;
   ServerIds outlived_export_;  // UP at some time since the export
   std::set<uint64_t> asked_;

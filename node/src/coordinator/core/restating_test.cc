@@ -170,7 +170,7 @@ TEST_F(CoordinatorTest, AfterAnImportDeadServersHoldNothingUpForLong) {
   cluster.stop_coordinator();
   cluster.kill_server(server(2));
   ASSERT_TRUE(cluster.import_records(exported).ok());
-  cluster.run_for(cluster.options.restating.settle - 1s);
+  cluster.run_for(cluster.options.restating.grace - 1s);
   EXPECT_FALSE(crashed(3));
   EXPECT_TRUE(state().detection.suspect);
   ASSERT_TRUE(orders_again());

@@ -15,10 +15,10 @@ Retirement::Retirement(Reactor& reactor, ClusterState& state, Ledger& ledger, Ch
       changes_(changes),
       on_list_changed_(std::move(on_list_changed)),
       options_(options),
-      timer_(reactor, [this] { look(); }),
+      timer_(reactor, [this] { remove_unneeded(); }),
       scope_(reactor) {}
 
-void Retirement::look() {
+void Retirement::remove_unneeded() {
   timer_.start_after(interval());
   for (auto& [id, server] : state_.servers) {
     const bool crashed = server.record.state == wire::ServerState::kCrashed;

@@ -23,7 +23,7 @@ class Retirement {
 
  private:
   Duration interval() const { return options_.after / 10; }
-  void look();
+  void remove_unneeded();
   /// Of those that are CRASHED: no table has a tablet there, and every server that is UP knows that
   /// it crashed.
   std::vector<uint64_t> unneeded() const;
