@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,12 @@ class BackupTable {
   void describe(PlacementServer& server, Time now) const;
   /// @}
 
+  /// @name Backups of protocol versions without leases: they are asked by a ping instead
+  /// @{
+  void has_no_leases(uint64_t server_id) { without_leases_.insert(server_id); }
+  bool knows_leases(uint64_t server_id) const { return !without_leases_.contains(server_id); }
+  /// @}
+
   /// @name Losing all that is on a backup, a little at a time
   /// @{
   /// Nothing new is put there until end_losing(). Again: as the first time.
@@ -94,6 +101,7 @@ class BackupTable {
   std::map<uint64_t, Backup> backups_;
   std::deque<uint64_t> losing_;
   std::map<uint64_t, uint64_t> missed_;  // by backup: segments that miss it
+  std::set<uint64_t> without_leases_;
 };
 
 }  // namespace ramcloud

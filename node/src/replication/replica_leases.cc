@@ -127,15 +127,15 @@ Task<void> ReplicaManager::renew_lease(Locator locator, uint64_t server_id) {
   first_.assert_here();
   Renewal renewal{server_id, reactor_.clock().lease_now(), {}};
   const Time deadline = reactor_.now() + options_.read_lease;
-  if (!former_peers_.contains(server_id)) {
+  if (backups_.knows_leases(server_id)) {
     const auto reply =
         co_await rpc_.call<wire::Empty>(locator, server_id, wire::Opcode::kRenewLease,
                                         wire::RenewLeaseRequest{options_.master_id}, deadline);
     first_.assert_here();
     if (!reply) renewal.status = reply.error();
-    if (renewal.status == StatusCode::kUnsupported) former_peers_.insert(server_id);
+    if (renewal.status == StatusCode::kUnsupported) backups_.has_no_leases(server_id);
   }
-  if (former_peers_.contains(server_id)) {
+  if (!backups_.knows_leases(server_id)) {
     RC_SOMETIMES("replication.former_backup_leases_by_a_ping");
     renewal.sent = reactor_.clock().lease_now();
     const RpcReply reply =

@@ -121,10 +121,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
               check_domains(candidates, options_.failure_domain, options_.replicas));
     return false;
   }
-  if (slot.state().placement_failed) {
-    short_ = false;
-    waiting_ = {};
-  }
+  if (slot.state().placement_failed) shortage_.end();
   const PlacementServer& server = candidates[*chosen];
   slot.place(server.server_id, *servers_.find(server.server_id)->locator, server.failure_domain);
   backups_.add(slot);
@@ -136,16 +133,11 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
 void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why) {
   const Time now = reactor_.now();
   if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
-  if (why.message() != waiting_.message()) {
+  if (shortage_.note(why, now)) {
     log_warn("replication.waiting", {{"segment", replicas.segment->id()}, {"why", why}});
-    waiting_ = why;
-  }
-  if (!short_) {
-    short_ = true;
-    short_since_ = now;
   }
   const bool was_optional = slot.state().optional;
-  slot.placement_failed(now - short_since_ >= options_.degrade_after);
+  slot.placement_failed(shortage_.lasted(now) >= options_.degrade_after);
   if (!was_optional && slot.state().optional) note_progress(slot);
   slot.wait_until(now + kPlacementInterval);
   wake_at(slot.not_before());
@@ -459,7 +451,7 @@ ReplicationStats ReplicaManager::stats() {
   stats.replicas_lost = lost_;
   stats.replicas_recreated = recreated_;
   stats.epoch = fence().epoch();
-  stats.waiting = waiting_;
+  stats.waiting = shortage_.why();
   SegmentCounts counts = settled_counts_;
   stats.writes_wait = !fence().holds();
   {

@@ -58,6 +58,7 @@
 #include "replication/repair_queue.h"
 #include "replication/replica_lane.h"
 #include "replication/segment_replicas.h"
+#include "replication/shortage.h"
 #include "replication/silence.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
@@ -378,7 +379,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::vector<uint64_t> broken_ RC_GUARDED_BY(first_);
   std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
   std::vector<Renewal> renewals_ RC_GUARDED_BY(first_);            // answered, not taken yet
-  std::set<uint64_t> former_peers_ RC_GUARDED_BY(first_);          // backups that know no leases
   Time next_lease_check_ RC_GUARDED_BY(first_){};
   log::LogPosition stalled_at_ RC_GUARDED_BY(first_);
   Time stalled_since_ RC_GUARDED_BY(first_){};
@@ -392,12 +392,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   SyncRound sync_ RC_GUARDED_BY(first_);
   Time next_check_ RC_GUARDED_BY(first_){};
   static constexpr uint64_t kAllChecked = ~uint64_t{0};
-  uint64_t check_from_ RC_GUARDED_BY(first_) =
-      kAllChecked;                                  // the backup with which this round goes on
+  /// The backup with which this round of checks goes on.
+  uint64_t check_from_ RC_GUARDED_BY(first_) = kAllChecked;
   bool roll_wanted_ RC_GUARDED_BY(first_) = false;  // the head lost a replica
-  bool short_ RC_GUARDED_BY(first_) = false;        // placement fails
-  Time short_since_ RC_GUARDED_BY(first_){};
-  Status waiting_ RC_GUARDED_BY(first_);
+  Shortage shortage_ RC_GUARDED_BY(first_);         // placement fails
   Time wake_ RC_GUARDED_BY(first_) = kNever;
   Timer timer_ RC_GUARDED_BY(first_);
   uint64_t lost_ RC_GUARDED_BY(first_) = 0;
