@@ -45,9 +45,7 @@ class Model final : public ReplicaTable::Bytes {
     request.epoch = 1;
     request.offset = offset;
     request.length = 2;
-    uint32_t held = 0;
-    Status why;
-    (void)table.append_plain(request, "ab", held, why);
+    (void)table.append_plain(request, "ab");
   }
   /// The first reactor; from when it is done none of those writes may change anything.
   template <typename Change>

@@ -347,11 +347,10 @@ Task<Result<std::map<std::string, std::string>>> scan_table(ClientCore& client, 
   while (!position.done) {
     auto page = co_await client.scan_page(table_id, position, false, 4096);
     if (!page) co_return fail(std::move(page.error()));
-    ScannedObject object;
-    while (page->next(object)) {
-      if (!all.emplace(object.key, object.value).second) {
+    while (const auto object = page->next()) {
+      if (!all.emplace(object->key, object->value).second) {
         co_return fail(StatusCode::kInternal,
-                       "scan gave key '" + std::string(object.key) + "' twice");
+                       "scan gave key '" + std::string(object->key) + "' twice");
       }
     }
   }

@@ -24,9 +24,8 @@ void BackupLane::on_write(const Request& request) {
   write = load<wire::ReplicaWriteRequest>(request.body.data());
   const ByteView bytes = request.body.substr(sizeof write);
   if (write.length != bytes.size()) return rest_(rest_object_, request);
-  uint32_t held = 0;
-  Status why;
-  switch (service_.table_.append_plain(write, bytes, held, why)) {
+  const auto [outcome, held, why] = service_.table_.append_plain(write, bytes);
+  switch (outcome) {
     case ReplicaTable::Plain::kTaken:
       writes_.add_alone();
       RC_FAILPOINT("backup.write.before_answer");

@@ -330,9 +330,8 @@ void ReplicaService::on_write(const Request& request) {
 /// False: it is not a plain one.
 bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteView bytes,
                                  const ReplyHandle& reply) {
-  uint32_t held = 0;
-  Status why;
-  switch (table_.append_plain(write, bytes, held, why)) {
+  const auto [outcome, held, why] = table_.append_plain(write, bytes);
+  switch (outcome) {
     case ReplicaTable::Plain::kTaken:
       ++counters_.writes;
       counters_.written_bytes += write.length;

@@ -41,29 +41,26 @@ const ReplicaTable::Shard& ReplicaTable::shard_of(uint64_t master_id) const {
   return shards_[index_of(master_id)];
 }
 
-ReplicaTable::Plain ReplicaTable::append_plain(const wire::ReplicaWriteRequest& write,
-                                               ByteView bytes, uint32_t& held, Status& why) {
-  if (write.flags != 0 || failed_.load(std::memory_order_relaxed)) return Plain::kOther;
+ReplicaTable::PlainWrite ReplicaTable::append_plain(const wire::ReplicaWriteRequest& write,
+                                                    ByteView bytes) {
+  if (write.flags != 0 || failed_.load(std::memory_order_relaxed)) return {Plain::kOther};
   Shard& shard = shard_of(write.master_id);
   const MutexGuard guard(shard.lock);
   if (shard.stopped || !std::ranges::binary_search(shard.live, uint64_t{write.master_id})) {
-    return Plain::kOther;
+    return {Plain::kOther};
   }
-  if (std::ranges::binary_search(shard.frozen, uint64_t{write.master_id})) return Plain::kOther;
+  if (std::ranges::binary_search(shard.frozen, uint64_t{write.master_id})) return {Plain::kOther};
   const auto found = shard.replicas.find({write.master_id, write.segment_id});
-  if (found == shard.replicas.end()) return Plain::kOther;
+  if (found == shard.replicas.end()) return {Plain::kOther};
   Replica& replica = found->second;
-  if (write.epoch != replica.epoch || replica.kept != replica.promised) return Plain::kOther;
+  if (write.epoch != replica.epoch || replica.kept != replica.promised) return {Plain::kOther};
   RC_FAILPOINT("backup.write.before_append");
   const auto appended = append(replica, write.offset, bytes);
-  if (appended) {
-    held = replica.held;
-    return Plain::kTaken;
-  }
-  why = appended.error();
-  if (why == StatusCode::kRetry) return Plain::kNotNow;
-  if (why == StatusCode::kInvalidArgument || why == StatusCode::kNoSpace) return Plain::kOther;
-  return Plain::kFailed;
+  if (appended) return {Plain::kTaken, replica.held, {}};
+  const Status& why = appended.error();
+  if (why == StatusCode::kRetry) return {Plain::kNotNow, 0, why};
+  if (why == StatusCode::kInvalidArgument || why == StatusCode::kNoSpace) return {Plain::kOther};
+  return {Plain::kFailed, 0, why};
 }
 
 Result<bool> ReplicaTable::append(Replica& replica, uint32_t offset, ByteView bytes) {

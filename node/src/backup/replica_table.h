@@ -74,18 +74,22 @@ class ReplicaTable {
   const Shard& shard_of(uint64_t master_id) const;
   std::array<Shard, kShards>& shards() { return shards_; }
 
-  /// What became of a write that append_plain() was shown.
   enum class Plain : uint8_t {
     kTaken,   // all of it is held
     kNotNow,  // the bytes have no place at the moment: `why` is RETRY
     kFailed,  // the device did not take them: `why`
     kOther,   // not a plain one, or not allowed: the first reactor sees to it
   };
+  /// The outcome of append_plain().
+  struct PlainWrite {
+    Plain outcome = Plain::kOther;
+    uint32_t held = 0;  // bytes of the replica, if they were taken
+    Status why;
+  };
   /// A write that changes nothing but the bytes held: of the replica's epoch, by a master that is
   /// live, to a replica whose metadata is on the device. Any reactor. `bytes` are all that `write`
   /// announces.
-  Plain append_plain(const wire::ReplicaWriteRequest& write, ByteView bytes, uint32_t& held,
-                     Status& why);
+  PlainWrite append_plain(const wire::ReplicaWriteRequest& write, ByteView bytes);
   /// Appends bytes; those that the replica has already are skipped, so resending is harmless. True:
   /// some were new. Under the lock of its shard.
   Result<bool> append(Replica& replica, uint32_t offset, ByteView bytes);

@@ -188,12 +188,11 @@ Task<void> finish_versions(Work& work, Task<ClientCore::Versions> task) {
 }
 
 void add_page(Work& work, ScanPage page, bool keys_only) {
-  ScannedObject object;
-  while (page.next(object)) {
-    const std::string& key = work.keep(std::string(object.key));
-    const std::string& value = work.keep(std::string(object.value));
+  while (const auto object = page.next()) {
+    const std::string& key = work.keep(std::string(object->key));
+    const std::string& value = work.keep(std::string(object->value));
     ramcloud_result& result = work.add();
-    result.version = object.version;
+    result.version = object->version;
     result.key = key.data();
     result.key_size = key.size();
     result.value = keys_only ? nullptr : value.data();

@@ -434,8 +434,8 @@ Scan Client::scan(uint64_t table_id, bool keys_only, const CallOptions& options)
 }
 
 Expected<const Object*> Scan::next() {
-  ScannedObject found;
-  while (!impl_->page.next(found)) {
+  std::optional<ScannedObject> found;
+  while (!(found = impl_->page.next())) {
     if (impl_->position.done) return nullptr;
     auto page = impl_->blocking.run(
         impl_->blocking.core().scan_page(impl_->table_id, impl_->position, impl_->keys_only,
@@ -443,7 +443,7 @@ Expected<const Object*> Scan::next() {
     if (!page) return error(page.error());
     impl_->page = std::move(*page);
   }
-  impl_->object = {std::string(found.key), std::string(found.value), found.version};
+  impl_->object = {std::string(found->key), std::string(found->value), found->version};
   return &impl_->object;
 }
 

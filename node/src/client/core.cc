@@ -82,19 +82,20 @@ Result<ScanPage> ScanPage::parse(std::string body, bool keys_only) {
   return page;
 }
 
-bool ScanPage::next(ScannedObject& object) {
-  if (left_ == 0) return false;
+std::optional<ScannedObject> ScanPage::next() {
+  if (left_ == 0) return std::nullopt;
   --left_;
   const auto header = load<wire::EnumeratedObject>(body_.data() + offset_);
   offset_ += sizeof header;
   const ByteView all(body_);
+  ScannedObject object;
   object.version = header.version;
   object.value_length = header.value_length;
   object.key = all.substr(offset_, header.key_length);
   offset_ += header.key_length;
   object.value = keys_only_ ? ByteView() : all.substr(offset_, header.value_length);
   offset_ += object.value.size();
-  return true;
+  return object;
 }
 
 // ---- tables -------------------------------------------------------------------------------------

@@ -64,8 +64,8 @@ class ScanPage {
   ScanPage() = default;
   /// PROTOCOL_ERROR if the body is not a well-formed reply.
   static Result<ScanPage> parse(std::string body, bool keys_only);
-  /// The next object, valid while the page is; false at the end.
-  bool next(ScannedObject& object);
+  /// The next object, valid while the page is; nothing at the end.
+  std::optional<ScannedObject> next();
   const wire::EnumerateReply& header() const { return header_; }
 
  private:

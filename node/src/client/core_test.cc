@@ -449,10 +449,9 @@ TEST_F(CoreTest, ScansAllTabletsPageByPage) {
   while (!position.done) {
     auto page = world_.run(core->scan_page(3, position, false));
     ASSERT_TRUE(page.has_value()) << page.error().to_string();
-    ScannedObject object;
-    while (page->next(object)) {
-      EXPECT_EQ(object.value, "v");
-      seen += object.key;
+    while (const auto object = page->next()) {
+      EXPECT_EQ(object->value, "v");
+      seen += object->key;
     }
   }
   EXPECT_EQ(seen, "abcde");
@@ -510,8 +509,7 @@ TEST_F(CoreTest, AScanGoesOnWhenItsTabletMovesAndIsSplit) {
     }
     auto page = world_.run(core->scan_page(3, position, false));
     ASSERT_TRUE(page.has_value()) << page.error().to_string();
-    ScannedObject object;
-    while (page->next(object)) seen.insert(std::string(object.key));
+    while (const auto object = page->next()) seen.insert(std::string(object->key));
   }
   EXPECT_EQ(seen.size(), hashes.size());
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), hashes.size());

@@ -64,8 +64,7 @@ struct LineEditor::Impl {
     Impl& self = of(editor);
     const LineInfo* line = el_line(editor);
     const std::string_view before(line->buffer, static_cast<size_t>(line->cursor - line->buffer));
-    size_t begin = before.size();
-    const auto words = self.complete(before, begin);
+    const auto [begin, words] = self.complete(before);
     if (words.empty()) return CC_REFRESH_BEEP;
     const size_t typed = before.size() - begin;
     std::string more = common_start(words);

@@ -13,10 +13,12 @@ namespace ramcloud::cli {
 
 class LineEditor {
  public:
-  /// What the last word of the text before the cursor may become; `word_begin` is set to where it
-  /// begins. The candidates are whole words as they would be typed.
-  using Complete =
-      std::function<std::vector<std::string>(std::string_view before_cursor, size_t& word_begin)>;
+  /// What the last word of a text may become: whole words, as they would be typed.
+  struct Completions {
+    size_t word_begin = 0;  // of the last word in the text
+    std::vector<std::string> words;
+  };
+  using Complete = std::function<Completions(std::string_view before_cursor)>;
 
   /// `history_file` empty: history is kept for this run only. The streams are a terminal's.
   LineEditor(std::string prompt, std::string history_file, Complete complete, FILE* in = stdin,

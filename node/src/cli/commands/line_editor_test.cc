@@ -53,12 +53,11 @@ class LineEditorTest : public testing::Test {
   LineEditor editor() {
     return LineEditor(
         "> ", folder + "/history",
-        [](std::string_view text, size_t& begin) {
-          begin = text.find_last_of(' ') + 1;
-          const std::string word(text.substr(begin));
-          std::vector<std::string> fitting;
+        [](std::string_view text) {
+          LineEditor::Completions fitting{text.find_last_of(' ') + 1, {}};
+          const std::string word(text.substr(fitting.word_begin));
           for (const char* name : {"status", "stop", "table"}) {
-            if (std::string(name).starts_with(word)) fitting.emplace_back(name);
+            if (std::string(name).starts_with(word)) fitting.words.emplace_back(name);
           }
           return fitting;
         },

@@ -16,9 +16,8 @@ Status for_each_object(Session& session, uint64_t table_id, bool keys_only,
   while (!position.done) {
     auto page = session.client().run(session.core().scan_page(table_id, position, keys_only));
     if (!page) return page.error();
-    ScannedObject object;
-    while (page->next(object)) {
-      if (!visit(object)) return {};
+    while (const auto object = page->next()) {
+      if (!visit(*object)) return {};
     }
   }
   return {};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include "cli/commands/line_editor.h"
 #include "cli/commands/shell_words.h"
@@ -45,9 +46,8 @@ class Shell {
 
   int run_typed() {
     session_.err << "help lists the commands, exit or Ctrl-D ends; Tab completes.\n";
-    LineEditor editor("ramcloud> ", history_path(), [this](std::string_view text, size_t& begin) {
-      return complete(text, begin);
-    });
+    LineEditor editor("ramcloud> ", history_path(),
+                      [this](std::string_view text) { return complete(text); });
     while (!ended_) {
       const auto line = editor.next();
       if (!line) break;
@@ -80,14 +80,13 @@ class Shell {
     return run_cli(static_cast<int>(arguments.size()), arguments.data(), session_);
   }
 
-  std::vector<std::string> complete(std::string_view text, size_t& word_begin) {
+  LineEditor::Completions complete(std::string_view text) {
     const PartialLine line = split_partial(text);
     auto words = complete_words(app_, line, [this] { return tables(); });
     for (std::string& word : words) word = quote_word(word);
     // A word with quotes or backslashes is shorter than the typed text.
-    word_begin = text.ends_with(line.current) ? text.size() - line.current.size() : text.size();
-    if (word_begin == text.size() && !line.current.empty()) return {};
-    return words;
+    if (!text.ends_with(line.current)) return {};
+    return {text.size() - line.current.size(), std::move(words)};
   }
 
   std::vector<std::string> tables() {
