@@ -3,36 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "log/log_test_support.h"
 #include "master/held_replies.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "runtime/testing/each_turn.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 
 namespace ramcloud::master {
 namespace {
 
 using wire::Opcode;
-
-class Answers final : public ramcloud::testing::OnlyReplies {
- public:
-  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice>) override {
-    answered.push_back(handle.call_id);
-    statuses.push_back(status);
-  }
-  void charge(const ReplyHandle&, int64_t bytes) override { charged += bytes; }
-  bool is_open(const ReplyHandle& handle) const override {
-    return !closed.contains(handle.connection);
-  }
-  uint64_t closed_connections() const override { return closed.size(); }
-  std::vector<uint64_t> answered;
-  std::vector<StatusCode> statuses;
-  std::set<uint32_t> closed;
-  int64_t charged = 0;
-};
 
 /// What one reactor holds.
 struct Held {
@@ -41,7 +23,7 @@ struct Held {
     replies.attach(log, &term);
   }
   SimNode& node;
-  Answers transport;
+  ramcloud::testing::RecordedReplies transport;
   MetricsRegistry metrics;
   HeldReplies replies{node.reactor(), transport, metrics};
   ramcloud::testing::EachTurn<HeldReplies> turns{node.reactor(), replies};
@@ -186,7 +168,7 @@ TEST_F(HeldLeasesTest, WhatWaitsForALeaseIsSweptLikeWhatWaitsForTheLog) {
   sim_.run_for(HeldReplies::kSweepInterval + 10ms);
   turn();
   EXPECT_EQ(held_->transport.answered, Calls{1});
-  EXPECT_EQ(held_->transport.statuses, std::vector{StatusCode::kDeadlineExceeded});
+  EXPECT_EQ(held_->transport.with(StatusCode::kDeadlineExceeded), Calls{1});
   EXPECT_EQ(held_->replies.size(), 1u);
   term_.hold_until(now() + 1ms);
   turn();

@@ -2,34 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <vector>
 
 #include "log/log_test_support.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "runtime/testing/each_turn.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 
 namespace ramcloud::master {
 namespace {
-
-/// The calls in the order they were answered.
-class Order final : public ramcloud::testing::OnlyReplies {
- public:
-  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice>) override {
-    answered.push_back(handle.call_id);
-    if (status == StatusCode::kDeadlineExceeded) late.push_back(handle.call_id);
-  }
-  void charge(const ReplyHandle&, int64_t bytes) override { charged += bytes; }
-  bool is_open(const ReplyHandle& handle) const override {
-    return !closed.contains(handle.connection);
-  }
-  uint64_t closed_connections() const override { return closed.size(); }
-  std::vector<uint64_t> answered;
-  std::vector<uint64_t> late;
-  std::set<uint32_t> closed;
-  int64_t charged = 0;
-};
 
 class HeldRepliesTest : public ::testing::Test {
  protected:
@@ -60,7 +41,7 @@ class HeldRepliesTest : public ::testing::Test {
   SimScheduler sim_{1};
   SimNode& node_ = sim_.add_node("m");
   log::TestLog parts_{6, false, 1, false};
-  Order transport_;
+  ramcloud::testing::RecordedReplies transport_;
   MetricsRegistry metrics_;
   HeldReplies replies_{node_.reactor(), transport_, metrics_};
   ramcloud::testing::EachTurn<HeldReplies> turns_{node_.reactor(), replies_};
@@ -192,7 +173,7 @@ TEST_F(HeldRepliesTest, AReplyThatNobodyWaitsForIsAnsweredDeadlineExceeded) {
   send(1, fresh, 1, 100'000, 1);
   send(2, fresh, 2, 100'000);
   sim_.run_for(HeldReplies::kSweepInterval + 10ms);
-  EXPECT_EQ(transport_.late, std::vector<uint64_t>{1});
+  EXPECT_EQ(transport_.with(StatusCode::kDeadlineExceeded), std::vector<uint64_t>{1});
   EXPECT_EQ(replies_.size(), 1u);
   EXPECT_LT(transport_.charged, 110'000);
   parts_.replicator.finish_all();

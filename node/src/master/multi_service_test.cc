@@ -4,51 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "master/testing/master_fixture.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 #include "wire/data_messages.h"
 
 namespace ramcloud::master {
 namespace {
 
+using ramcloud::testing::RecordedReplies;
+
 constexpr auto kRead = wire::Opcode::kMultiRead;
 constexpr auto kWrite = wire::Opcode::kMultiWrite;
 constexpr auto kDelete = wire::Opcode::kMultiDelete;
-
-/// Keeps the replies by call.
-class Replies final : public ramcloud::testing::OnlyReplies {
- public:
-  struct Reply {
-    StatusCode status;
-    std::string body;
-  };
-  void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice> slices) override {
-    Reply& reply = by_call[handle.call_id];
-    reply.status = code;
-    for (const Slice& slice : slices) {
-      reply.body.append(static_cast<const char*>(slice.data), slice.size);
-    }
-  }
-  bool has_room(const ReplyHandle&, uint64_t bytes) const override {
-    return charged + static_cast<int64_t>(bytes) <= room;
-  }
-  void charge(const ReplyHandle&, int64_t bytes) override {
-    charged += bytes;
-    most_charged = std::max(most_charged, charged);
-  }
-  bool is_open(const ReplyHandle& handle) const override {
-    return !closed.contains(handle.call_id);
-  }
-  std::map<uint64_t, Reply> by_call;
-  std::set<uint64_t> closed;  // calls whose connection is
-  int64_t room = 1 << 30;
-  int64_t charged = 0;
-  int64_t most_charged = 0;
-};
 
 struct One {
   StatusCode status;
@@ -56,7 +23,7 @@ struct One {
   std::string value;
 };
 
-class MultiServiceTest : public testing::MasterFixture<Replies> {
+class MultiServiceTest : public testing::MasterFixture<RecordedReplies> {
  protected:
   explicit MultiServiceTest(bool durable_at_once = true)
       : MasterFixture(8, durable_at_once), durable_at_once_(durable_at_once) {
@@ -89,7 +56,7 @@ class MultiServiceTest : public testing::MasterFixture<Replies> {
     }
     if (durable_at_once_) settle();
   }
-  static std::vector<One> parse(const Replies::Reply& reply) {
+  static std::vector<One> parse(const RecordedReplies::Reply& reply) {
     EXPECT_EQ(reply.status, StatusCode::kOk);
     std::vector<One> all;
     const auto header = load<wire::MultiReply>(reply.body.data());
@@ -340,7 +307,7 @@ TEST_F(MultiServiceTest, JobsOfClosedConnectionsAreDropped) {
   for (int i = 0; i < 50; ++i) sent.push_back(send(kWrite, message(operations)));
   const uint64_t stays = send(kWrite, message(operations));
   EXPECT_GT(transport_.charged, 0);
-  transport_.closed.insert(sent.begin(), sent.end());
+  transport_.closed_calls.insert(sent.begin(), sent.end());
   ASSERT_TRUE(service_.on_turn());
   EXPECT_EQ(service_.waiting(), 1u);
   finish();
@@ -427,7 +394,7 @@ TEST_F(MultiServiceTest, MemoryFullIsRetriedWhileCleaningHelps) {
   store_.log().set_cleaning_helps(true, 0);
   const uint64_t id = send(kWrite, message({written(1, "k", value)}));
   finish();
-  const Replies::Reply& reply = transport_.by_call.at(id);
+  const RecordedReplies::Reply& reply = transport_.by_call.at(id);
   EXPECT_EQ(reply.status, StatusCode::kRetry);
   EXPECT_EQ(load<wire::ErrorBody>(reply.body.data()).retry_after_us, MemoryFull::kRetryAfterUs);
   EXPECT_EQ(count("retry"), 1u);
@@ -440,7 +407,7 @@ TEST_F(MultiServiceTest, MemoryFullIsRetriedWhileCleaningHelps) {
 TEST(MultiServiceBeforeAttach, AnswersRetry) {
   SimScheduler sim(1);
   SimNode& node = sim.add_node("m");
-  Replies transport;
+  RecordedReplies transport;
   MetricsRegistry metrics;
   ServiceRegistry registry(transport);
   HeldReplies replies(node.reactor(), transport, metrics);

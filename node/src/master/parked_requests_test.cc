@@ -2,33 +2,23 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "master/data_service.h"
 #include "master/testing/master_fixture.h"
 #include "runtime/testing/each_turn.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 #include "wire/data_messages.h"
 
 namespace ramcloud::master {
 namespace {
 
-/// Keeps the status of the replies by call.
-class Statuses final : public ramcloud::testing::OnlyReplies {
- public:
-  void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice>) override {
-    EXPECT_TRUE(by_call.emplace(handle.call_id, code).second) << "answered twice";
-  }
-  std::map<uint64_t, StatusCode> by_call;
-};
-
-class ParkedRequestsTest : public testing::MasterFixture<Statuses> {
+class ParkedRequestsTest : public testing::MasterFixture<ramcloud::testing::RecordedReplies> {
  protected:
   ParkedRequestsTest() : MasterFixture(6, false) {
     own_table(1);
     parked_.attach(parts_.log);
     data_.attach(store_, &parked_);
   }
+  void TearDown() override { EXPECT_TRUE(transport_.each_answered_once()); }
   uint64_t write(const std::string& key, const std::string& value, uint32_t timeout_ms = 0) {
     const wire::WriteRequest fixed{
         1, {}, static_cast<uint32_t>(value.size()), static_cast<uint16_t>(key.size()), 0};
@@ -84,7 +74,7 @@ TEST_F(ParkedRequestsTest, ChangesWaitForTheNextHeadAndKeepTheirOrder) {
   turn();
   for (const uint64_t call : {before, second, third, other}) {
     ASSERT_TRUE(answered(call));
-    EXPECT_EQ(transport_.by_call[call], StatusCode::kOk);
+    EXPECT_EQ(transport_.by_call[call].status, StatusCode::kOk);
   }
   store::ReadResult result;
   ASSERT_EQ(store_.read(1, "key", {}, result), StatusCode::kOk);
@@ -105,7 +95,7 @@ TEST_F(ParkedRequestsTest, TheChangeThatFindsTheHeadFullWaits) {
   turn();
   for (uint64_t call = 1; call <= small; ++call) {
     ASSERT_TRUE(answered(call)) << call;
-    EXPECT_EQ(transport_.by_call[call], StatusCode::kOk) << call;
+    EXPECT_EQ(transport_.by_call[call].status, StatusCode::kOk) << call;
   }
 }
 
@@ -125,7 +115,7 @@ TEST_F(ParkedRequestsTest, WhoFindsNoMemoryIsToldToRetryWhileCleaningHelps) {
       parts_.replicator.finish_all();
       turn();
     }
-    return transport_.by_call.at(call);
+    return transport_.by_call.at(call).status;
   };
   EXPECT_EQ(last_answer(), StatusCode::kOutOfMemory);
   store_.log().set_cleaning_helps(true, 0);
@@ -153,7 +143,7 @@ TEST_F(ParkedRequestsTest, WhatFillsTheNextHeadWaitsForTheOneBehindIt) {
   turn();
   for (uint64_t call = 1; call <= last_call_; ++call) {
     ASSERT_TRUE(answered(call)) << call;
-    EXPECT_EQ(transport_.by_call[call], StatusCode::kOk) << call;
+    EXPECT_EQ(transport_.by_call[call].status, StatusCode::kOk) << call;
   }
 }
 
@@ -166,7 +156,7 @@ TEST_F(ParkedRequestsTest, ReadsGoOn) {
   EXPECT_EQ(parked_.size(), 0u);
   turn();
   ASSERT_TRUE(answered(call));
-  EXPECT_EQ(transport_.by_call[call], StatusCode::kOk);
+  EXPECT_EQ(transport_.by_call[call].status, StatusCode::kOk);
 }
 
 TEST_F(ParkedRequestsTest, WhatWaitsTooLongIsToldToComeAgain) {
@@ -180,7 +170,7 @@ TEST_F(ParkedRequestsTest, WhatWaitsTooLongIsToldToComeAgain) {
   sim_.clock().advance(1us);
   turn();
   ASSERT_TRUE(answered(call));
-  EXPECT_EQ(transport_.by_call[call], StatusCode::kRetry);
+  EXPECT_EQ(transport_.by_call[call].status, StatusCode::kRetry);
   EXPECT_EQ(parked_.size(), 0u);
 }
 
@@ -196,8 +186,8 @@ TEST_F(ParkedRequestsTest, WhatOutlivesItsCallerIsNotDone) {
   parts_.replicator.finish_all();
   turn();
   ASSERT_TRUE(answered(late) && answered(in_time));
-  EXPECT_EQ(transport_.by_call[late], StatusCode::kRetry);
-  EXPECT_EQ(transport_.by_call[in_time], StatusCode::kOk);
+  EXPECT_EQ(transport_.by_call[late].status, StatusCode::kRetry);
+  EXPECT_EQ(transport_.by_call[in_time].status, StatusCode::kOk);
   store::ReadResult result;
   EXPECT_EQ(store_.read(1, "key", {}, result), StatusCode::kNotFound);
 }
@@ -208,7 +198,7 @@ TEST_F(ParkedRequestsTest, NoMoreThanTheLimitIsKept) {
   const std::string value(1 << 20, 'v');
   uint64_t last = 0;
   while (parked_.size() < 100 && !answered(last)) last = write("key", value);
-  EXPECT_EQ(transport_.by_call[last], StatusCode::kRetry);
+  EXPECT_EQ(transport_.by_call[last].status, StatusCode::kRetry);
   EXPECT_EQ(parked_.size(), ParkedRequests::kMaxBytes / (value.size() + 35));
 }
 

@@ -4,29 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 
 #include "master/testing/master_fixture.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 
 namespace ramcloud::master {
 namespace {
 
-/// Keeps the last one.
-class Replies final : public ramcloud::testing::OnlyReplies {
- public:
-  void reply(const ReplyHandle&, StatusCode code, std::span<const Slice> slices) override {
-    ++count;
-    status = code;
-    body.clear();
-    for (const Slice& slice : slices) body.append(static_cast<const char*>(slice.data), slice.size);
-  }
-  int count = 0;
-  StatusCode status = StatusCode::kOk;
-  std::string body;
-};
-
-class TabletServiceTest : public testing::MasterFixture<Replies> {
+class TabletServiceTest : public testing::MasterFixture<ramcloud::testing::RecordedReplies> {
  protected:
   ~TabletServiceTest() override { node_.reactor().set_epochs(nullptr); }
   TabletServiceTest() : MasterFixture(4, true) {
@@ -35,11 +20,11 @@ class TabletServiceTest : public testing::MasterFixture<Replies> {
   }
   template <typename Message>
   StatusCode send(wire::Opcode opcode, const Message& message) {
-    const int before = transport_.count;
+    const size_t before = transport_.answered.size();
     MasterFixture::send(opcode, wire::encode(message, wire::kVersionMax));
-    EXPECT_TRUE(sim_.run_until([&] { return transport_.count > before; }, 10s));
-    EXPECT_EQ(transport_.count, before + 1);
-    return transport_.status;
+    EXPECT_TRUE(sim_.run_until([&] { return transport_.answered.size() > before; }, 10s));
+    EXPECT_EQ(transport_.answered.size(), before + 1);
+    return transport_.last().status;
   }
   StatusCode take(uint64_t term, uint64_t revision, uint64_t table) {
     return send(wire::Opcode::kTakeTablet,
@@ -51,7 +36,7 @@ class TabletServiceTest : public testing::MasterFixture<Replies> {
   /// Of the answer to the last take().
   uint64_t told_position() const {
     wire::TakeTabletReply told;
-    EXPECT_TRUE(wire::decode(transport_.body, wire::kVersionMax, told));
+    EXPECT_TRUE(wire::decode(transport_.last().body, wire::kVersionMax, told));
     return told.creation_position;
   }
   size_t tablets() const {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +9,7 @@
 
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/sim/sim_transport.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 #include "wire/volume_messages.h"
 
 namespace ramcloud::server {
@@ -21,16 +20,6 @@ using wire::Opcode;
 constexpr wire::Uuid kCluster{1, 2, 3};
 constexpr uint64_t kId = 7;
 constexpr uint64_t kTerm = 5;
-
-class Replies final : public ramcloud::testing::OnlyReplies {
- public:
-  void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> slices) override {
-    std::string body;
-    for (const Slice& slice : slices) body.append(static_cast<const char*>(slice.data), slice.size);
-    EXPECT_TRUE(by_call.emplace(handle.call_id, std::pair(status, body)).second);
-  }
-  std::map<uint64_t, std::pair<StatusCode, std::string>> by_call;
-};
 
 /// A server with two reactors of which only what answers the coordinator is there.
 class ControlServiceTest : public ::testing::Test {
@@ -43,6 +32,7 @@ class ControlServiceTest : public ::testing::Test {
     self.server_id = kId;
     self.locator = "sim:host=first,port=1";
   }
+  void TearDown() override { EXPECT_TRUE(replies_.each_answered_once()); }
   template <typename Message>
   uint64_t send(Opcode opcode, const Message& message) {
     return send_body(opcode, wire::encode(message, wire::kVersionMax));
@@ -59,13 +49,13 @@ class ControlServiceTest : public ::testing::Test {
   std::optional<StatusCode> status_of(uint64_t call) const {
     const auto found = replies_.by_call.find(call);
     if (found == replies_.by_call.end()) return std::nullopt;
-    return found->second.first;
+    return found->second.status;
   }
   template <typename Message>
   Message answer(uint64_t call) const {
     Message message;
     EXPECT_EQ(status_of(call), StatusCode::kOk);
-    EXPECT_TRUE(wire::decode(replies_.by_call.at(call).second, wire::kVersionMax, message));
+    EXPECT_TRUE(wire::decode(replies_.by_call.at(call).body, wire::kVersionMax, message));
     return message;
   }
   void make_master() {
@@ -88,7 +78,7 @@ class ControlServiceTest : public ::testing::Test {
   SimNode& second_ = scheduler_.add_node("second");
   std::unique_ptr<SimTransport> transport_ = network_.make_transport(first_);
   RpcClient rpc_{first_.reactor(), *transport_};
-  Replies replies_;
+  ramcloud::testing::RecordedReplies replies_;
   ServiceRegistry registry_{replies_};
   MetricsRegistry metrics_;
   ServerList servers_;

@@ -19,28 +19,12 @@
 #include "store/invariants.h"
 #include "store/testing/dead_log.h"
 #include "transport/sim/sim_transport.h"
-#include "transport/testing/only_replies.h"
+#include "transport/testing/recorded_replies.h"
 
 namespace ramcloud::master::testing {
 
 inline constexpr wire::HashRange kWholeTable{1, 0, ~uint64_t{0}};
 inline constexpr uint64_t kDeadSafeVersion = 1000;
-
-class RepliesByCall final : public ramcloud::testing::OnlyReplies {
- public:
-  struct One {
-    StatusCode status;
-    std::string body;
-  };
-  void reply(const ReplyHandle& handle, StatusCode code, std::span<const Slice> slices) override {
-    One& one = by_call[handle.call_id];
-    one.status = code;
-    for (const Slice& slice : slices) {
-      one.body.append(static_cast<const char*>(slice.data), slice.size);
-    }
-  }
-  std::map<uint64_t, One> by_call;
-};
 
 /// What backups have of the dead log. A group is one entry, and its offset eight times its number.
 using DeadLog = std::map<uint64_t, std::vector<std::string>>;  // entries by segment
@@ -124,7 +108,7 @@ class FakeBackup {
   const DeadLog& log_;
 };
 
-class RecoveryFixture : public MasterFixture<RepliesByCall> {
+class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies> {
  protected:
   explicit RecoveryFixture(uint32_t segments = 16, bool durable_at_once = true,
                            uint32_t cleaner_segments = 0)
@@ -148,7 +132,7 @@ class RecoveryFixture : public MasterFixture<RepliesByCall> {
     return MasterFixture::send(opcode, wire::encode(message, wire::kVersionMax));
   }
   template <typename Message>
-  RepliesByCall::One ask(wire::Opcode opcode, const Message& message) {
+  ramcloud::testing::RecordedReplies::Reply ask(wire::Opcode opcode, const Message& message) {
     const uint64_t call = post(opcode, message);
     EXPECT_TRUE(run_until([&] { return transport_.by_call.contains(call); }));
     return transport_.by_call[call];
