@@ -40,11 +40,7 @@ void Crowd::begin(uint32_t most_value_bytes) {
 void Crowd::judge() {
   std::map<std::string, std::string> expected;
   for (auto& worker : workers_) {
-    const auto settled = [](Worker& w) -> Task<bool> {
-      co_await w.settle();
-      co_return true;
-    };
-    cluster_.run(0, settled(*worker), kPatience);
+    cluster_.run(0, worker->read_back(), kPatience);
     outcome_.wrong += worker->wrong();
     outcome_.indeterminate += worker->counts().indeterminate;
     outcome_.operations += worker->counts().operations();

@@ -39,11 +39,7 @@ class DiskFaults : public testing::TestWithParam<bool> {
     ASSERT_TRUE(
         cluster_->scheduler().run_until([&] { return cluster_->running_tasks() == 0; }, 3600s));
     for (auto& worker : workers_) {
-      const auto settled = [](Worker& w) -> Task<bool> {
-        co_await w.settle();
-        co_return true;
-      };
-      cluster_->run(0, settled(*worker), 3600s);
+      cluster_->run(0, worker->read_back(), 3600s);
       EXPECT_EQ(worker->wrong(), "");
       EXPECT_EQ(worker->counts().failed, 0u) << "writes went on";
     }

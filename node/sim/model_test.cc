@@ -47,9 +47,10 @@ struct Model {
     co_await when_all(std::move(tasks));
     co_return true;
   }
-  Task<bool> settle() {
-    for (auto& worker : workers) co_await worker->settle();
-    co_return true;
+  Task<bool> read_back() {
+    bool certain = true;
+    for (auto& worker : workers) certain = co_await worker->read_back() && certain;
+    co_return certain;
   }
   /// Observations that no correct cluster allows; empty when all is well.
   std::string verdict(const Result<std::map<std::string, std::string>>& scanned) {
@@ -113,7 +114,7 @@ TEST_P(ModelTest, SimulatedCluster) {
   Model model(client, table->table_id, seed_, 8, operations_in(60'000), 100);
   cluster.run(0, model.work(), 24h);
   cluster.network().options().loss = 0;
-  cluster.run(0, model.settle(), 24h);
+  cluster.run(0, model.read_back(), 24h);
   print("simulated", replicas_, seed_, model.counts());
   EXPECT_EQ(model.verdict(cluster.run(0, scan_table(client, model.table), 24h)), "");
   EXPECT_EQ(cluster.check_invariants() + cluster.failures(), "");
@@ -135,7 +136,7 @@ TEST_P(ModelTest, LoopbackConnections) {
   ASSERT_TRUE(table.has_value()) << table.error().to_string();
   Model model(client.core(), table->table_id, seed_, 8, operations_in(200'000), 100);
   client.run(model.work());
-  client.run(model.settle());
+  client.run(model.read_back());
   print("loopback", replicas_, seed_, model.counts());
   EXPECT_EQ(model.verdict(client.run(scan_table(client.core(), model.table))), "");
   EXPECT_EQ(model.counts().indeterminate + model.counts().failed, 0u);

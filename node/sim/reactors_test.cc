@@ -187,10 +187,9 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
   std::vector<std::unique_ptr<Server>> servers_;
 };
 
-Task<bool> settled(Worker& worker) {
+Task<bool> work_and_read_back(Worker& worker) {
   co_await worker.work();
-  co_await worker.settle();
-  co_return true;
+  co_return co_await worker.read_back();
 }
 
 TEST_P(ReactorsTest, ManyClientsFindWhatTheModelSays) {
@@ -211,7 +210,7 @@ TEST_P(ReactorsTest, ManyClientsFindWhatTheModelSays) {
       options.most_at_once = 100;
       options.prefix = "c" + std::to_string(n) + "-";
       Worker worker(mine->core(), table->table_id, options);
-      mine->run(settled(worker));
+      mine->run(work_and_read_back(worker));
       wrong[n] = worker.wrong();
       contents[n] = worker.contents();
       EXPECT_EQ(worker.counts().failed + worker.counts().indeterminate, 0u);

@@ -126,11 +126,7 @@ class VolumeReleaseSim : public testing::Test {
         cluster_->scheduler().run_until([&] { return cluster_->running_tasks() == 0; }, 3600s));
     Data expected;
     for (auto& worker : workers_) {
-      const auto settled = [](Worker& w) -> Task<bool> {
-        co_await w.settle();
-        co_return true;
-      };
-      cluster_->run(0, settled(*worker), 3600s);
+      cluster_->run(0, worker->read_back(), 3600s);
       EXPECT_EQ(worker->wrong(), "");
       expected.merge(worker->contents());
     }

@@ -114,11 +114,7 @@ Outcome run_rot(const ScenarioConfig& config) {
   }
   std::map<std::string, std::string> expected;
   for (auto& worker : workers) {
-    const auto settled = [](Worker& w) -> Task<bool> {
-      co_await w.settle();
-      co_return true;
-    };
-    cluster.run(0, settled(*worker), 3600s);
+    cluster.run(0, worker->read_back(), 3600s);
     outcome.wrong += worker->wrong();
     outcome.operations += worker->counts().operations();
     expected.merge(worker->contents());

@@ -49,14 +49,18 @@ Task<void> Worker::work() {
   done_ = true;
 }
 
-Task<void> Worker::settle() {
+Task<bool> Worker::read_back() {
+  bool certain = true;
   for (auto& key : keys_) {
     for (int attempt = 0; attempt < 20; ++attempt) {
       after_read(key, co_await client_.read(table_id_, key.name), {});
       if (key.possible.size() == 1) break;
     }
-    if (key.possible.size() != 1) complain(key, "cannot be read at the end");
+    if (key.possible.size() == 1) continue;
+    complain(key, "cannot be read at the end");
+    certain = false;
   }
+  co_return certain;
 }
 
 // ---- conditions ---------------------------------------------------------------------------------

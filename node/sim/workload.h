@@ -38,13 +38,14 @@ class Worker {
   /// Does the operations, one after the other.
   Task<void> work();
   bool done() const { return done_; }
-  /// Reads all keys once more, after which nothing is uncertain.
-  Task<void> settle();
+  /// Reads all keys once more, after which no outcome is uncertain. False if a key could not be
+  /// read; then wrong() says so.
+  Task<bool> read_back();
 
   /// Observations that no correct cluster allows, one text a line.
   const std::string& wrong() const { return wrong_; }
   const Counts& counts() const { return counts_; }
-  /// After settle(): what the table must hold of this worker's keys.
+  /// After read_back(): what the table must hold of this worker's keys.
   std::map<std::string, std::string> contents() const;
 
  private:

@@ -110,6 +110,13 @@ class RecoveriesTest : public CoordinatorFixture {
     }
     return true;
   }
+  /// No tablet was served before so long after the last answer of server 1's backups (2 and 3).
+  void expect_served_after(Duration lease) {
+    ASSERT_FALSE(served_at_.empty());
+    for (const Time at : served_at_) {
+      EXPECT_GE(at, std::max(recovery(2).frozen.at(1), recovery(3).frozen.at(1)) + lease);
+    }
+  }
   ::testing::AssertionResult wait_until_served() {
     if (cluster.run_until([this] { return all_served() && state().recoveries.empty(); })) {
       return ::testing::AssertionSuccess();
