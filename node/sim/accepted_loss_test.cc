@@ -147,7 +147,7 @@ TEST_F(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
     found += there;
     lost += kKeys - there;
     for (uint32_t i = 0; i < kKeys; ++i) ASSERT_NO_FATAL_FAILURE(write(i, "new"));
-    // Now their disks come back, and somebody else dies.
+    // Now their disks come back, and another server dies.
     cluster().restart_server(gone);
     cluster().restart_server(place);
     cluster().scheduler().run_for(120s);

@@ -1,4 +1,4 @@
-// Clients at work in a simulated cluster: some have keys of their own and know what they must read
+// Clients of a simulated cluster: some have keys of their own and know what they must read
 // (workload.h), some share keys and leave a history (history.h).
 #pragma once
 

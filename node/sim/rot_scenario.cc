@@ -81,7 +81,7 @@ Outcome run_rot(const ScenarioConfig& config) {
   options.servers = 4;
   options.replicas = 2 + static_cast<uint32_t>(random.below(2));
   options.synced = random.chance(0.5);
-  // A device that errs without a word differs from what its master believes; that is the subject.
+  // A device that errs silently differs from what its master believes; that is the subject.
   options.steps_between_looks = ~uint32_t{0};
   Cluster cluster(options);
   Outcome outcome;

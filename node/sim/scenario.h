@@ -19,7 +19,7 @@ class Cluster;
 struct ScenarioConfig {
   uint64_t seed = 1;
   // Less than the scenario would do by itself, to find what a failure needs; none: all of it.
-  std::optional<uint32_t> clients = {};              // at work at the same time
+  std::optional<uint32_t> clients = {};              // at the same time
   std::optional<uint32_t> operations = {};           // of each of them
   std::optional<std::vector<uint32_t>> faults = {};  // only these of the plan, by number
   std::optional<uint32_t> steps_between_looks = {};  // as in ClusterOptions
@@ -40,7 +40,7 @@ struct Outcome {
   std::map<std::string, uint64_t> faults;       // that changed something, by kind
   std::map<std::string, uint64_t> fault_pairs;  // that met
   std::map<uint32_t, std::string> plan;         // of faults, by number, for people
-  uint32_t clients = 0;                         // that were at work
+  uint32_t clients = 0;                         // that ran
   uint32_t operations_of_each = 0;
   std::string history;  // JSON lines (history.h); empty if the scenario keeps none
 };

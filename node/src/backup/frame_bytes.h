@@ -24,7 +24,7 @@ struct FrameBytes {
   uint32_t size = 0;
 };
 
-/// Bytes that are looked at at one go: others want a turn.
+/// Bytes that are read in one slice, so that other work gets its turn.
 inline constexpr uint32_t kScanSlice = 64u << 10;
 
 /// Fills all of `to` from `offset` of the frame on, a MiB of the device at a time.

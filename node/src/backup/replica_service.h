@@ -88,7 +88,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// Not OK once the device has failed: then everything is refused with it, so that masters put
   /// their replicas elsewhere.
   const Status& device_status() const { return device_status_; }
-  /// kFull since the last open was refused for want of space.
+  /// kFull since the last open was refused because there was no space.
   Device device() const {
     return !device_status_.ok() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
   }

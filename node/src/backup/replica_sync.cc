@@ -303,7 +303,7 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
     found->second.length_written = true;
     if (tails_) tails_->forget(found->second.frame);
     if (describe(found->second).ok() || !device_status_.ok()) continue;
-    found->second.length_written = false;  // for want of space: with the next sync
+    found->second.length_written = false;  // no space: again with the next sync
     just_closed_.push_back(key);
     mark_dirty();
   }

@@ -78,7 +78,7 @@ class ReplicaTable {
     kTaken,   // all of it is held
     kNotNow,  // the bytes have no place at the moment: `why` is RETRY
     kFailed,  // the device did not take them: `why`
-    kOther,   // not a plain one, or not allowed: the first reactor sees to it
+    kOther,   // not a plain one, or not allowed: the first reactor handles it
   };
   /// The outcome of append_plain().
   struct PlainWrite {

@@ -10,7 +10,7 @@
 
 namespace ramcloud {
 
-/// Bytes that belong to somebody else; string_view, because keys and values often are text.
+/// Bytes that are not owned; string_view, because keys and values often are text.
 using ByteView = std::string_view;
 
 /// One piece of a scatter list: bytes that must stay as they are until the receiver of the list has

@@ -25,7 +25,7 @@ class Counter {
  public:
   void add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
   /// The same without a locked instruction (some 5 ns): only if one thread alone ever adds, as to
-  /// the counters of a reactor's shard. Anybody may read.
+  /// the counters of a reactor's shard. Any thread may read.
   void add_alone(uint64_t n = 1) { value_.store(value() + n, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 

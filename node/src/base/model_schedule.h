@@ -75,7 +75,7 @@ class Schedule {
 
 /// @name For actors; outside of a schedule they do nothing
 /// @{
-/// Somebody else may go on here.
+/// Another actor may run from here on.
 void point();
 /// The same for an actor that waits for something that only other actors can do.
 void yield();

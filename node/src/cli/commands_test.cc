@@ -277,7 +277,7 @@ TEST_F(ResumeTest, GoesOnBehindWhatIsAcknowledged) {
   const Outcome first = import();
   EXPECT_EQ(first.code, kExitUsage);
   EXPECT_THAT(first.err, HasSubstr("line 201: INVALID_ARGUMENT"));
-  ASSERT_EQ(run({"del", "things", "k150"}).code, 0);  // it will not come again
+  ASSERT_EQ(run({"del", "things", "k150"}).code, 0);  // a later import does not restore it
   write(file_, good + last);
   const Outcome second = import();
   EXPECT_EQ(second.code, 0) << second.err;

@@ -22,7 +22,7 @@ constexpr Outcome outcome_of(StatusCode code) {
   switch (code) {
     case StatusCode::kUnknownTablet:
     case StatusCode::kRetry:
-    case StatusCode::kUnavailable:  // never sent, or the peer refused because of somebody else
+    case StatusCode::kUnavailable:  // never sent, or the peer refused because of another server
     case StatusCode::kNotLeader:
     case StatusCode::kWrongServer:  // the hello was refused
     case StatusCode::kStaleTerm:

@@ -104,7 +104,7 @@ std::string_view field_of(ByteView head, std::string_view lower_case_name) {
   return {};
 }
 
-/// The library gets requests that are whole: it never waits for anybody's next byte.
+/// The library gets complete requests: it never waits for a client's next byte.
 Lobby::Verdict is_whole_request(ByteView bytes) {
   // Every HTTP method is in capitals: other bytes are refused at once, not after the deadline.
   if (bytes.front() < 'A' || bytes.front() > 'Z') return Lobby::Verdict::kRefuse;

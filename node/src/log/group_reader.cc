@@ -294,7 +294,7 @@ bool Scanner::must_reach(uint32_t at, std::string& why) const {
   return false;
 }
 
-/// Looks at every place where a group could stand. A group of more entries than anybody writes is
+/// Looks at every place where a group could stand. A group of more entries than any writer makes is
 /// passed over: else bytes could be made that are walked through again and again.
 void Scanner::look_behind(uint32_t bytes) {
   const uint32_t until = bytes_.size() - looked_ > bytes ? looked_ + bytes : bytes_.size();

@@ -24,7 +24,7 @@ class Invariants {
   /// - accounting: entry bytes are what the groups hold, live <= entry bytes
   /// - memory: what segments take is what the arena gave, below its limit, and has pages
   std::vector<std::string> check();
-  /// Somebody may refer to its entries in the next turn, too: it has memory, and is in the log or
+  /// A reader may refer to its entries in the next turn, too: it has memory, and is in the log or
   /// may enter it.
   bool may_be_referred_to(const Segment& segment) const;
 

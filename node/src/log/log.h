@@ -1,5 +1,5 @@
 // The log of a master [Ousterhout15 §4.1-4.2, §4.5]: appends groups to the head segment and
-// switches heads in the order that makes recovery safe. Replication is somebody else's
+// switches heads in the order that makes recovery safe. Replication is another layer's
 // (Replicator); this layer knows nothing of RPC.
 //
 // Head ordering. The next head is opened ahead, when the current one is half full: its header group
@@ -291,7 +291,7 @@ class Log {
   /// chunk_end() are) in a segment whose predecessors are closed durable. A lower value than before
   /// is ignored.
   void set_durable(LogPosition position);
-  /// All before it is on the devices of R backups, as far as anybody wanted to know. What is
+  /// All before it is on the devices of R backups, as far as want_synced() asked. What is
   /// durable may be in page caches alone, and a power cut of all machines takes it
   /// (docs/design/log.md#cleaning). Sequentially consistent with the progress listener, as
   /// durable().

@@ -74,7 +74,7 @@ struct MissingSegment {
   uint64_t segment_id = 0;
   std::string why;
   std::vector<uint64_t> holders;  // that have not been heard; none: not known
-  uint32_t found = 0;             // bytes of it that are there all the same
+  uint32_t found = 0;             // bytes of it that are still there
   /// It is the log's end that is missing: what followed this segment, or nobody knows which.
   bool end = false;
   uint64_t newest_head = 0;  // if the end is missing: of which a digest is known; 0: of none

@@ -169,7 +169,7 @@ class Segment {
   Atomic<uint32_t> pins_{0};
 };
 
-/// Keeps the memory of a segment while somebody refers to it across turns: a reply that is held, a
+/// Keeps the memory of a segment while an object refers to it across turns: a reply that is held, a
 /// message that a network card still sends. Within a turn the grace period of epochs is enough
 /// (runtime/epoch.h): take a pin in the turn in which the reference was found.
 class Pin {

@@ -36,8 +36,8 @@ std::vector<uint64_t> digest_of(const Segment& segment) {
   return scan_segment(segment.identity(), segment.bytes()).digest;
 }
 
-/// A log whose head is half full, so that the next one (2) is opened ahead; nothing is replicated but
-/// as the test says.
+/// A log whose head is half full, so that the next one (2) is opened ahead; nothing is replicated
+/// but as the test says.
 struct OpenedAhead : TestLog {
   explicit OpenedAhead(uint32_t segments = 12) : TestLog(segments, false) {
     replicator.finish_open(1);
@@ -178,7 +178,7 @@ TEST(SideLog, SegmentsLeaveWhenNoDigestWithThemCanDecide) {
   EXPECT_THAT(t.replicator.events, testing::Contains("removed 2"));
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 
-  // Somebody still refers to it: the memory stays.
+  // A pin still refers to it: the memory stays.
   Pin pin(*second);
   auto retired = t.log.take_retired();
   EXPECT_THAT(ids_of(retired), testing::Contains(2));
@@ -324,8 +324,8 @@ Status replay_now(const TestLog& t, Replay& replay, std::vector<std::string>& im
   return replay.run();
 }
 
-/// Whenever the crash comes, the log is whole, and has the change or has it not; once it is done, it
-/// has it for ever.
+/// Whenever the crash comes, the log is whole, and has the change or has it not; once it is done,
+/// it has it for ever.
 TEST(SideLog, ACrashAtAnyStepFindsAWholeLogWithTheChangeOrWithout) {
   int with = 0, without = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

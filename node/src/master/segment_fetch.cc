@@ -10,7 +10,7 @@
 
 namespace ramcloud::master {
 namespace {
-/// The most that a source puts a call off at one go.
+/// The longest delay that a source asks for in one answer.
 constexpr Duration kPause = 100ms;
 constexpr Duration kLeastPutOff = 1ms;
 }  // namespace

@@ -147,7 +147,7 @@ TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {
   ASSERT_EQ(store_.write(2, "k", "v", {}, version, position), StatusCode::kOk);
   parts_.replicator.finish_all();  // what the answer to a drop waits for
   ASSERT_EQ(drop(1, 2, 1), StatusCode::kOk);
-  // Another reactor is at work, with what it found before table 2 was dropped.
+  // Another reactor still uses tablets that it found before table 2 was dropped.
   Epochs::Participant other(epochs_);
   other.go_online();
   wire::MessageHeader header{};

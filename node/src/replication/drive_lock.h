@@ -27,7 +27,7 @@ class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
     kAgain = 2,  // the holder looks at everything again before it goes
     kFirst = 4,  // the first reactor wants the lock, and is told when it is free
   };
-  /// True: it is ours. False: somebody has it, and will see the note.
+  /// True: it is ours. False: another reactor has it, and will see the note.
   bool try_enter(Note note) RC_TRY_ACQUIRE(true) {
     uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
@@ -67,7 +67,7 @@ class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
     }
   }
 
-  /// Where only the caller's caller can know that it holds the lock. Not held by anybody: a bug.
+  /// Where only the caller's caller can know that it holds the lock. Not held at all: a bug.
   void assert_held() const RC_ASSERT_CAPABILITY() {
     if (word_.load(std::memory_order_relaxed) == 0) fatal("replication.lock_is_not_held");
   }

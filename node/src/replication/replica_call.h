@@ -47,10 +47,10 @@ class CallInbox {
   std::atomic<bool> dropped_{false};
 };
 
-/// It goes round: idle; in flight, which its own reactor begins under the lock that replication is
-/// driven under; answered, which is noted in its reactor's inbox without a lock; idle again, when
-/// the holder of the lock has taken the answer. While it is in flight only its own reactor may take
-/// it back (the session belongs to that one's transport).
+/// Its states, in a cycle: idle; in flight, which its own reactor begins under the lock that
+/// replication is driven under; answered, which is noted in its reactor's inbox without a lock;
+/// idle again, when the holder of the lock has taken the answer. While it is in flight only its own
+/// reactor may take it back (the session belongs to that one's transport).
 ///
 /// The call and the slot that waits for it know each other, and both ends change under the lock
 /// only. So a slot that does not want to wait any more lets go of the call at once, whichever

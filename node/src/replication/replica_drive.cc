@@ -13,7 +13,8 @@ namespace {
 /// Lanes send what they appended. When nothing moves for so long, a thread may not be running that
 /// should; the first reactor, if it turns, looks whether it can help.
 constexpr Duration kStalled = 1ms;
-/// Bytes of copies that are sent at one go, but for the last message: then the others have a turn.
+/// Bytes of copies that are sent in one turn, except the last message: then other work has its
+/// turn.
 constexpr uint64_t kMostCopiedAtOnce = 256u << 10;
 
 }  // namespace

@@ -411,7 +411,7 @@ void ReplicaManager::apply_server_list() {
         {StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
                                            servers_.version(), options_.master_id)});
   }
-  // Perhaps somebody new can take what nobody took. (Of repairs the first few; those behind are
+  // A new backup may take replicas that no other took. (Of repairs the first few; those behind are
   // looked at when it is their turn.)
   const auto try_again = [this](SegmentReplicas& replicas) {
     for (auto& slot : replicas.slots) {

@@ -171,7 +171,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// Compares the running counts with counts of all segments: the differences, or empty.
   /// For tests and simulation, on the first reactor.
   std::string check_counts() const;
-  /// The most that was done at one go since the start; for tests.
+  /// The most that was done in one turn or hold of the lock since the start; for tests.
   struct Effort {
     uint64_t segments = 0;  // looked at
     uint64_t copied = 0;    // bytes of copies sent
@@ -402,7 +402,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   uint64_t recreated_ RC_GUARDED_BY(first_) = 0;
   uint64_t messages_ RC_GUARDED_BY(first_) = 0;
   Effort effort_ RC_GUARDED_BY(first_);         // of this hold or turn
-  bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy, because enough was sent at one go
+  bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy, because enough was sent in this turn
   Effort most_in_a_turn_ RC_GUARDED_BY(first_);
 
   DriveLock lock_;  // guards the slots of heads that are not settled, too

@@ -11,7 +11,7 @@
 namespace ramcloud {
 namespace {
 constexpr Duration kAskTimeout = 1s;
-/// What anybody can cause must not load the coordinators.
+/// Messages of any sender must not load the coordinators.
 constexpr Duration kAfterARefusal = 20ms;
 constexpr uint32_t kRetryAfterUs = 10'000;
 constexpr Duration kBetweenLines = 1s;

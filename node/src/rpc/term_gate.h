@@ -66,7 +66,7 @@ class TermGate {
   Event settled_;  // nobody waits for that round any more
   Counter& impossible_;
   Counter& unconfirmed_;
-  Time say_again_{};  // what anybody can cause gets a line a second
+  Time say_again_{};  // any sender can cause it: one log line a second at most
   TaskScope scope_;
 };
 

@@ -144,7 +144,8 @@ void Enlistment::cannot_ask(const Locator& coordinator, const Status& reason) {
             {"reason", reason}});
 }
 
-/// A server that the cluster has given up may not serve any more: its data is somebody else's.
+/// A server that the cluster has given up may not serve any more: its data belongs to other
+/// servers.
 void Enlistment::check_condemned() {
   const ListedServer* self = server_id_ == 0 ? nullptr : servers_.find(server_id_);
   if (self == nullptr || self->live()) return;

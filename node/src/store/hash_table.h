@@ -1,5 +1,5 @@
 // The hash table of a master [Ousterhout15 §4.1]: 64-byte buckets of 8 slots, each a 16-bit tag
-// and a 47-bit address. What an address means is the user's affair: full keys are compared by a
+// and a 47-bit address. The table does not interpret addresses: full keys are compared by a
 // callback.
 //
 // Slot: bits 0-46 address, bit 47 set: the address is that of an overflow bucket (only in the last
@@ -145,7 +145,7 @@ class HashTable {
 
  public:
   /// Of a table with so many buckets, every page touched: that can take seconds, so a server has it
-  /// made before its reactor owes anybody an answer.
+  /// called before its reactor holds any reply.
   class Memory {
    public:
     explicit Memory(uint64_t buckets);

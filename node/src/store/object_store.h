@@ -180,7 +180,7 @@ class ObjectStore {
   Status drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   Status drop_table(uint64_t table_id) { return drop_tablet(table_id, 0, ~uint64_t{0}); }
   /// How many times tablets were dropped so far; and that a grace period has passed since then, so
-  /// that nobody is at work in them any more.
+  /// that no operation uses them any more.
   uint64_t drops() const { return tablets_.drops(); }
   void may_purge(uint64_t drops) { tablets_.mark_purging(drops); }
   /// A slice of purging, kPurgeSlice of work. True while something is left to purge (call again in
@@ -212,7 +212,7 @@ class ObjectStore {
   const HashTable& table() const { return table_; }
   log::Log& log() { return log_; }
   CleanedSegments& cleaned() { return cleaned_; }
-  /// Somebody cleans, and memory is kept for it.
+  /// Cleaning is on, and memory is reserved for it.
   bool cleans() const { return log_.options().cleaner_segments > 0; }
 
  private:

@@ -103,7 +103,7 @@ class Tablets {
   uint32_t mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   /// How many drops there were: give it to mark_purging() when a grace period has passed since.
   uint64_t drops() const;
-  /// No operation is at work any more in the tablets of the first `drops` drops.
+  /// No operation uses the tablets of the first `drops` drops any more.
   void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
 

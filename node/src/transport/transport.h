@@ -53,7 +53,7 @@ class ClientCall {
 enum class Absence : uint8_t {
   kUnknown,   // nothing: it may be there
   kRefused,   // the connection was refused: nobody listens at its address
-  kStranger,  // somebody listens there, and says in its hello that it is not that server
+  kStranger,  // another server listens there, and its hello says so
 };
 
 /// By what wire::check_answer() says of the peer's hello.

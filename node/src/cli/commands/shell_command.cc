@@ -15,7 +15,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// How long names of tables are taken for current while somebody types.
+/// How long the names of tables are taken for current while a user types.
 constexpr Duration kTablesFresh = 2s;
 /// How long a user who pressed Tab waits for the names of tables.
 constexpr Duration kTabPatience = 500ms;

@@ -1,5 +1,5 @@
 // Losses that an operator accepts: what is shown, what is refused, and that a decision is durable
-// before anybody recovers by it.
+// before a recovery uses it.
 #include "coordinator/core/accepted_loss.h"
 
 #include <gmock/gmock.h>

@@ -284,7 +284,7 @@ Task<ProbeResult> FailureDetector::probe(uint64_t server_id) {
   co_return probed;
 }
 
-/// Somebody else at its address: it is gone, unless it has not yet heard which id it was given.
+/// Another server at its address: it is gone, unless it has not yet heard which id it was given.
 PeerState FailureDetector::state_of(uint64_t server_id, const ProbeResult& probed) {
   const bool premature =
       probed.state == PeerState::kStranger && !state_.servers.at(server_id).answered;

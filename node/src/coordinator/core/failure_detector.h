@@ -39,7 +39,7 @@ class FailureDetector {
 
   /// Starts probing every server that is UP and is not probed yet.
   void watch_all();
-  /// Somebody thinks that this server may be dead: it is probed at once. Nothing else follows.
+  /// A hint that this server may be dead: it is probed at once. Nothing else follows.
   enum class Source : uint8_t { kServer, kPlatform };
   void hint(uint64_t server_id, Source source);
 

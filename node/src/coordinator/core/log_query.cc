@@ -141,8 +141,8 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
 
 /// Asks the backups that have this segment to read it: at once, unless their last answer was to the
 /// same question. Such an answer could not tell; the backup is asked again after the interval
-/// options_.retry_interval. A backup that still answers an earlier question is asked when that answer
-/// arrives.
+/// options_.retry_interval. A backup that still answers an earlier question is asked when that
+/// answer arrives.
 void LogQuery::ask_for_versions(uint64_t segment_id) {
   scan_closed_from_ = std::min(scan_closed_from_, segment_id);
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
@@ -271,7 +271,7 @@ FoundLog LogQuery::found() const {
     std::ranges::sort(from, {}, [](const Place& place) {
       return std::tuple(!place.primary, place.server_id, place.frame);
     });
-    // Where nobody is the first choice, the choice goes round.
+    // Where no backup is the first choice, they are chosen in rotation.
     if (!from.empty() && !from.front().primary) {
       const auto by = static_cast<std::ptrdiff_t>(segment.segment_id % from.size());
       std::rotate(from.begin(), from.begin() + by, from.end());

@@ -65,7 +65,7 @@ TEST_F(CoordinatorTest, AfterAnImportLiveServersSayWhatTheyOwnBeforeAnythingIsOr
   ASSERT_TRUE(since.has_value());
   cluster.kill_server(server(3));
   ASSERT_TRUE(cluster.run_until([&] { return crashed(4); }));
-  cluster.run_for(1s);  // everybody has heard
+  cluster.run_for(1s);  // all servers have the new list
   server(1).epoch = 3;
   server(1).lowest_open_segment = 17;
   const auto owned_before = owned();

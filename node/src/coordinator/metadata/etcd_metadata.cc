@@ -266,7 +266,7 @@ void EtcdMetadata::lose() {
 }
 
 /// A watch says nothing while the key stays as it is, and nothing either when its endpoint has gone
-/// without a word. So the key is read again once per lease: that call has an answer or a successor
+/// silently. So the key is read again once per lease: that call has an answer or a successor
 /// at the next endpoint.
 Task<void> EtcdMetadata::wait_for_change(uint64_t number) {
   for (;;) {

@@ -341,7 +341,7 @@ Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Loc
       unknown = false;
       break;
     }
-    if (now != before) break;  // somebody else leads
+    if (now != before) break;  // another coordinator leads
     RC_SOMETIMES("coordinator.change_of_unknown_outcome_was_not_made");
     co_await reactor_.sleep(kStoreRetry);
   }

@@ -63,7 +63,7 @@ class SimNetwork {
   void heal_all() { cut_.clear(); }
   /// What these two send each other takes so much longer; 0 ends it.
   void set_slow(const SimNode& a, const SimNode& b, Duration more);
-  /// All connections that this node accepted break, although everybody lives. Returns how many.
+  /// All connections that this node accepted break, although all processes live. Returns how many.
   size_t break_sessions_to(const SimNode& node);
 
   uint64_t delivered() const { return delivered_; }

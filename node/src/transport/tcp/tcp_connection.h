@@ -48,7 +48,7 @@ class TcpConnection final : public FdHandler {
   Status start_watching();
   /// It has made no request yet: one read of it is taken at a time.
   bool is_stranger() const;
-  /// It has made a request: its events are as urgent as anybody's.
+  /// It has made a request: its events are as urgent as those of other clients.
   void become_known();
   /// Before the descriptor is closed, or is another reactor's.
   void stop_watching();

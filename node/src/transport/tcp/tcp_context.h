@@ -55,7 +55,7 @@ struct TcpContext {
   /// says nothing about the peer.
   std::map<std::string, Resolver::Addresses> known_addresses;
   std::vector<class TcpSession*> sessions;  // those that are not broken, for shutdown and upkeep
-  Timer upkeep;  // once a second while somebody needs it: hello deadlines, big idle buffers
+  Timer upkeep;  // once a second while it is needed: hello deadlines, big idle buffers
   std::function<bool()> upkeep_of_server;
   std::function<void()> memory_freed;
   /// Of accepted connections; read by the thread that writes the metrics' text, which may outlive

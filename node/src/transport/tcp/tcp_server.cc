@@ -249,7 +249,7 @@ void TcpServer::release_peer(const std::string& address) {
   if (of_peer != per_peer_.end() && --of_peer->second == 0) per_peer_.erase(of_peer);
 }
 
-/// Its socket is closed, or somebody else's.
+/// Its socket is closed, or was given away.
 void TcpServer::forget(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kHello) --silent_;
   connection.state_ = TcpConnection::State::kClosed;

@@ -87,7 +87,7 @@ Result<std::pair<UniqueFd, HostPort>> start_listen(const HostPort& address) {
 
 void set_options(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A peer that vanished without a word (its node died, its address went) is noticed within about
+  // A peer that vanished silently (its node died, its address went) is noticed within about
   // twenty seconds if bytes wait for it, and within a minute and a half if none do. Not sooner: a
   // server whose replication waits until a dead backup is given up (ten seconds) does not read
   // more requests meanwhile, and the kernel takes that for silence.

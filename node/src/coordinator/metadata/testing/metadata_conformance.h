@@ -120,7 +120,7 @@ class MetadataStoreTest : public ::testing::TestWithParam<StoreKind> {
       EXPECT_EQ(now, before) << "an unknown outcome must be all or nothing";
     }
   }
-  /// Tries until somebody is known to lead.
+  /// Tries until a leader is known.
   Leadership campaign(MetadataStore& store, const std::string& record) {
     for (;;) {
       auto leader = run_task(reactor_, store.campaign(record));
