@@ -968,7 +968,7 @@ func (x *GetVolumeReleaseRequest) GetServerId() uint64 {
 type GetVolumeReleaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Releasable    bool                   `protobuf:"varint,1,opt,name=releasable,proto3" json:"releasable,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                 // for people: what is waited for, or who was asked
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                 // for people: the condition that is not met, or the servers that were asked
 	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`                                   // when releasable: says cluster, server and term; printable, otherwise opaque
 	ExpiresAtMs   uint64                 `protobuf:"varint,4,opt,name=expires_at_ms,json=expiresAtMs,proto3" json:"expires_at_ms,omitempty"` // Unix time until which the token holds; no server starts with the volume before
 	unknownFields protoimpl.UnknownFields
@@ -1038,7 +1038,7 @@ type AcceptLossRequest struct {
 	ServerId      uint64                 `protobuf:"varint,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"` // the crashed one
 	Confirmed     bool                   `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`               // else nothing is done; the answer says what would be
 	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`                        // of the preview; needed if confirmed
-	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`                              // who, 0-255 printable bytes, kept for ever
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`                              // the person who accepts; 0-255 printable bytes, kept for ever
 	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                      // the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2390,7 +2390,7 @@ type MissingSegment struct {
 	SegmentId     uint64                 `protobuf:"varint,1,opt,name=segment_id,json=segmentId,proto3" json:"segment_id,omitempty"` // 0: it is not known which
 	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
 	Holders       []uint64               `protobuf:"varint,3,rep,packed,name=holders,proto3" json:"holders,omitempty"`                   // servers that have it and have not answered
-	FoundBytes    uint32                 `protobuf:"varint,40,opt,name=found_bytes,json=foundBytes,proto3" json:"found_bytes,omitempty"` // of it, that are there all the same
+	FoundBytes    uint32                 `protobuf:"varint,40,opt,name=found_bytes,json=foundBytes,proto3" json:"found_bytes,omitempty"` // of it, that are still there
 	End           bool                   `protobuf:"varint,41,opt,name=end,proto3" json:"end,omitempty"`                                 // it is the log's end that is missing: what followed this segment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
