@@ -48,14 +48,14 @@ class CoordinatorTest : public CoordinatorFixture {
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
   bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
   std::vector<uint64_t> recovered(std::vector<uint64_t> ids) {
-    const auto reply = cluster.call<wire::Recovered>(Opcode::kGetRecovered,
+    const auto reply = cluster.call<wire::Recovered>(wire::Opcode::kGetRecovered,
                                                      wire::GetRecoveredRequest{std::move(ids)});
     EXPECT_TRUE(reply.has_value());
     return reply.value_or(wire::Recovered{}).master_ids;
   }
   /// Begins a call that may wait.
   template <typename Reply, typename Message>
-  Task<Result<Reply>> begin(Opcode opcode, Message message, Duration timeout) {
+  Task<Result<Reply>> begin(wire::Opcode opcode, Message message, Duration timeout) {
     const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
     auto call = cluster.client->call<Reply>(to, 0, opcode, std::move(message),
                                             cluster.reactor.now() + timeout);
@@ -84,7 +84,7 @@ class CoordinatorTest : public CoordinatorFixture {
   /// As a client sees it.
   Places shown(const std::string& name) {
     const auto table =
-        cluster.call<wire::TableInfo>(Opcode::kGetTable, wire::GetTableRequest{name, 0});
+        cluster.call<wire::TableInfo>(wire::Opcode::kGetTable, wire::GetTableRequest{name, 0});
     EXPECT_TRUE(table.has_value()) << name << ": " << table.error().to_string();
     return table ? places(*table) : Places();
   }
