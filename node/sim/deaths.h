@@ -1,4 +1,4 @@
-// What happens to servers with data in a simulated cluster, and to the coordinator that leads,
+// Faults of servers with data in a simulated cluster, and of the coordinator that leads,
 // drawn from a seed before it begins. FaultPlan spares servers with tablets; here they are given
 // up, and their tablets recovered.
 #pragma once

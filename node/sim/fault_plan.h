@@ -1,4 +1,4 @@
-// What goes wrong in a simulated cluster, drawn from a seed before it begins, so that a failure can
+// The faults of a simulated cluster, drawn from a seed before it begins, so that a failure can
 // be tried again with fewer faults. Servers with tablets are never given up here: the scenario
 // `recovery` does that. So they are paused and cut off only for less than it takes to give one up.
 #pragma once

@@ -1,5 +1,5 @@
-// What a simulated cluster goes through: each scenario makes one from a seed, does things to it and
-// judges what came of it. The test programs run fixed seeds; `ramcloud-sim` runs any.
+// Scenarios: each one creates a simulated cluster from a seed, injects faults and changes, and
+// checks the outcome. The test programs run fixed seeds; `ramcloud-sim` runs any.
 #pragma once
 
 #include <cstdint>

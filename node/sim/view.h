@@ -1,5 +1,5 @@
-// What a simulated cluster looks like from outside, between two steps: plain data, for Invariants
-// to judge and for tests to make up.
+// A snapshot of a simulated cluster between two steps: plain data, which Invariants checks and
+// which tests can make up.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What another reactor of a server does of the backup's work: writes that change nothing but the
-// bytes held, which are most of them. Everything else it passes on to the first reactor.
+// The part of the backup that reactors other than the first serve: plain writes, which only append
+// bytes to a replica and are most of them. Other requests are passed on to the first reactor.
 #pragma once
 
 #include <atomic>

@@ -280,7 +280,7 @@ void ReplicaService::flushed(const Status& status, const std::vector<Key>& close
   if (dirty_.load(std::memory_order_relaxed)) mark_dirty();
 }
 
-/// Those whose sync has ended so. What other reactors wait for goes to them together.
+/// Answers the requests whose sync has ended so. Those of other reactors go to them together.
 void ReplicaService::answer_waiting(const Status& status) {
   for (const Waiting& waiting : flushing_waiters_) {
     if (waiting.lane != nullptr) {

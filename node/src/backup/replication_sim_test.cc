@@ -334,7 +334,7 @@ TEST_P(ReplicationSim, AMasterThatWritesNothingHearsOfABrokenDevice) {
     if (std::ranges::find(head, holder) == head.end()) broken = holder;
   }
   ASSERT_NE(broken, 0u) << "all closed segments are where the head is";
-  // What failed was another master's write.
+  // The failed write was another master's.
   nodes_[broken - 1]->disk().fail_with({StatusCode::kIoError, "input/output error"});
   wire::ReplicaOpenRequest open{};
   open.master_id = kMaster + 1;

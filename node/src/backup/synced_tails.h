@@ -1,4 +1,4 @@
-// What replicas were sent and the device does not have yet, when acknowledgements wait for the
+// Bytes of replicas that are not on the device yet, when acknowledgements wait for the
 // device (durability "synced") and frames can be written past the cache. Bytes are kept in aligned
 // buffers; a commit writes the blocks of all replicas that got some, as one batch. The last block
 // of a replica is seldom full: it is written with zeros behind, and again, with what came since.

@@ -1,4 +1,4 @@
-// What each line of the log begins with in a simulation: virtual time and node, which the log
+// The prefix of each log line in a simulation: virtual time and node, which the log
 // itself does not know.
 #pragma once
 

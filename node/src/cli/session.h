@@ -66,7 +66,7 @@ struct Session {
 
 /// A command that needs the cluster: checks --cluster and --timeout, then runs `action`.
 void needs_cluster(CLI::App& command, Session& session, std::function<int()> action);
-/// One that does not.
+/// A command that does not need the cluster.
 void runs(CLI::App& command, Session& session, std::function<int()> action);
 
 // One function a file of commands.

@@ -1,4 +1,4 @@
-// What a failed attempt of a call says about its execution: the one place that decides what may be
+// Whether a call was executed whose attempt failed: the one place that decides which calls may be
 // sent again.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the folder of a dev cluster says of the cluster that was created in it.
+// The record of a dev cluster in its folder: the settings with which it was created.
 #pragma once
 
 #include <algorithm>

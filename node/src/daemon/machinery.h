@@ -1,4 +1,4 @@
-// What every daemon has on a real machine: reactors on TCP with their threads, a clock, metrics.
+// The runtime of each daemon on a real machine: reactors on TCP, their threads, clock, metrics.
 #pragma once
 
 #include <atomic>

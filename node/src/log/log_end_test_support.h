@@ -1,4 +1,4 @@
-// What tests of where a log ends stand on: replicas as backups describe them, made up one by one.
+// For tests of where a log ends: replicas as backups describe them, made up one by one.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What one reactor needs to serve data from the store that all reactors of a server share: its
+// One reactor's part of serving data from the store that all reactors of a server share: its
 // services, the replies it holds and the requests it has parked. Several of them make a server with
 // several reactors (docs/design/runtime.md); nothing in here is touched by another thread, except
 // as said. When in a turn its steps are taken is for the server to say (server/server_reactor.h).

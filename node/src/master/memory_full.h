@@ -1,4 +1,4 @@
-// What a change is answered that finds no memory in the log: RETRY while cleaning can free some, or
+// The answer to a change that finds no memory in the log: RETRY while cleaning can free some, or
 // purged objects will be cleaned; OUT_OF_MEMORY once it cannot. Both are counted.
 #pragma once
 

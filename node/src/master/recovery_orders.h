@@ -1,5 +1,5 @@
-// What the coordinator orders of a recovery master: to recover tablets of a dead master, to say how
-// far that is, to serve them, to give them up (wire/recovery_messages.h).
+// Orders of the coordinator to a recovery master: recover tablets of a dead master, report
+// progress, serve them, give them up (wire/recovery_messages.h).
 #pragma once
 
 #include <cstddef>

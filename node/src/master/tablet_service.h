@@ -1,4 +1,4 @@
-// What the coordinator asks of a master: to take tablets, to drop them [Ousterhout15 §3.2].
+// Orders of the coordinator to a master: take tablets, drop tablets [Ousterhout15 §3.2].
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One message to a backup and what became of it. It belongs to the reactor that sends it.
+// One message to a backup and its outcome. It belongs to the reactor that sends it.
 #pragma once
 
 #include <atomic>

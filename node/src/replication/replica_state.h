@@ -1,4 +1,4 @@
-// What one replica of a segment is to its master, and how each event changes it. Values and pure
+// The state of one replica of a segment at its master, and its transitions. Values and pure
 // functions: no clock, no call, no lock. ReplicaSlot sends the messages, ReplicaManager does
 // what else a change asks for. The tables are in docs/design/replication.md#a-replica; the names
 // below are theirs.
@@ -100,7 +100,7 @@ bool wants_to_send(const ReplicaState& state, const SegmentView& segment);
 /// that is no copy.
 bool sends_copy(const ReplicaState& state, const SegmentView& segment, uint32_t most);
 
-/// What a message carries, for its answer.
+/// The content of a message, kept until its answer.
 struct ReplicaMessage {
   uint32_t to = 0;  // the segment's bytes up to here
   uint32_t epoch = 0;
@@ -117,7 +117,7 @@ ReplicaMessage write_up_to(uint32_t end, const ReplicaState& state, const Segmen
 ReplicaEvent sent(const ReplicaMessage& write);
 ReplicaEvent acknowledged(const ReplicaMessage& message);
 
-/// What a failed call means.
+/// The meaning of a failed call.
 enum class Reaction : uint8_t {
   kSendWhenTold,    // after the time that the answer names
   kBackOff,         // send again, later with each failure in a row

@@ -1,4 +1,4 @@
-// That replicas cannot be placed: since when, and why. The first reactor's.
+// A time in which replicas cannot be placed: its begin, and the reason. The first reactor's.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// One look at a server's address, as failure detection needs it: coordinators and servers look the
+// One probe of a server's address, for failure detection: coordinators and servers probe in the
 // same way (docs/design/coordinator.md, "Failure detection").
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a server believes of a coordinator's message: a term, or a revision of the metadata, that is
-// higher than what it knows is believed only when one of its configured coordinators confirms it.
-// So a stray or made-up message cannot make a server refuse the real leader for good
+// Which terms of coordinators a server accepts: a term, or a revision of the metadata, that is
+// higher than the highest it knows is accepted only when one of its configured coordinators
+// confirms it. So a stray or made-up message cannot make a server refuse the real leader for good
 // (docs/design/coordinator.md, "Terms that cannot be poisoned").
 #pragma once
 

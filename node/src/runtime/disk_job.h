@@ -1,4 +1,4 @@
-// What a file asks of its device and waits for, as the system calls that it takes. The engine that
+// An operation of a file that waits for the device, as a list of system calls. The engine that
 // makes the calls (disk_engine.h) knows nothing of files; jobs know nothing of threads and rings.
 #pragma once
 

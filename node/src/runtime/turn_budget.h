@@ -1,4 +1,4 @@
-// What one phase of a reactor's turn may still do.
+// The budget of one phase of a reactor's turn.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class TurnBudget {
   static constexpr Duration kEventsUntil = std::chrono::microseconds(30);
   static constexpr Duration kPostedUntil = std::chrono::microseconds(45);
   static constexpr Duration kHooksUntil = std::chrono::microseconds(60);
-  /// What costs what.
+  /// The costs of operations.
   static constexpr int64_t kReceive = 2'000;  // a system call
   static constexpr int64_t kSend = 6'000;     // a system call that wakes the peer
   static constexpr int64_t kRequest = 500;

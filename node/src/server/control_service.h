@@ -1,5 +1,5 @@
-// What the coordinator asks of a server as a whole: whether it is well, how it is, what it owns,
-// what its log needs of a backup, how much memory that has; and the server list that it is told. (Tablets:
+// Requests of the coordinator to a server as a whole: probes, statistics, the tablets that it owns,
+// the replicas that its log needs of a backup, the size of its memory; and new server lists. (Tablets:
 // master/tablet_service.h.) All of it is the first reactor's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a server is in its cluster, and how it follows the coordinator [Ousterhout15 §4.6]: it
+// A server's membership of its cluster; it follows the coordinator [Ousterhout15 §4.6]: it
 // enlists, tells the coordinator when its replication epoch rises, says again what it was when the
 // coordinator's metadata is older than that, and notices when the cluster has given it up. To
 // find the leader, and to retry, is the work of CoordinatorLink, which clients use, too.

@@ -1,5 +1,5 @@
-// What exists only once a server has its id: the master's log, where it is replicated, and the
-// store that stands on it.
+// The parts of a server that exist only once it has its id: the master's log, its replication, and
+// the store over it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a server says of itself: to the coordinator's probe, and as gauges.
+// The statistics of a server: for the coordinator's probe, and as gauges.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What recoveries leave in the hash table: slots of recovered tombstones, which are needed only
+// Slots that recoveries leave in the hash table: of recovered tombstones, which are needed only
 // until their tablet is served, and slots of tablets that were given up.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace ramcloud::store {
 
-/// Clears them in passes over the table, in slices. A slot of a given-up tablet is cleared without a
-/// tombstone: one would kill live objects of the tablet by its version, if it comes back later. On
-/// the thread of TabletReplay.
+/// Clears them in passes over the table, in slices. A slot of a given-up tablet is cleared without
+/// a tombstone: one would kill live objects of the tablet by its version, if it comes back later.
+/// On the thread of TabletReplay.
 class RecoveredSlots {
  public:
   explicit RecoveredSlots(ObjectStore& store) : store_(store) {}

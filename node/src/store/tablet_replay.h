@@ -1,7 +1,7 @@
-// What a dead master had of some tablets, put together again from entries of its log, in whatever
-// order they come [Ousterhout15 §7.4]. Entries go into a side log, and the hash table's slots point
-// there; nobody is served from them before serve(). See docs/design/recovery.md, "Recovery of one
-// server".
+// Rebuilds some tablets of a dead master from entries of its log, in any order in which they come
+// [Ousterhout15 §7.4]. Entries go into a side log, and the hash table's slots point
+// there; no client is served from them before serve(). See docs/design/recovery.md, "Recovery of
+// one server".
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a benchmark does, and in which shares: the named workloads.
+// The operations of a benchmark and their shares: the named workloads.
 #pragma once
 
 #include <array>

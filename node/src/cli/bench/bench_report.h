@@ -1,4 +1,4 @@
-// What a benchmark prints and writes to files.
+// The output of a benchmark, on the terminal and in files.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

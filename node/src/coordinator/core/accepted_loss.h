@@ -1,4 +1,4 @@
-// What is lost of a dead master's log and may be given up by an operator, as it is shown before,
+// The lost part of a dead master's log that an operator may give up, as it is shown before,
 // and as it is recorded (docs/design/recovery.md, "Accepted losses"). Arithmetic on the
 // coordinator's state, without calls.
 #pragma once

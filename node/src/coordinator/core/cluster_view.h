@@ -1,4 +1,4 @@
-// What people and programs are shown of a cluster, as plain values: made from the coordinator's
+// The status of a cluster for people and programs, as plain values: made of the coordinator's
 // state, carried by the admin API, read by the CLI.
 #pragma once
 

@@ -295,7 +295,7 @@ void FailureDetector::answered(uint64_t server_id, Watch& watch) {
   watch.suspicion.answered(reactor_.now());
   ++watch.signs;
   state_.servers.at(server_id).heard = reactor_.now();
-  // One that takes no orders from us lives, but is not well.
+  // A server that refuses our orders lives, but is not well.
   set_suspected(server_id, state_.servers.at(server_id).refuses_term);
   acquit(server_id);
   if (!sound_since_) take_stock();

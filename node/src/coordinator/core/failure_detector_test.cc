@@ -137,7 +137,7 @@ TEST_F(DetectionTest, ThePatienceIsAnOption) {
   EXPECT_LE(cluster.clock.now() - begun, 2500ms);
 }
 
-/// What happened to how many of a cluster, and how many must be condemned in the end.
+/// How many servers of a cluster failed in which way, and how many must be condemned in the end.
 struct Case {
   size_t servers, suspended, killed, condemned;
 };

@@ -104,7 +104,7 @@ class Sharing {
       if (!fits(share, piece)) continue;
       if (best == nullptr || filled(share, piece) < filled(*best, piece)) best = &share;
     }
-    // One that fits nowhere is a part of its own.
+    // A piece that fits nowhere is a part of its own.
     if (best == nullptr) best = empty_share();
     if (best == nullptr) return false;
     best->part.ranges.push_back(piece.range);

@@ -159,7 +159,7 @@ class Layout {
       const auto next = std::next(start);
       const uint64_t end = next == starts.end() ? ~uint64_t{0} : *next - 1;
       const Claim* best = best_of(claims_, *start);
-      // What its server denies was true once, if it is not the order that has not come yet.
+      // A tablet that its server denies was its own once, unless the order has not come yet.
       const bool denied = best == nullptr && outdated_ && for_holes;
       if (best == nullptr && !denied) best = best_of(fallback_, *start);
       if (best == nullptr) has_holes_ = true;

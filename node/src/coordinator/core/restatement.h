@@ -1,6 +1,6 @@
-// What follows from what live servers say after an import of older metadata: which servers there
-// are, and who owns which tablets. Only arithmetic; restating.h asks them, and writes it down.
-// docs/design/coordinator.md, "Imports".
+// Conclusions from the answers of live servers after an import of older metadata: which servers
+// there are, and who owns which tablets. Only arithmetic; restating.h asks them, and writes it
+// down. docs/design/coordinator.md, "Imports".
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// What a leader does when a server refuses it because it knows a higher term: it proves that it
+// A leader's reaction to a server that refuses it because it knows a higher term: it proves that it
 // leads, by a change of the metadata, and rises above that term. If another leads, the change is
 // refused, and this one steps down as after any such refusal. So one server with a wrong term
 // neither stops a leader nor sets off a row of them (docs/design/coordinator.md, "Terms that cannot

@@ -1,5 +1,5 @@
-// What the coordinator knows, in memory: the durable records, and beside them what it has learnt
-// from servers since it started. Records change only after the ledger has committed the change.
+// The coordinator's state in memory: the durable records, and beside them what servers have told it
+// since it started. Records change only after the ledger has committed the change.
 #pragma once
 
 #include <deque>

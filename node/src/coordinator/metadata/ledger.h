@@ -1,4 +1,4 @@
-// The way of every change into the metadata store. One change at a time; each is conditional on our
+// Commits every change to the metadata store. One change at a time; each is conditional on our
 // leadership and on the change before it, so that an ambiguous outcome can be settled by reading, a
 // retry cannot take effect twice, and a coordinator that was replaced changes nothing.
 #pragma once

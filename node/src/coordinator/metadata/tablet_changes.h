@@ -1,5 +1,5 @@
-// What recovery does with tablets: splits them, marks them, and hands them over, each change
-// conditional on what it was made for. docs/design/coordinator.md, "Tablets".
+// Changes of tablets by recoveries: split, mark, hand over. Each change is conditional on the state
+// that it was made for. docs/design/coordinator.md, "Tablets".
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// What tests of a master's services stand on: a store over a log whose replication the test decides,
+// For tests of a master's services: a store over a log whose replication the test decides,
 // and a transport that keeps the replies.
 #pragma once
 

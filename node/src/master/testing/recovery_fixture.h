@@ -1,4 +1,4 @@
-// What tests of a recovery master stand on: a master's services, and backups that are made up.
+// For tests of a recovery master: a master's services, and fake backups.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -271,7 +271,7 @@ class SimFile final : public File {
     return disk_.failure_;
   }
 
-  /// What io_uring and O_DIRECT want, and what disk.h says that nobody does.
+  /// Checks the rules of io_uring, O_DIRECT and disk.h.
   Status check_direct(const DirectWrite& write) const {
     RC_RETURN_IF_ERROR(check(write.offset, write.bytes.size()));
     const uint64_t bits = write.offset | write.bytes.size() |

@@ -1,5 +1,5 @@
-// What the connections of one TcpTransport share. Sessions hold it too, so that they may outlive
-// the transport.
+// State that the connections of one TcpTransport share. Sessions hold it too, so that they may
+// outlive the transport.
 #pragma once
 
 #include <algorithm>

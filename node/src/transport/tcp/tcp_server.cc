@@ -446,7 +446,7 @@ bool TcpServer::upkeep() {
     strangers_->source.modify(listener->fd.get(), EPOLLIN);
   }
   const Time now = context_.reactor.now();
-  // What idle connections keep would be missing for replies.
+  // Memory that idle connections keep would be missing for replies.
   const bool scarce = context_.totals->buffered_bytes > context_.options.max_buffered_bytes / 2;
   for (auto& slot : slots_) {
     if (slot.connection == nullptr) continue;

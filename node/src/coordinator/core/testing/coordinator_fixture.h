@@ -1,4 +1,4 @@
-// What tests of a coordinator with servers begin and end with.
+// For tests of a coordinator with fake servers: start, end, and checks of rules.
 #pragma once
 
 #include <gtest/gtest.h>

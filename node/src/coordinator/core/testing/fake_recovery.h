@@ -1,5 +1,5 @@
-// What a pretended server does for the recovery of others: its backup tells of made-up replicas, and
-// it pretends to replay them. It notes what no coordinator may do.
+// The recovery part of a fake server: its backup reports made-up replicas, and it pretends to
+// replay them. It records requests that no coordinator may make.
 #pragma once
 
 #include <functional>
