@@ -13,7 +13,7 @@ namespace ramcloud {
 /// file. An existing path that is no plain file, such as a device, is not replaced.
 Status replace_file(const std::string& path, std::string_view bytes);
 
-/// The same with the bytes of the file `written` beside it, which is renamed, or removed on failure.
+/// The same with the file `written` beside it, which is renamed, or removed if it cannot be synced.
 Status replace_file_by(const std::string& path, const std::string& written);
 
 }  // namespace ramcloud
