@@ -84,7 +84,7 @@ class ReplicaTable {
   struct PlainWrite {
     Plain outcome = Plain::kOther;
     uint32_t held = 0;  // bytes of the replica, if they were taken
-    Status why;
+    Status why = {};
   };
   /// A write that changes nothing but the bytes held: of the replica's epoch, by a master that is
   /// live, to a replica whose metadata is on the device. Any reactor. `bytes` are all that `write`
