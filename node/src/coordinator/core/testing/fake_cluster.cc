@@ -204,7 +204,7 @@ Task<void> FakeServer::probe_peer(ReplyHandle handle, wire::ProbePeerRequest ask
   wire::ProbePeerReply reply;
   for (const auto& listed : list.servers) {
     if (listed.server_id != asked.server_id) continue;
-    const ProbeResult look = co_await probe_peer(
+    const ProbeResult look = co_await ramcloud::probe_peer(
         rpc_, *parse_locator(listed.locator), asked.server_id, wire::Opcode::kPing, {},
         rpc_.reactor().now() + std::chrono::milliseconds(asked.timeout_ms));
     reply.state =
