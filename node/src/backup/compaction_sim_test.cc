@@ -152,6 +152,23 @@ TEST_P(CompactionSim, AReplicaThatIsBeingMadeKeepsTheOriginal) {
   rig.expect_all_is_found(0);
 }
 
+/// The sync that its copies wait for does not wait for them.
+TEST_P(CompactionSim, AllReplicasThatAreLostAtOnceAreMadeFromWhatIsLeft) {
+  CompactionRig rig(6, GetParam());
+  rig.start(6, 2);
+  rig.fill();
+  (void)rig.compact(1);
+  ASSERT_LT(rig.log_->synced(), rig.log_->find_segment(1)->judged());
+  for (const uint64_t holder : rig.manager_->replica_servers(1)) {
+    rig.kill_backup(static_cast<uint32_t>(holder - 1));
+  }
+  rig.tell_backups();
+  rig.tell_master();
+  ASSERT_TRUE(rig.run_until([&] { return rig.manager_->replica_servers(1).size() == 2; }));
+  ASSERT_TRUE(rig.is_whole());
+  rig.expect_all_is_found(0);
+}
+
 /// Else a power cut could take what killed an object, and the object.
 TEST_P(CompactionSim, ACopyWaitsUntilWhatKilledTheRestIsSynced) {
   CompactionRig rig(5, GetParam());

@@ -55,7 +55,8 @@ bool ReplicaManager::drive_sync() {
 
 /// The backups of all heads up to there. Side segments are left out: they are closed only when they
 /// are synced. Nothing: too few replicas count. A compacted segment that lost replicas gets new ones
-/// only after this sync (may_copy()): of it those do that there are.
+/// only after this sync (may_copy()): of it those do that there are. With none of them it would wait
+/// for ever, and what is in memory is all that there is of it.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
   std::set<uint64_t> holders;
   bool enough = true;
@@ -67,8 +68,7 @@ std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition
       if (slot->counts()) holders.insert(slot->server_id());
     }
     const bool waits = segment.judged() > log_->synced();
-    enough = enough &&
-             (waits ? replicas.any(counts) : replicas.on_enough(options_.min_replicas, counts));
+    enough = enough && (waits || replicas.on_enough(options_.min_replicas, counts));
   };
   for (auto at = segments_.lower_bound(log_->synced().segment_id()); at != segments_.end(); ++at) {
     if (needs_no_lock(*at->second.segment)) note(at->second);
