@@ -20,12 +20,14 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
 
-/// The limit of segments on disk.
+/// The limit of segments on disk. Without disks there is one, too: a quarter of the segments that there
+/// can be is left for heads and for copies.
 uint64_t disk_limit(const BalancerOptions& options, const BalancerFigures& f) {
   const auto memory = static_cast<double>(f.total_seglets / kSegletsPerSegment);
   const double share =
       std::max(static_cast<double>(options.disk_segments), options.least_expansion * memory);
-  return static_cast<uint64_t>(std::min(options.disk_expansion * memory, share));
+  const double on_disk = std::min(options.disk_expansion * memory, share);
+  return std::min(static_cast<uint64_t>(on_disk), f.most_segments / 4 * 3);
 }
 
 CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {

@@ -41,6 +41,8 @@ struct BalancerFigures {
   /// Each of them has a whole frame on every backup: those in the log, and those that left it and
   /// are not released.
   uint64_t disk_segments = 0;
+  /// The log cannot have more of them, however small they are.
+  uint64_t most_segments = ~uint64_t{0};
   uint64_t live_bytes = 0;       // tombstones included
   uint64_t tombstone_bytes = 0;  // of them
   /// What combined cleaning would free, of all segments that are worth it: memory, and disk space. They

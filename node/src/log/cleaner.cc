@@ -130,6 +130,7 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
           .excess_seglets = memory.excess_seglets,
           .reserved_seglets = log_.kept_from(For::kWrites),
           .disk_segments = memory.segments,
+          .most_segments = log_.most_segments(),
           .live_bytes = order_.live_bytes(),
           .tombstone_bytes = tombstone_bytes_,
           .gain_bytes = compacts() ? memory_gain_bytes_ : order_.gain_bytes(),
@@ -138,21 +139,32 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
 }
 
 /// Memory for copies is what is free above the emergency heads, and not promised to another pass.
+uint64_t Cleaner::room_for_copies(const Log::Memory& memory) const {
+  const uint64_t kept = log_.kept_from(For::kSurvivors) + survivor_seglets_;
+  return memory.free_seglets > kept ? memory.free_seglets - kept : 0;
+}
+
+bool Cleaner::memory_is_short(const Log::Memory& memory) const {
+  const BalancerFigures now = figures(memory);
+  return now.free_seglets + now.leaving_seglets < cleaning_starts_below(options_.balancer, now);
+}
+
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory,
                                                        CleaningKind kind) {
-  const uint64_t kept = log_.kept_from(For::kSurvivors) + survivor_seglets_;
-  const uint64_t room = memory.free_seglets > kept ? memory.free_seglets - kept : 0;
+  const uint64_t room = room_for_copies(memory);
   return kind == CleaningKind::kCompaction ? choose_compaction(room) : choose_combined(room);
 }
 
 /// The best one, if there is room for what stays of it.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room) {
-  const auto best = compaction_.best(now_s());
-  if (!best) return nullptr;
-  Segment* segment = log_.closed_member(best->segment);
-  if (segment == nullptr || !judge_(*segment)) {  // it has left since it was looked at
-    look_at(best->segment);
-    return nullptr;
+  std::optional<CleaningOrder::Chosen> best;
+  Segment* segment = nullptr;
+  for (;;) {
+    best = compaction_.best(now_s());
+    if (!best) return nullptr;
+    segment = log_.closed_member(best->segment);
+    if (segment != nullptr && judge_(*segment)) break;
+    take_off(best->segment);  // it has left since it was looked at, or leaves
   }
   const uint64_t needs = seglets_of(best->figures.live_bytes);
   if (needs > room) return nullptr;
@@ -230,6 +242,11 @@ Cleaner::Begun Cleaner::begin() {
   begun.urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
   begun.pass = choose(memory, decision.kind);
+  // What is best for the disks may give no memory.
+  if (begun.pass == nullptr && decision.kind == CleaningKind::kCombined &&
+      memory_is_short(memory)) {
+    begun.pass = choose_compaction(room_for_copies(memory));
+  }
   if (begun.pass == nullptr) {
     begun.urgent = true;  // others have the memory for survivors, or nothing would be won
     free_at_failure_ = memory.free_seglets;

@@ -116,6 +116,8 @@ class Cleaner {
     bool looks_again = false;  // there is more to look at
   };
   Begun begin();
+  uint64_t room_for_copies(const Log::Memory& memory) const RC_REQUIRES(mutex_);
+  bool memory_is_short(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, CleaningKind kind)
       RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_combined(uint64_t room) RC_REQUIRES(mutex_);

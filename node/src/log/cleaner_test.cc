@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "log/group_reader.h"
@@ -308,6 +312,109 @@ TEST(Cleaner, CommitsAtOnceOnlyWhenMemoryIsShort) {
   EXPECT_EQ(now, made) << "each once";
   EXPECT_LE(worker.passes(), 4u);
   EXPECT_TRUE(parts.log.cleaning_helps()) << "what they free is still to come";
+}
+
+/// What combined cleaning would take first is half a segment on disk, and wins nothing alone. Then
+/// compaction is not kept from freeing memory.
+TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
+  struct Done final : CleaningWork {
+    Progress step() override { return Progress::kDone; }
+    void commit_now() override {}
+    Result result() const override { return {}; }
+  };
+  TestLog parts(40, true, 1, true, 1);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
+  options.balancer.compaction = true;
+  options.balancer.disk_expansion = 0.5;  // it is near
+  std::vector<std::pair<CleaningKind, uint64_t>> made;
+  const auto all_of_small_ones = [](const Segment& segment) {
+    auto figures = judge(segment);
+    if (segment.memory_bytes() < kSegmentBytes) figures->live_bytes = segment.memory_bytes();
+    return figures;
+  };
+  Cleaner cleaner(parts.log, clock, options, all_of_small_ones,
+                  [&](CleaningKind kind, const std::vector<Segment*>& victims) {
+                    made.emplace_back(kind, victims.front()->id());
+                    return std::make_unique<Done>();
+                  });
+  Cleaner::Worker worker(cleaner);
+  uint64_t key = 0;
+  const uint64_t small = parts.log.head().segment_id();
+  while (key < 60) ASSERT_EQ(keys.write(key++, value_for(1, 1)), StatusCode::kOk);
+  ASSERT_EQ(parts.log.roll_head(), StatusCode::kOk);
+  const uint64_t half_dead = parts.log.head().segment_id();
+  while (keys.write(key, value_for(1, 1)) == StatusCode::kOk) ++key;
+  for (uint64_t dead = 61; dead < 61 + 60; ++dead) {
+    parts.log.mark_dead(keys.by_key.at("key" + std::to_string(dead)));
+  }
+  ASSERT_LT(parts.log.find_segment(small)->memory_bytes(), kSegmentBytes * 6 / 10);
+  ASSERT_GT(parts.log.find_segment(half_dead)->live_bytes(), kSegmentBytes * 5 / 10);
+  ASSERT_TRUE(worker.step());
+  EXPECT_THAT(cleaner.state().why, HasSubstr("segments on disk come near the limit"));
+  EXPECT_EQ(made.front(), std::pair(CleaningKind::kCompaction, half_dead));
+  EXPECT_TRUE(parts.log.cleaning_helps());
+}
+
+/// The first choice cannot be cleaned any more: then it is another one's turn.
+TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
+  struct Done final : CleaningWork {
+    Progress step() override { return Progress::kDone; }
+    void commit_now() override {}
+    Result result() const override { return {}; }
+  };
+  TestLog parts(40, true, 1, true, 1);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}};
+  options.balancer.compaction = true;
+  options.balancer.combined_below = 0;
+  std::vector<uint64_t> made;
+  std::map<uint64_t, int> looks;
+  uint64_t leaves = 0;
+  const auto judge_by = [&](const Segment& segment) -> std::optional<CleaningFigures> {
+    // Between the look that puts it into the order and the choice another one claims it.
+    if (segment.id() == leaves && ++looks[leaves] > 1) return std::nullopt;
+    return judge(segment);
+  };
+  Cleaner cleaner(parts.log, clock, options, judge_by,
+                  [&](CleaningKind, const std::vector<Segment*>& victims) {
+                    made.push_back(victims.front()->id());
+                    return std::make_unique<Done>();
+                  });
+  Cleaner::Worker worker(cleaner);
+  leaves = parts.log.head().segment_id();
+  uint64_t key = 0;
+  while (parts.log.memory().free_seglets > 5 * kSegletsPerSegment) {
+    ASSERT_EQ(keys.write(key++, value_for(1, 1)), StatusCode::kOk);
+  }
+  for (uint64_t dead = 0; dead < 80; ++dead) {
+    parts.log.mark_dead(keys.by_key.at("key" + std::to_string(dead)));
+  }
+  for (uint64_t dead = 200; dead < 230; ++dead) {
+    parts.log.mark_dead(keys.by_key.at("key" + std::to_string(dead)));
+  }
+  while (made.empty() && worker.step()) {
+  }
+  ASSERT_FALSE(made.empty()) << cleaner.state().why;
+  EXPECT_NE(made.front(), leaves);
+  EXPECT_EQ(looks[leaves], 2);
+}
+
+/// Without replicas the disks set no limit. But the log cannot have any number of segments.
+TEST(Cleaner, CleansWhenThereAreTooManySegments) {
+  CleanerOptions options;
+  options.balancer.compaction = true;
+  options.balancer.disk_expansion = 1e6;
+  Rig t(16, true, options);
+  for (uint64_t i = 0; i < 3 * t.log.most_segments(); ++i) {
+    ASSERT_EQ(t.write(i, "v"), StatusCode::kOk) << i;
+    ASSERT_EQ(t.log.roll_head(), StatusCode::kOk) << i << " " << t.cleaner.state().why;
+    t.clean();
+  }
+  EXPECT_GT(t.cleaner.state().combined_runs, 0u);
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
 /// Victims of one pass are not another's.
