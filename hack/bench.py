@@ -55,28 +55,29 @@ def run_json_lines(*command):
         sys.exit(f"error: {' '.join(command)}: exit code {process.returncode}")
 
 
-def free_port():
+def free_port(room=60):
     """A port with room for the others of a dev cluster behind it."""
     for base in range(24100, 60000, 100):
         try:
-            for port in range(base, base + 60):
+            for port in range(base, base + room):
                 with socket.socket() as s:
                     s.bind(("127.0.0.1", port))
             return base
         except OSError:
             continue
-    sys.exit("error: no 60 free ports in a row on 127.0.0.1")
+    sys.exit(f"error: no {room} free ports in a row on 127.0.0.1")
 
 
 class Cluster:
     """A dev cluster of processes, stopped at the end of the `with` block."""
 
-    def __init__(self, servers, replicas, apart=False, flags=(), programs=BIN):
+    def __init__(self, servers, replicas, apart=False, flags=(), programs=BIN, under=None):
         self.servers, self.replicas, self.apart, self.flags, self.programs = servers, replicas, apart, flags, programs
+        self.under = under  # the folder for its own; None: the system's for temporary files
 
     def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="ramcloud-bench-")
-        self.address = f"127.0.0.1:{free_port()}"
+        self.folder = tempfile.mkdtemp(prefix="ramcloud-bench-", dir=self.under)
+        self.address = f"127.0.0.1:{free_port(max(60, 10 * self.servers + 10))}"
         log = open(os.path.join(self.folder, "log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [*(pinned(SERVER_CPU) if self.apart else []), os.path.join(self.programs, "ramcloudd"), "dev", "--servers", str(self.servers), "--replicas", str(self.replicas),
