@@ -6,14 +6,15 @@
 #                       ycsb: workloads A, B, C, D, F; replies held until durable
 #                       store: the store alone, on one core, beside std::unordered_map
 #                       append: what more threads write to one store and append to one log
-# Without a PART, all of them. About 25 minutes; on a machine that does nothing else.
+#                       recovery: a killed server, beside the least that its recovery takes
+# Without a PART, all of them. About 45 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong exchange store_bench append -- -j "$RAMCLOUD_JOBS" >/dev/null
+cmake --build build/release --target pingpong exchange store_bench append outage recovery_bound -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
-[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append)
+[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append recovery)
 for part in "${parts[@]}"; do
   case $part in
     latency) python3 hack/bench.py ;;
@@ -22,6 +23,7 @@ for part in "${parts[@]}"; do
     ycsb) python3 hack/bench_ycsb.py ;;
     store) python3 hack/bench_store.py ;;
     append) python3 hack/bench_append.py ;;
-    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store and append" ;;
+    recovery) python3 hack/bench_recovery.py ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store, append and recovery" ;;
   esac
 done
