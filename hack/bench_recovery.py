@@ -265,7 +265,7 @@ def say(setup, run):
 
 
 def profile(programs):
-    """Where the survivors' CPU time goes in one more recovery: [(share, symbol)], the largest first; None without perf."""
+    """Where the survivors' CPU time goes in one more recovery, by function; None without perf."""
     if not shutil.which("perf"):
         print("profile: left out, perf is not installed", file=sys.stderr)
         return None
@@ -285,13 +285,20 @@ def profile(programs):
             for recorder in recorders:
                 recorder.send_signal(signal.SIGINT)
                 recorder.wait()
-        shown = subprocess.run(["perf", "report", "-i", data, "--no-children", "-g", "none", "--stdio", "-F", "overhead,dso,symbol",
-                                "--percent-limit", "0.4"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    found = re.findall(r"^\s*([\d.]+)%\s+(\S+)\s+\[([.k])\]\s+(.*?)\s*$", shown.stdout, re.MULTILINE)
-    if not found:
-        sys.exit("error: perf saw nothing of the survivors; what it shows begins with: " + shown.stdout[:500])
+        own, whole = reported(data, "overhead"), reported(data, "overhead_children")
     say(MAIN, run | {"bound_s": None})
-    return [{"share": float(share), "kernel": where == "k", "library": dso, "symbol": symbol} for share, dso, where, symbol in found]
+    return {"own": own, "whole": whole}
+
+
+def reported(data, which):
+    """Of each function its own share, or that of all that it calls as well."""
+    children = "--no-children" if which == "overhead" else "--children"
+    shown = subprocess.run(["perf", "report", "-i", data, children, "-g", "none", "--stdio", "-F", f"{which},dso,symbol",
+                            "--percent-limit", "0.4"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    found = re.findall(r"^\s*([\d.]+)%\s+(\S+)\s+\[([.k])\]\s+(.*?)\s*$", shown, re.MULTILINE)
+    if not found:
+        sys.exit("error: perf saw nothing of the survivors; what it shows begins with: " + shown[:500])
+    return [{"share": float(share), "kernel": where == "k", "symbol": symbol} for share, _, where, symbol in found]
 
 
 def figures(rows):
