@@ -321,12 +321,27 @@ def figures(rows):
     return found
 
 
+def made_by():
+    return bench.made_by("bench_recovery.py")
+
+
+def before(programs):
+    """What the page that is there was made from."""
+    with open(os.path.join(bench.OUT, "recovery.json"), encoding="utf-8") as f:
+        data = json.load(f)
+    for what, now in (("made_by", made_by()), ("preset", programs.preset), ("mib", MIB)):
+        if data[what] != now:
+            sys.exit(f"error: --add: the page that is there has {what} {data[what]!r}, and now it is {now!r}; without --add all is measured")
+    return data
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10, help=f"of the setup with figures to reach, {MAIN.title} (default 10)")
     parser.add_argument("--other-pairs", type=int, default=3, help="of each other setup (default 3)")
     parser.add_argument("--setups", nargs="+", default=[], metavar="PART", help="of those only the ones whose title has one of these in it")
     parser.add_argument("--preset", default="release", help="whose programs are measured, ours and the bound (default release)")
+    parser.add_argument("--add", action="store_true", help="to the page that is there, of the same day and version: its rows stay")
     parser.add_argument("--accept", action="store_true", help="print the acceptance rows, write nothing")
     arguments = parser.parse_args()
     if min(arguments.pairs, arguments.other_pairs) < 1:
@@ -335,13 +350,19 @@ def main():
     for program in (os.path.join(programs.ours, "ramcloudd"), programs.bench("outage"), programs.bench("recovery_bound")):
         if not os.access(program, os.X_OK):
             sys.exit(f"error: {program} is missing; hack/bench.sh recovery builds it")
-    wanted = [s for s in SETUPS if s in (MAIN, IN_MEMORY) or not arguments.setups or any(part in s.title for part in arguments.setups)]
     if arguments.accept:
         for name, figure, floor, goal in figures([measure(s, arguments.pairs, programs) for s in (MAIN, IN_MEMORY)]):
             bench.print_row(name, figure, floor, goal, True)
         return
+    there = before(programs) if arguments.add else None
+    kept = there["rows"] if there else []
+    wanted = [s for s in SETUPS if not arguments.setups or any(part in s.title for part in arguments.setups)
+              or (s in (MAIN, IN_MEMORY) and not kept)]
     rows = [measure(s, arguments.pairs if s == MAIN else arguments.other_pairs, programs) for s in wanted]
-    data = {"preset": programs.preset, "mib": MIB, "rows": rows, "figures": figures(rows), "profile": profile(programs)}
+    titles = [s.title for s in SETUPS]
+    rows = sorted(rows + [row for row in kept if row["title"] not in {r["title"] for r in rows}], key=lambda r: titles.index(r["title"]))
+    data = {"made_by": made_by(), "preset": programs.preset, "mib": MIB, "rows": rows, "figures": figures(rows),
+            "profile": there["profile"] if there else profile(programs)}
     bench_recovery_page.write(data)
 
 

@@ -221,7 +221,7 @@ def write(data):
     first = main["runs"][0]
     text = f"""# Crash recovery
 
-{bench.made_by("bench_recovery.py")}.
+{data["made_by"]}.
 {built_text(data["preset"])}
 
 {main["setup"]["servers"]} servers and a coordinator over loopback TCP, every role a process of its own, on the cores that the clients use, too.
