@@ -233,13 +233,13 @@ def recover(setup, programs, beside=None):
 
 
 def bound(setup, programs):
-    """Seconds that the least takes."""
+    """What the least takes: seconds, and seconds of CPU time of all processes together."""
     command = [programs.bench("recovery_bound"), "--mib", str(MIB), "--bytes", str(setup.value_bytes), "--replicas",
                str(setup.replicas), "--processes", str(setup.servers - 1)]
     folder = tempfile.mkdtemp(prefix="ramcloud-bench-", dir=MEMORY_FOLDER if setup.in_memory else None)
     try:
         os.sync()
-        return bench.run_json(*command, "--folder", folder, *(["--cold"] if setup.cold else []))["seconds"]
+        return bench.run_json(*command, "--folder", folder, *(["--cold"] if setup.cold else []))
     finally:
         shutil.rmtree(folder)
 
@@ -251,7 +251,7 @@ def measure(setup, pairs, programs):
         run = recover(setup, programs)
         if setup.replicas and number % 2:
             least = bound(setup, programs)
-        runs.append(run | {"bound_s": least})
+        runs.append(run | {"bound_s": least and least["seconds"], "bound_cpu_s": least and least.get("cpu_seconds")})
         say(setup, runs[-1])
     return {"title": setup.title, "setup": dataclasses.asdict(setup), "keys": setup.keys, "runs": runs}
 
