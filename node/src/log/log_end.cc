@@ -80,6 +80,7 @@ class Decision {
 
   bool find_digest();
   bool without_digest(uint64_t segment_id, std::string why);
+  void add_unnamed(uint64_t newest);
   uint64_t newest_head() const;
   bool given_up(uint64_t segment_id);
   void end_closed(uint64_t segment_id);
@@ -164,13 +165,23 @@ bool Decision::without_digest(uint64_t segment_id, std::string why) {
   for (const size_t i : of(newest)) {
     if (readable(replica(i)) && !replica(i).digest.empty()) members_ = replica(i).digest;
   }
+  add_unnamed(newest);
+  return true;
+}
+
+/// What is there now, and what was there when the end was given up: that was shown as kept.
+void Decision::add_unnamed(uint64_t newest) {
+  const uint64_t last = members_.back();
   for (auto later = by_segment_.upper_bound(newest); later != by_segment_.end(); ++later) {
     const bool there = any(later->first, [this](const FoundReplica& r) {
       return whole(r) && source(r) && !r.corrupt;
     });
-    if (there && later->first > members_.back()) members_.push_back(later->first);
+    if (there) end_.unnamed.insert(later->first);
   }
-  return true;
+  const std::set<uint64_t>& shown = answers_.accepted.later;
+  end_.unnamed.insert(shown.upper_bound(newest), shown.end());
+  end_.unnamed.erase(end_.unnamed.begin(), end_.unnamed.upper_bound(last));
+  members_.insert(members_.end(), end_.unnamed.begin(), end_.unnamed.end());
 }
 
 /// Of which a digest can be read, be it stale or closed.
@@ -345,7 +356,7 @@ LogEnd Decision::run() {
     for (const uint64_t id : members_) {
       if (of(id).empty()) {
         lacks(id, "no replica of it is there");
-      } else if (closed(id) || !is_head(id)) {
+      } else if (closed(id) || !is_head(id) || end_.unnamed.contains(id)) {
         end_closed(id);
       } else {
         heads.push_back(id);
@@ -399,6 +410,7 @@ void AcceptedLoss::add(const AcceptedLoss& other) {
     at->second = std::min(at->second, found);
   }
   if (other.end_after) end_after = std::min(end_after.value_or(~uint64_t{0}), *other.end_after);
+  later.insert(other.later.begin(), other.later.end());
   version_floor = std::max(version_floor, other.version_floor);
 }
 
@@ -409,6 +421,7 @@ LossToAccept loss_to_accept(LogAnswers answers, size_t most) {
   LossToAccept result;
   for (;;) {
     result.end = decide_log_end(answers);
+    if (result.end.known()) result.loss.later = result.end.unnamed;
     if (result.end.known() || result.more) return result;
     AcceptedLoss loss;
     for (const MissingSegment& segment : result.end.missing) {

@@ -49,6 +49,9 @@ struct AcceptedLoss {
   /// The log's end: the newest head of which a digest is known must be this one or a later one. 0:
   /// none must be known. Nothing: the end was not given up.
   std::optional<uint64_t> end_after = {};
+  /// If the end was given up: segments that were closed later and must be there all the same. No
+  /// digest names them.
+  std::set<uint64_t> later = {};
   /// Above every version that the master can have assigned; used when the end was given up.
   uint64_t version_floor = 0;
 
@@ -104,6 +107,8 @@ struct LogEnd {
   /// A closed replica of this segment must be scanned for its versions, and asked again: it may be
   /// the head that took data while the digest's was opened.
   std::optional<uint64_t> unscanned;
+  /// If the end was given up: segments that are the log's although no digest names them.
+  std::set<uint64_t> unnamed;
 
   /// It may be recovered.
   bool known() const { return outcome != Outcome::kWaiting && outcome != Outcome::kBlocked; }

@@ -158,12 +158,39 @@ TEST_F(AcceptedLossTest, WithoutAnEligibleDigestTheNewestOneDoes) {
   add(3, 6, 200).scanned = true;         // open: nobody took it in
   answers_.accepted.version_floor = 77'000'000'000;
   const LossToAccept shown = loss_to_accept(answers_, kMost);
-  EXPECT_EQ(shown.loss, (AcceptedLoss{.segments = {{2, 0}}, .end_after = 3}))
+  EXPECT_EQ(shown.loss, (AcceptedLoss{.segments = {{2, 0}}, .end_after = 3, .later = {4}}))
       << "all at once, although the second shows only when the first is accepted";
   accept_all();
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {3, 4000}, {4, 3000}}));
   EXPECT_EQ(decide().safe_version, 77'000'000'000u);
   EXPECT_FALSE(decide().unscanned.has_value());
+}
+
+/// They were shown as what would be kept.
+TEST_F(AcceptedLossTest, WhatWasClosedLaterMustBeThereAllTheSame) {
+  closed(1, 1, 5000);
+  head(1, 2, 4000, {1, 2}).footer = true;
+  closed(2, 3, 3000);
+  FoundReplica& last = head(2, 4, 2000, {1, 2, 3, 4});
+  last.closed = true;
+  last.damaged = true;  // nobody can read its digest
+  closed(3, 4, 2000);
+  ASSERT_EQ(outcome(), Outcome::kBlocked);
+  EXPECT_EQ(accept_all(), (AcceptedLoss{.end_after = 2, .later = {3, 4}}));
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 4000}, {3, 3000}, {4, 2000}}));
+  // Of the last one an open replica is left, which may lack its end.
+  FoundReplica& left = answers_.replicas.back();
+  left.closed = false;
+  left.scanned = left.is_head = true;
+  left.length = 1500;
+  EXPECT_THAT(missing(), ElementsAre(4));
+  EXPECT_EQ(accept_all(), (AcceptedLoss{.segments = {{4, 1500}}, .later = {3, 4}}));
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 4000}, {3, 3000}, {4, 1500}}));
+  // And the other is nowhere.
+  answers_.replicas[2].damaged = true;
+  EXPECT_THAT(missing(), ElementsAre(3));
+  accept_all();
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 4000}, {4, 1500}}));
 }
 
 TEST_F(AcceptedLossTest, ADigestOfAFormerEpochDoesWhenTheEndWasGivenUp) {

@@ -125,6 +125,7 @@ log::AcceptedLoss loss_of(const AcceptedLossRecord& record) {
     loss.segments[segment.segment_id] = segment.found_bytes;
   }
   if (record.end_given_up) loss.end_after = record.newest_head;
+  loss.later.insert(record.later.begin(), record.later.end());
   loss.version_floor = record.version_floor;
   return loss;
 }
@@ -135,6 +136,7 @@ AcceptedLossRecord record_of(const LossPreview& preview) {
   for (const auto& [id, found] : preview.loss.segments) {
     record.segments.push_back({.segment_id = id, .found_bytes = found});
   }
+  record.later.assign(preview.loss.later.begin(), preview.loss.later.end());
   record.end_given_up = preview.end_given_up;
   record.newest_head = preview.newest_head;
   record.token = preview.token;

@@ -367,6 +367,31 @@ TEST_F(LostHead, TheNextLeaderReadsThemAgain) {
   EXPECT_EQ(recorded(), 1u);
 }
 
+/// It was shown as what would be served, and nobody has recovered it when it goes.
+TEST_F(LostHead, WhatWasClosedLaterAndIsLostAfterwardsIsAskedForAgain) {
+  make_without_head(3);
+  ASSERT_TRUE(cluster.run_until([&] { return ask(dead_).has_value(); }));
+  for (const auto& one : cluster.servers) {
+    if (one) one->recovery.stuck_in = wire::RecoveryPhase::kReplaying;
+  }
+  ASSERT_TRUE(ask(dead_, true, token()).has_value());
+  EXPECT_THAT(state().accepted_losses.at(dead_).at(0).later, ElementsAre(4, 5, 6, 7, 8));
+  cluster.stop_coordinator();
+  for (const size_t i : {0, 1}) lose(i, 7);
+  for (const auto& one : cluster.servers) {
+    if (one) one->recovery.stuck_in.reset();
+  }
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  // Closed heads are read again before that is known.
+  ASSERT_TRUE(cluster.run_until([&] {
+    return in_phase(dead_, Phase::kBlocked) && progress().missing.size() == 1 &&
+           progress().missing[0].segment_id == 7;
+  }));
+  ASSERT_TRUE(ask(dead_, true, token()).has_value());
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(order().segments.size(), 7u);
+}
+
 TEST_F(LostHead, WhatCannotBeReadIsAskedForOnce) {
   make_without_head(3);
   for (const size_t i : {0, 1}) holder(i).scans_nothing = true;

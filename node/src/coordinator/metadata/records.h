@@ -260,11 +260,15 @@ struct AcceptedLossRecord {
   std::string reason;
   std::string token;    // of the preview that was accepted
   std::string summary;  // of the preview, for people
+  // If the end was given up: segments that were closed after the newest head and were there. No digest
+  // names them. Former builds did not record them.
+  std::vector<uint64_t> later;
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(server_id, revision, segments, end_given_up, newest_head, version_floor, accepted_at_ms, by,
       reason, token, summary);
+    v.since(3, later);
     v.unknown(unknown);
   }
 };
