@@ -18,6 +18,10 @@ struct HeadEnd {
   std::string why;  // kMissing
 };
 
+constexpr const char* kNotFenced =
+    "the metadata were imported, and not all who had it have it: others may have gone on without "
+    "them";
+
 HeadEnd missing(std::string why) {
   return {.kind = HeadEnd::Kind::kMissing, .length = 0, .why = std::move(why)};
 }
@@ -57,7 +61,14 @@ class Decision {
   /// lost before the close, unless a power cut may have taken its end.
   bool stale(const FoundReplica& r) const {
     if (whole(r)) return false;
-    return known_closed(r.segment_id) ? r.power_safe : r.epoch < answers_.fence.epoch;
+    return known_closed(r.segment_id) ? r.power_safe : r.epoch < lowest_epoch(r.segment_id);
+  }
+  /// If the coordinator's may be old, what the segment's own replicas say counts as well.
+  uint32_t lowest_epoch(uint64_t segment_id) const {
+    uint32_t lowest = answers_.fence.epoch;
+    if (!answers_.fence_of_export) return lowest;
+    for (const size_t i : of(segment_id)) lowest = std::max(lowest, replica(i).epoch);
+    return lowest;
   }
   /// Nothing was acknowledged without it.
   bool counts(const FoundReplica& r) const { return !stale(r) && !r.incomplete && !r.damaged; }
@@ -73,6 +84,7 @@ class Decision {
   uint32_t claimed(uint64_t segment_id) const;
   std::set<uint64_t> holders(uint64_t segment_id) const;
   bool all_holders_heard(uint64_t segment_id) const;
+  bool fenced(uint64_t segment_id) const;
 
   /// May be read from once the segment is given up: a stale replica has true bytes, too.
   static bool readable(const FoundReplica& r) { return !r.damaged && r.length > 0; }
@@ -127,8 +139,20 @@ bool Decision::all_holders_heard(uint64_t segment_id) const {
   return std::ranges::all_of(named, [this](uint64_t id) { return answers_.heard.contains(id); });
 }
 
+/// Nobody went on without these replicas: the coordinator's epoch tells, or every holder still has the
+/// segment. One that has nothing of it any more may have had it closed, and freed.
+bool Decision::fenced(uint64_t segment_id) const {
+  if (!answers_.fence_of_export) return true;
+  const std::set<uint64_t> named = holders(segment_id);
+  const auto has_it = [&](uint64_t id) {
+    return any(segment_id, [id](const FoundReplica& r) { return r.server_id == id; });
+  };
+  return !named.empty() && all_holders_heard(segment_id) && std::ranges::all_of(named, has_it);
+}
+
 /// The newest head with an eligible digest. One that was closed does not do: a newer one followed.
 bool Decision::find_digest() {
+  uint64_t doubtful = 0;
   for (auto at = by_segment_.rbegin(); at != by_segment_.rend(); ++at) {
     for (const size_t i : at->second) {
       const FoundReplica& r = replica(i);
@@ -139,12 +163,19 @@ bool Decision::find_digest() {
         return without_digest(at->first,
                               "it was closed, and the head that followed it is not there");
       }
+      if (!fenced(at->first)) {
+        if (has_data(at->first)) return without_digest(at->first, kNotFenced);
+        // It took no data if the head before it is open on all of its holders.
+        if (doubtful == 0) doubtful = at->first;
+        break;
+      }
       end_.digest_segment = at->first;
       members_ = r.digest;
       return true;
     }
   }
-  return without_digest(0, "no replica of an open head that counts has a digest");
+  if (doubtful != 0) return without_digest(doubtful, kNotFenced);
+  return without_digest(newest_head(), "no replica of an open head that counts has a digest");
 }
 
 /// False, unless an operator gave up the end of the log. Then the newest digest there is decides,
@@ -274,6 +305,7 @@ HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
   }
   const uint32_t claim = claimed(segment_id);
   if (longest == 0) return missing("no replica of it that counts is there");
+  if (!fenced(segment_id)) return missing(kNotFenced);
   if (intact && longest >= claim && !claimed_closed) {
     return {.kind = HeadEnd::Kind::kKnown, .length = longest, .why = {}};
   }

@@ -62,6 +62,9 @@ struct AcceptedLoss {
 
 struct LogAnswers {
   ReplicationFence fence;  // the coordinator's
+  /// The fence is that of an export, and may have risen since. Then an open head counts only if all
+  /// its holders have it.
+  bool fence_of_export = false;
   std::vector<FoundReplica> replicas;
   /// Backups whose answers are complete: ids of servers, also the former ids of their volumes.
   std::set<uint64_t> heard;

@@ -265,6 +265,29 @@ TEST(LogEndProperty, NoAcknowledgedGroupIsLost) {
   }
 }
 
+/// The same when the coordinator's fence is that of an export, from before a holder was left behind.
+TEST(LogEndProperty, NoAcknowledgedGroupIsLostBehindAnOldFence) {
+  std::map<Outcome, int> outcomes;
+  int fenced = 0;
+  const uint64_t seeds = ramcloud::testing::seeds(200);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    TrueLog log(10'000 + seed);
+    log.missing_chance_ = seed % 2 == 0 ? 0.4 : 0;
+    log.kill();
+    fenced += log.answers.fence.epoch != 0 ? 1 : 0;
+    log.answers.fence = {};
+    log.answers.fence_of_export = true;
+    const LogEnd end = decide_log_end(log.answers);
+    ++outcomes[end.outcome];
+    ASSERT_EQ(log.check(end), "") << "seed " << seed;
+  }
+  if (seeds < 200) return;
+  EXPECT_GT(fenced, 20);
+  for (const Outcome outcome : {Outcome::kComplete, Outcome::kWaiting, Outcome::kBlocked}) {
+    EXPECT_GT(outcomes[outcome], 5) << outcome_name(outcome);
+  }
+}
+
 bool covers(const AcceptedLoss& accepted, const AcceptedLoss& loss) {
   AcceptedLoss both = accepted;
   both.add(loss);

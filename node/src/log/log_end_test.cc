@@ -198,6 +198,81 @@ TEST_F(LogEndTest, DataBehindAHoleShowsItAsWell) {
   EXPECT_EQ(outcome(), Outcome::kBlocked);
 }
 
+/// The coordinator's fence is older than the log: what it would exclude must be found otherwise.
+class OldFenceTest : public LogEndTest {
+ protected:
+  OldFenceTest() {
+    answers_.fence_of_export = true;
+    for (const uint64_t server : {1, 2, 3}) closed(server, 1, 5000);
+  }
+};
+
+TEST_F(OldFenceTest, WithAllOfItsHoldersAHeadDecides) {
+  for (const uint64_t server : {1, 2, 3}) head(server, 2, 700, {1, 2});
+  EXPECT_EQ(outcome(), Outcome::kComplete);
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 700}}));
+}
+
+TEST_F(OldFenceTest, AHolderThatIsNotHeardMayHaveGoneOn) {
+  answers_.heard = {1, 2};
+  head(1, 2, 700, {1, 2});
+  head(2, 2, 700, {1, 2});
+  const LogEnd end = decide();
+  EXPECT_EQ(end.outcome, Outcome::kBlocked);
+  ASSERT_EQ(end.missing.size(), 1u);
+  EXPECT_EQ(end.missing[0].segment_id, 2u);
+  EXPECT_THAT(end.missing[0].holders, ElementsAre(3));
+  answers_.expected = {3};
+  EXPECT_EQ(outcome(), Outcome::kWaiting);
+  answers_.fence_of_export = false;
+  EXPECT_EQ(outcome(), Outcome::kComplete);
+}
+
+/// It was closed there and freed; the heads that followed are elsewhere.
+TEST_F(OldFenceTest, AHolderThatHasNothingOfItMayHaveGoneOnAsWell) {
+  head(1, 2, 700, {1, 2});
+  head(2, 2, 700, {1, 2});
+  EXPECT_EQ(outcome(), Outcome::kBlocked);
+  EXPECT_THAT(decide().missing.at(0).why, HasSubstr("imported"));
+}
+
+TEST_F(OldFenceTest, OfASegmentTheHighestEpochCounts) {
+  answers_.heard = {1, 2, 3, 4};
+  head(1, 2, 600, {1, 2});  // left behind, before 4 took its place
+  for (const uint64_t server : {2, 3, 4}) {
+    FoundReplica& current = head(server, 2, 900, {1, 2});
+    current.epoch = 1;
+    current.holders = {2, 3, 4};
+  }
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 900}}));
+  answers_.heard.erase(4);
+  answers_.replicas.pop_back();
+  EXPECT_EQ(outcome(), Outcome::kBlocked) << "the two that are left may have been left behind, too";
+}
+
+/// The master died while it was opened. The head before is open on all of its holders, so nobody went on.
+TEST_F(OldFenceTest, AHeadWithoutDataThatNotAllHaveIsLeftOut) {
+  answers_.heard = {1, 2, 3, 4, 5};
+  for (const uint64_t server : {1, 2, 3}) head(server, 2, 700, {1, 2});
+  FoundReplica& opened = head(4, 3, kHeader, {1, 2, 3});
+  opened.holders = {4, 5};
+  EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 700}}));
+  opened.has_data = true;
+  EXPECT_EQ(outcome(), Outcome::kBlocked);
+  opened.has_data = false;
+  answers_.replicas[4].closed = true;  // of the head before
+  EXPECT_EQ(outcome(), Outcome::kBlocked) << "another head took data since";
+}
+
+/// The head before the digest's, of which only a replica is there that was left behind.
+TEST_F(OldFenceTest, TheHeadBeforeCountsOnlyWithItsHoldersAsWell) {
+  head(1, 2, 600, {1, 2});
+  for (const uint64_t server : {1, 2, 3}) head(server, 3, kHeader, {1, 2, 3});
+  const LogEnd end = decide();
+  EXPECT_EQ(end.outcome, Outcome::kBlocked);
+  EXPECT_EQ(end.missing.at(0).segment_id, 2u);
+}
+
 TEST_F(LogEndTest, ThePrefixMustReachWhatAnyReplicaSaysWasDurable) {
   head(1, 1, 700, {1});
   answers_.fence = {1, 1};

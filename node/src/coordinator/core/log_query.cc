@@ -236,6 +236,7 @@ log::LogEnd LogQuery::decide() {
   if (const auto held = state_.replication_epochs.find(master_id_);
       held != state_.replication_epochs.end()) {
     decided_.fence = {held->second.lowest_open_segment, held->second.epoch};
+    decided_.fence_of_export = held->second.of_export;
   }
   for (const auto& [id, answer] : answers_) {
     if (state_.up_server(id) == nullptr) continue;

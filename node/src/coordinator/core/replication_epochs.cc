@@ -37,6 +37,7 @@ Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRe
   record.server_id = request.server_id;
   record.lowest_open_segment = request.lowest_open_segment;
   record.epoch = request.epoch;
+  record.of_export = false;
   Change change;
   change.put(replication_epoch_key(record.server_id), record);
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));

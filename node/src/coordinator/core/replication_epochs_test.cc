@@ -47,6 +47,18 @@ TEST_F(ReplicationEpochsTest, OnlyRiseAndSurviveTheCoordinator) {
   EXPECT_EQ(raise(1, 7, 2), StatusCode::kStaleTerm);
 }
 
+/// A server of a former version lived through an import and could not say which epoch it had.
+TEST_F(ReplicationEpochsTest, ARaisedOneIsNotThatOfAnExport) {
+  EXPECT_EQ(raise(1, 5, 1), StatusCode::kOk);
+  cluster_.stop_coordinator();
+  cluster_.metadata.records[replication_epoch_key(1)] =
+      encode_record(ReplicationEpochRecord{1, 5, 1, true}, kMetadataFormatMax);
+  ASSERT_TRUE(cluster_.start_coordinator().ok());
+  EXPECT_TRUE(record(1).of_export);
+  EXPECT_EQ(raise(1, 6, 2), StatusCode::kOk);
+  EXPECT_FALSE(record(1).of_export);
+}
+
 TEST_F(ReplicationEpochsTest, AreFinalOnceTheServerIsCrashed) {
   EXPECT_EQ(raise(1, 5, 1), StatusCode::kOk);
   EXPECT_EQ(raise(3, 5, 1), StatusCode::kCrashed) << "never enlisted";

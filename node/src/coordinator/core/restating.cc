@@ -1,6 +1,7 @@
 #include "coordinator/core/restating.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/logging.h"
 #include "base/sometimes.h"
@@ -226,24 +227,44 @@ Task<bool> Restating::pass_what_was_heard(const AsyncMutex::Lock& lock) {
   co_return true;
 }
 
-/// The epochs that masters say they were confirmed.
-Task<bool> Restating::write_epochs(const AsyncMutex::Lock& lock) {
+ReplicationEpochRecord Restating::held_epoch(uint64_t server_id) const {
+  const auto held = state_.replication_epochs.find(server_id);
+  if (held != state_.replication_epochs.end()) return held->second;
+  ReplicationEpochRecord none;
+  none.server_id = server_id;
+  return none;
+}
+
+/// The epochs that masters say they were confirmed. Of those that outlived the export and do not say
+/// it, the export's is the last that is known.
+std::vector<ReplicationEpochRecord> Restating::restated_epochs() const {
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
     if (said.epoch == 0 || state_.up_server(id) == nullptr) continue;
-    ReplicationEpochRecord record;
-    if (const auto held = state_.replication_epochs.find(id);
-        held != state_.replication_epochs.end()) {
-      record = held->second;
-    }
-    if (record.epoch >= said.epoch && record.lowest_open_segment >= said.lowest_open_segment) {
-      continue;
-    }
-    record.server_id = id;
+    ReplicationEpochRecord record = held_epoch(id);
+    const bool known =
+        record.epoch >= said.epoch && record.lowest_open_segment >= said.lowest_open_segment;
+    if (known && !record.of_export) continue;
     record.epoch = std::max(record.epoch, said.epoch);
     record.lowest_open_segment = std::max(record.lowest_open_segment, said.lowest_open_segment);
+    record.of_export = false;
     epochs.push_back(record);
   }
+  for (const uint64_t id : outlived_export_) {
+    const auto server = state_.servers.find(id);
+    if (server == state_.servers.end() || spoke(id) ||
+        server->second.record.state == wire::ServerState::kRemoved) {
+      continue;
+    }
+    ReplicationEpochRecord record = held_epoch(id);
+    if (std::exchange(record.of_export, true)) continue;
+    epochs.push_back(record);
+  }
+  return epochs;
+}
+
+Task<bool> Restating::write_epochs(const AsyncMutex::Lock& lock) {
+  const std::vector<ReplicationEpochRecord> epochs = restated_epochs();
   for (size_t at = 0; at < epochs.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(epochs.size(), at + kRecordsAtOnce);
     Change change;
@@ -272,14 +293,19 @@ Task<bool> Restating::write_tables(const AsyncMutex::Lock& lock, std::vector<Tab
   co_return true;
 }
 
+bool Restating::spoke(uint64_t server_id) const {
+  const auto said = said_.find(server_id);
+  if (said != said_.end() && said->second.server_id == server_id) return true;
+  const auto server = state_.servers.find(server_id);
+  return server != state_.servers.end() && server->second.enlisted_now;
+}
+
 /// Those that did not say themselves what they own may have been given more since the export. What
 /// they replicated may be all there is of it.
 std::vector<ServerRecord> Restating::unaccounted() const {
   std::vector<ServerRecord> records;
   for (const auto& [id, server] : state_.servers) {
-    const auto said = said_.find(id);
-    const bool spoke = (said != said_.end() && said->second.server_id == id) || server.enlisted_now;
-    if (spoke || !server.record.accounted) continue;
+    if (spoke(id) || !server.record.accounted) continue;
     if (server.record.state == wire::ServerState::kRemoved) continue;
     records.push_back(server.record);
     records.back().accounted = false;

@@ -178,6 +178,42 @@ TEST_F(CoordinatorTest, AfterAnImportDeadServersHoldNothingUpForLong) {
   EXPECT_TRUE(cluster.create("after", 2).has_value());
 }
 
+/// A master that died cannot say which epoch it was confirmed since the export.
+TEST_F(CoordinatorTest, AfterAnImportTheEpochsOfTheDeadAreThoseOfTheExport) {
+  start(4);
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(1); }));
+  ASSERT_TRUE(cluster
+                  .call<wire::Empty>(Opcode::kRaiseReplicationEpoch,
+                                     wire::RaiseReplicationEpochRequest{3, 5, 1})
+                  .has_value());
+  const auto exported = cluster.metadata.records;
+  const auto raise = [&](uint64_t id) {
+    FakeServer& of = server(id - 1);
+    of.epoch = 2;
+    of.lowest_open_segment = 6;
+    return cluster
+        .call<wire::Empty>(Opcode::kRaiseReplicationEpoch,
+                           wire::RaiseReplicationEpochRequest{id, 6, 2})
+        .has_value();
+  };
+  ASSERT_TRUE(raise(2) && raise(3) && raise(4));
+  cluster.stop_coordinator();
+  cluster.kill_server(server(2));
+  cluster.kill_server(server(3));
+  ASSERT_TRUE(cluster.import_records(exported).ok());
+  ASSERT_TRUE(orders_again());
+  const auto& epochs = state().replication_epochs;
+  EXPECT_FALSE(epochs.contains(1)) << "it was dead at the export, and nothing has changed since";
+  EXPECT_EQ(epochs.at(2).epoch, 2u);
+  EXPECT_FALSE(epochs.at(2).of_export);
+  EXPECT_EQ(epochs.at(3).epoch, 1u);
+  EXPECT_TRUE(epochs.at(3).of_export);
+  EXPECT_TRUE(epochs.at(4).of_export);
+  restart();
+  EXPECT_TRUE(state().replication_epochs.at(4).of_export);
+}
+
 /// No server of the export lives: the one that enlisted since asks for the list.
 TEST_F(CoordinatorTest, AfterAnImportAServerThatNobodyKnowsShowsItself) {
   start(1);

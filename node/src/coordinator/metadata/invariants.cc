@@ -148,6 +148,7 @@ Status Invariants::check_history(const ClusterState& state) {
       continue;  // nobody asks any more
     }
     const auto now = state.replication_epochs.find(id);
+    if (now != state.replication_epochs.end() && now->second.of_export) continue;  // it says so
     if (now == state.replication_epochs.end() || now->second.epoch < seen.epoch ||
         now->second.lowest_open_segment < seen.lowest_open_segment) {
       return broken("the replication epoch of server {} fell", id);

@@ -224,10 +224,14 @@ struct ReplicationEpochRecord {
   uint64_t server_id = 0;
   uint64_t lowest_open_segment = 0;
   uint32_t epoch = 0;
+  // It is that of an export: until the import the master may have been confirmed a higher one, and it did
+  // not live to say so.
+  bool of_export = false;
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
     v(server_id, lowest_open_segment, epoch);
+    v.since(3, of_export);
     v.unknown(unknown);
   }
 };

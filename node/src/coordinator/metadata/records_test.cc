@@ -206,7 +206,7 @@ TEST_F(RecordFormats, WhatANewerCoordinatorWroteIsKeptWhenARecordIsWrittenAgain)
     record(key) = with_more(record(key), more);
   };
   cluster.metadata.records[replication_epoch_key(2)] =
-      encode_record(ReplicationEpochRecord{2, 1, 1}, 2);
+      encode_record(ReplicationEpochRecord{2, 1, 1}, kMetadataFormatMax);
   touch(kTermKey, "of a term");
   touch(kIdsKey, "of ids");
   touch(server_key(1), "of a server");
