@@ -23,6 +23,12 @@ Status check_locator(std::string_view field, const std::string& text) {
   return not_accepted(field, quoted(text), "a locator such as tcp:host=10.0.0.1,port=11200");
 }
 
+/// Of a crash that is recorded now. Until an import is complete, the next leader must tell it from
+/// crashes before the export.
+std::string reason_now(const ClusterState& state, std::string reason) {
+  return state.restate ? fmt::format("{}{}", kFoundAtImport, reason) : reason;
+}
+
 }  // namespace
 
 ServerRecord record_of(const wire::EnlistRequest& request) {
@@ -157,7 +163,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
     RC_SOMETIMES("coordinator.server_is_back_before_it_was_missed");
     former = server->record;
     former.state = wire::ServerState::kCrashed;
-    former.state_reason = fmt::format("restarted as server {}", record.id);
+    former.state_reason = reason_now(state_, fmt::format("restarted as server {}", record.id));
     change.put(server_key(former.id), former);
   }
   const uint64_t revision = ledger_.next_revision();
@@ -229,7 +235,7 @@ Task<Status> Membership::mark_crashed(std::function<std::vector<Verdict>()> verd
     if (server == nullptr || crashed.size() >= kMostVerdicts) continue;
     ServerRecord& record = crashed.emplace_back(server->record);
     record.state = wire::ServerState::kCrashed;
-    record.state_reason = std::move(verdict.reason);
+    record.state_reason = reason_now(state_, std::move(verdict.reason));
     change.put(server_key(record.id), record);
   }
   if (crashed.empty()) co_return StatusCode::kOk;

@@ -20,9 +20,6 @@ using Restatements = std::map<uint64_t, wire::Restatement>;
 /// INVALID_ARGUMENT: its numbers are none that a coordinator could have given.
 Status check(const wire::Restatement& said);
 
-/// The reason of a server that is found to have crashed since the export begins so.
-inline constexpr std::string_view kFoundAtImport = "found when the metadata was imported: ";
-
 /// What a server list says that the metadata does not know. Verdicts are final: a server that is
 /// CRASHED in it is CRASHED, and so is one that was in the export and has left the list since.
 struct ListedSince {

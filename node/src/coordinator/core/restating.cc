@@ -25,7 +25,7 @@ bool Restating::start() {
   grace_ends_ = reactor_.now() + options_.grace;
   state_.no_verdict_before = grace_ends_;
   for (const auto& [id, server] : state_.servers) {
-    // A leader before us may have corrected some.
+    // A leader before us may have corrected some, or given them up.
     const bool corrected = server.record.state_reason.starts_with(kFoundAtImport);
     const bool came_since = id > state_.restate->last_server_id;
     if (server.up() || corrected || came_since) outlived_export_.insert(id);

@@ -14,6 +14,7 @@ using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeServer;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using wire::Opcode;
 
 /// The export is two elections and some tables and servers older than what servers have seen, and
@@ -176,6 +177,11 @@ TEST_F(CoordinatorTest, AfterAnImportDeadServersHoldNothingUpForLong) {
   ASSERT_TRUE(orders_again());
   EXPECT_TRUE(crashed(3));
   EXPECT_TRUE(cluster.create("after", 2).has_value());
+  // The next import is of an export in which it is dead.
+  EXPECT_THAT(state().servers.at(3).record.state_reason, StartsWith(kFoundAtImport));
+  ASSERT_TRUE(cluster.import_records(cluster.metadata.records).ok());
+  EXPECT_THAT(state().servers.at(3).record.state_reason,
+              ::testing::Not(StartsWith(kFoundAtImport)));
 }
 
 /// A master that died cannot say which epoch it was confirmed since the export.
@@ -212,6 +218,27 @@ TEST_F(CoordinatorTest, AfterAnImportTheEpochsOfTheDeadAreThoseOfTheExport) {
   EXPECT_TRUE(epochs.at(4).of_export);
   restart();
   EXPECT_TRUE(state().replication_epochs.at(4).of_export);
+}
+
+/// The leader that gave up the possible heir of a tablet dies before it has written whose the tablet is.
+TEST_F(CoordinatorTest, AfterAnImportTheNextLeaderKnowsWhomTheFormerOneGaveUp) {
+  start(4);
+  ASSERT_TRUE(cluster.create("t", 1).has_value());
+  const auto exported = cluster.metadata.records;
+  const uint64_t owner = state().find_table("t")->tablets.at(0).server_id;
+  const uint64_t heir = owner == 4 ? 3 : 4;
+  cluster.kill_server(server(owner - 1));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(owner); }));
+  cluster.run_for(1s);  // everybody has heard
+  cluster.stop_coordinator();
+  cluster.kill_server(server(heir - 1));
+  ASSERT_TRUE(cluster.import_records(exported).ok());
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(heir); }));
+  ASSERT_TRUE(state().restate.has_value());
+  restart();
+  ASSERT_TRUE(orders_again());
+  EXPECT_EQ(state().find_table("t")->tablets.at(0).creation_position, kNobodysPosition)
+      << "it may have been server " << heir << "'s since";
 }
 
 /// No server of the export lives: the one that enlisted since asks for the list.

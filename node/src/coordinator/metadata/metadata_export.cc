@@ -245,6 +245,20 @@ Status rewrite(Records& records, const char* key, uint16_t format, Raise raise) 
   return {};
 }
 
+/// Who was found dead at an earlier import was dead at this export.
+Status forget_earlier_import(Records& records, uint16_t format) {
+  for (auto& [key, bytes] : records) {
+    if (!key.starts_with(kServerPrefix)) continue;
+    ServerRecord server;
+    if (!decode_record(bytes, server)) return {StatusCode::kCorrupt, key};
+    if (!server.state_reason.starts_with(kFoundAtImport)) continue;
+    server.state_reason =
+        "found at an earlier import: " + server.state_reason.substr(kFoundAtImport.size());
+    bytes = encode_record(server, format);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status leave_gap(Records& records) {
@@ -269,6 +283,7 @@ Status leave_gap(Records& records) {
   if (!records.contains(kRestateKey)) {
     records[kRestateKey] =
         encode_record(RestateRecord{transactions, last_server_id}, cluster->format);
+    RC_RETURN_IF_ERROR(forget_earlier_import(records, cluster->format));
   }
   return rewrite<RevisionsRecord>(records, kRevisionsKey, cluster->format, [&](RevisionsRecord& r) {
     if (transactions <= ~uint32_t{0}) r.next = std::max(r.next, transactions << 32);
