@@ -2,7 +2,8 @@
 # What `make test` does with samples, whole: hours, on a machine that does nothing else.
 #   soak.sh [PART…]   power: power cuts of simulated clusters, 500 and 200 seeds
 #                     recovery: deaths of servers with data, 2,000 seeds of the simulation
-#                     processes: recoveries of real processes, at every failpoint, 20 runs of the loaded one
+#                     processes: recoveries of real processes, at every failpoint, 20 runs of the loaded one, two minutes of
+#                     saturation
 # Without a PART, all of them. SEEDS=A..B takes other seeds for the first two.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -33,7 +34,7 @@ processes() {
   RAMCLOUD_ETCD=$(bash -c '. e2e/kind/lib.sh && echo "$COMPONENTS/etcd-$ETCD_VERSION"')
   export RAMCLOUD_ETCD
   (cd e2e && RAMCLOUD_SOAK=60 go test -count=1 -timeout 4h -v -run \
-    'Recover|Killed|Dead|Die|ColdStart|Suspend' ./local/)
+    'Recover|Killed|Dead|Die|ColdStart|Suspend|Saturated' ./local/)
 }
 
 parts=("$@")
