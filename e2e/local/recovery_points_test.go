@@ -102,7 +102,8 @@ func (c *cluster) wholeAgain(servers int) {
 	})
 }
 
-// A recovery master or a backup dies at each step of a recovery, and what it was to recover is served all the same.
+// A recovery master or a backup dies at each step of a recovery, and what it was to recover is served all the same. Then
+// again, after objects were deleted: none of them comes back.
 func TestServersDieWhileTheyRecover(t *testing.T) {
 	t.Parallel()
 	for i, points := range pointsOf(usualServerPoints, moreServerPoints, 2) {
@@ -112,13 +113,50 @@ func TestServersDieWhileTheyRecover(t *testing.T) {
 			c := startCluster(t, servers, "--replicas", "2", "--log-memory", "256MiB")
 			of := c.client()
 			l := startLoadAt(t, of, c.table(of, "load", servers), 2*pace)
+			doomed := c.table(of, "doomed", servers)
+			const objects = 200
+			for i := range objects {
+				write(c, of, doomed, fmt.Sprint(i), "there")
+			}
 			l.more(1000)
 			for _, point := range points {
 				c.dieAt(point, servers, l)
 			}
+			for i := range objects {
+				c.deletes(of, doomed, fmt.Sprint(i), "there")
+			}
+			again := points
+			if !soak() {
+				again = points[:1]
+			}
+			for _, point := range again {
+				c.dieAt(point, servers, l)
+			}
 			l.finish()
 			l.verify()
+			for i := range objects {
+				ctx, cancel := context.WithTimeout(context.Background(), limit)
+				value, _, err := of.Read(ctx, doomed.ID, []byte(fmt.Sprint(i)))
+				cancel()
+				if !errors.Is(err, client.NotFound) {
+					t.Errorf("object %d was deleted; now it is %q (%v)", i, value, err)
+				}
+			}
 		})
+	}
+}
+
+// deletes an object that has this value.
+func (c *cluster) deletes(of *client.Client, table *client.Table, key, value string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	found, _, err := of.Read(ctx, table.ID, []byte(key))
+	if err != nil || string(found) != value {
+		c.t.Fatalf("object %s is %q (%v), want %q", key, found, err, value)
+	}
+	if _, err := of.Delete(ctx, table.ID, []byte(key)); err != nil {
+		c.t.Fatalf("delete of %s: %v", key, err)
 	}
 }
 
