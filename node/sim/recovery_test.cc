@@ -82,8 +82,12 @@ TEST_F(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
     ASSERT_FALSE(served());
     ASSERT_TRUE(phase() == Phase::kWaiting || phase() == Phase::kBlocked);
     const auto& progress = leading().state().recoveries.at(master);
-    EXPECT_THAT(progress.waits_for, ::testing::HasSubstr("no replica of an open head that counts"))
+    EXPECT_THAT(progress.waits_for,
+                ::testing::ContainsRegex("segment [0-9]+: no replica of an open head that counts"))
         << "what is there is older than segment " << head;
+    cluster().scheduler().run_for(std::chrono::minutes(10));
+    ASSERT_EQ(phase(), Phase::kBlocked) << "nobody is expected any more";
+    EXPECT_FALSE(served());
     cluster().restart_server(returns);
     ASSERT_TRUE(until_served());
     expect_filled("t", 0, 1'010);

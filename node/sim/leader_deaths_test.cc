@@ -1,0 +1,70 @@
+// Leaders that die in a recovery (docs/design/recovery.md, "Recovery of one server"), at each place that
+// a coordinator passes in it.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "base/failpoint.h"
+#include "base/testing/sanitizer.h"
+#include "sim/testing/recovery_cluster.h"
+
+namespace ramcloud::sim {
+namespace {
+
+class LeaderDeathsSim : public RecoveryClusterTest {
+ protected:
+  /// A server with data dies. The leader dies at the passage of a place with this number, counted from
+  /// 1; 0: it lives. Another one starts soon.
+  void recover(size_t deadly) {
+    passages_.clear();
+    attempts_ = 0;
+    start({.seed = 1, .servers = 4}, 1);
+    fill("t", 0, 40, 2'000);
+    remove("t", 0, 5);
+    cluster().set_failpoint_probe([this, deadly](size_t number, const Cluster::Role& role) {
+      if (!role.coordinator) return;
+      const std::string_view place = kFailpoints[number].name;
+      if (place == "coordinator.recovery.attempt_recorded") ++attempts_;
+      passages_.push_back(place);
+      if (passages_.size() != deadly) return;
+      cluster().die_here(role);
+      cluster().scheduler().after(500ms, [this] { cluster().restart_coordinator(); });
+    });
+    kill(owner("t"));
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 5, 35);
+    expect_absent("t", 0, 5);
+    EXPECT_EQ(verdicts(), 1u);
+    expect_sound();
+  }
+
+  std::vector<std::string_view> passages_;  // of places, by coordinators
+  uint32_t attempts_ = 0;
+};
+
+TEST_F(LeaderDeathsSim, AtEachPlaceOfARecoveryCostOneAttemptAtMost) {
+  recover(0);
+  ASSERT_EQ(attempts_, 1u);
+  const std::vector<std::string_view> places = passages_;
+  const std::set<std::string_view> names(places.begin(), places.end());
+  ASSERT_GE(places.size(), 20u);
+  for (const char* name : {"coordinator.crash.recorded", "coordinator.commit.before",
+                           "coordinator.recovery.log_found", "coordinator.recovery.handed_over"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  const size_t step = testing::kSanitized ? 7 : 1;
+  for (size_t deadly = 1; deadly <= places.size(); deadly += step) {
+    SCOPED_TRACE(fmt::format("passage {}: {}", deadly, places[deadly - 1]));
+    recover(deadly);
+    ASSERT_GE(passages_.size(), deadly);
+    ASSERT_EQ(passages_[deadly - 1], places[deadly - 1]);
+    ASSERT_LE(attempts_, 2u);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace ramcloud::sim
