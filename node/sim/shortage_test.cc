@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backup/frame_format.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "sim/testing/recovery_cluster.h"
 #include "sim/testing/seed_range.h"
@@ -14,7 +15,17 @@ namespace {
 /// A damaged device differs from what the masters that live believe; that is the subject.
 constexpr uint32_t kNoLooks = ~uint32_t{0};
 
-class ShortageSim : public RecoveryClusterTest {};
+class ShortageSim : public RecoveryClusterTest {
+ protected:
+  /// Of the tablet with this key, by the metadata.
+  uint64_t owner_of_key(const std::string& name, uint32_t i) {
+    const uint64_t hash = key_hash(id(name), key(i));
+    for (const TabletRecord& tablet : leading().state().tables.at(id(name)).tablets) {
+      if (hash >= tablet.start_hash && hash <= tablet.end_hash) return tablet.server_id;
+    }
+    return 0;
+  }
+};
 
 /// Of four servers with R = 3 each of the others has a replica of every segment. One of them has a
 /// flipped bit in a few sectors, or in each.
@@ -37,6 +48,45 @@ TEST_F(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
     expect_filled("t", 10, 80);
     expect_absent("t", 0, 10);
     EXPECT_EQ(cluster().failures(), "");
+  }
+}
+
+/// One of three servers has more than the others have room for, and dies: they serve a part of it. A server
+/// that joins has room for the rest.
+TEST_F(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
+  constexpr uint32_t kOfEach = 210, kOfOne = 38, kBytes = 400'000;
+  const SeedRange seeds = seed_range(1);
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed,
+           .servers = 3,
+           .replicas = 1,
+           .log_bytes = 64u << 20,
+           .volume = 3,
+           .steps_between_looks = kNoLooks},
+          3);
+    create("u", 1);
+    fill("t", 0, kOfEach, kBytes);
+    fill("u", 0, kOfOne, kBytes);
+    const uint64_t master = owner("u");
+    const size_t place = place_of(master);
+    kill(master);
+    cluster().scheduler().run_for(300s);
+    ASSERT_FALSE(served()) << "there was room for all of it";
+    EXPECT_TRUE(until([&] { return waits_for().find("OUT_OF_MEMORY") != std::string::npos; }));
+    uint32_t served_of_it = 0;
+    for (uint32_t i = 0; i < kOfOne; ++i) {
+      if (owner_of_key("u", i) == master) continue;
+      expect_filled("u", i, 1);
+      ++served_of_it;
+    }
+    EXPECT_GT(served_of_it, 0u) << "what fits waits for what does not";
+    EXPECT_EQ(verdicts(), 1u);
+    cluster().restart_server(place);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 0, kOfEach);
+    expect_filled("u", 0, kOfOne);
+    expect_sound();
   }
 }
 
