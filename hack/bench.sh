@@ -7,14 +7,16 @@
 #                       store: the store alone, on one core, beside std::unordered_map
 #                       append: what more threads write to one store and append to one log
 #                       recovery: a killed server, beside the least that its recovery takes
-# Without a PART, all of them. About 45 minutes; on a machine that does nothing else.
+#                       memory: how full a log can be, and what that costs; beside allocators, memcached and Redis
+# Without a PART, all of them. About 70 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong exchange store_bench append outage recovery_bound -- -j "$RAMCLOUD_JOBS" >/dev/null
+cmake --build build/release --target pingpong exchange store_bench append outage recovery_bound \
+  memory_bench write_latency allocation capacity -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
-[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append recovery)
+[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append recovery memory)
 for part in "${parts[@]}"; do
   case $part in
     latency) python3 hack/bench.py ;;
@@ -24,6 +26,7 @@ for part in "${parts[@]}"; do
     store) python3 hack/bench_store.py ;;
     append) python3 hack/bench_append.py ;;
     recovery) python3 hack/bench_recovery.py ;;
-    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store, append and recovery" ;;
+    memory) python3 hack/bench_memory.py ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store, append, recovery and memory" ;;
   esac
 done

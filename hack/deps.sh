@@ -2,6 +2,7 @@
 # Installs what is missing to build, test and run this project; says nothing when nothing is missing.
 #   deps.sh          everything
 #   deps.sh build    only what building and testing without a cluster needs
+#   deps.sh bench    what `make bench` compares with, beside that; a peer that is missing is left out there
 # As root it installs Debian packages; otherwise it prints the one command that does, and exits with 1.
 # Go comes from the machine, or, where that is missing or too old, as the Go module golang.org/toolchain.
 set -euo pipefail
@@ -12,12 +13,15 @@ BUILD_PACKAGES="clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
   libgtest-dev libgmock-dev libbenchmark-dev libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libxxhash-dev libisal-dev
   liburing-dev libssl-dev libsqlite3-dev libcpp-httplib-dev libedit-dev python3-venv python3-pip"
+# Valkey is in bookworm-backports, which a machine need not have.
+BENCH_PACKAGES="redis-server memcached libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
 CLUSTER_PACKAGES="docker.io containerd runc iptables nftables mmdebstrap iproute2"
 
 case ${1:-all} in
   all) packages="$BUILD_PACKAGES $CLUSTER_PACKAGES" ;;
   build) packages=$BUILD_PACKAGES ;;
-  *) die "usage: deps.sh [build] (got \"$*\")" ;;
+  bench) packages="$BUILD_PACKAGES $BENCH_PACKAGES" ;;
+  *) die "usage: deps.sh [build|bench] (got \"$*\")" ;;
 esac
 
 missing_packages() {
