@@ -29,6 +29,7 @@ BUILT = os.path.join(bench.TOP, "build", "release", "bench")
 UTILISATIONS = [30, 50, 70, 80, 90, 95, 98]
 SIZES = [100, 1000, 10000]
 ACCESS = ["uniform", "zipfian", "hot-and-cold"]
+CLEANINGS = ["one-level", "two-level"]
 WORKLOADS = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"]
 ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
               "mimalloc": "libmimalloc.so.2.0"}
@@ -65,15 +66,21 @@ def many(values):
 # ---- writes against utilisation
 
 def throughput(a):
-    """All patterns and sizes on one core; the smallest values more often, also with a cleaner beside the writer."""
+    """All patterns and sizes on one core; the smallest values more often, also with a cleaner beside the writer. One-level and
+    two-level cleaning take turns."""
     command = [program("memory_bench"), "--memory-mib", str(a.memory_mib), "--seconds", str(a.seconds), "--warm-seconds",
                str(2 * a.seconds), "--utilisation", many(UTILISATIONS), *PLACED]
-    runs = list(lines_of(*command, "--access", "uniform", "--value-bytes", str(SIZES[0]), "--cleaner-threads", "0,1",
-                         "--rounds", str(a.rounds)))
+    runs = []
+    for _ in range(a.rounds):
+        for cleaning in CLEANINGS:
+            runs += lines_of(*command, "--cleaning", cleaning, "--access", ACCESS[0], "--value-bytes", str(SIZES[0]),
+                             "--cleaner-threads", "0,1")
     for access in a.access:
         sizes = [size for size in a.sizes if access != ACCESS[0] or size != SIZES[0]]
-        if sizes:
-            runs += lines_of(*command, "--access", access, "--value-bytes", many(sizes), "--cleaner-threads", "0")
+        for cleaning in CLEANINGS:
+            if sizes:
+                runs += lines_of(*command, "--cleaning", cleaning, "--access", access, "--value-bytes", many(sizes),
+                                 "--cleaner-threads", "0")
     return runs
 
 
@@ -92,49 +99,49 @@ def left(runs, **wanted):
     return {u: [100 * rate / first for rate, first in zip(all_rates[u], all_rates[UTILISATIONS[0]])] for u in UTILISATIONS}
 
 
-def throughput_table(runs):
-    lines = ["| million writes a second (bytes copied for each freed) | " + " | ".join(f"{u} %" for u in UTILISATIONS) + " |",
-             "|---" * (1 + len(UTILISATIONS)) + "|"]
+def rows_of(runs):
+    """What was measured, with a title."""
     for threads in (0, 1):
         for size in SIZES:
             for access in ACCESS:
-                wanted = {"cleaner_threads": threads, "value_bytes": size, "access": access}
-                if not pick(runs, **wanted):
-                    continue
-                cells = []
-                for u in UTILISATIONS:
-                    these = pick(runs, utilisation=u, **wanted)
-                    if any(run["full"] for run in these):
-                        cells.append("no memory")
-                        continue
-                    mark = "" if all(run["settled"] for run in these) else "*"
-                    cells.append(f"{statistics.median(run['writes_per_s'] for run in these) / 1e6:.3f} "
-                                 f"({statistics.median(run['copied_per_freed'] for run in these):.2f}){mark}")
-                where = "one core for all" if threads == 0 else "cleaner beside it"
-                lines.append(f"| {size} B, {access}, {where} | {' | '.join(cells)} |")
+                for cleaning in CLEANINGS:
+                    wanted = {"cleaner_threads": threads, "value_bytes": size, "access": access, "cleaning": cleaning}
+                    where = "one core for all" if threads == 0 else "cleaner beside it"
+                    if pick(runs, **wanted):
+                        yield f"{size} B, {access}, {where}, {cleaning}", wanted
+
+
+def throughput_table(runs):
+    lines = ["| million writes a second (bytes copied for each freed) | " + " | ".join(f"{u} %" for u in UTILISATIONS) + " |",
+             "|---" * (1 + len(UTILISATIONS)) + "|"]
+    for title, wanted in rows_of(runs):
+        cells = []
+        for u in UTILISATIONS:
+            these = pick(runs, utilisation=u, **wanted)
+            if any(run["full"] for run in these):
+                cells.append("no memory")
+                continue
+            mark = "" if all(run["settled"] for run in these) else "*"
+            cells.append(f"{statistics.median(run['writes_per_s'] for run in these) / 1e6:.3f} "
+                         f"({statistics.median(run['copied_per_freed'] for run in these):.2f}){mark}")
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def left_table(runs):
     lines = ["| % of the rate at 30 % | " + " | ".join(f"{u} %" for u in UTILISATIONS[1:]) + " |",
              "|---" * len(UTILISATIONS) + "|"]
-    for threads in (0, 1):
-        for size in SIZES:
-            for access in ACCESS:
-                wanted = {"cleaner_threads": threads, "value_bytes": size, "access": access}
-                if not pick(runs, **wanted):
-                    continue
-                cells = []
-                for u in UTILISATIONS[1:]:
-                    middle, low, high = bench.interval(left(runs, **wanted)[u])
-                    cells.append(f"{middle:.0f}" + (f" ({low:.0f} to {high:.0f})" if high > low else ""))
-                where = "one core for all" if threads == 0 else "cleaner beside it"
-                lines.append(f"| {size} B, {access}, {where} | {' | '.join(cells)} |")
+    for title, wanted in rows_of(runs):
+        cells = []
+        for u in UTILISATIONS[1:]:
+            middle, low, high = bench.interval(left(runs, **wanted)[u])
+            cells.append(f"{middle:.0f}" + (f" ({low:.0f} to {high:.0f})" if high > low else ""))
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def plot(runs):
-    """What is left of the rate at 30 %, over utilisation, on one core."""
+    """What is left of the rate at 30 %, over utilisation, on one core with two-level cleaning."""
     width, height, low, bottom, top = 640, 340, 60, 40, 44
     colours = dict(zip(SIZES, ["#3b6fb6", "#c0504d", "#7f9f4f"]))
     dashes = dict(zip(ACCESS, ["", "6 3", "2 3"]))
@@ -155,7 +162,7 @@ def plot(runs):
     row = 0
     for size in SIZES:
         for access in ACCESS:
-            shares = left(runs, cleaner_threads=0, value_bytes=size, access=access)
+            shares = left(runs, cleaning=CLEANINGS[-1], cleaner_threads=0, value_bytes=size, access=access)
             if not all(shares.values()):
                 continue
             points = " ".join(f"{at_x[u]:.0f},{at_y(statistics.median(shares[u])):.1f}" for u in UTILISATIONS)
@@ -426,13 +433,14 @@ def capacity_table(rows):
 # ---- floors
 
 def throughput_floors(runs):
-    rows, small = [], {"value_bytes": SIZES[0], "access": "uniform"}
-    first = statistics.median(rates(runs, cleaner_threads=0, **small)[30])
-    rows.append(("100 B, uniform, 30 %, one core for all: M writes/s", first / 1e6, LEAST_RATE / 1e6, False))
-    for threads, where in ((0, "one core for all"), (1, "cleaner beside it")):
-        shares = left(runs, cleaner_threads=threads, **small)
+    rows = []
+    for title, wanted in rows_of(pick(runs, value_bytes=SIZES[0], access=ACCESS[0])):
+        if wanted["cleaner_threads"] == 0:
+            first = statistics.median(rates(runs, **wanted)[30])
+            rows.append((f"{title}, 30 %: M writes/s", first / 1e6, LEAST_RATE / 1e6, False))
+        shares = left(runs, **wanted)
         for u, least in LEAST_LEFT.items():
-            rows.append((f"100 B, uniform, {u} %, {where}: % left", statistics.median(shares[u]), least, False))
+            rows.append((f"{title}, {u} %: % left", statistics.median(shares[u]), least, False))
     return rows
 
 
@@ -479,13 +487,14 @@ the writes go to 15 % of the objects. *Hot-and-cold*: 90 % to 10 %.
 - *One core for all*: the writer cleans in its turns (`--cleaner-threads 0`). Seconds are of its CPU time.
 - *Cleaner beside it*: on a core of its own, as in a server.
 
-In brackets: bytes of live entries that the cleaner copied for each byte that it freed.
+*One-level*: combined cleaning alone. *Two-level*: compaction as well ([cleaning](../design/log.md#cleaning)). In brackets:
+bytes of live entries that the cleaner copied, in memory, for each byte that it freed.
 
 {throughput_table(runs)}
 
 {left_table(runs)}
 
-![What is left of the rate at 30 %, on one core](memory.svg)
+![What is left of the rate at 30 %, on one core, two-level](memory.svg)
 """
 
 
@@ -538,8 +547,7 @@ def write_docs(data):
 {bench.made_by("bench_memory.py")}.
 
 How full the memory of a log can be, and what that costs. The log and the store as a library: no network, no replicas,
-30-byte keys unless a section says more. Cleaning is one-level: passes of combined cleaning only
-([cleaning](../design/log.md#cleaning)).
+30-byte keys unless a section says more. Cleaning is one-level unless a row says more.
 
 {sections}
 ## Floors

@@ -141,7 +141,8 @@ Result measure(const Options& options, const Run& run) {
   const double begin = overwriter.now_seconds();
   (void)overwriter.overwrite(bytes(options.measured), options.seconds, writes);
   const log::CleanerState after = rig.cleaner();
-  const auto copied = static_cast<double>(after.bytes_written - before.bytes_written);
+  const auto copied = static_cast<double>(after.bytes_written - before.bytes_written +
+                                          after.bytes_compacted - before.bytes_compacted);
   const auto read = static_cast<double>(after.bytes_read - before.bytes_read);
   result.full = overwriter.full();
   result.writes = static_cast<double>(writes);
@@ -218,8 +219,8 @@ int main(int argc, char** argv) {
   app.add_option("--cleaner-threads", options.cleaner_threads, "0: the writer cleans in its turns")
       ->check(CLI::Range(0, 1))
       ->delimiter(',');
-  app.add_option("--cleaning", options.cleaning, "one-level: passes of combined cleaning only")
-      ->check(CLI::IsMember({"one-level"}))
+  app.add_option("--cleaning", options.cleaning, "one-level or two-level")
+      ->check(CLI::IsMember({"one-level", "two-level"}))
       ->capture_default_str();
   app.add_option("--warm-up", options.warm_up, "times the log's memory is appended before")
       ->capture_default_str();

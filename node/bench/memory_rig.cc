@@ -12,7 +12,7 @@
 #include <memory>
 #include <thread>
 
-#include "store/cleaning_pass.h"
+#include "store/compaction_pass.h"
 
 namespace ramcloud {
 namespace {
@@ -36,8 +36,9 @@ log::LogOptions log_options(const MemoryRigOptions& options) {
   return all;
 }
 
-log::CleanerOptions cleaner_options() {
+log::CleanerOptions cleaner_options(Cleaning cleaning) {
   log::CleanerOptions all;
+  all.balancer.compaction = cleaning == Cleaning::kTwoLevel;
   all.balancer.disk_expansion = 1e6;  // there are no replicas
   return all;
 }
@@ -60,7 +61,8 @@ uint64_t status_bytes(const std::string& name) {
 }  // namespace
 
 Cleaning parse_cleaning(const std::string& text) {
-  return text == "off" ? Cleaning::kOff : Cleaning::kOneLevel;
+  if (text == "off") return Cleaning::kOff;
+  return text == "two-level" ? Cleaning::kTwoLevel : Cleaning::kOneLevel;
 }
 
 MemoryRig::MemoryRig(const MemoryRigOptions& options)
@@ -70,10 +72,10 @@ MemoryRig::MemoryRig(const MemoryRigOptions& options)
       store_(log_, clock_, {.buckets = std::bit_floor(std::max<uint64_t>(options.objects / 4, 8))}),
       judge_(store_),
       cleaner_(
-          log_, clock_, cleaner_options(),
+          log_, clock_, cleaner_options(options.cleaning),
           [this](const log::Segment& segment) { return judge_.judge(segment); },
-          [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
-            return std::make_unique<store::CleaningPass>(store_, victims);
+          [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
+            return store::make_pass(store_, kind, victims);
           }) {
   pin_to(options.writer_cpu);
   log_.start();

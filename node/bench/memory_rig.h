@@ -21,8 +21,9 @@
 
 namespace ramcloud {
 
-enum class Cleaning : uint8_t { kOff, kOneLevel };
-/// "off" or "one-level".
+/// One level: combined cleaning alone. Two: compaction as well (docs/design/log.md#compaction).
+enum class Cleaning : uint8_t { kOff, kOneLevel, kTwoLevel };
+/// "off", "one-level" or "two-level".
 Cleaning parse_cleaning(const std::string& text);
 
 struct MemoryRigOptions {
