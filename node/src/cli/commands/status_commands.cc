@@ -307,7 +307,7 @@ Result<uint64_t> log_memory_in(const std::string& setting) {
     return fail(
         StatusCode::kInvalidArgument,
         fmt::format("setting {}: accepted is log-memory=SIZE, for example log-memory=512MiB",
-                    quoted(setting)));
+                    ramcloud::quoted(setting)));
   }
   auto bytes = parse_size(std::string_view(setting).substr(kName.size()));
   if (bytes && *bytes == 0) {
