@@ -34,7 +34,7 @@ class OneReplica final : public RecoveryService::Replicas {
   Status may_tell() const override { return {}; }
   void freeze(uint64_t) override {}
   bool frozen(uint64_t) const override { return true; }
-  void settle(std::function<void(Status)> done) override { done({}); }
+  void sync_all(std::function<void(Status)> done) override { done({}); }
   std::vector<FrameReplica> replicas_of(uint64_t) const override { return {}; }
   std::optional<FrameReplica> replica_in(uint32_t, uint64_t, uint64_t) const override {
     FrameReplica replica;
