@@ -193,6 +193,8 @@ class Log {
   /// A replay of this log may find a segment with this id: now, or once waiting changes are
   /// committed. False for ever then. (True for a while after it left.)
   bool may_be_found(uint64_t segment_id) const;
+  /// The ids of all segments for which that is so. In no order.
+  std::vector<uint64_t> ids_that_may_be_found() const;
   /// Segments that left the log, or were never in it, and that replication has released. Give them
   /// to reclaim() after a grace period (runtime/epoch.h): a reader of this turn may be in them.
   [[nodiscard]] std::vector<Segment*> take_retired();

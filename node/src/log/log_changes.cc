@@ -81,8 +81,20 @@ bool Log::may_be_found(uint64_t segment_id) const {
   SpinGuard guard(lock_);
   const auto at = std::ranges::lower_bound(segments_, segment_id, {}, &Segment::id);
   if (at != segments_.end() && (*at)->id() == segment_id) return true;
-  return std::ranges::any_of(others_,
-                             [&](const Segment* segment) { return segment->id() == segment_id; });
+  return std::ranges::any_of(others_, [&](const Segment* segment) {
+    return segment->id() == segment_id && segment->has_replicas_;
+  });
+}
+
+std::vector<uint64_t> Log::ids_that_may_be_found() const {
+  std::vector<uint64_t> ids;
+  ids.reserve(2 * size_t{arena_.total_segments()});  // outside the lock: enough, most of the time
+  SpinGuard guard(lock_);
+  for (const Segment* segment : segments_) ids.push_back(segment->id());
+  for (const Segment* segment : others_) {
+    if (segment->has_replicas_) ids.push_back(segment->id());
+  }
+  return ids;
 }
 
 /// Into the digest of the head that is opened now. No other is opened before this one takes data.

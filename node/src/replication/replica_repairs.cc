@@ -166,6 +166,7 @@ bool ReplicaManager::drive_repairs() {
   bool worked = false;
   RepairQueue::Pass pass(repairs_);
   while (SegmentReplicas* replicas = pass.next()) {
+    use_compacted(*replicas);  // also if the last copy failed
     if (may_copy(*replicas)) worked = drive(*replicas) || worked;
     use_compacted(*replicas);
     if (pass.driven()) {

@@ -137,6 +137,24 @@ TEST_F(Compaction, WhoeverRefersToTheOriginalKeepsItsMemory) {
   EXPECT_GT(parts_.log.memory().free_seglets, free);
 }
 
+/// Nor is what left the log found because somebody still reads what it was before it was compacted.
+TEST_F(Compaction, APinnedOriginalIsFoundByNoReplay) {
+  const uint64_t id = fill_one();
+  for (int i = 2; i < 100; ++i) remove(key(i));
+  ReadResult result;
+  ASSERT_EQ(store_.read(1, key(1), kNoRules, result), StatusCode::kOk);
+  const log::Pin pin = parts_.log.pin(result.entry);
+  ASSERT_EQ(compact(id), Progress::kDone);
+  EXPECT_TRUE(parts_.log.may_be_found(id));
+  EXPECT_THAT(parts_.log.ids_that_may_be_found(), Contains(id));
+  CleaningPass pass(store_, {parts_.log.find_segment(id)});
+  pass.commit_now();
+  ASSERT_EQ(run(pass), Progress::kDone);
+  reclaim();
+  EXPECT_FALSE(parts_.log.may_be_found(id));
+  EXPECT_THAT(parts_.log.ids_that_may_be_found(), Not(Contains(id)));
+}
+
 /// One names a segment that is still in the log, the other one that left.
 TEST_F(Compaction, OnlyTombstonesOfWhatHasLeftAreDropped) {
   const uint64_t first = fill_one();  // is compacted, so it stays

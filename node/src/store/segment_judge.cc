@@ -134,10 +134,8 @@ void SegmentJudge::refresh_findable() {
   left_ = left;
   calls_ = 0;
   findable_ = store_.cleaned().with_dead_copies();
-  // In this order: one that enters meanwhile is seen.
-  for (const auto& segments : {store_.log().others(), store_.log().segments()}) {
-    for (const Segment* segment : segments) findable_.push_back(segment->id());
-  }
+  const std::vector<uint64_t> in_log = store_.log().ids_that_may_be_found();
+  findable_.insert(findable_.end(), in_log.begin(), in_log.end());
   std::ranges::sort(findable_);
   first_unseen_ = findable_.empty() ? 0 : findable_.back() + 1;
 }
