@@ -1386,6 +1386,7 @@ type AcceptedLoss struct {
 	Segments      []*MissingSegment      `protobuf:"bytes,8,rep,name=segments,proto3" json:"segments,omitempty"` // without `why` and `holders`
 	EndGivenUp    bool                   `protobuf:"varint,9,opt,name=end_given_up,json=endGivenUp,proto3" json:"end_given_up,omitempty"`
 	NewestHead    uint64                 `protobuf:"varint,10,opt,name=newest_head,json=newestHead,proto3" json:"newest_head,omitempty"` // segment; 0: no head was known
+	Later         []uint64               `protobuf:"varint,11,rep,packed,name=later,proto3" json:"later,omitempty"`                      // if the end was given up: segments that were closed after newest_head and were there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1488,6 +1489,13 @@ func (x *AcceptedLoss) GetNewestHead() uint64 {
 		return x.NewestHead
 	}
 	return 0
+}
+
+func (x *AcceptedLoss) GetLater() []uint64 {
+	if x != nil {
+		return x.Later
+	}
+	return nil
 }
 
 type UpgradeMetadataRequest struct {
@@ -3352,7 +3360,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\"\x1b\n" +
 	"\x19ListAcceptedLossesRequest\"U\n" +
 	"\x1aListAcceptedLossesResponse\x127\n" +
-	"\x06losses\x18\x01 \x03(\v2\x1f.ramcloud.admin.v1.AcceptedLossR\x06losses\"\xc7\x02\n" +
+	"\x06losses\x18\x01 \x03(\v2\x1f.ramcloud.admin.v1.AcceptedLossR\x06losses\"\xdd\x02\n" +
 	"\fAcceptedLoss\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\x04R\bserverId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12$\n" +
@@ -3366,7 +3374,8 @@ const file_admin_proto_rawDesc = "" +
 	"endGivenUp\x12\x1f\n" +
 	"\vnewest_head\x18\n" +
 	" \x01(\x04R\n" +
-	"newestHead\"\x18\n" +
+	"newestHead\x12\x14\n" +
+	"\x05later\x18\v \x03(\x04R\x05later\"\x18\n" +
 	"\x16UpgradeMetadataRequest\"1\n" +
 	"\x17UpgradeMetadataResponse\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\"\x0e\n" +

@@ -147,6 +147,7 @@ ordered_json loss_json(const AcceptedLossRecord& loss) {
                        {"segments", ordered_json::array()},
                        {"end_given_up", loss.end_given_up},
                        {"newest_head", loss.newest_head},
+                       {"later_segments", loss.later},
                        {"revision", loss.revision}};
   for (const GivenUpSegment& segment : loss.segments) {
     json["segments"].push_back(

@@ -391,6 +391,7 @@ TEST_F(RecoveryCommandTest, LossesAreListedWithWhoAndWhen) {
   loss.mutable_segments(0)->set_found_bytes(100);
   loss.set_end_given_up(true);
   loss.set_newest_head(44);
+  loss.add_later(45);
   EXPECT_EQ(run({"recovery", "losses"}).out,
             R"(SERVER  ACCEPTED AT               BY        REASON  SEGMENTS
 3       2023-11-14T22:13:20.250Z  ada@desk  a fire  42; the end after 44
@@ -399,7 +400,7 @@ TEST_F(RecoveryCommandTest, LossesAreListedWithWhoAndWhen) {
     "accepted_at_ms": 1700000000250, "by": "ada@desk", "reason": "a fire",
     "summary": "1 segments", "token": "loss/1/3/00ab",
     "segments": [{"segment_id": 42, "found_bytes": 100}], "end_given_up": true,
-    "newest_head": 44, "revision": 77}])"));
+    "newest_head": 44, "later_segments": [45], "revision": 77}])"));
 }
 
 TEST_F(RecoveryCommandTest, WatchPrintsALineForEachChangeUntilItIsInterrupted) {

@@ -441,6 +441,7 @@ pb::AcceptedLoss to_proto(const AcceptedLossRecord& record) {
   }
   out.set_end_given_up(record.end_given_up);
   out.set_newest_head(record.newest_head);
+  for (const uint64_t segment : record.later) out.add_later(segment);
   return out;
 }
 
@@ -460,6 +461,7 @@ AcceptedLossRecord from_proto(const pb::AcceptedLoss& in) {
   }
   record.end_given_up = in.end_given_up();
   record.newest_head = in.newest_head();
+  record.later.assign(in.later().begin(), in.later().end());
   return record;
 }
 
