@@ -27,8 +27,8 @@ std::optional<double> live_share(const wire::ServerStats& stats) {
 }
 
 std::string log_text(const wire::ServerStats& stats) {
-  std::string text = fmt::format("{} / {}", format_size(stats.log_bytes_used),
-                                 format_size(stats.log_bytes_total));
+  std::string text =
+      fmt::format("{} / {}", format_size(stats.log_bytes_used), format_size(stats.log_bytes_total));
   if (!stats.log_resized()) text += " -> " + format_size(stats.log_bytes_target);
   return text;
 }
