@@ -169,6 +169,28 @@ TEST(SegmentJudge, ATombstoneOfADeadCopyStays) {
   EXPECT_GT(tombstones->live_bytes(), 0u);
 }
 
+/// A tablet that is being recovered needs its own tombstones, and no others.
+TEST(SegmentJudge, TombstonesOfOtherTabletsDieWhileOneIsRecovered) {
+  CleaningRig t(16);
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(t.write(key_of(i), "v"), StatusCode::kOk);
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  log::Segment* objects = t.parts.log.segments()[0];
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(t.remove(key_of(i)), StatusCode::kOk);
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  const log::Segment& tombstones = *t.parts.log.segments()[1];
+  t.reclaim();
+  CleaningPass pass(t.store, {objects});
+  pass.commit_now();
+  while (pass.step() != log::CleaningWork::Progress::kDone) {
+  }
+  t.reclaim();
+  TabletReplay replay(t.store, 1);
+  ASSERT_TRUE(replay.begin({2, 0, ~uint64_t{0}}, 0).ok());
+  for (int i = 0; i < 4; ++i) (void)t.judge.judge(tombstones);
+  EXPECT_EQ(t.judge.judge(tombstones)->live_bytes, 0u);
+  replay.side().abort();
+}
+
 /// Those that came with a recovery are needed until it is over.
 TEST(SegmentJudge, TombstonesOfAnotherLogDieWhenTheirTabletIsServed) {
   CleaningRig t(16);

@@ -37,7 +37,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   figures.memory_bytes = segment.memory_bytes();
   figures.live_bytes = segment.live_bytes();
   if (known.read) figures.tombstone_bytes = known.tombstone_bytes;
-  if (known.read && !is_recovering()) {
+  if (known.read && !may_be_recovered(known)) {
     if (!known.named.empty()) refresh_findable();
     const auto dead = static_cast<uint32_t>(
         std::min<uint64_t>(figures.live_bytes, known.of_other_logs + dead_tombstones(known)));
@@ -96,6 +96,9 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
     const auto tombstone = entry.load_at<log::TombstoneBody>(0);
     note_age(entry, tombstone.timestamp_s, known);
     known.tombstone_bytes += entry.total_length();
+    known.places.add(tombstone.table_id,
+                     log::hash_of_key(tombstone.table_id, entry, log::TombstoneView::key_offset,
+                                      tombstone.key_length));
     const bool own = tombstone.log_id == store_.log().options().master_id;
     (own ? known.names[tombstone.segment_id] : known.of_other_logs) += entry.total_length();
   }
@@ -159,9 +162,13 @@ uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   return static_cast<uint32_t>(dead);
 }
 
-/// While a tablet is being recovered no tombstone counts as dead: an older object may still come.
-bool SegmentJudge::is_recovering() const {
-  return store_.tablets_.any_in(TabletState::kRecovering);
+/// While their tablet is being recovered no tombstones count as dead: an older object may still come.
+bool SegmentJudge::may_be_recovered(const Known& known) const {
+  if (!store_.tablets_.any_in(TabletState::kRecovering)) return false;
+  return std::ranges::any_of(store_.tablets_.all(), [&](const Tablet* tablet) {
+    return tablet->state.load(std::memory_order_acquire) == TabletState::kRecovering &&
+           known.places.may_be_in(*tablet);
+  });
 }
 
 }  // namespace ramcloud::store

@@ -17,6 +17,7 @@
 #include "log/cleaning_order.h"
 #include "log/segment.h"
 #include "store/object_store.h"
+#include "store/tombstone_places.h"
 
 namespace ramcloud::store {
 
@@ -52,6 +53,7 @@ class SegmentJudge {
     /// Bytes of tombstones that name another log, which are dead when nothing is recovered.
     uint32_t of_other_logs = 0;
     uint32_t tombstone_bytes = 0;
+    TombstonePlaces places;  // of tombstones
     uint64_t entry_bytes = 0;
     double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;
@@ -68,7 +70,7 @@ class SegmentJudge {
   void refresh_findable() RC_REQUIRES(mutex_);
   uint32_t findable_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
   uint32_t dead_tombstones(const Known& known) const RC_REQUIRES(mutex_);
-  bool is_recovering() const;
+  bool may_be_recovered(const Known& known) const;
 
   ObjectStore& store_;
   Mutex mutex_;
