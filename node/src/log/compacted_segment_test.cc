@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -22,15 +23,15 @@ constexpr uint32_t kGroupBytes = 2048;
 class Copying {
  public:
   Copying(CompactedSegment& copy) : copy_(copy) {}
-  StatusCode add(const TestObject& object) {
+  /// What is passed in stays until flush().
+  StatusCode add(const std::string& key, const std::string& value) {
     const auto bytes =
-        static_cast<uint32_t>(sizeof(EntryHeader) + object.source.pieces[0].size +
-                              object.source.pieces[1].size + object.source.pieces[2].size);
+        static_cast<uint32_t>(sizeof(EntryHeader) + sizeof(ObjectBody) + key.size() + value.size());
     StatusCode status = StatusCode::kOk;
     if (group_.size() == kMaxGroupEntries || (!group_.empty() && bytes_ + bytes > kGroupBytes)) {
       status = flush();
     }
-    group_.push_back(object.source);
+    group_.push_back(objects_.emplace_back(1, 1, key, value).source);
     bytes_ += bytes;
     return status;
   }
@@ -38,12 +39,14 @@ class Copying {
     const char* refs[kMaxGroupEntries];
     const StatusCode status = group_.empty() ? StatusCode::kOk : copy_.append(group_, refs);
     group_.clear();
+    objects_.clear();
     bytes_ = 0;
     return status;
   }
 
  private:
   CompactedSegment& copy_;
+  std::deque<TestObject> objects_;  // that the sources refer to
   std::vector<EntrySource> group_;
   uint32_t bytes_ = 0;
 };
@@ -81,7 +84,7 @@ TEST(CompactedSegment, ItsSizeIsKnownBeforeItIsFilled) {
     ASSERT_EQ(copy.open(size.seglets()), StatusCode::kOk);
     Copying copying(copy);
     for (const std::string& value : values) {
-      ASSERT_EQ(copying.add(TestObject(1, 1, key, value)), StatusCode::kOk);
+      ASSERT_EQ(copying.add(key, value), StatusCode::kOk);
     }
     ASSERT_EQ(copying.flush(), StatusCode::kOk);
     copy.close({});

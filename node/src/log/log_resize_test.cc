@@ -29,7 +29,8 @@ struct ResizedLog : TestLog {
     }
   }
   StatusCode remove() {
-    const TestTombstone tombstone(1, 1, 1, std::string(60'000, 'k'), true);
+    const std::string key(60'000, 'k');
+    const TestTombstone tombstone(1, 1, 1, key, true);
     Appended appended;
     const char* ref = nullptr;
     return log.append(std::span(&tombstone.source, 1), true, appended, &ref);
