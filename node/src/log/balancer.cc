@@ -69,6 +69,14 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                                 most_on_disk));
   }
   if (f.gain_bytes == 0 && f.compaction_gain_bytes == 0) {
+    // Tombstones stay as long as the segments that they name, and with compaction these stay on disk.
+    const double kept = share(f.tombstone_bytes, f.total_seglets * kSegletBytes);
+    if (options.compaction && f.disk_gain_bytes > 0 && kept >= CleaningFigures::kLeastGain) {
+      return combined(no_head ? CleanerMode::kEmergency : CleanerMode::kCombined, true,
+                      fmt::format("{} of the memory is free, and {} has tombstones that wait for "
+                                  "segments on disk",
+                                  percent(free), percent(kept)));
+    }
     // What leaves is still to come.
     const bool exhausted = no_head && f.leaving_seglets == 0;
     return idle(exhausted, true,

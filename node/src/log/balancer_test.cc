@@ -63,151 +63,168 @@ using M = CleanerMode;
 
 INSTANTIATE_TEST_SUITE_P(
     Table, Balancer,
-    testing::Values(Case{"enough",
-                         {},
-                         roomy(),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "50.0 % of the memory is free; cleaning starts below 10.0 %"},
-                    Case{"just enough",
-                         {},
-                         with([](F& f) { f.free_seglets = 12'800; }),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "10.0 %"},
-                    Case{"below a tenth",
-                         {},
-                         with([](F& f) { f.free_seglets = 12'799; }),
-                         K::kCombined,
-                         M::kCombined,
-                         false,
-                         "less than 10.0 %"},
-                    Case{"what leaves counts",
-                         {},
-                         with([](F& f) {
-                           f.free_seglets = 6'400;
-                           f.leaving_seglets = 6'400;
-                         }),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "10.0 %"},
-                    Case{"no head can be opened",
-                         {},
-                         with([](F& f) { f.free_seglets = 527; }),
-                         K::kCombined,
-                         M::kEmergency,
-                         false,
-                         "no new head"},
-                    Case{"a head can be opened",
-                         {},
-                         with([](F& f) { f.free_seglets = 528; }),
-                         K::kCombined,
-                         M::kCombined,
-                         false,
-                         "0.4 %"},
-                    Case{"nothing to win, not short",
-                         {},
-                         with([](F& f) {
-                           f.free_seglets = 10'000;
-                           f.gain_bytes = 0;
-                         }),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "no segment has 2.0 %"},
-                    Case{"nothing to win, short",
-                         {},
-                         with([](F& f) {
-                           f.free_seglets = 500;
-                           f.gain_bytes = 0;
-                         }),
-                         K::kNone,
-                         M::kIdle,
-                         true,
-                         "no segment has 2.0 %"},
-                    Case{"nothing to win, but some leave",
-                         {},
-                         with([](F& f) {
-                           f.free_seglets = 500;
-                           f.gain_bytes = 0;
-                           f.leaving_seglets = 1;
-                         }),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "no segment has 2.0 %"},
-                    Case{"disk is near its limit",
-                         {},
-                         with([](F& f) { f.disk_segments = 2'250; }),
-                         K::kCombined,
-                         M::kCombined,
-                         false,
-                         "2250 segments on disk come near the limit of 2500"},
-                    Case{"disk is near its limit, and all segments are compacted", two_level(),
-                         with([](F& f) {
-                           f.disk_segments = 2'250;
-                           f.gain_bytes = 0;
-                         }),
-                         K::kCombined, M::kCombined, false,
-                         "2250 segments on disk come near the limit of 2500"},
-                    Case{"disk is near its limit, and nothing is to be won there",
-                         {},
-                         with([](F& f) {
-                           f.disk_segments = 2'250;
-                           f.gain_bytes = f.disk_gain_bytes = 0;
-                         }),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "no segment has 2.0 %"},
-                    Case{"disk is not near",
-                         {},
-                         with([](F& f) { f.disk_segments = 2'249; }),
-                         K::kNone,
-                         M::kIdle,
-                         false,
-                         "is free"},
-                    Case{"compaction first", two_level(), with([](F& f) {
-                           f.free_seglets = 12'000;
-                           f.compaction_gain_bytes = 1;
-                         }),
-                         K::kCompaction, M::kCompacting, false, "less than 10.0 %"},
-                    Case{"compaction cannot keep up", two_level(), with([](F& f) {
-                           f.free_seglets = 2'559;
-                           f.compaction_gain_bytes = 1;
-                         }),
-                         K::kCombined, M::kCombined, false, "less than 2.0 %"},
-                    Case{"compaction keeps up", two_level(), with([](F& f) {
-                           f.free_seglets = 2'560;
-                           f.compaction_gain_bytes = 1;
-                         }),
-                         K::kCompaction, M::kCompacting, false, "less than 10.0 %"},
-                    Case{"tombstones pile up", two_level(), with([](F& f) {
-                           f.free_seglets = 12'000;
-                           f.compaction_gain_bytes = 1;
-                           f.tombstone_bytes = 1'000'000'000;
-                         }),
-                         K::kCombined, M::kCombined, false,
-                         "33.3 % of the live bytes are tombstones"},
-                    Case{"only compaction wins", two_level(), with([](F& f) {
-                           f.free_seglets = 500;
-                           f.gain_bytes = 0;
-                           f.compaction_gain_bytes = 1;
-                         }),
-                         K::kCompaction, M::kCompacting, false, "0.4 %"},
-                    Case{"without compaction its gain does not count",
-                         {},
-                         with([](F& f) {
-                           f.free_seglets = 12'000;
-                           f.compaction_gain_bytes = 1;
-                         }),
-                         K::kCombined,
-                         M::kCombined,
-                         false,
-                         "less than 10.0 %"}));
+    testing::Values(
+        Case{"enough",
+             {},
+             roomy(),
+             K::kNone,
+             M::kIdle,
+             false,
+             "50.0 % of the memory is free; cleaning starts below 10.0 %"},
+        Case{"just enough",
+             {},
+             with([](F& f) { f.free_seglets = 12'800; }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "10.0 %"},
+        Case{"below a tenth",
+             {},
+             with([](F& f) { f.free_seglets = 12'799; }),
+             K::kCombined,
+             M::kCombined,
+             false,
+             "less than 10.0 %"},
+        Case{"what leaves counts",
+             {},
+             with([](F& f) {
+               f.free_seglets = 6'400;
+               f.leaving_seglets = 6'400;
+             }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "10.0 %"},
+        Case{"no head can be opened",
+             {},
+             with([](F& f) { f.free_seglets = 527; }),
+             K::kCombined,
+             M::kEmergency,
+             false,
+             "no new head"},
+        Case{"a head can be opened",
+             {},
+             with([](F& f) { f.free_seglets = 528; }),
+             K::kCombined,
+             M::kCombined,
+             false,
+             "0.4 %"},
+        Case{"nothing to win, not short",
+             {},
+             with([](F& f) {
+               f.free_seglets = 10'000;
+               f.gain_bytes = 0;
+             }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "no segment has 2.0 %"},
+        Case{"nothing to win, short",
+             {},
+             with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = 0;
+             }),
+             K::kNone,
+             M::kIdle,
+             true,
+             "no segment has 2.0 %"},
+        Case{"nothing to win, but some leave",
+             {},
+             with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = 0;
+               f.leaving_seglets = 1;
+             }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "no segment has 2.0 %"},
+        Case{"disk is near its limit",
+             {},
+             with([](F& f) { f.disk_segments = 2'250; }),
+             K::kCombined,
+             M::kCombined,
+             false,
+             "2250 segments on disk come near the limit of 2500"},
+        Case{"disk is near its limit, and all segments are compacted", two_level(), with([](F& f) {
+               f.disk_segments = 2'250;
+               f.gain_bytes = 0;
+             }),
+             K::kCombined, M::kCombined, false,
+             "2250 segments on disk come near the limit of 2500"},
+        Case{"disk is near its limit, and nothing is to be won there",
+             {},
+             with([](F& f) {
+               f.disk_segments = 2'250;
+               f.gain_bytes = f.disk_gain_bytes = 0;
+             }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "no segment has 2.0 %"},
+        Case{"disk is not near",
+             {},
+             with([](F& f) { f.disk_segments = 2'249; }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "is free"},
+        Case{"compaction first", two_level(), with([](F& f) {
+               f.free_seglets = 12'000;
+               f.compaction_gain_bytes = 1;
+             }),
+             K::kCompaction, M::kCompacting, false, "less than 10.0 %"},
+        Case{"compaction cannot keep up", two_level(), with([](F& f) {
+               f.free_seglets = 2'559;
+               f.compaction_gain_bytes = 1;
+             }),
+             K::kCombined, M::kCombined, false, "less than 2.0 %"},
+        Case{"compaction keeps up", two_level(), with([](F& f) {
+               f.free_seglets = 2'560;
+               f.compaction_gain_bytes = 1;
+             }),
+             K::kCompaction, M::kCompacting, false, "less than 10.0 %"},
+        Case{"tombstones pile up", two_level(), with([](F& f) {
+               f.free_seglets = 12'000;
+               f.compaction_gain_bytes = 1;
+               f.tombstone_bytes = 1'000'000'000;
+             }),
+             K::kCombined, M::kCombined, false, "33.3 % of the live bytes are tombstones"},
+        Case{"memory has only tombstones to win", two_level(), with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = 0;
+               f.tombstone_bytes = 200'000'000;
+             }),
+             K::kCombined, M::kEmergency, false, "tombstones that wait for segments"},
+        Case{"too few tombstones", two_level(), with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = 0;
+               f.tombstone_bytes = 100'000'000;
+             }),
+             K::kNone, M::kIdle, true, "no segment has 2.0 %"},
+        Case{"tombstones of segments that the disks cannot win", two_level(), with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = f.disk_gain_bytes = 0;
+               f.tombstone_bytes = 1'000'000'000;
+             }),
+             K::kNone, M::kIdle, true, "no segment has 2.0 %"},
+        Case{"only compaction wins", two_level(), with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = 0;
+               f.compaction_gain_bytes = 1;
+             }),
+             K::kCompaction, M::kCompacting, false, "0.4 %"},
+        Case{"without compaction its gain does not count",
+             {},
+             with([](F& f) {
+               f.free_seglets = 12'000;
+               f.compaction_gain_bytes = 1;
+             }),
+             K::kCombined,
+             M::kCombined,
+             false,
+             "less than 10.0 %"}));
 
 /// A tenth of a small log is less than the heads that come next.
 TEST(BalancerStart, ASmallLogStartsEarlyEnoughForItsHeads) {

@@ -248,9 +248,18 @@ class Storm {
   /// The last one is to be small: with the cleaner alone, because nobody writes any more.
   void finish_resize() {
     EXPECT_TRUE(log_.resize(kSegments * log::kSegmentBytes, 0).ok());
-    while (!arena_.sizes().settled()) {
+    for (uint64_t rounds = 0; !arena_.sizes().settled(); ++rounds) {
       (void)log_.settle();
       reclaim();
+      if (rounds < 1'000'000) continue;
+      const log::Arena::Sizes sizes = arena_.sizes();
+      const log::Log::Memory memory = log_.memory();
+      ADD_FAILURE() << "it is not done: " << cleaner_.state().why << "; target " << sizes.target
+                    << ", limit " << sizes.limit << ", used " << sizes.used << ", free "
+                    << memory.free_seglets << ", leaving " << memory.leaving_seglets
+                    << ", segments " << memory.segments << ", kept "
+                    << log_.kept_from(log::For::kWrites);
+      return;
     }
   }
 
