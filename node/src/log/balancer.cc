@@ -55,11 +55,15 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   const uint64_t most_on_disk = disk_limit(options, f);
   const bool disk_is_near = static_cast<double>(f.disk_segments) >=
                             (1 - options.disk_margin) * static_cast<double>(most_on_disk);
+  // While the log shrinks, what passes hold is wanted now: the head that they wait for may never come.
+  const bool shrinks = f.excess_seglets > 0;
   if (free_soon >= start && !disk_is_near) {
-    return idle(false, false,
-                fmt::format("{} of the memory is free; cleaning starts below {}",
-                            percent(share(free_soon, f.total_seglets)),
-                            percent(share(start, f.total_seglets))));
+    CleaningDecision enough = idle(false, false,
+                                   fmt::format("{} of the memory is free; cleaning starts below {}",
+                                               percent(share(free_soon, f.total_seglets)),
+                                               percent(share(start, f.total_seglets))));
+    enough.urgent = shrinks;
+    return enough;
   }
   // An ordinary head cannot be opened: writers wait, or will at the end of this head.
   const bool no_head = f.free_seglets < f.reserved_seglets + kSegletsPerSegment;
@@ -98,8 +102,6 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                                 percent(tombstones)));
   }
   const bool dwindles = free < options.combined_below && f.gain_bytes > 0;
-  // While the log shrinks, what passes hold is wanted now.
-  const bool shrinks = f.excess_seglets > 0;
   if (compacts && !dwindles) {
     return {CleaningKind::kCompaction,
             CleanerMode::kCompacting,

@@ -256,6 +256,7 @@ TEST(BalancerResize, WhatIsToBeGivenBackIsNotFree) {
   EXPECT_FALSE(decide({}, f).exhausted) << "heads can be opened";
   f.excess_seglets = 50'000;
   EXPECT_EQ(decide({}, f).kind, CleaningKind::kNone) << "enough is free without it";
+  EXPECT_TRUE(decide({}, f).urgent) << "what is enough may be what passes hold";
   f.excess_seglets = 500'000;
   EXPECT_EQ(decide({}, f).kind, CleaningKind::kNone) << "nothing to win";
 }

@@ -251,7 +251,7 @@ class Storm {
     for (uint64_t rounds = 0; !arena_.sizes().settled(); ++rounds) {
       (void)log_.settle();
       reclaim();
-      if (rounds < 1'000'000) continue;
+      if (rounds < 20'000) continue;
       const log::Arena::Sizes sizes = arena_.sizes();
       const log::Log::Memory memory = log_.memory();
       ADD_FAILURE() << "it is not done: " << cleaner_.state().why << "; target " << sizes.target
