@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -248,10 +249,11 @@ class Storm {
   /// The last one is to be small: with the cleaner alone, because nobody writes any more.
   void finish_resize() {
     EXPECT_TRUE(log_.resize(kSegments * log::kSegmentBytes, 0).ok());
-    for (uint64_t rounds = 0; !arena_.sizes().settled(); ++rounds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!arena_.sizes().settled()) {
       (void)log_.settle();
       reclaim();
-      if (rounds < 20'000) continue;
+      if (std::chrono::steady_clock::now() < end) continue;
       const log::Arena::Sizes sizes = arena_.sizes();
       const log::Log::Memory memory = log_.memory();
       ADD_FAILURE() << "it is not done: " << cleaner_.state().why << "; target " << sizes.target
