@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing/sanitizer.h"
 #include "store/cleaning_pass.h"
 #include "store/invariants.h"
 #include "store/tablet_replay.h"
@@ -25,6 +26,9 @@ std::string key_of(uint64_t i) {
 }
 
 constexpr uint32_t kSegments = 10;
+
+/// The smaller, the more of them: a sanitizer takes minutes.
+constexpr uint32_t kSmall = ramcloud::testing::kSanitized ? 300 : 50;
 
 /// Bytes of a value, and whether memory is cleaned in two levels.
 class FullAndEmpty : public ::testing::TestWithParam<std::tuple<uint32_t, bool>> {};
@@ -67,7 +71,7 @@ TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, FullAndEmpty,
-                         ::testing::Combine(::testing::Values(50u, 1'000u, 100'000u),
+                         ::testing::Combine(::testing::Values(kSmall, 1'000u, 100'000u),
                                             ::testing::Bool()),
                          [](const auto& about) {
                            return std::to_string(std::get<0>(about.param)) +
