@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/options.h"
 #include "log/log.h"
 #include "runtime/thread.h"
 #include "store/object_store.h"
@@ -161,14 +162,11 @@ int main(int argc, char** argv) {
   using namespace ramcloud;
   Options options;
   CLI::App app("Appends and writes with one thread and with more, without network or replicas.");
-  const auto number = [&](const char* name, int64_t& value, int64_t low, int64_t high,
-                          const char* what) {
-    app.add_option(name, value, what)->check(CLI::Range(low, high))->capture_default_str();
-  };
-  number("--threads", options.threads, 1, 64, "at most");
-  number("--rounds", options.rounds, 1, 1000, "with each number of threads");
-  number("--bytes", options.bytes, 0, 1 << 20, "of a value");
-  number("--memory-mib", options.memory_mib, 64, 65536, "the log, which a round fills once");
+  bench::add_number(app, "--threads", options.threads, 1, 64, "at most");
+  bench::add_number(app, "--rounds", options.rounds, 1, 1000, "with each number of threads");
+  bench::add_number(app, "--bytes", options.bytes, 0, 1 << 20, "of a value");
+  bench::add_number(app, "--memory-mib", options.memory_mib, 64, 65536,
+                    "the log, which a round fills once");
   app.add_flag("--json", options.json, "a line of JSON for each load");
   CLI11_PARSE(app, argc, argv);
   return run(options);

@@ -11,6 +11,7 @@
 
 #include "backup/fetch_service.h"
 #include "base/clock.h"
+#include "bench/options.h"
 #include "log/arena.h"
 #include "log/log.h"
 #include "runtime/sim/sim_scheduler.h"
@@ -165,13 +166,9 @@ int main(int argc, char** argv) {
   using namespace ramcloud;
   Options options;
   CLI::App app("Fetches a dead master's segment from a backup, part by part.");
-  const auto number = [&](const char* name, int64_t& value, int64_t low, int64_t high,
-                          const char* what) {
-    app.add_option(name, value, what)->check(CLI::Range(low, high))->capture_default_str();
-  };
-  number("--bytes", options.bytes, 0, 1 << 20, "of a value");
-  number("--masters", options.masters, 2, 1000, "that share the segment");
-  number("--rounds", options.rounds, 1, 1000, "");
+  bench::add_number(app, "--bytes", options.bytes, 0, 1 << 20, "of a value");
+  bench::add_number(app, "--masters", options.masters, 2, 1000, "that share the segment");
+  bench::add_number(app, "--rounds", options.rounds, 1, 1000, "");
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

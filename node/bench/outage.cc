@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "bench/options.h"
 #include "client/blocking_client.h"
 #include "runtime/when_all.h"
 
@@ -183,19 +184,19 @@ int main(int argc, char** argv) {
   using namespace ramcloud;
   Options options;
   CLI::App app("Kills a server, and tells how long readers of its keys and of others wait.");
-  const auto number = [&](const char* name, int64_t& value, int64_t low, int64_t high,
-                          const char* what) {
-    return app.add_option(name, value, what)->check(CLI::Range(low, high))->capture_default_str();
-  };
   app.add_option("--cluster", options.cluster, "the coordinators' addresses")->required();
   app.add_option("--table", options.tables, "whose keys are read; may be repeated")->required();
-  number("--keys", options.keys, 1, 1'000'000'000, "in each table: 0 and up, as digits");
-  number("--key-size", options.key_bytes, 1, 65'535, "of a key, zeros in front");
-  number("--readers", options.readers, 1, 10'000, "of each table");
-  number("--pause-us", options.pause_us, 0, 60'000'000, "after an answer");
-  number("--before-ms", options.before_ms, 1, 60'000, "how long to read before the kill");
-  number("--limit-s", options.limit_s, 1, 3600, "an operation that takes longer is an error");
-  number("--kill", options.pid, 2, 1 << 22, "the process that is killed")->required();
+  bench::add_number(app, "--keys", options.keys, 1, 1'000'000'000,
+                    "in each table: 0 and up, as digits");
+  bench::add_number(app, "--key-size", options.key_bytes, 1, 65'535, "of a key, zeros in front");
+  bench::add_number(app, "--readers", options.readers, 1, 10'000, "of each table");
+  bench::add_number(app, "--pause-us", options.pause_us, 0, 60'000'000, "after an answer");
+  bench::add_number(app, "--before-ms", options.before_ms, 1, 60'000,
+                    "how long to read before the kill");
+  bench::add_number(app, "--limit-s", options.limit_s, 1, 3600,
+                    "an operation that takes longer is an error");
+  bench::add_number(app, "--kill", options.pid, 2, 1 << 22, "the process that is killed")
+      ->required();
   app.add_option("--server-id", options.server_id, "of that process")->required();
   CLI11_PARSE(app, argc, argv);
   return run(options);

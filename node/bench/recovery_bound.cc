@@ -26,6 +26,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "bench/options.h"
 
 namespace ramcloud {
 namespace {
@@ -431,14 +432,10 @@ int main(int argc, char** argv) {
   using namespace ramcloud;
   Options options;
   CLI::App app("The least that a recovery has to do, by as many processes, with the same bytes.");
-  const auto number = [&](const char* name, int64_t& value, int64_t low, int64_t high,
-                          const char* what) {
-    app.add_option(name, value, what)->check(CLI::Range(low, high))->capture_default_str();
-  };
-  number("--mib", options.mib, 1, 65536, "that the dead server had");
-  number("--bytes", options.value_bytes, 0, 1 << 20, "of a value");
-  number("--replicas", options.replicas, 0, 15, "of what is recovered");
-  number("--processes", options.processes, 2, 64, "that are left");
+  bench::add_number(app, "--mib", options.mib, 1, 65536, "that the dead server had");
+  bench::add_number(app, "--bytes", options.value_bytes, 0, 1 << 20, "of a value");
+  bench::add_number(app, "--replicas", options.replicas, 0, 15, "of what is recovered");
+  bench::add_number(app, "--processes", options.processes, 2, 64, "that are left");
   app.add_option("--folder", options.folder, "for files")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();

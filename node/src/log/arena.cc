@@ -56,7 +56,7 @@ Arena::Arena(uint64_t bytes, Options options)
     }
   }
   if (options.prefault && !locked_ && !mapping_.bring(0, usable)) {
-    fatal("log memory cannot be had", {{"bytes", usable}, {"error", strerror(errno)}});
+    fatal("log memory is not available", {{"bytes", usable}, {"error", strerror(errno)}});
   }
 
   if (!owners_mapping_.map(uint64_t{most_seglets_} * sizeof(Owner), false)) {

@@ -314,14 +314,16 @@ TEST(Cleaner, CommitsAtOnceOnlyWhenMemoryIsShort) {
   EXPECT_TRUE(parts.log.cleaning_helps()) << "what they free is still to come";
 }
 
+/// A pass that has nothing to do.
+struct Done final : CleaningWork {
+  Progress step() override { return Progress::kDone; }
+  void commit_now() override {}
+  Result result() const override { return {}; }
+};
+
 /// What combined cleaning would take first is half a segment on disk, and wins nothing alone. Then
 /// compaction is not kept from freeing memory.
 TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
-  struct Done final : CleaningWork {
-    Progress step() override { return Progress::kDone; }
-    void commit_now() override {}
-    Result result() const override { return {}; }
-  };
   TestLog parts(40, true, 1, true, 1);
   VirtualClock clock;
   Keys keys(parts.log);
@@ -359,11 +361,6 @@ TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
 
 /// The first choice cannot be cleaned any more: then it is another one's turn.
 TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
-  struct Done final : CleaningWork {
-    Progress step() override { return Progress::kDone; }
-    void commit_now() override {}
-    Result result() const override { return {}; }
-  };
   TestLog parts(40, true, 1, true, 1);
   VirtualClock clock;
   Keys keys(parts.log);
