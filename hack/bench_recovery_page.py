@@ -225,8 +225,8 @@ def load_text(rows):
     """Whether the machine was theirs alone."""
     shares = shares_of_others(rows)
     middle, most = statistics.median(shares), shares[-1]
-    text = (f"What used the cores beside the cluster and its clients during a recovery (the kernel's own threads, which write\n"
-            f"files, and other programs) was {middle:.0f} % of all CPU time (median), at most {most:.0f} %.")
+    text = (f"Beside the cluster and its clients, the kernel's own threads, which write files, and other programs used the\n"
+            f"cores. That was {middle:.0f} % of all CPU time (median), and {most:.0f} % at most.")
     if not busy(rows):
         return text
     return text + ("\n**So other programs ran beside it. Times are longer than they would be alone, and ratios say little**: a floor\n"
@@ -296,8 +296,8 @@ are seconds of CPU time of all survivors from half a second before the kill unti
 ## Beside the least that it takes
 
 `node/bench/recovery_bound` does what no recovery can do without, by as many processes and with as many bytes: it reads
-files, checks each entry, divides entries by key hash, sends them over loopback, copies them, takes a slot for each, sends R
-copies to others, which write them to files, and syncs. It has no coordinator, log format, lease or normal service. It and
+files, checks each entry, divides entries by key hash, sends them over loopback, copies them, takes a slot for each, and sends R
+copies to others. These write them to files, and sync. It has no coordinator, log format, lease or normal service. It and
 the recovery take turns. CPU seconds are of all processes, of the recovery those of the table of phases.
 
 {bound_table(rows)}
