@@ -226,9 +226,14 @@ func TestALossIsAcceptedAndTheRestIsServed(t *testing.T) {
 	r.leader(leader)
 	r.checkAudit(former)
 	r.startWithFolder(gone, away)
-	r.eventually("all frames of the dead to be free", func() bool {
-		views := r.serverViews()
-		return views["back"].State == "UP" && views["back"].Quarantined == 0 && r.status().TabletsUnavailable == 0
+	var view serverView
+	var unavailable int
+	t.Cleanup(func() {
+		t.Logf("the server on the folder that came back was %+v; tablets unavailable: %d", view, unavailable)
+	})
+	r.eventually("all frames of its earlier incarnation to be free", func() bool {
+		view, unavailable = r.serverViews()["back"], r.status().TabletsUnavailable
+		return view.State == "UP" && view.Quarantined == 0 && unavailable == 0
 	})
 	for i := range keys {
 		value, version, err := of.Read(ctx, table.ID, key(i))

@@ -61,7 +61,7 @@ func TestLostBackupsAreReplacedUnderLoad(t *testing.T) {
 }
 
 // With R = 2 and one other server left writes go on with one replica each, and say so; when the third
-// comes back every segment gets its second.
+// comes back every segment gets its second. Then nobody needs what it had before.
 func TestWritesGoOnDegradedUntilABackupReturns(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "2")
 	of := c.client()
@@ -77,6 +77,7 @@ func TestWritesGoOnDegradedUntilABackupReturns(t *testing.T) {
 	l.more(500)
 	c.restart(others[0])
 	c.eventually("all segments whole again", func() bool { return c.status().ServersUp == 3 && c.whole() })
+	c.eventually("the frames of its earlier incarnation to be free", func() bool { return c.serverViews()[others[0].Name].Quarantined == 0 })
 	l.more(200)
 	l.finish()
 	l.verify()

@@ -11,6 +11,7 @@
 #include "wire/hello.h"
 #include "wire/recovery_messages.h"
 #include "wire/replica_messages.h"
+#include "wire/volume_messages.h"
 
 using namespace ramcloud;
 using namespace ramcloud::wire;
@@ -62,7 +63,9 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<SyncReplicasRequest>,
                              check<GrantLeaseRequest>,
                              check<GetRecoveredRequest>,
-                             check<Recovered>};
+                             check<Recovered>,
+                             check<GetUnneededRequest>,
+                             check<Unneeded>};
 
 void check_hello(std::string_view in) {
   Hello hello;

@@ -336,10 +336,11 @@ Status FrameStore::release(uint32_t index) {
   return {};
 }
 
-std::vector<uint32_t> FrameStore::take_former(uint64_t master_id) {
+std::vector<uint32_t> FrameStore::take_former(
+    uint64_t master_id, const std::function<bool(const FormerFrame&)>& which) {
   std::vector<uint32_t> frames;
   std::erase_if(former_, [&](const FormerFrame& former) {
-    const bool taken = former.content.master_id == master_id && !former.damaged;
+    const bool taken = former.content.master_id == master_id && !former.damaged && which(former);
     if (taken) frames.push_back(former.frame);
     return taken;
   });

@@ -118,9 +118,10 @@ class FrameStore {
   uint32_t frames_quarantined() const { return quarantined_; }
   /// Those of them with a replica of this cluster, by rising frame.
   const std::vector<FormerFrame>& former() const { return former_; }
-  /// Takes the master's frames out of former(), for release_former(). Not those with damaged
-  /// metadata: they may hold something else.
-  std::vector<uint32_t> take_former(uint64_t master_id);
+  /// Takes frames out of former(), for release_former(): those of the master of which `which` is
+  /// true. Not those with damaged metadata: they may hold something else.
+  std::vector<uint32_t> take_former(uint64_t master_id,
+                                    const std::function<bool(const FormerFrame&)>& which);
   /// As release().
   Status release_former(uint32_t frame);
   /// Given back while a direct write to them was in flight: free when it ends.

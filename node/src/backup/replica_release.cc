@@ -1,6 +1,9 @@
-// ReplicaService, what becomes of frames when their master was recovered.
+// ReplicaService, frames that nobody needs any more: of masters that were recovered, and those that
+// an earlier incarnation of this backup left, of masters that have other replicas by now.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "backup/replica_service.h"
@@ -62,18 +65,67 @@ Task<uint32_t> ReplicaService::free_frames_of(uint64_t master_id) {
     }
     if (freed % kFreedAtOnce == 0) co_await reactor_.sleep(Duration{});
   }
-  for (const uint32_t frame : frames_.take_former(master_id)) {
+  const auto all = [](const FormerFrame&) { return true; };
+  for (const uint32_t frame : frames_.take_former(master_id, all)) {
     if (stopping_ || !device_status_.ok()) break;
-    if (const Status released = frames_.release_former(frame); !released.ok()) {
-      write_failed(released);
-      continue;
-    }
-    metadata_changed();
-    if (++freed % kFreedAtOnce == 0) co_await reactor_.sleep(Duration{});
+    if (release_former(frame) && ++freed % kFreedAtOnce == 0) co_await reactor_.sleep(Duration{});
   }
   if (freed > 0) {
     RC_SOMETIMES("backup.frees_frames_of_a_recovered_master");
     log_info("backup.frames_freed", {{"master", master_id}, {"frames", freed}});
+  }
+  co_return freed;
+}
+
+bool ReplicaService::release_former(uint32_t frame) {
+  if (const Status released = frames_.release_former(frame); !released.ok()) {
+    write_failed(released);
+    return false;
+  }
+  metadata_changed();
+  return true;
+}
+
+// ---- former frames of masters that are UP
+
+Task<std::map<uint64_t, std::vector<uint64_t>>> ReplicaService::former_of_the_living() {
+  std::map<uint64_t, std::vector<uint64_t>> segments;
+  for (size_t at = 0; at < frames_.former().size(); at += kLookedAtOnce) {
+    const size_t end = std::min(frames_.former().size(), at + kLookedAtOnce);
+    for (size_t i = at; i < end; ++i) {
+      const FormerFrame& former = frames_.former()[i];
+      if (former.damaged || !servers_.is_live(former.content.master_id)) continue;
+      segments[former.content.master_id].push_back(former.content.segment_id);
+    }
+    co_await reactor_.sleep(Duration{});
+  }
+  co_return segments;
+}
+
+/// Others may have begun to recover the master since it answered: what was told of its replicas then
+/// stays as it is.
+Task<uint32_t> ReplicaService::free_former(uint64_t master_id, std::vector<uint64_t> segment_ids) {
+  uint32_t freed = 0;
+  std::ranges::sort(segment_ids);
+  for (size_t at = 0; at < segment_ids.size(); at += kFreedAtOnce) {
+    if (stopping_ || !device_status_.ok()) break;
+    if (!servers_.is_live(master_id) || table_.frozen(master_id)) {
+      RC_SOMETIMES("backup.former_frames_stay_because_their_master_is_recovered");
+      break;
+    }
+    const auto some =
+        std::span(segment_ids).subspan(at, std::min(kFreedAtOnce, segment_ids.size() - at));
+    const auto named = [&](const FormerFrame& former) {
+      return std::ranges::binary_search(some, former.content.segment_id);
+    };
+    for (const uint32_t frame : frames_.take_former(master_id, named)) {
+      if (release_former(frame)) ++freed;
+    }
+    co_await reactor_.sleep(Duration{});
+  }
+  if (freed > 0) {
+    RC_SOMETIMES("backup.frees_former_frames_of_a_living_master");
+    log_info("backup.former_frames_freed", {{"master", master_id}, {"frames", freed}});
   }
   co_return freed;
 }

@@ -80,6 +80,45 @@ TEST_F(ReplicaReleaseTest, FormerFramesAreFreedAsWell) {
   EXPECT_EQ(frames_->frames_quarantined(), 1u) << "the other master's";
 }
 
+/// What their master says it needs no more.
+TEST_F(ReplicaReleaseTest, FormerFramesOfALivingMasterAreFreedByName) {
+  for (uint64_t id = 1; id <= 20; ++id) ASSERT_EQ(open(id, "head"), StatusCode::kOk);
+  ASSERT_EQ(open(1, "head", 1, kOther), StatusCode::kOk);
+  restart(/*power_loss=*/false);
+  ASSERT_EQ(open(3, "another"), StatusCode::kOk);
+  const auto former = run(service_->former_of_the_living());
+  ASSERT_THAT(former, ::testing::SizeIs(2));
+  EXPECT_THAT(former.at(kMaster), ::testing::SizeIs(20));
+  EXPECT_THAT(former.at(kOther), ElementsAre(1));
+  std::vector<uint64_t> most = {1'000'000};
+  for (uint64_t id = 20; id > 2; --id) most.push_back(id);
+  EXPECT_EQ(run(service_->free_former(kMaster, most)), 18u);
+  EXPECT_EQ(frames_->frames_quarantined(), 3u);
+  EXPECT_TRUE(service_->find(kMaster, 3).has_value()) << "that is of this incarnation";
+  EXPECT_EQ(run(service_->free_former(kMaster, most)), 0u);
+  EXPECT_EQ(query().replicas.size(), 3u);
+}
+
+/// A recovery counts on what its first query found.
+TEST_F(ReplicaReleaseTest, FormerFramesStayOnceTheirMasterIsRecovered) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  ASSERT_EQ(open(1, "head", 1, kOther), StatusCode::kOk);
+  restart(/*power_loss=*/false);
+  EXPECT_EQ(query().replicas.size(), 1u);
+  EXPECT_EQ(run(service_->free_former(kMaster, {1})), 0u) << "it is frozen";
+  EXPECT_EQ(query().replicas.size(), 1u);
+  EXPECT_EQ(run(service_->free_former(kOther, {1})), 1u);
+}
+
+TEST_F(ReplicaReleaseTest, FormerFramesOfADeadMasterAreNotFreedByName) {
+  ASSERT_EQ(open(1, "head"), StatusCode::kOk);
+  restart(/*power_loss=*/false);
+  tell(wire::ServerState::kCrashed);
+  EXPECT_TRUE(run(service_->former_of_the_living()).empty());
+  EXPECT_EQ(run(service_->free_former(kMaster, {1})), 0u);
+  EXPECT_EQ(frames_->frames_quarantined(), 1u);
+}
+
 /// The slot that does not hold may have named another master's replica.
 TEST_F(ReplicaReleaseTest, AFrameWithDamagedMetadataIsKept) {
   ASSERT_EQ(open(1, "head"), StatusCode::kOk);

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -76,6 +77,14 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// (docs/design/recovery.md, "Freeing frames"), but for those with damaged metadata. Returns how
   /// many. Frees nothing of a master that is UP.
   Task<uint32_t> free_frames_of(uint64_t master_id);
+
+  /// Of frames that an earlier incarnation of this backup left, with intact metadata: masters that
+  /// are UP, and their segments in such frames. A slice a turn, as below.
+  Task<std::map<uint64_t, std::vector<uint64_t>>> former_of_the_living();
+  /// Frees such frames of these segments, of which their master has said that it needs them no more
+  /// (docs/design/recovery.md, "Former frames of masters that live"). Returns how many. Frees
+  /// nothing of a master that is not UP, or that is being recovered.
+  Task<uint32_t> free_former(uint64_t master_id, std::vector<uint64_t> segment_ids);
 
   /// Called when an open finds no free frame. It frees frames that are known not to be needed, and
   /// calls `try_again` once; soon, because the open's sender waits. Null: such an open is refused
@@ -154,6 +163,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   Status describe(const Replica& replica);
   Status promise(Replica& replica);
   void drop(Shard& shard, ReplicaTable::Replicas::iterator it) RC_REQUIRES(shard.lock);
+  bool release_former(uint32_t frame);
   void answer_when_synced(const ReplyHandle& reply, const Key& key);
   bool keep(const Key& key, uint64_t promised);
   void acknowledge(const ReplyHandle& handle, uint32_t held);

@@ -203,6 +203,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     first_.assert_here();
     return backups_.need_of(server_ids);
   }
+  /// Those of these segments of which R other replicas count than any that an earlier incarnation of
+  /// a backup left on its volume; also those that left the log. RETRY as long as the server list, or
+  /// a loss that it tells of, was not dealt with; another error once this master was given up. On the
+  /// first reactor.
+  Result<std::vector<uint64_t>> unneeded(std::span<const uint64_t> segment_ids);
   /// On the first reactor, which alone changes it.
   const EpochFence& fence() const RC_NO_THREAD_SAFETY_ANALYSIS { return fence_; }
   uint32_t min_replicas() const { return options_.min_replicas; }

@@ -245,6 +245,20 @@ bool ReplicaManager::is_needed(uint64_t segment_id) {
   return !replicas.all_count();
 }
 
+/// The backup that left them is not UP, so none of the replicas that count is on it.
+Result<std::vector<uint64_t>> ReplicaManager::unneeded(std::span<const uint64_t> segment_ids) {
+  first_.assert_here();
+  if (condemned_why_) return fail(*condemned_why_);
+  if (list_changed_ || !fence().holds() || !backups_.losing().empty()) {
+    return fail(StatusCode::kRetry, "a lost replica is not dealt with yet");
+  }
+  std::vector<uint64_t> unneeded;
+  for (const uint64_t id : segment_ids) {
+    if (!is_needed(id)) unneeded.push_back(id);
+  }
+  return unneeded;
+}
+
 bool ReplicaManager::is_freed(const GivenUp& replica) {
   if (is_needed(replica.segment_id)) return false;
   const ListedServer* server = servers_.find(replica.server_id);

@@ -14,12 +14,14 @@
 #include "master/recovery_orders.h"
 #include "master/tablet_service.h"
 #include "replication/replica_manager.h"
+#include "replication/unneeded_service.h"
 #include "rpc/term_gate.h"
 #include "runtime/epoch.h"
 #include "server/cleaning.h"
 #include "server/control_service.h"
 #include "server/coordinator_lease.h"
 #include "server/enlistment.h"
+#include "server/former_frames.h"
 #include "server/frame_release.h"
 #include "server/log_resize.h"
 #include "server/master.h"
@@ -62,7 +64,9 @@ struct ServerNode::Impl {
   // Once the server has its id:
   std::unique_ptr<ReplicaService> backup;
   std::optional<FrameRelease> frame_release;
+  std::optional<FormerFrames> former_frames;
   std::unique_ptr<Master> master;
+  std::optional<UnneededService> unneeded;
   std::unique_ptr<Cleaning> cleaning;
   std::optional<LogResize> resize;
   std::unique_ptr<master::RecoveryOrders> recovery;
@@ -195,9 +199,13 @@ struct ServerNode::Impl {
                                 .synced = options.synced,
                                 .writes = &first.replica_writes()});
     frame_release.emplace(first.rpc(), servers, options.coordinators, *backup);
+    former_frames.emplace(first.rpc(), servers, reply.server_id, *backup);
     master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
                                       std::move(*table_memory), lanes(), master_options(reply));
     table_memory.reset();
+    if (master->replicas() != nullptr) {
+      unneeded.emplace(first.registry(), servers, *master->replicas());
+    }
     if (options.cleaning.on()) {
       cleaning = std::make_unique<Cleaning>(reactor, epochs, *master, metrics, cleaning_options());
       cleaning->start();

@@ -64,6 +64,8 @@ ordered_json all_messages() {
   RC_ADD(ProbePeerReply);
   RC_ADD(GetReplicasOnRequest);
   RC_ADD(ReplicasOn);
+  RC_ADD(GetUnneededRequest);
+  RC_ADD(Unneeded);
   RC_ADD(ReplicaExtension);
   RC_ADD(RecoveryQueryRequest);
   RC_ADD(RecoveryQueryReply);

@@ -76,6 +76,8 @@ enum class Opcode : uint16_t {
   // Backup, for masters.
   kRenewLease = 133,
   kSyncReplicas = 134,
+  // Master, for backups.
+  kGetUnneeded = 135,
 };
 
 /// Every message of a coordinator to a server, of whatever version, begins with the coordinator's

@@ -1,5 +1,7 @@
-// Bodies of the control operation by which a coordinator finds out whether a volume is needed
-// (docs/design/coordinator.md, "Releasing a volume"), in codec.h's encoding.
+// Bodies of the control operations by which others ask a master what it needs of a volume, in
+// codec.h's encoding: a coordinator, before the volume is released (docs/design/coordinator.md,
+// "Releasing a volume"), and the backup that has it, to free frames (docs/design/recovery.md,
+// "Former frames of masters that live").
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,31 @@ struct ReplicasOn {
   template <class V>
   void fields(V& v) {
     v(list_version, counted, missed);
+  }
+};
+
+/// kGetUnneeded (backup -> master): GetUnneededRequest -> Unneeded. Which replicas of this master's
+/// segments, left on the backup's volume by an earlier incarnation of it, nobody needs. RETRY as
+/// long as the master has not dealt with the end of that incarnation. INVALID_ARGUMENT above
+/// kMaxIdsAtOnce.
+struct GetUnneededRequest {
+  static constexpr size_t kMaxIdsAtOnce = 256;
+  uint64_t backup_id = 0;  // of the present incarnation
+  // Of the backup's server list: the master's must not be older.
+  uint64_t list_term = 0;
+  uint64_t list_version = 0;
+  std::vector<uint64_t> segment_ids;
+  template <class V>
+  void fields(V& v) {
+    v(backup_id, list_term, list_version, segment_ids);
+  }
+};
+
+struct Unneeded {
+  std::vector<uint64_t> segment_ids;
+  template <class V>
+  void fields(V& v) {
+    v(segment_ids);
   }
 };
 

@@ -20,6 +20,7 @@ bool is_idempotent(uint16_t opcode) {
     case Opcode::kDropTablet:
     case Opcode::kGetServerStats:
     case Opcode::kGetReplicasOn:
+    case Opcode::kGetUnneeded:
     case Opcode::kResizeLog:
     case Opcode::kRaiseReplicationEpoch:
     case Opcode::kReplicaOpen:

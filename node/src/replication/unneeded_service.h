@@ -1,0 +1,28 @@
+// Answers backups that ask a master which replicas on their volume, from before they were enlisted
+// again, nobody needs (docs/design/recovery.md, "Former frames of masters that live").
+#pragma once
+
+#include "replication/replica_manager.h"
+#include "rpc/rpc.h"
+#include "rpc/server_list.h"
+#include "wire/volume_messages.h"
+
+namespace ramcloud {
+
+class UnneededService {
+ public:
+  /// Registers kGetUnneeded, of the reactor of `replicas`. All of them outlive this.
+  UnneededService(ServiceRegistry& registry, const ServerList& servers, ReplicaManager& replicas);
+  UnneededService(const UnneededService&) = delete;
+  UnneededService& operator=(const UnneededService&) = delete;
+
+ private:
+  void on_get_unneeded(const Request& request);
+  Status check(const wire::GetUnneededRequest& asked) const;
+
+  Transport& transport_;
+  const ServerList& servers_;
+  ReplicaManager& replicas_;
+};
+
+}  // namespace ramcloud
