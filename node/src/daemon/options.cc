@@ -414,6 +414,11 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "bytes a second that --dir's device reads; placement uses it (default: measured at "
              "start)",
              "");
+  add_parsed(app, "--recovery-bandwidth", o.recovery_bytes_per_second, size_at_least(1u << 20),
+             "bytes a second of dead servers' logs that this server replays at most, so that a "
+             "recovery leaves room for its clients and its network; recoveries take longer "
+             "(default: no limit)",
+             "");
   add_limits(app, o.limits, false);
   add_common(app, o.common);
 }

@@ -82,7 +82,8 @@ struct ServerOptions {
   bool synced = false;
   DiskIo disk_io = DiskIo::kAuto;
   DirectIo direct_io = DirectIo::kAuto;
-  uint64_t read_bytes_per_second = 0;  // 0: measured
+  uint64_t read_bytes_per_second = 0;      // 0: measured
+  uint64_t recovery_bytes_per_second = 0;  // 0: no limit
   Duration flush_interval = 10ms;
   Duration read_lease = 500ms;
   Duration backup_silence = 1s;

@@ -155,6 +155,8 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"server", "--dir", "d", "--log-memory", "65TiB"}, {"--log-memory", "65TiB", "64.0 TiB"}},
       {{"server", "--dir", "d", "--flush-interval", "2h"}, {"--flush-interval", "2h", "1h"}},
       {{"server", "--dir", "d", "--read-lease", "50ms"}, {"--read-lease", "50ms", "100ms"}},
+      {{"server", "--dir", "d", "--recovery-bandwidth", "1KiB"},
+       {"--recovery-bandwidth", "1KiB", "1.0 MiB"}},
       {{"server", "--dir", "d", "--backup-silence", "1ms"}, {"--backup-silence", "1ms", "500ms"}},
       {{"server", "--dir", ""}, {"--dir", "path of a folder"}},
       {{"server", "--dir", "d", "--listen", "nowhere"}, {"--listen", "nowhere", "host:port"}},

@@ -80,6 +80,7 @@ struct ServerProcess::Impl {
     n.synced = options.synced;
     n.cleaning = options.cleaning;
     n.read_bytes_per_second = options.read_bytes_per_second;
+    n.recovery_bytes_per_second = options.recovery_bytes_per_second;
     return n;
   }
 

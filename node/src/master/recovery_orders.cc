@@ -64,7 +64,7 @@ Status check_order(const wire::RecoverRequest& order) {
 
 RecoveryOrders::RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers,
                                Epochs& epochs, TabletService& tablets, MetricsRegistry& metrics,
-                               store::ObjectStore& store)
+                               store::ObjectStore& store, uint64_t bytes_per_second)
     : transport_(registry.transport()),
       rpc_(rpc),
       reactor_(rpc.reactor()),
@@ -74,6 +74,7 @@ RecoveryOrders::RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, Server
       store_(store),
       slots_(store),
       fetching_(reactor_),
+      pace_(reactor_, bytes_per_second),
       replayed_bytes_(metrics.counter("ramcloud_recovery_replayed_bytes_total",
                                       "Bytes of entries of dead masters' logs that were replayed "
                                       "into this one's.")),
@@ -103,6 +104,7 @@ RecoveryTools RecoveryOrders::tools() {
           .epochs = epochs_,
           .store = store_,
           .fetching = fetching_,
+          .pace = pace_,
           .want_pass = [this] { want_pass(); },
           .replayed_bytes = replayed_bytes_,
           .replayed_entries = replayed_entries_,

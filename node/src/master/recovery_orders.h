@@ -33,9 +33,11 @@ class RecoveryOrders {
   static constexpr size_t kMostMasters = 4096;
   static constexpr Duration kMostWaiting = 1s;
 
-  /// All outlives it.
+  /// All outlives it. `bytes_per_second` of entries that are fetched, by all parts together; 0: no
+  /// limit.
   RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers, Epochs& epochs,
-                 TabletService& tablets, MetricsRegistry& metrics, store::ObjectStore& store);
+                 TabletService& tablets, MetricsRegistry& metrics, store::ObjectStore& store,
+                 uint64_t bytes_per_second);
   ~RecoveryOrders();
   RecoveryOrders(const RecoveryOrders&) = delete;
   RecoveryOrders& operator=(const RecoveryOrders&) = delete;
@@ -75,6 +77,7 @@ class RecoveryOrders {
   store::RecoveredSlots slots_;
   bool clearing_ = false;
   AsyncMutex fetching_;
+  Pace pace_;
   std::map<uint64_t, uint64_t> latest_;  // attempt by dead master: ordered, or given up
   uint64_t forgotten_up_to_ = 0;         // attempts of masters that are not in it
   std::map<uint64_t, Part> parts_;       // by attempt, which is one dead master's

@@ -269,10 +269,12 @@ std::vector<HashRange> TabletRecovery::ranges_of(const wire::RecoverySegment& se
 /// RETRY: others may have their turn.
 Task<Status> TabletRecovery::fetch_segment(SegmentFetch& fetch) {
   while (!fetch.done()) {
+    co_await tools_.pace.wait();
     Result<FetchedPage> page = co_await fetch.next();
     if (!page) co_return page.error();
     RC_FAILPOINT("master.recovery.page_fetched");
     const uint32_t bytes = page->entry_bytes();
+    tools_.pace.charge(bytes);
     Status status = co_await replay_page(std::move(*page));
     if (status == StatusCode::kCorrupt) {
       fetch.refuse(std::move(status));

@@ -17,6 +17,7 @@
 #include "rpc/server_list.h"
 #include "runtime/async_mutex.h"
 #include "runtime/epoch.h"
+#include "runtime/pace.h"
 #include "runtime/reactor.h"
 #include "store/object_store.h"
 #include "store/tablet_replay.h"
@@ -33,6 +34,8 @@ struct RecoveryTools {
   /// Held by the recovery that fetches: one at a time, which bounds the memory that pages take. A
   /// recovery that waits for a source releases it to the others.
   AsyncMutex& fetching;
+  /// In bytes of entries that are fetched.
+  Pace& pace;
   /// Tablets were served or given up: RecoveredSlots has something to clear.
   std::function<void()> want_pass;
   Counter& replayed_bytes;

@@ -58,6 +58,34 @@ TEST_F(TabletRecoveryTest, ASourceMayPutAFetchOff) {
   EXPECT_THAT(backups_[1]->requests, IsEmpty()) << "putting off is no failure";
 }
 
+/// Of 64 KiB a second.
+class CappedRecovery : public testing::RecoveryFixture {
+ protected:
+  CappedRecovery() : RecoveryFixture(16, true, 0, 64 << 10) {}
+};
+
+/// Both parts share it.
+TEST_F(CappedRecovery, NoMoreIsReplayedThanTheServerMay) {
+  for (int i = 0; i < 64; ++i) {
+    dead_[3 + i % 4].push_back(
+        object_entry(1 + i % 2, std::to_string(i), std::string(10'000, 'x')));
+  }
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_EQ(recover(part(8, {{2, 0, ~uint64_t{0}}})), StatusCode::kOk);
+  const Time begun = sim_.now();
+  const auto fetched = [&] { return state(7)->bytes_fetched + state(8)->bytes_fetched; };
+  // What is asked for at the same time may come at the same time.
+  constexpr uint64_t kBurst = 8 * 3 * 10'100;
+  while (state(7)->phase != RecoveryPhase::kReady || state(8)->phase != RecoveryPhase::kReady) {
+    run_for(100ms);
+    const double seconds = std::chrono::duration<double>(sim_.now() - begun).count();
+    ASSERT_LE(fetched(), kBurst + static_cast<uint64_t>(seconds * (64 << 10)));
+    ASSERT_LT(seconds, 60);
+  }
+  EXPECT_EQ(state(7)->objects + state(8)->objects, 64u);
+  EXPECT_GE(sim_.now() - begun, 6s) << "640 KB, less what comes at once";
+}
+
 TEST_F(TabletRecoveryTest, WithoutASourceThePartFailsAndNamesTheSegment) {
   dead_[3] = {object_entry(1, "a", "1")};
   dead_[4] = {object_entry(1, "b", "1")};

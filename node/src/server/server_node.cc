@@ -219,7 +219,8 @@ struct ServerNode::Impl {
     for (size_t i = 1; i < reactors.size(); ++i) serve_on(*reactors[i]);
     tablets.attach(master->store());
     recovery = std::make_unique<master::RecoveryOrders>(first.registry(), first.rpc(), servers,
-                                                        epochs, tablets, metrics, master->store());
+                                                        epochs, tablets, metrics, master->store(),
+                                                        options.recovery_bytes_per_second);
     std::vector<ServerReactor*> all;
     for (const auto& one : reactors) all.push_back(one.get());
     planned_stop.emplace(*master, enlistment, std::move(all), PlannedStop::Limits{});

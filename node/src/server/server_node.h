@@ -52,10 +52,11 @@ struct ServerNodeOptions {
   uint32_t replicas = 2;
   uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   Duration flush_interval = 10ms;
-  Duration read_lease = 500ms;         // the same on coordinators
-  Duration backup_silence = 1s;        // 0: a master gives up no backup for its silence
-  bool synced = false;                 // writes are acknowledged when they are on the device
-  uint64_t read_bytes_per_second = 0;  // of the backup's device; 0: measured at start
+  Duration read_lease = 500ms;             // the same on coordinators
+  Duration backup_silence = 1s;            // 0: a master gives up no backup for its silence
+  bool synced = false;                     // writes are acknowledged when they are on the device
+  uint64_t read_bytes_per_second = 0;      // of the backup's device; 0: measured at start
+  uint64_t recovery_bytes_per_second = 0;  // of dead servers' logs that are replayed; 0: no limit
   CleaningOptions cleaning;
   bool prefault = true;  // touch all memory at start; simulation does without
 };

@@ -111,8 +111,9 @@ class FakeBackup {
 class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies> {
  protected:
   explicit RecoveryFixture(uint32_t segments = 16, bool durable_at_once = true,
-                           uint32_t cleaner_segments = 0)
-      : MasterFixture(segments, durable_at_once, cleaner_segments) {
+                           uint32_t cleaner_segments = 0, uint64_t bytes_per_second = 0)
+      : MasterFixture(segments, durable_at_once, cleaner_segments),
+        orders_(registry_, rpc_, servers_, epochs_, tablets_, metrics_, store_, bytes_per_second) {
     node_.reactor().set_epochs(&participant_);
     tablets_.attach(store_);
     wire::ServerList list{1, 1, std::vector<wire::ServerListEntry>(3)};
@@ -268,7 +269,7 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
   Epochs epochs_;
   Epochs::Participant participant_{epochs_};
   TabletService tablets_{registry_, node_.reactor(), replies_, servers_, epochs_};
-  RecoveryOrders orders_{registry_, rpc_, servers_, epochs_, tablets_, metrics_, store_};
+  RecoveryOrders orders_;
   std::vector<std::unique_ptr<FakeBackup>> backups_;
 };
 
