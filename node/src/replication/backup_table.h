@@ -29,10 +29,9 @@ class BackupTable {
   explicit BackupTable(Options options) : options_(options) {}
 
   /// @name Replicas
-  /// @{
-  /// It was placed on slot.server_id().
+  /// @{ The replica was placed on slot.server_id().
   void add(ReplicaSlot& slot);
-  /// It leaves that backup.
+  /// The replica leaves slot.server_id().
   void remove(ReplicaSlot& slot);
   uint64_t replicas_on(uint64_t server_id) const;
   /// The backup with the lowest id from this one on.
@@ -41,7 +40,7 @@ class BackupTable {
   ReplicaSlot* any_on(uint64_t server_id) const;
   /// The replicas there in turn, one a call; null if there is none.
   ReplicaSlot* next_on(uint64_t server_id);
-  /// For checks: the table says of this placed replica where it is.
+  /// For checks: the table has this placed replica under its backup.
   bool knows(const ReplicaSlot& slot) const;
   /// @}
 
@@ -60,14 +59,14 @@ class BackupTable {
   /// @}
 
   /// @name Losing all that is on a backup, a little at a time
-  /// @{
-  /// Nothing new is put there until end_losing(). Again: as the first time.
+  /// @{ No new replica is placed there until end_losing(). A second call changes nothing.
   void begin_losing(uint64_t server_id, const Status& why);
   bool is_being_lost(uint64_t server_id) const;
-  /// In the order in which that began.
+  /// In the order of begin_losing().
   const std::deque<uint64_t>& losing() const { return losing_; }
   const Status& why_lost(uint64_t server_id) const { return *backups_.at(server_id).lost; }
-  /// Of the first of losing(), on which no replica is left. `forget`: the server will not be back.
+  /// For the first backup of losing(), when no replica is left on it. `forget`: the server has
+  /// crashed and will not return.
   void end_losing(bool forget);
   /// @}
 
@@ -80,9 +79,9 @@ class BackupTable {
 
   /// What this log needs of backups that share a volume.
   struct Need {
-    uint64_t counted = 0;  // replicas that are there, or on their way there
-    /// That were there, of segments that do not have all their replicas elsewhere yet: should the
-    /// master crash now, that volume may have the copy that is missing.
+    uint64_t counted = 0;  // replicas placed there, acknowledged or not
+    /// Lost replicas on these backups whose segments do not yet have all R replicas elsewhere. If
+    /// the master crashes now, recovery may need the copy on this volume.
     uint64_t missed = 0;
   };
   Need need_of(std::span<const uint64_t> server_ids) const;
@@ -94,7 +93,7 @@ class BackupTable {
     uint32_t refusals = 0;  // in a row
     Time usable_from{};
     size_t next = 0;             // for next_on()
-    std::optional<Status> lost;  // why all that is there is lost; is in losing_
+    std::optional<Status> lost;  // why all its replicas are lost; set while it is in losing_
   };
 
   Options options_;

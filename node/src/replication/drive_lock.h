@@ -14,9 +14,9 @@
 
 namespace ramcloud {
 
-/// One word, so that there is no moment between "not free" and "noted" in which the holder goes
-/// away without having seen the note. Each change of it is a read-modify-write: what was published
-/// before a note is seen by the holder that takes the note.
+/// One word holds the lock and the notes. So the holder cannot leave between another reactor's
+/// failed attempt and its note. Each change is a read-modify-write: the holder that takes a note
+/// sees what was published before the note.
 class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
  public:
   DriveLock() = default;
@@ -24,7 +24,7 @@ class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
   DriveLock& operator=(const DriveLock&) = delete;
 
   enum class Note : uint32_t {
-    kAgain = 2,  // the holder looks at everything again before it goes
+    kAgain = 2,  // the holder drives once more before it leaves
     kFirst = 4,  // the first reactor wants the lock, and is told when it is free
   };
   /// True: it is ours. False: another reactor has it, and will see the note.
@@ -39,7 +39,7 @@ class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
     }
   }
 
-  /// Waits, for what happens rarely (statistics).
+  /// Waits for the lock. Only for rare work (statistics).
   void enter() RC_ACQUIRE() {
     for (;;) {
       uint32_t seen = 0;
@@ -67,7 +67,8 @@ class RC_CAPABILITY("drive lock") alignas(kCacheLineBytes) DriveLock {
     }
   }
 
-  /// Where only the caller's caller can know that it holds the lock. Not held at all: a bug.
+  /// For code whose caller holds the lock without the compiler's knowledge. Ends the process if
+  /// nobody holds it.
   void assert_held() const RC_ASSERT_CAPABILITY() {
     if (word_.load(std::memory_order_relaxed) == 0) fatal("replication.lock_is_not_held");
   }

@@ -7,8 +7,8 @@
 //   2. the coordinator durably raises (lowest open segment, epoch) of this master.
 //
 // From then on a replica that is not closed counts only if its segment and its epoch are at least
-// these. In this order: a master that dies in between leaves replicas that all count, and nothing
-// was acknowledged that one of them lacks.
+// these. Why this order: if the master dies between the steps, all remaining replicas count, and
+// none of them lacks anything that was acknowledged.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ namespace ramcloud {
 /// The state of the fence. Its owner, the ReplicaManager, tells the coordinator.
 class EpochFence {
  public:
-  /// Of this master; goes with every replica request and into every group.
+  /// The replication epoch of this master. It is in every replica request and in every group
+  /// header.
   uint32_t epoch() const { return epoch_; }
   /// The coordinator has the epoch durably. Nothing may be acknowledged while this is false.
   bool holds() const { return confirmed_ == epoch_; }
   /// An open replica was lost.
   void raise() { ++epoch_; }
-  /// The open replicas that are left have the epoch: step 2. Gives what the coordinator is to be
-  /// told now; none if the fence holds, or if an answer is outstanding.
+  /// Step 2: the remaining open replicas have the epoch. Returns the epoch that the coordinator
+  /// must be told; none if the fence holds, or if an answer is outstanding.
   std::optional<uint32_t> begin_telling() {
     if (holds() || telling_) return std::nullopt;
     telling_ = true;

@@ -1,5 +1,5 @@
-// Until when this master may answer from memory (docs/design/recovery.md#leases), for every reactor
-// that answers: a few atomics, which nobody waits for.
+// The end of the time in which this master may answer from memory (docs/design/recovery.md#leases).
+// All reactors read it without a lock: it is a few atomics.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@
 
 namespace ramcloud {
 
-/// Times are those of Clock::lease_now(). What it says may lag behind what is known, never ahead.
+/// Times are those of Clock::lease_now(). The term may be shorter than the lease that is known,
+/// never longer.
 class LeaseTerm {
  public:
-  /// `appends_prove`: what backups acknowledged after an operation shows that none of them had
-  /// given this master up before (R > 0).
+  /// `appends_prove`: an acknowledgement from backups after an operation proves that none of them
+  /// had given this master up before (R > 0).
   explicit LeaseTerm(bool appends_prove) : appends_prove_(appends_prove) {}
   LeaseTerm(const LeaseTerm&) = delete;
   LeaseTerm& operator=(const LeaseTerm&) = delete;
 
   /// @name Any thread
-  /// @{
-  /// `now` was read after the operation was carried out. True: nobody else could have changed what
-  /// it saw, however long ago that was.
+  /// @{ `now` was read after the operation was carried out. True: no other server could have
+  /// changed the data that the operation saw, even if it was carried out long ago.
   bool holds(Time now) const {
     const int64_t held = held_until_.load(std::memory_order_seq_cst);
     const int64_t until = held != kNoHolder ? held : granted_until_.load(std::memory_order_seq_cst);
@@ -34,12 +34,12 @@ class LeaseTerm {
   /// Replies wait for a lease: the listener is called when it lasts longer. Call holds() after
   /// this: then the thread that extends the lease sees this call, or holds() sees the extension.
   void wait() { waited_for_.store(true, std::memory_order_seq_cst); }
-  /// No replica is there whose holder could lease: the coordinator must.
+  /// There is no open replica whose backup could lease, so the coordinator must.
   bool needs_grant() const {
     return held_until_.load(std::memory_order_relaxed) == kNoHolder &&
            !ended_.load(std::memory_order_relaxed);
   }
-  /// This master is given up: it answers nothing any more.
+  /// The cluster has given this master up: it must not answer any more.
   void end() { ended_.store(true, std::memory_order_relaxed); }
   /// @}
 

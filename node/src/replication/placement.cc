@@ -26,7 +26,8 @@ std::optional<size_t> choose_backup(std::span<const PlacementServer> servers,
     }
   }
   std::optional<size_t> best;
-  // The first candidates of a random permutation: distinct, so that few servers are all looked at.
+  // The first candidates of a random permutation: they are distinct, so with few servers every one
+  // of them is a candidate.
   const size_t looks = std::min<size_t>(kPlacementCandidates, eligible.size());
   for (size_t i = 0; i < looks; ++i) {
     std::swap(eligible[i], eligible[i + random.below(eligible.size() - i)]);

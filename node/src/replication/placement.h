@@ -1,6 +1,6 @@
-// Where replicas go: randomisation with refinement [Ousterhout15 §7.1]: a few random
-// candidates, of which the one that would read its replicas back soonest after a crash is taken.
-// Pure functions of their arguments.
+// Where replicas go: randomisation with refinement [Ousterhout15 §7.1]: among a few random
+// candidates it takes the one that could read its replicas back soonest after a crash. Pure
+// functions of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct PlacementServer {
   uint64_t server_id = 0;
   std::string failure_domain;          // not empty
   uint64_t read_bytes_per_second = 0;  // 0: not measured
-  uint32_t replicas = 0;               // this master has there
-  uint32_t primaries = 0;              // of these, the ones that recovery reads first
+  uint32_t replicas = 0;               // how many this master has there
+  uint32_t primaries = 0;              // how many of them are primaries, which recovery reads first
   bool usable = true;                  // false: refused lately, or cannot be reached
 };
 
@@ -33,14 +33,15 @@ struct PlacementServer {
 /// Primaries compete with primaries only: recovery reads no others unless one fails.
 double predicted_read_seconds(const PlacementServer& server, bool primary);
 
-/// A backup for one more replica; its index. None if no usable server is outside the `taken`
+/// The index of a backup for one more replica. None if no usable server is outside the `taken`
 /// failure domains (those of the master itself and of the segment's other replicas).
 std::optional<size_t> choose_backup(std::span<const PlacementServer> servers,
                                     std::span<const std::string> taken, bool primary,
                                     Random& random);
 
 /// OK if `replicas` replicas can be placed: each in a failure domain of its own, none in the
-/// master's. UNAVAILABLE with the arithmetic otherwise.
+/// master's. UNAVAILABLE otherwise; the message says how many domains there are and how many are
+/// needed.
 Status check_domains(std::span<const PlacementServer> servers, const std::string& own_domain,
                      uint32_t replicas);
 

@@ -1,5 +1,5 @@
-// Being on a certain reactor, as a permission that the compiler checks: a field that only that
-// reactor may touch is RC_GUARDED_BY a role, and a function that touches it RC_REQUIRES the role.
+// The permission to touch what belongs to one reactor, checked by the compiler. A field that only
+// that reactor may touch is RC_GUARDED_BY a role; a function that touches it RC_REQUIRES the role.
 #pragma once
 
 #include "base/spin_lock.h"
@@ -12,8 +12,8 @@
 
 namespace ramcloud {
 
-/// Nothing at run time. A function that another layer calls on that reactor says so at its begin;
-/// whether that is true is the thread sanitizer's to find out.
+/// It costs nothing at run time. A function that another layer calls on that reactor begins with
+/// assert_here(). The compiler believes it; the thread sanitizer finds a wrong thread.
 class RC_CAPABILITY("reactor") ReactorRole {
  public:
   ReactorRole() = default;

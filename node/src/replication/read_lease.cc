@@ -73,7 +73,7 @@ Time ReadLease::until() const {
   return std::ranges::min(holders_, {}, &Holder::confirmed).confirmed + length_;
 }
 
-/// A term that is told late is shorter than the lease.
+/// Publishing a longer lease late is safe: the term that others see is only shorter.
 void ReadLease::tell() {
   const Time now = until();
   const bool same = (now == kNever) == (told_ == kNever);

@@ -13,12 +13,12 @@
 
 namespace ramcloud {
 
-/// Times are those of Clock::lease_now(), of messages the moment before they were sent.
+/// Times are those of Clock::lease_now(), the time of a message is taken just before it is sent.
 class ReadLease {
  public:
-  /// A holder that confirmed nothing for this part of the lease (a quarter) is asked.
+  /// A holder that confirmed nothing for a quarter of the lease is asked.
   static constexpr int kAskedAfter = 4;
-  /// The term is written when the lease is longer by this part (a 64th): other reactors read its
+  /// The term is written only when the lease has grown by a 64th, because other reactors read its
   /// cache line all the time.
   static constexpr int kToldAfter = 64;
 
@@ -28,25 +28,25 @@ class ReadLease {
   ReadLease& operator=(const ReadLease&) = delete;
 
   /// The message that makes a replica one that recovery may use was sent to this backup, for the
-  /// first time. That it is a holder, too, from then on does not shorten the lease: before the
-  /// message came there was nothing on which it could have given this master up.
+  /// first time. A new holder does not shorten the lease: until the message arrived, recovery could
+  /// not have used a replica there.
   void hold(uint64_t server_id, Time sent);
-  /// One such replica is closed there, or was refused without a trace.
+  /// One such replica is closed there, or the backup refused it and wrote nothing.
   void release(uint64_t server_id);
   /// One such replica is lost. It counts until the coordinator has this epoch. When all are lost,
-  /// no backup can lease: the coordinator does, whose lease suffices alone.
+  /// no backup can lease. Then the coordinator leases, and its lease alone is enough.
   void lost(uint64_t server_id, uint32_t epoch);
   /// The coordinator has the epoch durably.
   void fenced(uint32_t epoch);
-  /// Its answer to the message that was sent then took this master for alive.
+  /// The backup answered a message that was sent at `sent`, and treated this master as alive.
   void confirmed(uint64_t server_id, Time sent);
 
-  /// Holders from which nothing came that was sent in the last quarter of L, and which were not
-  /// asked in it: they are asked now, which is noted.
+  /// Holders that must be asked now: in the last quarter of L they confirmed no message and were
+  /// not asked. They are noted as asked.
   std::vector<uint64_t> take_due(Time now);
   /// When the next of them is due; kNever without holders.
   Time next_due() const;
-  /// kNever without holders, or if all they had is lost.
+  /// The end of the lease. kNever without holders, or if all their replicas are lost.
   Time until() const;
   size_t holders() const { return holders_.size(); }
   Duration length() const { return length_; }
@@ -54,8 +54,8 @@ class ReadLease {
  private:
   struct Holder {
     uint64_t server_id = 0;
-    uint32_t replicas = 0;  // with those that are lost, and not behind the fence
-    uint32_t lost = 0;      // of these
+    uint32_t replicas = 0;  // includes lost ones until the fence holds
+    uint32_t lost = 0;      // how many of `replicas` are lost
     Time confirmed{};
     Time asked{};
   };

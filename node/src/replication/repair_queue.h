@@ -15,7 +15,7 @@ class RepairQueue {
   /// `concurrent`: segments that are copied at the same time.
   explicit RepairQueue(uint32_t concurrent) : concurrent_(concurrent) {}
 
-  /// It is closed and lacks a replica; in the queue already: nothing.
+  /// The segment is closed and lacks a replica. Does nothing if it is in the queue already.
   void add(SegmentReplicas& replicas) {
     if (replicas.repairing) return;
     replicas.repairing = true;
@@ -27,21 +27,23 @@ class RepairQueue {
   }
   size_t size() const { return queue_.size(); }
 
-  /// One pass over the first few: those in work, and those that may come into work. What no backup
-  /// can take goes to the end, so that others have their turn.
+  /// One pass over the first few: segments that are being copied, and the next ones if there is
+  /// room. A segment that no backup can take goes to the end of the queue, so that others have
+  /// their turn.
   class Pass {
    public:
     explicit Pass(RepairQueue& queue)
         : queue_(queue), looks_(std::min<size_t>(queue.size(), 2 * queue.concurrent_)) {}
-    /// The next to be driven; null at the end of the pass.
+    /// The next segment to drive; null at the end of the pass.
     SegmentReplicas* next() {
       if (looked_ == looks_ || in_work_ == queue_.concurrent_) return nullptr;
       ++looked_;
       return queue_.queue_[in_work_];
     }
-    /// next() was driven: keeps it, moves it to the end, or takes it out. True: it is repaired.
+    /// The segment of next() was driven: keeps it, moves it to the end, or removes it. True: it is
+    /// repaired.
     bool driven();
-    /// Others are in the queue, and no copy in work will make room for them.
+    /// Other segments are in the queue, and no copy in flight will make room for them.
     bool others_wait() const {
       return in_work_ < queue_.concurrent_ && looks_ < queue_.queue_.size();
     }
@@ -50,7 +52,7 @@ class RepairQueue {
     RepairQueue& queue_;
     const size_t looks_;
     size_t looked_ = 0;
-    size_t in_work_ = 0;  // that is where the next one is
+    size_t in_work_ = 0;  // also the index of the next one
   };
   /// Calls `fn` for those that the next pass may look at.
   template <typename Fn>

@@ -21,17 +21,17 @@ namespace ramcloud {
 class ReplicaCall;
 class ReplicaSlot;
 
-/// What a reactor's calls have for it. Belongs to that reactor, except as said.
+/// The answers of a reactor's calls, until it takes them. Belongs to that reactor, except where a
+/// comment says otherwise.
 class CallInbox {
  public:
-  /// `calls`: so many can be noted without allocating.
+  /// `calls`: room is reserved for so many answered calls, so that noting one does not allocate.
   explicit CallInbox(Reactor& reactor, size_t calls = 0) : reactor_(reactor) {
     answered_.reserve(calls);
   }
   /// Calls that were answered, or failed, since this was last cleared.
   std::vector<ReplicaCall*>& answered() { return answered_; }
-  /// Nobody waits for one of the calls any more: it is to be taken back. Any reactor, under the
-  /// lock.
+  /// A slot dropped one of the calls: this reactor must retract it. Any reactor, under the lock.
   void note_dropped() {
     dropped_.store(true, std::memory_order_relaxed);
     reactor_.nudge();
@@ -47,14 +47,13 @@ class CallInbox {
   std::atomic<bool> dropped_{false};
 };
 
-/// Its states, in a cycle: idle; in flight, which its own reactor begins under the lock that
-/// replication is driven under; answered, which is noted in its reactor's inbox without a lock;
-/// idle again, when the holder of the lock has taken the answer. While it is in flight only its own
-/// reactor may take it back (the session belongs to that one's transport).
+/// A call goes through three states in a cycle. Idle. In flight: its own reactor began it, under
+/// the DriveLock. Answered: the answer is in its reactor's inbox, which needs no lock. It is idle
+/// again when the holder of the DriveLock has taken the answer. Only its own reactor may retract a
+/// call in flight, because the session belongs to that reactor's transport.
 ///
-/// The call and the slot that waits for it know each other, and both ends change under the lock
-/// only. So a slot that does not want to wait any more lets go of the call at once, whichever
-/// reactor's it is; the answer is then dropped.
+/// A call and the slot that waits for it point at each other; both pointers change only under the
+/// DriveLock. So a slot can drop a call of any reactor at once. The answer is then ignored.
 class ReplicaCall final : public ClientCall {
  public:
   explicit ReplicaCall(CallInbox& inbox) : inbox_(inbox) {}
@@ -71,24 +70,24 @@ class ReplicaCall final : public ClientCall {
   /// Under the lock, and idle.
   void begin(ReplicaSlot& slot, const ReplicaMessage& message, const wire::MessageHeader& header,
              std::span<const Slice> body, Time deadline);
-  /// Takes it back: idle.
+  /// Retracts the call: it is idle.
   void retract();
-  /// Takes it back as a call that failed.
+  /// Retracts the call, as one that failed.
   void give_up(Status why);
   /// @}
 
   /// @name Under the lock
   /// @{
   ReplicaSlot* slot() const { return slot_; }
-  /// Nobody waits for it any more: its reactor takes it back.
+  /// The slot drops the call: its reactor will retract it.
   void let_go() {
     slot_ = nullptr;
     inbox_.note_dropped();
   }
-  /// Answered: OK, the peer's answer, or the transport's report.
+  /// When answered: OK, the peer's error, or the transport's error.
   const Status& status() const { return status_; }
   uint32_t retry_after_us() const { return retry_after_us_; }
-  /// Of the peer's answer, if that is an error.
+  /// The details of the peer's error.
   const wire::ErrorDetails& details() const { return details_; }
   const ReplicaMessage& message() const { return message_; }
   /// The time of the lease clock before the first byte was sent.
@@ -110,10 +109,11 @@ class ReplicaCall final : public ClientCall {
   CallInbox& inbox_;
   std::shared_ptr<Session> session_;
   Time deadline_ = kNever;
-  ReplicaSlot* slot_ = nullptr;  // under the lock
+  ReplicaSlot* slot_ = nullptr;  // guarded by the DriveLock
   ReplicaMessage message_;
   Time sent_{};
-  Status status_;  // this and the next two are its reactor's while in flight, else the lock's
+  Status status_;  // this and the next two belong to its reactor while in flight, otherwise to the
+                   // DriveLock
   uint32_t retry_after_us_ = 0;
   wire::ErrorDetails details_;
   std::atomic<State> state_{State::kIdle};

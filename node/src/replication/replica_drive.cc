@@ -10,11 +10,11 @@
 namespace ramcloud {
 namespace {
 
-/// Lanes send what they appended. When nothing moves for so long, a thread may not be running that
-/// should; the first reactor, if it turns, looks whether it can help.
+/// Each lane sends what its reactor appended. If published bytes make no progress for this long,
+/// that reactor's thread may not be scheduled, and the first reactor sends for it.
 constexpr Duration kStalled = 1ms;
-/// Bytes of copies that are sent in one turn, except the last message: then other work has its
-/// turn.
+/// Bytes of copies that are sent in one turn (the last message may exceed it), so that other work
+/// has its turn.
 constexpr uint64_t kMostCopiedAtOnce = 256u << 10;
 
 }  // namespace
@@ -38,7 +38,8 @@ bool ReplicaManager::on_turn() {
   return worked;
 }
 
-/// With lanes most turns have nothing for the first reactor: then it keeps out of their way.
+/// With lanes, most turns have no work for the first reactor. Then it does not take the lock, which
+/// the lanes need.
 bool ReplicaManager::due() {
   if (wanted_.load(std::memory_order_relaxed)) {
     due_ = wanted_.exchange(false, std::memory_order_acquire) || due_;
@@ -46,7 +47,8 @@ bool ReplicaManager::due() {
   return due_ || !own_calls_.answered().empty() || lanes_.empty() || stalled();
 }
 
-/// Something published has been lying, and nothing moved. True once for each kStalled.
+/// Published bytes are not durable, and the durable position did not move. True once for each
+/// kStalled.
 bool ReplicaManager::stalled() {
   const Time now = reactor_.now();
   const log::LogPosition durable = log_->durable();
@@ -69,7 +71,7 @@ bool ReplicaManager::control() {
   return worked;
 }
 
-/// The order of what the first reactor does with segments that are not settled.
+/// The first reactor's steps for segments that are not settled, in order.
 bool ReplicaManager::control_once() {
   if (stopped_) return false;
   put_off_ = false;
@@ -99,7 +101,8 @@ bool ReplicaManager::control_once() {
   return worked || put_off_;
 }
 
-/// With all its replicas lost nobody answers for an abandoned head any more, and it is done.
+/// An abandoned head whose replicas are all lost gets no more answers that would mark progress:
+/// note that it is settled.
 void ReplicaManager::note_lost_abandoned() {
   for (const SegmentReplicas* replicas : unsettled_) {
     const log::Segment& segment = *replicas->segment;
@@ -111,7 +114,7 @@ void ReplicaManager::note_lost_abandoned() {
 void ReplicaManager::take_opened() {
   const MutexGuard guard(opened_mutex_);
   for (log::Segment* segment : opened_) {
-    // It takes no data before it is open on its replicas, so no group has another epoch.
+    // The segment takes no data before it is open on its replicas, so no group has an older epoch.
     segment->set_replication_epoch(fence_.epoch());
     SegmentReplicas& replicas = segments_[segment->id()];
     replicas.segment = segment;
@@ -127,8 +130,8 @@ void ReplicaManager::take_opened() {
   opened_.clear();
 }
 
-/// Takes up what the first reactor's calls brought in this turn, of segments that are not settled;
-/// some of it another reactor may have taken already.
+/// Takes the answers of the first reactor's calls for segments that are not settled. Another
+/// reactor may have taken some already.
 bool ReplicaManager::take_own_answers() {
   bool any = false;
   std::erase_if(own_calls_.answered(), [&](ReplicaCall* call) {
@@ -149,7 +152,7 @@ void ReplicaManager::wake_at(Time when) {
 bool ReplicaManager::drive(SegmentReplicas& replicas) {
   bool worked = false;
   ++effort_.segments;
-  // All places first: each open names all of them.
+  // Place all replicas first: each open message names the backups of all of them.
   for (auto& slot : replicas.slots) {
     if (!slot->placed() && !slot->segment().abandoned()) (void)place(replicas, *slot);
   }
@@ -167,7 +170,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
       take_answer_of(slot);
       worked = true;
     } else if (call != &slot.own_call()) {
-      return false;  // its reactor sees to its deadline
+      return false;  // the call's own reactor watches its deadline
     } else if (now < call->deadline()) {
       wake_at(call->deadline());
       return false;
@@ -192,13 +195,14 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
 
 bool ReplicaManager::send(ReplicaSlot& slot) {
   const ListedServer* server = servers_.find(slot.server_id());
-  if (server == nullptr || !server->locator) return false;  // apply_server_list() takes it away
+  if (server == nullptr || !server->locator) return false;  // apply_server_list() unplaces it
   ReplicaCall& call = slot.own_call();
   if (call.session() == nullptr || call.session()->broken()) {
     call.set_session(rpc_.session(*server->locator, slot.server_id()));
   }
-  // From its open on an optional replica is required. While there is no connection the open cannot
-  // reach the backup, and may wait long (a name that is not known yet): writes go on without it.
+  // An optional replica becomes required when its open is sent. So do not send it without a
+  // connection: that may take long (the backup's name does not resolve yet), and writes would wait
+  // for it.
   if (slot.state().optional && slot.state().opening() && call.session()->version() == 0) {
     RC_SOMETIMES("replication.optional_replica_waits_for_its_connection");
     wake_at(reactor_.now() + options_.retry_delay);
@@ -237,9 +241,9 @@ bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
   return driven.worked;
 }
 
-/// New data is in the oldest segment that is not settled: the next one takes none before this is
-/// closed on its replicas. When this returns, each published byte of it is acknowledged, or in
-/// flight, or queued behind a call in flight, or the first reactor is asked to see to it.
+/// New data is in the oldest segment that is not settled: the next one takes none before this one
+/// is closed on its replicas. Postcondition: each published byte of the head is acknowledged, or in
+/// flight, or queued behind a call in flight, or the first reactor was asked to send it.
 ReplicaManager::Driven ReplicaManager::drive_head(ReplicaLane& lane) {
   lane.retract_dropped();
   if (log_ == nullptr || stopped_ || unsettled_.empty()) return {};
@@ -260,7 +264,7 @@ ReplicaManager::Driven ReplicaManager::drive_head(ReplicaLane& lane) {
   if (fence_.holds()) {
     (void)raise_durable(head);
   } else {
-    progress_ = true;  // the first reactor says so when the fence stands
+    progress_ = true;  // the first reactor reports it when the fence holds
   }
   return driven;
 }
@@ -286,8 +290,8 @@ ReplicaManager::Driven ReplicaManager::take_plain_answers(SegmentReplicas& head)
 
 // ---- durability
 
-/// Reports progress to the log: which segments are open there, which are closed there,
-/// and up to where everything is there (docs/design/log.md#replies).
+/// Reports progress to the log: which segments are open on their backups, which are closed there,
+/// and the durable position (docs/design/log.md#replies).
 void ReplicaManager::report_progress() {
   bool changed = false;
   for (SegmentReplicas* replicas : unsettled_) {
@@ -306,8 +310,9 @@ void ReplicaManager::report_progress() {
   if (changed) log_->on_replication_progress();
 }
 
-/// An abandoned head holds nothing that must be on R backups; it must be open on none. The replicas
-/// that did not confirm the close are lost, and behind the fence: else nothing is reported.
+/// An abandoned head holds no data that must be on R backups, but it must not stay open on any
+/// backup. Each of its replicas has confirmed the close or is lost. The fence holds:
+/// report_progress() is called only then.
 bool ReplicaManager::settle_abandoned() {
   return std::erase_if(unsettled_, [this](SegmentReplicas* replicas) {
            first_.assert_here();
@@ -319,8 +324,8 @@ bool ReplicaManager::settle_abandoned() {
          }) > 0;
 }
 
-/// Moves the durable position in the oldest segment that is not closed on its replicas; true if it
-/// is now, so that the next one counts.
+/// Raises the durable position in the oldest segment that is not closed on its replicas. True if it
+/// is closed on them now: the next segment is then the oldest.
 bool ReplicaManager::settle_front() {
   SegmentReplicas& front = *unsettled_.front();
   log::Segment& segment = *front.segment;
@@ -334,7 +339,8 @@ bool ReplicaManager::settle_front() {
   return true;
 }
 
-/// As far as enough replicas have the segment; false if there are not enough.
+/// Raises the durable position to the last byte that enough replicas have. False if not enough
+/// replicas count.
 bool ReplicaManager::raise_durable(const SegmentReplicas& front) {
   const auto acked = front.durable_bytes(options_.min_replicas);
   if (!acked) return false;

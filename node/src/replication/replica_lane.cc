@@ -5,7 +5,7 @@
 namespace ramcloud {
 namespace {
 
-/// For how long a lane leaves a backup alone that did not answer it.
+/// How long a lane sends nothing to a backup that did not answer in time.
 constexpr Duration kAvoided = 5s;
 
 }  // namespace
@@ -23,7 +23,7 @@ ReplicaLane::ReplicaLane(RpcClient& rpc, Counter& messages, uint32_t replicas,
 
 bool ReplicaLane::take_news() {
   const bool any = !inbox_.answered().empty() || inbox_.has_dropped();
-  inbox_.answered().clear();  // the calls themselves know
+  inbox_.answered().clear();  // each call keeps its answer
   return any;
 }
 
@@ -32,12 +32,12 @@ bool ReplicaLane::send(size_t index, ReplicaSlot& slot) {
   if (!line.call.idle() || !connected(line, slot)) return false;
   slot.send_plain(line.call, now(), write_timeout_);
   messages_.add();
-  // Deadlines rise, so a timer that runs fires early enough.
+  // Deadlines rise with each call, so a running timer fires early enough.
   if (!timer_.running()) timer_.start_at(line.call.deadline());
   return true;
 }
 
-/// Never waits for a connection with bytes in hand: while it is being made the first reactor sends.
+/// A lane does not wait for a connection: while it is being established, the first reactor sends.
 bool ReplicaLane::connected(Line& line, const ReplicaSlot& slot) {
   if (line.server_id != slot.server_id()) {
     line.call.set_session(nullptr);

@@ -1,4 +1,4 @@
-// One reactor's way to the backups: the calls in which it sends what it appended, and its sessions.
+// What one reactor needs to send to the backups what it appended: its calls and its sessions.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,28 @@
 
 namespace ramcloud {
 
-/// It has one call for each of the R replicas of a segment, and sees to their deadlines, since only
-/// its reactor can take them back. Everything belongs to that reactor, but for what the lock of
-/// ReplicaManager is over.
+/// It has one call for each of the R replicas of a segment. It watches their deadlines, because
+/// only its reactor can retract them. Everything belongs to that reactor, except what the DriveLock
+/// guards.
 class ReplicaLane {
  public:
-  /// All outlive it. May be made on another thread than the reactor's, before that uses it.
+  /// All arguments outlive the lane. It may be constructed on another thread before the reactor
+  /// uses it.
   ReplicaLane(RpcClient& rpc, Counter& messages, uint32_t replicas, Duration write_timeout);
   ReplicaLane(const ReplicaLane&) = delete;
   ReplicaLane& operator=(const ReplicaLane&) = delete;
 
   /// @name For the manager
-  /// @{
-  /// Something came for it since the last time: answers, or calls to be taken back.
+  /// @{ True if there were answers, or calls to retract, since the last call.
   bool take_news();
   Time now() const { return reactor_.now(); }
-  /// Sends what the slot, the segment's `index`th, wants to send, if this lane can do so at once:
-  /// its session to that backup stands, and its call is idle. Under the lock.
+  /// Sends the next bytes of the slot, which is number `index` of its segment. Only if this lane
+  /// can do so at once: its session to that backup is established, and its call is idle. Under the
+  /// lock.
   bool send(size_t index, ReplicaSlot& slot);
-  /// Takes back the calls that nobody waits for any more. Under the lock.
+  /// Retracts the calls that their slots dropped. Under the lock.
   void retract_dropped();
-  /// Takes back all; while its reactor does not turn, or on it.
+  /// Retracts all calls. On its reactor, or while that does not run.
   void stop();
   /// @}
 
@@ -41,8 +42,8 @@ class ReplicaLane {
   struct Line {
     explicit Line(CallInbox& inbox) : call(inbox) {}
     ReplicaCall call;
-    uint64_t server_id = 0;  // of the call's session
-    Time avoided_until{};    // it did not answer: the first reactor tries
+    uint64_t server_id = 0;  // the backup of the call's session
+    Time avoided_until{};    // the backup did not answer: until then the first reactor sends
   };
   bool connected(Line& line, const ReplicaSlot& slot);
   void on_deadline();
@@ -52,7 +53,7 @@ class ReplicaLane {
   Counter& messages_;
   const Duration write_timeout_;
   CallInbox inbox_;
-  std::deque<Line> lines_;  // by place in the segment
+  std::deque<Line> lines_;  // by index of the replica in its segment
   Timer timer_;             // runs at least until the first deadline
 };
 

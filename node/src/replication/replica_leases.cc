@@ -1,5 +1,5 @@
-// ReplicaManager, the lease: which backups hold it, and asking those to which nothing else was sent
-// (docs/design/recovery.md, "Leases"). The bookkeeping is in read_lease.h.
+// ReplicaManager, the lease: which backups are its holders, and RENEW_LEASE to those to which
+// nothing else was sent (docs/design/recovery.md#leases). The bookkeeping is in read_lease.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,11 +14,10 @@
 namespace ramcloud {
 namespace {
 
-/// A look that comes so much later than it was due: this process did not run, or had too much to
-/// do.
+/// If a lease check runs this much later than it was due, this process was suspended or overloaded.
 constexpr Duration kLateness = 100ms;
 
-/// Nothing that a backup says.
+/// The call failed without an answer from the backup.
 bool is_silence(const Status& status) {
   return status == StatusCode::kDeadlineExceeded || status == StatusCode::kUnavailable ||
          status == StatusCode::kConnectionLost;
@@ -26,7 +25,7 @@ bool is_silence(const Status& status) {
 
 }  // namespace
 
-/// The message that makes the replica one that recovery may use has left, for the first time.
+/// The first message after which recovery may use the replica has been sent.
 void ReplicaManager::lease_held(const ReplicaSlot& slot) {
   if (lease_) lease_->hold(slot.server_id(), slot.call()->sent());
 }
@@ -41,13 +40,14 @@ void ReplicaManager::lease_released(uint64_t server_id) {
   if (lease_) lease_->release(server_id);
 }
 
-/// The epoch that rises now is the one that recovery will ask of it.
+/// The loss raises the epoch by one, so the replica counts for the lease until the coordinator has
+/// that epoch.
 void ReplicaManager::lease_lost(uint64_t server_id) {
   if (lease_) lease_->lost(server_id, fence_.epoch() + 1);
 }
 
-/// What holders said that were asked. If nobody looked in time this process stood: then the others'
-/// answers may be late because of that.
+/// Takes the answers to RENEW_LEASE. If this check is late, this process was suspended, and that
+/// may be why answers seem late: they do not count as silence.
 void ReplicaManager::take_renewals() {
   if (next_lease_check_ != Time{} && reactor_.now() - next_lease_check_ > kLateness) {
     RC_SOMETIMES("replication.silence_of_others_is_our_own");
@@ -67,8 +67,9 @@ void ReplicaManager::take_renewals() {
   }
 }
 
-/// A holder that does not answer stops reads (no lease) and writes (not durable). Behind
-/// the fence the master goes on without it, whether it lives or not. Closed replicas there stay.
+/// A holder that does not answer stops reads (no lease) and writes (not durable). So the master
+/// gives up the replicas of open segments on it; the epoch fence makes that safe even if the backup
+/// is alive. Closed replicas there stay.
 void ReplicaManager::lose_silent() {
   if (!lease_ || !fence_.holds()) return;
   for (const uint64_t server_id : silence_.take_silent(reactor_.clock().lease_now())) {
@@ -89,7 +90,8 @@ void ReplicaManager::lose_silent() {
   }
 }
 
-/// Without one the segment is better off with a replica whose backup may come back.
+/// Another backup can take the place of this replica. If none can, keep the replica: its backup may
+/// answer again.
 bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot) {
   if (replicas.segment->abandoned()) return true;
   auto candidates = placement_servers(replicas);
@@ -103,7 +105,7 @@ bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const Replic
   return choose_backup(candidates, taken, slot.primary(), reactor_.random()).has_value();
 }
 
-/// At least every quarter of the lease, so that holders which came since are asked in time.
+/// Runs at least every quarter of the lease, so that new holders are asked in time.
 void ReplicaManager::renew_leases() {
   if (!lease_ || stopped_) return;
   const Time now = reactor_.now();
@@ -121,8 +123,8 @@ void ReplicaManager::renew_leases() {
   wake_at(next_lease_check_);
 }
 
-/// A backup from before there were leases says that it does not know the message. It does not
-/// freeze either, so that it answers is all that can be known of it.
+/// A backup of an earlier version answers that it does not know RENEW_LEASE. Such a backup cannot
+/// freeze a master either, so a ping that it answers is enough.
 Task<void> ReplicaManager::renew_lease(Locator locator, uint64_t server_id) {
   first_.assert_here();
   Renewal renewal{server_id, reactor_.clock().lease_now(), {}};

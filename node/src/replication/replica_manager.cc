@@ -12,8 +12,8 @@
 namespace ramcloud {
 namespace {
 
-/// How often placement is tried again when nobody can take a replica; a new server list triggers it
-/// too.
+/// How often placement is tried again when no backup can take a replica. A new server list triggers
+/// it, too.
 constexpr Duration kPlacementInterval = 100ms;
 
 }  // namespace
@@ -81,7 +81,7 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
   want_control();
 }
 
-/// The close is the first reactor's, and it may be another thread that appended or cleaned.
+/// Only the first reactor sends the close; this may be called on any thread that appends or cleans.
 void ReplicaManager::segment_closed(log::Segment&) {
   want_control();
 }
@@ -129,7 +129,7 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   return true;
 }
 
-/// Nobody can take the replica now. When that lasts, the segment goes on without it.
+/// No backup can take the replica now. After `degrade_after` the segment goes on without it.
 void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why) {
   const Time now = reactor_.now();
   if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
@@ -181,7 +181,7 @@ void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   if (slot.segment().closed_durable()) recount(replicas_of(slot));
 }
 
-/// One that was closed before was only asked whether it is there.
+/// A replica that was closed before (`was_closed`) was only asked whether it is still there.
 void ReplicaManager::replica_advanced(ReplicaSlot& slot, bool was_closed) {
   backups_.accepted(slot.server_id());
   if (!slot.segment().closed_durable()) {
@@ -191,7 +191,7 @@ void ReplicaManager::replica_advanced(ReplicaSlot& slot, bool was_closed) {
   }
 }
 
-/// More may be durable now, or go on without it.
+/// The durable position may be higher now: more was acknowledged, or a replica became optional.
 void ReplicaManager::note_progress(const ReplicaSlot& slot) {
   if (needs_no_lock(slot.segment())) return;
   lock_.assert_held();
@@ -237,11 +237,11 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer
       lose_refused(slot, status);
       break;
   }
-  // Something has to be done later, though nobody waits for it yet.
+  // In each case there is something to do later, for which no other timer may be set.
   wake_at(std::max(reactor_.now(), slot.not_before()));
 }
 
-/// The backup wrote nothing, and says so: choose another one.
+/// The backup refused and says that it wrote nothing: choose another one.
 void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
   RC_SOMETIMES("replication.backup_refuses_an_open");
   const uint64_t server_id = slot.server_id();
@@ -253,14 +253,14 @@ void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
   if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);
 }
 
-/// The backup may still have the replica: it is not asked for this segment again, and told to free
-/// it once others have the bytes.
+/// The backup may still have the replica. It is not asked for this segment again, and is told to
+/// free the replica once R others count.
 void ReplicaManager::note_given_up(const ReplicaSlot& slot) {
   replicas_of(slot).banned.push_back(slot.server_id());
   given_up_.push_back({slot.segment().id(), slot.server_id()});
 }
 
-/// By what the backup says, the replica is lost.
+/// The backup's answer means that the replica is lost.
 void ReplicaManager::lose_refused(ReplicaSlot& slot, const Status& status) {
   const uint64_t server_id = slot.server_id();
   backups_.refused(server_id, reactor_.now());
@@ -268,9 +268,9 @@ void ReplicaManager::lose_refused(ReplicaSlot& slot, const Status& status) {
   if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);
 }
 
-/// A replica that had (or may have) been opened is no longer there. If the segment is not closed
-/// everywhere, the others get a higher epoch: should the lost one come back, it is known to miss
-/// what was acknowledged since.
+/// A replica that had (or may have) been opened is no longer there. If the segment is not settled,
+/// the other replicas get a higher epoch. If the lost replica comes back, its lower epoch shows
+/// that it lacks what was acknowledged since.
 void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) {
   log_warn("replication.replica_lost",
            {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
@@ -296,7 +296,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   }
   lock_.assert_held();
   raise_epoch();
-  // New data goes into a head with all its replicas; this one is closed and copied.
+  // New data goes into a new head that has all its replicas; the old head is closed and copied.
   if (action == LossAction::kRaiseEpochAndRoll) roll_wanted_ = true;
 }
 
@@ -318,7 +318,7 @@ SegmentReplicas& ReplicaManager::replicas_of(const ReplicaSlot& slot) {
 
 void ReplicaManager::stop_serving(const Status& why) {
   if (stopped_) return;
-  stopped_ = true;  // a lane that misses it sends what the backups refuse
+  stopped_ = true;  // a lane that sees it late sends messages that the backups refuse
   condemned_why_ = why;
   if (options_.lease != nullptr) options_.lease->end();
   log_error("replication.condemned", {{"master", options_.master_id}, {"why", why}});
@@ -336,9 +336,10 @@ void ReplicaManager::raise_epoch() {
   }
 }
 
-/// No replica of the segment is behind; and one counts, if recovery needs the segment: while none
-/// does, those that were lost are all there is of it, and must not be refused. It needs the head,
-/// and a segment that was opened ahead once the one `before` is closed.
+/// True if the coordinator may get the new epoch, as far as this segment matters. No replica may be
+/// behind. If recovery needs the segment, at least one replica must count: if none does, the lost
+/// replicas are its only copies, and the fence would make recovery refuse them. Recovery needs the
+/// head, and a segment that was opened ahead once the segment `before` it is closed.
 bool ReplicaManager::may_be_fenced(const SegmentReplicas& replicas,
                                    const log::Segment* before) const {
   if (replicas.any([](const ReplicaSlot& slot) { return slot.behind(); })) return false;
@@ -369,7 +370,7 @@ void ReplicaManager::drive_fence() {
   }
 }
 
-/// The answer is noted; what it means is taken up in the next control().
+/// Stores the answer; the next control() acts on it.
 Task<void> ReplicaManager::tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch) {
   FenceAnswer answer{epoch, {}};
   if (options_.raise_epoch) {
@@ -393,8 +394,8 @@ void ReplicaManager::take_fence_answer() {
   wake_at(reactor_.now());
 }
 
-/// A new head, unless that would take the last memory: then this one stays, and gets its replica
-/// back as it is.
+/// Switches to a new head, unless that would take the last free memory. Then the head stays, and
+/// its lost replica is copied while it grows.
 void ReplicaManager::roll_head() {
   RC_FAILPOINT("replication.head.before_roll");
   const log::Segment& last = *unsettled_.back()->segment;
@@ -411,8 +412,8 @@ void ReplicaManager::apply_server_list() {
         {StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
                                            servers_.version(), options_.master_id)});
   }
-  // A new backup may take replicas that no other took. (Of repairs the first few; those behind are
-  // looked at when it is their turn.)
+  // A new backup may take replicas that no other could. (Only the first few repairs are tried now;
+  // the others when it is their turn.)
   const auto try_again = [this](SegmentReplicas& replicas) {
     for (auto& slot : replicas.slots) {
       if (!slot->placed()) slot->wait_until(reactor_.now());
@@ -429,7 +430,8 @@ void ReplicaManager::apply_server_list() {
 
 // ---- statistics
 
-/// After anything that changes a replica of a segment that is settled, and in each turn for others.
+/// Called after each change of a replica of a settled segment, and in each turn for segments that
+/// are not settled.
 void ReplicaManager::recount(SegmentReplicas& replicas) {
   if (!replicas.left.empty()) forget_left(replicas);
   if (!replicas.settled()) return;
@@ -437,7 +439,8 @@ void ReplicaManager::recount(SegmentReplicas& replicas) {
   settled_counts_.add(replicas.counted);
 }
 
-/// The loss is repaired when all replicas count: each has all acknowledged bytes.
+/// When all R replicas count, each has all acknowledged bytes: the lost replicas are no longer
+/// needed.
 void ReplicaManager::forget_left(SegmentReplicas& replicas) {
   if (!replicas.all_count()) return;
   for (const uint64_t server_id : replicas.left) backups_.not_missed(server_id);

@@ -2,32 +2,33 @@
 // on other servers' backups, tells the log what is durable, and re-creates replicas that were
 // lost.
 //
-// This class is the order of a turn: control_once() and mend() are its two lists of steps. What a
-// replica may do is in replica_state.h; what is known of segments, backups, repairs and the fence
-// is in the files of those names. Calls go down only: what comes from below is noted and taken.
+// This class orders the steps of a turn: control_once() and mend() are its two lists of steps. The
+// states of a replica are in replica_state.h; segments, backups, repairs and the fence have files
+// of their own. Calls go down only: events from below are stored, and taken in the next turn.
 //
-// What "durable" means: on all R replicas. While there are not enough failure domains for R, a
-// segment goes on with those it has, if these are at least --min-replicas
-// (docs/design/replication.md#fewer-servers-than-replicas); it is shown as under-replicated and
-// brought back to R as soon as that can be done. With fewer, nothing is acknowledged.
+// What "durable" means: on all R replicas. If there are too few failure domains for R, a segment
+// goes on with the replicas it has, at least --min-replicas
+// (docs/design/replication.md#fewer-servers-than-replicas). It is shown as under-replicated, and
+// gets R replicas again as soon as possible. With fewer than --min-replicas, nothing is
+// acknowledged.
 //
-// All of it happens at the ends of turns: replies only note what they say. Each replica has at most
-// one call in flight; bytes published meanwhile go with the next, so that many small writes
+// All work is done at the end of a turn; a reply that arrives is only stored. Each replica has at
+// most one call in flight; bytes published meanwhile go with the next, so that many small writes
 // share a message under load.
 //
-// Threads: the reactor that holds the DriveLock drives replication; no reactor waits for it. What
-// decides (placement, opening and closing replicas, losses, the fence, repairs) is the first
-// reactor's: on_turn(). Bytes that were published to the head go from whichever reactor appended
-// them, over a session of its own: drive(), with its ReplicaLane. Anything but a clean
-// acknowledgement is left to the first reactor. With one reactor there are no lanes, and it does
-// all. segment_opened() and segment_closed() may be called by any thread that appends. Each field
-// says what guards it, and each function what it requires.
+// Threads: the reactor that holds the DriveLock drives replication; no reactor waits for it. Only
+// the first reactor decides (placement, opening and closing replicas, losses, the fence, repairs):
+// on_turn(). Each reactor sends the bytes that it appended to the head, over its own sessions:
+// drive(), with its ReplicaLane. It leaves every answer but a clean acknowledgement to the first
+// reactor. With one reactor there are no lanes, and that one does everything. segment_opened() and
+// segment_closed() may be called by any thread that appends. Each field names its guard, and each
+// function what it requires.
 //
-// Under the lock are the few heads that are not settled: those with data that is not durable. A
-// settled segment (closed on its replicas) is the first reactor's alone, for good: repairs, losses
-// and questions after its replicas need no lock. So is a side segment from the first: nothing that
-// clients wait for depends on it. Nothing of either walks all segments: a backup knows which
-// replicas are on it, and what settled segments add up to is kept up to date.
+// The lock guards the few segments that are not settled: the heads whose data is not all durable. A
+// settled segment (closed on its replicas) belongs to the first reactor alone from then on, so
+// repairs, losses and checks of its replicas need no lock. The same holds for a side segment from
+// its start, because no client waits for it. No step walks all segments: BackupTable lists the
+// replicas of each backup, and the counts of settled segments are running sums.
 // (docs/design/replication.md#threads)
 #pragma once
 
@@ -69,16 +70,17 @@ namespace ramcloud {
 /// For wire::ServerStats and metrics.
 struct ReplicationStats {
   uint64_t segments = 0;
-  uint64_t fully_replicated = 0;  // R replicas are there (of an open segment: opened)
+  uint64_t fully_replicated = 0;  // all R replicas count (of an open segment: are open)
   uint64_t under_replicated = 0;
-  uint64_t degraded = 0;            // of these, those that go on with fewer than R replicas
-  uint64_t unreplicated_bytes = 0;  // published, not yet on R replicas (degraded: those it has)
+  uint64_t degraded = 0;            // segments that go on with fewer than R replicas
+  uint64_t unreplicated_bytes = 0;  // published, but not yet on R replicas (degraded segment: on
+                                    // those that it has)
   uint64_t replicas_wanted = 0;     // R
   uint64_t replicas_lost = 0;       // since the start
   uint64_t replicas_recreated = 0;
   uint64_t messages = 0;     // opens and writes sent
   uint32_t epoch = 0;        // replication epoch: losses of open replicas so far
-  bool writes_wait = false;  // too few replicas can be placed, or the fence is not there yet
+  bool writes_wait = false;  // too few replicas can be placed, or the fence does not hold
   Status waiting;            // not OK: why replicas cannot be placed
 };
 
@@ -86,55 +88,55 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
  public:
   struct Options {
     uint64_t master_id = 0;
-    std::string failure_domain;  // empty: a domain of its own
+    std::string failure_domain;  // empty: the master is a domain of its own
     uint32_t replicas = 3;       // R; 0: nothing is replicated
     uint32_t min_replicas = 0;   // with fewer, writes wait; 0: max(1, R - 1)
-    /// How long nobody must have been there to take a replica before writes go on without it.
+    /// If no backup could take a replica for this long, writes go on without it.
     Duration degrade_after = std::chrono::seconds(1);
-    /// When no answer came for so long, the call is sent again (it is idempotent).
+    /// A call without an answer is sent again after this time (it is idempotent).
     Duration write_timeout = std::chrono::seconds(2);
-    Duration open_timeout = std::chrono::seconds(5);  // has a sync in it
+    Duration open_timeout = std::chrono::seconds(5);  // longer, because the backup syncs
     /// After a failure, doubled with each, up to the maximum.
     Duration retry_delay = std::chrono::milliseconds(10);
     Duration max_retry_delay = std::chrono::milliseconds(500);
-    /// How long a backup that refused a replica is left alone; doubled with each refusal in a row,
-    /// up to the maximum.
+    /// How long a backup that refused a replica gets no new ones; doubled with each refusal in a
+    /// row, up to the maximum.
     Duration refused_delay = std::chrono::seconds(1);
     Duration max_refused_delay = std::chrono::seconds(16);
-    /// How often each backup is asked whether it still has what it closed, one replica after the
-    /// other: else a master that writes nothing would not hear of a device that failed.
+    /// How often each backup is asked for one of its closed replicas, in rotation. Otherwise a
+    /// master that writes nothing would not learn of a failed device.
     Duration check_interval = std::chrono::seconds(10);
-    /// Segments whose lost replicas are re-created at the same time; open ones come on top.
+    /// Segments whose lost replicas are re-created at the same time; open segments do not count here.
     uint32_t concurrent_repairs = 4;
     /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
     /// however long that takes: OK once it is durable; anything else is final (CRASHED: the cluster
     /// has given this master up). Null (tests of single parts): OK.
     using RaiseEpoch = std::function<Task<Status>(uint64_t lowest_open_segment, uint32_t epoch)>;
     RaiseEpoch raise_epoch;
-    /// What this master may answer from memory goes by; it outlives the manager. Null (tests of
-    /// single parts): no lease is kept.
+    /// Limits until when this master may answer from memory. It outlives the manager. Null (tests
+    /// of single parts): no lease is kept.
     LeaseTerm* lease = nullptr;
     Duration read_lease = std::chrono::milliseconds(500);  // how long it lasts
-    /// A backup of an open segment that answers nothing for so long is given up, if another can
-    /// take its place; 0: only the server list gives it up. Needs a lease.
+    /// A backup of an open segment that answers nothing for this long is given up, if another
+    /// backup can take its place. 0: never; only the server list gives a backup up. Needs a lease.
     Duration backup_silence{};
-    /// Of the messages that the first reactor sends; may be null. It outlives the manager.
+    /// Counts the messages that the first reactor sends. May be null; outlives the manager.
     Counter* messages = nullptr;
   };
 
-  /// On the first reactor, which is that of `rpc`. `servers` outlives this.
+  /// On the first reactor, to which `rpc` belongs. `servers` outlives the manager.
   ReplicaManager(RpcClient& rpc, ServerList& servers, Options options);
   ~ReplicaManager() override;
   ReplicaManager(const ReplicaManager&) = delete;
   ReplicaManager& operator=(const ReplicaManager&) = delete;
 
-  /// A reactor that sends what it appended: with several, one for each of them, the first, too.
-  /// Before attach(). The lane is this one's, and used on the reactor of `rpc`, whose counter is
-  /// `messages`.
+  /// Adds the lane of a reactor, in which it sends what it appended. With several reactors each has
+  /// one, the first reactor included. Before attach(). The manager owns the lane; it is used on the
+  /// reactor of `rpc`, whose messages `messages` counts.
   ReplicaLane& add_lane(RpcClient& rpc, Counter& messages);
-  /// Before log.start(). From then on the log is asked, until detach().
+  /// Before log.start(). The manager uses the log from then on, until detach().
   void attach(log::Log& log);
-  /// Stops replicating; calls in flight are taken back. While no other reactor turns.
+  /// Stops replicating; retracts calls in flight. Only while no other reactor runs.
   void detach();
 
   void segment_opened(log::Segment& segment) override;
@@ -158,15 +160,16 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     first_.assert_here();
     return condemned_why_;
   }
-  /// Backups to which a connection was refused, or broke, since this was last asked; each once.
-  /// Writes wait until it is back, or listed as crashed.
+  /// Backups whose connection was refused or broke since the last call; each once. Writes wait
+  /// until such a backup is back, or listed as crashed.
   std::vector<uint64_t> take_broken() {
     first_.assert_here();
     return std::exchange(broken_, {});
   }
   /// @}
 
-  /// On the first reactor. Looks at the segments that are not settled, whatever their number.
+  /// On the first reactor. Costs time for each segment that is not settled; settled ones are
+  /// counted already.
   ReplicationStats stats();
   /// Compares the running counts with counts of all segments: the differences, or empty.
   /// For tests and simulation, on the first reactor.
@@ -182,7 +185,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
       losses = std::max(losses, to.losses);
     }
   };
-  /// While the lock was held once.
+  /// While the lock was held one time.
   Effort most_under_lock() {
     const Hold hold(*this);
     return most_under_lock_;
@@ -196,7 +199,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// the first reactor.
   std::vector<uint64_t> replica_servers(uint64_t segment_id);
   /// Calls `fn` for each replica of the segments from this id on, by rising segment; for tests and
-  /// simulation, on the first reactor. It must not ask the manager.
+  /// simulation, on the first reactor. It must not call the manager.
   void for_each_slot(uint64_t first_segment, const std::function<void(const ReplicaSlot&)>& fn);
   /// What this log needs of backups that share a volume. On the first reactor; looks at no segment.
   BackupTable::Need need_of(std::span<const uint64_t> server_ids) const {
@@ -225,28 +228,29 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     log::Segment* after = nullptr;
   };
 
-  /// Of the coordinator.
+  /// The coordinator's answer to a raised epoch.
   struct FenceAnswer {
     uint32_t epoch = 0;
     Status status;
   };
 
-  /// That a holder of the lease was asked, and its answer.
+  /// A holder's answer to RENEW_LEASE, and when it was asked.
   struct Renewal {
     uint64_t server_id = 0;
     Time sent{};  // of the lease clock
     Status status;
   };
 
-  /// Backups are asked to sync what they have, which is all up to this position.
+  /// Backups are asked to sync; all that they have reaches at least to `until`.
   struct SyncRound {
     log::LogPosition until;
-    uint32_t asked = 0;   // that have not answered
-    bool failed = false;  // one of them
-    Time again_at{};      // then
+    uint32_t asked = 0;   // calls without an answer yet
+    bool failed = false;  // a backup failed
+    Time again_at{};      // when to ask again after a failure
   };
 
-  /// The lock, for looking. What others noted meanwhile is for the next turn.
+  /// Holds the lock to read. Notes that other reactors leave meanwhile are handled in the next
+  /// turn.
   class RC_SCOPED_CAPABILITY Hold {
    public:
     explicit Hold(ReplicaManager& manager) RC_ACQUIRE(manager.lock_) : manager_(manager) {
@@ -262,7 +266,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     ReplicaManager& manager_;
   };
 
-  /// The first reactor's alone.
+  /// The segment belongs to the first reactor alone.
   static bool needs_no_lock(const log::Segment& segment) {
     return segment.side() || segment.closed_durable();
   }
@@ -274,7 +278,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// The result of driving the head.
   struct Driven {
     bool worked = false;
-    bool ask_first = false;  // something is the first reactor's to do
+    bool ask_first = false;  // there is work that only the first reactor may do
     void add(const Driven& more) {
       worked = worked || more.worked;
       ask_first = ask_first || more.ask_first;
@@ -367,10 +371,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   ServerList& servers_;
   Options options_;
   log::Log* log_ = nullptr;
-  std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // none: the first reactor does all
-  std::atomic<bool> wanted_{false};                  // something is the first reactor's to do
-  std::atomic<bool> stopped_{false};                 // as condemned_why_; the first reactor says so
-  std::atomic<uint64_t> sync_wanted_{0};             // a position
+  std::vector<std::unique_ptr<ReplicaLane>> lanes_;  // empty: the first reactor sends everything
+  std::atomic<bool> wanted_{false};       // there is work that only the first reactor may do
+  std::atomic<bool> stopped_{false};      // set with condemned_why_, by the first
+                                          // reactor
+  std::atomic<uint64_t> sync_wanted_{0};  // a position
   Mutex opened_mutex_;
   std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);   // not in segments_ yet
   std::vector<log::Segment*> removed_ RC_GUARDED_BY(opened_mutex_);  // still in segments_
@@ -389,35 +394,37 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Time stalled_since_ RC_GUARDED_BY(first_){};
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
   std::deque<SegmentReplicas*> side_ RC_GUARDED_BY(first_);  // side segments that are not settled
-  RepairQueue repairs_ RC_GUARDED_BY(first_);           // settled once, and lost replicas since
-  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);  // of all that are settled
+  RepairQueue repairs_ RC_GUARDED_BY(first_);                // settled segments that lost replicas
+  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);       // of all that are settled
   BackupTable backups_ RC_GUARDED_BY(first_);
-  std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // and of segments that were removed: their
-                                                        // backups were not told to free them
+  std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // also of removed segments; their backups
+                                                        // were not told yet to free them
   SyncRound sync_ RC_GUARDED_BY(first_);
   Time next_check_ RC_GUARDED_BY(first_){};
   static constexpr uint64_t kAllChecked = ~uint64_t{0};
-  /// The backup with which this round of checks goes on.
+  /// The backup at which this round of checks continues.
   uint64_t check_from_ RC_GUARDED_BY(first_) = kAllChecked;
   bool roll_wanted_ RC_GUARDED_BY(first_) = false;  // the head lost a replica
-  Shortage shortage_ RC_GUARDED_BY(first_);         // placement fails
+  Shortage shortage_ RC_GUARDED_BY(first_);         // while placement fails
   Time wake_ RC_GUARDED_BY(first_) = kNever;
   Timer timer_ RC_GUARDED_BY(first_);
   uint64_t lost_ RC_GUARDED_BY(first_) = 0;
   uint64_t recreated_ RC_GUARDED_BY(first_) = 0;
   uint64_t messages_ RC_GUARDED_BY(first_) = 0;
   Effort effort_ RC_GUARDED_BY(first_);         // of this hold or turn
-  bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy, because enough was sent in this turn
+  bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy was put off, because enough was sent in
+                                                // this turn
   Effort most_in_a_turn_ RC_GUARDED_BY(first_);
 
-  DriveLock lock_;  // guards the slots of heads that are not settled, too
-  /// Heads that are not closed durable, by rising id; the first takes data, or the next will.
+  DriveLock lock_;  // also guards the slots of segments that are not settled
+  /// Heads that are not closed durable, by rising id; data goes into the first, or into the second
+  /// once the first is closed.
   std::deque<SegmentReplicas*> unsettled_ RC_GUARDED_BY(lock_);
   bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say
-  /// Only the first reactor changes it, so that one may look without the lock: fence().
+  /// Only the first reactor changes it, so the first reactor may read it without the lock: fence().
   EpochFence fence_ RC_GUARDED_BY(lock_);
   std::optional<ReadLease> lease_ RC_GUARDED_BY(lock_);
-  Silence silence_ RC_GUARDED_BY(lock_);  // in the lease's time
+  Silence silence_ RC_GUARDED_BY(lock_);  // in times of Clock::lease_now()
   uint64_t lane_messages_ RC_GUARDED_BY(lock_) = 0;
   Effort most_under_lock_ RC_GUARDED_BY(lock_);
 

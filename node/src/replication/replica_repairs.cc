@@ -1,8 +1,7 @@
 // ReplicaManager, settled segments and side segments: losses, repairs, replicas that are not needed
 // any more, side segments that are being written, and checks that closed replicas are still there.
-// (Syncs to devices are in replica_syncs.cc.)
-// All of it is the first reactor's, outside of the lock, and a little at a time: what a server held
-// may be thousands of replicas.
+// (Syncs to devices are in replica_syncs.cc.) All of it runs on the first reactor, without the
+// lock, and in slices: one server may hold thousands of replicas.
 #include <algorithm>
 #include <utility>
 
@@ -14,11 +13,11 @@ namespace ramcloud {
 namespace {
 
 constexpr int kFreeAttempts = 10;
-/// In one turn, then the others have theirs.
+/// Limits of one turn, so that other work has its turn.
 constexpr uint64_t kMostLossesAtOnce = 64;
 constexpr size_t kMostFreedAtOnce = 16;
 constexpr size_t kMostCheckedAtOnce = 8;
-/// Replicas that are looked at to find one of a backup that can be asked for.
+/// At most so many replicas of a backup are looked at to find one that can be checked.
 constexpr size_t kMostTriedOnBackup = 32;
 constexpr size_t kMostRemovedAtOnce = 16;
 /// Side segments that are sent at the same time, in the order in which they were opened.
@@ -26,7 +25,8 @@ constexpr size_t kSideAtOnce = 8;
 
 }  // namespace
 
-/// The steps that need no lock, because no other reactor has a part in them.
+/// The steps that need no lock, because only the first reactor touches settled segments and side
+/// segments.
 bool ReplicaManager::mend() {
   effort_ = {};
   put_off_ = false;
@@ -42,7 +42,8 @@ bool ReplicaManager::mend() {
   return worked || put_off_;
 }
 
-/// Of the first reactor's calls: what take_own_answers() left.
+/// Takes the answers of the first reactor's calls that take_own_answers() left: those for settled
+/// and side segments.
 bool ReplicaManager::take_settled_answers() {
   const bool any = !own_calls_.answered().empty();
   for (ReplicaCall* call : own_calls_.answered()) {
@@ -54,8 +55,9 @@ bool ReplicaManager::take_settled_answers() {
 
 // ---- removed segments
 
-/// What others said of segments, in the order in which it was: one is compacted before it is removed.
-/// Of the removed some. True if there are more, or one that is to be opened first.
+/// Handles segments that other threads reported as compacted or removed: compacted ones first,
+/// because a segment is compacted before it is removed. Of the removed ones it handles some. True
+/// if there are more, or if one of them has not been taken by take_opened() yet.
 bool ReplicaManager::take_left() {
   std::vector<log::Segment*> removed;
   std::vector<Compacted> compacted;
@@ -79,7 +81,8 @@ bool ReplicaManager::take_left() {
       continue;
     }
     forget(found->second);
-    // It may not have taken the place of the one that it was made from.
+    // The removed segment may be a compacted one whose original is still in use: then that is
+    // released, too.
     if (found->second.segment != segment) found->second.segment->mark_released();
     segments_.erase(found);
     segment->mark_released();
@@ -89,7 +92,7 @@ bool ReplicaManager::take_left() {
 
 // ---- what is compacted
 
-/// A segment may be compacted again before the first copy took its place.
+/// A segment may be compacted again before its first compacted form came into use.
 void ReplicaManager::take_compacted(const Compacted& compacted) {
   SegmentReplicas& replicas = segments_.at(compacted.before->id());
   if (replicas.segment != compacted.before) compacted.before->mark_released();
@@ -97,7 +100,7 @@ void ReplicaManager::take_compacted(const Compacted& compacted) {
   use_compacted(replicas);
 }
 
-/// Not while a replica is being made: half of it would be of the one and half of the other.
+/// Not while a replica is being copied: it would get bytes of both forms.
 void ReplicaManager::use_compacted(SegmentReplicas& replicas) {
   if (replicas.compacted == nullptr || !replicas.none_open()) return;
   for (auto& slot : replicas.slots) slot->set_segment(*replicas.compacted);
@@ -105,8 +108,10 @@ void ReplicaManager::use_compacted(SegmentReplicas& replicas) {
   recount(replicas);
 }
 
-/// What is not in a compacted segment was dead by what may be in page caches only. Without a replica
-/// that has it, a power cut could leave neither.
+/// Compaction dropped entries because newer entries replace them. Those may be in page caches only:
+/// a power cut could lose them. Then the dropped entries are needed, and only replicas of the
+/// original bytes have them. So no replica is made from compacted bytes before the log is synced up
+/// to `judged`.
 bool ReplicaManager::may_copy(const SegmentReplicas& replicas) {
   const log::LogPosition judged = replicas.segment->judged();
   if (log_->synced() >= judged) return true;
@@ -116,7 +121,7 @@ bool ReplicaManager::may_copy(const SegmentReplicas& replicas) {
   return false;
 }
 
-/// Its backups are told to free what they have of it.
+/// The segment left the log: its backups are told to free their replicas of it.
 void ReplicaManager::forget(SegmentReplicas& replicas) {
   RC_SOMETIMES("replication.segment_is_removed");
   for (auto& slot : replicas.slots) {
@@ -134,7 +139,7 @@ void ReplicaManager::forget(SegmentReplicas& replicas) {
 
 // ---- side segments
 
-/// They are sent as copies are: in small messages, behind what clients wait for.
+/// Side segments are sent like copies: in small messages, after the data that clients wait for.
 bool ReplicaManager::drive_side() {
   bool worked = false;
   bool settled = false;
@@ -166,7 +171,7 @@ bool ReplicaManager::drive_repairs() {
   bool worked = false;
   RepairQueue::Pass pass(repairs_);
   while (SegmentReplicas* replicas = pass.next()) {
-    use_compacted(*replicas);  // also if the last copy failed
+    use_compacted(*replicas);  // also when the last copy failed
     if (may_copy(*replicas)) worked = drive(*replicas) || worked;
     use_compacted(*replicas);
     if (pass.driven()) {
@@ -174,15 +179,15 @@ bool ReplicaManager::drive_repairs() {
       log_info("replication.repaired", {{"segment", replicas->segment->id()}});
     }
   }
-  // The others have their turn when one of these is done, which is a reply, or when one that could
-  // not be placed may try again.
+  // The others get their turn when one of these is done (its reply wakes the reactor), or when a
+  // segment that could not be placed may be tried again.
   if (pass.others_wait()) wake_at(reactor_.now() + options_.retry_delay);
   return worked;
 }
 
 // ---- losses
 
-/// Under the lock, and at once: nothing may be acknowledged that counts on these.
+/// Under the lock and all at once: nothing may be acknowledged that relies on these replicas.
 void ReplicaManager::lose_unsettled() {
   for (const uint64_t server_id : backups_.losing()) {
     const Status& why = backups_.why_lost(server_id);
@@ -198,13 +203,13 @@ void ReplicaManager::lose_unsettled() {
   }
 }
 
-/// The rest, a slice a turn. True if there was some.
+/// Losses of settled segments, a slice each turn. True if there were any.
 bool ReplicaManager::lose_settled() {
   if (backups_.losing().empty()) return false;
   while (!backups_.losing().empty() && effort_.losses < kMostLossesAtOnce) {
     const uint64_t server_id = backups_.losing().front();
     if (ReplicaSlot* slot = backups_.any_on(server_id)) {
-      if (!needs_no_lock(slot->segment())) break;  // lose_unsettled() is next
+      if (!needs_no_lock(slot->segment())) break;  // lose_unsettled() must handle it first
       lose(replicas_of(*slot), *slot, backups_.why_lost(server_id));
     } else {
       backups_.end_losing(!servers_.is_live(server_id));
@@ -215,10 +220,11 @@ bool ReplicaManager::lose_settled() {
 
 // ---- replicas that were given up
 
-/// A replica that was given up may be all that is of its segment on any disk. So its backup is told
-/// to free it only when R others count, and the coordinator knows that it does not.
+/// A replica that was given up may be the only copy of its segment on any disk. So its backup is
+/// told to free it only when R others count, and the fence holds: the coordinator knows that this
+/// one does not count.
 bool ReplicaManager::free_given_up() {
-  // Some that are lost seem to count as long as they are not dealt with.
+  // Lost replicas seem to count until lose_settled() has handled them.
   if (!fence().holds() || !backups_.losing().empty()) return false;
   bool any = false;
   const size_t looks = std::min(given_up_.size(), kMostFreedAtOnce);
@@ -268,7 +274,8 @@ bool ReplicaManager::is_freed(const GivenUp& replica) {
   return true;
 }
 
-/// Frees a replica that this master has given up, as long as that can be told its backup.
+/// Tells a backup to free a replica that this master has given up; repeats it a few times while the
+/// backup is alive.
 Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uint64_t segment_id) {
   const wire::ReplicaFreeRequest request{options_.master_id, segment_id};
   for (int attempt = 0; attempt < kFreeAttempts && servers_.is_live(server_id); ++attempt) {
@@ -282,8 +289,8 @@ Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uin
 
 // ---- checks of closed replicas
 
-/// Asks each backup for one of the replicas that are closed there. A round begins one replica
-/// further than the last, so all have their turn. True if the round goes on in the next turn.
+/// Asks each backup for one of the replicas that are closed there. Each round asks for the next
+/// replica of each backup, so all are checked in time. True if the round goes on in the next turn.
 bool ReplicaManager::check_closed_replicas() {
   const Time now = reactor_.now();
   if (now >= next_check_ && !segments_.empty() && check_from_ == kAllChecked) {
@@ -309,7 +316,8 @@ void ReplicaManager::check_backup(uint64_t server_id) {
     if (!slot.closed() || !slot.segment().closed_durable()) continue;
     if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
         reactor_.now() >= slot.call()->deadline()) {
-      slot.drop_call();  // of the last round: the coordinator judges a silent backup
+      slot.drop_call();  // unanswered since the last round; whether the backup is dead is for the
+                         // coordinator to decide
     }
     if (slot.call() == nullptr && send(slot)) return;
   }

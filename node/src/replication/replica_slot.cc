@@ -27,7 +27,7 @@ uint32_t to_ms(Duration d) {
 
 }  // namespace
 
-/// The one way in which the state changes.
+/// The only function that changes the state.
 void ReplicaSlot::happened(ReplicaEvent event, Acked acked) {
   const auto next = after(state_, event, acked);
   if (!next) {
@@ -125,10 +125,10 @@ uint32_t ReplicaSlot::send_write(ReplicaCall& call, bool only_bytes, Time now, D
   const SegmentView there = view();
   const bool copying = state_.phase == ReplicaPhase::kCopying;
   const uint32_t most = copying ? kMaxCopyMessageBytes : kMaxReplicaMessageBytes;
-  // A closed one may have more than the segment in memory has by now.
+  // A closed replica may be longer than the segment in memory, if that was compacted since.
   const uint32_t end = closed() ? acked() : segment_->chunk_end(acked(), most);
   ReplicaMessage message = write_up_to(end, state_, there, only_bytes);
-  // Never with a plain one, which has no room for it.
+  // A plain write never carries holders: it has no extension.
   telling_holders_ = told_holders_;
   const std::string extension = only_bytes ? std::string() : extension_for(call);
   if (!extension.empty()) message.plain = false;
@@ -175,7 +175,7 @@ void ReplicaSlot::drop_call() {
   if (call == nullptr) return;
   happened(ReplicaEvent::kOutcomeUnknown);
   if (call == &own_) {
-    call->retract();  // only the first reactor drops calls
+    call->retract();  // only the first reactor drops calls, so it may retract its own
   } else {
     call->let_go();
   }

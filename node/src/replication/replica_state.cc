@@ -8,7 +8,7 @@ namespace {
 
 using Phase = ReplicaPhase;
 
-/// No phase: the event is not legal.
+/// Not a phase: the event is not legal in that phase.
 constexpr auto X = static_cast<Phase>(kReplicaPhases);
 constexpr auto kUnplaced = Phase::kUnplaced;
 constexpr auto kOpening = Phase::kOpening;
@@ -89,8 +89,8 @@ std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
       next.optional_when_placed = state.optional;
       break;
     // The rule "required before whole": with this message the backup has everything that is
-    // published, and recovery would take its replica for whole. If the segment became durable
-    // without it meanwhile, it would lack that.
+    // published, and recovery would take its replica for whole. If the segment went on without it
+    // meanwhile, the replica would lack acknowledged bytes.
     case ReplicaEvent::kWholeOpenSent:
     case ReplicaEvent::kLastOfCopySent:
       next.optional = false;
@@ -117,7 +117,8 @@ std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
     case ReplicaEvent::kBytesSent:
       break;
   }
-  // Acknowledged is the message with which it became required; before that it cannot be whole.
+  // The message that made the replica whole also made it required. So an optional replica cannot be
+  // open or closed.
   if (next.optional && (phase == Phase::kOpen || phase == Phase::kClosed)) return std::nullopt;
   return next;
 }
@@ -153,7 +154,7 @@ bool sends_copy(const ReplicaState& state, const SegmentView& segment, uint32_t 
 
 ReplicaMessage write_up_to(uint32_t end, const ReplicaState& state, const SegmentView& segment,
                            bool only_bytes) {
-  // Of a closed one nothing is to be changed: the message asks whether it is there.
+  // A message to a closed replica changes nothing: it asks whether the replica is still there.
   const bool asks = state.phase == Phase::kClosed;
   ReplicaMessage write{.to = end, .epoch = asks ? state.acked.epoch : segment.epoch};
   write.closing = !only_bytes && segment.closed && (asks || end == segment.published);
@@ -177,8 +178,8 @@ Reaction reaction_to(StatusCode failure, const ReplicaState& state) {
   switch (failure) {
     case StatusCode::kRetry:
       return Reaction::kSendWhenTold;
-    // The backup may still be there, with all that it acknowledged: only the server list or another
-    // server at its address says that it is not.
+    // The backup may be alive and have all that it acknowledged. Only the server list, or another
+    // server that answers at its address, proves that it is not.
     case StatusCode::kUnavailable:
     case StatusCode::kConnectionLost:
       return Reaction::kReportBroken;
@@ -188,8 +189,8 @@ Reaction reaction_to(StatusCode failure, const ReplicaState& state) {
       return Reaction::kStop;
     case StatusCode::kWrongServer:
       return Reaction::kLose;
-    // Only a refusal that wrote nothing is one. Any other failed open may leave the replica there:
-    // after a failed sync its removal cannot be trusted either.
+    // Only a refusal that wrote nothing counts as a refusal. After any other failed open the backup
+    // may have the replica: if a sync failed, the removal may not reach the device either.
     default:
       return state.may_exist ? Reaction::kGiveUp : Reaction::kPlaceElsewhere;
   }
@@ -197,8 +198,8 @@ Reaction reaction_to(StatusCode failure, const ReplicaState& state) {
 
 LossAction action_on_loss(const ReplicaState& before, bool settled, bool head) {
   if (settled) return LossAction::kRepair;
-  // A head that never had the replica gets it as it is: a backup that fails each open must not roll
-  // it.
+  // If the replica was never open, the head is not switched. Otherwise a backup that fails every
+  // open would cause a new head each time.
   return before.opened() && head ? LossAction::kRaiseEpochAndRoll : LossAction::kRaiseEpoch;
 }
 

@@ -1,7 +1,7 @@
 // The state of one replica of a segment at its master, and its transitions. Values and pure
-// functions: no clock, no call, no lock. ReplicaSlot sends the messages, ReplicaManager does
-// what else a change asks for. The tables are in docs/design/replication.md#a-replica; the names
-// below are theirs.
+// functions: no clock, no call, no lock. ReplicaSlot sends the messages; ReplicaManager does the
+// rest that a change requires. The tables in docs/design/replication.md#a-replica use the same
+// names.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ inline constexpr uint32_t kReplicaPhases = 6;
 
 enum class ReplicaEvent : uint8_t {
   kPlacementFailed,   // no backup can take it now
-  kPlacementOverdue,  // for so long that its segment goes on without it
+  kPlacementOverdue,  // no backup could take it for so long that the segment goes on without it
   kPlaced,            // a backup is chosen
   kWholeOpenSent,     // an open with all bytes so far
   kCopyOpenSent,      // an open with the first bytes of a copy
   kBytesSent,         // more bytes, a close, a new epoch or a question
   kLastOfCopySent,    // the bytes that complete a copy, perhaps with the close
   kOutcomeUnknown,    // a call was given up, or failed without proof that nothing was written
-  kOpened,            // acknowledged, as are the next three
+  kOpened,            // this event and the next three: the backup acknowledged it
   kBytesAcked,
   kCopyCompleted,
   kCloseAcked,  // perhaps with the last bytes of a copy
-  kRefused,     // the backup does not have it and will not
+  kRefused,     // the backup does not have it and did not write anything
   kLost,        // the backup, or the replica on it, is no longer there
 };
 inline constexpr uint32_t kReplicaEvents = 14;
@@ -56,8 +56,8 @@ struct ReplicaState {
   ReplicaPhase phase = ReplicaPhase::kUnplaced;
   bool optional = false;  // the segment becomes durable without this replica
   bool optional_when_placed = false;
-  bool placement_failed = false;  // when it was last tried
-  bool may_exist = false;  // of this placement: an open may have left something on the backup
+  bool placement_failed = false;  // the last attempt found no backup
+  bool may_exist = false;  // an open was sent, so the backup may have something of this placement
   Acked acked;             // of this placement
 
   bool placed() const { return phase != ReplicaPhase::kUnplaced; }
@@ -69,13 +69,13 @@ struct ReplicaState {
 };
 
 /// The state after the event. None: the event cannot happen in this state, so the master has a bug.
-/// `acked`: what an acknowledgement is for.
+/// `acked`: what the backup acknowledged, if the event is an acknowledgement.
 [[nodiscard]] std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
                                                 Acked acked = {});
 
-/// What of its segment matters to a replica. `closed` is read before `published`: once closed is
-/// seen, that is the final length. `side`: a side segment, whose replicas are copies that are whole
-/// only when they are closed; so recovery sees all of one or nothing.
+/// The part of a segment's state that matters to a replica. `closed` is read before `published`:
+/// once closed is seen, that is the final length. `side`: a side segment. Its replicas are copies
+/// that become visible when they are closed, so recovery sees all of a side segment or nothing.
 struct SegmentView {
   bool side = false;
   bool closed = false;
@@ -83,21 +83,21 @@ struct SegmentView {
   uint32_t epoch = 0;
 };
 
-/// Open, and of an epoch that is over: recovery would not take it. (A closed one it would.)
+/// Open with an old epoch: recovery would not accept this replica. (It accepts a closed one of any
+/// epoch.)
 inline bool behind(const ReplicaState& state, uint32_t epoch) {
   return (state.phase == ReplicaPhase::kOpen || state.phase == ReplicaPhase::kCopying) &&
          state.acked.epoch < epoch;
 }
-/// Recovery can use it, and it has all that is durable.
+/// Recovery accepts this replica, and it has all that is durable of its segment.
 inline bool counts(const ReplicaState& state, uint32_t epoch) {
   return state.phase == ReplicaPhase::kClosed ||
          (state.phase == ReplicaPhase::kOpen && state.acked.epoch >= epoch);
 }
-/// There is something that was not sent, or must be sent again. (Questions after closed replicas
-/// are nobody's need.)
+/// There is something to send, or to send again. (Checks of closed replicas are not included.)
 bool wants_to_send(const ReplicaState& state, const SegmentView& segment);
-/// What it sends next is a part of a copy of what other replicas have. `most`: bytes of an open
-/// that is no copy.
+/// The next message is part of a copy of what other replicas have. `most`: the largest open, in
+/// bytes, that is not sent as a copy.
 bool sends_copy(const ReplicaState& state, const SegmentView& segment, uint32_t most);
 
 /// The content of a message, kept until its answer.
@@ -110,30 +110,31 @@ struct ReplicaMessage {
   bool completing = false;  // the last bytes of a copy
 };
 
-/// A write of the bytes up to `end`. `only_bytes`: the close is left to a later one.
+/// A write of the bytes up to `end`. `only_bytes`: without the close, which a later message
+/// carries.
 ReplicaMessage write_up_to(uint32_t end, const ReplicaState& state, const SegmentView& segment,
                            bool only_bytes);
-/// That a write leaves, and that it is acknowledged.
+/// The event when this write is sent, and the event when it is acknowledged.
 ReplicaEvent sent(const ReplicaMessage& write);
 ReplicaEvent acknowledged(const ReplicaMessage& message);
 
 /// The meaning of a failed call.
 enum class Reaction : uint8_t {
-  kSendWhenTold,    // after the time that the answer names
+  kSendWhenTold,    // send again after the time that the answer names
   kBackOff,         // send again, later with each failure in a row
-  kReportBroken,    // the same; the connection shows that the backup may have failed
+  kReportBroken,    // the same, and report the broken connection: the backup may have failed
   kStop,            // the cluster has given this master up
   kPlaceElsewhere,  // refused, and nothing of it exists
-  kLose,            // the server is another one now
-  kGiveUp,          // lost to the master, though the backup may still have it: it frees it later
+  kLose,            // lost: another server answers at this address
+  kGiveUp,          // lost; the backup may still have it, and is told later to free it
 };
 Reaction reaction_to(StatusCode failure, const ReplicaState& state);
 
 /// The action that must follow the loss of a replica.
 enum class LossAction : uint8_t {
   kRepair,             // copy it to another backup
-  kRaiseEpoch,         // before anything more is acknowledged
-  kRaiseEpochAndRoll,  // and go on in a head that has all its replicas
+  kRaiseEpoch,         // raise the epoch before anything more is acknowledged
+  kRaiseEpochAndRoll,  // the same, then switch to a head that has all its replicas
 };
 /// `settled`: its segment is closed on its replicas. `head`: it takes data. `before`: the replica's
 /// state.

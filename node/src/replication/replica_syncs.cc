@@ -21,9 +21,9 @@ void ReplicaManager::sync_wanted(log::LogPosition position) {
   if (before < position.value) want_control();
 }
 
-/// One round at a time. All backups that hold durable bytes are asked to sync them. When all of
-/// them have, it is synced: a replica that moved since was copied, and a copy counts only when it
-/// is on its device with all that was published.
+/// One round at a time. All backups that hold durable bytes are asked to sync them. When all have
+/// answered, the log is synced up to `until`. A replica that moved to another backup meanwhile is a
+/// copy, and a copy counts only when its device has all that was published.
 bool ReplicaManager::drive_sync() {
   if (sync_.asked > 0 || log_->synced().value >= sync_wanted_.load(std::memory_order_relaxed)) {
     return false;
@@ -41,7 +41,7 @@ bool ReplicaManager::drive_sync() {
   for (const uint64_t server_id : *holders) {
     const ListedServer* server = servers_.find(server_id);
     if (server == nullptr || !server->locator) {
-      sync_.failed = true;  // its replicas are lost, or will be
+      sync_.failed = true;  // the backup left the list: its replicas are lost, or soon will be
       continue;
     }
     ++sync_.asked;
@@ -53,10 +53,10 @@ bool ReplicaManager::drive_sync() {
   return !sync_.failed;
 }
 
-/// The backups of all heads up to there. Side segments are left out: they are closed only when they
-/// are synced. Nothing: too few replicas count. A compacted segment that lost replicas gets new ones
-/// only after this sync (may_copy()): of it those do that there are. With none of them it would wait
-/// for ever, and what is in memory is all that there is of it.
+/// The backups of all heads up to the position; none if too few replicas count. Side segments are
+/// left out, because they are synced before they are closed. A compacted segment that lost replicas
+/// gets new ones only after this sync (may_copy()), so the replicas that it has are enough, even if
+/// there are none: otherwise both would wait for ever.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
   std::set<uint64_t> holders;
   bool enough = true;

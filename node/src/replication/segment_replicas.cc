@@ -28,7 +28,7 @@ void SegmentReplicas::update_holders() {
 
 std::optional<uint32_t> SegmentReplicas::durable_bytes(uint32_t min_replicas) const {
   uint32_t acked = ~uint32_t{0};
-  // Also notes the least that any of them has acknowledged.
+  // Also computes the minimum of the acknowledged bytes.
   const auto knows_holders = [&](const ReplicaSlot& slot) {
     acked = std::min(acked, slot.acked());
     return slot.knows_holders();

@@ -1,4 +1,5 @@
-// The R replicas of one segment, and what they add up to.
+// The R replicas of one segment, and what follows from all of them together (durable bytes,
+// counts).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace ramcloud {
 
-/// What segments add to the statistics.
+/// The part of the statistics that comes from one or more segments.
 struct SegmentCounts {
   uint64_t segments = 0;
   uint64_t fully_replicated = 0;
@@ -25,16 +26,19 @@ struct SegmentCounts {
 
 struct SegmentReplicas {
   log::Segment* segment = nullptr;
-  log::Segment* compacted = nullptr;  // to take its place once no replica is made from its bytes
+  log::Segment* compacted = nullptr;  // replaces `segment` once no replica is being copied from its
+                                      // bytes
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
-  std::vector<uint64_t> banned;  // backups that may have a stale replica of it: not asked again
-  std::vector<uint64_t> left;    // backups whose replica was lost, until all replicas count
-  bool repairing = false;        // is in the queue of repairs, which sets it
-  SegmentCounts counted;         // in the sum of settled segments; nothing before it is settled
+  std::vector<uint64_t> banned;  // backups that may have a stale replica; not asked again for this
+                                 // segment
+  std::vector<uint64_t> left;    // backups that lost a replica of it; empty once all R count
+  bool repairing = false;        // it is in the RepairQueue, which sets this
+  SegmentCounts counted;         // its part of the sum of settled segments; zero until it is
+                                 // settled
 
-  /// Closed on its replicas, and the next head counts: the first reactor's alone from then on.
+  /// Closed on its replicas. From then on only the first reactor touches it.
   bool settled() const { return segment->closed_durable(); }
-  /// All that is there is closed: no replica is being made, and no digest of it can decide.
+  /// Each placed replica is closed: none is being copied, and recovery takes no digest from any.
   bool none_open() const {
     return all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); });
   }
@@ -55,7 +59,7 @@ struct SegmentReplicas {
   bool all_closed() const {
     return all([](const ReplicaSlot& slot) { return slot.closed(); });
   }
-  /// True if `has` is so of every replica that is required, and of `min_replicas`.
+  /// True if every required replica counts and has `has`, and at least `min_replicas` replicas do.
   template <typename Has>
   bool on_enough(uint32_t min_replicas, Has has) const {
     uint32_t have = 0;
@@ -68,10 +72,10 @@ struct SegmentReplicas {
     }
     return have >= min_replicas;
   }
-  /// Gives every replica the present list of holders.
+  /// Tells every slot the present list of holders.
   void update_holders();
-  /// Bytes from the start that enough replicas have, all of which know the holders; none if not
-  /// enough count.
+  /// The number of bytes from the start that enough replicas have, if all of these know the
+  /// holders. None if not enough count.
   std::optional<uint32_t> durable_bytes(uint32_t min_replicas) const;
   SegmentCounts counts() const;
 };

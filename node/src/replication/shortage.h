@@ -1,4 +1,5 @@
-// A time in which replicas cannot be placed: its begin, and the reason. The first reactor's.
+// A period in which replicas cannot be placed: its start and the reason. Belongs to the first
+// reactor.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@ class Shortage {
     since_.reset();
     why_ = {};
   }
-  /// After note().
+  /// How long the shortage has lasted. Precondition: note().
   Duration lasted(Time now) const { return now - *since_; }
   /// OK while there is no shortage.
   const Status& why() const { return why_; }

@@ -1,6 +1,6 @@
-// Which backups do not answer, although they are asked: the arithmetic, without clock or call. That
-// a master hears nothing proves nothing about a backup; it may go on without it all the same,
-// behind the epoch fence (docs/design/replication.md#losing-a-backup).
+// Which backups do not answer the messages they are sent: the bookkeeping, without clock or call.
+// Silence does not prove that a backup failed. The master may still go on without it, because of
+// the epoch fence (docs/design/replication.md#losing-a-backup).
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,26 @@ namespace ramcloud {
 /// All times are of one clock.
 class Silence {
  public:
-  /// In a row.
+  /// Unanswered messages in a row.
   static constexpr uint32_t kUnanswered = 3;
 
-  /// `limit`: 0 is for ever.
+  /// `limit`: how long a backup may be silent; 0: for ever.
   explicit Silence(Duration limit) : limit_(limit) {}
 
-  /// It answered something.
+  /// The backup answered something.
   void heard(uint64_t server_id) { silent_.erase(server_id); }
-  /// The message that was sent to it then was not answered in time.
+  /// The message sent at `sent` was not answered in time.
   void unanswered(uint64_t server_id, Time sent) {
     if (sent < counted_from_) return;
     One& one = silent_.try_emplace(server_id, One{sent, 0}).first->second;
     ++one.unanswered;
   }
-  /// This process did not run when it should have: what was measured up to now says nothing about
-  /// others.
+  /// This process was suspended: silence measured up to now says nothing about the backups.
   void discard(Time now) {
     counted_from_ = now;
     silent_.clear();
   }
-  /// Takes off those that were silent for the limit, and in which kUnanswered messages went
+  /// Removes and returns the backups that were silent for the limit and left kUnanswered messages
   /// unanswered.
   std::vector<uint64_t> take_silent(Time now) {
     std::vector<uint64_t> all;
@@ -49,7 +48,7 @@ class Silence {
 
  private:
   struct One {
-    Time since{};  // the first that was not answered was sent
+    Time since{};  // when the first unanswered message was sent
     uint32_t unanswered = 0;
   };
   const Duration limit_;
