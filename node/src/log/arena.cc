@@ -12,7 +12,8 @@
 namespace ramcloud::log {
 namespace {
 
-/// Seglets of one slice of settle(): to bring memory costs about ten times what giving it back does.
+/// Seglets of one slice of settle(): taking memory from the system costs about ten times as much as
+/// giving it back.
 constexpr uint32_t kBroughtAtOnce = 32;
 constexpr uint32_t kGivenBackAtOnce = 128;
 
@@ -21,7 +22,7 @@ uint32_t seglets_in(uint64_t bytes) {
   return static_cast<uint32_t>(segments * kSegletsPerSegment);
 }
 
-/// f(first, count) for each run of neighbours.
+/// Calls f(first, count) for each run of consecutive numbers.
 template <typename F>
 bool for_each_run(std::vector<uint32_t> seglets, F&& f) {
   std::ranges::sort(seglets);
@@ -62,7 +63,7 @@ Arena::Arena(uint64_t bytes, Options options)
   if (!owners_mapping_.map(uint64_t{most_seglets_} * sizeof(Owner), false)) {
     fatal("the log's table of seglets cannot be mapped", {{"error", strerror(errno)}});
   }
-  owners_ = reinterpret_cast<Owner*>(owners_mapping_.data());  // zero is one that has no segment
+  owners_ = reinterpret_cast<Owner*>(owners_mapping_.data());  // zero: the seglet has no segment
   sizes_ = {.target = total, .limit = total, .held = total, .used = 0};
   opened_ = total;
   free_.resize(total);
@@ -83,7 +84,7 @@ void Arena::map_ordinary(uint64_t usable, uint64_t most, bool try_huge_pages) {
   }
 }
 
-/// No pages are taken from elsewhere, so too few are an error.
+/// Ordinary pages are not used instead, so too few reserved pages are an error.
 void Arena::map_reserved(uint64_t usable, uint64_t page_bytes) {
   if (!mapping_.map_reserved(usable, page_bytes)) {
     fatal("the log's memory is not available in huge pages: too few are set aside, or allowed",
@@ -160,7 +161,7 @@ bool Arena::settle() {
   return false;
 }
 
-/// Those that had memory before come first: the address space that is open stays small.
+/// Seglets that had memory before come first, so that the opened address space stays small.
 bool Arena::grow(uint32_t count) {
   std::vector<uint32_t> seglets;
   const uint32_t again = std::min(count, static_cast<uint32_t>(without_pages_.size()));
@@ -176,14 +177,14 @@ bool Arena::grow(uint32_t count) {
   return true;
 }
 
-/// False: the system has no memory for them.
+/// Gets memory for these seglets. False: the system has none.
 bool Arena::bring(const std::vector<uint32_t>& seglets) {
   const bool brought = for_each_run(seglets, [this](uint64_t from, uint64_t bytes) {
     const uint64_t open = uint64_t{opened_} * kSegletBytes;
     if (const uint64_t end = from + bytes; end > open) {
       const uint64_t fresh = std::max(from, open);
       if (!mapping_.open(fresh, end - fresh, options_.try_huge_pages)) return false;
-      // More than the limit on locked memory allows is not locked.
+      // What exceeds the limit on locked memory stays unlocked.
       if (locked_) (void)mlock(base_ + fresh, end - fresh);
     }
     return !options_.prefault || mapping_.bring(from, bytes);
@@ -217,7 +218,7 @@ void Arena::stay_as_it_is(int error) {
   log_warn("log.memory_not_grown", {{"target_bytes", uint64_t{now.target} * kSegletBytes},
                                     {"held_bytes", uint64_t{now.held} * kSegletBytes},
                                     {"error", strerror(error)}});
-  // Whole segments, as everybody counts; the limit follows as in any other shrink.
+  // The target is in whole segments; the limit follows as in any other shrink.
   SpinGuard guard(lock_);
   sizes_.target = sizes_.held / kSegletsPerSegment * kSegletsPerSegment;
 }

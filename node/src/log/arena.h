@@ -1,8 +1,8 @@
-// The memory of a log: one anonymous mapping cut in 64 KiB seglets ([Ousterhout15 §4.1]; seglets
-// are what segments are made of, so that cleaning can give back less than a segment).
+// The memory of a log: one anonymous mapping cut in 64 KiB seglets ([Ousterhout15 §4.1]; segments
+// consist of seglets, so that cleaning can give back less than a segment).
 //
-// How many seglets segments may have is limited, and the limit moves while the log is used: towards
-// a target, in steps (docs/design/log.md#resize). Which seglets have no memory does not matter.
+// The number of seglets in segments has a limit, which moves in steps towards a target while the
+// log is used (docs/design/log.md#resize). Any seglets may be the ones without memory.
 #pragma once
 
 #include <cstdint>
@@ -26,27 +26,27 @@ class Arena {
     bool try_huge_pages = true;  // transparent huge pages where the kernel gives them
     bool prefault = true;        // touch every page now, so that no write pays for a page fault
     bool try_lock = false;       // keep it out of swap, if RLIMIT_MEMLOCK allows
-    // Size of huge pages that were set aside on the machine (2 MiB or 1 GiB), which all of it is
-    // then made of; 0: of ordinary ones.
+    // Size of the reserved huge pages (2 MiB or 1 GiB) that all memory then consists of; 0:
+    // ordinary pages.
     uint64_t reserved_page_bytes = 0;
-    // Address space is reserved for so much, which the log may grow to. At most what there is at the
-    // start: it can only shrink. Not with reserved pages, which stay as they are.
+    // The log may grow to this size; address space is reserved for it. If it is not above the size
+    // at the start, the log can only shrink. Ignored with reserved huge pages: such an arena keeps
+    // its size.
     uint64_t most_bytes = 0;
   };
 
   /// Maps `bytes`, rounded down to whole segments and at least one. Without huge pages, or when the
-  /// limits do not allow locking, it says so once in the log and goes on. Ends the process when the
-  /// memory cannot be mapped at all, for example because too few huge pages are set aside: nothing
-  /// works without it.
+  /// limits do not allow locking, it logs that once and goes on. Ends the process when the memory
+  /// cannot be mapped at all, for example because too few huge pages are reserved.
   Arena(uint64_t bytes, Options options);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// The limit: so many may be in segments.
+  /// The limit of seglets in segments.
   uint32_t total_seglets() const;
   uint32_t total_segments() const { return total_seglets() / kSegletsPerSegment; }
-  /// Below the limit.
+  /// Free seglets below the limit.
   uint32_t free_seglets() const;
   /// The limit is never above this.
   uint32_t most_segments() const { return most_seglets_ / kSegletsPerSegment; }
@@ -64,22 +64,22 @@ class Arena {
   struct Sizes {  // in seglets
     uint32_t target = 0;
     uint32_t limit = 0;
-    uint32_t held = 0;  // that have memory: in segments, and free ones, also above the limit
+    uint32_t held = 0;  // that have memory: in segments or free, also above the limit
     uint32_t used = 0;  // in segments
     bool settled() const { return limit == target && held == target; }
   };
   Sizes sizes() const;
-  /// False: of pages that were set aside, which stay as they are.
+  /// False with reserved huge pages: the size does not change.
   bool resizable() const { return resizable_; }
-  /// Whole segments, one at least and most_segments() at most. Memory that is there counts at once;
-  /// what is missing comes with settle(). The limit sinks with lower_limit(). One thread at a time,
-  /// with settle().
+  /// In whole segments, at least one and at most most_segments(). Memory that exists already counts
+  /// at once; settle() gets the rest from the system. lower_limit() lowers the limit. Called by one
+  /// thread at a time, as is settle().
   void set_target(uint32_t segments);
-  /// Towards a lower target, as far as `kept` seglets stay free.
+  /// Lowers the limit towards a lower target, so far that `kept` seglets stay free.
   void lower_limit(uint32_t kept);
-  /// A slice of work: brings some of the memory that is missing, or gives some back that is above the
-  /// limit. False: there is nothing to do now. When the system has no memory for growth, says so in
-  /// the log, and what there is becomes the target.
+  /// A slice of work: gets some of the missing memory from the system, or gives back some that is
+  /// above the limit. False: there is nothing to do now. If the system has no memory for growth,
+  /// logs that, and the present size becomes the target.
   bool settle();
   /// @}
 
@@ -99,8 +99,8 @@ class Arena {
     return address >= base_ && address < base_ + uint64_t{most_seglets_} * kSegletBytes;
   }
 
-  /// The entry whose header begins at `address`; as appended by Log, so its header is trusted. One
-  /// branch when the entry lies in one seglet.
+  /// The entry whose header begins at `address`; Log appended it, so its header is trusted. One
+  /// branch if the entry is in one seglet.
   EntryView entry(const char* address) const {
     const auto room =
         static_cast<uint32_t>(kSegletBytes - static_cast<uint64_t>(address - base_) % kSegletBytes);
@@ -133,12 +133,12 @@ class Arena {
   const uint32_t most_seglets_;
   bool resizable_ = true;
   bool locked_ = false;
-  Mapping owners_mapping_;  // of most_seglets_; pages come when they are needed
+  Mapping owners_mapping_;  // for most_seglets_; the system adds pages on first use
   Owner* owners_ = nullptr;
 
-  // Of set_target() and settle().
+  // Used by set_target() and settle() only.
   uint32_t opened_ = 0;                  // seglets from the start that may be touched
-  std::vector<uint32_t> without_pages_;  // of them, as indexes
+  std::vector<uint32_t> without_pages_;  // indexes of opened seglets that have none
 
   mutable SpinLock lock_;
   Sizes sizes_ RC_GUARDED_BY(lock_);

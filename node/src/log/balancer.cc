@@ -9,7 +9,7 @@
 namespace ramcloud::log {
 namespace {
 
-/// Heads that writers need next: one that is filled, one that is opened ahead.
+/// Heads that writers need next: the one being filled, and one opened ahead.
 constexpr uint64_t kHeadsAhead = 2;
 
 double share(uint64_t part, uint64_t whole) {
@@ -20,8 +20,8 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
 
-/// The limit of segments on disk. Without disks there is one, too: a quarter of the segments that there
-/// can be is left for heads and for copies.
+/// The limit of segments on disk. There is one without replication, too: a quarter of the possible
+/// segments is kept for heads and for copies.
 uint64_t disk_limit(const BalancerOptions& options, const BalancerFigures& f) {
   const auto memory = static_cast<double>(f.total_seglets / kSegletsPerSegment);
   const double share =
@@ -55,7 +55,8 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   const uint64_t most_on_disk = disk_limit(options, f);
   const bool disk_is_near = static_cast<double>(f.disk_segments) >=
                             (1 - options.disk_margin) * static_cast<double>(most_on_disk);
-  // While the log shrinks, what passes hold is wanted now: the head that they wait for may never come.
+  // While the log shrinks, the memory that passes hold is needed now, and the head that they wait
+  // for may never be opened.
   const bool shrinks = f.excess_seglets > 0;
   if (free_soon >= start && !disk_is_near) {
     CleaningDecision enough = idle(false, false,
@@ -73,7 +74,8 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                                 most_on_disk));
   }
   if (f.gain_bytes == 0 && f.compaction_gain_bytes == 0) {
-    // Tombstones stay as long as the segments that they name, and with compaction these stay on disk.
+    // A tombstone is needed as long as the segment that it names exists, and compaction leaves that
+    // segment on disk.
     const double kept = share(f.tombstone_bytes, f.total_seglets * kSegletBytes);
     if (options.compaction && f.disk_gain_bytes > 0 && kept >= CleaningFigures::kLeastGain) {
       return combined(no_head ? CleanerMode::kEmergency : CleanerMode::kCombined, true,
@@ -81,7 +83,7 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                                   "segments on disk",
                                   percent(free), percent(kept)));
     }
-    // What leaves is still to come.
+    // Not while segments that left the log will soon be free.
     const bool exhausted = no_head && f.leaving_seglets == 0;
     return idle(exhausted, true,
                 fmt::format("{} of the memory is free, and no segment has {} of dead "

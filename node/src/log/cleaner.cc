@@ -8,19 +8,19 @@
 namespace ramcloud::log {
 namespace {
 
-/// Segments that one step looks at: those that moved, and some in turn, because the segments that
-/// their tombstones name may have left.
+/// Segments that one step looks at: those whose live bytes changed, and some others in rotation,
+/// because segments that their tombstones name may have left the log.
 constexpr uint32_t kMovedAtOnce = 64;
 constexpr uint32_t kInTurn = 16;
 /// The same when memory is short and no segment is known that would free some.
 constexpr uint32_t kInSearch = 256;
 
-/// At least so many bytes of a survivor are filled: an entry that does not fit any more is smaller
-/// than the rest.
+/// At least this much of a survivor is filled: it ends when an entry does not fit, and no entry is
+/// larger than the rest.
 constexpr uint64_t kFilled = kSegmentBytes - kSegmentBytes / 4;
 
-/// One byte for so many of entries is taken by groups of copies, and by padding: what a compacted
-/// segment will take is estimated by this, and a seglet on top.
+/// Group headers and padding take one byte for this many bytes of entries. This and one seglet are
+/// added to estimate the size of a compacted segment.
 constexpr uint32_t kBesideEntries = 16;
 
 uint64_t seglets_of(uint64_t bytes) {
@@ -51,12 +51,12 @@ CleanerState Cleaner::state() const {
 
 // ---- what there is to clean
 
-/// Returns how many segments had moved. With kMovedAtOnce or more, others may be left.
+/// Returns how many segments had changed. If that is kMovedAtOnce or more, others may be left.
 size_t Cleaner::look_again() {
   const std::vector<uint32_t> moved = log_.take_moved(kMovedAtOnce);
   for (const uint32_t number : moved) {
     look_at(number);
-    free_at_failure_ = kNoFailure;  // there may be one that is cleaned with less
+    free_at_failure_ = kNoFailure;  // a changed segment may need less memory to clean
   }
   if (const uint64_t left = log_.left(); left != left_) {
     left_ = left;
@@ -83,7 +83,7 @@ void Cleaner::look_at(uint32_t number) {
   count(parts_[number], figures->worth_cleaning() ? figures->memory_bytes - figures->live_bytes : 0,
         figures->tombstone_bytes);
   CleaningFigures combined = *figures;
-  // However little memory it takes by now, on disk it is a whole one.
+  // On disk it takes a whole segment, however small it is in memory.
   if (compacts()) combined.memory_bytes = kSegmentBytes;
   order_.set(number, combined);
   if (!compacts()) return;
@@ -104,7 +104,7 @@ void Cleaner::take_off(uint32_t number) {
   count(parts_[number], 0, 0);
 }
 
-/// Compaction wins whole seglets. Nothing: not this one, or not now.
+/// Compaction frees whole seglets. None: this segment must not be compacted, or not now.
 std::optional<CleaningFigures> Cleaner::for_compaction(const Segment& segment,
                                                        const CleaningFigures& figures) const {
   const Part& part = parts_[segment.number()];
@@ -138,7 +138,8 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
           .compaction_gain_bytes = compaction_.gain_bytes()};
 }
 
-/// Memory for copies is what is free above the emergency heads, and not promised to another pass.
+/// Memory for copies: free memory without what emergency heads need and other passes may still
+/// take.
 uint64_t Cleaner::room_for_copies(const Log::Memory& memory) const {
   const uint64_t kept = log_.kept_from(For::kSurvivors) + survivor_seglets_;
   return memory.free_seglets > kept ? memory.free_seglets - kept : 0;
@@ -155,7 +156,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory
   return kind == CleaningKind::kCompaction ? choose_compaction(room) : choose_combined(room);
 }
 
-/// The best one, if there is room for what stays of it.
+/// The best segment to compact, if there is room for its live entries.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room) {
   std::optional<CleaningOrder::Chosen> best;
   Segment* segment = nullptr;
@@ -164,7 +165,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
     if (!best) return nullptr;
     segment = log_.closed_member(best->segment);
     if (segment != nullptr && judge_(*segment)) break;
-    take_off(best->segment);  // it has left since it was looked at, or leaves
+    take_off(best->segment);  // it left the log since it was looked at, or is leaving
   }
   const uint64_t needs = seglets_of(best->figures.live_bytes);
   if (needs > room) return nullptr;
@@ -178,7 +179,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
   return pass;
 }
 
-/// As many of the best as survivors have room for.
+/// The best segments, as many as survivors have room for.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
   const uint64_t segments = room / kSegletsPerSegment;
   if (segments == 0) return nullptr;
@@ -191,7 +192,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
   uint64_t live = 0, memory_bytes = 0;
   for (const auto& [number, figures] : chosen) {
     take_off(number);
-    // It may have left, or be needed where it is, since it was looked at.
+    // Since it was looked at, it may have left the log, or must not be cleaned now.
     Segment* segment = log_.closed_member(number);
     if (segment == nullptr || !judge_(*segment)) continue;
     victims.push_back(segment);
@@ -203,7 +204,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
       seglets_of(memory_bytes) - std::min(seglets_of(live), seglets_of(memory_bytes));
   const uint64_t survivors = live / kFilled + 1;
   const bool wins_disk = compacts() && victims.size() > survivors;
-  // One that is small may have much that is dead, and yet its survivor takes as much.
+  // In a small segment much may be dead, and still its survivor takes as many seglets.
   if (pass->gain_seglets == 0 && !wins_disk) {
     for (const auto& [number, figures] : chosen) look_at(number);
     return nullptr;
@@ -213,14 +214,14 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
   return pass;
 }
 
-/// Decides; a pass, if there is one to begin.
+/// Decides what to do, and begins a pass if that is the decision.
 Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
   const uint64_t news = log_.news();
   Begun begun;
   const size_t moved = look_again();
   begun.looks_again = moved >= kMovedAtOnce;
-  // One that moved may be so large that only a part of it was read (Log::want_look).
+  // A changed segment may be so large that only a part of it was read (Log::want_look).
   const bool may_find = moved > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
@@ -232,23 +233,24 @@ Cleaner::Begun Cleaner::begin() {
   }
   const bool no_memory_again =
       memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
-  // What passes free, and what left the log, is still to come.
+  // No pass in work will free memory, and no segment that left the log will.
   const bool nothing_to_come = in_work_.empty() && memory.leaving_seglets == 0;
   log_.set_cleaning_helps(
       begun.looks_again || (!decision.exhausted && !(no_memory_again && nothing_to_come)), news);
   if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
-  // What passes hold is wanted now.
+  // The memory that passes hold is needed now.
   begun.urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
   begun.pass = choose(memory, decision.kind);
-  // What is best for the disks may give no memory.
+  // The best pass for disk space may free no memory.
   if (begun.pass == nullptr && decision.kind == CleaningKind::kCombined &&
       memory_is_short(memory)) {
     begun.pass = choose_compaction(room_for_copies(memory));
   }
   if (begun.pass == nullptr) {
-    begun.urgent = true;  // others have the memory for survivors, or nothing would be won
+    begun.urgent = true;  // other passes have the memory for survivors, or no pass would free
+                          // anything
     free_at_failure_ = memory.free_seglets;
     begun.looks_again = begun.looks_again || may_find;
     if (nothing_to_come && !begun.looks_again) log_.set_cleaning_helps(false, news);
@@ -260,7 +262,7 @@ Cleaner::Begun Cleaner::begin() {
   return begun;
 }
 
-/// As much is live as was when it was chosen, or less; it was not known exactly.
+/// A pass freed nothing: do not compact this segment again until less of it is live.
 void Cleaner::note_in_vain(uint32_t number) {
   RC_SOMETIMES("cleaner.compaction_is_in_vain");
   const Segment* segment = log_.closed_member(number);
@@ -278,12 +280,12 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
     in_work_.erase(number);
     if (how == CleaningWork::Progress::kInVain) note_in_vain(number);
   }
-  // Their figures, if they stay.
+  // New figures for those that stay in the log.
   for (const uint32_t number : pass.victims) look_at(number);
   if (how == CleaningWork::Progress::kFailed) {
     RC_SOMETIMES("cleaner.pass_finds_no_memory");
     ++state_.failed_runs;
-    // Not again with as little memory.
+    // Do not try again with as little free memory.
     free_at_failure_ = log_.memory().free_seglets;
     return;
   }
@@ -304,7 +306,7 @@ bool Cleaner::Worker::step() {
     std::erase_if(passes_, [](const auto& pass) { return pass->work == nullptr; });
     return true;
   }
-  // All of them wait.
+  // No pass could work: all of them wait.
   const bool may_begin = passes_.size() < cleaner_.options_.waiting;
   Begun begun;
   begun.urgent = true;
@@ -322,7 +324,7 @@ bool Cleaner::Worker::step() {
   return committed || begun.looks_again;
 }
 
-/// True if it did something; without its work it is over.
+/// True if the pass made progress. A pass without `work` is over.
 bool Cleaner::Worker::step_one(Pass& pass) {
   const CleaningWork::Progress progress = pass.work->step();
   if (progress == CleaningWork::Progress::kWaits) return false;

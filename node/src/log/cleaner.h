@@ -1,6 +1,7 @@
-// Ties together when to clean (Balancer), what (CleaningOrder) and the passes that do it: a loop of
-// bounded steps. server/cleaning.h runs it, on threads beside the reactors or in turns of the first
-// reactor. It knows nothing of objects: functions of the store judge segments and make passes.
+// Cleaning as a loop of bounded steps: when to clean (Balancer), which segments (CleaningOrder),
+// and the passes that do it. server/cleaning.h runs it, on threads beside the reactors or in turns
+// of the first reactor. It knows nothing of objects: the store provides the functions that judge
+// segments and make passes.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +20,26 @@
 
 namespace ramcloud::log {
 
-/// One pass of cleaning, from victims to their end. Made, run and destroyed by one thread.
+/// One pass of cleaning, from the choice of its victims until they left the log. Created, run and
+/// destroyed by one thread.
 class CleaningWork {
  public:
   enum class Progress : uint8_t {
     kMore,    // call step() again
     kWaits,   // for replicas, or for the head that commits it
     kDone,    // the victims left the log, or the victim takes less memory
-    kFailed,  // no memory: nothing has changed, the victims stay
-    kInVain,  // nothing would be won, and nothing has changed
+    kFailed,  // out of memory: nothing has changed, the victims stay
+    kInVain,  // nothing would be freed; nothing has changed
   };
   struct Result {
     uint64_t bytes_read = 0;     // entries of the victims
     uint64_t bytes_written = 0;  // survivors, or what stays of a segment that is compacted
   };
   virtual ~CleaningWork() = default;
-  /// A slice, bounded as every slice of a turn is.
+  /// A slice of work, bounded like every slice of a turn.
   virtual Progress step() = 0;
-  /// It does not wait for the next head that is opened anyway. Also before it waits.
+  /// The pass must not wait for the next regular head: it is committed with a head of its own. May
+  /// be called before the pass waits.
   virtual void commit_now() = 0;
   virtual Result result() const = 0;
 };
@@ -44,8 +47,9 @@ class CleaningWork {
 struct CleanerOptions {
   CleaningPolicy policy = CleaningPolicy::kCostBenefit;
   BalancerOptions balancer;
-  uint32_t victims = 8;  // of a combined pass: memory, or disk space, of so many whole segments
-  uint32_t waiting = 4;  // passes of a worker that wait for replicas or a head, at most
+  uint32_t victims = 8;  // a combined pass takes victims with the memory, or disk space, of so many
+                         // whole segments
+  uint32_t waiting = 4;  // a worker has at most so many passes that wait for replicas or a head
 };
 
 struct CleanerState {
@@ -53,7 +57,7 @@ struct CleanerState {
   std::string why;
   uint64_t combined_runs = 0, compaction_runs = 0, failed_runs = 0;
   uint64_t bytes_read = 0;       // by passes that are done
-  uint64_t bytes_written = 0;    // by combined ones, in memory and on disk
+  uint64_t bytes_written = 0;    // by combined passes, in memory and on disk
   uint64_t bytes_compacted = 0;  // written by compaction, in memory alone
   /// Bytes written to disk by writers and passes, for each byte by writers [Rumble14 §8]: 1 is the
   /// best.
@@ -62,7 +66,7 @@ struct CleanerState {
 
 class Cleaner {
  public:
-  /// What is known of a closed segment; nothing: it must not be cleaned now.
+  /// The figures of a closed segment; none: it must not be cleaned now.
   using Judge = std::function<std::optional<CleaningFigures>(const Segment&)>;
   using MakeWork =
       std::function<std::unique_ptr<CleaningWork>(CleaningKind, std::vector<Segment*> victims)>;
@@ -72,14 +76,15 @@ class Cleaner {
   Cleaner(const Cleaner&) = delete;
   Cleaner& operator=(const Cleaner&) = delete;
 
-  /// One that cleans: one thread's, which is a participant of the epochs of the log's readers.
+  /// A worker of the cleaner. It belongs to one thread, which participates in the epochs of the
+  /// log's readers.
   class Worker {
    public:
     explicit Worker(Cleaner& cleaner) : cleaner_(cleaner) {}
     /// A slice of work. False: there is nothing to do until the log makes progress, or memory is
     /// used; sleep until then.
     bool step();
-    /// Passes that are not over.
+    /// The number of passes that are not over.
     size_t passes() const { return passes_.size(); }
 
    private:
@@ -88,8 +93,8 @@ class Cleaner {
       std::unique_ptr<CleaningWork> work;
       CleaningKind kind = CleaningKind::kNone;
       std::vector<uint32_t> victims;
-      uint64_t gain_seglets = 0;      // what it should free
-      uint64_t survivor_seglets = 0;  // what it may take until then
+      uint64_t gain_seglets = 0;      // what the pass should free
+      uint64_t survivor_seglets = 0;  // what its survivors may take until then
       bool committed = false;
     };
     bool step_one(Pass& pass);
@@ -109,11 +114,11 @@ class Cleaner {
                                                 const CleaningFigures& figures) const
       RC_REQUIRES(mutex_);
   BalancerFigures figures(const Log::Memory& memory) const RC_REQUIRES(mutex_);
-  /// What a worker that has nothing else to do learns.
+  /// The result of begin().
   struct Begun {
     std::unique_ptr<Worker::Pass> pass;
-    bool urgent = false;       // those that wait should be committed
-    bool looks_again = false;  // there is more to look at
+    bool urgent = false;       // waiting passes should be committed
+    bool looks_again = false;  // more segments must be looked at
   };
   Begun begin();
   uint64_t room_for_copies(const Log::Memory& memory) const RC_REQUIRES(mutex_);
@@ -132,11 +137,11 @@ class Cleaner {
   const Judge judge_;
   const MakeWork make_;
 
-  /// Of one segment.
+  /// What the cleaner knows of one segment.
   struct Part {
     uint32_t gain_bytes = 0;  // of memory, by combined cleaning
     uint32_t tombstone_bytes = 0;
-    /// Compaction found less dead than this: not again with as much.
+    /// Compaction with this many live bytes freed nothing: not tried again until there are fewer.
     uint32_t in_vain_live_bytes = ~uint32_t{0};
     uint64_t in_vain_id = 0;
   };
@@ -151,9 +156,10 @@ class Cleaner {
   uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts
   std::set<uint32_t> in_work_ RC_GUARDED_BY(mutex_);      // victims of passes
   uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
-  /// Since a segment left, with which tombstones died in any other one: so many were not looked at.
+  /// When a segment leaves the log, tombstones in any other segment may die. So many segments were
+  /// not looked at since.
   uint32_t unlooked_ RC_GUARDED_BY(mutex_) = 0;
-  uint64_t left_ RC_GUARDED_BY(mutex_) = 0;              // Log::left() then
+  uint64_t left_ RC_GUARDED_BY(mutex_) = 0;              // Log::left() when that began
   uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
   uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
   /// No pass begins with as little free memory as the last one failed with.

@@ -10,8 +10,8 @@ double CleaningFigures::utilisation() const {
 }
 
 double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures, uint32_t now_s) {
-  // A pass costs something also when nothing is copied, and what was written in this second has an
-  // age: without that all empty segments, or all fresh ones, would be alike.
+  // The least cost, and the least age, are not zero. Otherwise all empty segments would have the
+  // same score, and all fresh ones.
   constexpr double kLeastCost = 1.0 / 512;
   const auto age = [now_s](uint32_t then) { return now_s > then ? 1.0 + (now_s - then) : 1.0; };
   const double u = figures.utilisation();

@@ -27,7 +27,7 @@ void CompactedSize::add(uint32_t entry_bytes) {
 
 uint32_t CompactedSize::seglets() const {
   const uint32_t end = entries_ > 0 ? end_of_group(at_, bytes_) : at_;
-  // Padding may be elsewhere when entries are left out.
+  // If entries are left out, padding is at other places and may be larger.
   const uint32_t padding = end / kSegletBytes * kMaxContiguousGroupBytes / 8;
   return (end + padding + kFooterReserveBytes + kSegletBytes - 1) / kSegletBytes;
 }
@@ -73,7 +73,7 @@ void CompactedSegment::abort() {
 
 // ---- the log's part
 
-/// Null: no memory above what is kept for emergency heads.
+/// Null: no memory above the reserve for emergency heads.
 Segment* Log::open_copy(const Segment& original, uint32_t seglets) {
   SpinGuard guard(lock_);
   if (!pool_.has_room(seglets, kept_from(For::kSurvivors))) return nullptr;
@@ -119,7 +119,7 @@ void Log::replace(Segment& original, Segment& copy) {
   if (replicates_) replicator_.segment_compacted(original, copy);
 }
 
-/// Of a segment that has no replicas of its own.
+/// Retires the memory of a segment without replicas of its own.
 void Log::retire_memory(Segment& segment) {
   retired_.push_back(&segment);
   has_retired_.store(true, std::memory_order_relaxed);

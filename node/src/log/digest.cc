@@ -8,7 +8,7 @@ void put_leb128(std::string& out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
-/// Takes one number off the front; false when it does not end in time or exceeds 64 bits.
+/// Decodes one number from the front; false if it is cut off or exceeds 64 bits.
 bool take_leb128(ByteView& in, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
@@ -62,7 +62,7 @@ std::optional<std::vector<uint64_t>> decode_digest(ByteView body) {
     uint64_t gap = 0;
     uint64_t length = 0;
     if (!take_leb128(body, gap) || !take_leb128(body, length)) return std::nullopt;
-    // Runs that touch would have been one; only the first may begin at 0's place.
+    // Adjacent runs must be encoded as one; only the first run may have a gap of 0.
     if ((i > 0 && gap == 0) || length >= kMaxDigestSegments - ids.size()) return std::nullopt;
     const uint64_t start = next + gap;
     if (start < next || start + length + 1 < start) return std::nullopt;

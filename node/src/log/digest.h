@@ -26,7 +26,7 @@ class DigestEncoder {
   uint32_t runs_ = 0;
   uint64_t previous_end_ = 0;  // one above the last id of the run before
   uint64_t start_ = 0;
-  uint64_t length_ = 0;  // of the current run; 0: none
+  uint64_t length_ = 0;  // length of the current run; 0: none
 };
 
 /// The ids, rising. Nothing if malformed or more than kMaxDigestSegments.

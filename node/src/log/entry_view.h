@@ -1,4 +1,4 @@
-// Views of entries of the log: of any entry (EntryView) and of what objects and tombstones hold
+// Views of log entries: any entry (EntryView), and the contents of objects and tombstones
 // (ObjectView, TombstoneView). Nothing is copied; the bytes must stay where they are while a view
 // is used (in memory: until the end of the turn, or while the segment is pinned).
 #pragma once
@@ -12,15 +12,15 @@
 
 namespace ramcloud::log {
 
-/// Room that the pieces of the largest entry need (1 MiB value, 64 KiB key): EntryView::slices().
+/// The most pieces that an entry can have (1 MiB value, 64 KiB key): EntryView::slices().
 inline constexpr int kMaxEntrySlices = 20;
 inline constexpr uint32_t kMaxKeyBytes = 65'535;
 inline constexpr uint32_t kMaxValueBytes = 1'048'576;
 static_assert((kMaxKeyBytes + kMaxValueBytes + sizeof(ObjectBody)) / kSegletBytes + 2 <=
               kMaxEntrySlices);
 
-/// An entry: its header at `offset` of `bytes`, its body behind. Made by Arena::entry (in memory)
-/// and GroupReader (anywhere); both have checked that it lies inside the bytes.
+/// An entry: its header at `offset` of `bytes`, its body after that. Created by Arena::entry (in
+/// memory) and GroupReader (anywhere); both have checked that it lies inside the bytes.
 class EntryView {
  public:
   EntryView() = default;
@@ -29,7 +29,7 @@ class EntryView {
 
   EntryType type() const { return header_.type(); }
   uint32_t body_length() const { return header_.length(); }
-  /// Bytes in the log: header and body. What live-bytes accounting counts.
+  /// Bytes in the log, header and body. Live bytes are counted with this length.
   uint32_t total_length() const { return header_.length() + sizeof(EntryHeader); }
 
   /// Copies n bytes of the body from `offset`. Requires offset + n <= body_length(), as do all
@@ -70,7 +70,7 @@ class EntryView {
   EntryHeader header_{};
 };
 
-/// What an object entry holds; offsets and lengths are in the entry's body.
+/// The contents of an object entry; offsets and lengths are in the entry's body.
 struct ObjectView {
   EntryView entry;
   uint64_t table_id = 0;
@@ -86,7 +86,7 @@ struct ObjectView {
   }
 };
 
-/// What a tombstone entry holds.
+/// The contents of a tombstone entry.
 struct TombstoneView {
   EntryView entry;
   uint64_t table_id = 0;
@@ -94,7 +94,7 @@ struct TombstoneView {
   uint64_t log_id = 0;
   uint64_t segment_id = 0;
   uint16_t key_length = 0;
-  bool is_delete = false;  // of a delete, not of an overwrite
+  bool is_delete = false;  // written by a delete, not by an overwrite
   static constexpr uint32_t key_offset = sizeof(TombstoneBody);
 
   bool has_key(uint64_t table, ByteView key) const {
@@ -102,12 +102,13 @@ struct TombstoneView {
   }
 };
 
-/// Offset of the value in an object's body: behind the primary key and the extra keys. Nothing if a
+/// Offset of the value in an object's body: behind the primary key and the extra keys. None if a
 /// length does not fit.
 std::optional<uint32_t> offset_behind_keys(const EntryView& entry, const ObjectBody& body);
 
-/// Nothing if the entry is of another type or its lengths do not fit its body. Does not verify the
-/// checksum. Inline, because every read makes a view: outside, it would go through memory.
+/// None if the entry is of another type or its lengths do not fit its body. Does not verify the
+/// checksum. Inline, because every read creates a view: out of line, the result would be passed
+/// through memory.
 inline std::optional<ObjectView> parse_object(const EntryView& entry) {
   if (entry.type() != EntryType::kObject || entry.body_length() < sizeof(ObjectBody)) {
     return std::nullopt;

@@ -1,4 +1,4 @@
-// For tests of the log and of what stands on it: the one fake Replicator.
+// The fake Replicator for tests of the log and of the layers above it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ inline std::string image_of(const Segment& segment, uint32_t length = kSegmentBy
 ///   by hand      with finish_…() or step()
 ///   immediate    within each call of the log
 ///   start_thread()  on a thread of its own, a little at a time, whatever threads append
-/// The models have another one (node/model/replicating.h), each of whose steps is a switch point.
+/// The interleaving models have their own (node/model/replicating.h), where each step is a switch
+/// point.
 class FakeReplicator final : public Replicator {
  public:
   explicit FakeReplicator(bool immediate = false) : immediate_(immediate) {}
@@ -47,7 +48,7 @@ class FakeReplicator final : public Replicator {
       }
     });
   }
-  /// When no other thread uses the log any more. Then everything is finished.
+  /// Precondition: no other thread uses the log any more. Finishes everything.
   void stop_thread() {
     join();
     threaded_ = false;
@@ -70,7 +71,7 @@ class FakeReplicator final : public Replicator {
     }
     if (syncs && !threaded_) finish_sync();
   }
-  /// All that was wanted so far is on devices.
+  /// Everything that sync_wanted() asked for is on devices.
   void finish_sync() { log_->set_synced(wanted()); }
 
   void finish_open(uint64_t id) {
@@ -93,12 +94,12 @@ class FakeReplicator final : public Replicator {
     events.push_back("closed " + std::to_string(id));
     report();
   }
-  /// Everything there is to do now, until nothing is left.
+  /// Does everything that can be done, until nothing is left.
   void finish_all() {
     while (step_one(nullptr)) {
     }
   }
-  /// One thing that can be done, by chance; false when there was nothing to do.
+  /// Does one random thing of those that can be done; false if there is nothing to do.
   bool step(Random& random) { return step_one(&random); }
 
   struct Replica {
@@ -121,7 +122,7 @@ class FakeReplicator final : public Replicator {
     Segment* compacted = nullptr;
   };
 
-  /// By any thread that uses the log. With a thread of our own, only that one goes on from here.
+  /// By any thread that uses the log. With start_thread(), only that thread handles it.
   void take(Event event) {
     {
       const std::lock_guard guard(mutex_);
@@ -206,7 +207,7 @@ class FakeReplicator final : public Replicator {
         finish_open(r.segment->id());
         return true;
       }
-      const bool closed = r.segment->closed();  // before its length is looked at
+      const bool closed = r.segment->closed();  // read before its length
       if (r.durable < r.segment->published()) {
         const auto most = random ? random->below(1 << 20) : kSegmentBytes;
         finish_data(r.segment->id(), static_cast<uint32_t>(most));
@@ -219,7 +220,7 @@ class FakeReplicator final : public Replicator {
     }
     return false;
   }
-  /// As ReplicaManager: the durable position is in the first head that is not closed durable.
+  /// As in ReplicaManager, the durable position is in the first head that is not closed durable.
   void report() {
     if (log_ == nullptr) return;
     for (const Replica& r : replicas_) {

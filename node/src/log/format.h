@@ -1,6 +1,6 @@
-// The bytes of the log: the same in memory, on the wire to backups, and in replicas on disk.
-// See docs/formats.md ("Log"). Little-endian, packed. Values here are never changed or reused; what
-// a later version adds gets a new entry type or a new format version.
+// The bytes of the log: the same in memory, on the wire to backups, and in replicas on disk. See
+// docs/formats.md ("Log"). Little-endian, packed. Values here are never changed or reused; later
+// additions get a new entry type or a new format version.
 //
 //   segment  := group*                            at most kSegmentBytes; first group: SegmentHeader
 //                                                 entry (and in a head: log digest, safe version);
@@ -58,11 +58,12 @@ inline constexpr uint8_t kPaddingMagic = 0x5a;
 
 /// 16 bytes. `crc` is the CRC32C of: cluster uuid, master id (8), segment id (8), offset of this
 /// header in the segment (4), then this header's first 12 bytes, then every EntryHeader of the
-/// group in order (which hold the bodies' checksums). So a group is valid in its own place only.
+/// group in order (which hold the bodies' checksums). So a group is valid only at the place where
+/// it was written.
 struct __attribute__((packed)) GroupHeader {
   uint32_t length_and_magic;  // bytes of the whole group incl. header and fill, | kGroupMagic << 24
   uint32_t replication_epoch;  // of the segment when this was written
-  uint32_t durable_up_to;  // offset in this segment that was known durable: all below is complete
+  uint32_t durable_up_to;      // offset in this segment that was known to be durable
   uint32_t crc;
   uint32_t length() const { return length_and_magic & 0xffffff; }
   uint8_t magic() const { return static_cast<uint8_t>(length_and_magic >> 24); }

@@ -1,4 +1,4 @@
-// A replica as its backup says it over the wire, and as recovery takes it.
+// Converts a backup's description of a replica, from the wire, to the one that recovery uses.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace ramcloud::log {
 
-/// Which bools of a FoundReplica are which flags.
+/// Maps the bools of a FoundReplica to the flags on the wire.
 template <typename Found, typename Each>
 void for_each_flag(Found& found, Each each) {
   using Flag = wire::RecoveryReplica::Flag;
@@ -25,7 +25,7 @@ void for_each_flag(Found& found, Each each) {
   each(found.has_data, Flag::kHasData);
 }
 
-/// As decide_log_end() takes it. Nothing if the digest is malformed.
+/// The input of decide_log_end(). None if the digest is malformed.
 std::optional<FoundReplica> found_replica(const wire::RecoveryReplica& replica);
 
 }  // namespace ramcloud::log

@@ -10,7 +10,7 @@
 namespace ramcloud::log {
 namespace {
 
-/// A byte that is taken to have another value: for finding out which one was changed.
+/// One byte read with another value than it has: to find which byte was changed.
 struct Patch {
   static constexpr uint32_t kNone = ~uint32_t{0};
   uint32_t offset = kNone;
@@ -31,7 +31,7 @@ struct Problem {
   std::optional<uint32_t> flipped_byte;
 };
 
-/// More entry headers than that are not tried when looking for a changed byte.
+/// The search for a changed byte tries at most so many entry headers.
 constexpr uint32_t kMaxEntriesToSearch = 16;
 
 std::string number(uint64_t n) {
@@ -55,10 +55,10 @@ class Scanner {
     result_.durable_up_to = known.durable_up_to;
   }
 
-  /// A whole segment. False: it is over, and result() is what it says.
+  /// Scans a slice of a whole segment. False: the scan is over; see result().
   bool step(uint32_t bytes);
   SegmentScan& result() { return result_; }
-  /// Groups from the middle of one.
+  /// Scans a slice of groups from the middle of a segment.
   bool step_groups(uint32_t bytes);
   GroupsCheck& groups() { return groups_; }
 
@@ -72,7 +72,7 @@ class Scanner {
     }
     return value;
   }
-  /// Verifies headers and their checksum, not what they are about. Null, or the damage.
+  /// Verifies headers and their checksum, not the bodies. Null, or a text about the damage.
   const char* check_framing(uint32_t offset, const Patch& patch, uint32_t max_entries,
                             Unit& unit) const;
   const char* check_group_framing(const Patch& patch, uint32_t max_entries, Unit& unit) const;
@@ -102,8 +102,8 @@ class Scanner {
   const uint32_t seed_;
   Part part_ = Part::kGroups;
   uint32_t at_ = 0;                 // in the bytes
-  uint32_t looked_ = 0;             // behind it
-  Problem problem_;                 // of the bytes that are there
+  uint32_t looked_ = 0;             // bytes after at_ that were looked at
+  Problem problem_;                 // the first damage found
   bool written_like_that_ = false;  // the checksums hold
   uint32_t footer_crc_ = 0;
   SegmentScan result_;
@@ -191,8 +191,8 @@ std::optional<uint32_t> Scanner::flipped_in_body(const EntryView& entry,
   return body_offset + static_cast<uint32_t>(*found);
 }
 
-/// Tries every other value of every header byte from this unit's start on: lengths decide where the
-/// next header is, so the checksum alone cannot be walked back.
+/// Tries every other value of every header byte from this unit's start on. The checksum alone
+/// cannot tell which byte changed, because lengths decide where the next header is.
 std::optional<uint32_t> Scanner::flipped_in_headers(uint32_t offset) const {
   std::vector<uint32_t> places;
   const auto add = [&](uint32_t from, uint32_t n) {
@@ -277,7 +277,8 @@ bool Scanner::accept_footer(const GroupView& group, const EntryView& footer,
   return true;
 }
 
-/// Whether the valid part must go further than `at`.
+/// Whether bytes at or after `at` are known to have been written: then the valid part may not end
+/// there.
 bool Scanner::must_reach(uint32_t at, std::string& why) const {
   if (known_.closed_length) {
     why = "the segment was closed with " + number(*known_.closed_length) + " bytes";
@@ -294,8 +295,9 @@ bool Scanner::must_reach(uint32_t at, std::string& why) const {
   return false;
 }
 
-/// Looks at every place where a group could stand. A group of more entries than any writer makes is
-/// passed over: else bytes could be made that are walked through again and again.
+/// Looks at every place where a group could stand. A group with more entries than any writer puts
+/// into one is skipped. Otherwise hostile bytes could make the scan read the same entries again and
+/// again.
 void Scanner::look_behind(uint32_t bytes) {
   const uint32_t until = bytes_.size() - looked_ > bytes ? looked_ + bytes : bytes_.size();
   while (looked_ < until && looked_ + sizeof(PaddingHeader) <= bytes_.size()) {
@@ -326,8 +328,9 @@ void Scanner::finish_without_footer(uint32_t at) {
   result_.what = "ends at " + number(at) + ", but " + why;
 }
 
-/// A hole: what is valid behind it decides whether it is a torn tail. Above all that is known to
-/// have been durable, nothing that was acknowledged is missing; below, another replica is needed.
+/// A hole. The valid groups behind it decide whether it is a torn tail. If the hole is above
+/// everything that was known to be durable, nothing acknowledged is missing. If it is below,
+/// another replica is needed.
 void Scanner::begin_bad(uint32_t at, Problem problem) {
   result_.bad_offset = at;
   problem_ = std::move(problem);
@@ -349,7 +352,7 @@ void Scanner::finish_bad() {
   if (written_like_that_) result_.end = ScanEnd::kCorrupt;
 }
 
-/// Frames are larger than what was written into them; what was never written is zero.
+/// A frame is larger than the bytes written into it; the rest is zero.
 void Scanner::look_for_zeros(uint32_t bytes) {
   const uint32_t n = std::min(bytes, bytes_.size() - looked_);
   const uint32_t found = bytes_.first_nonzero(looked_, n);
@@ -412,7 +415,7 @@ void Scanner::accept(const Unit& unit) {
         (e->view.type() == EntryType::kObject && e->view.body_length() >= sizeof(ObjectBody)) ||
         (e->view.type() == EntryType::kTombstone && e->view.body_length() >= sizeof(TombstoneBody));
     if (!versioned) continue;
-    // Both begin with the table's id and the version.
+    // Both begin with the same fields, the table's id and the version.
     static_assert(offsetof(ObjectBody, version) == offsetof(TombstoneBody, version));
     result_.highest_version =
         std::max(result_.highest_version, e->view.load_at<uint64_t>(offsetof(ObjectBody, version)));

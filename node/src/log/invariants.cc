@@ -61,7 +61,8 @@ void Invariants::check_segment(const Segment& segment) {
   if (segment.closed()) verified_.insert({segment.id(), segment.compactions()});
 }
 
-/// The newest digest decides; that of the head before does until its successor is open.
+/// The newest digest decides. The digest of the head before it decides until the newest head is
+/// open.
 void Invariants::check_digests(const std::vector<uint64_t>& ids) {
   if (ids.empty()) return;
   const Segment& newest = *log_.find_segment(ids.back());
@@ -72,7 +73,7 @@ void Invariants::check_digests(const std::vector<uint64_t>& ids) {
 
 void Invariants::check_order(const std::vector<Segment*>& segments) {
   const LogPosition durable = log_.durable();
-  bool all_closed_durable = true;  // those before
+  bool all_closed_durable = true;  // of all segments before this one
   for (const Segment* segment : segments) {
     if (segment->side()) {
       require(segment->closed_durable(), *segment, "a side segment enters when it is durable");

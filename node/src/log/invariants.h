@@ -13,8 +13,8 @@ class Invariants {
  public:
   explicit Invariants(const Log& log) : log_(log) {}
 
-  /// The broken invariants, one text each; empty when all is well. Nobody may append meanwhile.
-  /// Closed segments are read and summed once per checker: they never change again.
+  /// The broken invariants, one text each; empty when all is well. Precondition: no appends in the
+  /// meantime. Closed segments are read once per checker, because they never change.
   ///
   /// - ids rise; a segment's published bytes fit it and are a valid segment image, closed iff it
   ///   says so; heads have a digest; the newest one names exactly the segments of the log
@@ -24,8 +24,8 @@ class Invariants {
   /// - accounting: entry bytes are what the groups hold, live <= entry bytes
   /// - memory: what segments take is what the arena gave, below its limit, and has pages
   std::vector<std::string> check();
-  /// A reader may refer to its entries in the next turn, too: it has memory, and is in the log or
-  /// may enter it.
+  /// A reader may refer to entries of this segment in its next turn: it has memory, and is in the
+  /// log or may enter it.
   bool may_be_referred_to(const Segment& segment) const;
 
  private:

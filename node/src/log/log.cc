@@ -29,7 +29,7 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
   most_segments_.store(pool_.capacity(), std::memory_order_relaxed);
   most_segments_ever_ = pool_.most();
   segments_kept_for_ = arena_.total_segments();
-  // With so little memory there is no cleaning.
+  // A log with so little memory is not cleaned.
   options_.cleaner_segments = std::min(
       options_.cleaner_segments,
       segments_kept_for_ - 1 - std::min(options_.reserve_segments, segments_kept_for_ - 1));
@@ -90,15 +90,15 @@ StatusCode Log::append(std::span<const EntrySource> entries, bool for_delete, Ap
       {
         SpinGuard guard(lock_);
         finish_copy(*copy_outside, group.offset);
-        // Rolling the head always completes: it may have waited for this copy, and nobody else
-        // comes back to it.
+        // Move a head switch on: it may have waited for this copy, and nobody else would continue
+        // it.
         advance(events);
       }
-      // Groups of others may have waited behind this one.
+      // Groups of other threads may have waited for this one to be published.
       if (!replicates_) tell_progress();
     }
     deliver(events);
-    // Replication that reports at once has made the next head ready by now.
+    // If replication reports at once, the next head is ready now.
     if (status != StatusCode::kRetry || events.closed == nullptr || !ready()) return status;
   }
 }
@@ -150,7 +150,7 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
   return StatusCode::kOk;
 }
 
-/// One that was opened already, or that there is memory for.
+/// The next head is open already, or there is memory for it.
 bool Log::head_for_all_may_follow() const {
   if (next_ == nullptr) return pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
   return next_->takes_.load(std::memory_order_relaxed) == Segment::Takes::kAll;
@@ -170,9 +170,9 @@ void Log::begin_switch(Events& events) {
   advance(events);
 }
 
-/// Moves the head switch on as far as the replicas allow: a fresh head for changes that want one;
-/// what was opened ahead before it is closed when that is open; then the full head is closed, and
-/// the next takes data once that is durable.
+/// Continues a head switch as far as the replicas allow. The steps: open a fresh head for changes
+/// that want one; when it is open, close the head that was opened ahead before it; close the full
+/// head; when that is durable, let the next head take data.
 void Log::advance(Events& events) {
   lift_restrictions();
   do {
@@ -188,8 +188,7 @@ void Log::advance(Events& events) {
   } while (take_next(events));
 }
 
-/// The next head is open, and no digest that was made before its own can decide any more but that
-/// of the present head.
+/// The next head is open, and apart from its digest only the present head's can still decide.
 bool Log::next_may_follow() const {
   return next_ != nullptr && next_->opened_durable() &&
          (abandoned_ == nullptr || abandoned_->closed_durable());
@@ -242,12 +241,12 @@ void Log::open_next_if_possible(Events& events) {
   if (segment == nullptr) return;
   segment->takes_.store(for_all ? Segment::Takes::kAll : Segment::Takes::kDeletes,
                         std::memory_order_relaxed);
-  // Without cleaning, nothing that enters gives memory back: what is kept for deletes is not for it.
+  // Without cleaning, changes free no memory, so they may not use the reserve for deletes.
   if (for_all || cleans()) carry_changes();
   open_head(*segment, events);
 }
 
-/// Its memory was taken, and changes that it carries are in segments_.
+/// Precondition: its memory was taken, and segments_ includes the changes that it carries.
 void Log::open_head(Segment& segment, Events& events) {
   ++next_id_;
   if (const Segment* before = head_ != nullptr ? head_ : closing_) {
@@ -270,9 +269,8 @@ void Log::write_header_group(Segment& segment) {
                                            options_.safe_version ? options_.safe_version() : 1);
 }
 
-/// Brings the lines that the next small group will be written to. They are not in any cache:
-/// without this the next locked instruction would wait until the copy has them
-/// (docs/benchmarks/profile.md).
+/// Prefetches the cache lines that the next small group will be written to. Otherwise the next
+/// locked instruction would wait until the copy has them (docs/benchmarks/profile.md).
 void Log::fetch_room(Segment& segment, uint32_t from) {
   constexpr uint32_t kRoom = 384;  // an object of 100 bytes and the tombstone of the one before
   const uint32_t until = std::min(from + kRoom, kSegmentBytes);
@@ -400,7 +398,7 @@ LogStatistics Log::statistics() const {
 
   s.reserve_segments = reserve_seglets_.load(std::memory_order_relaxed) / kSegletsPerSegment;
   s.total_bytes = uint64_t{s.total_segments} * kSegmentBytes;
-  // Outside the lock: there may be thousands, and each is a cache miss or two.
+  // Without the lock: there may be thousands of segments, with one or two cache misses each.
   for (const Segment* segment : all) {
     s.used_bytes += segment->published();
     s.entry_bytes += segment->entry_bytes();
@@ -411,7 +409,8 @@ LogStatistics Log::statistics() const {
 
 std::vector<Segment*> Log::segments() const {
   std::vector<Segment*> copy;
-  copy.reserve(arena_.total_segments());  // outside the lock: enough, unless many were closed early
+  copy.reserve(arena_.total_segments());  // without the lock; enough, unless many segments were
+                                          // closed early
   SpinGuard guard(lock_);
   copy.assign(segments_.begin(), segments_.end());
   return copy;

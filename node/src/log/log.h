@@ -1,23 +1,23 @@
 // The log of a master [Ousterhout15 §4.1-4.2, §4.5]: appends groups to the head segment and
-// switches heads in the order that makes recovery safe. Replication is another layer's
-// (Replicator); this layer knows nothing of RPC.
+// switches heads in the order that makes recovery safe. Another layer replicates (Replicator); this
+// one knows nothing of RPC.
 //
 // Head ordering. The next head is opened ahead, when the current one is half full: its header group
 // (segment header, digest that lists itself, safe version) is published and segment_opened()
-// called. When a group does not fit any more and the next head is open on all replicas, the head is
-// closed (footer, segment_closed()); when that is durable, the next head takes data, not before. In
-// between append() answers RETRY.
+// called. When a group does not fit and the next head is open on all replicas, the head is closed
+// (footer, segment_closed()). Only when that is durable does the next head take data. In between
+// append() answers RETRY.
 //
-// Joining and leaving. Segments enter the log and leave it with a fresh head, whose digest is made
-// for that: see commit() and docs/design/log.md#commit. A head that was opened ahead before is
-// abandoned: its digest must not decide any more. A head that was closed with no entry in it leaves
-// with the next head that is opened for other reasons.
+// Joining and leaving. Segments enter and leave the log with the digest of a fresh head: see
+// commit() and docs/design/log.md#commit. A head that was opened ahead before that is abandoned,
+// because its digest must not decide. A head that was closed empty leaves with the next head that
+// is opened anyway.
 //
 // Threads: append() may be called by any thread, and commit(), withdraw(), take_retired() and
 // reclaim(); set_durable() by the reactor that drives replication, one at a time; start(),
-// roll_head() and on_replication_progress() belong to one thread. The Replicator is called by the
-// thread that was the cause. Lock order: a stripe lock of the store, then the head lock, then the
-// arena's.
+// roll_head() and on_replication_progress() by one thread only. The Replicator is called on the
+// thread that caused the event. Lock order: a stripe lock of the store, then the head lock, then
+// the arena's.
 #pragma once
 
 #include <array>
@@ -41,33 +41,34 @@
 
 namespace ramcloud::log {
 
-/// What replicates the log. Calls are made without locks of the log held, on the thread that
+/// The interface to replication. Calls are made without locks of the log held, on the thread that
 /// appended (which may hold a stripe lock of the store) or called start(), roll_head(), commit() or
-/// on_replication_progress(); with one thread they may call on_replication_progress() at once. A
-/// head is opened after the one before it, whichever threads say so: the next is not opened before
-/// the last was reported open, or abandoned.
+/// on_replication_progress(); with one thread they may call on_replication_progress() at once.
+/// Heads are opened in order, on any threads: the next is not opened before the last was reported
+/// open, or abandoned.
 class Replicator {
  public:
   virtual ~Replicator() = default;
   /// The header group [0, segment.header_length()) is published in it. Report of a head: by
   /// segment.mark_opened_durable(), then Log::on_replication_progress().
   virtual void segment_opened(Segment& segment) = 0;
-  /// The footer is published; no more bytes come. Report by segment.mark_closed_durable(), then
-  /// Log::on_replication_progress(). Heads are reported in their order, abandoned ones and side
-  /// segments as they come.
+  /// The footer is published; no more bytes follow. Report by segment.mark_closed_durable(), then
+  /// Log::on_replication_progress(). Heads are reported in order; abandoned heads and side segments
+  /// in any order.
   virtual void segment_closed(Segment& segment) = 0;
-  /// It belongs to the log no more: its replicas may be freed. Report by segment.mark_released()
-  /// once it is not used any more; that does not have to wait for the backups.
+  /// The segment left the log: its replicas may be freed. Report by segment.mark_released() once
+  /// replication does not use its memory any more; that need not wait for the backups.
   virtual void segment_removed(Segment& segment) = 0;
-  /// `after` has the id of `before`, which is closed durable, and those of its entries that are needed:
-  /// replicas that are made from now on may have its bytes instead, once the log up to after.judged()
-  /// is synced. Those that there are stay as they are. Report by before.mark_released() once it is not
-  /// used any more.
+  /// `after` has the same id as `before`, which is closed durable, and only the entries that are
+  /// needed. New replicas may be made from its bytes once the log is synced up to after.judged().
+  /// Existing replicas do not change. Report by before.mark_released() once replication does not
+  /// use its memory any more.
   virtual void segment_compacted(Segment& before, Segment& after) = 0;
-  /// Bytes before this position are to be on the devices of their backups; they are durable. Report
-  /// by Log::set_synced(). Any thread.
+  /// Asks that all bytes before this position get to the devices of their backups. They are
+  /// durable. Report by Log::set_synced(). Any thread.
   virtual void sync_wanted(LogPosition position) = 0;
-  /// False: nothing is replicated; the log then treats all as durable as soon as it is published.
+  /// False: nothing is replicated; the log then treats a byte as durable as soon as it is
+  /// published.
   virtual bool replicates() const { return true; }
 };
 
@@ -85,11 +86,11 @@ class NullReplicator final : public Replicator {
 struct LogOptions {
   std::array<uint8_t, 16> cluster_uuid{};
   uint64_t master_id = 0;
-  uint64_t first_segment_id = 1;  // > 0; above every id this master id has used
-  /// Segments that only deletes may open, so that memory full can be left by deleting.
+  uint64_t first_segment_id = 1;  // > 0; above every id that this master has used
+  /// Segments that only deletes may open, so that clients can delete when memory is full.
   uint32_t reserve_segments = 1;
-  /// Segments that only survivors of cleaning may take, so that cleaning can always begin. Then
-  /// there is also room for emergency heads, so that it can always be committed. 0: no cleaning.
+  /// Segments that only survivors of cleaning may take, so that cleaning can always begin. Memory
+  /// for emergency heads is then reserved, too, so that it can always be committed. 0: no cleaning.
   uint32_t cleaner_segments = 0;
   /// Safe version for the header of each head: above every version ever assigned. Called with the
   /// head lock held; must not take locks. Can be set later, before start().
@@ -100,11 +101,12 @@ struct Appended {
   LogPosition end;  // the reply of this operation waits until durable() >= end
 };
 
-/// The purpose of taking memory. Each one leaves the reserves of those below it.
+/// The purpose of taking memory. Each purpose leaves the reserves of those listed after it
+/// untouched.
 enum class For : uint8_t {
-  kWrites,     // and recovery, migration, purging without cleaning
-  kDeletes,    // which make room
-  kSurvivors,  // of cleaning, which makes more
+  kWrites,     // also recovery, migration, and purging without cleaning
+  kDeletes,    // they free memory
+  kSurvivors,  // copies made by cleaning, which frees more
 };
 
 struct LogStatistics {
@@ -113,9 +115,9 @@ struct LogStatistics {
   uint32_t reserve_segments = 0;
   uint64_t total_bytes = 0;  // the limit
   uint64_t used_bytes = 0;   // published in segments, headers and padding included
-  uint64_t live_bytes = 0;   // of entries still needed, tombstones included
-  uint64_t entry_bytes = 0;  // of entries, dead ones included
-  uint64_t free_bytes = 0;   // in no segment, and below the limit
+  uint64_t live_bytes = 0;   // bytes of entries still needed, including tombstones
+  uint64_t entry_bytes = 0;  // bytes of entries, including dead ones
+  uint64_t free_bytes = 0;   // bytes in no segment, up to the limit
   uint64_t emergency_heads = 0;
   uint64_t appended_groups = 0;
   uint64_t appended_bytes = 0;
@@ -124,29 +126,28 @@ struct LogStatistics {
   uint64_t out_of_memory = 0;  // appends answered OUT_OF_MEMORY
 };
 
-/// Segments that enter the log and leave it together, with one digest: all of them or none,
-/// whenever a crash comes. The caller of commit() keeps it until it is done or withdrawn.
+/// Segments that enter and leave the log together, with one digest: all of them or none, even in a
+/// crash. The caller of commit() keeps it until it is done or withdrawn.
 struct Change {
   std::vector<Segment*> enter;  // side segments, closed durable
   std::vector<Segment*> leave;  // of the log, closed durable
 
   enum class State : uint8_t {
-    kNew,      // not committed, or withdrawn
-    kWaiting,  // for a fresh head
-    kCarried,  // a digest with it is written, which may be in force after a crash
-    kDone,     // no other digest can be
+    kNew,      // not committed yet, or withdrawn
+    kWaiting,  // waits for a fresh head
+    kCarried,  // a digest that includes it is written, and may decide after a crash
+    kDone,     // no digest without it can decide
   };
   Atomic<State> state{State::kNew};
   bool done() const { return state.load(std::memory_order_acquire) == State::kDone; }
 };
 
-/// When a change is committed: with a head that is opened for it, or with the next one that is
-/// opened anyway.
+/// When a change is committed: with a head of its own, or with the next head that is opened anyway.
 enum class Roll : uint8_t { kNow, kNext };
 
 class Log {
  public:
-  /// All must outlive the log; the arena is its own.
+  /// All arguments must outlive the log; nobody else uses the arena.
   Log(Arena& arena, Replicator& replicator, LogOptions options);
   ~Log();
   Log(const Log&) = delete;
@@ -154,9 +155,9 @@ class Log {
 
   /// Before start().
   void set_safe_version_source(std::function<uint64_t()> source);
-  /// `fn` is called after durable() rose, and after a new head began to take data: what waits for
-  /// either looks again. Without locks of the log held, on the thread that was the cause; not for
-  /// an append that was durable at once, because then nobody else waits for it. Before start().
+  /// `fn` is called after durable() rose, and after a new head began to take data: whoever waits
+  /// for either checks again. Without locks of the log held, on the thread that was the cause; not
+  /// for an append that is durable at once, because nobody else waits for that. Before start().
   void set_progress_listener(std::function<void()> fn);
 
   /// Opens the first head. It takes data once the replicator has reported it opened durable.
@@ -187,20 +188,19 @@ class Log {
   StatusCode commit(Change& change, Roll roll);
   /// Takes a change back that waits. False: a digest has it; it will be done.
   bool withdraw(Change& change);
-  /// A change that was committed is not to wait any more: for the next head, or until the present
-  /// one is full.
+  /// Makes a committed change stop waiting for the next head, or for the present one to be full.
   void hurry(Change& change);
   /// A replay of this log may find a segment with this id: now, or once waiting changes are
-  /// committed. False for ever then. (True for a while after it left.)
+  /// committed. Once false, it stays false. (After a segment left, it is true for a while.)
   bool may_be_found(uint64_t segment_id) const;
-  /// The ids of all segments for which that is so. In no order.
+  /// The ids of all segments for which may_be_found() is true, in no order.
   std::vector<uint64_t> ids_that_may_be_found() const;
   /// Segments that left the log, or were never in it, and that replication has released. Give them
   /// to reclaim() after a grace period (runtime/epoch.h): a reader of this turn may be in them.
   [[nodiscard]] std::vector<Segment*> take_retired();
-  /// Some left and were not taken, whether or not they are released. Any thread, no lock.
+  /// Some segments left and were not taken yet, released or not. Any thread, no lock.
   bool has_retired() const { return has_retired_.load(std::memory_order_relaxed); }
-  /// Their memory is used again. Those that are pinned are kept for the next time.
+  /// Reuses their memory. Pinned segments are kept for the next call.
   void reclaim(const std::vector<Segment*>& retired);
   /// @}
 
@@ -212,47 +212,50 @@ class Log {
   struct Memory {
     uint32_t total_seglets = 0;
     uint32_t free_seglets = 0;
-    uint32_t leaving_seglets = 0;  // of segments that left, and are not used again yet
-    uint32_t excess_seglets = 0;   // that are to be given back, while the log shrinks
-    uint32_t segments = 0;         // that have replicas, or may still have
-    uint64_t appended_bytes = 0;   // by writers, so far
+    uint32_t leaving_seglets = 0;  // of segments that left the log, until their memory is reused
+    uint32_t excess_seglets = 0;   // to be given back to the system, while the log shrinks
+    uint32_t segments = 0;         // segments that have replicas, or may still have some
+    uint64_t appended_bytes = 0;   // appended by writers since the start
   };
   Memory memory() const;
-  /// Seglets that must be left free when memory is taken for this.
+  /// Seglets that must stay free when memory is taken for this purpose.
   uint32_t kept_from(For whose) const;
-  /// True if a whole segment can be taken for this.
+  /// True if a whole segment can be taken for this purpose.
   bool has_segment_for(For whose) const;
-  /// Numbers (Segment::number) of about so many segments that entered, left, or have a step less of
-  /// live bytes. One thread at a time.
+  /// Numbers (Segment::number) of about so many segments that entered, left, or lost a step of live
+  /// bytes. One thread at a time.
   std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
-  /// Makes take_moved() give the segment again: the cleaner has not read all of it. Any thread.
+  /// Makes take_moved() return the segment again, because the cleaner has not read all of it. Any
+  /// thread.
   void want_look(uint32_t number) { moved_.mark(number); }
-  /// How many segments have left and are found by no replay any more (may_be_found() is false).
+  /// How many segments have left for good: no replay finds them (may_be_found() is false).
   uint64_t left() const { return left_.load(std::memory_order_acquire); }
-  /// The closed member of the log that has this number; null if none has. It stays for the turn.
-  /// Not a head that was closed empty: it leaves on its own.
+  /// The closed segment of the log with this number; null if there is none. The pointer is valid
+  /// for the turn. A head that was closed empty is not returned, because it leaves without the
+  /// cleaner.
   Segment* closed_member(uint32_t number);
-  /// No version is known from this closed member alone: later heads are above all that were assigned
-  /// before it was closed (docs/design/log.md#compaction). True for ever then.
+  /// True if recovery does not need this closed segment to know the highest version: the safe
+  /// version of a later head is above all versions assigned before it was closed
+  /// (docs/design/log.md#compaction). Once true, it stays true.
   bool may_compact(const Segment& segment) const {
     return segment.side() || segment.id() < head_before_.load(std::memory_order_relaxed);
   }
   /// All segment numbers are below this. Rises when the log grows.
   uint32_t most_segments() const { return most_segments_.load(std::memory_order_relaxed); }
-  /// It will never be above this.
+  /// most_segments() is never above this.
   uint32_t most_segments_ever() const { return most_segments_ever_; }
-  /// True: memory that is full now may become free. The cleaner can free some, or something died
-  /// since it looked last. Any thread. False at first.
+  /// True if the cleaner may be able to free memory: it can free some, or an entry died since it
+  /// looked last. Any thread. False at first.
   bool cleaning_helps() const {
     return cleaning_helps_.load(std::memory_order_relaxed) ||
            news() > judged_at_.load(std::memory_order_relaxed);
   }
-  /// For the cleaner: what it found when news() was `news`.
+  /// For the cleaner: its finding when news() was `news`.
   void set_cleaning_helps(bool helps, uint64_t news) {
     judged_at_.store(news, std::memory_order_relaxed);
     cleaning_helps_.store(helps, std::memory_order_relaxed);
   }
-  /// Rises when a segment enters or leaves, or has a step less of live bytes.
+  /// Rises when a segment enters or leaves, or loses a step of live bytes.
   uint64_t news() const { return moved_.marks(); }
   /// @}
 
@@ -261,57 +264,57 @@ class Log {
   /// In bytes; see Arena::Sizes.
   struct Sizes {
     uint64_t target = 0, limit = 0, held = 0;
-    uint64_t least = 0, most = 0;  // that is accepted now
+    uint64_t least = 0, most = 0;  // bounds that resize() accepts now
     bool done() const { return limit == target && held == target; }
   };
-  /// `live_bytes`: of objects, as they are in the log.
+  /// `live_bytes`: bytes of live objects in the log.
   Sizes sizes(uint64_t live_bytes) const;
-  /// The log is to have so much memory, rounded down to whole segments. It gets there by settle().
+  /// Sets the target size, rounded down to whole segments. settle() moves the log there.
   ///   INVALID_ARGUMENT  below `least` or above `most`; the message names both. Nothing changes.
   ///   UNSUPPORTED       its pages were set aside
   Status resize(uint64_t bytes, uint64_t live_bytes);
-  /// A slice of work towards that, as Arena::settle(). One thread at a time, with resize().
+  /// A slice of work towards the target, as Arena::settle(). One thread at a time, with resize().
   bool settle();
-  /// How many segments are kept for survivors, in a log of so many that is cleaned: a hundredth, so
-  /// that a pass of a large log that is nearly full of live bytes has room for as many as it needs.
+  /// How many of `segments` are reserved for survivors if the log is cleaned: a hundredth. So a
+  /// pass in a large log that is nearly full of live bytes has enough room.
   static uint32_t segments_for_survivors(uint32_t segments);
-  /// No log is made smaller while it runs.
+  /// A running log cannot shrink below this.
   static constexpr uint32_t kLeastSegments = 8;
   /// @}
 
-  /// False between two heads, when append() answers RETRY whatever the size. Any thread, no lock;
+  /// False between two heads, when append() answers RETRY to every group. Any thread, no lock;
   /// sequentially consistent with the progress listener, as durable().
   bool takes_data() const { return takes_data_.load(std::memory_order_seq_cst); }
 
   /// The end of the last appended group.
   LogPosition head() const { return from_value(head_position_.load(std::memory_order_acquire)); }
   /// All groups before it are on R replicas and all earlier segments are closed on R replicas.
-  /// Sequentially consistent with what set_durable() does: a reactor that first says that it waits
-  /// and then looks here is either told by the listener, or sees the position itself.
+  /// Sequentially consistent with set_durable(): a reactor that first announces that it waits, and
+  /// then reads this, either sees the new position or is called by the listener.
   LogPosition durable() const { return from_value(durable_.load(std::memory_order_seq_cst)); }
-  /// By replication's side. Must be the end of a group (values of Segment::published() or
-  /// chunk_end() are) in a segment whose predecessors are closed durable. A lower value than before
-  /// is ignored.
+  /// Called by replication. Must be the end of a group (as Segment::published() and chunk_end()
+  /// are) in a segment whose predecessors are closed durable. A lower value than before is ignored.
   void set_durable(LogPosition position);
-  /// All before it is on the devices of R backups, as far as want_synced() asked. What is
-  /// durable may be in page caches alone, and a power cut of all machines takes it
-  /// (docs/design/log.md#cleaning). Sequentially consistent with the progress listener, as
-  /// durable().
+  /// All bytes before this position are on the devices of R backups; rises only when want_synced()
+  /// asks. Bytes that are durable but not synced may be in page caches only, and a power cut of all
+  /// machines loses them (docs/design/log.md#cleaning). Sequentially consistent with the progress
+  /// listener, as durable().
   LogPosition synced() const {
     return replicates_ ? from_value(synced_.load(std::memory_order_seq_cst)) : durable();
   }
-  /// Makes it so that synced() >= position, which is durable. Any thread.
+  /// Asks replication to sync until synced() >= position. The position must be durable. Any thread.
   void want_synced(LogPosition position);
-  /// By replication's side. A lower value than before is ignored.
+  /// Called by replication. A lower value than before is ignored.
   void set_synced(LogPosition position);
   /// A segment was marked opened or closed durable: switches heads as far as that allows.
   void on_replication_progress();
 
   /// Position of the end of the entry at this address: durable() >= this means that the entry (and
-  /// its group) is durable. Entries of side segments are when they are seen: none.
+  /// its group) is durable. For an entry of a side segment it is durable already: nobody sees such
+  /// an entry before.
   LogPosition position_of(const char* entry) const;
   EntryView entry(const char* address) const { return arena_.entry(address); }
-  /// Keeps the memory of the entry, found in this turn, for later ones.
+  /// Keeps the memory of the entry, which was found in this turn, for later turns.
   Pin pin(const EntryView& entry) const;
   /// Accounting: the entry at this address is not needed any more.
   void mark_dead(const char* address);
@@ -321,9 +324,10 @@ class Log {
   LogStatistics statistics() const;
 
   /// Segments in the log by rising id, the opened-ahead one last. Copies pointers; not for data
-  /// paths. They stay for the turn.
+  /// paths. The pointers are valid for the turn.
   std::vector<Segment*> segments() const;
-  /// Those that have memory and are not in the log: side segments, abandoned heads, retired ones.
+  /// Segments that have memory but are not in the log: side segments, abandoned heads, retired
+  /// segments.
   std::vector<Segment*> others() const;
   /// The segment in the log with this id, or null.
   Segment* find_segment(uint64_t id) const;
@@ -333,17 +337,17 @@ class Log {
   friend class SideLog;
   friend class CompactedSegment;
 
-  /// What to tell the replicator, and the listener, once the lock is released.
+  /// What the replicator and the listener must be told once the lock is released.
   struct Events {
     Segment* closed = nullptr;
     Segment* opened = nullptr;
     bool switched = false;  // a new head takes data
-    bool removed = false;   // removed_ has something for the replicator
+    bool removed = false;   // the replicator must be told of removed_
   };
-  /// A group that was given its place. Small ones are copied under the lock; large ones outside, so
-  /// publishing waits for those before them.
+  /// A group that has its place in the segment. Small groups are copied under the lock. Large ones
+  /// are copied without it, so publishing waits for those before them.
   struct Reservation {
-    uint32_t start = 0;  // of the group in the segment, behind any padding
+    uint32_t start = 0;  // offset of the group in the segment, after any padding
     uint32_t end = 0;
     bool copied = false;
   };
@@ -411,20 +415,21 @@ class Log {
   Atomic<uint32_t> most_segments_{0};
   uint32_t most_segments_ever_ = 0;
   Atomic<bool> cleaning_helps_{false};
-  Atomic<uint64_t> judged_at_{~uint64_t{0}};  // nobody cleans
+  Atomic<uint64_t> judged_at_{~uint64_t{0}};  // no cleaning yet
   Atomic<uint64_t> left_{0};
-  Atomic<uint64_t> head_before_{0};        // id of the one that was closed when the head took data
-  Atomic<uint32_t> emergency_seglets_{0};  // of one emergency head
-  Atomic<uint32_t> cleaner_seglets_{0};    // kept for survivors
-  Atomic<uint32_t> reserve_seglets_{0};    // kept for deletes
-  uint32_t segments_kept_for_ = 0;         // the three above are for a log of so many
-  Atomic<uint64_t>& durable_;              // one of the two below
+  Atomic<uint64_t> head_before_{0};        // id of the segment that was closed before the head took
+                                           // data
+  Atomic<uint32_t> emergency_seglets_{0};  // size of one emergency head
+  Atomic<uint32_t> cleaner_seglets_{0};    // reserved for survivors
+  Atomic<uint32_t> reserve_seglets_{0};    // reserved for deletes
+  uint32_t segments_kept_for_ = 0;         // the log size that the three above were computed for
+  Atomic<uint64_t>& durable_;              // refers to one of the two below
   std::function<void()> on_progress_;
 
-  Atomic<bool> takes_data_{false};  // head_ is there, and is not to be switched
+  Atomic<bool> takes_data_{false};  // there is a head_, and it is not being switched
 
-  // What every append writes: on one line, because it goes from core to core with the lock, and on
-  // one of its own, so that it takes nothing along.
+  // The fields that every append writes. They share a cache line with the lock, because they move
+  // from core to core with it, and with nothing else, so that no other field moves along.
   alignas(kCacheLineBytes) mutable SpinLock lock_;  // "head lock"
   uint32_t first_reservation_ RC_GUARDED_BY(lock_) = 0;
   uint32_t reservation_count_ RC_GUARDED_BY(lock_) = 0;
@@ -433,33 +438,40 @@ class Log {
   uint64_t appended_groups_ RC_GUARDED_BY(lock_) = 0;
   uint64_t appended_bytes_ RC_GUARDED_BY(lock_) = 0;
   Atomic<uint64_t> head_position_{0};
-  Atomic<uint64_t> durable_at_once_{0};  // without replication
+  Atomic<uint64_t> durable_at_once_{0};  // used if nothing is replicated
 
   alignas(kCacheLineBytes) Segment* closing_
-      RC_GUARDED_BY(lock_) = nullptr;              // has its footer, not yet closed durable
+      RC_GUARDED_BY(lock_) = nullptr;              // the head that has its footer but is not closed
+                                                   // durable yet
   bool want_switch_ RC_GUARDED_BY(lock_) = false;  // a group did not fit: switch when next is ready
-  Segment* abandoned_ RC_GUARDED_BY(lock_) = nullptr;  // from then until it is closed durable
+  Segment* abandoned_ RC_GUARDED_BY(lock_) = nullptr;  // from its abandonment until it is closed
+                                                       // durable
   uint64_t next_id_ RC_GUARDED_BY(lock_) = 1;
   SegmentPool pool_ RC_GUARDED_BY(lock_);
-  // Room for all there can be was made, so that switching allocates nothing.
-  std::vector<Segment*> segments_ RC_GUARDED_BY(lock_);  // as the last digest has them, by id
-  std::vector<Segment*> others_ RC_GUARDED_BY(lock_);    // with memory, and not in segments_
-  std::vector<Segment*> removed_ RC_GUARDED_BY(lock_);   // the replicator was not told yet
-  std::vector<Segment*> retired_ RC_GUARDED_BY(lock_);   // until reclaim()
-  uint32_t taken_seglets_ RC_GUARDED_BY(lock_) = 0;      // of what take_retired() gave
-  Atomic<bool> has_retired_{false};                      // retired_ has some
-  std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // for a fresh head
-  std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // by next_
-  std::vector<Segment*> empty_ RC_GUARDED_BY(lock_);     // heads that leave with the next digest
-  std::vector<Segment*> leaving_ RC_GUARDED_BY(lock_);   // that left with the digest of next_
-  bool roll_now_ RC_GUARDED_BY(lock_) = false;           // one that waits wants a head of its own
-  bool switch_now_ RC_GUARDED_BY(lock_) = false;         // one that is carried does
-  std::string digest_ RC_GUARDED_BY(lock_);  // kept, so that switching allocates nothing
+  // Capacity for the maximum is reserved at start, so that a head switch allocates nothing.
+  std::vector<Segment*> segments_ RC_GUARDED_BY(lock_);  // as in the last digest, by id
+  std::vector<Segment*> others_ RC_GUARDED_BY(lock_);    // have memory, but are not in segments_
+  std::vector<Segment*> removed_ RC_GUARDED_BY(lock_);   // the replicator was not told of them yet
+  std::vector<Segment*> retired_ RC_GUARDED_BY(lock_);   // left the log, until reclaim()
+  uint32_t taken_seglets_ RC_GUARDED_BY(lock_) = 0;      // of the segments that take_retired()
+                                                         // returned
+  Atomic<bool> has_retired_{false};                      // retired_ is not empty
+  std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // wait for a fresh head
+  std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // in the digest of next_
+  std::vector<Segment*> empty_ RC_GUARDED_BY(lock_);     // heads closed empty, which leave with the
+                                                         // next digest
+  std::vector<Segment*> leaving_ RC_GUARDED_BY(lock_);   // segments that left with the digest of
+                                                         // next_
+  bool roll_now_ RC_GUARDED_BY(lock_) = false;           // a waiting change wants a head of its own
+  bool switch_now_ RC_GUARDED_BY(lock_) = false;         // a carried change does not wait for the
+                                                         // present head to be full
+  std::string digest_ RC_GUARDED_BY(lock_);  // its capacity is kept, so that a head switch
+                                             // allocates nothing
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
-  LogStatistics counters_ RC_GUARDED_BY(lock_);  // what is counted beside appends
+  LogStatistics counters_ RC_GUARDED_BY(lock_);  // counters other than those of appends
   MovedSegments moved_;
 
-  // What every operation reads, and replication raises.
+  // Every operation reads it, and replication raises it.
   alignas(kCacheLineBytes) Atomic<uint64_t> durable_replicated_{0};
   Atomic<uint64_t> synced_{0};
 };

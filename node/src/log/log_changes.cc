@@ -1,4 +1,4 @@
-// Log, segments that enter and leave: changes, side segments, retired segments.
+// Log: segments that enter and leave it (changes, side segments, retired segments).
 #include <algorithm>
 
 #include "base/sometimes.h"
@@ -34,7 +34,7 @@ StatusCode Log::commit(Change& change, Roll roll) {
   return StatusCode::kOk;
 }
 
-/// Only changes that wait count: the segments of a carried change are where they will be already.
+/// Carried changes are not looked at: their segments are already in segments_, or have left it.
 bool Log::in_waiting_change(const Segment* segment) const {
   return std::ranges::any_of(waiting_, [segment](const Change* change) {
     return contains(change->enter, segment) || contains(change->leave, segment);
@@ -70,7 +70,7 @@ void Log::hurry(Change& change) {
     SpinGuard guard(lock_);
     const Change::State state = change.state.load(std::memory_order_relaxed);
     if (state == Change::State::kWaiting) roll_now_ = true;
-    // Without a head, the one that carries it takes data next.
+    // Without a head, the head that carries the change takes data next anyway.
     if (state == Change::State::kCarried && head_ != nullptr) switch_now_ = true;
     advance(events);
   }
@@ -88,7 +88,7 @@ bool Log::may_be_found(uint64_t segment_id) const {
 
 std::vector<uint64_t> Log::ids_that_may_be_found() const {
   std::vector<uint64_t> ids;
-  ids.reserve(2 * size_t{arena_.total_segments()});  // outside the lock: enough, most of the time
+  ids.reserve(2 * size_t{arena_.total_segments()});  // without the lock; nearly always enough
   SpinGuard guard(lock_);
   for (const Segment* segment : segments_) ids.push_back(segment->id());
   for (const Segment* segment : others_) {
@@ -97,7 +97,8 @@ std::vector<uint64_t> Log::ids_that_may_be_found() const {
   return ids;
 }
 
-/// Into the digest of the head that is opened now. No other is opened before this one takes data.
+/// Puts the waiting changes into the digest of the head that is opened now. No other head is opened
+/// before this one takes data.
 void Log::carry_changes() {
   for (Change* change : waiting_) {
     for (Segment* segment : change->enter) {
@@ -116,8 +117,9 @@ void Log::carry_changes() {
   switch_now_ = std::exchange(roll_now_, false);
 }
 
-/// For changes that do not wait until the head is full. If the next head was opened ahead, its
-/// digest was made without them: another one comes instead. Without memory they wait.
+/// Opens a head for changes that do not wait until the present head is full. If the next head was
+/// opened ahead, its digest lacks them, so it is abandoned for a new one. Without memory the
+/// changes wait.
 void Log::open_fresh_head(Events& events) {
   if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
   const bool ordinary = pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
@@ -133,8 +135,9 @@ void Log::open_fresh_head(Events& events) {
   ordinary ? open_next_if_possible(events) : open_emergency_head(events);
 }
 
-/// Closed on its replicas, the digest of an abandoned head decides nothing. That comes after the
-/// fresh head is open and before the old one is closed: there is a head to recover from throughout.
+/// Once an abandoned head is closed on its replicas, its digest decides nothing. It is closed after
+/// the fresh head is open and before the old head is closed, so recovery finds an open head at any
+/// time.
 void Log::close_abandoned(Events& events) {
   if (abandoned_ == nullptr || abandoned_->closed()) return;
   if (next_ == nullptr || !next_->opened_durable()) return;
@@ -144,7 +147,8 @@ void Log::close_abandoned(Events& events) {
   events.closed = abandoned_;
 }
 
-/// The head with their digest takes data: the one before is closed on its replicas.
+/// The head whose digest has the changes takes data, so the head before it is closed on its
+/// replicas: no other digest can decide.
 void Log::finish_changes(Events& events) {
   for (Change* change : carried_) {
     for (const Segment* segment : change->enter) moved_.mark(segment->number());
@@ -159,10 +163,10 @@ void Log::finish_changes(Events& events) {
   leaving_.clear();
 }
 
-/// Out of the digest of the head that is opened now. All heads before the present one were closed
-/// on their replicas before it took data, so nobody recovers from these; and no version is known
-/// from them alone: later heads log a higher safe version. What names one in a change takes it out
-/// itself.
+/// Leaves heads that were closed empty out of the digest of the head that is opened now. That is
+/// safe: all heads before the present one were closed on their replicas before it took data, so
+/// recovery does not use their digests. Nor does it need their versions, because later heads log a
+/// higher safe version. If a change names such a head, the change removes it.
 void Log::leave_empty_heads() {
   if (!waiting_.empty()) return;
   for (Segment* segment : empty_) {
@@ -176,7 +180,7 @@ void Log::leave_empty_heads() {
 
 // ---- side segments
 
-/// For a SideLog; null: no memory above the reserves for other purposes.
+/// A segment for a SideLog; null: no memory above the reserves for other purposes.
 Segment* Log::open_side_segment(For whose) {
   Segment* segment = nullptr;
   {
@@ -220,7 +224,7 @@ void Log::abort_side_segments(const std::vector<Segment*>& segments) {
 
 // ---- retired segments
 
-/// It is in no digest that can decide.
+/// Precondition: the segment is in no digest that can decide.
 void Log::retire(Segment& segment, Events& events) {
   retired_.push_back(&segment);
   has_retired_.store(true, std::memory_order_relaxed);

@@ -51,28 +51,29 @@ class Decision {
   bool any(uint64_t segment_id, Is is) const {
     return std::ranges::any_of(of(segment_id), [&](size_t i) { return is(replica(i)); });
   }
-  /// It is whole, whatever became of its backup since.
+  /// The replica is complete, even if its backup was lost later.
   static bool whole(const FoundReplica& r) { return r.closed || r.footer; }
-  /// The coordinator knows that it was closed on its replicas.
+  /// The coordinator knows that the segment was closed on its replicas.
   bool known_closed(uint64_t segment_id) const {
     return segment_id < answers_.fence.lowest_open_segment;
   }
-  /// The fence excludes it. If the segment is known to be closed, a replica that is not whole was
-  /// lost before the close, unless a power cut may have taken its end.
+  /// The fence excludes the replica. If the segment is known to be closed, a replica that is not
+  /// complete was lost before the close, unless a power cut may have shortened it.
   bool stale(const FoundReplica& r) const {
     if (whole(r)) return false;
     return known_closed(r.segment_id) ? r.power_safe : r.epoch < lowest_epoch(r.segment_id);
   }
-  /// If the coordinator's may be old, what the segment's own replicas say counts as well.
+  /// The lowest epoch that counts. If the coordinator's fence may be old, the epochs of the
+  /// segment's replicas count as well.
   uint32_t lowest_epoch(uint64_t segment_id) const {
     uint32_t lowest = answers_.fence.epoch;
     if (!answers_.fence_of_export) return lowest;
     for (const size_t i : of(segment_id)) lowest = std::max(lowest, replica(i).epoch);
     return lowest;
   }
-  /// Nothing was acknowledged without it.
+  /// The replica counts: nothing was acknowledged that it lacks.
   bool counts(const FoundReplica& r) const { return !stale(r) && !r.incomplete && !r.damaged; }
-  /// May be read from.
+  /// The replica may be read by recovery.
   bool source(const FoundReplica& r) const { return counts(r) && r.length > 0; }
   bool closed(uint64_t segment_id) const { return any(segment_id, whole); }
   bool is_head(uint64_t segment_id) const {
@@ -86,7 +87,8 @@ class Decision {
   bool all_holders_heard(uint64_t segment_id) const;
   bool fenced(uint64_t segment_id) const;
 
-  /// May be read from once the segment is given up: a stale replica has true bytes, too.
+  /// The replica may be read once the segment is given up: the bytes of a stale replica are true,
+  /// too.
   static bool readable(const FoundReplica& r) { return !r.damaged && r.length > 0; }
   uint32_t longest_readable(uint64_t segment_id) const;
 
@@ -120,8 +122,8 @@ uint32_t Decision::claimed(uint64_t segment_id) const {
   return most;
 }
 
-/// As named by replicas that may be sources: a stale replica may name holders that no
-/// acknowledgement relies on any more.
+/// The holders that source replicas name. A stale replica is ignored: it may name holders on which
+/// no acknowledgement relies any more.
 std::set<uint64_t> Decision::holders(uint64_t segment_id) const {
   std::set<uint64_t> named;
   for (const size_t i : of(segment_id)) {
@@ -130,17 +132,18 @@ std::set<uint64_t> Decision::holders(uint64_t segment_id) const {
   return named;
 }
 
-/// A damaged frame may be a good replica: its backup has not answered for this segment.
+/// A damaged frame may hold a good replica, so its backup does not count as heard for this segment.
 bool Decision::all_holders_heard(uint64_t segment_id) const {
   if (any(segment_id, [](const FoundReplica& r) { return r.damaged; })) return false;
   const std::set<uint64_t> named = holders(segment_id);
-  // Frames of former builds name nobody.
+  // Frames of earlier versions name no holders.
   if (named.empty()) return answers_.expected.empty();
   return std::ranges::all_of(named, [this](uint64_t id) { return answers_.heard.contains(id); });
 }
 
-/// Nobody went on without these replicas: the coordinator's epoch tells, or every holder still has the
-/// segment. One that has nothing of it any more may have had it closed, and freed.
+/// The master did not go on without these replicas: the coordinator's epoch proves it, or every
+/// holder still has the segment. A holder that has nothing of it may have had it closed, and freed
+/// it.
 bool Decision::fenced(uint64_t segment_id) const {
   if (!answers_.fence_of_export) return true;
   const std::set<uint64_t> named = holders(segment_id);
@@ -150,7 +153,8 @@ bool Decision::fenced(uint64_t segment_id) const {
   return !named.empty() && all_holders_heard(segment_id) && std::ranges::all_of(named, has_it);
 }
 
-/// The newest head with an eligible digest. One that was closed does not do: a newer one followed.
+/// The newest head with an eligible digest. A closed head is not eligible, because a newer head
+/// followed it.
 bool Decision::find_digest() {
   uint64_t doubtful = 0;
   for (auto at = by_segment_.rbegin(); at != by_segment_.rend(); ++at) {
@@ -165,7 +169,7 @@ bool Decision::find_digest() {
       }
       if (!fenced(at->first)) {
         if (has_data(at->first)) return without_digest(at->first, kNotFenced);
-        // It took no data if the head before it is open on all of its holders.
+        // The newer head took no data if the head before it is open on all of that one's holders.
         if (doubtful == 0) doubtful = at->first;
         break;
       }
@@ -178,9 +182,9 @@ bool Decision::find_digest() {
   return without_digest(newest_head(), "no replica of an open head that counts has a digest");
 }
 
-/// False, unless an operator gave up the end of the log. Then the newest digest there is decides,
-/// whichever backup has it, together with segments that were closed after it: survivors and
-/// recovered segments that the lost heads took in.
+/// False, unless an operator gave up the end of the log. Then the newest digest that was found
+/// decides, together with segments that were closed after it: survivors and recovered segments that
+/// entered the log with the lost heads.
 bool Decision::without_digest(uint64_t segment_id, std::string why) {
   const uint64_t newest = newest_head();
   const AcceptedLoss& accepted = answers_.accepted;
@@ -200,7 +204,8 @@ bool Decision::without_digest(uint64_t segment_id, std::string why) {
   return true;
 }
 
-/// What is there now, and what was there when the end was given up: that was shown as kept.
+/// Adds segments that are there now, and those that were there when the operator gave up the end:
+/// they were shown as kept.
 void Decision::add_unnamed(uint64_t newest) {
   const uint64_t last = members_.back();
   for (auto later = by_segment_.upper_bound(newest); later != by_segment_.end(); ++later) {
@@ -215,7 +220,7 @@ void Decision::add_unnamed(uint64_t newest) {
   members_.insert(members_.end(), end_.unnamed.begin(), end_.unnamed.end());
 }
 
-/// Of which a digest can be read, be it stale or closed.
+/// The newest head whose digest can be read, even if it is stale or closed.
 uint64_t Decision::newest_head() const {
   for (const auto& [id, at] : by_segment_ | std::views::reverse) {
     const bool has = any(
@@ -260,7 +265,7 @@ void Decision::note_missing(uint64_t segment_id, std::string why) {
   end_.missing.push_back(std::move(segment));
 }
 
-/// A part of a member that is needed is missing.
+/// Records that a needed part of a member is missing.
 void Decision::lacks(uint64_t segment_id, std::string why) {
   if (!given_up(segment_id)) note_missing(segment_id, std::move(why));
 }
@@ -273,9 +278,10 @@ void Decision::add(uint64_t segment_id, uint32_t length) {
   end_.segments.push_back(std::move(segment));
 }
 
-/// A member that was closed is needed whole. Replicas that were made from a compacted segment are whole
-/// and shorter, and of different lengths have different bytes: one is as good as the other, but they
-/// must not be mixed. What others say was durable binds none of them: it may have been left out.
+/// A closed member is needed complete. A replica made from a compacted segment is complete and
+/// shorter. Replicas of different lengths have different bytes: each is good, but they must not be
+/// mixed. The `durable_up_to` of other replicas does not apply, because compaction may have left
+/// those bytes out.
 void Decision::end_closed(uint64_t segment_id) {
   const auto usable = [](const FoundReplica& r) { return whole(r) && !r.corrupt; };
   SegmentEnd segment{.segment_id = segment_id, .length = 0, .sources = {}};
@@ -292,8 +298,8 @@ void Decision::end_closed(uint64_t segment_id) {
   end_.segments.push_back(std::move(segment));
 }
 
-/// `claimed_closed`: this one was closed on its replicas, says the coordinator, or a later head
-/// that has data.
+/// `claimed_closed`: the coordinator, or a later head that has data, shows that this head was
+/// closed on its replicas.
 HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
   uint32_t longest = 0;
   bool intact = false;
@@ -317,29 +323,30 @@ HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
   return without_intact(segment_id, longest, claim, claimed_closed);
 }
 
-/// All holders have answered, and none of them shows where the head ends. What they lack is excused
-/// if power cuts explain it: the boot-id rule.
+/// All holders have answered, and none of them shows where the head ends. Missing bytes are
+/// accepted if power cuts explain them: the boot-id rule.
 HeadEnd Decision::without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim,
                                  bool claimed_closed) const {
   const auto safe = [this](const FoundReplica& r) { return counts(r) && r.power_safe; };
   const auto torn = [&](const FoundReplica& r) { return safe(r) && !r.corrupt; };
   const bool lacks = longest < claim || claimed_closed;
-  // A hole above all claims, on a replica that no power cut shortened, was never acknowledged.
+  // A hole above everything known to be durable, on a replica that no power cut shortened, was
+  // never acknowledged.
   if (!lacks && any(segment_id, torn)) {
     return {.kind = HeadEnd::Kind::kKnown, .length = longest, .why = {}};
   }
   if (any(segment_id, safe)) {
     return missing("it is damaged, and no other replica is whole");
   }
-  // Heads that followed it may be on those that are awaited.
+  // Backups that have not answered yet may have later heads.
   if (!answers_.expected.empty()) {
     return missing("its end was lost with the power, and not all backups have answered");
   }
   return {.kind = HeadEnd::Kind::kTailLost, .length = longest, .why = {}};
 }
 
-/// Heads that are not closed anywhere, by rising id: the last one is the digest's. What follows a
-/// lost tail is lost as well, or the log would have a gap.
+/// Heads that are closed nowhere, by rising id; the last is the one whose digest decided. After a
+/// lost tail all later heads are lost as well, because the log must not have a gap.
 void Decision::end_heads(const std::vector<uint64_t>& heads) {
   for (const uint64_t id : heads) {
     const bool later_has_data = std::ranges::any_of(members_, [&](uint64_t member) {
@@ -361,9 +368,10 @@ void Decision::end_heads(const std::vector<uint64_t>& heads) {
   }
 }
 
-/// Versions that were assigned before the digest's head was opened are below what its header says,
-/// those that came since are in it or in the head before it. Of a head that was given up they are
-/// covered by the jump, of heads that nobody knows by the floor.
+/// Finds a version above all that were assigned. Versions from before the deciding head was opened
+/// are below the safe version in its header. Later ones are in it or in the head before it. The
+/// jump of versions covers a head that was given up, and the version floor covers heads that nobody
+/// knows.
 void Decision::find_versions() {
   for (const uint64_t id : members_) {
     for (const size_t i : of(id)) {
@@ -446,7 +454,8 @@ void AcceptedLoss::add(const AcceptedLoss& other) {
   version_floor = std::max(version_floor, other.version_floor);
 }
 
-/// Each round finds what the round before hid: the members of a digest that has to do.
+/// Each round accepts the missing segments and decides again, because a digest that then becomes
+/// eligible may name more missing members.
 LossToAccept loss_to_accept(LogAnswers answers, size_t most) {
   answers.expected.clear();
   answers.asked.clear();

@@ -15,7 +15,7 @@ namespace ramcloud::log {
 
 inline constexpr uint32_t kHeader = 100;
 
-/// Holders are 1, 2 and 3, and all have answered, if a test does not say otherwise.
+/// Holders are 1, 2 and 3, and all have answered, unless a test changes that.
 class LogEndTest : public ::testing::Test {
  protected:
   LogEndTest() {
@@ -36,7 +36,7 @@ class LogEndTest : public ::testing::Test {
     r.closed = r.clean_end = r.power_safe = true;
     return r;
   }
-  /// Open, of a host that never rebooted.
+  /// An open replica on a host that never rebooted.
   FoundReplica& head(uint64_t server, uint64_t segment, uint32_t length,
                      std::vector<uint64_t> digest) {
     FoundReplica& r = add(server, segment, length);
@@ -47,7 +47,7 @@ class LogEndTest : public ::testing::Test {
     r.safe_version = segment * 1000;
     return r;
   }
-  /// What a power cut may have shortened.
+  /// An open replica that a power cut may have shortened.
   FoundReplica& rebooted(uint64_t server, uint64_t segment, uint32_t length,
                          std::vector<uint64_t> digest) {
     FoundReplica& r = head(server, segment, length, std::move(digest));
@@ -56,7 +56,7 @@ class LogEndTest : public ::testing::Test {
   }
   LogEnd decide() { return decide_log_end(answers_); }
   LogEnd::Outcome outcome() { return decide().outcome; }
-  /// Of a complete log.
+  /// The lengths of the segments of a complete log.
   std::map<uint64_t, uint32_t> lengths() {
     std::map<uint64_t, uint32_t> lengths;
     for (const SegmentEnd& segment : decide().segments) {

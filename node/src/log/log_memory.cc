@@ -1,4 +1,4 @@
-// Log, memory that runs short: what is kept for whom, and emergency heads [Rumble14 §7].
+// Log: reserves of memory, and emergency heads for when memory runs out [Rumble14 §7].
 #include <algorithm>
 
 #include "base/logging.h"
@@ -8,7 +8,7 @@
 namespace ramcloud::log {
 namespace {
 
-/// Two, which take turns: one closes while the other is opened.
+/// Two, in alternation: one is closed while the other is opened.
 constexpr uint32_t kEmergencyHeads = 2;
 /// Bytes of one segment in a digest: two numbers of seven bits a byte. Few gaps need more.
 constexpr uint32_t kDigestBytesPerSegment = 6;
@@ -20,9 +20,9 @@ uint32_t emergency_seglets_for(uint32_t most_segments) {
 
 }  // namespace
 
-/// Of a log with so many segments in all.
+/// Sets the reserves of a log with so many segments in total.
 void Log::keep_reserves(uint32_t segments, uint32_t cleaner_segments) {
-  // With one segment in all there is nothing to keep in reserve.
+  // A log of one segment keeps no reserve.
   const uint32_t reserve = std::min(options_.reserve_segments, segments - 1);
   const uint32_t cleaner = std::min(cleaner_segments, segments - 1 - reserve);
   reserve_seglets_.store(reserve * kSegletsPerSegment, std::memory_order_relaxed);
@@ -68,8 +68,9 @@ Segment* Log::closed_member(uint32_t number) {
   return is_member && !leaves ? &segment : nullptr;
 }
 
-/// Changes wait, and the memory for a head that takes data is not there: this one has only its
-/// digest. With it, what cleaning won becomes free. The next head's digest leaves it out.
+/// Opens an emergency head: changes wait, and there is no memory for a head that takes data. This
+/// head has only its digest, which commits the changes, so the memory that cleaning freed can be
+/// reused. The next head's digest leaves this head out.
 void Log::open_emergency_head(Events& events) {
   Segment* segment =
       pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kHead,
@@ -82,7 +83,7 @@ void Log::open_emergency_head(Events& events) {
   open_head(*segment, events);
 }
 
-/// It is in no digest but its own: nothing is in it.
+/// The emergency head is empty, so only its own digest names it.
 void Log::drop_emergency_head() {
   for (Segment* before : {head_, closing_}) {
     if (before == nullptr) continue;
@@ -91,8 +92,9 @@ void Log::drop_emergency_head() {
   }
 }
 
-/// As soon as there is memory for a head that takes all. (One for deletes alone comes when somebody
-/// deletes: it would cost a pass that wins little as much as it wins.)
+/// Leaves the emergency head as soon as there is memory for a head that takes everything. (A head
+/// for deletes alone is opened only when a client deletes. Otherwise it could take as much memory
+/// as a small pass frees.)
 void Log::leave_emergency_head(Events& events) {
   if (head_ == nullptr) return;
   if (head_->takes_.load(std::memory_order_relaxed) != Segment::Takes::kNothing) return;
@@ -102,7 +104,8 @@ void Log::leave_emergency_head(Events& events) {
   takes_data_.store(false, std::memory_order_seq_cst);
 }
 
-/// A head that was opened for deletes takes all once the reserve is whole again without it.
+/// A head that was opened for deletes takes everything once the reserve is complete again without
+/// it.
 void Log::lift_restrictions() {
   if (arena_.free_seglets() < kept_from(For::kWrites)) return;
   for (Segment* head : {head_, next_}) {

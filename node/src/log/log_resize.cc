@@ -1,4 +1,4 @@
-// Log, memory that comes and goes while it is used (docs/design/log.md#resize).
+// Log: growing and shrinking while it is used (docs/design/log.md#resize).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace ramcloud::log {
 namespace {
 
-/// Heads that writers need next: one that is filled, one that is opened ahead.
+/// Heads that writers need next: the one being filled, and one opened ahead.
 constexpr uint32_t kHeadsAhead = 2;
-/// And the one that there is.
+/// And the present head.
 constexpr uint32_t kHeads = kHeadsAhead + 1;
 
 }  // namespace
@@ -21,8 +21,9 @@ uint32_t Log::segments_for_survivors(uint32_t segments) {
   return std::clamp<uint32_t>(segments / kShare, 1, kMost);
 }
 
-/// Survivors of live objects have their groups and ends beside them. Tombstones do not count: most of
-/// them die when their victims are cleaned. If too many are needed, the limit stays above the target.
+/// Live objects need extra space for group headers and segment ends. Tombstones are not counted,
+/// because most of them die when the segments that they name are cleaned. If too many are needed,
+/// the limit stays above the target.
 uint64_t Log::least_bytes(uint64_t live_bytes) const {
   const uint64_t used = uint64_t{arena_.sizes().used} * kSegletBytes;
   uint64_t bytes = cleans() ? std::min(live_bytes + live_bytes / 10, used) : used;
@@ -44,7 +45,7 @@ Log::Sizes Log::sizes(uint64_t live_bytes) const {
   sizes.held = uint64_t{seglets.held} * kSegletBytes;
   const bool resizable = arena_.resizable();
   sizes.most = resizable ? uint64_t{arena_.most_segments()} * kSegmentBytes : sizes.target;
-  // What it has already is accepted, whatever live data needs.
+  // The present target is always accepted, even if live data needs more.
   sizes.least = resizable ? std::min(least_bytes(live_bytes), sizes.target) : sizes.target;
   return sizes;
 }
@@ -89,8 +90,8 @@ bool Log::settle() {
   return more;
 }
 
-/// What is kept for cleaning goes by the smaller one of target and limit: a log that shrinks may need
-/// the difference for what is in it.
+/// The reserve for cleaning is computed from the smaller of target and limit: a log that shrinks
+/// may need the difference for its data.
 void Log::follow_limit() {
   pool_.follow_arena();
   most_segments_.store(pool_.capacity(), std::memory_order_relaxed);

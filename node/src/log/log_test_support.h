@@ -1,4 +1,4 @@
-// For tests of the log and of what stands on it: a log with a fake replicator, and entries.
+// For tests of the log and of the layers above it: a log with a fake replicator, and entries.
 #pragma once
 
 #include <algorithm>

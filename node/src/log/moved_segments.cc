@@ -36,7 +36,7 @@ std::vector<uint32_t> MovedSegments::take(uint32_t about) {
         set(nonzero_, word);
         continue;
       }
-      // A word at a time is taken whole: up to 63 more than asked for.
+      // All bits of a word are taken together: up to 63 more than asked for.
       for (uint64_t bits = bits_[word].exchange(0, std::memory_order_seq_cst); bits != 0;
            bits &= bits - 1) {
         taken.push_back(word * kBits + static_cast<uint32_t>(std::countr_zero(bits)));

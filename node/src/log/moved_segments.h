@@ -1,10 +1,10 @@
-// Which segments changed so much that the cleaner should look at them again: a bit each, set by any
-// thread, taken by one.
+// Which segments changed so much that the cleaner should look at them again: one bit for each
+// segment, set by any thread and taken by one.
 //
 // Two levels: a bit of `nonzero_` for each word of `bits_` that has bits. A thread that sets the
 // first bit of a word sets the word's bit in `nonzero_` afterwards; the taker clears that one
-// first. So no bit is forgotten: it was set before its word was taken, or it is the first of the
-// word again.
+// first. So no bit is forgotten. Either it was set before its word was taken, or it is again the
+// first bit of the word.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ class MovedSegments {
   explicit MovedSegments(uint32_t capacity);
   /// Any thread.
   void mark(uint32_t segment);
-  /// How many times something was marked. Any thread.
+  /// How many times mark() set a bit. Any thread.
   uint64_t marks() const { return marks_.load(std::memory_order_acquire); }
-  /// Takes so many (up to 63 more), in no order. One thread at a time.
+  /// Takes about so many segments (up to 63 more), in no order. One thread at a time.
   std::vector<uint32_t> take(uint32_t about);
 
  private:

@@ -11,7 +11,7 @@
 namespace ramcloud::log {
 namespace {
 
-/// Type of a replica's fitness when one must be chosen.
+/// Whether a replica may be chosen.
 bool is_usable(const ReplicaReport& replica, bool must_be_closed) {
   const SegmentScan& scan = replica.scan;
   if (must_be_closed) return scan.end == ScanEnd::kClosed;
@@ -23,7 +23,7 @@ struct KeyHash {
   size_t operator()(const Key& key) const { return key_hash(key.first, key.second); }
 };
 
-/// The newest that is known of a key so far; in whatever order its entries came.
+/// The newest version of a key found so far; its entries may come in any order.
 struct Newest {
   ReplayedObject object;    // version 0: none seen
   uint64_t dead_up_to = 0;  // highest version of a tombstone
@@ -87,14 +87,15 @@ void Replay::add(ReplicaImage image) {
   state_->reports.push_back(std::move(report));
 }
 
-/// Any replica has a footer, even behind a hole. Then the next head had been opened before.
+/// Any replica of the segment has a footer, even after a hole. Then the next head was opened before
+/// that.
 bool Replay::State::was_closed(uint64_t segment_id) const {
   return is_closed(segment_id) || std::ranges::any_of(by_segment.at(segment_id), [&](size_t i) {
            return reports[i].scan.footer_behind;
          });
 }
 
-/// A segment is closed when any replica shows it: the others were left behind.
+/// A segment is closed if any replica shows it. Replicas that do not show it were lost before.
 bool Replay::State::is_closed(uint64_t segment_id) const {
   const auto found = by_segment.find(segment_id);
   if (found == by_segment.end()) return false;
@@ -103,8 +104,8 @@ bool Replay::State::is_closed(uint64_t segment_id) const {
   });
 }
 
-/// Replicas that are not closed and belong to an epoch that is over. (A closed one has everything,
-/// whatever became of its backup since.)
+/// Finds stale replicas: not closed, and with an old epoch. (A closed replica is complete, even if
+/// its backup was lost later.)
 void Replay::State::find_stale() {
   for (const auto& [id, indexes] : by_segment) {
     ReplicationFence holds = fence.value_or(ReplicationFence{});
@@ -118,8 +119,8 @@ void Replay::State::find_stale() {
   }
 }
 
-/// The digest of the newest open head [Ousterhout15 §4.5]: a closed one's does not do, because a
-/// newer head, lost, must have followed it.
+/// The digest of the newest open head [Ousterhout15 §4.5]. A closed head's digest is not eligible:
+/// a newer head, now lost, must have followed it.
 const SegmentScan* Replay::State::newest_digest() {
   for (auto it = by_segment.rbegin(); it != by_segment.rend(); ++it) {
     bool any_digest = false;
@@ -150,7 +151,8 @@ Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& c
       chosen = i;
     }
   }
-  // What is left out of a compacted segment may have been durable: one that is closed is whole.
+  // A closed replica is complete even if it is shorter than `durable_up_to`: compaction may have
+  // left durable entries out.
   if (best != nullptr && (must_be_closed || best->valid_bytes >= durable_up_to)) return {};
   std::string why = "segment " + std::to_string(segment_id) + ": no replica is usable";
   if (best != nullptr) {
@@ -165,7 +167,7 @@ Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& c
   return {StatusCode::kCorrupt, why};
 }
 
-/// The head before the newest; 0: none. Side segments are closed before a digest has them.
+/// The head before the newest; 0: none. (A side segment is closed before a digest names it.)
 uint64_t Replay::State::head_before(const std::set<uint64_t>& members) const {
   const auto is_head = [this](uint64_t id) {
     return std::ranges::any_of(by_segment.at(id),
@@ -189,8 +191,8 @@ Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>&
                 " segments in the digest " + std::to_string(report.missing.size()) +
                 " are missing, the first is " + std::to_string(report.missing.front())};
   }
-  // Data is written to a head only after all before it were closed. So when the newest has data,
-  // the others must be closed; when it is empty, the one before it may still be open.
+  // Data is written to a head only after all before it were closed. So if the newest head has data,
+  // the others must be closed. If it is empty, the head before it may still be open.
   const auto last = members.rbegin();
   bool newest_has_data = false;
   for (const size_t i : by_segment.at(*last)) {

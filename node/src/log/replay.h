@@ -1,7 +1,6 @@
-// Rebuilds what a master's log says from replicas of its segments [Ousterhout15 §4.5, §7.4],
-// offline or in recovery: chooses for each segment the replica to trust, checks by the digest
-// that the log is complete, and lets versions decide between objects and tombstones, in whatever
-// order they come.
+// Rebuilds the objects of a master's log from replicas of its segments [Ousterhout15 §4.5, §7.4],
+// offline or in recovery. Chooses a replica for each segment, checks with the digest that the log
+// is complete, and replays objects and tombstones in any order: the higher version wins.
 #pragma once
 
 #include <array>
@@ -22,32 +21,33 @@ struct ReplicaImage {
   uint64_t segment_id = 0;
   ByteView bytes;        // from the start of the segment; must outlive the replay
   KnownOfSegment known;  // from the replica's metadata; defaults when there is none
-  std::string name;      // where it comes from, for messages: a path, a server
+  std::string name;      // its origin, for messages: a path or a server
   uint32_t epoch = 0;    // replication epoch, from the metadata
 };
 
-/// What the coordinator says of a master: replicas that are not closed count only if their segment
-/// and their epoch are at least these. Others may miss writes that were acknowledged after they
+/// The coordinator's fence of a master: a replica that is not closed counts only if its segment and
+/// its epoch are at least these. Other replicas may lack writes that were acknowledged after they
 /// were lost.
 struct ReplicationFence {
   uint64_t lowest_open_segment = 0;
   uint32_t epoch = 0;
 };
 
-/// What became of one replica.
+/// The finding about one replica.
 struct ReplicaReport {
   uint64_t segment_id = 0;
   std::string name;
   SegmentScan scan;
-  bool stale = false;  // open, and of a replication epoch that is over
+  bool stale = false;  // open, with an old replication epoch
   bool chosen = false;
 };
 
 struct ReplayReport {
   std::vector<ReplicaReport> replicas;  // by segment, then in the order they were added
   std::vector<uint64_t> missing;        // in the digest, no usable replica
-  std::vector<uint64_t> not_in_digest;  // segments found that the log no longer (or not yet) holds
-  uint64_t digest_segment = 0;          // whose digest decided; 0 if none was eligible
+  std::vector<uint64_t> not_in_digest;  // segments that were found but left the log, or have not
+                                        // entered it
+  uint64_t digest_segment = 0;          // the segment whose digest decided; 0 if none was eligible
   uint64_t safe_version = 0;            // above every version in the log
   uint64_t objects_seen = 0;
   uint64_t tombstones_seen = 0;
@@ -62,7 +62,7 @@ struct ReplayedObject {
   ByteView value;
 };
 
-/// A key of which every version up to `version` is dead; the view points into the images.
+/// A key and the version up to which all its objects are dead; the view points into the images.
 struct DeadKey {
   uint64_t table_id = 0;
   uint64_t version = 0;
@@ -71,16 +71,16 @@ struct DeadKey {
 
 class Replay {
  public:
-  /// Of one master's log.
+  /// Replays the log of one master.
   Replay(std::array<uint8_t, 16> cluster_uuid, uint64_t master_id);
   ~Replay();
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  /// Without it only the replicas tell: of those of one open segment the highest epoch holds.
+  /// Without a fence only the replicas decide: among the replicas of an open segment those with the
+  /// highest epoch count.
   void set_fence(const ReplicationFence& fence);
-  /// Scans the replica at once (all checksums). Several of one segment are what it is for. Any
-  /// order.
+  /// Scans the replica at once (all checksums). Any number of replicas of a segment, in any order.
   void add(ReplicaImage image);
 
   /// Chooses replicas, checks completeness, and replays. report() is filled in either case.

@@ -7,7 +7,7 @@ uint32_t Segment::chunk_end(uint32_t from, uint32_t max_bytes) const {
   if (all.size() - from <= max_bytes) return all.size();
   uint32_t at = from;
   while (at < all.size()) {
-    // A group's and a padding's first word are alike.
+    // The first word of a group and of a padding have the same layout.
     const uint32_t end = at + (all.load_at<uint32_t>(at) & 0xffffff);
     if (end - from > max_bytes) return at == from ? end : at;
     at = end;
@@ -15,7 +15,8 @@ uint32_t Segment::chunk_end(uint32_t from, uint32_t max_bytes) const {
   return at;
 }
 
-/// As it was made. The atomics are stored to, because statistics may look at them meanwhile.
+/// Resets all fields. Atomics are stored to and not re-created, because statistics may read them
+/// meanwhile.
 void Segment::reset() {
   identity_ = {};
   head_id_ = 0;

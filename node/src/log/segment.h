@@ -1,5 +1,5 @@
-// A segment of the log in memory: 8 MiB in seglets [Ousterhout15 §4.1], and what is known of its
-// replicas. Its life is in docs/design/log.md#segments.
+// A segment of the log in memory: 8 MiB in seglets [Ousterhout15 §4.1], and the progress of its
+// replicas. docs/design/log.md#segments describes its states.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace ramcloud::log {
 
-/// What a group's checksum is seeded with: a group is valid in its own place only.
+/// The seed of a group's checksum, so that a group is valid only in its own segment and place.
 struct SegmentIdentity {
   std::array<uint8_t, 16> cluster_uuid{};
   uint64_t master_id = 0;
@@ -33,9 +33,9 @@ struct SegmentIdentity {
   }
 };
 
-/// A head takes what clients write, one head after the other; its header has the digest. A side
-/// segment is filled beside the heads, with what was there before (survivors of cleaning, what a
-/// crashed master had), and enters the log when it is complete: [Ousterhout15 §4.3, §7.4].
+/// A head takes new writes, one head after the other; its header has the digest. A side segment is
+/// filled in parallel with older data (survivors of cleaning, data of a crashed master), and enters
+/// the log when it is complete [Ousterhout15 §4.3, §7.4].
 enum class SegmentKind : uint8_t { kHead, kSide };
 
 /// The log or a SideLog writes it, a Replicator reads the published bytes and reports what is
@@ -47,32 +47,34 @@ class Segment {
   SegmentKind kind() const { return kind_; }
   bool side() const { return kind_ == SegmentKind::kSide; }
   LogPosition position(uint32_t offset) const { return {id(), offset}; }
-  /// What a reply that shows bytes before this offset waits for. Nobody sees a side segment's
-  /// before they are durable, so they wait for nothing.
+  /// The position that must be durable before a reply may show bytes before this offset. For a side
+  /// segment it is durable already: nobody can see its bytes before they are.
   LogPosition dependency(uint32_t offset) const { return {head_id_, offset}; }
 
-  /// Bytes from the start that are complete and never change again: what replication may send.
+  /// Bytes from the start that are complete and never change again. Replication may send them.
   /// Always the end of a group.
   uint32_t published() const { return published_.load(std::memory_order_acquire); }
-  /// True once the footer is published: no more bytes come, and published() is the final length.
+  /// True once the footer is published: no more bytes follow, and published() is the final length.
   bool closed() const { return closed_.load(std::memory_order_acquire); }
   /// End of the first group (segment header, digest, safe version): what opening a replica sends.
   uint32_t header_length() const { return header_length_; }
-  /// It was opened ahead, and another head comes instead: closed with nothing in it, whether or not
-  /// the heads before it are.
+  /// It was opened ahead, but another head is used instead. It is closed empty, perhaps earlier
+  /// than the heads before it.
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
-  /// Opened from the reserve, takes deletes only; or an emergency head, which takes nothing.
+  /// It was opened from the reserve and takes only deletes, or it is an emergency head and takes
+  /// nothing.
   bool from_reserve() const { return takes_.load(std::memory_order_relaxed) != Takes::kAll; }
-  /// A number below the log's most segments that is its own while it has memory.
+  /// A number below Log::most_segments(), unique among the segments that have memory.
   uint32_t number() const { return number_; }
   /// The memory that it takes.
   uint32_t memory_bytes() const { return seglet_count_ * kSegletBytes; }
 
-  /// How often it was compacted: it has not all of the entries that the first one with this id had
-  /// (CompactedSegment).
+  /// How often it was compacted (CompactedSegment). If not 0, it lacks entries that the original
+  /// had.
   uint32_t compactions() const { return compactions_; }
-  /// What was left out was dead by what was appended until here. Its bytes must not take the place of
-  /// a replica before the log up to there is synced. Zero: nothing was left out.
+  /// The entries that compaction left out were dead because of what was appended until here. No
+  /// replica may be made from this segment before the log is synced up to here. Zero: nothing was
+  /// left out.
   LogPosition judged() const { return judged_; }
 
   /// The published bytes; grows, so take a new view to see more.
@@ -84,7 +86,7 @@ class Segment {
   }
   /// How far one message from `from` (a group's start) should go: the last end of a group within
   /// max_bytes, or the end of the first group if that alone is larger. `from` if nothing is there.
-  /// Replicas that end at ends of groups make what they acknowledge fit for Log::set_durable.
+  /// So what a replica acknowledges is always the end of a group, as Log::set_durable requires.
   uint32_t chunk_end(uint32_t from, uint32_t max_bytes) const;
 
   /// @name Replication's side. Then call Log::on_replication_progress().
@@ -95,11 +97,11 @@ class Segment {
   void mark_closed_durable() { closed_durable_.store(true, std::memory_order_release); }
   bool opened_durable() const { return opened_durable_.load(std::memory_order_acquire); }
   bool closed_durable() const { return closed_durable_.load(std::memory_order_acquire); }
-  /// Written into the groups that follow; raised when a replica of an open segment was lost. A new
-  /// segment begins with that of the one before.
+  /// Written into the groups that follow. Rises when a replica of an open segment was lost. A new
+  /// segment begins with the epoch of the one before.
   uint32_t replication_epoch() const { return epoch_.load(std::memory_order_relaxed); }
   void set_replication_epoch(uint32_t epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
-  /// Nobody on replication's side uses it any more: after Replicator::segment_removed().
+  /// Replication does not use its memory any more. Called after Replicator::segment_removed().
   void mark_released() { released_.store(true, std::memory_order_release); }
   bool released() const { return released_.load(std::memory_order_acquire); }
   /// @}
@@ -111,15 +113,15 @@ class Segment {
   uint32_t pins() const { return pins_.load(std::memory_order_acquire); }
   /// @}
 
-  /// Bytes of entries (headers and bodies) appended, and of those still needed. Tombstones count as
-  /// live: cleaning finds out which of them died (store/segment_judge.h).
+  /// Bytes of appended entries (headers and bodies), and of those that are live. Tombstones count
+  /// as live here; the cleaner finds out which of them are dead (store/segment_judge.h).
   uint32_t entry_bytes() const { return entry_bytes_.load(std::memory_order_relaxed); }
   uint32_t live_bytes() const {
-    // In this order: dead bytes are never more than appended bytes.
+    // Read in this order, so that dead bytes never exceed appended bytes.
     const uint32_t dead = dead_bytes_.load(std::memory_order_acquire);
     return entry_bytes() - dead;
   }
-  /// True if its utilisation is one step lower now: the cleaner should look at it again.
+  /// True if its utilisation fell by one step: the cleaner should look at it again.
   bool add_dead(uint32_t bytes) {
     const uint32_t before = dead_bytes_.fetch_add(bytes, std::memory_order_release);
     return before / kUtilisationStep != (before + bytes) / kUtilisationStep;
@@ -133,7 +135,7 @@ class Segment {
   friend class SegmentWriter;
   friend class SideLog;
   friend class CompactedSegment;
-  /// Of a head: which entries may be appended to it.
+  /// Which entries may be appended to a head.
   enum class Takes : uint8_t { kAll, kDeletes, kNothing };
   void reset();
   char* address(uint32_t offset) { return seglets_[offset / kSegletBytes] + offset % kSegletBytes; }
@@ -146,26 +148,28 @@ class Segment {
   Atomic<Takes> takes_{Takes::kAll};
   uint32_t compactions_ = 0;
   LogPosition judged_;
-  /// False: the replicas of its id are another segment's. It was compacted, or it is the copy that is
-  /// being made.
+  /// False: the replicas of its id belong to another Segment. This one was compacted, or it is a
+  /// copy that is not finished.
   bool has_replicas_ = true;
-  uint32_t number_ = 0;        // stays
-  uint32_t seglet_count_ = 0;  // from the start
+  uint32_t number_ = 0;        // never changes
+  uint32_t seglet_count_ = 0;  // the first so many places of seglets_ are used
   std::array<char*, kSegletsPerSegment> seglets_{};
 
-  // Each append writes these: they share a line with nothing that others read alone.
+  // Each append writes these, so they share no cache line with fields that other threads only read.
   alignas(kCacheLineBytes) uint32_t reserved_ = 0;  // bytes given to groups; >= published
-  uint32_t footer_crc_ = 0;                         // of the crc fields so far
+  uint32_t footer_crc_ = 0;                         // checksum of the groups' crc fields so far
   Atomic<uint32_t> published_{0};
   Atomic<uint32_t> epoch_{0};
-  Atomic<uint32_t> entry_bytes_{0};  // as reserved_ and footer_crc_, under the log's head lock
+  Atomic<uint32_t> entry_bytes_{0};  // guarded like reserved_ and footer_crc_ by the log's head
+                                     // lock
   Atomic<bool> closed_{false};
   Atomic<bool> opened_durable_{false};
   Atomic<bool> closed_durable_{false};
   Atomic<bool> abandoned_{false};
   Atomic<bool> released_{false};
 
-  alignas(kCacheLineBytes) Atomic<uint32_t> dead_bytes_{0};  // of entries, by any thread
+  alignas(kCacheLineBytes) Atomic<uint32_t> dead_bytes_{0};  // bytes of dead entries; added by any
+                                                             // thread
   Atomic<uint32_t> pins_{0};
 };
 

@@ -1,6 +1,6 @@
 // The bytes of one segment, wherever they are: one contiguous buffer (a replica that was read from
-// a file) or the seglets of a segment in memory. Everything above reads through it and never sees
-// where one piece ends and the next begins.
+// a file) or the seglets of a segment in memory. Readers use this class and do not see the borders
+// between pieces.
 #pragma once
 
 #include <algorithm>

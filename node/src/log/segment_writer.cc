@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint32_t kFooterGroupBytes =
     sizeof(GroupHeader) + sizeof(EntryHeader) + sizeof(FooterBody);
-// Footer and the padding before it: less than the footer's group, or it would have fitted.
+// Footer and the padding before it: the padding is smaller than the footer's group, otherwise that
+// would have fitted.
 static_assert(kFooterGroupBytes % kGroupAlignment == 0);
 static_assert(2 * kFooterGroupBytes - kGroupAlignment <= kFooterReserveBytes);
 

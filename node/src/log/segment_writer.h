@@ -1,5 +1,5 @@
-// Puts groups into a segment: gives each its place and its header, and copies it there. The owner
-// of the segment (the Log under its head lock, or a SideLog) publishes complete groups.
+// Writes groups into a segment: assigns the place, builds the header, and copies the bytes. The
+// owner of the segment (the Log under its head lock, or a SideLog) publishes complete groups.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace ramcloud::log {
 
-/// Up to four pieces that together are the body of one entry; header and checksum are added.
+/// The body of one entry in up to four pieces; the writer adds header and checksum.
 struct EntrySource {
   EntryType type = EntryType::kInvalid;
   uint8_t piece_count = 0;
   Slice pieces[4];
 };
-/// Entries that one group can hold here.
+/// The maximum of entries in one group.
 inline constexpr uint32_t kMaxGroupEntries = 8;
-/// Larger groups are refused, so that one always fits into an empty segment, whatever its digest.
+/// Larger groups are refused, so that a group always fits into an empty segment with any digest.
 inline constexpr uint32_t kMaxGroupBytes = 4u << 20;
 
-/// A group on its way into a segment: sized and summed before it has a place there.
+/// A group before it has a place in a segment: its length and checksums are computed first.
 struct GroupSource {
   explicit GroupSource(std::span<const EntrySource> sources);
-  bool too_large() const { return length > kMaxGroupBytes; }  // not summed then
+  bool too_large() const { return length > kMaxGroupBytes; }  // then without checksums
 
   std::span<const EntrySource> entries;
   EntryHeader headers[kMaxGroupEntries];
   uint32_t length = sizeof(GroupHeader);  // with fill
   uint32_t entry_bytes = 0;
-  GroupHeader header{};  // when it has its place
+  GroupHeader header{};  // set when the group has its place
   uint32_t offset = 0;
 };
 
@@ -41,7 +41,7 @@ class SegmentWriter {
 
   /// There is room for the group, the padding before it, and a footer.
   bool has_room(const GroupSource& group) const { return fits(group, kSegmentBytes); }
-  /// The same in a segment with so much memory.
+  /// The same for a segment with so much memory.
   bool fits(const GroupSource& group, uint32_t memory_bytes) const;
   /// Bytes of padding before a group of this length at `at`, so that small groups do not straddle.
   static uint32_t padding_before(uint32_t at, uint32_t length) {
@@ -50,19 +50,19 @@ class SegmentWriter {
   }
   /// Gives the group the next place, and with it its header. refs[i] is where entry i will stand.
   void place(GroupSource& group, uint32_t durable_up_to, const char* refs[]);
-  /// Copies a group to its place: under the lock it was placed under, or outside.
+  /// Copies a group to its place, with or without the lock that place() was called under.
   void copy(const GroupSource& group);
   /// The first group: of a head with its digest and safe version, of a side segment without.
   /// Published at once.
   void write_head_header(ByteView digest, uint64_t safe_version);
   void write_side_header();
-  /// The first group of a segment with the same id, as it stands there.
+  /// Copies the first group of a segment with the same id.
   void copy_header(const Segment& from);
   /// The last group, published at once. The segment is closed then, and its length final.
   void write_footer(uint32_t durable_up_to);
 
  private:
-  /// Where the next bytes go.
+  /// The position of the next bytes.
   struct Cursor {
     Segment& segment;
     uint32_t at;

@@ -16,7 +16,8 @@ StatusCode SideLog::append(std::span<const EntrySource> entries, const char* ref
   if (open_ != nullptr && !SegmentWriter(*open_).has_room(group)) close_open();
   if (open_ == nullptr && !open()) return StatusCode::kOutOfMemory;
   SegmentWriter writer(*open_);
-  // It is read only once it is closed: no prefix of it is ever durable for its own.
+  // Recovery reads a side segment only if it is closed, so durable_up_to is not needed in its
+  // groups.
   writer.place(group, 0, refs);
   writer.copy(group);
   open_->entry_bytes_.store(open_->entry_bytes() + group.entry_bytes, std::memory_order_relaxed);

@@ -1,9 +1,9 @@
-// Side logs [Ousterhout15 §4.3, §7.4]: segments that are filled beside the heads and are no part of
-// the log until they are committed (Log::commit): survivors of cleaning, what a crashed master had,
-// what a migration brings. They are replicated as they fill, and recovery of this master does not
-// see them before that.
+// Side logs [Ousterhout15 §4.3, §7.4]: segments that are filled in parallel with the heads, and are
+// not part of the log until they are committed (Log::commit). They hold survivors of cleaning, data
+// of a crashed master, or data of a migration. They are replicated as they fill; recovery of this
+// master does not see them before the commit.
 //
-// One thread at a time. Nothing is shared with those that append to the head but the memory: an
+// One thread at a time. A side log shares only memory with threads that append to the head, so its
 // append takes no lock.
 #pragma once
 
@@ -20,9 +20,10 @@ namespace ramcloud::log {
 
 class SideLog {
  public:
-  /// `log` outlives it. `whose`: how much of the memory it leaves to others.
+  /// `log` outlives it. `whose`: the purpose, which decides how much memory must stay free for
+  /// others.
   explicit SideLog(Log& log, For whose = For::kWrites) : log_(log), whose_(whose) {}
-  /// Segments that were not released are aborted.
+  /// Aborts segments that were not released.
   ~SideLog() { abort(); }
   SideLog(const SideLog&) = delete;
   SideLog& operator=(const SideLog&) = delete;
@@ -31,14 +32,15 @@ class SideLog {
   ///   OUT_OF_MEMORY     no segment above the reserves for other purposes; appended entries stay
   ///   INVALID_ARGUMENT  as Log::append, or after close()
   StatusCode append(std::span<const EntrySource> entries, const char* refs[]);
-  /// No more comes. Its segments can be committed once all_durable().
+  /// No more appends follow. The segments can be committed once all_durable().
   void close();
-  /// It is closed, and all of its segments are on their replicas. Tell by Log's progress listener.
+  /// The side log is closed, and all its segments are on their replicas. Log's progress listener is
+  /// called when that changes.
   bool all_durable() const;
-  /// Gives its segments up, and their replicas. Nothing may refer to their entries but readers of
-  /// this turn. Not while a change with them is committed: withdraw it first.
+  /// Gives up the segments and their replicas. Only readers of this turn may refer to their
+  /// entries. A change with these segments must be withdrawn first.
   void abort();
-  /// The segments are the log's from now on (their change is done), or the caller's.
+  /// Hands the segments over to the log (their change is done), or to the caller.
   std::vector<Segment*> release();
 
   const std::vector<Segment*>& segments() const { return segments_; }
@@ -50,7 +52,7 @@ class SideLog {
   Log& log_;
   const For whose_;
   std::vector<Segment*> segments_;
-  Segment* open_ = nullptr;  // the last of them, until it is closed
+  Segment* open_ = nullptr;  // the last segment, until it is closed
   bool closed_ = false;
 };
 
