@@ -10,7 +10,7 @@ CleaningPass::CleaningPass(ObjectStore& store, const std::vector<log::Segment*>&
 CleaningPass::~CleaningPass() {
   if (phase_ == Phase::kDone || abort()) return;
   (void)store_.log().withdraw(change_);
-  (void)side_.release();  // slots point there
+  (void)side_.release();  // slots point at its entries
 }
 
 void CleaningPass::drop_copies() {
@@ -31,9 +31,9 @@ void CleaningPass::close_copies(log::LogPosition) {
   side_.close();
 }
 
-/// Nobody sees a survivor before it is durable. What was appended until the last copy was judged by
-/// may have taken an object for dead that it replaces: neither a crash nor a power cut may find
-/// neither, so it has to be where the survivors are, on devices.
+/// Nobody may see a survivor before it is durable. Entries appended until `judged` may be the
+/// reason why an older object was not copied. A crash or power cut must not lose both versions. So
+/// the log must be synced up to `judged`: on devices, as the survivors are.
 bool CleaningPass::may_be_seen(log::LogPosition judged) {
   log::Log& log = store_.log();
   if (log.durable() < judged) return false;
@@ -41,7 +41,7 @@ bool CleaningPass::may_be_seen(log::LogPosition judged) {
   return log.synced() >= judged && side_.all_durable();
 }
 
-/// The tombstone that was written names the victim.
+/// The tombstone of the object names the victim, not the survivor.
 void CleaningPass::died(const log::Segment& victim, const log::Segment& survivor) {
   store_.cleaned().note_dead_copy(victim.id(), survivor.id());
 }

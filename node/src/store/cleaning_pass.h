@@ -1,6 +1,6 @@
-// A pass of combined cleaning [Ousterhout15 §4.3]: what is live in some closed segments is copied
-// into survivors, sorted by age, and the survivors take the victims' place in the log, in memory and
-// on disk. docs/design/log.md#cleaning.
+// A pass of combined cleaning [Ousterhout15 §4.3]: live entries of some closed segments (the
+// victims) are copied into survivors, sorted by age. The survivors replace the victims in the log,
+// in memory and on disk. docs/design/log.md#cleaning.
 //
 //   wait   until every survivor is closed on its replicas
 //   enter  with a head that is opened anyway, or with one of its own
@@ -17,8 +17,8 @@ namespace ramcloud::store {
 class CleaningPass final : public Relocation {
  public:
   CleaningPass(ObjectStore& store, const std::vector<log::Segment*>& victims);
-  /// Gives up what abort() still can. Later, when slots point at survivors, the pass has to be done,
-  /// or the log has to be at rest for ever, as when it ends.
+  /// Aborts the pass if that is still possible. Once slots point at survivors, precondition: the
+  /// pass is done, or the log is never used again (the process ends).
   ~CleaningPass() override;
 
   void commit_now() override;

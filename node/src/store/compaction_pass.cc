@@ -16,14 +16,14 @@ CompactionPass::~CompactionPass() {
   if (phase_ != Phase::kDone && !abort()) copy_.release();
 }
 
-/// Its memory was sized for all that was live. If it does not do, entries that died since have left
-/// padding in the wrong places: next time.
+/// The memory was sized for all live entries. If it does not suffice, entries that died since have
+/// moved the padding: the pass fails, and a later one may succeed.
 StatusCode CompactionPass::append(std::span<const log::EntrySource> entries, const char* refs[]) {
   const StatusCode status = copy_.append(entries, refs);
   return status == StatusCode::kOk ? status : StatusCode::kInvalidArgument;
 }
 
-/// It stays in the log.
+/// The segment stays in the log, so the claim is withdrawn.
 bool CompactionPass::entered() {
   for (const uint64_t id : victim_ids_) store_.cleaned().give_up(id);
   return true;

@@ -1,6 +1,6 @@
-// A pass of compaction [Rumble14 §4]: what is live in one closed segment is copied into less memory,
-// under the segment's own id. Its replicas stay as they are, so it costs the disks nothing, and no
-// head. docs/design/log.md#compaction.
+// A pass of compaction [Rumble14 §4]: live entries of one closed segment are copied into less
+// memory, under the same segment id. Its replicas do not change, so compaction needs no disk writes
+// and no new head. docs/design/log.md#compaction.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace ramcloud::store {
 
 class CompactionPass final : public Relocation {
  public:
-  /// One that may not be compacted (any more) is left as it is, and the pass is done.
+  /// If the victim may not be compacted (any more), it is left as it is, and the pass is done.
   CompactionPass(ObjectStore& store, log::Segment& victim);
-  /// As that of CleaningPass.
+  /// As ~CleaningPass().
   ~CompactionPass() override;
 
-  void commit_now() override {}  // it waits for no head
+  void commit_now() override {}  // compaction needs no head
 
  private:
   void found(uint32_t length) override { size_.add(length); }
@@ -35,7 +35,7 @@ class CompactionPass final : public Relocation {
   log::CompactedSegment copy_;
 };
 
-/// What a Cleaner runs (log/cleaner.h).
+/// Creates the pass that a Cleaner runs (log/cleaner.h).
 std::unique_ptr<log::CleaningWork> make_pass(ObjectStore& store, log::CleaningKind kind,
                                              const std::vector<log::Segment*>& victims);
 

@@ -20,7 +20,7 @@ struct Candidate {
   const char* address = nullptr;
 };
 
-/// A key's hash, whatever the entry is.
+/// The hash of the key of an object or a tombstone.
 uint64_t hash_of(uint64_t table_id, const EntryView& entry) {
   const bool object = entry.type() == EntryType::kObject;
   return object ? log::hash_of_key(table_id, entry, log::ObjectView::key_offset,
@@ -29,15 +29,15 @@ uint64_t hash_of(uint64_t table_id, const EntryView& entry) {
                                    entry.load_at<log::TombstoneBody>(0).key_length);
 }
 
-/// One page as it is filled: entries come by rising place.
+/// A page that is being filled. Entries are added by rising place.
 class Page {
  public:
   Page(const EnumerateLimits& limits, std::span<log::ObjectView> out, EnumerateResult& result)
       : limits_(limits), out_(out), result_(result) {}
 
   enum class Added : uint8_t { kYes, kFull, kRunTooLong };
-  /// kFull: the next page begins at next_place(). Objects with one hash come in one page, because a
-  /// cursor cannot stand between them.
+  /// kFull: the next page begins at next_place(). Objects with the same hash must be in one page,
+  /// because a cursor cannot separate them.
   Added add(uint64_t place, const log::ObjectView& object) {
     if (place != run_place_ || result_.count == 0) {
       run_place_ = place;
@@ -64,22 +64,22 @@ class Page {
   uint64_t next_place() const { return run_place_; }
 
  private:
-  /// Of one page whose objects all have the same hash; below what a message holds.
+  /// The limit for a page whose objects all have the same hash; below the largest message.
   static constexpr uint64_t kMostOfOneHash = 3u << 20;
 
   const EnumerateLimits& limits_;
   std::span<log::ObjectView> out_;
   EnumerateResult& result_;
   uint64_t bytes_ = 0;
-  uint64_t run_place_ = 0;  // of the objects from run_begins_ on
+  uint64_t run_place_ = 0;  // place of the objects from run_begins_ on
   uint32_t run_begins_ = 0;
   uint64_t bytes_before_run_ = 0;
 };
 
 }  // namespace
 
-/// The bits of a hash, turned round. Buckets are chosen by a hash's low bits, so a bucket holds one
-/// interval of places, whatever the number of buckets.
+/// The bits of the hash in reverse order. A bucket is chosen by the hash's low bits, so it holds
+/// one interval of places, for any number of buckets.
 uint64_t place_of(uint64_t hash) {
   uint64_t bits = std::byteswap(hash);
   bits = (bits & 0x0f0f0f0f0f0f0f0f) << 4 | (bits >> 4 & 0x0f0f0f0f0f0f0f0f);
@@ -108,7 +108,7 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
                          ++entries;
                          const EntryView entry = log_.entry(address);
                          if (entry.load_at<uint64_t>(0) != table_id)
-                           return;  // both kinds of body begin with it
+                           return;  // the first field of both kinds of body
                          const uint64_t hash = hash_of(table_id, entry);
                          if (tablet->contains(table_id, hash) && place_of(hash) >= cursor) {
                            candidates.push_back({place_of(hash), address});
@@ -131,7 +131,7 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
       return StatusCode::kOk;
     }
     cursor = (cursor & ~(step - 1)) + step;
-    if (cursor == 0) break;  // behind the last bucket
+    if (cursor == 0) break;  // after the last bucket
   }
   result.done = true;
   result.next_cursor = 0;

@@ -15,7 +15,7 @@ HashTable::Memory::Memory(uint64_t buckets)
   if (!mapping_.map(bytes, bytes >= Mapping::kHugePageBytes)) {
     fatal("hash table cannot be mapped", {{"bytes", bytes}, {"error", strerror(errno)}});
   }
-  // These touch every page, too.
+  // This also touches every page.
   std::uninitialized_value_construct_n(reinterpret_cast<Bucket*>(mapping_.data()), count_);
   overflow_ = std::make_unique<Bucket[]>(overflow_count_);
 }
@@ -70,8 +70,8 @@ void HashTable::insert(uint64_t hash, const char* address) {
     free->store(word, std::memory_order_release);
     return;
   }
-  // Full to the last slot: its entry goes to a new bucket, with the same ordinal, before the chain
-  // address takes its place.
+  // All slots are full. The last slot's entry is copied to a new bucket, with the same ordinal,
+  // before the chain address replaces it.
   Bucket* last = &buckets_[bucket_of(hash)];
   uint64_t moved = last->slots[kLastSlot].load(std::memory_order_relaxed);
   while (is_chain(moved)) {

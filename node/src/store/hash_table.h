@@ -8,10 +8,10 @@
 //
 // Readers take no lock. Slots are 8-byte atomics, stored with release and loaded with acquire: a
 // thread that loads an address sees what was written before it was stored. Overflow buckets are
-// never freed. Entries do not move between slots but in one case: the last slot's entry goes into a
-// new overflow bucket. It is copied first, and then the last slot becomes the chain address, so a
-// reader finds it in one place or the other. Writers hold the bucket's stripe lock. An entry that a
-// reader found may be replaced right after; its memory must stay (epochs).
+// never freed. An entry moves between slots in one case only: the last slot's entry goes into a new
+// overflow bucket. It is copied first, and then the last slot becomes the chain address, so a
+// reader finds it in one of the two. Writers hold the bucket's stripe lock. An entry that a reader
+// found may be replaced at once, so its memory must stay valid (epochs).
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ class HashTable {
   using Slot = Atomic<uint64_t>;
   class Memory;
 
-  /// `buckets` is rounded down to a power of two, at least 8: the caller has set aside memory for
-  /// no more. An eighth of that is kept ready for overflow; more is allocated in chunks when that
-  /// is used up.
+  /// `buckets` is rounded down to a power of two, at least 8, because the caller has reserved no
+  /// more memory. An eighth of that is preallocated for overflow buckets; when they are used up,
+  /// more are allocated in chunks.
   explicit HashTable(uint64_t buckets);
   explicit HashTable(Memory memory);
   ~HashTable();
@@ -45,8 +45,8 @@ class HashTable {
   static uint16_t tag_of(uint64_t hash) { return static_cast<uint16_t>(hash >> 32); }
 
   void prefetch(uint64_t hash) const { __builtin_prefetch(&buckets_[hash & mask_]); }
-  /// Brings what the first slot with this tag points at: nearly always the entry. Best once the
-  /// bucket is there.
+  /// Prefetches the memory that the first slot with this tag points at: nearly always the entry.
+  /// Call it when the bucket is in the cache.
   void prefetch_entry(uint64_t hash) const {
     const uint64_t tag = tag_of(hash);
     for (const Slot& slot : buckets_[hash & mask_].slots) {
@@ -59,7 +59,7 @@ class HashTable {
     }
   }
 
-  /// The address whose tag fits and for which match(address) is true, or null. Lock-free.
+  /// The address whose tag matches and for which match(address) is true, or null. Lock-free.
   template <typename Match>
   const char* lookup(uint64_t hash, Match&& match) const {
     const uint64_t tag = tag_of(hash);
@@ -82,7 +82,7 @@ class HashTable {
   /// @name For writers, under lock_of(hash)
   /// @{
   SpinLock& lock_of(uint64_t hash) const { return stripes_[stripe_of(bucket_of(hash))].lock; }
-  /// As lookup, giving the slot.
+  /// As lookup(), but returns the slot.
   template <typename Match>
   Slot* find(uint64_t hash, Match&& match) {
     const uint64_t tag = tag_of(hash);
@@ -94,10 +94,10 @@ class HashTable {
     });
     return found;
   }
-  /// Puts an address that is not there yet into a free slot. Does not allocate while overflow
-  /// buckets are left. The key must not be in the table.
+  /// Puts an address into a free slot. Does not allocate while overflow buckets are left.
+  /// Precondition: the key is not in the table.
   void insert(uint64_t hash, const char* address);
-  /// Replaces the address in a slot that find() gave, for the same key.
+  /// Replaces the address in a slot that find() returned for the same key.
   void replace(Slot& slot, uint64_t hash, const char* address) {
     slot.store(word_of(hash, address), std::memory_order_release);
   }
@@ -111,8 +111,8 @@ class HashTable {
   }
   /// @}
 
-  /// f(address, tag, ordinal) for each entry of a bucket, under its stripe lock. An entry keeps its
-  /// ordinal, its place in the chain, as long as it is in the table.
+  /// f(address, tag, ordinal) for each entry of a bucket, under its stripe lock. The ordinal is the
+  /// entry's place in the chain; it does not change while the entry is in the table.
   template <typename F>
   void scan_bucket(uint64_t bucket, F&& f) {
     SpinGuard guard(stripes_[stripe_of(bucket)].lock);
@@ -133,7 +133,7 @@ class HashTable {
   }
 
   uint64_t entries() const;
-  /// Of all buckets, used or not.
+  /// The memory of all buckets, used or not.
   uint64_t memory_bytes() const;
   uint64_t overflow_buckets() const { return overflow_used_.load(std::memory_order_relaxed); }
 
@@ -144,8 +144,8 @@ class HashTable {
   static_assert(sizeof(Bucket) == kCacheLineBytes);
 
  public:
-  /// Of a table with so many buckets, every page touched: that can take seconds, so a server has it
-  /// called before its reactor holds any reply.
+  /// Memory for a table with so many buckets. Touching every page can take seconds, so a server
+  /// calls this before its reactor holds any reply.
   class Memory {
    public:
     explicit Memory(uint64_t buckets);
@@ -161,7 +161,8 @@ class HashTable {
  private:
   struct alignas(kCacheLineBytes) Stripe {
     SpinLock lock;
-    Atomic<int64_t> entries{0};  // in its buckets; changed under the lock, on whose line it is
+    Atomic<int64_t> entries{0};  // in its buckets; changed under the lock, which is on the same
+                                 // cache line
     void add(int64_t n) {
       entries.store(entries.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
     }
@@ -192,7 +193,8 @@ class HashTable {
   /// false.
   template <typename F>
   void for_each_slot(uint64_t index, F&& f) {
-    // Seven ordinals a bucket: the eighth slot's is the next bucket's first.
+    // Seven ordinals for each bucket: the eighth slot's entry has the first ordinal of the next
+    // bucket.
     uint32_t level_base = 0;
     for (Bucket* bucket = &buckets_[index]; bucket != nullptr; level_base += kLastSlot) {
       Bucket* overflow = nullptr;
@@ -213,7 +215,8 @@ class HashTable {
   Mapping mapping_;
   Bucket* buckets_ = nullptr;  // in mapping_
   mutable std::unique_ptr<Stripe[]> stripes_;
-  // Inserts change these; what every lookup reads stands on another line.
+  // Inserts change these fields, so they are on another cache line than those that every lookup
+  // reads.
   alignas(kCacheLineBytes) mutable SpinLock overflow_lock_;
   std::vector<Chunk> overflow_ RC_GUARDED_BY(overflow_lock_);
   Atomic<uint64_t> overflow_used_{0};

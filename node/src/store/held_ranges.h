@@ -1,5 +1,5 @@
-// Which ranges of which tables a master has served: its log may still hold entries of them. A log
-// lives as long as its process, and so does this.
+// Which ranges of which tables a master has served: its log may still hold entries of them. It
+// lives as long as the process, as the log does.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace ramcloud::store {
 
-/// Bounded: ranges beyond the bound count as held. Then a head is rolled that did not have to
-/// be.
+/// Bounded. Ranges beyond the bound count as held: that only causes an unnecessary head switch.
 class HeldRanges {
  public:
   static constexpr size_t kMostTables = 16'384;
-  static constexpr size_t kMostRanges = 256;  // of a table; then all between the first and the last
+  static constexpr size_t kMostRanges = 256;  // of one table; with more, everything from the first
+                                              // to the last counts
 
   void add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   bool overlaps(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const;
 
  private:
-  using Ranges = std::map<uint64_t, uint64_t>;  // start -> end, inclusive; apart from each other
+  using Ranges = std::map<uint64_t, uint64_t>;  // start -> end, inclusive; not adjacent
   std::map<uint64_t, Ranges> by_table_;
-  uint64_t forgotten_up_to_ = 0;  // tables with ids up to it
+  uint64_t forgotten_up_to_ = 0;  // all tables with ids up to this count as held
 };
 
 }  // namespace ramcloud::store

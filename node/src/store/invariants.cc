@@ -73,7 +73,7 @@ void Invariants::check_slot(uint64_t bucket, uint16_t tag, const char* address) 
   s.require(s.keys.emplace(table, key).second, slot + "the key has no other slot");
   s.highest_version = std::max(s.highest_version, object ? object->version : tombstone->version);
   if (tombstone) {
-    // Recovered ones do not wait: RecoveredSlots clears them.
+    // Recovered tombstones do not wait for sweep(): RecoveredSlots clears them.
     s.tombstone_slots += segment->side() ? 0 : 1;
     return;
   }
@@ -85,7 +85,7 @@ void Invariants::check_slot(uint64_t bucket, uint16_t tag, const char* address) 
 
 void Invariants::check_dead_copies() {
   for (const uint64_t survivor : store_.cleaned_.survivors_with_dead_copies()) {
-    // Its pass says so in its next step.
+    // Its pass will call left() in its next step.
     const bool leaves = store_.cleaned_.being_cleaned(survivor);
     state_->require(leaves || store_.log_.may_be_found(survivor),
                     "segment " + std::to_string(survivor) + " has left, and its dead copies stay");
@@ -94,7 +94,7 @@ void Invariants::check_dead_copies() {
 
 void Invariants::check_accounting() {
   State& s = *state_;
-  // As many of its bytes are live as there are slots that point there, and tombstones.
+  // A segment's live bytes are those of entries that slots point at, and of all tombstones.
   for (const log::Segment* segment : store_.log_.segments()) {
     uint64_t live = s.live[segment];
     log::scan_segment(segment->identity(), segment->bytes(), {}, [&](const log::GroupView& group) {

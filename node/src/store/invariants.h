@@ -14,8 +14,8 @@ class Invariants {
  public:
   explicit Invariants(ObjectStore& store) : store_(store), log_(store.log()) {}
 
-  /// The broken invariants, one text each; empty when all is well. Nobody may use the store
-  /// meanwhile.
+  /// The broken invariants, one text each; empty when all is well. Precondition: nobody uses the
+  /// store in the meantime.
   ///
   /// - the invariants of the log (log::Invariants)
   /// - every slot points at a published entry, an object or a tombstone, whose checksum holds and
@@ -37,7 +37,7 @@ class Invariants {
   ObjectStore& store_;
   log::Invariants log_;
   struct State;
-  State* state_ = nullptr;  // of the current check
+  State* state_ = nullptr;  // state of the current check
 };
 
 }  // namespace ramcloud::store

@@ -32,7 +32,9 @@ StatusCode check_rules(const RejectRules& rules, bool exists, uint64_t version) 
 }
 
 uint64_t add_numbers(wire::NumberType type, uint64_t a, uint64_t b) {
-  if (type == wire::NumberType::kInt64) return a + b;  // two's complement: bits add alike
+  if (type == wire::NumberType::kInt64)
+    return a + b;  // two's complement: the same addition of
+                   // bits
   return std::bit_cast<uint64_t>(std::bit_cast<double>(a) + std::bit_cast<double>(b));
 }
 
@@ -58,7 +60,7 @@ ObjectStore::~ObjectStore() = default;
 
 bool ObjectStore::matches(const char* address, uint64_t table_id, ByteView key) const {
   const EntryView entry = log_.entry(address);
-  // Only the log's own entries are in the table, so their lengths fit.
+  // Only entries that the log appended are in the table, so their lengths are valid.
   if (entry.type() == EntryType::kObject) {
     const auto body = entry.load_at<log::ObjectBody>(0);
     return body.table_id == table_id && body.key_length == key.size() &&
@@ -74,7 +76,7 @@ LogPosition ObjectStore::dependency(const char* address) const {
   return position <= log_.durable() ? LogPosition() : position;
 }
 
-/// Inline: what a read does with it then stays in registers.
+/// Inline, so that the result stays in registers.
 [[gnu::always_inline]] inline ObjectStore::Found ObjectStore::describe(const char* address) const {
   Found found;
   found.address = address;
@@ -95,8 +97,8 @@ ObjectStore::Found ObjectStore::found_at(const char* address) const {
   return describe(address);
 }
 
-/// Above the old one. Without an old one it is the floor, which each delete raises: so creating an
-/// object writes nothing that other threads write.
+/// One above the old version. Without an old version it is the floor, which only deletes raise: so
+/// creating an object writes nothing that is shared between threads.
 uint64_t ObjectStore::next_version(uint64_t old_version) {
   const uint64_t version =
       std::max(old_version + 1, version_floor_.load(std::memory_order_relaxed));
@@ -246,8 +248,8 @@ StatusCode ObjectStore::increment(uint64_t table_id, ByteView key, wire::NumberT
   return put(target, bytes_of(result.bits), result.version, depends_on);
 }
 
-/// Appends the tombstone of a delete; `key_pieces` (at most three) are the key. What is written to
-/// the key after that has a higher version, also when the tombstone is no longer in the table.
+/// Appends the tombstone of a delete; `key_pieces` (at most three) are the key. A later write to
+/// the key gets a higher version, even when the tombstone is no longer in the table.
 StatusCode ObjectStore::append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
                                          int key_piece_count, Reserve reserve,
                                          log::Appended& appended, const char*& address) {
@@ -299,7 +301,8 @@ StatusCode ObjectStore::remove(uint64_t table_id, ByteView key, uint64_t hash,
   return StatusCode::kOk;
 }
 
-/// Room for one more pending delete per thread that may be between this and add_pending_delete().
+/// True if there is room for one more pending delete, and for one of each other thread between this
+/// call and add_pending_delete().
 bool ObjectStore::reserve_pending_delete() {
   constexpr uint32_t kMargin = 64;
   constexpr uint32_t kSwept = 128;  // about 20 us
@@ -343,7 +346,7 @@ bool ObjectStore::sweep(uint32_t at_most) {
     HashTable::Slot* slot =
         table_.find(next.hash, [&](const char* address) { return address == next.tombstone; });
     if (slot == nullptr) RC_SOMETIMES("store.sweep_finds_the_key_written_again");
-    // Else the key was written again.
+    // Null if the key was written again.
     if (slot != nullptr) table_.clear(*slot, table_.bucket_of(next.hash));
   }
   return true;
@@ -384,12 +387,12 @@ bool ObjectStore::purge_step() {
     if (purge_bucket(purge_cursor_)) continue;
     RC_SOMETIMES("store.purge_waits_for_the_log");
     purge_waits_ = true;
-    return true;  // the log is not ready, or full
+    return true;  // the log is being switched, or full
   }
   if (purge_cursor_ < table_.bucket_count()) return true;
   tablets_.remove(purging_);
   purging_.clear();
-  const auto left = tablets_.all();  // more to purge meanwhile: another pass
+  const auto left = tablets_.all();  // if more tablets must be purged, another pass begins
   return std::any_of(left.begin(), left.end(),
                      [](const Tablet* t) { return t->state.load() == TabletState::kPurging; });
 }
@@ -417,20 +420,21 @@ bool ObjectStore::purge_bucket(uint64_t bucket) {
 
 StatusCode ObjectStore::purge_object(uint64_t bucket, HashTable::Slot& slot, const Found& found,
                                      Tablet& tablet) {
-  Slice key[3];  // 64 KiB at most: touches two seglets, three at worst
+  Slice key[3];  // 64 KiB at most: in two seglets, at worst three
   const int pieces =
       found.object.entry.slices(found.object.key_offset, found.object.key_length, key);
   log::Appended appended;
   const char* tombstone = nullptr;
-  // Without cleaning the reserve is for clients that delete: a large table that is dropped would
-  // use it up. With it, purged objects make room.
+  // Without cleaning the reserve is kept for clients that delete, because a large dropped table
+  // would use it up. With cleaning, purged objects free memory.
   const Reserve reserve = cleans() ? Reserve::kUse : Reserve::kKeep;
   const StatusCode status =
       append_tombstone(found, found.object.table_id, key, pieces, reserve, appended, tombstone);
   if (status != StatusCode::kOk) return status;
   log_.mark_dead(found.address);
   tablet.count(-1, -int64_t{found.object.entry.total_length()});
-  table_.clear(slot, bucket);  // nobody is served from it any more, so no reply can depend on it
+  table_.clear(slot, bucket);  // the tablet is not served any more, so no reply can depend on the
+                               // object
   return StatusCode::kOk;
 }
 

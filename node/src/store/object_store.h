@@ -1,19 +1,19 @@
 // The single-node key-value store [Ousterhout15 §3.1, §4]: objects in the log, found by the hash
 // table.
 //
-// What a reply depends on. Every operation gives the position of the log that must be durable
-// before its outcome may be told: that of the write, of the fresh object that was read, of the
-// tombstone that made it absent. A position that is durable already comes back as 0/0. A delete
-// leaves its slot pointing at the tombstone until that is durable, so that absence has a position
-// too; sweep() then clears the slot.
+// Dependency. Every operation returns the log position that must be durable before a reply may tell
+// the outcome: the position of the write, of the fresh object that was read, or of the tombstone
+// that made the object absent. If that is durable already, 0/0 is returned. After a delete the slot
+// points at the tombstone until that is durable, so absence has a position, too; then sweep()
+// clears the slot.
 //
 // Versions. A new version is above the old one and at least the floor. The floor is at least every
-// version that was assigned here and above every one that was deleted, so versions rise across
-// delete and re-create. The safe version, logged with each head, is above the floor.
+// version that was assigned here, and above every version that was deleted. So versions rise across
+// delete and re-creation. The safe version, logged with each head, is above the floor.
 //
-// Threads: all operations, and sweep(), may run in any thread at the same time; read() takes no
-// lock. take_tablet, drop_tablet, purge_step and take_retired belong to one thread, with
-// TabletReplay and RecoveredSlots.
+// Threads: all operations, and sweep(), may run on any threads at the same time; read() takes no
+// lock. take_tablet, drop_tablet, purge_step and take_retired belong to one thread, which
+// TabletReplay and RecoveredSlots use as well.
 #pragma once
 
 #include <cstdint>
@@ -58,21 +58,21 @@ struct StoreOptions {
 struct EnumerateLimits {
   uint32_t max_bytes = 1 << 20;  // sum of {EnumeratedObject, key, value}; one object always fits
   bool keys_only = false;        // values do not count
-  // Looked at in one call, so that a call stays short; entries of other tables count, too. A bucket
-  // is looked at whole.
+  // The most buckets that one call looks at, so that it stays short. Entries of other tables in
+  // them are looked at, too.
   uint32_t max_buckets = 1 << 16;
   uint32_t max_entries = ~uint32_t{0};
 };
 
 struct EnumerateResult {
-  uint32_t count = 0;  // objects given; can be 0 although not done
+  uint32_t count = 0;  // objects returned; can be 0 before the end
   bool done = false;
   uint64_t next_cursor = 0;
   uint64_t tablet_end = 0;  // inclusive
   log::LogPosition depends_on;
 };
 
-/// Where the order of enumeration has this hash; place_of(place_of(x)) is x.
+/// The place of this hash in the order of enumeration; place_of(place_of(x)) is x.
 uint64_t place_of(uint64_t hash);
 
 struct TabletCounts {
@@ -81,15 +81,15 @@ struct TabletCounts {
   uint64_t objects = 0;
   uint64_t object_bytes = 0;
   uint64_t first_segment = 0;
-  uint64_t attempt = 0;  // of the recovery that brought it; 0: none did
+  uint64_t attempt = 0;  // the recovery attempt that brought the tablet; 0: none
 };
 
 class ObjectStore {
  public:
-  /// Registers the safe version with the log: construct before Log::start(). Clock: only for
-  /// objects' time stamps. All must outlive the store.
+  /// Registers the safe version with the log: construct before Log::start(). The clock is used for
+  /// time stamps of objects only. All arguments must outlive the store.
   ObjectStore(log::Log& log, Clock& clock, StoreOptions options);
-  /// The same with a hash table in memory that is there already; `options.buckets` does not count.
+  /// The same with existing memory for the hash table; `options.buckets` is ignored.
   ObjectStore(log::Log& log, Clock& clock, StoreOptions options, HashTable::Memory table);
   ~ObjectStore();
   ObjectStore(const ObjectStore&) = delete;
@@ -105,17 +105,17 @@ class ObjectStore {
   /// condition fails (0: absent).
   StatusCode read(uint64_t table_id, ByteView key, const wire::RejectRules& reject,
                   ReadResult& result) const;
-  /// `version`: of the new object; when a condition fails, of the present one (0: absent).
+  /// `version`: the new object's; if a condition fails, the present one's (0: absent).
   StatusCode write(uint64_t table_id, ByteView key, ByteView value, const wire::RejectRules& reject,
                    uint64_t& version, log::LogPosition& depends_on);
-  /// `version`: of the object that was deleted or that a condition failed on; 0 when there was none
-  /// (which is OK without kIfAbsent).
+  /// `version`: that of the deleted object, or of the object for which a condition failed. 0 if
+  /// there was none (which is OK without kIfAbsent).
   StatusCode remove(uint64_t table_id, ByteView key, const wire::RejectRules& reject,
                     uint64_t& version, log::LogPosition& depends_on);
 
-  /// Adds to the number an object holds: its value is 8 bytes, little-endian, an int64 (which wraps
-  /// round) or a double. An absent object counts as 0 and is created. Also answers INVALID_ARGUMENT
-  /// when the value has another length, which is then in `value_length`.
+  /// Adds to the number in an object's value: 8 bytes, little-endian, an int64 (which wraps around)
+  /// or a double. An absent object counts as 0 and is created. Also answers INVALID_ARGUMENT when
+  /// the value has another length, which is then in `value_length`.
   struct Incremented {
     uint64_t version = 0;  // of the new object
     uint64_t bits = 0;     // of the sum
@@ -126,11 +126,11 @@ class ObjectStore {
                        log::LogPosition& depends_on);
 
   /// A page of the served tablet that holds start_hash: objects into `out` (at most its size). An
-  /// object that stays throughout all pages appears exactly once, whatever happens to others (or to
-  /// its value) in between. Cursor: 0 at first, then next_cursor. It is a place in an order that
-  /// depends on the hashes of keys only: all objects before it were given. So it holds on every
-  /// server, and for a part of the tablet as well. INTERNAL: more objects have one and the same
-  /// hash than a page can hold.
+  /// object that exists during all pages is returned exactly once, even if its value or other
+  /// objects change in between. Cursor: 0 at first, then next_cursor. It is a place in an order
+  /// that depends only on the hashes of keys: all objects before it were returned. So a cursor is
+  /// valid on every server, and for a part of the tablet as well. INTERNAL: more objects have the
+  /// same hash than fit into a page.
   StatusCode enumerate(uint64_t table_id, uint64_t start_hash, uint64_t cursor,
                        const EnumerateLimits& limits, std::span<log::ObjectView> out,
                        EnumerateResult& result);
@@ -138,9 +138,8 @@ class ObjectStore {
   /// @name Several operations at once: the memory that they touch is fetched together, not one
   /// after the other. First prefetch() for each, then prefetch_entry() for each, then the operation
   /// with the hash.
-  /// @{
-  /// Starts to bring the line of the table that an operation on this key touches first; gives the
-  /// key's hash.
+  /// @{ Prefetches the cache line of the table that an operation on this key touches first. Returns
+  /// the key's hash.
   uint64_t prefetch(uint64_t table_id, ByteView key) const;
   void prefetch_entry(uint64_t hash) const { table_.prefetch_entry(hash); }
   StatusCode read(uint64_t table_id, ByteView key, uint64_t hash, const wire::RejectRules& reject,
@@ -152,61 +151,63 @@ class ObjectStore {
                     uint64_t& version, log::LogPosition& depends_on);
   /// @}
 
-  /// Clears the slots of deletes that have become durable, at most so many. Each turn in which
-  /// durable() moved. True if it stopped at the limit: more may be left.
+  /// Clears the slots of deletes that have become durable, at most so many. Called in each turn in
+  /// which durable() rose. True if it stopped at the limit: more may be left.
   bool sweep(uint32_t at_most = ~uint32_t{0});
   uint32_t pending_deletes() const;
-  /// Deletes so far; and that so many, and all before, have left the table and the list of those
-  /// that wait: then nothing refers to their tombstones.
+  /// deletes_so_far() counts deletes. deletes_are_over(n): the first n have left the table and the
+  /// list of pending deletes, so nothing refers to their tombstones.
   uint64_t deletes_so_far() const;
   bool deletes_are_over(uint64_t deletes) const;
 
   /// Begins to serve a tablet (see Tablets::add). RETRY while an overlapping one is being purged.
   ///
-  /// If the log may hold entries of it from before (may_hold()), they must be told from those to
-  /// come, whatever moves entries: roll the head first, and give the new head's id. It is in
-  /// tablets() then.
+  /// If the log may hold entries of an earlier time of this tablet (may_hold()), they must stay
+  /// distinguishable from new entries, even after cleaning moves them. So roll the head first, and
+  /// pass the new head's id as `first_segment`. The tablet is in tablets() afterwards.
   Status take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
                      uint64_t first_segment = 0);
-  /// What take_tablet() would answer.
+  /// What take_tablet() would return.
   Status check_take(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const {
     return tablets_.check_add(table_id, start_hash, end_hash);
   }
-  /// A part of it was served here once, and exactly this tablet is not now.
+  /// True if a part of the range was served here once, and exactly this tablet is not served now.
   bool may_hold(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const;
-  /// Stops to serve the tablets of the table within the range at once. After a grace period
-  /// may_purge() says so; purge_step() then removes their objects, appending tombstones, so that
-  /// replay does not bring them back. NOT_FOUND: none.
+  /// Stops serving the tablets of the table within the range at once. After a grace period call
+  /// may_purge(); then purge_step() removes their objects and appends tombstones, so that a replay
+  /// does not restore them. NOT_FOUND: there is no such tablet.
   Status drop_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
   Status drop_table(uint64_t table_id) { return drop_tablet(table_id, 0, ~uint64_t{0}); }
-  /// How many times tablets were dropped so far; and that a grace period has passed since then, so
-  /// that no operation uses them any more.
+  /// drops() counts how many times tablets were dropped. may_purge(n): a grace period has passed
+  /// since the first n drops, so no operation uses those tablets any more.
   uint64_t drops() const { return tablets_.drops(); }
   void may_purge(uint64_t drops) { tablets_.mark_purging(drops); }
-  /// A slice of purging, kPurgeSlice of work. True while something is left to purge (call again in
-  /// a later turn); also when the log answered RETRY or OUT_OF_MEMORY, see purge_waits().
+  /// A slice of purging, kPurgeSlice of work. True while something is left to purge: call it again
+  /// in a later turn. It is also true if the log answered RETRY or OUT_OF_MEMORY; see
+  /// purge_waits().
   bool purge_step();
-  /// The last purge_step() ended because the log takes no tombstone now: calling again at once
-  /// helps nobody.
+  /// The last purge_step() ended because the log takes no tombstone now: calling it again at once
+  /// is useless.
   bool purge_waits() const { return purge_waits_; }
-  /// Tablets were dropped whose memory cleaning will have once they are purged. Any thread.
+  /// Dropped tablets are still to be purged; then cleaning can free their memory. Any thread.
   bool memory_will_come() const;
-  /// What a slice of purging costs, in units of about 20 ns: buckets looked at, entries looked at,
-  /// tombstones appended. A bucket is not divided.
+  /// The cost of steps of purging, in units of about 20 ns: for each bucket, each entry, and each
+  /// tombstone appended. A bucket is never split between slices.
   static constexpr uint32_t kPurgeBucket = 1;
   static constexpr uint32_t kPurgeEntry = 5;
   static constexpr uint32_t kPurgeTombstone = 25;
   static constexpr uint32_t kPurgeSlice = 1000;
-  /// What tablets that came and went have left; destroy it after a grace period.
+  /// Removed tablets and old lists of tablets; destroy them after a grace period.
   [[nodiscard]] Tablets::Retired take_retired() { return tablets_.take_retired(); }
 
   std::vector<TabletCounts> tablets() const;
-  /// Over the served tablets of the table.
+  /// Objects in the served tablets of the table.
   uint64_t object_count(uint64_t table_id) const;
 
   /// Above every version ever assigned here.
   uint64_t safe_version() const { return version_floor_.load(std::memory_order_acquire) + 1; }
-  /// New versions will be at least `version` (a new owner starts above the old one's ceiling).
+  /// New versions will be at least `version` (a new owner starts above all versions of the old
+  /// one).
   void raise_version_floor(uint64_t version);
 
   const HashTable& table() const { return table_; }
@@ -222,7 +223,7 @@ class ObjectStore {
   friend class SegmentJudge;
   friend class TabletReplay;
 
-  struct Found {  // what a slot points at
+  struct Found {  // the entry that a slot points at
     const char* address = nullptr;
     bool is_tombstone = false;
     uint64_t version = 0;
@@ -236,29 +237,30 @@ class ObjectStore {
     log::LogPosition position;
   };
 
-  /// One key, found for a change under its stripe lock.
+  /// A key that is about to change, looked up under its stripe lock.
   struct Target {
     Target(uint64_t table, ByteView k, uint64_t h) : table_id(table), key(k), hash(h) {}
     uint64_t table_id;
     ByteView key;
     uint64_t hash;
     Tablet* tablet = nullptr;
-    HashTable::Slot* slot = nullptr;  // null: nothing there
+    HashTable::Slot* slot = nullptr;  // null: the key is not in the table
     Found old;
   };
 
   bool matches(const char* address, uint64_t table_id, ByteView key) const;
-  /// Finds the object to change and checks the conditions. The caller holds lock_of(target.hash).
+  /// Looks up the object to change and checks the conditions. The caller holds
+  /// lock_of(target.hash).
   StatusCode find_target(Target& target, const wire::RejectRules& reject,
                          log::LogPosition& depends_on);
   /// Replaces the object that was found by a new value.
   StatusCode put(const Target& target, ByteView value, uint64_t& version,
                  log::LogPosition& depends_on);
   Found describe(const char* address) const;
-  Found found_at(const char* address) const;  // the same, for other files
+  Found found_at(const char* address) const;  // describe() for other files
   log::LogPosition dependency(const char* address) const;
   uint64_t next_version(uint64_t old_version);
-  /// Whether a tombstone may go into what the log keeps for deletes.
+  /// Whether a tombstone may use the log's reserve for deletes.
   enum class Reserve : uint8_t { kKeep, kUse };
   StatusCode append_tombstone(const Found& victim, uint64_t table_id, Slice key_pieces[],
                               int key_piece_count, Reserve reserve, log::Appended& appended,
@@ -274,7 +276,7 @@ class ObjectStore {
   StoreOptions options_;
   HashTable table_;
   Tablets tablets_;
-  HeldRanges held_;  // of the thread that takes tablets
+  HeldRanges held_;  // used by the thread that takes tablets
   CleanedSegments cleaned_;
   alignas(kCacheLineBytes) Atomic<uint64_t> version_floor_{1};
 

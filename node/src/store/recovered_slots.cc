@@ -37,7 +37,8 @@ void RecoveredSlots::clear_bucket(uint64_t bucket) {
   store_.table_.scan_slots(bucket, [&](HashTable::Slot& slot) {
     const char* address = HashTable::address_in(slot);
     work_ += 1;
-    if (!store_.log_.arena().segment_of(address)->side()) return true;  // nothing was recovered
+    if (!store_.log_.arena().segment_of(address)->side())
+      return true;  // the entry was not recovered
     work_ += ObjectStore::kPurgeEntry;
     const ObjectStore::Found found = store_.found_at(address);
     Tablet* tablet = nullptr;
@@ -51,7 +52,7 @@ void RecoveredSlots::clear_bucket(uint64_t bucket) {
   });
 }
 
-/// `tablet`: of an object that may.
+/// True if the slot may be cleared. `tablet` is set for an object.
 bool RecoveredSlots::may_clear(const ObjectStore::Found& found, Tablet*& tablet) const {
   const EntryView entry = store_.log_.entry(found.address);
   const auto table_id = entry.load_at<uint64_t>(0);  // both kinds of body begin with it
@@ -61,14 +62,14 @@ bool RecoveredSlots::may_clear(const ObjectStore::Found& found, Tablet*& tablet)
       found.is_tombstone ? log::TombstoneView::key_offset : log::ObjectView::key_offset;
   tablet =
       store_.tablets_.find(table_id, log::hash_of_key(table_id, entry, key_offset, key_length));
-  // Its tablet was dropped meanwhile.
+  // The tablet was dropped meanwhile.
   if (tablet == nullptr) return found.is_tombstone;
   const TabletState state = tablet->state.load();
   if (state == TabletState::kGivenUp) {
     RC_SOMETIMES("store.given_up_slot_is_cleared");
     return true;
   }
-  // Entries that are older than it may still come.
+  // While the tablet is being recovered, older entries of the key may still be replayed.
   return found.is_tombstone && state != TabletState::kRecovering;
 }
 

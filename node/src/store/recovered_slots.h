@@ -1,5 +1,5 @@
-// Slots that recoveries leave in the hash table: of recovered tombstones, which are needed only
-// until their tablet is served, and slots of tablets that were given up.
+// Clears slots that recoveries leave in the hash table: those of recovered tombstones, which are
+// needed only until their tablet is served, and those of tablets whose recovery was given up.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace ramcloud::store {
 
-/// Clears them in passes over the table, in slices. A slot of a given-up tablet is cleared without
-/// a tombstone: one would kill live objects of the tablet by its version, if it comes back later.
-/// On the thread of TabletReplay.
+/// It works in passes over the table, in slices. For a slot of a given-up tablet no tombstone is
+/// appended: its version would kill live objects if the tablet is recovered here later. Runs on the
+/// thread of TabletReplay.
 class RecoveredSlots {
  public:
   explicit RecoveredSlots(ObjectStore& store) : store_(store) {}
 
-  /// Tablets were served or given up: a pass has something to do.
+  /// Called when tablets were served or given up: a pass is needed.
   void want_pass() { wanted_ = true; }
   /// A slice of a pass, ObjectStore::kPurgeSlice of work. False: nothing is left to do. At the end
-  /// of a pass the tablets leave that were given up when it began.
+  /// of a pass, tablets that were given up before it began are removed.
   bool step();
 
  private:
@@ -30,7 +30,7 @@ class RecoveredSlots {
   ObjectStore& store_;
   bool wanted_ = false;
   bool running_ = false;
-  std::vector<const Tablet*> given_up_;  // when the pass began
+  std::vector<const Tablet*> given_up_;  // those at the beginning of the pass
   uint64_t cursor_ = 0;
   uint32_t work_ = 0;  // in this step
 };

@@ -15,7 +15,7 @@ using log::Segment;
 
 namespace {
 
-/// Of a step: about 20 us, but for an object that is larger than that.
+/// Limits of a step: about 20 us, more only for a single large object.
 constexpr uint32_t kEntriesAtOnce = 64;
 constexpr uint32_t kBytesAtOnce = 64 << 10;
 constexpr int kMostPieces = 4;  // of an EntrySource
@@ -32,7 +32,7 @@ bool may_clean(ObjectStore& store, const Segment& segment) {
          !store.cleaned().being_cleaned(segment.id());
 }
 
-/// In this order: who had it may have made it leave just now.
+/// In this order: the previous claimant may have made the segment leave the log just before.
 bool claim(ObjectStore& store, const Segment& segment) {
   if (!store.cleaned().begin(segment.id())) return false;
   if (store.log().closed_member(segment.number()) == &segment) return true;
@@ -108,7 +108,7 @@ Relocation::Progress Relocation::scan() {
       const log::GroupView group(bytes, at_, header);
       for (auto e = group.first(); e; e = group.next(*e), ++entries) scan_entry(e->view, e->offset);
     }
-    at_ += header.length();  // a padding's stands in the same place
+    at_ += header.length();  // a padding has its length at the same place
   }
   return Progress::kMore;
 }
@@ -126,8 +126,8 @@ void Relocation::scan_entry(const EntryView& entry, uint32_t offset) {
   std::push_heap(survivors_.begin(), survivors_.end());
 }
 
-/// Under the lock of the key: who appended the entry has put it into the table by then, or has noted
-/// the pending delete.
+/// Under the key's lock. The thread that appended the entry held that lock, so the entry is in the
+/// table by now, or its pending delete is noted.
 bool Relocation::is_live(Survivor& survivor, const EntryView& entry) {
   return entry.type() == EntryType::kObject ? object_is_live(survivor, entry)
                                             : tombstone_is_live(survivor, entry);
@@ -149,7 +149,8 @@ bool Relocation::tombstone_is_live(Survivor& survivor, const EntryView& entry) {
   survivor.hash = log::hash_of_key(tombstone.table_id, entry, log::TombstoneView::key_offset,
                                    tombstone.key_length);
   const Tablet* tablet = store_.tablets_.find(tombstone.table_id, survivor.hash);
-  // Relocated, it would stand above the position of the tablet, and kill what the tablet has now.
+  // A relocated tombstone would have a higher position than the tablet's first segment. It would
+  // then kill objects that the tablet has now.
   const bool of_tablet =
       tablet != nullptr && victims_[survivor.victim]->id() >= tablet->first_segment;
   SpinGuard guard(store_.table_.lock_of(survivor.hash));
@@ -158,7 +159,7 @@ bool Relocation::tombstone_is_live(Survivor& survivor, const EntryView& entry) {
   survivor.has_slot = slot != nullptr;
   if (!of_tablet) {
     ++counts_.of_no_tablet;
-    // It is durable, so nobody's reply depends on it.
+    // The tombstone is durable, so no reply depends on it.
     if (slot != nullptr) store_.table_.clear(*slot, store_.table_.bucket_of(survivor.hash));
     return false;
   }
@@ -167,13 +168,14 @@ bool Relocation::tombstone_is_live(Survivor& survivor, const EntryView& entry) {
   return false;
 }
 
-/// What it says is dead may still be found by a replay.
+/// True if a replay may still find an object that the tombstone kills.
 bool Relocation::protects(const log::TombstoneView& tombstone, const Tablet& tablet) {
-  // What is older may still come.
+  // Older entries of the key may still be replayed.
   if (tablet.state.load() == TabletState::kRecovering) return true;
-  // It came with a recovery, and kept older entries of that log out. A tablet is served after the
-  // hand-over is durable: nobody reads that log for it again. What came before the tombstone and
-  // was superseded has one of this log (TabletReplay).
+  // The tombstone came from another log by recovery, where it was needed against older entries of
+  // that log. The tablet is served only after the hand-over is durable, so that log is not read for
+  // it again. Entries that were replayed before this tombstone, and superseded, have a tombstone of
+  // this log (TabletReplay).
   if (tombstone.log_id != store_.log_.options().master_id) return false;
   auto known = may_be_found_.find(tombstone.segment_id);
   if (known == may_be_found_.end()) {
@@ -201,8 +203,9 @@ Relocation::Progress Relocation::copy() {
   return Progress::kMore;
 }
 
-/// The oldest of what is left, if it is live now: a tablet may have come or gone since, and that
-/// takes a grace period, so not before it is appended.
+/// Copies the oldest remaining entries that are still live. A tablet may have been taken or dropped
+/// since they were found. Such a change needs a grace period, so it cannot happen between this
+/// check and the append.
 StatusCode Relocation::copy_group(uint32_t& copied) {
   log::EntrySource entries[log::kMaxGroupEntries];
   Slice pieces[log::kMaxEntrySlices];
@@ -221,7 +224,7 @@ StatusCode Relocation::copy_group(uint32_t& copied) {
     std::pop_heap(survivors_.begin(), survivors_.begin() + static_cast<ptrdiff_t>(heap_));
     Survivor& taken = survivors_[--heap_];
     if (taken.from == nullptr) {
-      if (count > 0) break;  // those of a group stand side by side
+      if (count > 0) break;  // entries of one group are adjacent
       first = heap_;
       continue;
     }
@@ -250,8 +253,8 @@ StatusCode Relocation::copy_group(uint32_t& copied) {
   return StatusCode::kOk;
 }
 
-/// sweep() finds pending tombstones where they were written: those in the victims are out of the
-/// table, and of the list, before any memory is freed.
+/// sweep() finds pending tombstones by the address where they were written. So tombstones in the
+/// victims must have left the table and the list before the victims' memory is freed.
 Relocation::Progress Relocation::wait() {
   (void)store_.sweep(kEntriesAtOnce);
   if (!may_be_seen(judged_) || !store_.deletes_are_over(deletes_)) return Progress::kWaits;
@@ -281,7 +284,8 @@ void Relocation::switch_slot(const Survivor& survivor) {
   HashTable::Slot* slot = store_.table_.find(
       survivor.hash, [&](const char* address) { return address == survivor.from; });
   if (slot != nullptr && !is_object && !victims_[survivor.victim]->side()) {
-    // Of a delete that is durable. Whoever sweeps it has taken it from the list, and comes too late.
+    // The tombstone of a durable delete. If sweep() has taken it from the list already, it will
+    // find the slot changed.
     return store_.table_.clear(*slot, store_.table_.bucket_of(survivor.hash));
   }
   if (slot != nullptr) {

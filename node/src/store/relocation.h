@@ -1,7 +1,7 @@
-// What passes of cleaning have in common [Rumble14 §4]: they find what is live in some closed segments,
-// copy it, and switch the slots of the hash table to the copies. Where the copies stand, and how they
-// take the place of the originals, is the pass's own: cleaning_pass.h, compaction_pass.h.
-// docs/design/log.md#cleaning has the steps, and what a crash leaves at each of them.
+// The common part of both kinds of cleaning pass [Rumble14 §4]: find live entries in closed
+// segments, copy them, and switch the slots of the hash table to the copies. The kinds differ in
+// where the copies are and how they replace the originals: cleaning_pass.h, compaction_pass.h.
+// docs/design/log.md#cleaning describes the steps and what a crash at each of them leaves.
 //
 //   scan    what is live in the victims
 //   copy    one group after the other
@@ -23,33 +23,36 @@
 
 namespace ramcloud::store {
 
-/// It can be a victim now: closed on its replicas, in the log, and not in another pass. It stays in
-/// the log for the turn.
+/// True if the segment can be a victim now: closed on its replicas, in the log, and not in another
+/// pass. Then it stays in the log for the turn.
 bool may_clean(ObjectStore& store, const log::Segment& segment);
-/// The same, and from now on nobody else makes it leave the log: until CleanedSegments::give_up(), or
-/// left(). False: it cannot be, or another one has it.
+/// The same, and claims the segment: until CleanedSegments::give_up() or left(), nobody else makes
+/// it leave the log. False: it cannot be a victim, or is claimed by another.
 bool claim(ObjectStore& store, const log::Segment& segment);
 
-/// Beside all operations of the store, on any one thread; a step is within one turn of a
-/// participant of the store's epochs. The store outlives it.
+/// Runs on one thread, concurrently with all operations of the store. Each step is within one turn
+/// of a participant of the store's epochs. The store outlives it.
 class Relocation : public log::CleaningWork {
  public:
   struct Counts {
     uint64_t objects = 0;             // that were copied
     uint64_t tombstones = 0;          // that were copied
-    uint64_t tombstones_dropped = 0;  // what they protect has left the log
+    uint64_t tombstones_dropped = 0;  // no longer needed: the objects that they kill have left the
+                                      // log
     uint64_t dead_copies = 0;         // objects that died after they were copied
-    uint64_t of_no_tablet = 0;        // tombstones of tablets that are not here, or came later
+    uint64_t of_no_tablet = 0;        // tombstones of tablets that are not here, or were taken
+                                      // after them
   };
 
   Progress step() final;
-  /// Frees the copies; the victims stay. False: slots have been switched, it will be done.
+  /// Frees the copies; the victims stay. False: slots were switched already, so the pass must be
+  /// completed.
   bool abort();
   Result result() const final { return result_; }
   const Counts& counts() const { return counts_; }
 
-  /// Bytes of the copies of one group, unless one entry is larger: it stays within what does not
-  /// straddle seglets.
+  /// Bytes of the copies of one group, unless one entry is larger: such a group does not straddle
+  /// seglets.
   static constexpr uint32_t kGroupedBytes = 2 << 10;
 
  protected:
@@ -59,13 +62,13 @@ class Relocation : public log::CleaningWork {
   /// An entry of a victim that was live when it was looked at.
   struct Survivor {
     const char* from = nullptr;
-    const char* to = nullptr;  // of the copy
-    uint64_t hash = 0;         // of its key
-    uint32_t timestamp_s = 0;  // 0: copied as they stand
+    const char* to = nullptr;  // address of the copy
+    uint64_t hash = 0;         // hash of its key
+    uint32_t timestamp_s = 0;  // 0: copied in their present order
     uint32_t victim = 0;       // which
     uint32_t offset = 0;       // in the victim
     bool has_slot = false;
-    /// For a heap whose first is the oldest. What is equally old stays in its order.
+    /// For a heap with the oldest first. Entries of the same age keep their order.
     bool operator<(const Survivor& other) const {
       if (timestamp_s != other.timestamp_s) return timestamp_s > other.timestamp_s;
       if (victim != other.victim) return victim > other.victim;
@@ -77,22 +80,23 @@ class Relocation : public log::CleaningWork {
   Relocation(ObjectStore& store, const std::vector<log::Segment*>& victims, Order order);
 
   /// @name Of each kind of pass
-  /// @{
-  /// An entry of so many bytes was found live.
+  /// @{ A live entry of so many bytes was found.
   virtual void found(uint32_t length) = 0;
-  /// All was found. OUT_OF_MEMORY, or nothing would be won: it fails.
+  /// All live entries are found. Any error ends the pass: OUT_OF_MEMORY, or no memory would be
+  /// freed.
   virtual StatusCode begin_copies() = 0;
-  /// Appends a group of copies. OUT_OF_MEMORY, or nothing would be won: it fails.
+  /// Appends a group of copies. Errors as for begin_copies().
   virtual StatusCode append(std::span<const log::EntrySource> entries, const char* refs[]) = 0;
-  /// No more comes. `judged`: by what was appended until there, entries were taken for dead.
+  /// No more copies follow. `judged`: entries were judged dead because of what was appended until
+  /// there.
   virtual void close_copies(log::LogPosition judged) = 0;
-  /// Slots may point at the copies.
+  /// True when slots may point at the copies.
   virtual bool may_be_seen(log::LogPosition judged) = 0;
   /// An object died after it was copied.
   virtual void died(const log::Segment& victim, const log::Segment& survivor) = 0;
-  /// All slots are switched: the copies take the victims' place.
+  /// All slots are switched: lets the copies replace the victims.
   virtual void enter() = 0;
-  /// They have.
+  /// True when the copies have replaced the victims.
   virtual bool entered() = 0;
   /// Gives the copies up; nothing refers to them.
   virtual void drop_copies() = 0;
@@ -100,7 +104,7 @@ class Relocation : public log::CleaningWork {
 
   ObjectStore& store_;
   std::vector<log::Segment*> victims_;
-  std::vector<uint64_t> victim_ids_;  // also when their memory is used again
+  std::vector<uint64_t> victim_ids_;  // kept here, because the victims' memory may be reused
   Phase phase_ = Phase::kScan;
 
  private:
@@ -122,16 +126,17 @@ class Relocation : public log::CleaningWork {
   Result result_;
   Counts counts_;
 
-  uint32_t victim_ = 0;                    // that is scanned
+  uint32_t victim_ = 0;                    // the victim that is being scanned
   uint32_t at_ = 0;                        // offset of its next group
   std::map<uint64_t, bool> may_be_found_;  // segments that tombstones name
-  // [0, heap_): a heap of those that are not copied yet; behind it the others.
+  // [0, heap_): a heap of those that are not copied yet; after it those that are copied.
   std::vector<Survivor> survivors_;
   size_t heap_ = 0;
   size_t switched_ = 0;
-  log::LogPosition judged_;  // by what was appended until here, entries were taken for dead
-  uint64_t deletes_ = 0;     // pending ones that may be in victims, as ObjectStore counts them
-  std::string body_;         // of an entry in many pieces
+  log::LogPosition judged_;  // entries were judged dead because of what was appended until here
+  uint64_t deletes_ = 0;     // deletes whose pending tombstones may be in victims, as
+                             // deletes_so_far() counts
+  std::string body_;         // body of an entry in many pieces
 };
 
 }  // namespace ramcloud::store

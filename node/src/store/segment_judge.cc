@@ -13,8 +13,8 @@ using log::Segment;
 
 namespace {
 
-/// With more segments than this, the list of segments is made again only once in kCallsBetween
-/// calls: that takes time in proportion to their number.
+/// With more segments than this, the list of segments is rebuilt only once in kCallsBetween calls,
+/// because that takes time in proportion to their number.
 constexpr size_t kFew = 4096;
 constexpr uint32_t kCallsBetween = 256;
 
@@ -53,17 +53,17 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   return figures;
 }
 
-/// Memory that live bytes of the segment will take. What groups and padding take beside them is won
-/// once, from a head, whose groups are small; copies have as much of it as those that they are copied
-/// to.
+/// Memory that the live bytes will take in survivors. A head has many small groups: copying frees
+/// most of their headers and padding, so only live bytes count. A survivor or a compacted segment
+/// has the same share of headers and padding before and after.
 uint32_t SegmentJudge::as_survivors(const Segment& segment, uint32_t live_bytes) {
   const bool is_copy = segment.side() || segment.compactions() > 0;
   if (!is_copy || segment.entry_bytes() == 0) return live_bytes;
   return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() / segment.entry_bytes());
 }
 
-/// Forgets what was known of an earlier segment with the same number, or with the same id before it
-/// was compacted.
+/// The facts about this segment. Discards those about an earlier segment with the same number, or
+/// about the same segment before it was compacted.
 SegmentJudge::Known& SegmentJudge::known_of(const Segment& segment) {
   auto& known = known_[segment.number()];
   if (known == nullptr || !known->is_of(segment)) {
@@ -104,7 +104,8 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
   }
 }
 
-/// Tombstones have an age, too: a segment with nothing else would pass for the oldest of all.
+/// Tombstones are included: a segment with only tombstones would otherwise count as the oldest of
+/// all.
 void SegmentJudge::note_age(const EntryView& entry, uint32_t seconds, Known& known) {
   known.entry_bytes += entry.total_length();
   known.seconds += static_cast<double>(seconds) * entry.total_length();
@@ -143,7 +144,7 @@ void SegmentJudge::refresh_findable() {
   first_unseen_ = findable_.empty() ? 0 : findable_.back() + 1;
 }
 
-/// How many segments with ids in this range a replay may still find, so that tombstones that name
+/// The number of segments in this range of ids that a replay may still find. Tombstones that name
 /// them are needed.
 uint32_t SegmentJudge::findable_between(uint64_t first, uint64_t last) const {
   if (last >= first_unseen_) return ~uint32_t{0};
@@ -151,8 +152,8 @@ uint32_t SegmentJudge::findable_between(uint64_t first, uint64_t last) const {
   return static_cast<uint32_t>(std::ranges::upper_bound(findable_, last) - begin);
 }
 
-/// Bytes of the tombstones whose segment no replay finds any more. Exact for an entry of one
-/// segment; for a range, as if each of its segments was named by equally many bytes.
+/// Bytes of tombstones whose named segment no replay finds any more. Exact for an entry of one
+/// segment. For a range of segments, an estimate that assumes the same bytes for each of them.
 uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   uint64_t dead = 0;
   for (const Named& named : known.named) {
@@ -162,7 +163,8 @@ uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   return static_cast<uint32_t>(dead);
 }
 
-/// While their tablet is being recovered no tombstones count as dead: an older object may still come.
+/// While a tablet is being recovered, none of its tombstones count as dead: an older object may
+/// still be replayed.
 bool SegmentJudge::may_be_recovered(const Known& known) const {
   if (!store_.tablets_.any_in(TabletState::kRecovering)) return false;
   return std::ranges::any_of(store_.tablets_.all(), [&](const Tablet* tablet) {

@@ -1,10 +1,11 @@
-// What the cleaner must know of a closed segment to choose among segments (log/cleaning_order.h):
-// how many of its bytes are live, and how old they are.
+// Computes the figures by which the cleaner chooses among closed segments (log/cleaning_order.h):
+// how many bytes are live, and how old they are.
 //
-// The operation that kills an object counts it (Segment::live_bytes). Tombstones are not counted:
-// one dies when the segment that it names leaves the log, and nothing touches it then. So each
-// closed segment is read once, in slices, and what its tombstones name is kept. It costs the data
-// path nothing. A tombstone that a pass kept is found again when its survivor is read.
+// The operation that kills an object counts it (Segment::live_bytes). Dead tombstones cannot be
+// counted like that: a tombstone dies when the segment that it names leaves the log, and no
+// operation touches the tombstone then. So each closed segment is read once, in slices, and the
+// segments that its tombstones name are remembered. The data path pays nothing for this. A
+// tombstone that a pass copied is found again when its survivor is read.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,16 @@ class SegmentJudge {
   /// The store outlives it.
   explicit SegmentJudge(ObjectStore& store);
 
-  /// Nothing: it may not be cleaned now. Of a segment that is not read yet, all tombstones count as
-  /// live; the log is asked to have it looked at again (Log::take_moved).
+  /// None: the segment may not be cleaned now. Until a segment is read to its end, all its
+  /// tombstones count as live, and Log::take_moved() will return it again.
   std::optional<log::CleaningFigures> judge(const log::Segment& segment);
 
-  /// Entries that one call reads, and segments, or ranges of them, that are kept for a segment.
+  /// The most entries that one call reads.
   static constexpr uint32_t kEntriesAtOnce = 2048;
   static constexpr size_t kMostNamed = 64;
 
  private:
-  /// Tombstones of a segment that name one of so many segments, with ids from first to last.
+  /// Bytes of tombstones that name one of `count` segments with ids from `first` to `last`.
   struct Named {
     uint64_t first = 0, last = 0;
     uint32_t segments = 0;
@@ -50,15 +51,16 @@ class SegmentJudge {
     }
     uint32_t at = 0;  // the next group that is to be read
     bool read = false;
-    /// Bytes of tombstones that name another log, which are dead when nothing is recovered.
+    /// Bytes of tombstones that name segments of another log. They are dead unless a tablet is
+    /// being recovered.
     uint32_t of_other_logs = 0;
     uint32_t tombstone_bytes = 0;
     TombstonePlaces places;  // of tombstones
     uint64_t entry_bytes = 0;
     double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;
-    std::unordered_map<uint64_t, uint32_t> names;  // until it is read
-    std::vector<Named> named;                      // by rising ids; then
+    std::unordered_map<uint64_t, uint32_t> names;  // while the segment is being read
+    std::vector<Named> named;                      // by rising ids; afterwards
   };
 
   Known& known_of(const log::Segment& segment) RC_REQUIRES(mutex_);
@@ -75,11 +77,11 @@ class SegmentJudge {
   ObjectStore& store_;
   Mutex mutex_;
   std::vector<std::unique_ptr<Known>> known_ RC_GUARDED_BY(mutex_);  // by number
-  /// Rising ids of the segments that a replay may find, so that tombstones which name them are
-  /// needed. Of segments from first_unseen_ on nothing is known yet: they count as such.
+  /// Rising ids of the segments that a replay may find: tombstones that name them are needed. All
+  /// segments from first_unseen_ on count as findable, because the list does not cover them yet.
   std::vector<uint64_t> findable_ RC_GUARDED_BY(mutex_);
   uint64_t first_unseen_ RC_GUARDED_BY(mutex_) = 0;
-  uint64_t left_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};  // Log::left() then
+  uint64_t left_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};  // Log::left() when findable_ was built
   uint32_t calls_ RC_GUARDED_BY(mutex_) = 0;            // since then
 };
 

@@ -16,7 +16,7 @@ Status TabletReplay::begin(const Range& range, uint64_t first_segment) {
   return {};
 }
 
-/// As kRecovering.
+/// The tablet of this attempt with this range, if it is kRecovering.
 Tablet* TabletReplay::find(const Range& range) const {
   Tablet* tablet = store_.tablets_.find(range.table_id, range.start_hash);
   const bool is_it = tablet != nullptr && tablet->start_hash == range.start_hash &&
@@ -99,7 +99,8 @@ StatusCode TabletReplay::put(const Incoming& incoming, Tablet& tablet, HashTable
   const char* address = nullptr;
   const StatusCode status = append(incoming, old, address);
   if (status != StatusCode::kOk) return status;
-  // The safe version is above whatever stands in the log, whether or not the dead master's comes.
+  // The safe version must be above every version in this log, even if the dead master's safe
+  // version is never learned.
   store_.raise_version_floor(incoming.version + (incoming.is_tombstone ? 1 : 0));
   if (slot != nullptr) {
     store_.table_.replace(*slot, incoming.hash, address);
@@ -119,8 +120,9 @@ StatusCode TabletReplay::put(const Incoming& incoming, Tablet& tablet, HashTable
   return StatusCode::kOk;
 }
 
-/// With a tombstone for the copy that it supersedes: that stands in a side segment of this log, and
-/// what says that it is dead must name that segment, or it does not outlive it.
+/// Appends the entry, and a tombstone for a replayed copy that it supersedes. That copy is in a
+/// side segment of this log. Its tombstone must name that segment, so that cleaning keeps the
+/// tombstone as long as the segment.
 StatusCode TabletReplay::append(const Incoming& incoming, const ObjectStore::Found& old,
                                 const char*& address) {
   log::EntrySource entries[2] = {

@@ -1,7 +1,6 @@
-// Rebuilds some tablets of a dead master from entries of its log, in any order in which they come
-// [Ousterhout15 §7.4]. Entries go into a side log, and the hash table's slots point
-// there; no client is served from them before serve(). See docs/design/recovery.md, "Recovery of
-// one server".
+// Rebuilds some tablets of a dead master from entries of its log, in any order [Ousterhout15 §7.4].
+// Entries go into a side log, and slots of the hash table point at them; clients do not see them
+// before serve(). See docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace ramcloud::store {
 
-/// One part of one attempt. On the thread that takes and drops tablets.
+/// One part of one recovery attempt. Runs on the thread that takes and drops tablets.
 class TabletReplay {
  public:
   struct Range {
@@ -25,26 +24,28 @@ class TabletReplay {
   struct Counts {
     uint64_t objects = 0;     // that were put in
     uint64_t tombstones = 0;  // that were put in
-    uint64_t skipped = 0;     // something newer was there, or the tablet is not this attempt's
-    uint64_t bytes = 0;       // of entries that were put in
+    uint64_t skipped = 0;     // a newer entry was there, or the tablet is not in this attempt
+    uint64_t bytes = 0;       // bytes of entries that were put in
   };
 
   /// `attempt` > 0; no other replay into this store has it. The store outlives it.
   TabletReplay(ObjectStore& store, uint64_t attempt)
       : store_(store), attempt_(attempt), side_(store.log()) {}
 
-  /// Begins with a tablet, kRecovering from now on. `first_segment` as ObjectStore::take_tablet().
-  /// EXISTS: it, or one that overlaps it, is served here. RETRY: an overlapping one is being
-  /// recovered, or removed.
+  /// Begins to recover a tablet: it is kRecovering from now on. `first_segment` as for
+  /// ObjectStore::take_tablet(). EXISTS: the tablet, or an overlapping one, is served here. RETRY:
+  /// an overlapping tablet is being recovered, or removed.
   Status begin(const Range& range, uint64_t first_segment);
-  /// Clients are served from it now: everything in it is in the log, durably. Then RecoveredSlots
-  /// has tombstones to clear. False: this attempt does not have it as kRecovering.
+  /// Starts serving clients. Precondition: everything in the tablet is durably in the log.
+  /// Afterwards RecoveredSlots has tombstones to clear. False: the tablet is not kRecovering in
+  /// this attempt.
   bool serve(const Range& range);
-  /// Nothing more is put into it, and RecoveredSlots removes it. False as serve().
+  /// Gives the tablet up: no entries are replayed into it any more, and RecoveredSlots removes it.
+  /// False as for serve().
   bool give_up(const Range& range);
 
-  /// Puts an entry in, of which the highest version of a key stays; a tombstone is above the object
-  /// of its version. `entry` is contiguous; its body is kept as it is.
+  /// Replays an entry. The highest version of a key wins; a tombstone wins over the object of the
+  /// same version. `entry` is contiguous; its body is copied without change.
   ///   CORRUPT        its checksum or its lengths do not hold, or it is of another type
   ///   OUT_OF_MEMORY  as SideLog::append
   StatusCode replay(const log::EntryView& entry);

@@ -187,7 +187,7 @@ Tablets::Retired Tablets::take_retired() {
   Retired retired;
   retired.tablets.swap(removed_);
   retired.lists.swap(lists_);
-  lists_.push_back(std::move(retired.lists.back()));  // the current one stays
+  lists_.push_back(std::move(retired.lists.back()));  // keep the current list
   retired.lists.pop_back();
   return retired;
 }

@@ -1,5 +1,5 @@
-// The tablets this master owns [Ousterhout15 §3.1]: ranges of key hashes of tables, and what is
-// counted for each. Looked up on every operation, changed rarely.
+// The tablets this master owns [Ousterhout15 §3.1]: ranges of key hashes of tables, with counters
+// for each. Looked up on every operation, changed rarely.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,10 @@ namespace ramcloud::store {
 enum class TabletState : uint8_t {
   kNormal,      // served
   kDropping,    // not served; a thread that found it before may still use it
-  kPurging,     // not served, and nobody is; its objects are being purged
-  kRecovering,  // not served yet; what a dead master had of it is replayed into it (TabletReplay)
-  kGivenUp,     // never served; replayed entries leave the table (RecoveredSlots)
+  kPurging,     // not served, and no thread uses it; its objects are being purged
+  kRecovering,  // not served yet; a dead master's entries are replayed into it (TabletReplay)
+  kGivenUp,     // recovery was given up; replayed entries are removed from the table
+                // (RecoveredSlots)
 };
 
 class Tablet {
@@ -29,20 +30,21 @@ class Tablet {
   uint64_t start_hash = 0;
   uint64_t end_hash = 0;  // inclusive
   Atomic<TabletState> state{TabletState::kNormal};
-  uint64_t dropped_at = 0;  // the number of the drop
-  /// Entries in segments of the log with lower ids are not this tablet's; 0: there are none.
+  uint64_t dropped_at = 0;  // number of the drop
+  /// Entries in segments with lower ids do not belong to this tablet, but to an earlier one with
+  /// the same range. 0: there are none.
   uint64_t first_segment = 0;
-  /// Of the recovery that brought it; 0: none did.
+  /// The recovery attempt that brought it; 0: none.
   uint64_t attempt = 0;
 
-  /// Adds to the counts of objects and of bytes of their entries in the log; negative: takes away.
+  /// Adds to the counts of objects and of the bytes of their log entries; negative values subtract.
   void count(int64_t objects, int64_t bytes) {
     Share& share = shares_[thread_number() % kShares];
     share.objects.fetch_add(objects, std::memory_order_relaxed);
     share.bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
-  /// Exact while no thread writes. Otherwise a removal may be counted before its insertion, so it
-  /// may be negative.
+  /// Exact while no thread writes. Otherwise a removal may be counted before its insertion, so the
+  /// result may be negative.
   int64_t net_objects() const { return sum(&Share::objects); }
   uint64_t objects() const { return not_below_zero(net_objects()); }
   uint64_t object_bytes() const { return not_below_zero(sum(&Share::bytes)); }
@@ -52,8 +54,8 @@ class Tablet {
   }
 
  private:
-  /// A thread's part of the counts: each write changes only its own, on another cache line than the
-  /// fields that every operation reads.
+  /// A thread's share of the counts. Each write changes only its own share, on another cache line
+  /// than the fields that every operation reads.
   struct alignas(kCacheLineBytes) Share {
     Atomic<int64_t> objects{0};
     Atomic<int64_t> bytes{0};
@@ -72,8 +74,9 @@ class Tablet {
   std::array<Share, kShares> shares_;
 };
 
-/// find() is lock-free and may run in any thread beside the others, which take a lock. A change
-/// makes a new sorted list; old lists and removed tablets are kept until take_retired().
+/// find() is lock-free and may run on any thread, concurrently with the other functions, which take
+/// a lock. A change creates a new sorted list; old lists and removed tablets are kept until
+/// take_retired().
 class Tablets {
  public:
   Tablets();
@@ -81,7 +84,7 @@ class Tablets {
   Tablets(const Tablets&) = delete;
   Tablets& operator=(const Tablets&) = delete;
 
-  /// The tablet that covers the hash in whatever state, or null.
+  /// The tablet that covers the hash, in any state, or null.
   Tablet* find(uint64_t table_id, uint64_t hash) const;
   /// The same, only if it is served.
   Tablet* find_served(uint64_t table_id, uint64_t hash) const {
@@ -94,25 +97,25 @@ class Tablets {
   /// OK also when exactly this tablet is there already. EXISTS: it overlaps another. RETRY: it
   /// overlaps one that is still being dropped. INVALID_ARGUMENT: start above end.
   Status add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash, uint64_t first_segment = 0);
-  /// The same, as kRecovering. EXISTS also when exactly this tablet is there.
+  /// Adds a tablet that is kRecovering. EXISTS also if exactly this tablet is there.
   Status add_recovering(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
                         uint64_t first_segment, uint64_t attempt);
   /// Why add() would refuse it, or OK.
   Status check_add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) const;
   /// Stops serving the tablets of the table that lie in the range; returns how many.
   uint32_t mark_dropping(uint64_t table_id, uint64_t start_hash, uint64_t end_hash);
-  /// How many drops there were: give it to mark_purging() when a grace period has passed since.
+  /// How many drops there were: pass it to mark_purging() after a grace period.
   uint64_t drops() const;
-  /// No operation uses the tablets of the first `drops` drops any more.
+  /// Tells that no operation uses the tablets of the first `drops` drops any more.
   void mark_purging(uint64_t drops);
   void remove(const std::vector<const Tablet*>& tablets);
 
   /// True if some tablet is in this state. Any thread, lock-free, as find().
   bool any_in(TabletState state) const;
-  /// By table, then start; in whatever state.
+  /// All tablets in any state, by table, then start.
   std::vector<Tablet*> all() const;
-  /// By table, then start. Ranges stand in the list itself, so that a search touches one tablet
-  /// only; the last result is not cached, because every thread would write the cache.
+  /// Sorted by table, then start. Ranges are in the list itself, so that a search touches one
+  /// tablet only. The last result is not cached, because every thread would write to the cache.
   struct List {
     struct Place {
       uint64_t table_id = 0;
@@ -122,8 +125,8 @@ class Tablets {
     };
     std::vector<Place> sorted;
   };
-  /// What find() finds no more. Threads that are inside the store may still hold it: destroy it
-  /// after a grace period (runtime/epoch).
+  /// Lists and tablets that find() does not use any more. Threads inside the store may still use
+  /// them: destroy them after a grace period (runtime/epoch.h).
   struct Retired {
     std::vector<std::unique_ptr<Tablet>> tablets;
     std::vector<std::unique_ptr<const List>> lists;

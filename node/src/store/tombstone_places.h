@@ -1,5 +1,5 @@
-// Which tablets the tombstones of a segment may be of, as far as that can be kept in little memory:
-// for some tables, which of 256 equal parts of the hashes of keys.
+// Which tablets the tombstones of a segment may belong to, as a small approximation: for a few
+// tables, a set of 256 equal parts of the hash range.
 #pragma once
 
 #include <bitset>
@@ -14,10 +14,10 @@ namespace ramcloud::store {
 class TombstonePlaces {
  public:
   void add(uint64_t table_id, uint64_t hash);
-  /// False: none of them is of this tablet.
+  /// False: none of the tombstones belongs to this tablet.
   bool may_be_in(const Tablet& tablet) const;
 
-  /// With more tables nothing is known.
+  /// With more tables, every tablet counts as possible.
   static constexpr size_t kMostTables = 16;
 
  private:

@@ -1,5 +1,5 @@
 // For tests of cleaning as a whole: a small log with its store, a cleaner and its passes, driven
-// step by step, with replicas that come when the test says so.
+// step by step, with replicas that the test makes durable step by step.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,14 +40,14 @@ struct CleaningRig {
 
   void replicate() {
     if (!slow) return parts.replicator.finish_all();
-    // One thing now and then: reports come late, and in any order.
+    // Does one step now and then, so that reports come late and in any order.
     if (random.chance(0.05)) (void)parts.replicator.step(random);
   }
   void reclaim() {
     (void)store.sweep();
     parts.log.reclaim(parts.log.take_retired());
   }
-  /// Until there is nothing to do; memory is used again as soon as it may be.
+  /// Cleans until there is nothing to do. Reuses memory as soon as possible.
   void clean() {
     int steps = 0;
     for (; steps < 10'000'000; ++steps) {
@@ -58,7 +58,7 @@ struct CleaningRig {
     }
     EXPECT_LT(steps, 10'000'000) << "it never sleeps";
   }
-  /// Tries until cleaning helps no more.
+  /// Repeats the operation until cleaning cannot help any more.
   template <typename Operation>
   StatusCode until_done(const Operation& operation) {
     StatusCode status = operation();

@@ -1,4 +1,4 @@
-// For tests of recovery: entries of a dead master's log, and what it had.
+// For tests of recovery: entries of a dead master's log, and its objects at the end.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace ramcloud::store::testing {
 inline constexpr uint64_t kDeadTable = 1;
 inline constexpr uint64_t kDeadMaster = 99;
 
-/// The bytes of an entry, as they stand in a log.
+/// The bytes of an entry, as in a log.
 inline std::string entry_bytes(log::EntryType type, const std::string& body) {
   const auto type_byte = static_cast<char>(type);
   const log::EntryHeader header{
@@ -43,7 +43,7 @@ inline log::EntryView view_of(const std::string& entry) {
 
 using Model = std::map<std::string, std::pair<uint64_t, std::string>>;  // version, value
 
-/// What a master did to some keys, and the entries that are left of it.
+/// Operations of a master on some keys, and the log entries that they left.
 struct History {
   History(Random& random, int operations, int keys) {
     std::map<std::string, uint64_t> last;
@@ -64,7 +64,7 @@ struct History {
     }
   }
   std::vector<std::string> entries;  // in the order of the log
-  Model model;                       // in the end
+  Model model;                       // the objects at the end
   uint64_t highest = 0;              // version
 };
 
