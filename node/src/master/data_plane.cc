@@ -21,7 +21,7 @@ void DataPlane::attach(store::ObjectStore& store, LeaseTerm* lease) {
 }
 
 void DataPlane::refuse_operations() {
-  // In the place of the gate that parks requests: those that it has parked are told as well.
+  // Replaces the gate that parks requests; requests that are parked already are answered the same.
   const auto refuse = [](void* self, const Request& request) {
     const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
     if (opcode < wire::Opcode::kRead || opcode > wire::Opcode::kMultiDelete) return false;

@@ -1,7 +1,7 @@
 // One reactor's part of serving data from the store that all reactors of a server share: its
-// services, the replies it holds and the requests it has parked. Several of them make a server with
-// several reactors (docs/design/runtime.md); nothing in here is touched by another thread, except
-// as said. When in a turn its steps are taken is for the server to say (server/server_reactor.h).
+// services, the replies it holds and the requests it has parked. A server with several reactors has
+// one for each (docs/design/runtime.md). Only functions marked "any thread" may be called by other
+// threads. The server decides when in a turn the steps run (server/server_reactor.h).
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class DataPlane {
   HeldReplies& replies() { return replies_; }
   const DataService& data() const { return data_; }
 
-  /// From now on this store is served; on this reactor's thread. `lease`: HeldReplies'.
+  /// Serves this store from now on. On this reactor's thread. `lease`: see HeldReplies::attach().
   void attach(store::ObjectStore& store, LeaseTerm* lease = nullptr);
-  /// From now on data operations are told UNKNOWN_TABLET: their clients ask the coordinator for
-  /// the next owner. (After RETRY they would call this server again.) On this reactor's thread.
+  /// From now on data operations are answered UNKNOWN_TABLET, so that clients ask the coordinator
+  /// for the next owner. (After RETRY they would call this server again.) On this reactor's thread.
   void refuse_operations();
-  /// How many were told so. Any thread.
+  /// How many operations were refused. Any thread.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this
   /// reactor if replies or requests wait for it. Any thread.
@@ -43,11 +43,10 @@ class DataPlane {
   /// @{
   /// Requests that waited for the log's next head, and the next slices of multi-operations.
   bool serve();
-  /// Replies that are durable now leave.
+  /// Sends replies whose dependency is durable now.
   bool reply() { return replies_.on_turn(); }
-  /// @}
-  /// True if the log has grown since the last call, and something here waits for it. (Whether it
-  /// was this reactor that appended, one position cannot tell.)
+  /// @} True if the log has grown since the last call, and something here waits for it. (The
+  /// position does not tell whether this reactor appended.)
   bool has_appended();
 
  private:

@@ -13,13 +13,13 @@ namespace ramcloud::master {
 namespace {
 
 /// The limits of one page of an enumeration, which is one item of work of a turn: about 10 us each
-/// for looking at empty buckets, for looking at entries, and for copying.
+/// for empty buckets, for entries looked at, and for copied bytes.
 constexpr uint32_t kMaxPageBytes = 32u << 10;
 constexpr uint32_t kMaxPageBuckets = 512;
 constexpr uint32_t kMaxPageEntries = 128;
 constexpr size_t kMaxPageObjects = kMaxPageEntries;
 
-/// The fixed part of a request, and the bytes behind it. False: the body is shorter than the fixed
+/// The fixed part of a request, and the bytes after it. False: the body is shorter than the fixed
 /// part.
 template <typename T>
 bool split(ByteView body, T& fixed, ByteView& rest) {
@@ -130,7 +130,7 @@ void DataService::fetch_ahead(std::span<const Ahead> requests) const {
   }
 }
 
-/// Answers with an error code and no text: these are ordinary answers, made without allocation.
+/// Answers with an error code and no text: these answers are frequent, so they allocate nothing.
 void DataService::refuse(const Request& request, StatusCode code, log::LogPosition depends_on,
                          uint32_t retry_after_us) {
   errors_.add_alone();
@@ -143,8 +143,8 @@ void DataService::refuse(const Request& request, StatusCode code, log::LogPositi
   replies_.send(reply_);
 }
 
-/// Of a change: nothing was done. Without room in the head it waits for the next one; without
-/// memory its client does.
+/// Refuses a change; nothing was done. If the head has no room, the request waits for the next
+/// head. If memory is full, the client must retry.
 void DataService::refuse_change(const Request& request, StatusCode code,
                                 log::LogPosition depends_on) {
   if (code == StatusCode::kRetry && parked_ != nullptr && parked_->wait_for_head(request)) return;
@@ -226,7 +226,7 @@ void DataService::remove(const Request& request) {
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
-  reply_.appended = version != 0;  // 0: of nothing
+  reply_.appended = version != 0;  // 0: nothing was deleted
   reply_.entry_size = 0;
   reply_.set_fixed(wire::DeleteReply{version});
   replies_.send(reply_);
@@ -264,7 +264,8 @@ void DataService::increment(const Request& request) {
   replies_.send(reply_);
 }
 
-/// The object's value is not a number. That is what the object is now, so it depends on it.
+/// The object's value is not a number. The reply tells of the present value, so it depends on that
+/// entry.
 void DataService::refuse_value(const Request& request, uint32_t value_length,
                                log::LogPosition depends_on) {
   errors_.add_alone();
@@ -300,7 +301,7 @@ void DataService::enumerate(const Request& request) {
     bytes += sizeof(wire::EnumeratedObject) + object.key_length +
              (limits.keys_only ? 0 : object.value_length);
   }
-  // Read-only: the client sends it again, and finds more room.
+  // A read changes nothing, so the client may send it again when there is more room.
   if (!transport_.has_room(request.reply, bytes)) return refuse(request, StatusCode::kRetry, {});
   enumerations_.add_alone();
   Reply reply;

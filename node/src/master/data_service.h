@@ -1,6 +1,5 @@
-// The client-facing service of a master: read, write, delete, increment,
-// enumerate [Ousterhout15 §3.1]. Each request
-// runs to completion here; its reply leaves when what it depends on is durable.
+// The client-facing service of a master: read, write, delete, increment, enumerate [Ousterhout15
+// §3.1]. Each request runs to completion here; its reply leaves when its dependency is durable.
 #pragma once
 
 #include <span>
@@ -17,11 +16,11 @@ namespace ramcloud::master {
 
 class DataService {
  public:
-  /// Registers its handlers; until attach() everything is answered RETRY.
+  /// Registers the handlers. Until attach() every request is answered RETRY.
   DataService(ServiceRegistry& registry, HeldReplies& replies, MetricsRegistry& metrics);
 
-  /// From now on this store is served. `parked`: where changes wait for the next head; null: they
-  /// are answered RETRY.
+  /// Serves this store from now on. `parked`: holds changes that wait for the next head; null: such
+  /// changes are answered RETRY.
   void attach(store::ObjectStore& store, ParkedRequests* parked = nullptr) {
     store_ = &store;
     parked_ = parked;
@@ -53,7 +52,7 @@ class DataService {
   store::ObjectStore* store_ = nullptr;
   ParkedRequests* parked_ = nullptr;
   Reply reply_;                                // reused, so that nothing is allocated
-  std::vector<log::ObjectView> page_objects_;  // of the page being made
+  std::vector<log::ObjectView> page_objects_;  // objects of the page being built
   Counter& reads_;
   Counter& writes_;
   Counter& deletes_;

@@ -1,4 +1,4 @@
-// Replies in the order in which they came to be held, and a sweep over them, some of them a turn.
+// Held replies in order of arrival, and a sweep over them, a few in each turn.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@ namespace ramcloud::master {
 class HeldQueue {
  public:
   bool empty() const { return queue_.empty(); }
-  /// Those included that a sweep which is not done yet has dropped.
+  /// Includes replies that an unfinished sweep has dropped.
   size_t size() const { return queue_.size(); }
   Reply& front() { return queue_.front(); }
   Reply& push() { return queue_.push(); }
-  /// The front goes, and with it the holes behind it.
+  /// Removes the front, and the holes after it.
   void pop();
 
   bool sweeping() const { return sweeping_; }
   void begin_sweep();
-  /// Looks at so many at most. `drop` takes a reply, and says whether it is not to be kept.
+  /// Looks at a limited number of replies. `drop` returns true for a reply that must be removed.
   template <typename Drop>
   size_t sweep(size_t most, Drop drop);
 
  private:
   RingBuffer<Reply> queue_;
   // Replies are numbered as they come. A sweep goes from the newest to the oldest and moves what it
-  // keeps towards the newest: those from swept_to_ to kept_from_ are holes, and new ones come in
-  // behind undisturbed.
+  // keeps towards the newest: places from swept_to_ to kept_from_ are holes. New replies are added
+  // at the end during a sweep.
   uint64_t first_ = 0;  // the front's number
   uint64_t swept_to_ = 0;
   uint64_t kept_from_ = 0;
@@ -53,7 +53,7 @@ inline void HeldQueue::begin_sweep() {
   swept_to_ = kept_from_ = first_ + queue_.size();
 }
 
-/// How many it looked at.
+/// Returns how many it looked at.
 template <typename Drop>
 size_t HeldQueue::sweep(size_t most, Drop drop) {
   if (!sweeping_) return 0;

@@ -51,8 +51,8 @@ HeldReplies::HeldReplies(Reactor& reactor, Transport& transport, MetricsRegistry
   }
 }
 
-/// The lease's clock is read after the operation was carried out: if the lease holds then, nobody
-/// else can have changed what the reply tells, whenever its bytes leave.
+/// The lease's clock is read after the operation was carried out: if the lease holds at that time,
+/// no other server can have changed the data in the reply, even if its bytes leave later.
 HeldReplies::Waits HeldReplies::send_at_once(Reply& reply) {
   if (log_ != nullptr && reply.depends_on > log_->durable()) {
     RC_SOMETIMES("master.reply_is_held");
@@ -102,8 +102,8 @@ void HeldReplies::send(Reply&& reply) {
   keep(kept);
 }
 
-/// What it owned goes, or has gone to the transport; the slot is used again. (To assign an empty
-/// string would keep the memory.)
+/// Frees the memory that the reply owned, if it did not go to the transport, because the slot is
+/// reused. (Assigning an empty string would keep the memory.)
 void HeldReplies::let_go(Reply& held) {
   std::string().swap(held.owned);
   held.pin.release();
@@ -118,8 +118,8 @@ bool HeldReplies::on_turn() {
   return release_leased() || released || swept;
 }
 
-/// Durable replies leave. A reply that needs a lease, and has none, waits on: that the log is
-/// durable shows nothing about what others changed since.
+/// Sends durable replies. A reply that needs a lease waits for it even if it is durable: durability
+/// does not prove that no other server changed the data.
 bool HeldReplies::release_durable() {
   if (for_log_.empty()) return false;
   const log::LogPosition durable = log_->durable();
@@ -206,7 +206,7 @@ bool HeldReplies::drop_if_nobody_waits(Reply& held) {
   dropped_.add_alone();
   const auto charged = static_cast<int64_t>(sizeof(Reply) + held.owned.capacity());
   if (open) {
-    // The connection counts its unanswered requests.
+    // Send an answer although nobody waits: the connection counts its unanswered requests.
     const wire::ErrorBody nobody_waits{};
     const Slice slice(bytes_of(nobody_waits));
     transport_.reply(held.handle, StatusCode::kDeadlineExceeded, {&slice, 1});
@@ -235,8 +235,8 @@ void HeldReplies::transmit(Reply& reply, Time arrived, Time lease_now) {
       .record_alone(static_cast<uint64_t>(std::max(took, Duration{}).count()));
 }
 
-/// What the reactor's clock showed then. To read that, too, would cost as much as a lookup; the two
-/// differ by how long the machine has slept.
+/// Converts a time of the lease clock to the reactor's clock. Reading that clock as well would cost
+/// as much as a lookup. The two differ by the time that the machine was suspended.
 Time HeldReplies::reactors_time(Time lease_now) {
   if (reactor_.now() >= measured_until_) {
     measured_until_ = reactor_.now() + kSweepInterval;

@@ -1,12 +1,11 @@
-// Replies that wait until the log is durable as far as they depend on
-// (docs/design/log.md#replies: every reply carries the largest log position it depends on), or for
-// a lease (docs/design/recovery.md#leases). Nothing of the request is kept but its handle. Each
-// reactor holds its own.
+// Replies that wait until the log is durable up to the position that they depend on
+// (docs/design/log.md#replies), or for a lease (docs/design/recovery.md#leases). Only the request's
+// handle is kept. Each reactor holds its own replies.
 //
 // Held replies are charged to the request's connection (Transport::charge). Replies of closed
 // connections are dropped, and those whose deadline has passed are answered DEADLINE_EXCEEDED, so
-// that a log which is not replicated for long does not keep memory for nobody. Both are found by a
-// sweep over all that is held, some of it a turn.
+// that they take no memory while replication is stuck. A sweep over all held replies finds both, a
+// few in each turn.
 #pragma once
 
 #include <array>
@@ -26,8 +25,8 @@ namespace ramcloud::master {
 
 class HeldReplies {
  public:
-  /// Looked at in a turn by a sweep. One begins when connections were closed, and after
-  /// kSweepInterval.
+  /// Replies that a sweep looks at in one turn. A sweep begins when connections were closed, and
+  /// after kSweepInterval.
   static constexpr size_t kSweptPerTurn = 128;
   static constexpr Duration kSweepInterval = std::chrono::seconds(1);
 
@@ -35,32 +34,32 @@ class HeldReplies {
   HeldReplies(const HeldReplies&) = delete;
   HeldReplies& operator=(const HeldReplies&) = delete;
 
-  /// The log whose durability counts; none until the server is enlisted. `lease`: what may be told
-  /// from memory goes by it; it outlives this. Null (tests of single parts): nothing does.
+  /// The log whose durability counts; none until the server is enlisted. `lease`: replies that tell
+  /// data from memory need it; it outlives this. Null (tests of single parts): no reply does.
   void attach(log::Log& log, LeaseTerm* lease = nullptr) {
     log_ = &log;
     lease_ = lease;
   }
   /// Sends the reply now if the log is durable that far, and there is a lease if it needs one, even
-  /// if others are held: a reply that depends on no fresh entry passes one that does. Those that
-  /// are held for the log leave in the order they came: one that depends on less may wait for an
-  /// earlier one that depends on more, which is at most one replication round trip. So do those
-  /// that are held for the lease. The operation was carried out before.
+  /// if other replies are held. Replies held for the log leave in order of arrival, so a reply may
+  /// wait for an earlier one with a higher position: at most one replication round trip. Replies
+  /// held for the lease leave in order of arrival, too. Precondition: the operation was carried
+  /// out.
   void send(Reply& reply);
   /// The reply may keep what it owns if it was sent at once.
   void send(Reply&& reply);
-  /// A step of the turn: as many as its budget allows, and a part of a sweep. True if anything was
-  /// done.
+  /// A step of the turn: sends as many replies as its budget allows, and does a part of a sweep.
+  /// True if anything was done.
   bool on_turn();
   /// Before the log is destroyed: held replies point into it. No client is answered.
   void drop_all();
   /// Some held replies wait for the log.
   bool waits_for_log() const { return !for_log_.empty(); }
-  /// Held, those included that a sweep which is not done yet has dropped.
+  /// The number of held replies, including those that an unfinished sweep has dropped.
   size_t size() const { return for_log_.size() + for_lease_.size(); }
-  /// True while replies are held. Any thread; sequentially consistent with the look at the log's
-  /// durable position, and at the lease, that every turn ends with. So either the thread that
-  /// raised the position sees this, or the turn saw the position.
+  /// True while replies are held. Any thread; sequentially consistent: every turn ends by reading
+  /// the log's durable position and the lease. So either the thread that raised the position sees
+  /// this flag, or the turn saw the position.
   bool waiting() const { return waiting_.load(std::memory_order_seq_cst); }
 
  private:
@@ -81,7 +80,7 @@ class HeldReplies {
   void sweep();
   bool drop_if_nobody_waits(Reply& held);
   Time reactors_time(Time lease_now);
-  /// Of the operation with this opcode, from its arrival to its reply.
+  /// The time of operations with this opcode, from arrival to reply.
   Histogram& time_of(uint16_t opcode) { return *times_[opcode < times_.size() ? opcode : 0]; }
   Reactor& reactor_;
   Transport& transport_;
@@ -89,10 +88,10 @@ class HeldReplies {
   LeaseTerm* lease_ = nullptr;
   HeldQueue for_log_;
   HeldQueue for_lease_;
-  uint64_t closed_seen_ = 0;  // connections, when the last sweep began
+  uint64_t closed_seen_ = 0;  // closed connections at the start of the last sweep
   Timer sweep_timer_;
-  std::atomic<bool> waiting_{false};  // for other threads: some are held
-  Duration lease_ahead_{};            // of the lease clock, before the reactor's
+  std::atomic<bool> waiting_{false};  // for other threads: replies are held
+  Duration lease_ahead_{};            // how far the lease clock is ahead of the reactor's
   Time measured_until_{};
   Counter& sent_at_once_;
   Counter& held_;

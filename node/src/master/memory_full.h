@@ -1,5 +1,5 @@
-// The answer to a change that finds no memory in the log: RETRY while cleaning can free some, or
-// purged objects will be cleaned; OUT_OF_MEMORY once it cannot. Both are counted.
+// The answer to a change when the log has no memory: RETRY while cleaning can free some, or purged
+// objects will be cleaned; otherwise OUT_OF_MEMORY. Both are counted.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ class MemoryFull {
   explicit MemoryFull(MetricsRegistry& metrics)
       : retries_(counter(metrics, "retry")), refusals_(counter(metrics, "out_of_memory")) {}
 
-  /// Other codes than OUT_OF_MEMORY stay as they are.
+  /// Codes other than OUT_OF_MEMORY are returned without change.
   StatusCode answer(StatusCode code, store::ObjectStore& store) {
     if (code != StatusCode::kOutOfMemory) return code;
     const bool helps = store.log().cleaning_helps() || store.memory_will_come();
     (helps ? retries_ : refusals_).add_alone();
     return helps ? StatusCode::kRetry : code;
   }
-  /// How long a client that is answered RETRY waits, in us: a pass takes milliseconds, with the
-  /// replicas of its survivors and the grace period.
+  /// The time after which a client should retry, in us. A cleaning pass takes milliseconds, with
+  /// the replicas of its survivors and the grace period.
   static constexpr uint32_t kRetryAfterUs = 5'000;
 
  private:

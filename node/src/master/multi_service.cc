@@ -28,7 +28,7 @@ void append_result(StatusCode status, uint64_t version, uint32_t value_length,
   const wire::MultiResult result{static_cast<uint16_t>(status), 0, value_length,
                                  status == StatusCode::kOk ? version : 0};
   const size_t at = results.size();
-  // Straight into its place: a copy of a structure whose fields were just stored waits for them.
+  // Written in place: copying a structure right after its fields were stored would stall.
   results.resize_and_overwrite(at + sizeof result, [&](char* to, size_t) {
     std::memcpy(to + at, &result, sizeof result);
     return at + sizeof result;
@@ -90,7 +90,8 @@ bool MultiService::take_operation(wire::Opcode opcode, ByteView& rest, Operation
          take_bytes(rest, value_length, operation.value);
 }
 
-/// Looked at as a whole before anything is done, so that a malformed message changes nothing.
+/// The whole message is checked before anything is done, so that a malformed message changes
+/// nothing.
 bool MultiService::well_formed(wire::Opcode opcode, uint32_t count, ByteView rest) {
   if (count == 0 || count > wire::kMaxMultiCount) return false;
   Operation operation;
@@ -126,7 +127,7 @@ void MultiService::handle(const Request& request) {
     spare_ = std::move(job.results);
     return;
   }
-  // A small rest always has room: its connection is asked for no more when it holds much.
+  // A small rest is always accepted: a connection that holds much stops receiving.
   const bool fits = rest.size() <= kSliceBytes || transport_.has_room(job.handle, rest.size());
   if (waiting_bytes_ + rest.size() > kMaxWaitingBytes || !fits) {
     job.retry_after_us = kRetryAfterUs;
@@ -136,11 +137,12 @@ void MultiService::handle(const Request& request) {
   job.body.assign(rest);
   waiting_bytes_ += job.body.size();
   charge_body(job, job.body.capacity());
-  charge_results(job, job.results.capacity());  // it may have come from spare_
+  charge_results(job, job.results.capacity());  // the memory may have come from spare_
   jobs_.push_back(std::move(job));
 }
 
-/// A slice of the message whose turn it is. Those that nobody waits for any more cost no slice.
+/// Runs a slice of the next message in rotation. Messages whose clients no longer wait cost no
+/// slice.
 bool MultiService::on_turn() {
   if (jobs_.empty()) return false;
   constexpr int kMostForgotten = 64;
@@ -152,7 +154,7 @@ bool MultiService::on_turn() {
       continue;
     }
     ByteView rest = ByteView(job.body).substr(job.offset);
-    // The client has stopped waiting: nobody would read the rest.
+    // The client has stopped waiting, so the rest would not be read.
     const bool late = reactor_.now() >= job.deadline;
     if (late || run_slice(job, rest)) {
       waiting_bytes_ -= job.body.size();
@@ -202,8 +204,8 @@ bool MultiService::run_slice(Job& job, ByteView& rest) {
   return false;
 }
 
-/// A few operations, whose cache misses overlap: buckets first, then entries (which a write
-/// replaces), then the reading or changing.
+/// Runs a few operations together, so that their cache misses overlap: first fetch the buckets,
+/// then the entries, then execute the operations.
 bool MultiService::run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes) {
   std::array<Operation, kGroup> operations;
   std::array<ByteView, kGroup> after;
@@ -211,7 +213,7 @@ bool MultiService::run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_
   ByteView ahead = rest;
   for (uint32_t i = 0; i < count; ++i) {
     Operation& operation = operations[i];
-    take_operation(job.opcode, ahead, operation);  // fits: the message is well-formed
+    take_operation(job.opcode, ahead, operation);  // cannot fail: the message is well-formed
     operation.hash = store_->prefetch(operation.table_id, operation.key);
     after[i] = ahead;
   }
@@ -250,7 +252,7 @@ MultiService::Step MultiService::read(Job& job, const Operation& operation) {
     if (job.done > 0 && job.whole + all > job.max_bytes) return Step::kStop;
     if (!make_room(job, all)) {
       if (job.done > 0) return Step::kStop;
-      // A small result needs no room worth the name.
+      // A result without a value is small and always fits.
       if (size > 0) {
         RC_SOMETIMES("master.multi_read_has_no_room_for_its_results");
         job.depends_on = std::max(job.depends_on, result.depends_on);
@@ -285,14 +287,14 @@ MultiService::Step MultiService::copy_value(Job& job, const store::ReadResult& r
   return piece < left ? Step::kPart : Step::kDone;
 }
 
-/// Charges and reserves ahead, so that growing neither charges for each result nor copies, turn
-/// after turn, what was copied.
+/// Charges and reserves in advance. Otherwise each result would be charged alone, and growing would
+/// copy the earlier results again and again.
 bool MultiService::make_room(Job& job, size_t bytes) {
   const size_t wanted = job.results.size() + bytes;
   if (wanted <= job.results_charged) return true;
   constexpr size_t kLeast = 1024;
   const size_t ahead = std::min(2 * job.results_charged, wanted + kMostSpareBytes);
-  // What an earlier reply left is there already; so most messages are charged once.
+  // Memory of an earlier reply is used again, so most messages are charged only once.
   const size_t there = job.results.capacity() <= kMostSpareBytes ? job.results.capacity() : 0;
   size_t total = std::max({kLeast, wanted, ahead, there});
   if (total > wanted && !transport_.has_room(job.handle, total - job.results_charged)) {
@@ -311,8 +313,8 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   const bool writes = job.opcode == wire::Opcode::kMultiWrite;
   log::LogPosition depends_on;
   uint64_t version = 0;
-  // Its tablet may have come since: a change that was refused is sent again, and must not take
-  // effect after one that follows it.
+  // An earlier change of the same key was refused, and the client will send it again. If the tablet
+  // has arrived since, this change must be refused as well, to keep their order.
   const bool overtakes = !job.refused.empty() && job.refused.contains(operation.hash);
   const StatusCode result =
       overtakes ? StatusCode::kUnknownTablet
@@ -342,7 +344,7 @@ void MultiService::answer(Job& job) {
   reply.depends_on = job.depends_on;
   reply.appended = job.only_appends && job.opcode != wire::Opcode::kMultiRead;
   if (job.by_reference) {
-    // Both fixed parts, then the value from where it lies.
+    // Both fixed parts, then the value directly from the log.
     const wire::MultiReply header{1, job.retry_after_us};
     const wire::MultiResult result{static_cast<uint16_t>(StatusCode::kOk), 0,
                                    job.first.value_length, job.first.version};
@@ -364,7 +366,8 @@ void MultiService::answer(Job& job) {
   replies_.send(std::move(reply));
   charge_body(job, 0);
   charge_results(job, 0);
-  // Still ours unless it is held or was taken over.  NOLINTNEXTLINE(bugprone-use-after-move)
+  // Still ours unless the reply is held or the transport took it.
+  // NOLINTNEXTLINE(bugprone-use-after-move)
   if (reply.owned.capacity() > spare_.capacity() && reply.owned.capacity() <= kMostSpareBytes) {
     spare_ = std::move(reply.owned);
     spare_.clear();

@@ -1,16 +1,16 @@
-// Many operations in one message: multi-read, multi-write, multi-delete [Ousterhout15 §3.1]. They
-// are done in their order, a slice at a time, so that a large message does not hold up the single
-// operations of others. A message that is done within its first slice is answered at once; of
-// others the rest is copied and continued turn by turn, all of them in rotation.
+// Many operations in one message: multi-read, multi-write, multi-delete [Ousterhout15 §3.1].
+// Operations run in order and in slices, so that a large message does not delay other clients'
+// single operations. A message that is done within its first slice is answered at once. Otherwise
+// the rest is copied and continued in later turns, all messages in rotation.
 //
-// Memory. The rest of a request and the results in the making are charged to the request's
-// connection (Transport::charge). Results take memory only while there is room for them: a message
-// whose next result has no room is answered with what is done. If that is nothing, its first result
-// is sent from the log, as that of a single read is. So a job never waits for memory while it holds
-// some. The reply tells the client how many operations were done, and it sends the rest again.
+// Memory. The rest of a request and its results are charged to the request's connection
+// (Transport::charge). If the next result has no room, the message is answered with what is done.
+// If nothing is done yet, the first result is sent directly from the log, like that of a single
+// read. So a job never waits for memory while it holds some. The reply tells the client how many
+// operations were done, and it sends the rest again.
 //
-// A large value is copied over several turns. Nothing of the log is kept in between: the key is
-// read again, and if its version has changed, its copying starts over.
+// A large value is copied over several turns. No reference to the log is kept in between: the key
+// is read again in each turn, and if its version has changed, copying starts over.
 #pragma once
 
 #include <deque>
@@ -29,12 +29,12 @@ namespace ramcloud::master {
 
 class MultiService {
  public:
-  /// A slice ends after so many operations, or so many bytes of keys and values: about 20 us, at 6
-  /// million reads or 2 million changes a second.
+  /// A slice ends after this many operations, or this many bytes of keys and values. That is about
+  /// 20 us, at 6 million reads or 2 million changes a second.
   static constexpr uint32_t kSliceReads = 128;
   static constexpr uint32_t kSliceChanges = 40;
   static constexpr uint64_t kSliceBytes = 32 << 10;
-  /// Times that the copying of a value starts over; after that it is copied at once.
+  /// How often the copying of a value may start over; after that the value is copied in one turn.
   static constexpr uint32_t kMostRestarts = 3;
   /// Bytes of the results in one reply, except that one operation is always answered.
   static constexpr uint32_t kMaxReplyBytes = 1 << 20;
@@ -48,8 +48,8 @@ class MultiService {
   MultiService(const MultiService&) = delete;
   MultiService& operator=(const MultiService&) = delete;
 
-  /// `parked`: where a message of changes waits for the next head when not even its first change
-  /// had room; null: it is answered RETRY.
+  /// `parked`: holds a message whose first change found no room, until the next head; null: such a
+  /// message is answered RETRY.
   void attach(store::ObjectStore& store, ParkedRequests* parked = nullptr) {
     store_ = &store;
     parked_ = parked;
@@ -75,17 +75,17 @@ class MultiService {
     uint32_t done = 0;
     uint32_t max_bytes = 0;
     uint32_t retry_after_us = 0;
-    std::string body;     // of the operations that are left, from offset on
+    std::string body;     // the remaining operations begin at `offset`
     size_t offset = 0;    // into body
-    std::string results;  // {MultiResult, value} of those that are done, and a part of the next
-    size_t whole = 0;     // bytes of `results` that are of those that are done
+    std::string results;  // {MultiResult, value} of finished operations, and a part of the next
+    size_t whole = 0;     // bytes of `results` that belong to finished operations
     size_t results_charged = 0;
     size_t body_charged = 0;
-    // Of the value that is being copied:
+    // The value that is being copied:
     uint32_t copied = 0;
     uint64_t version = 0;
     uint32_t restarts = 0;
-    // There is no room for the first result: it is sent from where it lies.
+    // There is no room for the first result: it is sent directly from the log.
     bool by_reference = false;
     store::ReadResult first;
     log::LogPosition depends_on;
@@ -93,22 +93,22 @@ class MultiService {
     /// Hashes of the keys whose change was refused as UNKNOWN_TABLET.
     std::unordered_set<uint64_t> refused;
   };
-  /// kPart: a slice's worth of a large value was copied, and more of it is left.
+  /// kPart: a slice of a large value was copied, and more of it remains.
   enum class Step : uint8_t { kDone, kPart, kStop };
 
   void handle(const Request& request);
-  /// False: lengths do not fit.
+  /// False: the lengths are not valid.
   static bool take_operation(wire::Opcode opcode, ByteView& rest, Operation& operation);
   static bool well_formed(wire::Opcode opcode, uint32_t count, ByteView rest);
-  /// Does a slice's worth of `rest`, from which it takes what is done. True: answer now.
+  /// Runs one slice of `rest` and removes the finished operations from it. True: answer now.
   bool run_slice(Job& job, ByteView& rest);
-  /// Does some of `rest` and takes it off. False: the job is to be answered as it is.
+  /// Runs some operations and removes them from `rest`. False: answer the job as it is.
   bool run_group(Job& job, ByteView& rest, uint32_t at_most, uint64_t& bytes);
   Step read(Job& job, const Operation& operation);
   Step copy_value(Job& job, const store::ReadResult& result);
-  /// Room for so many bytes more of results; false if the connection has none.
+  /// Makes room for so many more bytes of results; false if the connection has none.
   bool make_room(Job& job, size_t bytes);
-  /// From now on so many bytes are charged for the results.
+  /// Sets the bytes that are charged for the results.
   void charge_results(Job& job, size_t bytes);
   void charge_body(Job& job, size_t bytes);
   Step change(Job& job, const Operation& operation);
@@ -122,7 +122,7 @@ class MultiService {
   ParkedRequests* parked_ = nullptr;
   std::deque<Job> jobs_;
   uint64_t waiting_bytes_ = 0;
-  std::string spare_;  // the memory of results that were sent, for the next ones
+  std::string spare_;  // memory of results that were sent, for reuse
   Counter& reads_;
   Counter& writes_;
   Counter& deletes_;

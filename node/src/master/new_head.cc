@@ -6,8 +6,8 @@
 
 namespace ramcloud::master {
 namespace {
-/// How often it is looked whether a new head takes data, and for how long; the coordinator asks
-/// again.
+/// How often, and for how long, it checks whether the new head takes data. If not, the coordinator
+/// sends the order again.
 constexpr Duration kHeadInterval = 500us;
 constexpr Duration kHeadLimit = 2s;
 

@@ -1,4 +1,5 @@
-// A head that begins a tablet: what the log had of it before stands in segments with lower ids.
+// A new head at the start of a tablet: older entries of the tablet are then in segments with lower
+// ids.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 
 namespace ramcloud::master {
 
-/// Rolls the head. Gives the id of a head that takes data, and is above the ids of all segments that
-/// entries were put into before the call, side segments included (docs/design/log.md#tablets).
-/// RETRY: there is no memory for it, and cleaning frees none, or the head did not roll within two
+/// Rolls the head. Returns the id of a head that takes data. The id is above those of all segments
+/// that got entries before the call, including side segments (docs/design/log.md#tablets). RETRY:
+/// there is no memory for a head and cleaning frees none, or the head did not roll within two
 /// seconds.
 Task<Result<uint64_t>> new_head(Reactor& reactor, log::Log& log);
 

@@ -26,7 +26,7 @@ ParkedRequests::ParkedRequests(Reactor& reactor, ServiceRegistry& registry,
                                MetricsRegistry& metrics)
     : reactor_(reactor),
       registry_(registry),
-      timer_(reactor, [] {}),  // that it fires makes a turn
+      timer_(reactor, [] {}),  // its only effect is to start a turn
       delay_(metrics.histogram("ramcloud_parked_request_seconds",
                                "How long changes waited for the log to switch heads, which "
                                "ramcloud_operation_seconds does not include.")) {
@@ -37,7 +37,7 @@ bool ParkedRequests::gate(void* object, const Request& request) {
   return is_change(request.header.opcode) && static_cast<ParkedRequests*>(object)->park(request);
 }
 
-/// Behind those that wait already, so that all keep their order.
+/// Requests queue after those that wait already, so that all keep their order.
 bool ParkedRequests::park(const Request& request) {
   if (serving_ != Serving::kNone || log_ == nullptr) return false;
   if (parked_.empty() && log_->takes_data()) return false;
@@ -59,14 +59,15 @@ bool ParkedRequests::wait_for_head(const Request& request) {
     RC_SOMETIMES("master.the_change_that_begins_a_head_switch_waits");
     return true;
   }
-  // Those before it filled the head that they had waited for.
+  // The requests before this one filled the new head.
   if (serving_ == Serving::kLate || log_->takes_data()) return false;
   RC_SOMETIMES("master.change_waits_for_another_head");
   serving_ = Serving::kWaits;
   return true;
 }
 
-/// Every turn ends here, so one that parked looks at the log again after it said so.
+/// Every turn ends with this step, so a reactor that parked a request checks the log again after it
+/// set the flag.
 bool ParkedRequests::on_turn() {
   if (parked_.empty() || !(log_->takes_data() || is_late(parked_.front()))) return false;
   release();
@@ -96,7 +97,7 @@ void ParkedRequests::serve(Parked one) {
   if (header.timeout_ms != 0) {
     const auto left = std::chrono::milliseconds(header.timeout_ms) - waited;
     if (left <= Duration::zero()) {
-      // The client has stopped waiting, and the object must not change later than that.
+      // The client has stopped waiting, and an object must not change after that.
       return reply_error(registry_.transport(), one.handle,
                          {StatusCode::kRetry, "it waited longer than its caller"});
     }

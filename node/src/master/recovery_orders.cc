@@ -19,7 +19,7 @@ using wire::RecoveryPhase;
 namespace {
 
 constexpr uint32_t kRetryAfterUs = 5000;
-/// Between two slices of clearing while clients want the reactor.
+/// The pause between two slices of clearing while clients keep the reactor busy.
 constexpr Duration kClearInterval = 200us;
 
 constexpr const char* kParts = "ramcloud_recovery_parts_total";
@@ -32,7 +32,7 @@ std::string text(const HashRange& range) {
   return fmt::format("[{}, {}] of table {}", range.start_hash, range.end_hash, range.table_id);
 }
 
-/// What makes an order one that can never work.
+/// Rejects orders that can never succeed.
 Status check_order(const wire::RecoverRequest& order) {
   const auto bad = [](std::string why) {
     return Status(StatusCode::kInvalidArgument, "recover: " + std::move(why));
@@ -206,7 +206,7 @@ Task<void> RecoveryOrders::run(Part part) {
   forget_over();
 }
 
-/// Parts that are over and were given up, and the oldest of the others.
+/// Forgets parts that are over and were given up, and the oldest of the other parts that are over.
 void RecoveryOrders::forget_over() {
   std::erase_if(over_, [this](uint64_t attempt) {
     const bool forget = parts_.at(attempt)->given_up();
@@ -342,7 +342,7 @@ void RecoveryOrders::want_pass() {
 }
 
 Task<void> RecoveryOrders::clear_slots() {
-  // In a turn of its own: the caller is still using the tablets.
+  // In a later turn, because the caller is still using the tablets.
   co_await reactor_.sleep(Duration::zero());
   while (slots_.step()) {
     co_await reactor_.sleep(reactor_.had_events() ? kClearInterval : Duration::zero());

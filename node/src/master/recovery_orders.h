@@ -1,5 +1,5 @@
-// Orders of the coordinator to a recovery master: recover tablets of a dead master, report
-// progress, serve them, give them up (wire/recovery_messages.h).
+// The coordinator's orders to a recovery master: recover tablets of a dead master, report progress,
+// serve the tablets, or give them up (wire/recovery_messages.h).
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@
 
 namespace ramcloud::master {
 
-/// Refuses orders of former coordinators, and attempts below one that came before of the same dead
-/// master. On the reactor of the TabletService.
+/// Refuses orders of former leaders, and attempts with lower numbers than an earlier one for the
+/// same dead master. Runs on the reactor of the TabletService.
 class RecoveryOrders {
  public:
   /// Parts that are not over; further ones are answered RETRY.
   static constexpr size_t kMostRunning = 64;
-  /// Parts that are over and whose state is still told.
+  /// Finished parts whose state is still reported.
   static constexpr size_t kMostOver = 64;
   /// Dead masters whose latest attempt is remembered. Those with the lowest attempts are forgotten:
   /// attempts rise over all masters, so lower ones are refused.
   static constexpr size_t kMostMasters = 4096;
   static constexpr Duration kMostWaiting = 1s;
 
-  /// All outlives it. `bytes_per_second` of entries that are fetched, by all parts together; 0: no
-  /// limit.
+  /// All arguments outlive it. `bytes_per_second` limits the bytes of entries that all parts together
+  /// fetch; 0: no limit.
   RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers, Epochs& epochs,
                  TabletService& tablets, MetricsRegistry& metrics, store::ObjectStore& store,
                  uint64_t bytes_per_second);
@@ -78,10 +78,10 @@ class RecoveryOrders {
   bool clearing_ = false;
   AsyncMutex fetching_;
   Pace pace_;
-  std::map<uint64_t, uint64_t> latest_;  // attempt by dead master: ordered, or given up
-  uint64_t forgotten_up_to_ = 0;         // attempts of masters that are not in it
-  std::map<uint64_t, Part> parts_;       // by attempt, which is one dead master's
-  std::set<uint64_t> over_;              // attempts of those that are over
+  std::map<uint64_t, uint64_t> latest_;  // latest attempt by dead master, ordered or given up
+  uint64_t forgotten_up_to_ = 0;         // highest attempt of masters that are not in latest_
+  std::map<uint64_t, Part> parts_;       // by attempt; an attempt belongs to one dead master
+  std::set<uint64_t> over_;              // attempts of finished parts
   Counter& replayed_bytes_;
   Counter& replayed_entries_;
   Counter& skipped_entries_;

@@ -21,19 +21,19 @@ inline bool is_data_opcode(uint16_t opcode) {
          opcode <= static_cast<uint16_t>(wire::Opcode::kMultiDelete);
 }
 
-/// In pieces: a fixed part, then either bytes of a log entry (sent from where they lie) or bytes of
-/// its own.
+/// A reply in pieces: a fixed part, then either bytes of a log entry (sent without a copy) or bytes
+/// that it owns.
 struct Reply {
   static constexpr size_t kMaxFixedBytes = 24;
   ReplyHandle handle;
   StatusCode status = StatusCode::kOk;
   log::LogPosition depends_on;
-  /// All that it tells of are changes that this operation appended.
+  /// The reply tells only of changes that this operation appended.
   bool appended = false;
   uint8_t fixed_size = 0;
   char fixed[kMaxFixedBytes];
   log::EntryView entry;  // entry_size bytes from entry_offset of its body
-  log::Pin pin;          // of the entry, while it is held
+  log::Pin pin;          // pins the entry while the reply is held
   uint32_t entry_offset = 0;
   uint32_t entry_size = 0;
   std::string owned;  // pages, results of multi-operations; empty for single objects
@@ -47,11 +47,12 @@ struct Reply {
   }
 };
 
-/// It tells data from memory, which is stale if another server owns it by now: it needs a lease
-/// (docs/design/recovery.md#leases). `appends_prove`: LeaseTerm's.
+/// True if the reply tells data from memory. That would be stale if another server owned the tablet
+/// by now, so the reply needs a lease (docs/design/recovery.md#leases). `appends_prove`: see
+/// LeaseTerm.
 inline bool tells_from_memory(const Reply& reply, bool appends_prove) {
-  if (!is_data_opcode(reply.handle.opcode)) return false;  // of the coordinator
-  // Nothing was done, and nothing is told.
+  if (!is_data_opcode(reply.handle.opcode)) return false;  // a request of the coordinator
+  // Nothing was done, and the reply tells nothing.
   if (reply.status == StatusCode::kRetry || reply.status == StatusCode::kUnknownTablet)
     return false;
   return !(reply.appended && appends_prove);

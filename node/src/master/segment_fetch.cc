@@ -93,7 +93,7 @@ Task<RpcReply> SegmentFetch::ask(wire::RecoverySource source) {
   co_return reply;
 }
 
-/// Notes where the next page begins.
+/// Checks a reply, and notes where the next page begins.
 Status SegmentFetch::check(const RpcReply& reply) {
   if (!reply.ok()) return reply.status;
   if (reply.body.size() < sizeof(wire::RecoveryFetchReply)) {

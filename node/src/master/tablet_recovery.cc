@@ -16,15 +16,15 @@ using wire::RecoveryPhase;
 
 namespace {
 
-/// A slice of replay in one turn, in bytes: 30 to 60 us. An entry costs as much as kEntryCost bytes
-/// that are copied and summed.
+/// A slice of replay in one turn, in bytes: 30 to 60 us. An entry costs as much time as kEntryCost
+/// bytes that are copied and checksummed.
 constexpr uint32_t kSliceBytes = 64u << 10;
 constexpr uint32_t kEntryCost = 1024;
-/// How often it is looked whether the log has come so far.
+/// How often it checks whether the log has made the expected progress.
 constexpr Duration kLogInterval = 500us;
 constexpr Duration kMemoryInterval = 100ms;
 constexpr size_t kBegunAtOnce = 16;
-/// Between two rounds over all sources of a segment.
+/// The pause between two rounds over all sources of a segment.
 constexpr Duration kFetchPause = 100ms;
 
 store::TabletReplay::Range range_of(const wire::LostTablet& lost) {
@@ -52,7 +52,7 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
 }
 
 TabletRecovery::~TabletRecovery() {
-  // A digest has them: they are not this one's to give up.
+  // A digest names the side segments, so this recovery must not free them.
   if (change_.state.load() == log::Change::State::kCarried) (void)replay_.side().release();
   if (!log_.withdraw(change_)) return;
   for (const log::Segment* segment : change_.leave) tools_.store.cleaned().give_up(segment->id());
@@ -168,7 +168,7 @@ Task<void> TabletRecovery::run() {
   enter(RecoveryPhase::kFailed);
 }
 
-/// The head is rolled before anything of them is put into a side segment.
+/// Begins all tablets. The head is rolled before any of their entries is put into a side segment.
 Task<Status> TabletRecovery::begin_tablets() {
   const auto may_hold = [this](const Tablet& tablet) {
     const HashRange& range = tablet.lost.range;
@@ -186,8 +186,8 @@ Task<Status> TabletRecovery::begin_tablets() {
     Status status = replay_.begin(range_of(tablet.lost), first_segment_);
     if (!status.ok()) co_return status;
     if (++begun % kBegunAtOnce != 0) continue;
-    // Each makes a list of all tablets, and the old one is kept for threads that may be searching
-    // it.
+    // Each tablet that begins creates a new list of all tablets. The old list is kept for threads
+    // that may be searching it.
     const store::Tablets::Retired retired = tools_.store.take_retired();
     co_await tools_.epochs.grace_period(reactor_);
   }
@@ -216,7 +216,7 @@ Task<Status> TabletRecovery::fetch_all() {
   co_return status_;
 }
 
-/// Null: there is none for this turn.
+/// The next segment to fetch; null: none in this round.
 std::unique_ptr<SegmentFetch> TabletRecovery::next_fetch() {
   if (!later_.empty() || !status_.ok()) return nullptr;
   if (!again_.empty()) {
@@ -266,7 +266,8 @@ std::vector<HashRange> TabletRecovery::ranges_of(const wire::RecoverySegment& se
   return ranges;
 }
 
-/// RETRY: others may have their turn.
+/// Fetches and replays a segment. RETRY: no source has sent a page yet; other
+/// recoveries may fetch before the next try.
 Task<Status> TabletRecovery::fetch_segment(SegmentFetch& fetch) {
   while (!fetch.done()) {
     co_await tools_.pace.wait();
@@ -295,7 +296,8 @@ bool TabletRecovery::may_get_memory() const {
   return true;
 }
 
-/// What of a page was replayed before an error stays: other sources give the same.
+/// Entries that were replayed before an error in the page stay: other sources have the same
+/// entries.
 Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   const AsyncMutex::Lock lock = co_await replaying_.lock();
   const store::TabletReplay::Counts before = replay_.counts();
@@ -327,7 +329,7 @@ Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   co_return status;
 }
 
-/// Ends without being done when every tablet is given up.
+/// Returns before the commit is done if every tablet is given up.
 Task<Status> TabletRecovery::commit() {
   RC_FAILPOINT("master.recovery.before_close");
   replay_.side().close();
@@ -335,8 +337,8 @@ Task<Status> TabletRecovery::commit() {
     if (!any(Fate::kOpen)) co_return Status();
     co_await reactor_.sleep(kLogInterval);
   }
-  // The fresh head's safe version is above all that the dead master assigned: also of keys that it
-  // deleted, of which nothing may have come here.
+  // The fresh head's safe version must be above all versions that the dead master assigned. That
+  // includes keys that it deleted, of which no entry may have been replayed here.
   tools_.store.raise_version_floor(order_.safe_version);
   RC_FAILPOINT("master.recovery.before_commit");
   change_.enter = replay_.side().segments();
@@ -360,7 +362,7 @@ Task<Status> TabletRecovery::commit() {
   co_return Status();
 }
 
-/// All tablets are given up, and served they were never.
+/// Removes everything when all tablets are given up. No tablet was ever served.
 Task<void> TabletRecovery::undo() {
   const auto is_there = [&] {
     const auto tablets = tools_.store.tablets();
@@ -368,7 +370,8 @@ Task<void> TabletRecovery::undo() {
            tablets.end();
   };
   while (is_there()) co_await reactor_.sleep(kLogInterval);
-  // No slot points there any more; memory is reused only after threads that still read it.
+  // No slot points at the entries any more. Other threads may still read them, so the memory is
+  // reused after a grace period.
   if (committed_) {
     co_await leave_log();
   } else {
@@ -376,9 +379,10 @@ Task<void> TabletRecovery::undo() {
   }
 }
 
-/// Those that a pass of cleaning has are the pass's, which does not wait for this, nor this for it.
-/// What it took into survivors is dead there, since no slot points at it. A pass that is given up
-/// leaves a segment without anything live, which is cleaned as any other.
+/// Makes the recovered segments leave the log. If a cleaning pass has claimed a segment, the pass
+/// removes it; neither waits for the other. Copies in its survivors are dead, because no slot
+/// points at them. If the pass is given up, the segment stays without live entries, and is cleaned
+/// like any other.
 Task<void> TabletRecovery::leave_log() {
   change_.enter.clear();
   for (const uint64_t id : std::exchange(entered_, {})) {

@@ -1,6 +1,6 @@
-// One part of the recovery of a dead master [Ousterhout15 §7.4]: these tablets of it, from the order
-// to recover them until they are served here or given up. docs/design/recovery.md, "Recovery of one
-// server".
+// One part of the recovery of a dead master [Ousterhout15 §7.4]: some of its tablets, from the
+// order to recover them until they are served here or given up.
+// docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
 #include <cstdint>
@@ -25,57 +25,58 @@
 
 namespace ramcloud::master {
 
-/// What recoveries share. All outlives them.
+/// What all recoveries share. Everything in it outlives them.
 struct RecoveryTools {
   RpcClient& rpc;
   const ServerList& servers;
   Epochs& epochs;
   store::ObjectStore& store;
-  /// Held by the recovery that fetches: one at a time, which bounds the memory that pages take. A
-  /// recovery that waits for a source releases it to the others.
+  /// The lock of the recovery that fetches. Only one fetches at a time, which bounds the memory for
+  /// pages. A recovery that waits for a source releases the lock to others.
   AsyncMutex& fetching;
-  /// In bytes of entries that are fetched.
+  /// Limits the bytes of entries that are fetched.
   Pace& pace;
-  /// Tablets were served or given up: RecoveredSlots has something to clear.
+  /// Called when tablets were served or given up: RecoveredSlots must clear slots.
   std::function<void()> want_pass;
   Counter& replayed_bytes;
   Counter& replayed_entries;
   Counter& skipped_entries;
 };
 
-/// On the reactor that takes and drops tablets.
+/// Runs on the reactor that takes and drops tablets.
 class TabletRecovery {
  public:
   /// Pages that are fetched or replayed at a time; each has SegmentFetch::kPageBytes, or one group.
   static constexpr uint32_t kFetches = 8;
-  /// Of a part: so many ranges are named to a backup.
+  /// The most tablets of a part: a request to a backup names so many ranges.
   static constexpr size_t kMostTablets = 4096;
 
-  /// The order was checked: its ranges are apart from each other, and its attempt is the only one
-  /// of its number.
+  /// Precondition: the order was checked. Its ranges do not overlap, and the number of its attempt
+  /// is unique.
   TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest order);
   ~TabletRecovery();
   TabletRecovery(const TabletRecovery&) = delete;
   TabletRecovery& operator=(const TabletRecovery&) = delete;
 
-  /// All of it; once. Ends when every tablet is served or given up, and nothing is left to undo.
+  /// Runs the whole recovery, once. Returns when every tablet is served or given up, and nothing is
+  /// left to undo.
   Task<void> run();
 
   uint64_t master_id() const { return order_.master_id; }
   uint64_t attempt() const { return order_.attempt; }
   wire::RecoveryState state() const;
-  /// Set and reset when the phase changes, and when it is given up.
+  /// Set and reset when the phase changes, and when the recovery is given up.
   Event& changed() { return changed_; }
-  /// By order: as if it had never been. It may still have something to undo.
+  /// The recovery was given up by order. It may still have something to undo.
   bool given_up() const { return given_up_; }
 
-  /// It recovers exactly this tablet, which is not served yet.
+  /// True if it recovers exactly this tablet, which is not served yet.
   bool recovers(const wire::HashRange& range) const;
   bool overlaps(const wire::HashRange& range) const;
-  /// Clients are served from this tablet now. Only in the phase kReady, if recovers(). Gives the
-  /// table's name.
+  /// Starts serving this tablet. Precondition: phase kReady, and recovers(). Returns the table's
+  /// name.
   std::string serve(const wire::HashRange& range);
-  /// Gives those tablets up that are not served and that `which` names, leaving no tombstones.
+  /// Gives up the tablets that are not served and for which `which` is true. Leaves no tombstones.
   void give_up(const std::function<bool(const wire::HashRange&)>& which);
 
  private:
@@ -107,24 +108,26 @@ class TabletRecovery {
   wire::RecoverRequest order_;
   std::vector<Tablet> tablets_;
   store::TabletReplay replay_;
-  log::Change change_;             // by which the side segments enter
-  std::vector<uint64_t> entered_;  // their ids: they may have left, and their memory be another's
-  bool committed_ = false;         // it is done
+  log::Change change_;             // commits the side segments
+  std::vector<uint64_t> entered_;  // ids, not pointers: the segments may have left, and their
+                                   // memory be reused
+  bool committed_ = false;         // change_ is done
   wire::RecoveryPhase phase_ = wire::RecoveryPhase::kReplaying;
   bool given_up_ = false;
   uint64_t first_segment_ = 0;
-  Status status_;  // why it fails
+  Status status_;  // why the recovery fails
   uint64_t failed_segment_ = 0;
   size_t next_segment_ = 0;
   uint64_t segments_done_ = 0;
   uint64_t bytes_fetched_ = 0;
   uint32_t fetchers_ = 0;
-  /// Segments whose sources gave nothing so far: the turn ends with the pages that are out.
+  /// Segments that no source has sent so far. This round of fetching ends when the outstanding
+  /// pages have come.
   std::deque<std::unique_ptr<SegmentFetch>> later_;
-  std::deque<std::unique_ptr<SegmentFetch>> again_;  // of the turns before
+  std::deque<std::unique_ptr<SegmentFetch>> again_;  // from earlier rounds
   Event changed_;
-  Event stirred_;         // a fetcher ended, or a tablet has another fate
-  AsyncMutex replaying_;  // of one page, so that a turn has one slice
+  Event stirred_;         // set when a fetcher ends, or a tablet is served or given up
+  AsyncMutex replaying_;  // one page at a time is replayed, so that a turn has one slice
   TaskScope tasks_;       // fetchers
 };
 

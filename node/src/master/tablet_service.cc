@@ -10,8 +10,8 @@
 
 namespace ramcloud::master {
 namespace {
-/// Between two slices of purging (20 us) while clients want the reactor, and while the log takes no
-/// tombstones. An idle reactor purges in every turn.
+/// The pause between two slices of purging (20 us each) while clients keep the reactor busy, and
+/// while the log takes no tombstones. An idle reactor purges in every turn.
 constexpr Duration kPurgeInterval = 200us;
 
 /// 0: none.
@@ -67,7 +67,7 @@ Status TabletService::check_order(uint64_t term, uint64_t revision, uint64_t tab
   return {};
 }
 
-/// The oldest drops are forgotten.
+/// Records the drop, and forgets the oldest drops.
 void TabletService::note_dropped(uint64_t table_id, Order& order) {
   order.drop = true;
   dropped_.emplace(order.revision, table_id);
@@ -108,7 +108,8 @@ void TabletService::refuse(const ReplyHandle& handle, const Status& status) {
   reply_error(registry_.transport(), handle, status, 1000, servers_.refusal());
 }
 
-/// Answers a change of tablets when all reactors have seen it and the log is durable that far.
+/// Answers a change of tablets when all reactors have seen it and the log is durable up to its
+/// present end.
 Task<void> TabletService::answer_when_seen(ReplyHandle handle, bool dropped, std::string body) {
   const uint64_t drops = store_->drops();
   {
@@ -151,7 +152,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
     const Result<uint64_t> head = co_await new_head(reactor_, store_->log());
     if (!head) co_return refuse(handle, head.error());
     first_segment = *head;
-    // Another order may have come meanwhile.
+    // Another order may have arrived in the meantime.
     Status status = check_order(command.term, command.revision, command.table_id);
     if (!status.ok()) co_return refuse(handle, status);
   }
@@ -162,7 +163,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   log_info("tablet.taken", {{"table_id", command.table_id},
                             {"start_hash", command.start_hash},
                             {"end_hash", command.end_hash}});
-  // Taken before, it began where it was said then.
+  // If the tablet was taken before, it keeps its earlier first segment.
   for (const auto& tablet : store_->tablets()) {
     if (tablet.table_id == command.table_id && tablet.start_hash == command.start_hash) {
       first_segment = tablet.first_segment;
@@ -182,7 +183,7 @@ void TabletService::drop(const Request& request) {
   Status status = check_order(command.term, command.revision, command.table_id);
   if (status.ok()) {
     status = store_->drop_table(command.table_id);
-    if (status == StatusCode::kNotFound) status = {};  // a repeated command: dropped already
+    if (status == StatusCode::kNotFound) status = {};  // a repeated order: dropped already
   }
   if (!status.ok()) return refuse(request.reply, status);
   note_dropped(command.table_id, orders_[command.table_id]);

@@ -1,4 +1,4 @@
-// Orders of the coordinator to a master: take tablets, drop tablets [Ousterhout15 §3.2].
+// The coordinator's orders to a master: take tablets, drop tablets [Ousterhout15 §3.2].
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,36 @@
 
 namespace ramcloud::master {
 
-/// Refuses commands of coordinators that have been replaced (lower term) and of older states of a
-/// table (lower revision). Purges dropped tablets slice by slice.
+/// Refuses orders of former leaders (lower term) and of older states of a table (lower revision).
+/// Purges dropped tablets in slices.
 ///
-/// A change takes effect after a grace period (docs/design/runtime.md#epochs) and when the log is
-/// durable that far. Then every reactor has seen it, and none still works on a request that it let
-/// in before. Only then it is answered, and purging begins.
+/// A change is complete after a grace period (docs/design/runtime.md#epochs), when the log is
+/// durable up to its end at the change. Then every reactor has seen the change, and none still
+/// works on an earlier request. Only then is the order answered, and purging begins.
 class TabletService {
  public:
-  /// All on one reactor; `epochs` are those of all reactors that use the store.
+  /// Everything runs on one reactor. `epochs`: of all reactors that use the store.
   TabletService(ServiceRegistry& registry, Reactor& reactor, HeldReplies& replies,
                 ServerList& servers, Epochs& epochs);
   void attach(store::ObjectStore& store);
-  /// `fn` is told of each table that is dropped, before the order is answered.
+  /// `fn` is called for each dropped table, before the order is answered.
   void set_drop_listener(std::function<void(uint64_t table_id)> fn) { on_drop_ = std::move(fn); }
 
   /// @name For other orders that change which tablets are served
   /// @{
   /// OK if the command is not older than the last one for the table.
   Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
-  /// This server has tablets of the table since the order that was checked last.
+  /// Records that this server has tablets of the table, by the order that was checked last.
   void note_taken(uint64_t table_id, const std::string& table_name);
-  /// Answers once all reactors have seen the change, and the log is durable that far.
+  /// Answers once all reactors have seen the change, and the log is durable up to its present end.
   void answer_taken(const ReplyHandle& handle, std::string body);
   /// @}
 
-  /// What a coordinator with older metadata has to know: every table that is owned here, and the
-  /// dropped ones that are remembered.
+  /// Tells a coordinator with older metadata which tables are owned here, and which dropped ones
+  /// are remembered.
   std::vector<wire::RestatedTable> restate() const;
-  /// Dropped tables whose last order is remembered. A late order of the same term for one that is
-  /// forgotten would have to be older than as many drops.
+  /// How many dropped tables are remembered with their last order. A late order for a forgotten
+  /// table would have to be older than this many drops of the same term.
   static constexpr size_t kMostDropped = 16'384;
 
  private:
@@ -64,11 +64,11 @@ class TabletService {
   ServerList& servers_;
   Epochs& epochs_;
   store::ObjectStore* store_ = nullptr;
-  /// The last one that was followed.
+  /// The last order for a table that was followed.
   struct Order {
     uint64_t revision = 0;
     bool drop = false;
-    std::string table_name;  // if a coordinator told it
+    std::string table_name;  // if a coordinator sent it
   };
   void note_dropped(uint64_t table_id, Order& order);
   std::map<uint64_t, Order> orders_;                 // by table id

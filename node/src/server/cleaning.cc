@@ -45,8 +45,8 @@ Cleaning::~Cleaning() {
   threads_.clear();
 }
 
-/// A pass that waits is looked after soon: for replicas, or for the head that commits it. And so is a
-/// log that is full: somebody may delete.
+/// Sleep briefly if a pass waits for replicas or for the head that commits it, and if the log is
+/// full, because a client may delete.
 Duration Cleaning::next_sleep(const log::Cleaner::Worker& worker, Duration last) const {
   if (worker.passes() > 0) return kShortestSleep;
   const bool full = !log_.has_segment_for(log::For::kWrites);
@@ -68,8 +68,8 @@ bool Cleaning::on_turn() {
 
 // ---- threads
 
-/// Between two slices it holds no pointer to shared data, as a reactor between two turns; what a
-/// pass keeps is in the log until the pass is over.
+/// Between two slices the thread holds no pointer to shared data, like a reactor between two turns.
+/// What a pass refers to stays in the log until the pass is over.
 void Cleaning::run_thread() {
   Epochs::Participant participant(epochs_);
   log::Cleaner::Worker worker(cleaner_);
@@ -85,7 +85,7 @@ void Cleaning::run_thread() {
     const bool had_retired = log_.has_retired();
     if (worker.step()) {
       slept = {};
-      // The first reactor sees to it that its memory is used again.
+      // Wake the first reactor, which reuses the memory of retired segments.
       if (!had_retired && log_.has_retired()) first_.nudge();
       continue;
     }
@@ -96,7 +96,7 @@ void Cleaning::run_thread() {
   }
 }
 
-/// Unless it was woken since `seen`.
+/// Does not sleep if it was woken since `seen`.
 void Cleaning::sleep(Duration length, uint64_t seen) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, length, [this, seen] { return stop_ || wakes_ != seen; });

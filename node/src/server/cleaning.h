@@ -1,5 +1,5 @@
-// Who runs passes of cleaning in a server, and when they look for work
-// (docs/design/log.md#who-cleans): threads beside the reactors, or the first reactor in its turns.
+// Runs the cleaner of a server (docs/design/log.md#who-cleans): on threads beside the reactors, or
+// in the turns of the first reactor. Decides when they look for work.
 #pragma once
 
 #include <atomic>
@@ -22,32 +22,33 @@ namespace ramcloud::server {
 class Cleaning {
  public:
   struct Options {
-    uint32_t threads = 1;  // 0: the first reactor cleans, a slice a turn
+    uint32_t threads = 1;  // 0: the first reactor cleans, one slice in each turn
     log::CleanerOptions cleaner;
   };
 
-  /// On the first reactor. Registers metrics, which must not be asked after this is destroyed.
-  /// Everything passed in outlives it.
+  /// On the first reactor. Registers metrics, which must not be read after this is destroyed. All
+  /// arguments outlive it.
   Cleaning(Reactor& first, Epochs& epochs, Master& master, MetricsRegistry& metrics,
            Options options);
-  /// While no reactor turns.
+  /// Precondition: no reactor runs.
   ~Cleaning();
   Cleaning(const Cleaning&) = delete;
   Cleaning& operator=(const Cleaning&) = delete;
 
-  /// From now on; once the log's listener knows of this.
+  /// Starts cleaning. Precondition: the log's progress listener calls on_log_progress().
   void start();
-  /// A step of the first reactor's turn: a slice, if there are no threads for it. True if anything
-  /// was done.
+  /// A step of the first reactor's turn: a slice of cleaning, if there are no threads for it. True
+  /// if anything was done.
   bool on_turn();
-  /// The log moved. Any thread: a load and a comparison, unless a new head takes data.
+  /// The log made progress. Any thread. Costs a load and a comparison, unless a new head takes
+  /// data.
   void on_log_progress();
 
   /// Any thread.
   log::CleanerState state() const { return cleaner_.state(); }
 
-  /// For how long a worker that found nothing to do sleeps at first, and at most: doubled each time,
-  /// while it has no pass that waits. A new head ends it.
+  /// How long a worker without work sleeps, first and at most: doubled each time while no pass of
+  /// it waits. A new head wakes it.
   static constexpr Duration kShortestSleep = std::chrono::milliseconds(1);
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(64);
   static constexpr Duration kLongestWhenFull = std::chrono::milliseconds(4);
@@ -65,9 +66,9 @@ class Cleaning {
   log::Log& log_;
   store::SegmentJudge judge_;
   log::Cleaner cleaner_;
-  std::atomic<uint64_t> head_{0};  // id, when the log moved last
+  std::atomic<uint64_t> head_{0};  // id of the head at the last progress
 
-  // Without threads: the first reactor's.
+  // The worker of the first reactor, if there are no threads.
   std::unique_ptr<log::Cleaner::Worker> in_turns_;
   Duration slept_{};
   Timer timer_;
@@ -76,7 +77,7 @@ class Cleaning {
   std::condition_variable changed_;
   bool stop_ = false;            // guarded by mutex_
   uint64_t wakes_ = 0;           // guarded by mutex_
-  std::vector<Thread> threads_;  // last: they use all of it
+  std::vector<Thread> threads_;  // last member: they use all others
 };
 
 }  // namespace ramcloud::server

@@ -1,4 +1,4 @@
-// What a user chooses of a server's cleaning.
+// The user's options for cleaning.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace ramcloud::server {
 
-/// Whether the memory of overwritten and deleted objects is used again, and how
+/// Whether and how the memory of overwritten and deleted objects is reused
 /// (docs/design/log.md#cleaning).
 enum class CleaningLevels : uint8_t {
-  kOff,  // never
-  kOne,  // combined cleaning: memory and disks alike
+  kOff,  // the memory is never reused
+  kOne,  // combined cleaning of memory and disk
   kTwo,  // compaction in memory first
 };
 
 struct CleaningOptions {
   CleaningLevels levels = CleaningLevels::kOne;
   bool on() const { return levels != CleaningLevels::kOff; }
-  uint32_t threads = 1;  // 0: the first reactor cleans, a slice a turn, as in simulation
+  uint32_t threads = 1;  // 0: the first reactor cleans, one slice in each turn, as in simulation
   log::CleaningPolicy policy = log::CleaningPolicy::kCostBenefit;
 };
 

@@ -60,7 +60,8 @@ void ControlService::refuse(const ReplyHandle& handle, const Status& status) {
   reply_error(transport_, handle, status, 0, servers_.refusal());
 }
 
-/// Healthy when every reactor still turns: one that is alive must not hide one that hangs.
+/// The server is healthy only if every reactor still runs: a healthy reactor must not hide one that
+/// hangs.
 void ControlService::ping(const Request& request) {
   all_reactors_.after_all_turned(
       [this, handle = request.reply] { transport_.reply(handle, StatusCode::kOk, {}); });
@@ -85,7 +86,7 @@ void ControlService::update_list(const Request& request) {
   reply_message(transport_, request.reply, wire::Empty{});
 }
 
-/// The coordinator's probe, which is a ping, too.
+/// The coordinator's probe. It also counts as a ping.
 void ControlService::get_stats(const Request& request) {
   wire::GetServerStatsRequest asked;
   if (!take(request, asked, "stats request does not decode")) return;
@@ -94,7 +95,7 @@ void ControlService::get_stats(const Request& request) {
       [this, handle = request.reply] { reply_message(transport_, handle, statistics_.collect()); });
 }
 
-/// A coordinator with metadata from an older export asks.
+/// Asked by a coordinator whose metadata comes from an older export.
 void ControlService::restate(const Request& request) {
   wire::RestateRequest asked;
   if (!take(request, asked, "restate: body does not decode")) return;

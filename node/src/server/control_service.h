@@ -1,6 +1,6 @@
-// Requests of the coordinator to a server as a whole: probes, statistics, the tablets that it owns,
-// the replicas that its log needs of a backup, the size of its memory; and new server lists. (Tablets:
-// master/tablet_service.h.) All of it is the first reactor's.
+// The coordinator's requests to a server as a whole: probes, statistics, owned tablets, the
+// replicas that its log needs of a backup, the size of its memory, and new server lists. (Orders
+// about tablets: master/tablet_service.h.) Everything runs on the first reactor.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace ramcloud::server {
 
 class ControlService {
  public:
-  /// Answers from now on; `others` are the server's other reactors. Everything outlives this.
+  /// Answers from now on. `others`: the server's other reactors. All arguments outlive this.
   ControlService(ServiceRegistry& registry, Reactor& reactor, std::vector<Reactor*> others,
                  ServerList& servers, Enlistment& enlistment, const ServerStatistics& statistics,
                  const master::TabletService& tablets);
   ControlService(const ControlService&) = delete;
   ControlService& operator=(const ControlService&) = delete;
 
-  /// The server has its id. They outlive this.
+  /// Called when the server has its id. The arguments outlive this.
   void attach(Master& master, FrameStore& frames, LogResize& resize);
 
  private:
@@ -38,7 +38,7 @@ class ControlService {
   void restate(const Request& request);
   void get_replicas_on(const Request& request);
   void resize_log(const Request& request);
-  /// Reads a question of the coordinator and looks at its term; false: it is answered.
+  /// Parses a request of the coordinator and checks its term. False: it was answered with an error.
   template <typename Message>
   bool take(const Request& request, Message& asked, const char* unreadable);
   void refuse(const ReplyHandle& handle, const Status& status);

@@ -25,14 +25,14 @@ CoordinatorLease::CoordinatorLease(Reactor& reactor, LeaseTerm& term, Duration l
 }
 
 Task<void> CoordinatorLease::ask_while_needed() {
-  // With replicas a head is on its way within a turn or two, and then its backups lease.
+  // With replicas the first head is opened within a turn or two, and then its backups lease.
   co_await reactor_.sleep(term_.appends_prove() ? length_ / kRenewalsPerLease : Duration{});
   for (;;) {
     const Time began = reactor_.now();
     if (term_.needs_grant()) {
       const Time sent = reactor_.clock().lease_now();
       const Status granted = co_await ask_(began + length_);
-      // A coordinator from before there were leases recovers nobody.
+      // A coordinator without support for leases never recovers a server, so its answer is enough.
       if (granted.ok() || granted == StatusCode::kUnsupported) {
         RC_SOMETIMES("server.coordinator_grants_a_lease");
         term_.grant_until(sent + length_);
@@ -43,7 +43,7 @@ Task<void> CoordinatorLease::ask_while_needed() {
       }
     }
     const Duration left = began + length_ / kRenewalsPerLease - reactor_.now();
-    // A standby says at once that it does not lead, and another coordinator is asked next.
+    // A standby answers at once that it does not lead; then the next coordinator is asked.
     constexpr Duration kLeastPause = 10ms;
     co_await reactor_.sleep(std::max(left, kLeastPause));
   }

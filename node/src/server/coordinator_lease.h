@@ -1,5 +1,5 @@
-// A master without a backup that could lease asks the coordinator (docs/design/recovery.md,
-// "Leases"): with R = 0, and before its first head is on its way to the backups.
+// A master asks the coordinator for a lease if no backup can give one
+// (docs/design/recovery.md#leases): with R = 0, and before its first head is sent to backups.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,13 @@ namespace ramcloud::server {
 /// On one reactor.
 class CoordinatorLease {
  public:
-  /// Asks once, and gives what the coordinator said, or that nobody did before the deadline.
+  /// Asks once. Returns the coordinator's answer, or an error if there was none before the
+  /// deadline.
   using Ask = std::function<Task<Status>(Time deadline)>;
-  /// The server is not this one's any more, by what the coordinator says.
+  /// Called when the coordinator answers that the server was given up.
   using Condemned = std::function<void(Status)>;
 
-  /// Both outlive this. `length`: L.
+  /// `reactor` and `term` outlive this. `length`: L.
   CoordinatorLease(Reactor& reactor, LeaseTerm& term, Duration length, Ask ask,
                    Condemned condemned);
   CoordinatorLease(const CoordinatorLease&) = delete;
@@ -34,7 +35,7 @@ class CoordinatorLease {
   const Duration length_;
   Ask ask_;
   Condemned condemned_;
-  TaskScope tasks_;  // last: flows end before what they use
+  TaskScope tasks_;  // last member: tasks end before what they use
 };
 
 }  // namespace ramcloud::server

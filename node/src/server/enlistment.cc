@@ -11,7 +11,7 @@ namespace ramcloud::server {
 namespace {
 
 constexpr CoordinatorLink::Patience kPatience{.attempt = 2s, .first_pause = 50ms, .last_pause = 1s};
-/// A coordinator that cannot be asked is told of that often.
+/// How often it logs that no coordinator can be asked.
 constexpr Duration kForgottenToldEvery = 60s;
 
 }  // namespace
@@ -57,7 +57,7 @@ Task<void> Enlistment::enlist(wire::EnlistRequest request) {
 /// The coordinator knows us: from here on this is server `reply.server_id`.
 void Enlistment::begin(wire::EnlistRequest request, const wire::EnlistReply& reply) {
   enlisted_as_ = std::move(request);
-  (void)servers_.apply(reply.list);  // a newer one may have been pushed already
+  (void)servers_.apply(reply.list);  // a newer list may have arrived already
   if (Status status = serve_(reply); !status.ok()) return leave(std::move(status));
   server_id_ = reply.server_id;
   enlisted_ = true;
@@ -92,15 +92,15 @@ Task<Status> Enlistment::grant_lease(Time deadline) {
 
 Task<Status> Enlistment::stop_serving(Time deadline) {
   first_.assert_here();
-  left_ = true;  // what becomes of it is decided
+  left_ = true;  // from now on on_fatal decides
   const wire::StopServingRequest request{server_id_, enlisted_as_.nonce};
   auto reply = co_await coordinators_.call<wire::Empty>(wire::Opcode::kStopServing, request,
                                                         Repeat::kIdempotent, deadline);
   co_return reply ? Status() : std::move(reply.error());
 }
 
-/// A server that was given up while it could not be reached is told nothing any more, and would
-/// go on for ever beside its successor.
+/// If the cluster gave this server up while it was unreachable, nobody tells it. Without this
+/// question it would run for ever beside the new owner of its data.
 Task<void> Enlistment::ask_when_forgotten() {
   first_.assert_here();
   for (;;) {
@@ -120,7 +120,7 @@ Task<void> Enlistment::ask_when_forgotten() {
     set_not_ready({});
     log_info("server.asked_silent_coordinator",
              {{"coordinator", coordinator.to_string()}, {"list_version", list->version}});
-    (void)servers_.apply(*list);  // tells check_condemned()
+    (void)servers_.apply(*list);  // its listener calls check_condemned()
     if (servers_.find(server_id_) == nullptr) {
       leave({StatusCode::kCrashed,
              fmt::format("the coordinator does not know server {} any more: it must start again",
@@ -129,8 +129,9 @@ Task<void> Enlistment::ask_when_forgotten() {
   }
 }
 
-/// While coordinators are only out of reach, or none leads, a server goes on: it owns what it did.
-/// Where all of them serve another cluster, clients must not be sent here: ours ended.
+/// If coordinators are unreachable, or none leads, the server continues: it still owns its tablets.
+/// If all of them serve another cluster, this server's cluster ended, and clients must not be sent
+/// here.
 void Enlistment::cannot_ask(const Locator& coordinator, const Status& reason) {
   if (reason == StatusCode::kWrongCluster) {
     set_not_ready(fmt::format("all of its coordinators ({}) belong to another cluster: {}",
@@ -144,7 +145,7 @@ void Enlistment::cannot_ask(const Locator& coordinator, const Status& reason) {
             {"reason", reason}});
 }
 
-/// A server that the cluster has given up may not serve any more: its data belongs to other
+/// A server that the cluster has given up must not serve any more: its data belongs to other
 /// servers.
 void Enlistment::check_condemned() {
   const ListedServer* self = server_id_ == 0 ? nullptr : servers_.find(server_id_);

@@ -1,9 +1,8 @@
-// A server's membership of its cluster; it follows the coordinator [Ousterhout15 §4.6]: it
-// enlists, tells the coordinator when its replication epoch rises, says again what it was when the
-// coordinator's metadata is older than that, and notices when the cluster has given it up. To
-// find the leader, and to retry, is the work of CoordinatorLink, which clients use, too.
+// A server's membership of its cluster [Ousterhout15 §4.6]. It enlists, reports a higher
+// replication epoch, restates itself to a coordinator with older metadata, and notices when the
+// cluster has given it up. CoordinatorLink, which clients use, too, finds the leader and retries.
 //
-// Threads: all of it is the first reactor's, except functions that are marked "any thread".
+// Threads: everything runs on the first reactor, except functions that are marked "any thread".
 #pragma once
 
 #include <atomic>
@@ -25,11 +24,11 @@ namespace ramcloud::server {
 
 class Enlistment {
  public:
-  /// The coordinator probes a server at least once a second. A server that hears nothing for so
-  /// long may have been given up, and asks.
+  /// The coordinator probes a server at least once a second. A server that hears nothing for this
+  /// long may have been given up, so it asks.
   static constexpr Duration kForgottenAfter = std::chrono::seconds(5);
 
-  /// `on_fatal` is called at most once, from a later turn. Everything passed in outlives this.
+  /// `on_fatal` is called at most once, from a later turn. All arguments outlive this.
   Enlistment(RpcClient& rpc, ServerList& servers, std::vector<Locator> coordinators,
              std::function<void(Status)> on_fatal);
   Enlistment(const Enlistment&) = delete;
@@ -37,32 +36,32 @@ class Enlistment {
 
   /// Called when the server has its id; an error ends the server.
   using Serve = std::function<Status(const wire::EnlistReply&)>;
-  /// Begins to ask, as long as it takes. The server ends when its volume belongs to another cluster
-  /// than all coordinators, or when they do not accept what it says of itself.
+  /// Starts to enlist, and retries without limit. The server ends if its volume belongs to another
+  /// cluster than all coordinators, or if they reject its request.
   void start(wire::EnlistRequest request, Serve serve);
 
-  /// Tells the coordinator of a higher replication epoch. Patient: until the coordinator has said
-  /// yes or no, nothing more can be acknowledged.
+  /// Tells the coordinator of a higher replication epoch. Retries until the coordinator answers yes
+  /// or no, because nothing more can be acknowledged before that.
   Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch);
   /// Asks the leader once for a lease (CoordinatorLease::Ask).
   Task<Status> grant_lease(Time deadline);
-  /// Tells the coordinator that this server stops by a plan. Before: the lease has ended, and every
-  /// reactor has turned since. OK: it is given up, others recover what it has.
+  /// Tells the coordinator of the planned stop. Precondition: the lease has ended, and every
+  /// reactor has finished a turn since. OK: the server is given up, and others recover its data.
   Task<Status> stop_serving(Time deadline);
-  /// A message of the coordinator came.
+  /// A message of the coordinator arrived.
   void heard();
-  /// What it enlisted as, the server list, and the replication epoch that was confirmed last;
+  /// Its data from enlisting, the server list, and the replication epoch that was confirmed last;
   /// without tables.
   wire::Restatement restate() const;
-  /// The server must end, and why. Only the first time counts.
+  /// The server must end, for this reason. Only the first call counts.
   void leave(Status why);
 
   /// Any thread.
   bool enlisted() const { return enlisted_; }
   /// Any thread. 0 before enlisting.
   uint64_t server_id() const { return server_id_; }
-  /// Any thread. Why clients should not be sent here: not enlisted yet, or its cluster
-  /// ended; empty when they should.
+  /// Any thread. Why the server is not ready for clients: not enlisted yet, or its cluster ended.
+  /// Empty if it is ready.
   std::string why_not_ready() const;
 
  private:
@@ -73,7 +72,7 @@ class Enlistment {
   void check_condemned() RC_REQUIRES(first_);
   void set_not_ready(std::string why);
 
-  /// Of what the coordinator has confirmed.
+  /// The fence that the coordinator confirmed last.
   struct Fence {
     uint64_t lowest_open_segment = 0;
     uint32_t epoch = 0;
@@ -87,7 +86,7 @@ class Enlistment {
   Serve serve_;
   wire::EnlistRequest enlisted_as_ RC_GUARDED_BY(first_);
   Fence confirmed_ RC_GUARDED_BY(first_);
-  Time heard_ RC_GUARDED_BY(first_){};  // of the coordinator
+  Time heard_ RC_GUARDED_BY(first_){};  // last message of the coordinator
   std::optional<Time> told_forgotten_ RC_GUARDED_BY(first_);
   bool left_ RC_GUARDED_BY(first_) = false;
   std::atomic<uint64_t> server_id_{0};
@@ -95,7 +94,7 @@ class Enlistment {
   mutable Mutex mutex_;
   std::string not_ready_ RC_GUARDED_BY(mutex_) = "not enlisted with the coordinator";
   ServerList::Subscription list_changes_;
-  TaskScope tasks_;  // last: flows end before what they use
+  TaskScope tasks_;  // last member: tasks end before what they use
 };
 
 }  // namespace ramcloud::server

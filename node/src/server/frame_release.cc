@@ -51,7 +51,7 @@ Task<void> FrameRelease::ask_of_all() {
   looked_ = true;
   const std::vector<uint64_t> before = std::exchange(dead_, co_await backup_.dead_masters());
   if (dead_ != before) wait_ = kAskFirst;
-  // As they are now: a change of the list looks at them again.
+  // A copy: if the list changes meanwhile, the masters are looked up again.
   const std::vector<uint64_t> dead = dead_;
   for (size_t at = 0; at < dead.size(); at += kMost) {
     const auto begin = dead.begin() + static_cast<ptrdiff_t>(at);
@@ -70,7 +70,7 @@ void FrameRelease::list_changed() {
   ask_soon();
 }
 
-/// Of the living nobody can say that their frames are not needed.
+/// Only frames of dead masters can be freed by asking.
 void FrameRelease::no_frame_is_free(std::function<void()> try_again) {
   if (looked_ && dead_.empty()) return try_again();
   RC_SOMETIMES("backup.asks_for_frames_that_an_open_needs");
@@ -83,7 +83,7 @@ Task<void> FrameRelease::after_the_answer(std::function<void()> then) {
   then();
 }
 
-/// Silence, an error, or an answer of a former coordinator (UNSUPPORTED) frees nothing.
+/// No answer, an error, or UNSUPPORTED from a coordinator of an earlier version frees nothing.
 Task<void> FrameRelease::ask(std::vector<uint64_t> masters) {
   const auto recovered = co_await coordinators_.try_once<wire::Recovered>(
       wire::Opcode::kGetRecovered, wire::GetRecoveredRequest{masters}, reactor_.now() + kTimeout);
@@ -92,7 +92,7 @@ Task<void> FrameRelease::ask(std::vector<uint64_t> masters) {
     co_return;
   }
   for (const uint64_t id : recovered->master_ids) {
-    // Only masters that were asked for.
+    // Ignore masters that were not asked for.
     if (std::ranges::binary_search(masters, id)) (void)co_await backup_.free_frames_of(id);
   }
 }

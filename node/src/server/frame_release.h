@@ -1,5 +1,5 @@
-// Asks the coordinator which of the dead masters whose replicas are here were recovered, and frees
-// their frames (docs/design/recovery.md, "Freeing frames").
+// Asks the coordinator which dead masters with replicas here were recovered, and frees their frames
+// (docs/design/recovery.md#freeing-frames).
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@ namespace ramcloud::server {
 
 class FrameRelease {
  public:
-  /// Between two questions at least. What may change the answer has the next one asked so soon:
-  /// a change of the server list, and an open that finds no frame. Each question that changes
-  /// nothing doubles the wait for the next.
+  /// The shortest time between two questions. It applies after events that may change the answer: a
+  /// change of the server list, or an open that finds no frame. Each question that changes nothing
+  /// doubles the wait.
   static constexpr Duration kAskFirst = std::chrono::milliseconds(100);
   static constexpr Duration kAskEvery = std::chrono::seconds(20);
   /// How long an open that found no frame waits for an answer.
   static constexpr Duration kOpenWaits = std::chrono::milliseconds(500);
 
-  /// Begins. `servers` and `backup` outlive it.
+  /// Starts asking. `servers` and `backup` outlive it.
   FrameRelease(RpcClient& rpc, ServerList& servers, std::vector<Locator> coordinators,
                ReplicaService& backup);
   ~FrameRelease();
@@ -42,13 +42,13 @@ class FrameRelease {
   Reactor& reactor_;
   CoordinatorLink coordinators_;
   ReplicaService& backup_;
-  Event soon_;      // the next question does not wait
+  Event soon_;      // set: the next question does not wait
   Event answered_;  // set for a moment: the frames that an answer names are free
   Duration wait_ = kAskFirst;
-  std::vector<uint64_t> dead_;  // as of the last question
-  bool looked_ = false;         // dead_ is of the present server list
+  std::vector<uint64_t> dead_;  // dead masters at the last question
+  bool looked_ = false;         // dead_ is up to date with the server list
   ServerList::Subscription list_changes_;
-  TaskScope tasks_;  // last: flows end before what they use
+  TaskScope tasks_;  // last member: tasks end before what they use
 };
 
 }  // namespace ramcloud::server

@@ -17,7 +17,7 @@ LogResize::LogResize(Reactor& reactor, Master& master, const FrameStore& frames,
       replicas_(replicas),
       timer_(reactor_, [this] { on_timer(); }) {}
 
-/// Of all tablets, also of those that are being recovered or purged.
+/// Live bytes of all tablets, including those being recovered or purged.
 uint64_t LogResize::live_bytes() const {
   uint64_t bytes = 0;
   for (const auto& tablet : master_.store().tablets()) bytes += tablet.object_bytes;
@@ -55,7 +55,8 @@ wire::ResizeLogReply LogResize::state() const {
   return reply;
 }
 
-/// Less than a server has that starts with so much log memory: an eighth, as a power of two.
+/// Notes if the hash table is smaller than that of a server started with so much log memory: an
+/// eighth, rounded to a power of two.
 void LogResize::note_hash_table(uint64_t target, std::vector<std::string>& notes) const {
   const store::HashTable& table = master_.store().table();
   const uint64_t has = table.bucket_count() * 64;
@@ -67,7 +68,8 @@ void LogResize::note_hash_table(uint64_t target, std::vector<std::string>& notes
       exact_size(has), exact_size(target), exact_size(usual)));
 }
 
-/// All servers keep each other's replicas, so what one of them has tells what there is for one log.
+/// All servers keep each other's replicas, so one server's disk space shows how much there is for
+/// one log.
 void LogResize::note_backup(uint64_t target, std::vector<std::string>& notes) const {
   const uint64_t has = frames_.frames_total() * log::kSegmentBytes;
   const uint64_t advised = 2 * replicas_ * target;

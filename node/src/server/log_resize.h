@@ -1,4 +1,4 @@
-// Resizes the log's memory while the server runs (docs/design/log.md#resize): takes the target, and
+// Resizes the log's memory while the server runs (docs/design/log.md#resize): sets the target, and
 // works towards it in slices on the first reactor.
 #pragma once
 
@@ -16,17 +16,17 @@ namespace ramcloud::server {
 
 class LogResize {
  public:
-  /// On the first reactor; everything passed in outlives this. `replicas`: R.
+  /// On the first reactor; all arguments outlive this. `replicas`: R.
   LogResize(Reactor& reactor, Master& master, const FrameStore& frames, uint32_t replicas);
   LogResize(const LogResize&) = delete;
   LogResize& operator=(const LogResize&) = delete;
 
-  /// What Log::resize() says. The same target again is no error.
+  /// Returns the result of Log::resize(). Setting the same target again is not an error.
   Status set(uint64_t bytes);
-  /// How far it is, and what else does not fit a log of the target's size.
+  /// The progress, and notes about other resources that are too small for the target.
   wire::ResizeLogReply state() const;
 
-  /// Between two slices, and while a shrink waits for what cleaning frees.
+  /// The pause between two slices, and between checks while a shrink waits for cleaning.
   static constexpr Duration kSlice = std::chrono::milliseconds(1);
   static constexpr Duration kWait = std::chrono::milliseconds(20);
 

@@ -7,7 +7,7 @@
 namespace ramcloud::server {
 namespace {
 
-/// From when a segment left until it is looked whether replication has released it, and again.
+/// How often it checks whether replication has released segments that left the log.
 constexpr Duration kReclaimInterval = 5ms;
 
 std::unique_ptr<ReplicaManager> make_replicas(RpcClient& rpc, ServerList& servers,
@@ -55,7 +55,8 @@ void Master::reclaim() {
   reclaim_timer_.start_after(kReclaimInterval);
 }
 
-/// Nothing leads to their entries any more, but a reader of this turn may be in one.
+/// Nothing refers to their entries any more, except readers of the present turn: wait for a grace
+/// period.
 Task<void> Master::reclaim_retired() {
   const std::vector<log::Segment*> retired = log_.take_retired();
   if (retired.empty()) co_return;

@@ -26,19 +26,19 @@ class Master {
  public:
   struct Options {
     log::LogOptions log;  // with the server's id
-    /// Without master_id and lease, which are the master's own. R = 0: nothing is replicated.
+    /// Master sets master_id and lease. R = 0: nothing is replicated.
     ReplicaManager::Options replication;
     /// log::Log::set_progress_listener(), and LeaseTerm's; may be null.
     std::function<void()> on_progress;
   };
-  /// A reactor that sends what it appended to the backups, over sessions of its own.
+  /// A reactor that sends what it appended to the backups, over its own sessions.
   struct LaneOf {
     RpcClient* rpc;
     Counter* messages;
   };
 
-  /// On the first reactor, which is that of `rpc`. `lanes`: of all reactors, or none if there is
-  /// one. `epochs` are those of all reactors. Everything passed in outlives this.
+  /// On the first reactor, to which `rpc` belongs. `lanes`: one for each reactor, or empty if there
+  /// is only one. `epochs`: of all reactors. All arguments outlive this.
   Master(RpcClient& rpc, ServerList& servers, Epochs& epochs, log::Arena& memory,
          store::HashTable::Memory table_memory, std::span<const LaneOf> lanes, Options options);
   Master(const Master&) = delete;
@@ -46,24 +46,23 @@ class Master {
 
   log::Log& log() { return log_; }
   store::ObjectStore& store() { return store_; }
-  /// What this master may tell from memory goes by it.
+  /// Limits until when this master may answer from memory.
   LeaseTerm& lease() { return lease_; }
   /// Null with R = 0.
   ReplicaManager* replicas() { return replicas_.get(); }
-  /// Null if this reactor drives no replication: there is only one, which does it in its own part
-  /// of the turn, or R = 0.
+  /// Null if this reactor has no lane: with one reactor (replicas() sends everything), or R = 0.
   ReplicaLane* lane(size_t reactor) { return reactor < lanes_.size() ? lanes_[reactor] : nullptr; }
 
-  /// A step of the first reactor's turn: deletes that have become durable leave the hash table, at
-  /// most kSweptPerTurn of them. True if anything was done.
+  /// A step of the first reactor's turn: removes deletes that have become durable from the hash
+  /// table, at most kSweptPerTurn. True if anything was done.
   bool sweep();
   static constexpr uint32_t kSweptPerTurn = 128;  // about 20 us
 
-  /// A step of the first reactor's turn: the memory of segments that left the log is used again,
-  /// after a grace period.
+  /// A step of the first reactor's turn: reuses the memory of segments that left the log, after a
+  /// grace period.
   void reclaim();
 
-  /// The first thing that is wrong, or empty. Between turns.
+  /// The first broken invariant, or empty. Call it between turns.
   std::string check_invariants();
 
  private:
@@ -77,7 +76,7 @@ class Master {
   log::NullReplicator no_replicas_;
   log::Log log_;
   store::ObjectStore store_;
-  log::LogPosition swept_;  // everything up to it
+  log::LogPosition swept_;  // the position up to which sweep() is done
   TaskScope tasks_;
   Timer reclaim_timer_;
 };

@@ -14,7 +14,8 @@ using wire::PeerState;
 
 /// The longest timeout that a coordinator may ask for.
 constexpr uint32_t kLongestProbeMs = 10'000;
-/// Probes asked for at once; one more is answered kVoid. A coordinator asks for one a suspect.
+/// Outstanding probes; one more is answered kVoid. A coordinator asks for one probe of each
+/// suspect.
 constexpr uint32_t kMostProbes = 64;
 
 }  // namespace
@@ -46,14 +47,14 @@ void PeerPings::start(uint64_t own_id) {
 Task<void> PeerPings::ping_for_ever() {
   for (;;) {
     co_await reactor_.sleep(options_.interval);
-    // A ping that is not answered takes longer than an interval; the others go on.
+    // An unanswered ping takes longer than an interval; pings of other peers continue meanwhile.
     if (const ListedServer* peer = choose()) {
       scope_.spawn(ping(peer->server_id, *peer->locator));
     }
   }
 }
 
-/// Any live peer; null if there is none.
+/// A random live peer; null if there is none.
 const ListedServer* PeerPings::choose() const {
   const auto is_peer = [this](const ListedServer& server) {
     return server.live() && server.server_id != own_id_ && server.locator.has_value();
@@ -93,7 +94,7 @@ void PeerPings::report(uint64_t server_id, PeerState state) {
   scope_.spawn(send_report({own_id_, server_id, state}));
 }
 
-/// A report that gets lost is followed by the next: pings go on failing.
+/// A lost report is not repeated: further pings fail and cause the next one.
 Task<void> PeerPings::send_report(wire::ReportServerRequest request) {
   const auto sent =
       co_await coordinator_.call<wire::Empty>(wire::Opcode::kReportServer, request, Repeat::kSafe,
@@ -127,7 +128,7 @@ Task<void> PeerPings::answer_probe(ReplyHandle handle, uint64_t server_id, Locat
   ProbeResult probed =
       co_await ramcloud::ping(rpc_, std::move(locator), server_id, reactor_.now() + limit);
   --probes_asked_for_;
-  // An answer is one, however late we are.
+  // An answer counts even if this process was late.
   if (probed.state != PeerState::kAnswered && punctuality_.epoch() != epoch) {
     probed.state = PeerState::kVoid;
   }

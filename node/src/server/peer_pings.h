@@ -1,6 +1,7 @@
-// A server's part in failure detection: it pings its peers, tells the coordinator of those that do
-// not answer, and looks at one when the coordinator asks it to (docs/design/coordinator.md,
-// "Failure detection"). It judges nobody.
+// A server's part in failure detection: it pings its peers, reports those that do not answer to the
+// coordinator, and probes a peer when the coordinator asks it to
+// (docs/design/coordinator.md#failure-detection). Only the coordinator decides that a server has
+// crashed.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,21 @@ namespace ramcloud::server {
 class PeerPings {
  public:
   struct Options {
-    Duration interval = 100ms;        // between two pings, each of another peer
-    Duration timeout = 1s;            // of one
-    Duration lateness = 200ms;        // of our own timers: measurements then do not count
+    Duration interval = 100ms;        // between two pings; each goes to another peer
+    Duration timeout = 1s;            // of one ping
+    Duration lateness = 200ms;        // if our own timers are this late, measurements do not count
     Duration report_timeout = 1s;     // of a report to the coordinator
-    Duration between_reports = 50ms;  // of one peer
+    Duration between_reports = 50ms;  // about one peer
   };
-  /// Answers kProbePeer from now on. Everything passed in outlives it, and is used on the reactor
-  /// of `rpc` only.
+  /// Answers kProbePeer from now on. All arguments outlive it, and are used only on the reactor of
+  /// `rpc`.
   PeerPings(RpcClient& rpc, ServiceRegistry& registry, const ServerList& servers,
             std::vector<Locator> coordinators, MetricsRegistry& metrics, Options options);
 
-  /// This server is enlisted as `own_id`: it pings from now on.
+  /// This server is enlisted as `own_id`: starts pinging.
   void start(uint64_t own_id);
-  /// A call of ours to this peer failed: its connection was refused or broke. Cheap when it comes
-  /// again and again.
+  /// A call of ours to this peer failed: its connection was refused or broke. Cheap when called
+  /// often.
   void connection_failed(uint64_t server_id);
 
  private:
@@ -52,13 +53,13 @@ class PeerPings {
   CoordinatorLink coordinator_;
   Options options_;
   uint64_t own_id_ = 0;
-  uint32_t probes_asked_for_ = 0;      // that are outstanding
-  std::map<uint64_t, Time> reported_;  // when, by peer
+  uint32_t probes_asked_for_ = 0;      // outstanding probes
+  std::map<uint64_t, Time> reported_;  // time of the last report, by peer
   Counter& pings_;
   Counter& failed_pings_;
   Counter& reports_;
   Punctuality punctuality_;
-  TaskScope scope_;  // last: flows end before what they use
+  TaskScope scope_;  // last member: tasks end before what they use
 };
 
 }  // namespace ramcloud::server

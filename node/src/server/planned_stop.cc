@@ -37,7 +37,8 @@ Task<Status> PlannedStop::run() {
   }
   co_await all_turned();
   co_await flush();
-  // A reactor may have looked at the lease before it ended, and answer later in that turn.
+  // Wait for every reactor: one may have read the lease before it ended, and answer later in the
+  // same turn.
   master_.lease().end();
   co_await all_turned();
   Status told = co_await enlistment_.stop_serving(reactor_.now() + limits_.announce);
@@ -57,7 +58,7 @@ Task<void> PlannedStop::all_turned() {
   co_await turned;
 }
 
-/// All that was appended is durable, and nobody waits for a reply that may leave.
+/// Everything appended is durable, and no reply is held that could be sent.
 bool PlannedStop::settled() const {
   const log::Log& log = master_.log();
   return log.durable() >= log.head() && std::ranges::none_of(reactors_, [](ServerReactor* one) {
@@ -71,8 +72,9 @@ uint64_t PlannedStop::refused() const {
   return sum;
 }
 
-/// A connection that ends with a request on it leaves its client without knowing whether that was
-/// carried out. So clients are sent to others until none has come for a while.
+/// If a connection closes while a request is on it, its client does not know whether the request
+/// was carried out. So the server keeps sending clients to the next owners until no request has
+/// come for a while.
 Task<void> PlannedStop::linger() {
   constexpr Duration kLook = 10ms;
   constexpr Duration kQuiet = 500ms;
@@ -88,12 +90,12 @@ Task<void> PlannedStop::linger() {
   }
 }
 
-/// Replies that cannot leave in time are those of a master whose backups do not answer: their
-/// clients ask the next owner.
+/// Waits until held replies have left. They cannot leave if backups do not answer; then the clients
+/// must ask the next owner.
 Task<void> PlannedStop::flush() {
   constexpr Duration kLook = 1ms;
   const Time until = reactor_.now() + limits_.flush;
-  // Twice: a slice of a multi-operation may have been between two replies.
+  // Twice: in between, a multi-operation may have had a slice left.
   for (int in_a_row = 0; in_a_row < 2 && reactor_.now() < until;) {
     in_a_row = settled() ? in_a_row + 1 : 0;
     co_await reactor_.sleep(kLook);

@@ -1,6 +1,6 @@
-// A server that is asked to stop says so before it ends, so that others need not find out: what is
-// acknowledged is on its replicas, its lease ends, and the coordinator hears that it answers
-// nothing more (docs/design/recovery.md#planned-stop).
+// Announces a planned stop before the server ends, so that failure detection is not needed. What
+// was acknowledged is on replicas, the lease is ended, and the coordinator is told that this server
+// answers nothing more (docs/design/recovery.md#planned-stop).
 #pragma once
 
 #include <vector>
@@ -21,16 +21,16 @@ class PlannedStop {
     Duration announce = 3s;  // for the coordinator's answer
     Duration linger = 5s;    // for clients to find the next owner
   };
-  /// `reactors`: all of the server's, the first one first. On the first one's thread. Everything
-  /// passed in outlives this.
+  /// `reactors`: all of the server, the first one first. On the first one's thread. All arguments
+  /// outlive this.
   PlannedStop(Master& master, Enlistment& enlistment, std::vector<ServerReactor*> reactors,
               Limits limits);
   PlannedStop(const PlannedStop&) = delete;
   PlannedStop& operator=(const PlannedStop&) = delete;
 
-  /// OK: the coordinator has given the server up, and others recover what it has. UNSUPPORTED, and
-  /// nothing has changed, if it has no replicas. Else what the coordinator answered; the server
-  /// serves nothing any more, and is found dead like any other.
+  /// OK: the coordinator has given the server up, and others recover its data. UNSUPPORTED: the
+  /// server has no replicas; nothing has changed. Otherwise the coordinator's error: the server
+  /// serves nothing any more, and failure detection will find it.
   Task<Status> run();
 
  private:

@@ -57,11 +57,11 @@ struct ServerNode::Impl {
   ServerStatistics statistics;
   Enlistment enlistment;
   ControlService control;
-  // From open_volume() on:
+  // Set by open_volume():
   std::unique_ptr<FrameStore> frames;
   std::unique_ptr<log::Arena> arena;
-  std::optional<store::HashTable::Memory> table_memory;  // until the master takes it
-  // Once the server has its id:
+  std::optional<store::HashTable::Memory> table_memory;  // moved into the master later
+  // Set when the server has its id:
   std::unique_ptr<ReplicaService> backup;
   std::optional<FrameRelease> frame_release;
   std::optional<FormerFrames> former_frames;
@@ -72,7 +72,7 @@ struct ServerNode::Impl {
   std::unique_ptr<master::RecoveryOrders> recovery;
   std::optional<CoordinatorLease> lease;
   std::optional<PlannedStop> planned_stop;
-  std::optional<TaskScope> stop_tasks;  // last: they end before what they use
+  std::optional<TaskScope> stop_tasks;  // last member: tasks end before what they use
 
   Impl(Reactor& r, Transport& t, Disk& d, MetricsRegistry& m, ServerNodeOptions o,
        std::function<void(Status)> fatal, const std::vector<ReactorResources>& more)
@@ -181,7 +181,7 @@ struct ServerNode::Impl {
 
   void enlist() {
     wire::EnlistRequest request = enlist_request();
-    // From the first hello on: coordinators of another cluster are told apart from ours.
+    // Set before the first hello, so that coordinators of another cluster are recognised.
     if (request.cluster_uuid != wire::Uuid{}) first.rpc().set_cluster_uuid(request.cluster_uuid);
     enlistment.start(std::move(request),
                      [this](const wire::EnlistReply& reply) { return serve(reply); });
@@ -238,7 +238,7 @@ struct ServerNode::Impl {
 
   Task<void> announce_stop(std::function<void(Status)> done) { done(co_await planned_stop->run()); }
 
-  /// In a turn of its own.
+  /// Runs in a turn of that reactor.
   void serve_on(ServerReactor& other) {
     BackupLane& lane = backup->add_lane(other.reactor(), other.transport(), other.replica_writes());
     other.reactor().post([&other, &lane, to = master.get()] {
@@ -247,7 +247,7 @@ struct ServerNode::Impl {
     });
   }
 
-  /// With one reactor the replica manager needs no help.
+  /// Empty with one reactor: the replica manager sends everything.
   std::vector<Master::LaneOf> lanes() const {
     std::vector<Master::LaneOf> all;
     if (reactors.size() == 1) return all;
@@ -264,8 +264,8 @@ struct ServerNode::Impl {
     return all;
   }
 
-  /// Logs of all servers share the disks of all; this one keeps to the share that its own disk would
-  /// give to R replicas. A part is left for segments whose frames are not free yet.
+  /// All servers' logs share all disks. This log uses at most the space that its own disk has for
+  /// one log with R replicas. Some space is kept for segments whose frames are not free yet.
   void limit_disk(log::BalancerOptions& balancer) const {
     constexpr double kUsed = 0.9, kNoDisk = 1e6;
     if (options.replicas == 0) {
@@ -292,7 +292,7 @@ struct ServerNode::Impl {
       return enlistment.raise_epoch(segment, epoch);
     };
     all.replication.messages = &first.replica_messages();
-    // Requests that wait for the log are tried again; called from the thread that advanced it.
+    // Wakes requests that wait for the log. Called on the thread that caused the progress.
     if (reactors.size() > 1 || options.cleaning.on()) {
       all.on_progress = [this] {
         for (const auto& one : reactors) one->on_log_progress();

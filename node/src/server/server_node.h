@@ -1,10 +1,10 @@
-// A storage server without its process: master and backup over whatever reactors, transports, disk
-// and clock it is given. `ramcloudd server` runs it on TCP and real files, simulation runs the same
-// on virtual ones.
+// A storage server without its process: master and backup over the given reactors, transports, disk
+// and clock. `ramcloudd server` runs it on TCP and real files; simulation runs the same code on
+// virtual ones.
 //
 // With several reactors all of them serve data, from one store, and write to replicas; everything
-// else (what decides in the backup and in replication, what the coordinator asks) belongs to the
-// first, and the others forward such requests to it (docs/design/runtime.md).
+// else (decisions of backup and replication, requests of the coordinator) runs on the first, and
+// the others forward such requests to it (docs/design/runtime.md).
 #pragma once
 
 #include <atomic>
@@ -37,31 +37,32 @@ namespace ramcloud::server {
 
 struct ServerNodeOptions {
   std::vector<Locator> coordinators;
-  Locator locator;              // that others reach us by, inside the cluster
+  Locator locator;              // our address for peers inside the cluster
   std::string locator_outside;  // empty: not reachable from outside
-  std::string http_address;     // shown to people
+  std::string http_address;     // shown in the status
   std::string name;
   std::string failure_domain;
   std::string version;
-  std::string backup_dir;  // of the frames file; or a block device
+  std::string backup_dir;  // folder of the frames file, or a block device
   uint64_t log_bytes = 256u << 20;
-  uint64_t log_bytes_most = 0;   // that it may be resized to; 0: no more than log_bytes
-  uint64_t huge_page_bytes = 0;  // of pages set aside, which the log is made of; 0: ordinary ones
+  uint64_t log_bytes_most = 0;   // the log may be resized up to this; 0: up to log_bytes
+  uint64_t huge_page_bytes = 0;  // size of reserved huge pages for the log; 0: ordinary pages
   uint64_t hash_table_bytes = 32u << 20;
   uint64_t backup_bytes = 1u << 30;
   uint32_t replicas = 2;
   uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   Duration flush_interval = 10ms;
-  Duration read_lease = 500ms;             // the same on coordinators
-  Duration backup_silence = 1s;            // 0: a master gives up no backup for its silence
-  bool synced = false;                     // writes are acknowledged when they are on the device
-  uint64_t read_bytes_per_second = 0;      // of the backup's device; 0: measured at start
-  uint64_t recovery_bytes_per_second = 0;  // of dead servers' logs that are replayed; 0: no limit
+  Duration read_lease = 500ms;         // must be the same on coordinators
+  Duration backup_silence = 1s;        // 0: silence never makes a master give up a backup
+  bool synced = false;                 // writes are acknowledged when they are on the device
+  uint64_t read_bytes_per_second = 0;  // speed of the backup's device; 0: measured at start
+  /// Bytes of dead servers' logs that are replayed each second at most; 0: no limit.
+  uint64_t recovery_bytes_per_second = 0;
   CleaningOptions cleaning;
   bool prefault = true;  // touch all memory at start; simulation does without
 };
 
-/// A reactor besides the first, with its transport, and where its part of the counters goes.
+/// A reactor besides the first, with its transport and the registry of its metrics.
 struct ReactorResources {
   Reactor& reactor;
   Transport& transport;
@@ -70,9 +71,9 @@ struct ReactorResources {
 
 class ServerNode {
  public:
-  /// Everything passed in outlives it. `on_fatal` is called at most once, from a later turn: this
-  /// server must end (it was condemned, or its volume belongs elsewhere); the status says why.
-  /// Made and destroyed while no reactor turns. `more`: at most 255.
+  /// All arguments outlive it. `on_fatal` is called at most once, in a later turn: the server must
+  /// end (it was given up, or its volume belongs to another cluster); the status says why.
+  /// Construct and destroy it while no reactor runs. `more`: at most 255.
   ServerNode(Reactor& reactor, Transport& transport, Disk& disk, MetricsRegistry& metrics,
              ServerNodeOptions options, std::function<void(Status)> on_fatal,
              const std::vector<ReactorResources>& more = {});
@@ -82,27 +83,28 @@ class ServerNode {
   /// must then be given to Transport::listen().
   Status start();
   ServiceRegistry& registry() { return registry(0); }
-  /// What answers on each reactor: 0 is the first, then `more`.
+  /// The services of each reactor: 0 is the first, then `more`.
   ServiceRegistry& registry(size_t reactor);
-  /// Before shut_down(), if the server is asked to stop: others are to serve what it has, without
-  /// finding out. `done` is called later, whether or not the coordinator could be told; the server
-  /// answers no data operation any more. A server without replicas, or one that is not enlisted,
-  /// goes on as it was. On the first reactor's thread; `done` must not destroy this.
+  /// Call it before shut_down() for a planned stop (planned_stop.h): other servers take over
+  /// without failure detection. `done` is called later, even if the coordinator could not be told;
+  /// then the server answers no data operation any more. Without replicas, or if not enlisted,
+  /// nothing changes. On the first reactor's thread; `done` must not destroy this.
   void announce_stop(std::function<void(Status)> done);
-  /// Clean stop: what replicas hold is written down and synced, then `done` is called (later).
+  /// Clean stop: writes the lengths of replicas to their metadata and syncs, then calls `done`
+  /// (later).
   void shut_down(std::function<void(Status)> done);
 
   /// Enlisted, and the backup volume open. Any thread.
   bool ready() const;
-  /// Why clients should not be sent here: not enlisted yet, or its cluster ended; empty when they
-  /// should. Any thread.
+  /// Why the server is not ready for clients: not enlisted yet, or its cluster ended. Empty if it
+  /// is ready. Any thread.
   std::string why_not_ready() const;
   /// 0 before enlisting. Any thread.
   uint64_t server_id() const;
   /// As of the last half second. Any thread.
   wire::ServerStats stats() const;
-  /// What simulation looks at from outside, between turns. Of a master that is not enlisted yet
-  /// `store` is null; `replicas` is null with R = 0.
+  /// Parts that simulation inspects between turns. `store` is null before enlisting; `replicas` is
+  /// null with R = 0.
   struct Parts {
     const ServerList& servers;
     const FrameStore* frames = nullptr;
@@ -111,8 +113,8 @@ class ServerNode {
     ReplicaManager* replicas = nullptr;
   };
   Parts parts() const;
-  /// The state of the layers, checked by tests and simulation between turns; the first thing that
-  /// is wrong, or empty.
+  /// Checks the state of all layers, for tests and simulation between turns. Returns the first
+  /// broken invariant, or empty.
   std::string check_invariants() const;
 
  private:

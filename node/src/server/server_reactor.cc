@@ -36,7 +36,7 @@ void ServerReactor::forward_to(ServerReactor& first, std::atomic<uint64_t>& byte
 void ServerReactor::serve_replicas(BackupLane& lane) {
   here_.assert_here();
   lane.serve(registry(), &Forwarder::forward, &*forwarder_);
-  reactor_.remove_hook(&lane);  // a step of this turn, and no turn of its own
+  reactor_.remove_hook(&lane);  // it is a step of this turn and needs no hook
   backup_lane_ = &lane;
 }
 
@@ -50,16 +50,18 @@ void ServerReactor::lead(Master& master, Cleaning* cleaning, Enlistment& enlistm
                          PeerPings& peers) {
   here_.assert_here();
   lead_ = {&master, cleaning, &enlistment, &peers};
-  // A step of this turn, and no turn of its own.
+  // It is a step of this turn and needs no hook.
   if (master.replicas() != nullptr) reactor_.remove_hook(master.replicas());
 }
 
 bool ServerReactor::on_turn() {
   here_.assert_here();
-  bool worked = plane_.reply();       // to what other reactors made durable since the last turn
-  worked = plane_.serve() || worked;  // requests that waited for a head, and slices of long ones
-  worked = replicate() || worked;     // what this turn appended
-  worked = settle() || worked;        // what backups answered: more is durable
+  bool worked = plane_.reply();       // replies to what other reactors made durable since the last
+                                      // turn
+  worked = plane_.serve() || worked;  // requests that waited for a head, and slices of long
+                                      // requests
+  worked = replicate() || worked;     // sends what this turn appended
+  worked = settle() || worked;        // takes the backups' answers: more may be durable
   worked = plane_.reply() || worked;
   worked = acknowledge_replicas() || worked;
   report();
@@ -69,10 +71,10 @@ bool ServerReactor::on_turn() {
   return worked;
 }
 
-/// What this reactor appended in this turn is published by now; a reply waits for it, or a message
-/// of many operations that is not done yet. Without either, other reactors appended, and they drive
-/// it themselves, so that the answers of backups arrive where replies wait for them. (With either,
-/// other reactors may have appended, too.)
+/// Sends what this reactor appended in this turn; all of it is published by now. If this reactor
+/// appended, a reply or an unfinished multi-operation waits for it. If neither waits, other
+/// reactors appended. They send it themselves, so that the backups' answers arrive at the reactor
+/// whose replies wait.
 bool ServerReactor::replicate() {
   return replication_ && replication_->manager->drive(*replication_->lane, plane_.has_appended());
 }
@@ -83,12 +85,12 @@ bool ServerReactor::settle() {
   return lead_ && lead_->master->replicas() != nullptr && lead_->master->replicas()->on_turn();
 }
 
-/// Writes to replicas of other masters that waited for a sync.
+/// Answers writes to replicas of other masters that waited for a sync.
 bool ServerReactor::acknowledge_replicas() {
   return backup_lane_ != nullptr && backup_lane_->on_turn();
 }
 
-/// The first reactor: what replication found out of the cluster.
+/// The first reactor: reports what replication learned about this server and its backups.
 void ServerReactor::report() {
   ReplicaManager* replicas = lead_ ? lead_->master->replicas() : nullptr;
   if (replicas == nullptr) return;
@@ -98,12 +100,12 @@ void ServerReactor::report() {
   }
 }
 
-/// The first reactor: memory of segments that left the log is used again.
+/// The first reactor: reuses memory of segments that left the log.
 void ServerReactor::reclaim() {
   if (lead_) lead_->master->reclaim();
 }
 
-/// The first reactor: deletes that are durable leave the hash table.
+/// The first reactor: removes durable deletes from the hash table.
 bool ServerReactor::sweep() {
   return lead_ && lead_->master->sweep();
 }

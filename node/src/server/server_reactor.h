@@ -1,9 +1,9 @@
-// One of a server's reactors: what it serves and calls with, and on_turn(), the list of what each
-// of its turns does (docs/design/runtime.md#turns). A server has one or several; the first does
-// what the others leave to it.
+// One of a server's reactors: its services, its RPC client, and on_turn(), the list of steps of
+// each turn (docs/design/runtime.md#turns). A server has one or several reactors; some steps run
+// only on the first.
 //
-// Threads: made and destroyed while no reactor turns. After that everything is its own reactor's,
-// except functions that are marked "any thread".
+// Threads: construct and destroy it while no reactor runs. In between, everything runs on its own
+// reactor, except functions that are marked "any thread".
 #pragma once
 
 #include <atomic>
@@ -30,30 +30,30 @@ namespace ramcloud::server {
 
 class ServerReactor final : public TurnHook {
  public:
-  /// `index`: 0 is the first. Everything passed in outlives this.
+  /// `index`: 0 is the first. All arguments outlive this.
   ServerReactor(Reactor& reactor, Transport& transport, MetricsRegistry& metrics, Epochs& epochs,
                 size_t index);
   ~ServerReactor() override;
   ServerReactor(const ServerReactor&) = delete;
   ServerReactor& operator=(const ServerReactor&) = delete;
 
-  /// Before it turns: requests that it does not serve go to the first reactor. `bytes` counts the
-  /// copies of all reactors.
+  /// Call it before the reactor runs. Requests that this reactor does not serve go to the first
+  /// reactor. `bytes` counts the copies of all reactors.
   void forward_to(ServerReactor& first, std::atomic<uint64_t>& bytes);
   /// Writes to replicas are served by `lane` from now on, other requests by the first reactor.
   /// After forward_to().
   void serve_replicas(BackupLane& lane);
-  /// The server has its id: its store is served from now on.
+  /// Called when the server has its id: serves its store from now on.
   void serve(Master& master);
-  /// This is the first reactor, which decides what becomes of replicas, and sweeps. After serve().
-  /// `cleaning`: null if nobody cleans.
+  /// Makes this the first reactor, which decides about replicas and runs the steps of `Lead`. After
+  /// serve(). `cleaning`: null if cleaning is off.
   void lead(Master& master, Cleaning* cleaning, Enlistment& enlistment, PeerPings& peers);
 
-  /// Its turn, in order. Reactor::turn() has received before: each whole request that the transport
-  /// read went to its handler, and what backups answered is noted in the calls.
+  /// The steps of a turn, in order. Before that, Reactor::turn() has received: each complete
+  /// request went to its handler, and the backups' answers are stored in their calls.
   bool on_turn() override;
 
-  /// Any thread: the log moved, see master::DataPlane.
+  /// Any thread: the log made progress, see master::DataPlane.
   void on_log_progress() { plane_.on_log_progress(); }
 
   Reactor& reactor() { return reactor_; }
@@ -73,12 +73,12 @@ class ServerReactor final : public TurnHook {
   bool sweep() RC_REQUIRES(here_);
   bool clean() RC_REQUIRES(here_);
 
-  /// What a reactor needs that sends to the backups itself what it appended.
+  /// What a reactor needs to send what it appended to the backups.
   struct Replication {
     ReplicaManager* manager;
     ReplicaLane* lane;
   };
-  /// What the first reactor alone does.
+  /// What only the first reactor needs.
   struct Lead {
     Master* master;
     Cleaning* cleaning;
@@ -93,7 +93,7 @@ class ServerReactor final : public TurnHook {
   Counter& replica_messages_;
   Counter& replica_writes_;
   master::DataPlane plane_;
-  std::optional<Forwarder> forwarder_;  // not of the first
+  std::optional<Forwarder> forwarder_;  // not on the first reactor
   ReactorRole here_;
   std::optional<Replication> replication_ RC_GUARDED_BY(here_);
   BackupLane* backup_lane_ RC_GUARDED_BY(here_) = nullptr;

@@ -28,20 +28,20 @@ class ServerStatistics {
     const master::DataService* data;
   };
   /// On the first reactor. `parts`: all reactors, the first one's first. Registers the gauges,
-  /// which must not be asked after this is destroyed. Everything passed in outlives it.
+  /// which must not be read after this is destroyed. All arguments outlive it.
   ServerStatistics(Reactor& reactor, MetricsRegistry& metrics, const ServerList& servers,
                    const Epochs& epochs, std::vector<Part> parts, uint32_t replicas_wanted);
   ServerStatistics(const ServerStatistics&) = delete;
   ServerStatistics& operator=(const ServerStatistics&) = delete;
 
-  /// The server has its id: from now on there is something to say. They outlive this. `cleaning`:
-  /// null if it does not clean.
+  /// Called when the server has its id; before that all statistics are 0. The arguments outlive
+  /// this. `cleaning`: null if cleaning is off.
   void attach(Master& master, const FrameStore& frames, const ReplicaService& backup,
               const Cleaning* cleaning);
 
-  /// As of now. On the first reactor.
+  /// The present values. On the first reactor.
   wire::ServerStats collect() const;
-  /// As of the last half second; all 0 before attach(). Any thread.
+  /// The values of the last half second; all 0 before attach(). Any thread.
   wire::ServerStats published() const;
 
  private:

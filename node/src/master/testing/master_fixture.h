@@ -1,5 +1,5 @@
-// For tests of a master's services: a store over a log whose replication the test decides,
-// and a transport that keeps the replies.
+// For tests of a master's services: a store over a log whose replication the test controls, and a
+// transport that keeps the replies.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace ramcloud::master::testing {
 template <typename Replies>
 class MasterFixture : public ::testing::Test {
  protected:
-  /// `durable_at_once`: else nothing moves until the test calls parts_.replicator.
-  /// `cleaner_segments`: kept for survivors.
+  /// `durable_at_once`: if false, nothing becomes durable until the test calls parts_.replicator.
+  /// `cleaner_segments`: reserved for survivors.
   MasterFixture(uint32_t segments, bool durable_at_once, uint32_t cleaner_segments = 0)
       : parts_(segments, durable_at_once, 1, false, cleaner_segments) {
     parts_.log.start();
@@ -29,7 +29,7 @@ class MasterFixture : public ::testing::Test {
     replies_.attach(parts_.log);
   }
   void own_table(uint64_t table) { EXPECT_TRUE(store_.take_tablet(table, 0, ~uint64_t{0}).ok()); }
-  /// As it comes from a connection; gives the call's id.
+  /// Sends a request as from a connection; returns the call's id.
   uint64_t send(wire::Opcode opcode, const std::string& body, uint32_t timeout_ms = 0) {
     wire::MessageHeader header{};
     header.kind = wire::Kind::kRequest;

@@ -26,7 +26,8 @@ namespace ramcloud::master::testing {
 inline constexpr wire::HashRange kWholeTable{1, 0, ~uint64_t{0}};
 inline constexpr uint64_t kDeadSafeVersion = 1000;
 
-/// What backups have of the dead log. A group is one entry, and its offset eight times its number.
+/// The dead log as the backups have it. Each group has one entry; its offset is eight times its
+/// number.
 using DeadLog = std::map<uint64_t, std::vector<std::string>>;  // entries by segment
 
 class FakeBackup {
@@ -101,7 +102,7 @@ class FakeBackup {
   bool holds = false;  // until release()
   int put_off = 0;     // requests that are answered RETRY
   StatusCode refuses = StatusCode::kOk;
-  bool damages = false;  // an entry of each page
+  bool damages = false;  // an entry one entry of each page
   uint32_t page = 3;     // entries
 
  private:
@@ -175,7 +176,7 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
   StatusCode drop(uint64_t table, uint64_t revision = 9) {
     return order(wire::Opcode::kDropTablet, wire::DropTabletRequest{1, revision, table});
   }
-  /// Nothing: NOT_FOUND.
+  /// The state of the attempt; none: NOT_FOUND.
   std::optional<wire::RecoveryState> state(uint64_t attempt) {
     const auto reply =
         ask(wire::Opcode::kGetRecoveryState,
@@ -218,7 +219,7 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
     parts_.replicator.finish_all();
     return version;
   }
-  /// Nothing of any recovery is left, but in the log.
+  /// No trace of any recovery is left, except in the log.
   bool nothing_is_left() {
     return run_until([&] { return store_.tablets().empty() && store_.table().entries() == 0; });
   }

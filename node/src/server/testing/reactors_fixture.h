@@ -1,4 +1,4 @@
-// A server of several reactors. Its one backup, its coordinator and its clients are the test's.
+// A server with several reactors. The test plays its one backup, its coordinator and its clients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ inline constexpr wire::Uuid kCluster{1, 2, 3};
 inline constexpr uint64_t kMaster = 1;
 inline constexpr uint64_t kBackup = 2;
 
-/// A transport on the simulated network whose replies the test keeps: requests are the test's own.
+/// A transport on the simulated network that keeps replies for the test, which creates the requests
+/// itself.
 class KeptReplies final : public Transport {
  public:
   explicit KeptReplies(Transport& network) : network_(network) {}
@@ -42,7 +43,7 @@ class KeptReplies final : public Transport {
   Transport& network_;
 };
 
-/// A backup that takes everything, and answers when it is told to.
+/// A backup that accepts everything, and answers when the test says so.
 class Backup {
  public:
   Backup(SimScheduler& scheduler, SimNetwork& network)
@@ -66,7 +67,7 @@ class Backup {
     }
   }
   void renew(const Request& request) { reply_message(*transport, request.reply, wire::Empty{}); }
-  /// Acknowledges what it held, and holds no more.
+  /// Acknowledges the writes that it held, and stops holding.
   void release() {
     holds = false;
     for (const auto& [handle, length] : unanswered) acknowledge(handle, length);
@@ -127,12 +128,12 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
         std::make_unique<Enlistment>(first().rpc(), servers_, coordinators, [](const Status&) {});
     peers_ = std::make_unique<PeerPings>(
         first().rpc(), first().registry(), servers_, coordinators, all_[0]->metrics,
-        PeerPings::Options{.interval = 60s});  // reports are of writes
+        PeerPings::Options{.interval = 60s});  // no pings: reports come from writes only
     make_master();
     EXPECT_TRUE(scheduler_.run_until([this] { return master_->log().takes_data(); }, 10s));
     connect();
   }
-  /// As a server ends: replies that are held point into the log.
+  /// In the order in which a server ends: held replies point into the log.
   ~ReactorsTest() override {
     for (const auto& one : all_) one->reactor.plane().replies().drop_all();
   }
@@ -155,7 +156,7 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
     first().lead(*master_, nullptr, *enlistment_, *peers_);
     EXPECT_TRUE(master_->store().take_tablet(1, 0, ~uint64_t{0}).ok());
   }
-  /// Until there is a session a reactor leaves what it appended to the first one.
+  /// Connects all reactors: without a session a reactor leaves sending to the first one.
   void connect() {
     for (const auto& one : all_) {
       const uint64_t call = write(*one, "connects");
@@ -179,7 +180,7 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
   ServerReactor& first() { return all_.front()->reactor; }
   One& last() { return *all_.back(); }
 
-  /// Puts a request to a reactor, in a turn of it.
+  /// Delivers a request to a reactor, in one of its turns.
   uint64_t send(One& to, wire::Opcode opcode, std::string body) {
     const uint64_t call = ++last_call_;
     to.node.reactor().post([&to, opcode, call, body = std::move(body)] {
@@ -216,7 +217,7 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
   std::unique_ptr<SimTransport> coordinator_ = network_.make_transport(coordinator_node_);
   ServiceRegistry coordinator_registry_{*coordinator_};
   std::vector<uint64_t> reported_;
-  int stopped_ = 0;  // STOP_SERVING came so often
+  int stopped_ = 0;  // number of STOP_SERVING requests
   std::unique_ptr<Backup> backup_ = std::make_unique<Backup>(scheduler_, network_);
   Epochs epochs_;
   std::atomic<uint64_t> forwarded_{0};
