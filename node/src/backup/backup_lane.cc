@@ -41,7 +41,7 @@ void BackupLane::on_write(const Request& request) {
       return reply_error(transport_, request.reply, why, ReplicaService::kRetryAfterUs);
     case ReplicaTable::Plain::kFailed:
       service_.failed_elsewhere(why);
-      [[fallthrough]];  // it comes behind that, and is refused
+      [[fallthrough]];  // handled after that, and refused
     case ReplicaTable::Plain::kOther:
       return rest_(rest_object_, request);
   }

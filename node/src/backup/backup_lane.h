@@ -1,5 +1,5 @@
 // The part of the backup that reactors other than the first serve: plain writes, which only append
-// bytes to a replica and are most of them. Other requests are passed on to the first reactor.
+// bytes to a replica. Most writes are plain. Other requests are forwarded to the first reactor.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,18 @@ class ReplicaService;
 
 class BackupLane final : public TurnHook {
  public:
-  /// All outlive it. May be made on another thread than the reactor's.
+  /// All arguments outlive it. It may be constructed on another thread than the reactor's.
   BackupLane(ReplicaService& service, Reactor& reactor, Transport& transport, Counter& writes)
       : service_(service), reactor_(reactor), transport_(transport), writes_(writes) {}
   ~BackupLane() override;
   BackupLane(const BackupLane&) = delete;
   BackupLane& operator=(const BackupLane&) = delete;
 
-  /// From now on writes are served here, on the lane's reactor; other writes go to `rest`.
+  /// Serves plain writes from now on, on the lane's reactor; `rest` handles all other writes.
   void serve(ServiceRegistry& registry, ServiceRegistry::Handler rest, void* object);
-  /// The sync that this one waited for has ended so. On the first reactor.
+  /// Queues the answer to a write whose sync ended with `status`. On the first reactor.
   void answer_later(const ReplyHandle& reply, uint32_t held, const Status& status);
-  /// Gives the answers.
+  /// Sends the queued answers.
   bool on_turn() override;
 
   void on_write(const Request& request);

@@ -16,7 +16,7 @@ Status bad(std::string message) {
   return {StatusCode::kInvalidArgument, "recovery fetch: " + std::move(message)};
 }
 
-/// Fills an answer, some entries at a go.
+/// Builds a page, a few entries in each step.
 class PageBuilder {
  public:
   PageBuilder(const IndexedSegment& segment, const HashRanges& ranges, uint32_t offset,
@@ -34,17 +34,18 @@ class PageBuilder {
         std::ranges::lower_bound(entries, offset, {}, &IndexedEntry::offset) - entries.begin());
     page_.reserve(std::min(max_bytes, segment.whole_bytes() - offset));
   }
-  /// Looks at entries and copies them for about as long as so many bytes take. False: it is over.
+  /// Looks at entries and copies them, for about the time that copying `work` bytes takes. False:
+  /// the page is complete.
   bool step(uint32_t work);
-  /// When it is over:
+  /// When the page is complete:
   uint32_t next_offset() const { return next_offset_; }
   uint32_t entries() const { return count_; }
   const std::string& page() const { return page_; }
-  /// The entries of the first group alone are more than an answer can hold.
+  /// The entries of the first group alone exceed an answer.
   bool too_large() const { return too_large_; }
 
  private:
-  /// What it takes to look at an entry that is not copied, in bytes.
+  /// The cost of looking at an entry without copying it, in bytes.
   static constexpr uint32_t kLook = 32;
   bool matches(const IndexedEntry& entry) const {
     return ranges_.contains(entry.table_id, entry.hash);
@@ -60,13 +61,13 @@ class PageBuilder {
   const uint32_t max_bytes_;
   uint32_t next_offset_;
   size_t piece_ = 0;
-  size_t entry_ = 0;  // in it
+  size_t entry_ = 0;  // index in it
   uint32_t count_ = 0;
   bool too_large_ = false;
   std::string page_;
 };
 
-/// False if it does not fit. The entries from entry_ to `end` are those of a group.
+/// Adds the entries from entry_ to `end`, which form a group. False if they do not fit.
 bool PageBuilder::add_group(const std::vector<IndexedEntry>& entries, size_t end) {
   uint64_t total = 0;
   for (size_t i = entry_; i < end; ++i) {
@@ -182,7 +183,7 @@ Status FetchService::damage(const Fetch& fetch, const IndexedSegment& segment) c
                       segment.whole_bytes(), segment.what)};
 }
 
-/// OK: it is answered.
+/// OK: the request was answered.
 Task<Status> FetchService::answer_page(const Fetch& fetch) {
   const Result<IndexedSegments::Segment> got = co_await segments_.get(fetch.key);
   if (!got) co_return got.error();

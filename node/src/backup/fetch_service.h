@@ -1,5 +1,5 @@
-// Gives recovery masters the entries of a dead master's segments that they recover
-// (docs/design/recovery.md, "Fetching").
+// Sends recovery masters the entries that they recover from a dead master's segments
+// (docs/design/recovery.md#fetching).
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace ramcloud {
 
 class FetchService {
  public:
-  /// What peers can make it hold, beside IndexedSegments: so many requests with so many ranges each,
-  /// and one page.
+  /// Limits of what peers can make it hold, in addition to IndexedSegments: this many requests with
+  /// this many ranges each, and one page.
   static constexpr size_t kMaxFetches = 64;
   static constexpr size_t kMaxRanges = 4096;
   static constexpr uint32_t kMaxPageBytes = wire::kMaxRecoveryReadBytes;
   static constexpr uint32_t kRetryAfterUs = 10'000;
 
-  /// Registers kRecoveryFetch. All of them outlive this.
+  /// Registers kRecoveryFetch. All arguments outlive this.
   FetchService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                RecoveryService::Replicas& replicas);
   FetchService(const FetchService&) = delete;
@@ -51,7 +51,7 @@ class FetchService {
   FrameStore& frames_;
   RecoveryService::Replicas& replicas_;
   IndexedSegments segments_;
-  AsyncMutex page_;  // one is made at a time
+  AsyncMutex page_;  // one page is built at a time
   size_t fetches_ = 0;
   TaskScope scope_;
 };

@@ -1,4 +1,4 @@
-// Bytes that are read out of a frame beside the reactor.
+// Reading bytes from a frame without blocking the reactor.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace ramcloud {
 
-/// Room for them, which the device keeps while it reads.
+/// The buffer, kept alive while the device reads.
 struct FrameBytes {
   explicit FrameBytes(uint32_t n) : bytes(std::make_shared_for_overwrite<char[]>(n)), size(n) {}
   std::span<char> part(uint32_t offset, uint32_t n) const { return {bytes.get() + offset, n}; }
@@ -24,10 +24,10 @@ struct FrameBytes {
   uint32_t size = 0;
 };
 
-/// Bytes that are read in one slice, so that other work gets its turn.
+/// Bytes that are scanned in one slice, so that other work gets its turn.
 inline constexpr uint32_t kScanSlice = 64u << 10;
 
-/// Fills all of `to` from `offset` of the frame on, a MiB of the device at a time.
+/// Fills all of `to` from `offset` of the frame, reading a MiB at a time.
 Task<Status> read_frame(Reactor& reactor, FrameStore& frames, uint32_t frame, uint32_t offset,
                         FrameBytes to);
 

@@ -45,7 +45,7 @@ void seal(FrameSlot& slot) {
 SlotVerdict parse_slot(ByteView bytes, SuperblockSlot& slot) {
   const SlotVerdict verdict = parse_any(bytes, slot, kSuperblockMagic);
   if (verdict != SlotVerdict::kValid) return verdict;
-  // Sums that hold over impossible values mean a broken writer; do not act on them.
+  // Impossible values with a valid checksum come from a broken writer: do not use them.
   if (slot.frame_count > kMaxFrames) return SlotVerdict::kCorrupt;
   return verdict;
 }

@@ -6,9 +6,9 @@
 //   frame i    := at 8192 + i * (4096 + 8 MiB): metadata block, then the segment's bytes
 //   metadata   := 4 KiB: two slots, at 0 and 2048; each 512 bytes, zero between
 //
-// Of two slots the valid one with the higher sequence holds; a change writes the other one. A slot
-// is one 512-byte sector, which a device writes whole or not at all: so a slot that is neither zero
-// nor valid is damage, never a torn write. The segment's bytes are those of log/format.h, from
+// Of two valid slots the one with the higher sequence is current; a change writes the other one. A
+// slot is one 512-byte sector, which a device writes whole or not at all: so a slot that is neither
+// zero nor valid is damage, never a torn write. The segment's bytes are those of log/format.h, from
 // offset 0, zero after the last written byte.
 #pragma once
 
@@ -34,7 +34,7 @@ inline constexpr uint64_t kSuperblockBytes = 2 * kSuperblockSlotStride;
 inline constexpr uint64_t kFrameMetadataBytes = 4096;
 inline constexpr uint64_t kFrameSlotStride = kFrameMetadataBytes / 2;
 inline constexpr uint64_t kFrameStride = kFrameMetadataBytes + log::kSegmentBytes;
-/// A bound on what a superblock may claim: 64 TiB in 8 MiB frames.
+/// The most frames that a superblock may claim: 64 TiB in 8 MiB frames.
 inline constexpr uint32_t kMaxFrames = 8u << 20;
 
 inline constexpr uint64_t frame_metadata_offset(uint32_t frame) {
@@ -71,8 +71,8 @@ enum class FrameState : uint8_t { kFree = 1, kOpen = 2, kClosed = 3 };
 struct __attribute__((packed, aligned(8))) FrameSlot {
   enum Flag : uint8_t {
     kPrimary = 1,
-    kIncomplete = 2,   // a re-creation whose bytes are not all there: does not count as a replica
-    kLengthKnown = 4,  // `length` bytes are certainly there; all of them must be valid
+    kIncomplete = 2,   // a copy that is not complete yet: does not count as a replica
+    kLengthKnown = 4,  // `length` bytes were written for certain; all of them must be valid
     kSynced = 8,       // its bytes were on the device before they were acknowledged
   };
   char magic[8];
@@ -87,17 +87,17 @@ struct __attribute__((packed, aligned(8))) FrameSlot {
   uint64_t segment_id;
   uint32_t capacity;  // bytes of the segment
   uint32_t length;    // with kLengthKnown; else 0
-  // From here on zero in frames of former builds.
+  // The fields from here on are zero in frames of earlier versions.
   uint8_t boot_id[16];  // of the host that wrote this; zero: not known
   uint8_t holder_count;
   uint8_t reserved0[7];
-  uint64_t holders[wire::kMaxHolders];  // of the segment, `holder_count` of them
+  uint64_t holders[wire::kMaxHolders];  // holders of the segment, `holder_count` of them
   uint8_t reserved1[348];
   uint32_t crc;  // CRC32C of the 508 bytes before
 };
 static_assert(sizeof(FrameSlot) == kSlotBytes);
 
-/// Puts magic, version and checksum in.
+/// Sets magic, version and checksum.
 void seal(SuperblockSlot& slot);
 void seal(FrameSlot& slot);
 
@@ -108,7 +108,7 @@ enum class SlotVerdict : uint8_t {
   kCorrupt,
 };
 
-/// Judges 512 bytes; on kValid and kNewer `slot` is filled.
+/// Checks 512 bytes; fills `slot` on kValid and kNewer.
 SlotVerdict parse_slot(ByteView bytes, SuperblockSlot& slot);
 SlotVerdict parse_slot(ByteView bytes, FrameSlot& slot);
 

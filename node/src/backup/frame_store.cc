@@ -45,7 +45,8 @@ Result<std::unique_ptr<FrameStore>> FrameStore::open(Disk& disk, const std::stri
   }
   auto file = disk.open(path, frames_file_bytes(static_cast<uint32_t>(wanted)));
   if (!file) return fail(with_path(file.error(), path));
-  // Else bytes that were synced into the file are lost with the file's name.
+  // Sync the folder, too. Otherwise a power cut could lose the file's name, and with it the synced
+  // bytes.
   if (path != directory) {
     if (Status synced = disk.sync_directory(directory); !synced.ok()) {
       return fail(with_path(synced, path));
@@ -129,7 +130,7 @@ Status FrameStore::load_frame(uint32_t index) {
     switch (parse_slot(ByteView(block + slot_index * kFrameSlotStride, kSlotBytes), slot)) {
       case SlotVerdict::kEmpty:
         break;
-      // The damaged slot may have been the newer one, and say that a replica is here.
+      // The damaged slot may be the newer one, and name a replica in this frame.
       case SlotVerdict::kCorrupt:
       case SlotVerdict::kNewer:
         keep = true;
@@ -152,7 +153,8 @@ Status FrameStore::load_frame(uint32_t index) {
   return {};
 }
 
-/// A segment names itself, too; that is believed only of what no metadata tells.
+/// The segment's own header also says which segment it is. That is used only for what no metadata
+/// tells.
 void FrameStore::note_former(uint32_t index, const FrameSlot& slot, bool damaged) {
   FormerFrame former{.frame = index, .damaged = damaged, .content = {}};
   FrameContent& content = former.content;
@@ -213,14 +215,14 @@ Status FrameStore::adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uin
   }
   cluster_uuid_ = cluster_uuid;
   server_id_ = server_id;
-  // The highest ever seen; a restarted coordinator's may be lower for a moment.
+  // Keep the highest version seen; that of a restarted coordinator may be lower for a moment.
   if (std::pair(list_term, list_version) > std::pair(list_term_, list_version_)) {
     list_term_ = list_term;
     list_version_ = list_version;
   }
   const bool first = superblock_sequence_ == 0;
   RC_RETURN_IF_ERROR(write_superblock());
-  // A volume that has only one superblock would be lost with one sector.
+  // Write both slots at first: a volume with only one superblock would be lost with one sector.
   return first ? write_superblock() : Status();
 }
 
@@ -251,7 +253,7 @@ void FrameStore::allocate(FrameClass frame_class, std::function<void(Result<uint
   const uint32_t index = free_.front();
   std::ranges::pop_heap(free_, std::greater<>());
   free_.pop_back();
-  // The metadata block of a frame that was used keeps its slots: what it says stays true until
+  // The metadata block of a frame that was used is not zeroed: its current slot stays valid until
   // describe() writes the other one.
   const bool used = frames_[index].allocated;
   file_->allocate_zeroed(used ? frame_data_offset(index) : frame_metadata_offset(index),

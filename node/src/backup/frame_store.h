@@ -1,5 +1,5 @@
-// The frames file of a backup: which frames hold what, and the superblock. Knows nothing of
-// masters' liveness: the caller of release() has proof that the replica is not needed.
+// The frames file of a backup: the content of each frame, and the superblock. It does not know
+// which masters are alive: the caller of release() must have proof that the replica is not needed.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace ramcloud {
 
-/// What a frame's metadata says, without the bookkeeping of the slots.
+/// The content of a frame's metadata, without sequence and checksum of the slots.
 struct FrameContent {
   FrameState state = FrameState::kFree;
   uint8_t flags = 0;  // FrameSlot::Flag
@@ -32,91 +32,91 @@ struct FrameContent {
   bool has(FrameSlot::Flag flag) const { return (flags & flag) != 0; }
 };
 
-/// A frame that an earlier incarnation of the backup left with a replica in it.
+/// A frame with a replica that an earlier incarnation of the backup wrote.
 struct FormerFrame {
   uint32_t frame = 0;
-  /// One of the metadata's slots does not hold, and may have been the newer one: the content is
-  /// what the other one says, or if that says nothing, what the segment says of itself.
+  /// One of the metadata's slots is damaged, and may have been the newer one. The content is then
+  /// from the other slot, or if that is empty, from the segment's own header.
   bool damaged = false;
   FrameContent content;
 };
 
-/// What a frame is for. A copy of a closed segment must not take the last ones: without a head
-/// nobody can write.
+/// The use of a frame. Copies of closed segments must not take the last frames, because without a
+/// frame for a new head no master can write.
 enum class FrameClass : uint8_t { kHead, kCopy };
-/// Kept for heads: one in so many of all frames, at most the maximum.
+/// Frames reserved for heads: one in this many, up to the maximum.
 inline constexpr uint32_t kHeadReserveShare = 8;
 inline constexpr uint32_t kMostHeadReserve = 8;
 
-/// Whole blocks for a frame.
+/// A direct write to a frame, in whole blocks.
 struct FrameWrite {
   uint32_t frame = 0;
-  uint32_t offset = 0;  // in the segment's bytes
+  uint32_t offset = 0;  // offset in the segment's bytes
   ByteView bytes;
 };
 
 class FrameStore {
  public:
-  /// Opens or makes DIR/frames with room for `bytes` of frames (at least one). A volume that has
-  /// more frames keeps them. If `directory` is a block device, it is the frames file: all that fit
-  /// on it, at most `bytes`. Errors name the file: WRONG_CLUSTER is left to adopt(); UNSUPPORTED
-  /// for a newer format, CORRUPT if neither superblock holds, UNAVAILABLE if another process has it
-  /// open.
+  /// Opens or creates DIR/frames with frames for `bytes` (at least one). A volume with more frames
+  /// keeps them. If `directory` is a block device, the device is used as the file, with as many
+  /// frames as fit on it, at most for `bytes`. Errors name the file: UNSUPPORTED for a newer
+  /// format, CORRUPT if neither superblock is valid, UNAVAILABLE if another process has it open.
+  /// (adopt() answers WRONG_CLUSTER.)
   static Result<std::unique_ptr<FrameStore>> open(Disk& disk, const std::string& directory,
                                                   uint64_t bytes);
 
-  /// Of the superblock; all zero and 0 on a fresh volume.
+  /// From the superblock; zero on a fresh volume.
   const wire::Uuid& cluster_uuid() const { return cluster_uuid_; }
   uint64_t former_server_id() const { return former_server_id_; }
-  /// Of this incarnation, once adopted.
+  /// The id of this incarnation, after adopt().
   uint64_t server_id() const { return server_id_; }
   uint64_t list_term() const { return list_term_; }
   uint64_t list_version() const { return list_version_; }
 
-  /// Takes the volume over for this incarnation of the server. WRONG_CLUSTER, naming both clusters,
-  /// if it belongs to another; nothing is changed then. Durable after the next sync().
+  /// Takes over the volume for this incarnation of the server. WRONG_CLUSTER if it belongs to
+  /// another cluster: the message names both, and nothing changes. Durable after the next sync().
   Status adopt(const wire::Uuid& cluster_uuid, uint64_t server_id, uint64_t list_term,
                uint64_t list_version);
-  /// Remembers the highest server list seen. Durable after the next sync(), for which it does not
-  /// ask: nothing is decided by it.
+  /// Remembers the highest server list seen. Durable after the next sync(). It requests none,
+  /// because no decision depends on it.
   Status note_list(uint64_t list_term, uint64_t list_version);
 
-  /// Takes a free frame and calls `done` with its index when its space is allocated and zeroed,
-  /// which a busy disk may take seconds for. NO_SPACE: none is free for this class (`done` is
-  /// called at once), or the disk is full (then the frame is free again).
+  /// Takes a free frame, and calls `done` with its index when its space is allocated and zeroed. A
+  /// busy disk may need seconds for that. NO_SPACE: no frame is free for this class (`done` is
+  /// called at once), or the disk is full (the frame is free again).
   void allocate(FrameClass frame_class, std::function<void(Result<uint32_t>)> done);
-  /// Writes the frame's metadata; backup_id, boot id and cluster are this incarnation's.
+  /// Writes the frame's metadata; backup_id, boot id and cluster are those of this incarnation.
   Status describe(uint32_t frame, const FrameContent& content);
-  /// Writes segment bytes; offset + size <= kSegmentBytes is the caller's to check.
+  /// Writes segment bytes. Precondition: offset + size <= kSegmentBytes.
   Status write(uint32_t frame, uint32_t offset, ByteView bytes);
-  /// What direct writes must be multiples of; 0: there are none.
+  /// Direct writes must be multiples of this; 0: direct writes are not supported.
   uint32_t direct_block() const { return file_->direct_block(); }
-  /// Writes past the cache; `done` when all of it is on the device (File::write_direct). By rising
-  /// frame and offset; one batch at a time.
+  /// Writes past the page cache; calls `done` when everything is on the device
+  /// (File::write_direct). `writes` are sorted by frame and offset; one batch at a time.
   void write_direct(std::span<const FrameWrite> writes, std::shared_ptr<const void> keep,
                     std::function<void(Status)> done);
-  /// Reads segment bytes back, as they were written: not what SyncedTails still gathers.
+  /// Reads segment bytes that were written. Bytes that are still in SyncedTails are not included.
   Status read(uint32_t frame, uint32_t offset, char* to, size_t size) const {
     return file_->read(frame_data_offset(frame) + offset, to, size);
   }
-  /// The same, beside the reactor (File::read_beside).
+  /// The same without blocking the reactor (File::read_beside).
   void read_beside(uint32_t frame, uint32_t offset, std::span<char> to, std::shared_ptr<void> keep,
                    std::function<void(Status)> done) {
     file_->read_beside(frame_data_offset(frame) + offset, to, std::move(keep), std::move(done));
   }
-  /// Gives a frame back. Only with proof that its replica is obsolete. A direct write to it that is
-  /// in flight ends before it is taken again.
+  /// Frees a frame. Precondition: proof that its replica is obsolete. A direct write in flight to
+  /// it ends before the frame is reused.
   Status release(uint32_t frame);
-  /// Calls `done` when everything written before is on the device.
+  /// Calls `done` when everything written before this call is on the device.
   void sync(std::function<void(Status)> done) { file_->sync(std::move(done)); }
 
   uint32_t frames_total() const { return static_cast<uint32_t>(frames_.size()); }
   uint32_t frames_free() const { return static_cast<uint32_t>(free_.size()); }
   uint32_t frames_used() const { return frames_total() - frames_free() - quarantined_; }
-  /// Found at start: replicas of earlier incarnations and damaged metadata. Kept until they are
-  /// given back by release_former().
+  /// Frames found at start with replicas of earlier incarnations or damaged metadata. They are kept
+  /// until release_former().
   uint32_t frames_quarantined() const { return quarantined_; }
-  /// Those of them with a replica of this cluster, by rising frame.
+  /// Quarantined frames with a replica of this cluster, by rising frame.
   const std::vector<FormerFrame>& former() const { return former_; }
   /// Takes frames out of former(), for release_former(): those of the master of which `which` is
   /// true. Not those with damaged metadata: they may hold something else.
@@ -124,23 +124,23 @@ class FrameStore {
                                     const std::function<bool(const FormerFrame&)>& which);
   /// As release().
   Status release_former(uint32_t frame);
-  /// Given back while a direct write to them was in flight: free when it ends.
+  /// Frames released while a direct write to them was in flight; they are free when it ends.
   uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.
   uint32_t head_reserve() const {
     return std::min(frames_total() / kHeadReserveShare, kMostHeadReserve);
   }
   const std::string& path() const { return path_; }
-  /// Of this host, now.
+  /// The boot id of this host now.
   const BootId& boot_id() const { return boot_id_; }
 
  private:
   struct Frame {
-    uint64_t sequence = 0;   // of the newest slot
+    uint64_t sequence = 0;   // sequence of the newest slot
     uint8_t next_slot = 0;   // the one to write next
     bool allocated = false;  // space was taken before
-    bool written = false;    // by the direct write in flight
-    bool released = false;   // while it was
+    bool written = false;    // the direct write in flight writes to it
+    bool released = false;   // released during that write
   };
   FrameStore(std::unique_ptr<File> file, std::string path, const BootId& boot_id)
       : file_(std::move(file)), path_(std::move(path)), boot_id_(boot_id) {}
@@ -163,14 +163,14 @@ class FrameStore {
   uint64_t list_version_ = 0;
   uint64_t superblock_sequence_ = 0;
   uint8_t superblock_next_slot_ = 0;
-  uint32_t superblock_frames_ = 0;  // that the superblock counted when it was loaded
+  uint32_t superblock_frames_ = 0;  // frames in the superblock when it was loaded
   std::vector<Frame> frames_;
   std::vector<uint32_t> free_;  // a heap: the lowest first, so that the file stays dense
   uint32_t quarantined_ = 0;
   std::vector<FormerFrame> former_;
   uint32_t ending_ = 0;
   std::vector<DirectWrite> direct_writes_;  // of the batch in flight
-  std::vector<uint32_t> direct_frames_;     // the same
+  std::vector<uint32_t> direct_frames_;     // frames of the batch in flight
 };
 
 }  // namespace ramcloud

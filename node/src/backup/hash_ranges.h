@@ -1,4 +1,4 @@
-// Ranges of key hashes, in which keys are looked up.
+// A set of ranges of key hashes.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace ramcloud {
 
 class HashRanges {
  public:
-  /// They may come in any order, and overlap. INVALID_ARGUMENT, naming the range, if one ends before
-  /// it starts.
+  /// The ranges may be in any order, and overlap. INVALID_ARGUMENT, naming the range, if one ends
+  /// before it starts.
   static Result<HashRanges> make(std::vector<wire::HashRange> ranges);
 
   bool contains(uint64_t table_id, uint64_t hash) const {
-    // The last that starts there or before.
+    // The last range that starts at or before the hash.
     const auto behind = std::ranges::upper_bound(ranges_, std::pair(table_id, hash), {}, start_of);
     return behind != ranges_.begin() && std::prev(behind)->contains(table_id, hash);
   }

@@ -9,7 +9,8 @@
 namespace ramcloud {
 namespace {
 
-/// The most that the entries of so many bytes of a segment take: all are objects without a key.
+/// The largest index of a segment with so many bytes: the smallest entries are objects without a
+/// key.
 uint64_t most_index_bytes(uint32_t segment_bytes) {
   constexpr uint64_t kSmallest = sizeof(log::EntryHeader) + sizeof(log::ObjectBody);
   return segment_bytes / kSmallest * sizeof(IndexedEntry);
@@ -21,10 +22,10 @@ uint64_t index_bytes(const IndexedSegment& segment) {
   return bytes;
 }
 
-/// Takes the entries of groups, as long as what they say of themselves fits.
+/// Indexes the entries of groups, as long as their lengths are valid.
 class Indexer {
  public:
-  /// Null, or the damage of the group, of which nothing is taken then.
+  /// Null, or a text about the group's damage; then none of its entries is added.
   const char* add(const log::GroupView& group) {
     const size_t before = entries_.size();
     for (auto e = group.first(); e; e = group.next(*e)) {
@@ -70,7 +71,7 @@ bool IndexedSegment::is_boundary(uint32_t offset) const {
   if (piece == pieces.begin()) return offset == 0;
   uint32_t at = std::prev(piece)->begin;
   const log::SegmentBytes segment = bytes.segment();
-  // A padding's header begins like a group's.
+  // A padding's header begins like a group's header.
   while (at < offset) at += segment.load_at<log::PaddingHeader>(at).length();
   return at == offset;
 }
@@ -115,7 +116,7 @@ void IndexedSegments::forget(const Key& key) {
   if (found != kept_.end() && !(*found)->reading) (*found)->forgotten = true;
 }
 
-/// By a reader, or by a request that waits for it.
+/// True if a reader uses the segment, or a request waits for it.
 bool IndexedSegments::in_use(const std::shared_ptr<Kept>& kept) {
   return kept->reading || kept.use_count() > 1 || kept->segment.use_count() > 1;
 }
@@ -189,7 +190,7 @@ Task<void> IndexedSegments::index(Key key, std::shared_ptr<IndexedSegment> segme
     if (more) co_await reactor_.sleep(Duration{});
   }
   log::GroupsCheck check = checker.take();
-  // The padding behind the last group.
+  // The padding after the last group.
   if (wrong == nullptr && check.whole_bytes > end) {
     segment->pieces.push_back({end, check.whole_bytes, {}});
   }

@@ -1,6 +1,6 @@
-// Segments of dead masters, read out of frames, verified, and the keys of their entries hashed:
-// once for all recovery masters that fetch from them (docs/design/recovery.md, "Fetching"). The last
-// few are kept for a while.
+// Segments of dead masters in memory: read from frames, verified, and with the key hashes of their
+// entries. This is done once for all recovery masters that fetch from a segment
+// (docs/design/recovery.md#fetching). The last few are kept for a while.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct IndexedEntry {
 };
 
 struct IndexedSegment {
-  /// Whole groups and paddings, one piece behind the other.
+  /// Complete groups and paddings, in consecutive pieces.
   struct Piece {
     uint32_t begin = 0;
     uint32_t end = 0;
@@ -33,13 +33,13 @@ struct IndexedSegment {
   };
   explicit IndexedSegment(uint32_t size) : bytes(size) {}
   uint32_t whole_bytes() const { return pieces.empty() ? 0 : pieces.back().end; }
-  /// Whether a group or a padding begins there, or the last one ends. Requires offset <=
-  /// whole_bytes().
+  /// True if a group or a padding begins at the offset, or the last one ends there. Requires offset
+  /// <= whole_bytes().
   bool is_boundary(uint32_t offset) const;
 
   FrameBytes bytes;
   std::vector<Piece> pieces;
-  std::string what;  // is wrong behind whole_bytes(), if that is not all
+  std::string what;  // the damage after whole_bytes(), if there is some
 };
 
 class IndexedSegments {
@@ -48,23 +48,23 @@ class IndexedSegments {
     uint64_t master_id = 0;
     uint64_t segment_id = 0;
     uint32_t frame = 0;
-    uint32_t end = 0;  // of the segment, as it was decided
+    uint32_t end = 0;  // end of the segment, as the coordinator decided
     bool operator==(const Key&) const = default;
   };
   using Segment = std::shared_ptr<const IndexedSegment>;
 
-  /// Of bytes and entries, also of those that are read or used.
+  /// The limit for bytes and entries together, including segments that are being read or used.
   static constexpr uint64_t kMostBytes = 32u << 20;
-  /// So long one stays that nobody asks for.
+  /// How long an unused segment is kept.
   static constexpr Duration kKeptFor = std::chrono::seconds(5);
 
   IndexedSegments(Reactor& reactor, FrameStore& frames);
   IndexedSegments(const IndexedSegments&) = delete;
   IndexedSegments& operator=(const IndexedSegments&) = delete;
 
-  /// RETRY: all room is taken by segments in use. IO_ERROR. Damage is no error here.
+  /// RETRY: segments in use take all room. IO_ERROR. A damaged segment is not an error here.
   Task<Result<Segment>> get(Key key);
-  /// The next get() reads it from the device again.
+  /// Forgets a segment: the next get() reads it from the device again.
   void forget(const Key& key);
 
   uint64_t bytes() const { return bytes_; }
@@ -94,7 +94,7 @@ class IndexedSegments {
 
   Reactor& reactor_;
   FrameStore& frames_;
-  KeptList kept_;  // the last used first
+  KeptList kept_;  // most recently used first
   uint64_t bytes_ = 0;
   uint64_t bytes_read_ = 0;
   Timer timer_;

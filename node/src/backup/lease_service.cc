@@ -26,7 +26,8 @@ void LeaseService::on_renew(const Request& request) {
   reply_message(transport_, request.reply, wire::Empty{});
 }
 
-/// Nothing of a frozen master is read before it is frozen: so OK says that nobody has taken over.
+/// Recovery reads a master's replicas only after they are frozen. So OK means that no other server
+/// has taken over.
 Status LeaseService::judge(uint64_t master_id) const {
   if (replicas_.frozen(master_id)) {
     RC_SOMETIMES("backup.frozen_master_gets_no_lease");
@@ -34,7 +35,7 @@ Status LeaseService::judge(uint64_t master_id) const {
             fmt::format("master {} is being recovered: it has no lease any more", master_id)};
   }
   const ListedServer* master = servers_.find(master_id);
-  if (master == nullptr) {  // not known yet, or not any more
+  if (master == nullptr) {  // not in the list yet, or not any more
     return {StatusCode::kRetry,
             fmt::format("master {} is not in server list {}", master_id, servers_.version())};
   }

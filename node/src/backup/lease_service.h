@@ -1,5 +1,5 @@
-// A backup's part in read leases (docs/design/recovery.md, "Leases"): it says that it has not given
-// a master up.
+// A backup's part in read leases (docs/design/recovery.md#leases): it confirms that it has not
+// frozen a master.
 #pragma once
 
 #include "backup/replica_table.h"
@@ -10,7 +10,7 @@ namespace ramcloud {
 
 class LeaseService {
  public:
-  /// Registers kRenewLease. All of them outlive this. On the first reactor.
+  /// Registers kRenewLease. All arguments outlive this. On the first reactor.
   LeaseService(ServiceRegistry& registry, const ServerList& servers, const ReplicaTable& replicas)
       : transport_(registry.transport()), servers_(servers), replicas_(replicas) {
     registry.add(wire::Opcode::kRenewLease, &call_member<&LeaseService::on_renew, LeaseService>,
@@ -19,8 +19,7 @@ class LeaseService {
   LeaseService(const LeaseService&) = delete;
   LeaseService& operator=(const LeaseService&) = delete;
 
-  /// Waits for no device, and asks none: a backup whose device failed still knows
-  /// which masters it froze.
+  /// Does not use the device: a backup whose device failed still knows which masters it froze.
   void on_renew(const Request& request);
 
  private:

@@ -1,5 +1,5 @@
-// A file's bytes for reading, without a lock and without Disk: for tools that look at a volume
-// while its server is dead, or beside it.
+// A file's bytes for reading, without a lock and without Disk: for tools that read a volume whose
+// server is stopped or running.
 #pragma once
 
 #include <string>

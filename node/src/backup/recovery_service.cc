@@ -104,9 +104,8 @@ Task<Status> RecoveryService::all_synced() {
   co_return outcome->status;
 }
 
-/// Bytes that were taken before the freeze may have been acknowledged, or will be: they are in the
-/// answer.
-/// And it is on the device, so that a power cut takes nothing out of the answer.
+/// Bytes taken before the freeze may have been acknowledged, so they must be in the answer. They
+/// are synced before the answer, so that a power cut cannot make it wrong.
 Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query) {
   const AsyncMutex::Lock lock = co_await scanning_.lock();
   Status status = co_await all_synced();
@@ -133,7 +132,7 @@ Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryR
   reply_message(transport_, reply, answer);
 }
 
-/// `scan`: also a closed one.
+/// `scan`: scan a closed replica, too.
 Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool scan) {
   const FrameContent& content = replica.content;
   const bool closed = content.state == FrameState::kClosed && !replica.damaged;
@@ -172,7 +171,7 @@ Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool
   co_return told;
 }
 
-/// False if the device does not give the bytes.
+/// False if the device cannot read the bytes.
 Task<bool> RecoveryService::scan(FrameReplica replica, log::FoundReplica& found) {
   const FrameBytes bytes(replica.content.capacity);
   const Status status = co_await read_frame(reactor_, frames_, replica.frame, 0, bytes);

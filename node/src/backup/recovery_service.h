@@ -1,5 +1,5 @@
 // The backup's side of crash recovery: describes the replicas of a dead master's log, and reads
-// them (docs/design/recovery.md, "Where a log ends"). The first query for a master freezes its
+// them (docs/design/recovery.md#where-a-log-ends). The first query for a master freezes its
 // replicas.
 #pragma once
 
@@ -18,27 +18,27 @@
 
 namespace ramcloud {
 
-/// A replica in a frame, of this incarnation of the backup or of a former one.
+/// A replica in a frame, of this incarnation of the backup or of an earlier one.
 struct FrameReplica {
   uint32_t frame = 0;
   bool former = false;
   bool damaged = false;  // FormerFrame
   FrameContent content;
-  uint32_t held = 0;  // bytes that are there for certain, if not damaged
+  uint32_t held = 0;  // bytes that were written for certain, if not damaged
 };
 
 class RecoveryService {
  public:
-  /// The service that has the replicas. On the first reactor, like all of this.
+  /// The interface to the service that has the replicas. Everything here runs on the first reactor.
   class Replicas {
    public:
     virtual ~Replicas() = default;
-    /// OK, or why nothing can be said now.
+    /// OK, or why no answer is possible now.
     virtual Status may_tell() const = 0;
-    /// From when it returns nothing changes them any more, on whichever reactor.
+    /// When it returns, no reactor changes the master's replicas any more.
     virtual void freeze(uint64_t master_id) = 0;
     virtual bool frozen(uint64_t master_id) const = 0;
-    /// Calls `done` when all that was taken is on the device.
+    /// Calls `done` when everything taken before is on the device.
     virtual void sync_all(std::function<void(Status)> done) = 0;
     /// By rising frame.
     virtual std::vector<FrameReplica> replicas_of(uint64_t master_id) const = 0;
@@ -46,16 +46,16 @@ class RecoveryService {
                                                    uint64_t segment_id) const = 0;
   };
 
-  /// What peers can make it hold: one segment that is scanned, and so many bytes of reads and
-  /// queries that wait.
+  /// The limits of what peers can make it hold: one segment that is scanned, and this many bytes of
+  /// reads and waiting queries.
   static constexpr uint32_t kMaxReadBytesInFlight = 8u << 20;
   static constexpr size_t kMaxQueries = 8;
-  /// The most that one page of an answer has.
+  /// The most replicas in one page of an answer.
   static constexpr size_t kMaxReplicas = 512;
   static constexpr size_t kMaxDigestBytes = 1u << 20;
   static constexpr uint32_t kRetryAfterUs = 10'000;
 
-  /// Registers kRecoveryQuery and kRecoveryRead. All of them outlive this.
+  /// Registers kRecoveryQuery and kRecoveryRead. All arguments outlive this.
   RecoveryService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                   ServerList& servers, Replicas& replicas);
   RecoveryService(const RecoveryService&) = delete;
@@ -85,7 +85,8 @@ class RecoveryService {
   TaskScope scope_;
 };
 
-/// A replica of a frozen master: others still change. NOT_FOUND, for people after `what`.
+/// A replica of a frozen master; replicas of other masters may still change. NOT_FOUND: the message
+/// begins with `what`.
 Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, ByteView what,
                                     uint64_t master_id, uint64_t segment_id, uint32_t frame);
 

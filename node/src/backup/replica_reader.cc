@@ -19,7 +19,7 @@ template <typename Slot>
 struct SlotPair {
   bool valid = false;
   bool newer_format = false;
-  Slot slot{};  // the one that holds, if valid
+  Slot slot{};  // the current slot, if valid
 };
 
 /// Reads both slots at `base` and `base + stride`, and checks that the bytes between are zero;
@@ -69,14 +69,14 @@ void read_superblock(const SlotPair<SuperblockSlot>& pair, VolumeDump& volume) {
   volume.list_version = pair.slot.list_version;
 }
 
-/// Empty, or that the file is shorter than it was.
+/// Empty, or a message that the file is shorter than it was.
 std::string missing_end(const SlotPair<SuperblockSlot>& superblock, uint32_t frames) {
   if (!superblock.valid || superblock.slot.frame_count <= frames) return {};
   return fmt::format("the superblock counts {} frames, the file ends after {}",
                      uint32_t{superblock.slot.frame_count}, frames);
 }
 
-/// Frames the file has room for, however many the superblock claims.
+/// The number of frames that the file has room for, even if the superblock claims more.
 uint32_t frames_in(ByteView file) {
   if (file.size() < kSuperblockBytes) return 0;
   return static_cast<uint32_t>(
@@ -86,7 +86,7 @@ uint32_t frames_in(ByteView file) {
 void identify(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump) {
   dump.metadata_valid = pair.valid && pair.slot.state != FrameState::kFree;
   if (!dump.metadata_valid) {
-    // Metadata is lost: the segment itself says which master it belongs to.
+    // The metadata is lost: the segment's header tells which master it belongs to.
     dump.capacity = log::kSegmentBytes;
     if (const auto claimed = log::identify_segment(log::SegmentBytes(data))) {
       dump.identity = *claimed;
@@ -112,7 +112,7 @@ log::KnownOfSegment known_of(const FrameSlot& slot) {
     known.closed_length = slot.length;
     known.durable_up_to = slot.length;
   } else {
-    known.held = slot.length;  // when its backup was shut down
+    known.held = slot.length;  // at the last clean stop of its backup
   }
   return known;
 }
@@ -125,7 +125,7 @@ void scan(const SlotPair<FrameSlot>& pair, ByteView data, ReplicaDump& dump) {
   };
   dump.scan = log::scan_segment(dump.identity, bytes, known, count, log::Locate::kFlippedByte);
   const bool damaged = dump.scan.end == log::ScanEnd::kCorrupt ||
-                       // A tail that one wrong byte explains was whole once.
+                       // If one changed byte explains the torn tail, the tail was valid before.
                        (dump.scan.end == log::ScanEnd::kTorn && dump.scan.flipped_byte.has_value());
   if (!damaged) return;
   ReplicaProblem problem{dump.file_offset + dump.scan.bad_offset, dump.scan.what, {}};
@@ -181,7 +181,7 @@ Result<VolumeDump> dump_image(ByteView file, const ReplicaSink& sink) {
     const ByteView data = file.substr(dump.file_offset, log::kSegmentBytes);
     const bool in_use = metadata.valid ? metadata.slot.state != FrameState::kFree
                                        : !dump.problems.empty() || metadata.newer_format;
-    // A damaged slot beside one that says "free" may have been the newer one.
+    // One slot says "free", but the damaged one may be newer.
     const bool perhaps = !dump.problems.empty() && log::identify_segment(log::SegmentBytes(data));
     if (!in_use && !perhaps) {
       std::ranges::move(dump.problems, std::back_inserter(volume.problems));
@@ -264,7 +264,7 @@ Status check_cluster(Rebuild& rebuild, const std::string& name, const wire::Uuid
                       format_uuid(cluster), format_uuid(rebuild.summary.cluster_uuid))};
 }
 
-/// Every replica of the volume to the replay of its master, unless that is recovered.
+/// Adds every replica of the volume to the replay of its master, unless that master is recovered.
 Status add_volume(Rebuild& rebuild, const VolumeImage& volume,
                   const std::set<uint64_t>& recovered) {
   if (volume.bytes.size() < kSuperblockBytes) {
@@ -287,7 +287,7 @@ Status add_volume(Rebuild& rebuild, const VolumeImage& volume,
                                                 kFrameSlotStride, "metadata", problems);
     const ByteView data = volume.bytes.substr(frame_data_offset(i), log::kSegmentBytes);
     if (!problems.empty() || metadata.newer_format) ++damaged;
-    if (!problems.empty() || !metadata.valid) continue;  // another replica has to do
+    if (!problems.empty() || !metadata.valid) continue;  // use another replica
     const FrameSlot& slot = metadata.slot;
     if (slot.state == FrameState::kFree || (slot.flags & FrameSlot::kIncomplete) != 0) continue;
     wire::Uuid cluster;
@@ -346,7 +346,7 @@ using Key = std::pair<uint64_t, ByteView>;
 struct KeyHash {
   size_t operator()(const Key& key) const { return key_hash(key.first, key.second); }
 };
-/// By key, the highest version of a tombstone in any master's log.
+/// For each key the highest version of a tombstone in any master's log.
 using DeadKeys = std::unordered_map<Key, uint64_t, KeyHash>;
 
 DeadKeys dead_keys(const Rebuild& rebuild) {
@@ -360,7 +360,8 @@ DeadKeys dead_keys(const Rebuild& rebuild) {
   return dead;
 }
 
-/// What lives in each master's log and was deleted in none, by table, key and falling version.
+/// Objects that are live in some master's log and deleted in no other, by table, key and falling
+/// version.
 std::vector<log::ReplayedObject> live_objects(const Rebuild& rebuild) {
   const DeadKeys dead = dead_keys(rebuild);
   std::vector<log::ReplayedObject> objects;
@@ -378,7 +379,7 @@ std::vector<log::ReplayedObject> live_objects(const Rebuild& rebuild) {
   return objects;
 }
 
-/// One of each key.
+/// Passes the newest object of each key to the sink.
 uint64_t give_objects(const Rebuild& rebuild,
                       const std::function<void(const log::ReplayedObject&)>& sink) {
   const std::vector<log::ReplayedObject> objects = live_objects(rebuild);

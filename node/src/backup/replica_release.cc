@@ -13,7 +13,7 @@
 namespace ramcloud {
 namespace {
 
-/// In a turn: each is a write into the page cache.
+/// Frames freed in one turn: each is a write into the page cache.
 constexpr size_t kFreedAtOnce = 16;
 constexpr size_t kLookedAtOnce = 1024;
 

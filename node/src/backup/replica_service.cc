@@ -17,7 +17,7 @@ Status bad(std::string message) {
   return {StatusCode::kInvalidArgument, std::move(message)};
 }
 
-/// A request's struct if the body has it and exactly `length` bytes after it.
+/// Parses a request's struct. OK if the body has exactly `length` bytes after it.
 template <typename T>
 const char* split(ByteView body, T& head) {
   if (body.size() < sizeof head) return nullptr;
@@ -25,7 +25,8 @@ const char* split(ByteView body, T& head) {
   return body.data() + sizeof head;
 }
 
-/// Takes the extension off the bytes behind a request's struct; not OK if they are none.
+/// Removes the extension from the bytes after a request's struct. An error if they are no valid
+/// extension.
 Status take_holders(uint32_t flags, ByteView& rest, wire::Holders& holders) {
   ByteView bytes;
   if (!wire::take_extension(flags, rest, bytes)) {
@@ -79,7 +80,7 @@ BackupLane& ReplicaService::add_lane(Reactor& reactor, Transport& transport, Cou
   return *lanes_.back();
 }
 
-/// When this returns the list holds on all reactors: only then its sender gets an answer.
+/// When this returns, the list is in force on all reactors. Only then is its sender answered.
 void ReplicaService::list_changed() {
   std::vector<uint64_t> live;
   for (const ListedServer& server : servers_.servers()) {
@@ -95,12 +96,12 @@ Status ReplicaService::frozen_status(uint64_t master_id) {
       fmt::format("master {} is being recovered: nothing of it is taken here any more", master_id)};
 }
 
-/// Only a master that the list names as UP may change replicas: a crashed one is being recovered,
-/// or will be, from what is here now (docs/design/replication.md).
+/// Only a master that the list shows as UP may change replicas. A crashed master is recovered from
+/// the bytes that are here now (docs/design/replication.md).
 Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
                                     uint32_t& retry_after_us) const {
   retry_after_us = 0;
-  // Whatever the list says: a master that is alive all the same stops when it hears this.
+  // Checked before the list: if the master is still alive, this answer makes it stop.
   if (table_.frozen(master_id)) return frozen_status(master_id);
   RC_RETURN_IF_ERROR(device_status_);
   if (stopping_) {
@@ -182,7 +183,7 @@ void ReplicaService::on_open(const Request& request) {
   answer_when_synced(request.reply, key);
 }
 
-/// The same open again, or one with a higher epoch after the master lost replicas of this segment.
+/// A repeated open, or one with a higher epoch after the master lost a replica of this segment.
 Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& open,
                               const wire::Holders& holders) {
   if (open.epoch < replica.epoch) {
@@ -197,8 +198,8 @@ Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& 
   return note(replica, open.epoch, holders);
 }
 
-/// A new replica: the frame's space is allocated beside the reactor, the rest follows when it is
-/// there.
+/// A new replica: the frame's space is allocated without blocking the reactor; then fill_frame()
+/// does the rest.
 void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
                                 ByteView segment_bytes, const ReplyHandle& reply) {
   const Key key{open.master_id, open.segment_id};
@@ -213,7 +214,7 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, const wire
                WhenFull::kAskForFrames);
 }
 
-/// Asks once for frames that are not needed any more.
+/// If no frame is free, asks once to free frames that are not needed any more.
 void ReplicaService::allocate_for(std::shared_ptr<const Opening> opening, WhenFull when_full) {
   const bool copy = (opening->open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
   ++preparing_;
@@ -233,7 +234,7 @@ void ReplicaService::allocate_for(std::shared_ptr<const Opening> opening, WhenFu
   frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead, std::move(done));
 }
 
-/// What held when the frame was asked for may hold no longer.
+/// The conditions that were checked before the allocation may have changed.
 void ReplicaService::fill_frame(const Opening& opening, const Result<uint32_t>& frame) {
   const wire::ReplicaOpenRequest& open = opening.open;
   const Key key = opening.key();
@@ -258,8 +259,8 @@ void ReplicaService::fill_frame(const Opening& opening, const Result<uint32_t>& 
   answer_when_synced(opening.reply, key);
 }
 
-/// Fills a frame that was just taken. A refused open holds no frame. But what was written of it may
-/// be on the device all the same, and whether the removal is, is not known either.
+/// Fills a frame that was just taken. A refused open keeps no frame. But its bytes may be on the
+/// device nevertheless, and it is unknown whether their removal is.
 Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, const wire::Holders& holders,
                              ByteView segment_bytes, uint32_t frame) {
   Replica fresh;
@@ -327,7 +328,7 @@ void ReplicaService::on_write(const Request& request) {
   }
 }
 
-/// False: it is not a plain one.
+/// False: it is not a plain write.
 bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteView bytes,
                                  const ReplyHandle& reply) {
   const auto [outcome, held, why] = table_.append_plain(write, bytes);
@@ -351,7 +352,7 @@ bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteVie
   return false;
 }
 
-/// Whatever a write may do to a replica. Under the lock of its shard.
+/// Applies a write of any kind to a replica. Under the lock of its shard.
 Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest& write,
                               const wire::Holders& holders, ByteView bytes, Next& next) {
   if (write.epoch < replica.epoch) {
@@ -386,31 +387,33 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
     if (!replica.length_written) just_closed_.push_back(replica.key);
     mark_dirty();
   }
-  // Others depend on the epoch and the holders, so they are synced; that is rare.
+  // The epoch and the holders must be on the device before the answer, because the master relies on
+  // them. Such changes are rare.
   if (replica.kept != replica.promised) next = Next::kWhenSynced;
   return {};
 }
 
-/// Appends bytes; those that the replica has already are skipped, so resending is harmless.
+/// Appends bytes. Bytes that the replica has already are skipped, so a repeated message is
+/// harmless.
 Status ReplicaService::append(Replica& replica, uint32_t offset, ByteView bytes) {
   const auto added = table_.append(replica, offset, bytes);
   if (added) {
     if (*added) mark_dirty();
     return {};
   }
-  // What the master sent is wrong, or the write was.
+  // INVALID_ARGUMENT is the master's error; any other error is a failed write.
   if (added.error() != StatusCode::kInvalidArgument) write_failed(added.error());
   return added.error();
 }
 
-/// On any reactor.
+/// Any reactor.
 Status ReplicaService::append(uint32_t frame, uint32_t offset, ByteView bytes) {
   return tails_ ? tails_->append(frame, bytes) : frames_.write(frame, offset, bytes);
 }
 
-/// A higher epoch: the master goes on without a replica it lost, and should that come back, it may
-/// miss acknowledged data. `holders` (empty: no news): the reader of this replica must know of all
-/// servers on whose replicas an acknowledgement relies.
+/// Stores a higher epoch and new holders. The epoch rises when the master goes on without a lost
+/// replica, which may lack acknowledged data if it comes back. `holders` (empty: unchanged):
+/// recovery must know all servers on whose replicas an acknowledgement relies.
 Status ReplicaService::note(Replica& replica, uint32_t epoch, const wire::Holders& holders) {
   const bool moved = !holders.empty() && holders != replica.holders;
   if (epoch == replica.epoch && !moved) return {};
@@ -419,7 +422,8 @@ Status ReplicaService::note(Replica& replica, uint32_t epoch, const wire::Holder
   if (moved) replica.holders = holders;
   Status status = promise(replica);
   if (status.ok()) return status;
-  // Not there: or the same, sent again, would be acknowledged without being written.
+  // Restore the old value. Otherwise the repeated message would be acknowledged although nothing
+  // was written.
   replica.epoch = former_epoch;
   replica.holders = former_holders;
   return status;
@@ -427,7 +431,7 @@ Status ReplicaService::note(Replica& replica, uint32_t epoch, const wire::Holder
 
 FrameContent ReplicaService::content_of(const Replica& replica, bool length_known) const {
   FrameContent content;
-  // Closed is said only together with the length, after the bytes were synced.
+  // "Closed" is written only together with the length, after the bytes were synced.
   content.state = replica.closed && length_known ? FrameState::kClosed : FrameState::kOpen;
   content.flags = static_cast<uint8_t>((replica.primary ? FrameSlot::kPrimary : 0) |
                                        (replica.incomplete ? FrameSlot::kIncomplete : 0) |
@@ -442,7 +446,7 @@ FrameContent ReplicaService::content_of(const Replica& replica, bool length_know
   return content;
 }
 
-/// Describes what others will build on: answer_when_synced().
+/// Writes metadata on which the master will rely; answer_when_synced() waits for it.
 Status ReplicaService::promise(Replica& replica) {
   replica.promised = ++last_promise_;
   return describe(replica);
@@ -476,14 +480,14 @@ void ReplicaService::on_free(const Request& request) {
       drop(shard, found);
     }
   }
-  opening_.erase({free.master_id, free.segment_id});  // its frame is given back when it comes
+  opening_.erase({free.master_id, free.segment_id});  // its frame is freed when it arrives
   transport_.reply(request.reply, StatusCode::kOk, {});
 }
 
-/// Under its lock: no reactor writes to the frame from here on.
+/// Removes a replica. Under the shard's lock, so no reactor writes to the frame afterwards.
 void ReplicaService::drop(Shard& shard, ReplicaTable::Replicas::iterator it) {
   if (tails_) tails_->forget(it->second.frame);
-  // One that cannot be released stays taken: its metadata still names the replica.
+  // A frame that cannot be released stays taken, because its metadata still names the replica.
   if (const Status freed = frames_.release(it->second.frame); !freed.ok()) write_failed(freed);
   shard.replicas.erase(it);
   --replicas_;
@@ -498,7 +502,7 @@ void ReplicaService::refuse(const ReplyHandle& reply, const Status& status, uint
 }
 
 /// Refuses an open before a frame's metadata named the replica. Unless another open of it came
-/// before, no reader of this device will find the replica, and the master is told so.
+/// before, nobody can find the replica on this device, and the answer says so (NOTHING_WRITTEN).
 void ReplicaService::refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
                                  uint32_t retry_after_us) {
   wire::ErrorDetails details;

@@ -1,16 +1,15 @@
 // The backup side of replication: takes replicas of other masters' segments into frames
 // [Ousterhout15 §4.2].
 //
-// Durability "buffered": what a write brought is in the operating system's cache when it is
-// acknowledged, so it survives the death of this process; it is on the device at most a flush
-// interval (and one sync) later. "synced": it is on the device when it is acknowledged; one sync
-// serves all that came before it began. In both an open is acknowledged only when it is on the
-// device. Where frames can be written past the cache, synced bytes go that way (synced_tails.h);
-// metadata never does.
+// Durability "buffered": a write is in the page cache when it is acknowledged, so it survives the
+// death of this process. It is on the device at most a flush interval and one sync later. "synced":
+// a write is on the device when it is acknowledged; one sync serves all writes that came before it
+// began. In both modes an open is acknowledged only when it is on the device. With "synced", bytes
+// are written past the page cache if frames allow that (synced_tails.h); metadata never is.
 //
-// Threads: all of it is the first reactor's, but for writes that change nothing but the bytes held.
-// Those are served by the reactor that receives them (BackupLane), under the lock of the master's
-// shard (replica_table.h).
+// Threads: everything runs on the first reactor, except plain writes, which only append bytes. The
+// reactor that receives a plain write serves it (BackupLane), under the lock of the master's shard
+// (replica_table.h).
 #pragma once
 
 #include <atomic>
@@ -44,7 +43,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   struct Options {
     Duration flush_interval = std::chrono::milliseconds(10);
     bool synced = false;
-    /// Of the writes that the first reactor serves; may be null. It outlives the service.
+    /// Counts the writes that the first reactor serves. May be null; outlives the service.
     Counter* writes = nullptr;
   };
   static constexpr uint32_t kRetryAfterUs = 10'000;
@@ -52,29 +51,30 @@ class ReplicaService final : private ReplicaTable::Bytes,
     uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0,
              syncs = 0;
   };
-  /// Whether replicas can be put here; for status and placement.
+  /// The state of the device, for status and placement.
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService,
-  /// FetchService and LeaseService. `frames` has been adopted. All of them outlive this.
+  /// FetchService and LeaseService. Precondition: `frames` was adopted. All arguments outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
   ~ReplicaService() override;
   ReplicaService(const ReplicaService&) = delete;
   ReplicaService& operator=(const ReplicaService&) = delete;
 
-  /// Another reactor of the server that serves writes: before the first request, or between two, on
-  /// the first reactor. `writes` are those that it serves. The lane is this one's.
+  /// Adds the lane of another reactor that serves writes. On the first reactor, not during a
+  /// request. `writes` counts those that the lane serves. The service owns the lane.
   BackupLane& add_lane(Reactor& reactor, Transport& transport, Counter& writes);
 
-  /// Clean shutdown: writes how long each open replica is, syncs, then calls `done`. Requests that
-  /// still come are refused with RETRY.
+  /// Clean shutdown: writes the length of each open replica, syncs, then calls `done`. Later
+  /// requests are answered RETRY.
   void shut_down(std::function<void(Status)> done);
 
-  /// Masters that have replicas here and are not UP, by rising id. A slice a turn, as below.
+  /// Masters that have replicas here and are not UP, by rising id. Works in slices, one in each
+  /// turn, like free_frames_of().
   Task<std::vector<uint64_t>> dead_masters();
-  /// Frees all frames of a master of which the coordinator has said that it was recovered
-  /// (docs/design/recovery.md, "Freeing frames"), but for those with damaged metadata. Returns how
+  /// Frees all frames of a master that was recovered, as the coordinator said
+  /// (docs/design/recovery.md#freeing-frames), except those with damaged metadata. Returns how
   /// many. Frees nothing of a master that is UP.
   Task<uint32_t> free_frames_of(uint64_t master_id);
 
@@ -94,16 +94,16 @@ class ReplicaService final : private ReplicaTable::Bytes,
 
   const Counters& counters() const { return counters_; }
   const FrameStore& frames() const { return frames_; }
-  /// Not OK once the device has failed: then everything is refused with it, so that masters put
-  /// their replicas elsewhere.
+  /// An error once the device has failed. Every request is then refused with it, so that masters
+  /// place their replicas elsewhere.
   const Status& device_status() const { return device_status_; }
   /// kFull since the last open was refused because there was no space.
   Device device() const {
     return !device_status_.ok() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
   }
 
-  /// What is here of one replica; and how many there are, those of which the frame is still being
-  /// prepared apart. For tests and simulation.
+  /// The state of one replica; and counts of replicas and of frames being prepared. For tests and
+  /// simulation.
   struct Held {
     uint32_t frame = 0;
     uint32_t epoch = 0;
@@ -127,14 +127,14 @@ class ReplicaService final : private ReplicaTable::Bytes,
   friend class BackupLane;
   using Key = ReplicaKey;
   using Shard = ReplicaTable::Shard;
-  /// What a write that is taken waits for before it is answered.
+  /// What must happen before a write that was applied is answered.
   enum class Next : uint8_t { kAcknowledge, kWhenSynced, kMakeVisible };
 
   void list_changed();
   static Status frozen_status(uint64_t master_id);
   Status check_master(uint64_t master_id, uint64_t list_version, uint32_t& retry_after_us) const;
   Status check_open(const wire::ReplicaOpenRequest& open, ByteView segment_bytes) const;
-  /// An open of a replica that is not here yet.
+  /// The open of a new replica.
   struct Opening {
     wire::ReplicaOpenRequest open;
     wire::Holders holders;
@@ -207,17 +207,17 @@ class ReplicaService final : private ReplicaTable::Bytes,
   Options options_;
   Counters counters_;
   Status device_status_;
-  std::unique_ptr<SyncedTails> tails_;  // null: bytes are written into the cache
+  std::unique_ptr<SyncedTails> tails_;  // null: bytes are written into the page cache
   ReplicaTable table_;
-  size_t replicas_ = 0;  // in it
+  size_t replicas_ = 0;  // replicas in table_
   ServerList::Subscription list_changes_;
   std::vector<std::unique_ptr<BackupLane>> lanes_;
-  // Frames on their way, by what they are for: the number of the open that asked for it.
+  // Frames being allocated, by replica: the number of the open that asked for the frame.
   std::unordered_map<Key, uint64_t, ReplicaTable::KeyHash> opening_;
   NoFrameIsFree no_frame_is_free_;
   uint64_t last_opening_ = 0;
   uint64_t last_promise_ = 0;
-  uint32_t preparing_ = 0;        // frames that were asked for and did not come yet
+  uint32_t preparing_ = 0;        // frames being allocated
   std::vector<Key> just_closed_;  // since the last sync began
   struct Waiting {
     ReplyHandle reply;
@@ -225,13 +225,15 @@ class ReplicaService final : private ReplicaTable::Bytes,
     BackupLane* lane = nullptr;  // of another reactor
   };
   SpinLock waiting_lock_;
-  std::vector<Waiting> waiting_ RC_GUARDED_BY(waiting_lock_);  // for the next sync; when synced
-  std::atomic<bool> others_wait_{false};                       // some are of other reactors
+  std::vector<Waiting> waiting_ RC_GUARDED_BY(waiting_lock_);  // writes that wait for the next
+                                                               // sync; only with "synced"
+  std::atomic<bool> others_wait_{false};                       // waiting_ has writes of other
+                                                               // reactors
   std::vector<Waiting> flushing_waiters_;
   Timer flush_timer_;
   std::atomic<bool> dirty_{false};  // bytes came since the last sync began
   bool flushing_ = false;
-  // With tails_; else metadata is flushed with the bytes.
+  // Used with tails_; otherwise metadata is flushed with the bytes.
   bool metadata_dirty_ = false;
   bool syncing_metadata_ = false;
   bool stopping_ = false;

@@ -14,14 +14,14 @@
 
 namespace ramcloud {
 
-/// Calls `done` when what replicas were sent before is on the device.
+/// Calls `done` when all bytes that replicas took before are on the device.
 void ReplicaService::when_bytes_synced(std::function<void(Status)> done) {
   ++counters_.syncs;
   if (!tails_) return frames_.sync(std::move(done));
   tails_->commit(std::move(done));
 }
 
-/// The same, and all metadata.
+/// The same, including all metadata.
 void ReplicaService::when_all_synced(std::function<void(Status)> done) {
   if (!tails_) return when_bytes_synced(std::move(done));
   when_bytes_synced([this, alive = alive_, done = std::move(done)](Status status) {
@@ -33,7 +33,7 @@ void ReplicaService::when_all_synced(std::function<void(Status)> done) {
 }
 
 void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
-  uint32_t held = 0;  // more may come meanwhile
+  uint32_t held = 0;  // bytes at this time; more may be added meanwhile
   uint64_t promised = 0;
   {
     Shard& shard = table_.shard_of(key.master_id);
@@ -57,7 +57,7 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
   });
 }
 
-/// Bytes that were acknowledged before the request came were taken before it.
+/// Bytes acknowledged before the request arrived were taken before it, so this sync includes them.
 void ReplicaService::on_sync(const Request& request) {
   wire::SyncReplicasRequest asked;
   if (!request.decode(asked)) {
@@ -75,7 +75,8 @@ void ReplicaService::on_sync(const Request& request) {
   });
 }
 
-/// The replica's promises up to this one are on the device; false if there is no such replica now.
+/// Notes that the replica's metadata changes up to `promised` are on the device. False if there is
+/// no such replica now.
 bool ReplicaService::keep(const Key& key, uint64_t promised) {
   Shard& shard = table_.shard_of(key.master_id);
   const MutexGuard guard(shard.lock);
@@ -85,11 +86,12 @@ bool ReplicaService::keep(const Key& key, uint64_t promised) {
   return true;
 }
 
-/// A re-creation becomes a replica at one stroke: bytes on the device first, then the metadata that
-/// says so, on the device before the master hears of it.
+/// A copy becomes a visible replica in one step: first sync its bytes, then write and sync the
+/// metadata that shows it, then answer the master.
 void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
                                   const ReplyHandle& reply) {
-  // Writes that come until then, and may close it, are not on the device yet.
+  // `whole` is remembered, because writes that arrive during the sync may close the replica, and
+  // they are not on the device.
   when_bytes_synced([this, alive = alive_, handle = reply, key, held, whole](Status status) {
     if (!*alive) return;
     if (!status.ok()) {
@@ -111,8 +113,8 @@ void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
   });
 }
 
-/// Writes the metadata that makes a re-creation a replica; `whole`: it was closed when its bytes
-/// were synced.
+/// Writes the metadata that makes a copy visible. `whole`: it was closed when its bytes were
+/// synced.
 Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
   Shard& shard = table_.shard_of(key.master_id);
   const MutexGuard guard(shard.lock);
@@ -120,7 +122,7 @@ Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
   if (found == shard.replicas.end()) {
     return {StatusCode::kNotFound, "write: the replica was freed meanwhile"};
   }
-  // What recovery was told of it holds.
+  // The replica must stay as recovery was told.
   if (std::ranges::binary_search(shard.frozen, key.master_id)) return frozen_status(key.master_id);
   RC_SOMETIMES("backup.recreation_is_made_visible");
   RC_FAILPOINT("backup.copy.before_visible");
@@ -131,7 +133,7 @@ Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
   Status written = promise(replica);
   promised = replica.promised;
   if (!written.ok()) {
-    replica.incomplete = true;  // as its metadata says
+    replica.incomplete = true;  // as in its metadata
     replica.length_written = false;
   }
   return written;
@@ -143,7 +145,7 @@ void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
   transport_.reply(handle, StatusCode::kOk, {&slice, 1});
 }
 
-/// Of a write: now, or when the next sync is done.
+/// Answers a write: now, or after the next sync.
 void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
   RC_FAILPOINT("backup.write.before_answer");
   if (!options_.synced) return answer(handle, held);
@@ -158,8 +160,8 @@ void ReplicaService::wait_for_sync(const ReplyHandle& reply, uint32_t held, Back
   waiting_.push_back({reply, held, lane});
 }
 
-/// No space is no failure of the device: a file system that copies on write needs some for bytes
-/// that have their place. The next write may succeed.
+/// NO_SPACE is not a failure of the device: a copy-on-write file system may need space even for
+/// bytes that are allocated. The next write may succeed.
 void ReplicaService::write_failed(const Status& status) {
   const bool only_now =
       status.code() == StatusCode::kNoSpace || status.code() == StatusCode::kRetry;
@@ -182,20 +184,20 @@ void ReplicaService::start_flush_timer() {
   if (!flushing_ && !flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
 }
 
-/// On another reactor, after it took bytes (and, when synced, after the write was put among those
-/// that wait): the first one syncs them.
+/// Called on another reactor after it took bytes (with "synced": after the write was added to
+/// waiting_). The first reactor syncs them.
 void ReplicaService::taken_elsewhere() {
   const bool was_dirty = dirty_.exchange(true, std::memory_order_acq_rel);
   if (!options_.synced) {
-    // The reactor that made it dirty has told the first one; after a sync the first one looks
-    // itself.
+    // The reactor that set the flag has nudged the first one, and the first one checks the flag
+    // after each sync.
     if (!was_dirty) reactor_.nudge();
   } else if (!others_wait_.exchange(true, std::memory_order_acq_rel)) {
     reactor_.nudge();
   }
 }
 
-/// On another reactor.
+/// Called on another reactor.
 void ReplicaService::failed_elsewhere(const Status& status) {
   table_.device_failed();
   reactor_.post([this, alive = alive_, status] {
@@ -203,11 +205,11 @@ void ReplicaService::failed_elsewhere(const Status& status) {
   });
 }
 
-/// With lanes: what they took is synced.
+/// With lanes: starts the sync of what they took.
 bool ReplicaService::on_turn() {
   if (others_wait_.load(std::memory_order_relaxed) &&
       others_wait_.exchange(false, std::memory_order_acquire)) {
-    flush();  // or when the one in flight has ended
+    flush();  // at the latest when the sync in flight has ended
     return true;
   }
   if (!dirty_.load(std::memory_order_relaxed) || flushing_ || flush_timer_.running() || stopping_) {
@@ -217,7 +219,8 @@ bool ReplicaService::on_turn() {
   return true;
 }
 
-/// No caller waits for it: one that needs the metadata on the device starts a sync.
+/// Metadata changed, but no caller waits for it: callers that need it on the device start a sync
+/// themselves.
 void ReplicaService::metadata_changed() {
   if (!tails_) return mark_dirty();
   metadata_dirty_ = true;
@@ -229,7 +232,7 @@ void ReplicaService::on_flush_timer() {
   flush();
 }
 
-/// Beside the writes of bytes, which have no part in it.
+/// Independent of the direct writes of bytes.
 void ReplicaService::sync_metadata() {
   if (!metadata_dirty_ || syncing_metadata_ || stopping_) return;
   metadata_dirty_ = false;
@@ -245,12 +248,13 @@ void ReplicaService::sync_metadata() {
 
 void ReplicaService::flush() {
   if (flushing_ || stopping_) return;
-  // What others took before they said so is synced by this.
+  // This sync includes what other reactors took before they set the flag.
   if (!dirty_.exchange(false, std::memory_order_acq_rel)) return;
   flushing_ = true;
   {
     const SpinGuard guard(waiting_lock_);
-    std::swap(waiting_, flushing_waiters_);  // empty: those of the last sync are answered
+    std::swap(waiting_, flushing_waiters_);  // empty by now: the waiters of the last sync are
+                                             // answered
   }
   when_bytes_synced(
       [this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
@@ -280,7 +284,8 @@ void ReplicaService::flushed(const Status& status, const std::vector<Key>& close
   if (dirty_.load(std::memory_order_relaxed)) mark_dirty();
 }
 
-/// Answers the requests whose sync has ended so. Those of other reactors go to them together.
+/// Answers the requests whose sync ended with `status`. Answers of another reactor are handed over
+/// together.
 void ReplicaService::answer_waiting(const Status& status) {
   for (const Waiting& waiting : flushing_waiters_) {
     if (waiting.lane != nullptr) {
@@ -303,7 +308,7 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
     found->second.length_written = true;
     if (tails_) tails_->forget(found->second.frame);
     if (describe(found->second).ok() || !device_status_.ok()) continue;
-    found->second.length_written = false;  // no space: again with the next sync
+    found->second.length_written = false;  // no space: tried again with the next sync
     just_closed_.push_back(key);
     mark_dirty();
   }
@@ -327,7 +332,7 @@ void ReplicaService::shut_down(std::function<void(Status)> done) {
   stopping_ = true;
   table_.stop();
   flush_timer_.stop();
-  // From here on nothing changes them: later requests are refused on every reactor.
+  // From here on the replicas do not change: every reactor refuses later requests.
   std::vector<Replica*> replicas;
   replicas.reserve(replicas_);
   for (Shard& shard : table_.shards()) {
@@ -335,7 +340,7 @@ void ReplicaService::shut_down(std::function<void(Status)> done) {
     for (auto& [key, replica] : shard.replicas) replicas.push_back(&replica);
   }
   std::ranges::sort(replicas, {}, &Replica::frame);
-  // As when closing: the length counts only once the bytes below it are on the device.
+  // As for a close, the length is written only when the bytes below it are on the device.
   when_bytes_synced([this, alive = alive_, replicas, done = std::move(done)](Status status) {
     if (!*alive) return;
     if (!status.ok()) return done(status);

@@ -28,7 +28,7 @@ ReplicaTable::ReplicaTable(Bytes& bytes, size_t replicas) : bytes_(bytes) {
   }
 }
 
-/// Ids of servers are given one after the other.
+/// Server ids are consecutive, so this spreads them evenly.
 size_t ReplicaTable::index_of(uint64_t master_id) const {
   return master_id % shards_.size();
 }

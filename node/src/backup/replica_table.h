@@ -1,7 +1,7 @@
-// The replicas that a backup has, which several reactors of a server write to. Every master's are
-// in one shard, behind one lock: so an append, the checks before it, and whatever would forbid it
-// (a higher epoch, a server list that condemns the master, freeing the frame) come one after the
-// other, whichever reactors they are on (docs/design/replication.md, "Reactors of a backup").
+// The replicas of a backup, to which several reactors of a server write. All replicas of a master
+// are in one shard with one lock. So an append with its checks, and whatever forbids appends (a
+// higher epoch, a server list that condemns the master, freeing the frame), come one after the
+// other, on any reactors (docs/design/replication.md#reactors-of-a-backup).
 #pragma once
 
 #include <array>
@@ -30,11 +30,11 @@ struct Replica {
   uint32_t capacity = 0;
   uint32_t held = 0;  // bytes from offset 0
   bool primary = false;
-  bool incomplete = false;  // a re-creation
+  bool incomplete = false;  // a copy that is not visible yet
   bool closed = false;
-  bool length_written = false;  // the metadata tells the closed length
-  // Changes of the metadata that masters build on, by number: the last one, and the last that is
-  // known to be on the device. Until they are equal nothing is acknowledged, not even a repeated
+  bool length_written = false;  // the metadata has the closed length
+  // Numbers of metadata changes on which the master relies: `promised` is the last change, `kept`
+  // the last that is on the device. While they differ nothing is acknowledged, not even a repeated
   // request.
   uint64_t promised = 0;
   uint64_t kept = 0;
@@ -43,8 +43,8 @@ struct Replica {
 
 class ReplicaTable {
  public:
-  /// Where the bytes of replicas go. On any reactor, under the lock of the replica's shard: not
-  /// from two at a time to one frame.
+  /// The interface for writing bytes of replicas. Called on any reactor under the lock of the
+  /// replica's shard, so never concurrently for one frame.
   class Bytes {
    public:
     virtual ~Bytes() = default;
@@ -54,20 +54,20 @@ class ReplicaTable {
     size_t operator()(const ReplicaKey& key) const;
   };
   using Replicas = std::unordered_map<ReplicaKey, Replica, KeyHash>;
-  /// More than there are masters that write here at the same time from different reactors.
+  /// More shards than masters that write here at the same time.
   static constexpr size_t kShards = 64;
 
-  /// The first reactor alone adds, removes and changes replicas; of the others' doing is only what
-  /// append_plain() does. A lock is held for as long as one append takes.
+  /// Only the first reactor adds, removes and changes replicas; other reactors only call
+  /// append_plain(). A lock is held for the time of one append.
   struct alignas(kCacheLineBytes) Shard {
     mutable Mutex lock;
     Replicas replicas RC_GUARDED_BY(lock);
     std::vector<uint64_t> live RC_GUARDED_BY(lock);    // masters that may write, by rising id
-    std::vector<uint64_t> frozen RC_GUARDED_BY(lock);  // masters that are recovered, by rising id
+    std::vector<uint64_t> frozen RC_GUARDED_BY(lock);  // masters being recovered, by rising id
     bool stopped RC_GUARDED_BY(lock) = false;
   };
 
-  /// `bytes` outlives this; room for `replicas`.
+  /// `bytes` outlives this. Reserves room for `replicas`.
   ReplicaTable(Bytes& bytes, size_t replicas);
 
   Shard& shard_of(uint64_t master_id);
@@ -75,10 +75,10 @@ class ReplicaTable {
   std::array<Shard, kShards>& shards() { return shards_; }
 
   enum class Plain : uint8_t {
-    kTaken,   // all of it is held
-    kNotNow,  // the bytes have no place at the moment: `why` is RETRY
-    kFailed,  // the device did not take them: `why`
-    kOther,   // not a plain one, or not allowed: the first reactor handles it
+    kTaken,   // all bytes are held
+    kNotNow,  // no buffer is free at the moment: `why` is RETRY
+    kFailed,  // the device failed: `why`
+    kOther,   // not a plain write, or not allowed: the first reactor must handle it
   };
   /// The outcome of append_plain().
   struct PlainWrite {
@@ -86,24 +86,25 @@ class ReplicaTable {
     uint32_t held = 0;  // bytes of the replica, if they were taken
     Status why = {};
   };
-  /// A write that changes nothing but the bytes held: of the replica's epoch, by a master that is
-  /// live, to a replica whose metadata is on the device. Any reactor. `bytes` are all that `write`
-  /// announces.
+  /// Appends a plain write: one that changes only the bytes held. It has the replica's epoch, its
+  /// master is live, and the replica's metadata is on the device. Any reactor. `bytes` are all that
+  /// `write` announces.
   PlainWrite append_plain(const wire::ReplicaWriteRequest& write, ByteView bytes);
-  /// Appends bytes; those that the replica has already are skipped, so resending is harmless. True:
-  /// some were new. Under the lock of its shard.
+  /// Appends bytes. Bytes that the replica has already are skipped, so a repeated message is
+  /// harmless. True: some were new. Under the lock of its shard.
   Result<bool> append(Replica& replica, uint32_t offset, ByteView bytes);
 
-  /// From when it returns no write of another master is taken, on whichever reactor; none is half
-  /// done. By rising id.
+  /// Sets the masters that may write, by rising id. When it returns, no reactor takes a write of
+  /// another master, and none is in progress.
   void set_live(const std::vector<uint64_t>& masters);
-  /// From when it returns no write of this master is taken, on whichever reactor, whatever lists
-  /// say; none is half done.
+  /// When it returns, no reactor takes a write of this master, whatever lists say, and none is in
+  /// progress.
   void freeze(uint64_t master_id);
   bool frozen(uint64_t master_id) const;
-  /// From when it returns append_plain() takes nothing.
+  /// When it returns, append_plain() takes nothing any more.
   void stop();
-  /// Soon append_plain() takes nothing: what it takes until then is as good as what it took before.
+  /// Soon append_plain() takes nothing any more. What it takes until then is lost with the device,
+  /// like what it took before.
   void device_failed() { failed_.store(true, std::memory_order_relaxed); }
 
  private:

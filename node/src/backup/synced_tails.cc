@@ -23,7 +23,7 @@ SyncedTails::SyncedTails(FrameStore& frames, uint32_t buffers) : frames_(frames)
   const size_t bytes = size_t{buffers} * kBufferBytes;
   memory_.reset(static_cast<char*>(std::aligned_alloc(kBlock, bytes)), &std::free);
   if (memory_ == nullptr) throw std::bad_alloc();
-  // The lowest first, so that a server with little to do touches few.
+  // The lowest first, so that a server with little load touches few pages.
   for (uint32_t i = buffers; i-- > 0;) free_.push_back(memory_.get() + size_t{i} * kBufferBytes);
   unwritten_.reserve(buffers);
   full_.reserve(buffers);
@@ -42,7 +42,7 @@ uint32_t SyncedTails::room_in(const Tail& tail) {
   return tail.buffer == nullptr ? 0 : tail.begin + kBufferBytes - tail.end;
 }
 
-/// It begins with the block that `end` is in.
+/// The buffer begins with the block that contains `end`.
 void SyncedTails::take_buffer(Tail& tail) {
   tail.buffer = free_.back();
   free_.pop_back();
@@ -61,7 +61,7 @@ Status SyncedTails::append(uint32_t frame, ByteView bytes) {
   }
   const uint32_t room = room_in(*tail);
   if (bytes.size() > room) {
-    // A new buffer's first block may be partly taken.
+    // The first block of a new buffer may be partly filled.
     const uint64_t taken = tail->buffer == nullptr ? tail->end % kBlock : 0;
     const uint64_t more = bytes.size() - room + taken;
     if ((more + kBufferBytes - 1) / kBufferBytes > free_.size()) {
@@ -79,7 +79,7 @@ Status SyncedTails::append(uint32_t frame, ByteView bytes) {
   return {};
 }
 
-/// The buffer goes to the next batch as it is.
+/// Moves the buffer to the next batch.
 void SyncedTails::seal(Tail& tail) {
   const uint32_t used = tail.end - tail.begin;
   const uint32_t rest = tail.end % kBlock;
@@ -111,7 +111,8 @@ void SyncedTails::commit(std::function<void(Status)> done) {
   begin_batches();
 }
 
-/// Until a batch is in flight or no caller waits. A callback may commit again, or destroy this.
+/// Starts batches until one is in flight or no caller waits. A callback may commit again, or
+/// destroy this.
 void SyncedTails::begin_batches() {
   if (beginning_) return;
   beginning_ = true;
@@ -124,7 +125,7 @@ void SyncedTails::begin_batches() {
   if (*alive) beginning_ = false;
 }
 
-/// All that there is becomes the next batch; false if there is nothing.
+/// Moves all buffers to the next batch; false if there are none.
 bool SyncedTails::seal_all() {
   const SpinGuard guard(lock_);
   for (Tail* tail : unwritten_) {

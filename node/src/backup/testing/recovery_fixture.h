@@ -1,4 +1,4 @@
-// A backup with replicas of a master that is given up, and requests of a recovery.
+// A backup with replicas of a crashed master, and requests of a recovery.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ramcloud::testing {
 
-/// A master's log whose segments are sent by hand.
+/// A master's log whose segments the test sends.
 struct SmallLog {
   SmallLog()
       : arena(uint64_t{4} * log::kSegmentBytes, {.try_huge_pages = false, .prefault = false}),
@@ -65,7 +65,7 @@ class RecoveryFixture : public ReplicaServiceTest {
     EXPECT_TRUE(wire::decode(replies_.bytes, wire::kExtensible, reply));
     return reply;
   }
-  /// The process ends, perhaps the host with it, and comes back as server 9.
+  /// Restarts the process as server 9; `power_loss`: the host lost power, too.
   void restart(bool power_loss) {
     service_.reset();
     frames_.reset();

@@ -1,5 +1,5 @@
-// A master's log with its replica manager, several backups and a coordinator's word for it, on the
-// simulated network and disks.
+// A master's log with its replica manager, several backups, and a fake coordinator for the fence,
+// on the simulated network and disks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace ramcloud::testing {
 inline constexpr wire::Uuid kCluster{1, 2, 3, 4};
 inline constexpr uint64_t kMaster = 100;
 
-/// One of the master's reactors as what drives replication: a node of its own, beside the master's.
+/// A further reactor of the master that drives replication, as a simulated node of its own.
 struct LaneRole final : TurnHook {
   LaneRole(SimNetwork& network, SimNode& of)
       : node(of), transport(network.make_transport(of)), rpc(of.reactor(), *transport) {
@@ -137,14 +137,15 @@ class ReplicationRig {
     backups_[i] = std::move(role);
   }
 
-  /// Kills a backup and lets the list say so.
+  /// Kills a backup and marks it as crashed in the server list.
   void crash_backup(uint32_t i) {
     kill_backup(i);
     tell_backups();
     tell_master();
   }
 
-  /// What the coordinator does: it takes a while, is durable at some moment in it, and only rises.
+  /// The fake coordinator: it answers after some time, the change becomes durable in between, and
+  /// values only rise.
   Task<Status> raise_epoch(uint64_t segment, uint32_t epoch) {
     co_await master_->reactor().sleep(coordinator_delay_ / 2);
     if (given_up_) co_return StatusCode::kCrashed;
@@ -155,7 +156,7 @@ class ReplicationRig {
     co_return StatusCode::kOk;
   }
 
-  /// A backup's process died; nobody knows yet.
+  /// Kills a backup's process; the server list does not change yet.
   void kill_backup(uint32_t i) {
     scheduler_.kill(*nodes_[i]);
     backups_[i].reset();
@@ -168,7 +169,7 @@ class ReplicationRig {
     }
   }
   void tell_master() { ASSERT_TRUE(servers_.apply(list_).ok()); }
-  /// Another server with an empty volume, that all know of.
+  /// Adds a server with an empty volume to the server list.
   void add_backup(uint64_t bytes) {
     const auto i = static_cast<uint32_t>(nodes_.size());
     SimNode& node = scheduler_.add_node("b" + std::to_string(i + 1));
@@ -191,7 +192,8 @@ class ReplicationRig {
     if (code != StatusCode::kOk) return code;
     model_[key] = value;
     if (!lanes_.empty()) {
-      // As at the end of a turn of the reactor that appended; they take turns, unless one is named.
+      // The end of a turn of the reactor that appended: reactors alternate, unless the test chose
+      // one.
       LaneRole& by = *lanes_[appends_ ? *appends_ : version_ % lanes_.size()];
       by.appended = true;
       by.node.reactor().nudge();
@@ -199,7 +201,7 @@ class ReplicationRig {
     return code;
   }
 
-  /// Nothing goes through between the master, whichever reactor of it, and this backup.
+  /// Cuts the network between all reactors of the master and this backup.
   void cut_off(const SimNode& backup) {
     network_.partition(*master_, backup);
     for (const auto& lane : lanes_) network_.partition(lane->node, backup);
@@ -213,7 +215,7 @@ class ReplicationRig {
     return scheduler_.run_until([&] { return log_->durable() >= log_->head(); }, limit);
   }
 
-  /// Ends the process first.
+  /// The frames file of a backup. Ends its process first.
   std::string image_of(uint32_t i) {
     scheduler_.kill(*nodes_[i]);
     backups_[i].reset();
@@ -241,16 +243,16 @@ class ReplicationRig {
   uint64_t master_id_ = kMaster;                  // before start()
   uint32_t reactors_ = 1;                         // of the master, before start()
   std::vector<std::unique_ptr<LaneRole>> lanes_;  // none with one reactor
-  std::optional<size_t> appends_;                 // the reactor that does; none: all of them
+  std::optional<size_t> appends_;                 // the reactor that appends; none: all in rotation
   uint64_t version_ = 0;
   std::map<uint64_t, std::string> domains_;   // by server, before start(); empty: one of its own
   std::map<std::string, std::string> model_;  // everything that was appended
-  log::ReplicationFence fence_;               // as the coordinator has it
+  log::ReplicationFence fence_;               // the coordinator's fence
   Duration coordinator_delay_ = 2ms;
   Duration backup_silence_{};  // of the master, before start()
   bool given_up_ = false;      // by the coordinator: the master is CRASHED there
   ReplicaService::Options service_options_;
-  bool direct_ = true;  // whether synced bytes go past the caches
+  bool direct_ = true;  // whether synced bytes are written past the page cache
 };
 
 }  // namespace ramcloud::testing

@@ -1,4 +1,4 @@
-// A backup's replica service behind a registry, on a simulated disk, with what it answers.
+// A backup's replica service behind a registry, on a simulated disk, with its recorded answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Replies final : public OnlyReplies {
     return bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
                                                       : ~uint32_t{0};
   }
-  /// Whether the last answer, an error, says that nothing was written.
+  /// True if the last answer is an error with NOTHING_WRITTEN.
   bool nothing_written() const {
     wire::MessageHeader header{};
     header.status = static_cast<uint16_t>(status);
