@@ -22,7 +22,7 @@ struct AdminClient::Impl {
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   }
 
-  /// The leader as a coordinator that stands by names it; empty if it names none.
+  /// The leader that a standby names; empty if it names none.
   static std::string leader_of(const grpc::ClientContext& context) {
     const auto& trailers = context.GetServerTrailingMetadata();
     const auto found = trailers.find(kLeaderTrailer);

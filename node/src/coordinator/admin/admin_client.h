@@ -15,14 +15,14 @@ namespace ramcloud {
 
 class AdminClient {
  public:
-  /// `timeout` is of each call, connecting included.
+  /// `timeout` limits each call, including connecting.
   AdminClient(const HostPort& address, Duration timeout);
   ~AdminClient();
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
 
-  // Errors: UNAVAILABLE (nobody answers there), DEADLINE_EXCEEDED, and what the coordinator says;
-  // messages name the address when the call did not get there.
+  // Errors: UNAVAILABLE (no answer), DEADLINE_EXCEEDED, and the coordinator's errors. If the call
+  // did not reach a coordinator, the message names the address.
   Result<ClusterStatus> status();
   /// Ordered by id.
   Result<std::vector<ServerView>> servers();
@@ -31,17 +31,17 @@ class AdminClient {
     bool answers = false;
     std::string effect;  // for people
   };
-  /// Without `confirmed` only says what would happen. NOT_FOUND; INVALID_ARGUMENT when the server
+  /// Without `confirmed` only tells what would happen. NOT_FOUND; INVALID_ARGUMENT when the server
   /// answers and `force` is not given.
   Result<Condemnation> condemn(uint64_t server_id, bool confirmed, bool force,
                                const std::string& reason);
-  /// The memory of a server's log, without a restart; 0: only tells how it is. What
-  /// Coordinator::resize_log() says.
+  /// Sets the memory of a server's log without a restart; 0: only reports it. Errors as
+  /// Coordinator::resize_log().
   Result<wire::ResizeLogReply> set_log_memory(uint64_t server_id, uint64_t bytes);
-  /// Whether this server's volume may be wiped: the answer, or what kept it from being found out.
+  /// Whether this server's volume may be wiped, or why that could not be decided.
   Result<VolumeRelease> volume_release(uint64_t server_id);
-  /// Shows what is missing of a crashed server's log, or gives it up. What
-  /// Coordinator::accept_loss() says; UNAVAILABLE while the preview is not ready.
+  /// Shows what is missing of a crashed server's log, or gives it up. Errors as
+  /// Coordinator::accept_loss(); UNAVAILABLE while the preview is not ready.
   Result<LossAnswer> accept_loss(const LossRequest& wanted);
   /// By server, then by time. Without their version floors.
   Result<std::vector<AcceptedLossRecord>> accepted_losses();
@@ -49,7 +49,7 @@ class AdminClient {
   Status hint(uint64_t server_id);
   /// Ordered by id; one when `name` is given (NOT_FOUND if absent). Locators are left empty.
   Result<std::vector<wire::TableInfo>> tables(const std::string& name = {});
-  /// The format of the metadata that holds now: the newest.
+  /// Upgrades the metadata to the newest format, and returns it.
   Result<uint32_t> upgrade_metadata();
 
  private:

@@ -41,7 +41,7 @@ Timeline from_proto(const pb::RecoveryTimeline& in) {
   return timeline;
 }
 
-/// What recoveries and previews of a loss say of a segment alike.
+/// The fields of a segment that recoveries and previews of a loss have in common.
 template <typename Segment, typename Message>
 pb::MissingSegment& add_missing(const Segment& segment, Message& to) {
   pb::MissingSegment& missing = *to.add_missing();
@@ -205,7 +205,7 @@ ClusterStatus from_proto(const pb::ClusterStatus& in) {
     status.recoveries_ended.push_back(from_proto(ended));
   }
   status.survives_servers = in.survives_servers();
-  // Not all of it is told by an earlier coordinator.
+  // A coordinator of an earlier version does not send all fields.
   status.memory = {in.log_bytes_total(),       in.log_bytes_used(),
                    in.memory().live_bytes(),   in.memory().hash_table_bytes(),
                    in.memory().target_bytes(), in.memory().held_bytes()};
@@ -352,7 +352,7 @@ struct CodePair {
   StatusCode ours;
   int grpc;  // of grpc/status.h; the values are part of gRPC's protocol
 };
-// The first of several pairs with one gRPC code is the way back.
+// Of several pairs with the same gRPC code, the first is used to convert back.
 constexpr CodePair kCodes[] = {
     {StatusCode::kOk, 0},
     {StatusCode::kCancelled, 1},

@@ -1,5 +1,5 @@
-// Between the coordinator's plain values and the messages of the admin API, both ways in one place.
-// Only admin_service.cc, admin_client.cc and their tests include this.
+// Converts between the coordinator's plain values and the messages of the admin API. Only
+// admin_service.cc, admin_client.cc and their tests include this.
 #pragma once
 
 #include "admin.pb.h"
@@ -28,7 +28,7 @@ wire::TableInfo from_proto(
 inline constexpr const char* kLeaderTrailer = "ramcloud-leader-admin";
 inline constexpr const char* kLeaderOutsideTrailer = "ramcloud-leader-admin-outside";
 
-/// gRPC's code for ours, and the nearest way back.
+/// Converts our status code to gRPC's, and back to the nearest one.
 int to_grpc_code(StatusCode code);
 StatusCode from_grpc_code(int code);
 

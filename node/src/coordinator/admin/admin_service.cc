@@ -25,7 +25,7 @@ grpc::Status to_grpc(const Status& status) {
   return {static_cast<grpc::StatusCode>(to_grpc_code(status.code())), status.message()};
 }
 
-/// What a coordinator that does not lead says.
+/// The answer of a coordinator that does not lead.
 struct Redirect {
   grpc::Status status;
   std::string leader, leader_outside;
@@ -42,7 +42,8 @@ Redirect redirect_of(const CoordinatorNode& node, const Status& why) {
 
 const grpc::Status kStopping(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
 
-/// A call between gRPC's threads and the reactor: finished exactly once, by the first of them.
+/// A call shared between gRPC's threads and the reactor: finished exactly once, by whichever is
+/// first.
 class PendingCall {
  public:
   PendingCall(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor)
@@ -50,7 +51,7 @@ class PendingCall {
 
   /// How long the caller still waits.
   Duration time_left() const { return deadline_ - std::chrono::system_clock::now(); }
-  /// `fill` writes the response; only run if the call is still there to receive it.
+  /// `fill` writes the response; it runs only if the call is not finished yet.
   void finish(const grpc::Status& status, const std::function<void()>& fill = nullptr) {
     const std::lock_guard guard(mutex_);
     if (reactor_ == nullptr) return;
@@ -77,13 +78,13 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   WatchStream(grpc::CallbackServerContext* context, size_t backlog)
       : context_(context), backlog_(backlog) {}
 
-  /// To be returned to gRPC, which owns it until its OnDone().
+  /// The object for gRPC, which owns it until its OnDone().
   grpc::ServerWriteReactor<pb::WatchEvent>* attach() {
     writer_ = new Writer(shared_from_this());
     return writer_;
   }
 
-  /// The snapshot: does not count as lagging behind.
+  /// Queues the snapshot. It does not count towards the backlog limit.
   void push_snapshot(std::vector<Event> events) {
     const std::lock_guard guard(mutex_);
     limit_ = backlog_ + events.size();
@@ -163,14 +164,14 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   grpc::CallbackServerContext* context_;  // valid until finished
   const size_t backlog_;
   // The rest is guarded by mutex_.
-  size_t limit_ = 0;  // of queue_; larger while the snapshot is taken
+  size_t limit_ = 0;  // limit of queue_; larger while the snapshot is sent
   Writer* writer_ = nullptr;
   std::deque<Event> queue_;
   Event writing_;  // gRPC reads it until OnWriteDone()
   bool finished_ = false;
 };
 
-/// The reactor's side while we lead: what calls mean. Only the reactor's thread comes here.
+/// Executes admin calls while this coordinator leads. Only on the reactor's thread.
 class Front : public ChangeListener {
  public:
   Front(Coordinator& coordinator, AdminService::Options options)
@@ -181,7 +182,7 @@ class Front : public ChangeListener {
 
   pb::ClusterStatus status() const { return to_proto(coordinator_.status()); }
 
-  /// The leadership is lost: ends all calls that wait.
+  /// The leadership is lost: ends all waiting calls.
   void abandon(const Redirect& redirect) {
     scope_.cancel_all();
     for (const Waiting& waiting : std::exchange(waiting_, {})) {
@@ -343,7 +344,7 @@ class Front : public ChangeListener {
   Task<void> accept(std::shared_ptr<PendingCall> call, pb::AcceptLossRequest request,
                     pb::AcceptLossResponse* response) {
     const Coordinator::Waits waits(coordinator_);
-    // The token makes it safe to be asked again.
+    // The token makes it safe to repeat this call.
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto done = co_await coordinator_.accept_loss(
         {request.server_id(), request.confirmed(), request.token(), request.by(), request.reason()},
@@ -433,11 +434,11 @@ class Front : public ChangeListener {
     std::shared_ptr<PendingCall> call;
     bool repeatable;
   };
-  std::list<Waiting> waiting_;  // calls whose flows run
+  std::list<Waiting> waiting_;  // calls whose tasks run
   TaskScope scope_;
 };
 
-/// What posted calls find on the reactor: a front, or who leads instead. Reactor's thread only.
+/// Gives posted calls the Front, or a redirect to the leader. Only on the reactor's thread.
 class Gate final : public LeadershipListener {
  public:
   Gate(CoordinatorNode& node, AdminService::Options options) : node_(node), options_(options) {
@@ -450,7 +451,7 @@ class Gate final : public LeadershipListener {
     if (front_) front_->abandon(redirect_of(node_, why));
     front_.reset();
   }
-  /// Null: not for us, see redirect().
+  /// Null if this coordinator does not lead; see redirect().
   Front* front() { return node_.leading() != nullptr && front_ ? &*front_ : nullptr; }
   Redirect redirect() const { return redirect_of(node_, node_.redirect(Side::kInside)); }
 
@@ -466,7 +467,7 @@ class Gate final : public LeadershipListener {
 
 namespace {
 
-/// gRPC gets a connection when its peer has said that it speaks HTTP/2.
+/// A connection is passed to gRPC when its peer has sent the HTTP/2 preface.
 Lobby::Verdict is_http2_preface(ByteView bytes) {
   constexpr ByteView kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   const size_t common = std::min(bytes.size(), kPreface.size());
@@ -474,13 +475,14 @@ Lobby::Verdict is_http2_preface(ByteView bytes) {
   return common == kPreface.size() ? Lobby::Verdict::kAdmit : Lobby::Verdict::kWait;
 }
 
-/// What one connection, and all of them, may hold inside gRPC.
+/// Limits the memory of one connection, and of all of them, inside gRPC.
 void limit(grpc::ServerBuilder& builder, const AdminService::Options& options) {
   const auto ms = [](Duration d) { return static_cast<int>(d / 1ms); };
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ms(options.hello_timeout));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
-  // A vanished peer is noticed; one that asks nothing for long is closed, and connects again.
+  // Keepalive detects a peer that has vanished. An idle connection is closed; its client connects
+  // again.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(60s));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(20s));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ms(10min));
@@ -501,7 +503,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
             is_http2_preface, [this](UniqueFd fd) { admit(std::move(fd)); }, metrics) {}
 
   void admit(UniqueFd fd) {
-    // gRPC writes a line of its own, past our log, for a peer that has disconnected.
+    // Drop a disconnected peer here: gRPC would print a line that bypasses our log.
     sockaddr_storage peer{};
     socklen_t length = sizeof peer;
     if (getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0) return;
@@ -510,7 +512,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     acceptor->HandleNewConnection(&connection);
   }
 
-  /// Runs `work(front, call)` on the reactor; the call is refused when we are stopping.
+  /// Runs `work(front, call)` on the reactor; the call is refused while the service is stopping.
   template <typename Work>
   grpc::ServerUnaryReactor* on_reactor(grpc::CallbackServerContext* context, Work work) {
     auto* unary = context->DefaultReactor();
@@ -648,7 +650,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     return writer;
   }
 
-  /// What stop() has to end; false if it has begun.
+  /// Records a call or watch that stop() must end; false if stop() has begun.
   bool remember(std::weak_ptr<PendingCall> call) {
     const std::lock_guard guard(mutex);
     if (stopping) return false;
@@ -665,7 +667,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   }
   template <typename T>
   static void forget_ended(std::vector<std::weak_ptr<T>>& list) {
-    // Amortized: only when the list has doubled since it was last cleaned.
+    // Cleans only when the list has doubled since the last cleaning (amortized cost).
     if (list.size() < list.capacity() || list.empty()) return;
     std::erase_if(list, [](const auto& weak) { return weak.expired(); });
   }
@@ -688,7 +690,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     gate.reset();
     lobby.stop();
     if (server == nullptr) return;
-    // Watchers that do not read hold their stream open: those are cut off after a moment.
+    // A watcher that does not read keeps its stream open, so streams are cut after a short time.
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     server->Wait();
     server.reset();

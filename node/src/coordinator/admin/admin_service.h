@@ -1,6 +1,6 @@
 // The admin API's gRPC server. gRPC has threads of its own; every call is posted to the
-// coordinator's reactor, which alone looks at the cluster's state. A coordinator that stands by
-// answers UNAVAILABLE with the leader's addresses in the trailers.
+// coordinator's reactor, which alone reads the cluster's state. A standby answers UNAVAILABLE with
+// the leader's addresses in the trailers.
 #pragma once
 
 #include <memory>
@@ -26,10 +26,10 @@ class AdminService {
   AdminService(const AdminService&) = delete;
   AdminService& operator=(const AdminService&) = delete;
 
-  /// Begins to serve; gives the address bound (port 0 asks for any). On the reactor's thread or
-  /// before it turns, as stop().
+  /// Starts serving; returns the bound address (port 0: any free port). On the reactor's thread, or
+  /// before it runs.
   Result<HostPort> start(const HostPort& address);
-  /// Ends all calls and watches (UNAVAILABLE) and waits until gRPC has let go of them. On the
+  /// Ends all calls and watches (UNAVAILABLE) and waits until gRPC has released them. On the
   /// reactor's thread or after it has ended.
   void stop();
 

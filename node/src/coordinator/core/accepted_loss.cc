@@ -14,8 +14,9 @@
 namespace ramcloud {
 namespace {
 
-/// The same loss of the same log has the same token under any leader. Without the log's end,
-/// `found` is part of it: no digest that is left names the segments that were closed later.
+/// The same loss of the same log has the same token under any leader. If the log's end is missing,
+/// `found` is part of the token, because no remaining digest names the segments that were closed
+/// later.
 std::string token_of(const ClusterState& state, const LossPreview& preview,
                      const std::vector<log::SegmentEnd>& found) {
   std::string text = fmt::format("{}/{}/{}/{}", format_uuid(state.uuid), preview.server_id,

@@ -1,4 +1,4 @@
-// Tells watchers of the cluster what has changed. All on the coordinator's reactor.
+// Tells watchers what has changed in the cluster. Everything runs on the coordinator's reactor.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ class ChangeListener {
   virtual void on_server_changed(uint64_t revision, uint64_t server_id) = 0;
   virtual void on_table_changed(uint64_t revision, uint64_t table_id) = 0;
   virtual void on_table_dropped(uint64_t revision, const std::string& name) = 0;
-  /// Something that the cluster's sums and health are made of has changed; told once for many
-  /// changes that come close together.
+  /// The cluster's sums or its health may have changed. Called once for several changes within a
+  /// short time.
   virtual void on_status_changed(uint64_t revision) = 0;
 };
 
@@ -27,9 +27,9 @@ class Changes {
  public:
   explicit Changes(Reactor& reactor) : status_timer_(reactor, [this] { tell_status(); }) {}
 
-  /// Begins with `first`, which no leader before has used. Up to `reserved` revisions are ours: the
-  /// metadata says so, and the next leader begins there. `on_short` is called when few are left,
-  /// and again after each reserve().
+  /// Begins with revision `first`, which no earlier leader has used. Revisions up to `reserved`
+  /// belong to this leader; the metadata records that, and the next leader begins there. `on_short`
+  /// is called when few are left, and again after each reserve().
   void begin(uint64_t first, uint64_t reserved, std::function<void()> on_short) {
     revision_ = first;
     on_short_ = std::move(on_short);
@@ -65,13 +65,14 @@ class Changes {
   }
 
  private:
-  /// Gathers the statistics of one round of probes into one event.
+  /// Joins the statistics of one round of probes into one event.
   static constexpr Duration kStatusDelay = 20ms;
   void tell_status() {
     advance();
     for (auto* listener : listeners_) listener->on_status_changed(revision_);
   }
-  /// Not beyond the reserved revisions: then changes share one until more are reserved.
+  /// Never exceeds the reserved revisions: if they are used up, changes share the last one until
+  /// more are reserved.
   void advance() {
     if (revision_ + 1 < reserved_) ++revision_;
     if (revision_ < short_at_ || !on_short_) return;

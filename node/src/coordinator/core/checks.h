@@ -1,4 +1,4 @@
-// Checks of text from outside, with the one wording of their complaints.
+// Checks of text from outside, and their error messages.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ramcloud {
 
-/// In single quotes; bytes that are not printable ASCII as \xNN; what is too long is cut with "…".
+/// In single quotes; bytes that are not printable ASCII as \xNN; too long text is cut with "…".
 std::string quoted(std::string_view text);
 
 /// INVALID_ARGUMENT "FIELD VALUE is not accepted; accepted: WHAT".

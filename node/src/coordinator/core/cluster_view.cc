@@ -96,7 +96,7 @@ void diagnose_recoveries(const ClusterState& state, Diagnosis& diagnosis) {
   }
 }
 
-/// Nobody serves these, and no recovery brings them: the metadata say that all is well.
+/// Tablets that no server serves and no recovery will restore, although the metadata is consistent.
 void diagnose_owners(const ClusterState& state, Diagnosis& diagnosis) {
   for (const ClusterState::NotThere& one : state.not_there) {
     const auto server = state.servers.find(one.server_id);
@@ -157,13 +157,13 @@ void diagnose(const ClusterState& state, const ClusterStatus& status, Diagnosis&
   }
 }
 
-/// Cleaning needs a tenth of a log free.
+/// Memory that a server has for recovered data. Cleaning needs a tenth of a log to be free.
 uint64_t room_of(const wire::ServerStats& stats) {
   const bool cleans = stats.cleaner != wire::CleanerState::kNone;
   return stats.log_bytes_lasting() - (cleans ? stats.log_bytes_lasting() / 10 : 0);
 }
 
-/// How many servers may fail, so that those that are left have the memory for everything.
+/// How many servers may fail so that the remaining ones have memory for all data.
 uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
   std::ranges::sort(servers, {}, &wire::ServerStats::log_bytes_lasting);
   uint64_t used = 0, left = 0;
@@ -175,23 +175,24 @@ uint32_t memory_survives(std::vector<wire::ServerStats> servers) {
   return 0;
 }
 
-/// How many servers may fail, so that those that are left can hold the replicas of what they
-/// recover: they must be in one failure domain more than --min-replicas (R - 1, at least 1, unless
-/// it is set).
+/// How many servers may fail so that the remaining ones can hold the replicas of what they recover.
+/// They must be in at least --min-replicas + 1 failure domains (default: R - 1, at least 1).
 uint32_t domains_survive(std::map<std::string, uint32_t> servers_by_domain, uint32_t replicas) {
   const size_t needed = replicas == 0 ? 1 : std::max(1u, replicas - 1) + 1;
   if (servers_by_domain.size() < needed) return 0;
   std::vector<uint32_t> sizes;
   for (const auto& [domain, servers] : servers_by_domain) sizes.push_back(servers);
   std::ranges::sort(sizes);
-  // The smallest go first. With one more than may go, the last server of it is one too many.
+  // Assume that the smallest domains fail first. One more domain than allowed is lost when its last
+  // server fails.
   const auto gone = sizes.begin() + static_cast<ptrdiff_t>(sizes.size() - needed + 1);
   return std::accumulate(sizes.begin(), gone, 0u) - 1;
 }
 
-/// How many more servers may fail, whichever they are, and all data is served again with nobody's
-/// help. What masters said last decides; of a segment that lacks a replica it is not known how many
-/// it has. Half of the servers are always left, so silence condemns those that fail.
+/// How many more servers, in any combination, may fail so that all data is served again without
+/// help. Computed from the masters' last statistics, which do not tell how many replicas a degraded
+/// segment has. At least half of the servers must remain, so that silence is still enough for
+/// verdicts.
 uint32_t survives(const ClusterState& state, const ClusterStatus& status) {
   if (status.tablets_unavailable > 0 || !state.recoveries.empty() || state.restate) return 0;
   std::vector<wire::ServerStats> up;

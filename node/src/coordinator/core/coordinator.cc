@@ -81,7 +81,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
 
 Coordinator::~Coordinator() {
   changes_.remove(this);
-  for (auto* gauge : gauges_->all()) *gauge = 0;  // the next leader's are to be looked at
+  for (auto* gauge : gauges_->all()) *gauge = 0;  // only the next leader's gauges count
 }
 
 Task<Status> Coordinator::start(uint64_t leadership) {
@@ -106,7 +106,7 @@ Task<Status> Coordinator::start(uint64_t leadership) {
   co_return StatusCode::kOk;
 }
 
-/// From here on servers are told what to do.
+/// From here on servers get orders.
 void Coordinator::begin_to_order() {
   notifier_.push_list();
   tables_.resume();
@@ -170,7 +170,7 @@ void Coordinator::register_handlers() {
   add.operator()<&Coordinator::on_stop_serving>(Opcode::kStopServing);
 }
 
-/// Says whose word it is, and when to ask again.
+/// Answers with an error, with the term and when to retry.
 void Coordinator::refuse(const ReplyHandle& handle, const Status& status) {
   wire::ErrorDetails details;
   details.term = state_.term;
@@ -178,7 +178,8 @@ void Coordinator::refuse(const ReplyHandle& handle, const Status& status) {
   reply_error(registry_.transport(), handle, status, details.retry_after_us, details);
 }
 
-/// False when the request has been answered already: it cannot be served now, or not at all.
+/// Parses a request. False: it was answered with an error, because it is malformed or cannot be
+/// served now.
 template <typename Message>
 bool Coordinator::accept(const Request& request, Message& message) {
   if (!started_) {
@@ -198,7 +199,7 @@ bool Coordinator::accept(const Request& request, Message& message) {
   return true;
 }
 
-/// The same for calls that are told to RETRY while `may` is not OK.
+/// The same for calls that are answered RETRY while `may` is not OK.
 template <typename Message>
 bool Coordinator::accept_if(const Status& may, const Request& request, Message& message) {
   if (!accept(request, message)) return false;
@@ -206,7 +207,7 @@ bool Coordinator::accept_if(const Status& may, const Request& request, Message& 
   return may.ok();
 }
 
-/// The same for calls that do not get their answer at once.
+/// The same for calls that are answered later.
 template <typename Message>
 bool Coordinator::accept_to_wait(const Request& request, Message& message) {
   return accept_if(may_wait(), request, message);
@@ -230,7 +231,7 @@ Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
   }
 }
 
-/// To ask the next leader is safe, even if it may have been done.
+/// For calls that may be repeated at the next leader even if they took effect.
 Status Coordinator::to_tell(Status status) const {
   if (status == StatusCode::kIndeterminate && ledger_.fenced()) {
     return {StatusCode::kNotLeader, status.message()};
@@ -362,7 +363,7 @@ void Coordinator::on_stop_serving(const Request& request) {
   scope_.spawn(answer(request.reply, membership_.stop_serving(message, deadline_of(request))));
 }
 
-/// A hint costs one probe at most, from any sender.
+/// A report causes at most one probe, from any sender.
 void Coordinator::on_report_server(const Request& request) {
   wire::ReportServerRequest message;
   if (!accept(request, message)) return;
@@ -373,8 +374,8 @@ void Coordinator::on_report_server(const Request& request) {
   reply_message(registry_.transport(), request.reply, wire::Empty());
 }
 
-/// For a master whose lease no backup can confirm. That we lead is proven by our own clock, at this
-/// moment: nobody else can have condemned the server before.
+/// For a master whose lease no backup can confirm. Our own clock proves that we lead at this
+/// moment, so no other coordinator can have condemned the server.
 void Coordinator::on_grant_lease(const Request& request) {
   wire::GrantLeaseRequest message;
   if (!accept_if(restating_.check(), request, message)) return;

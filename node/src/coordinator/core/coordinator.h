@@ -1,8 +1,7 @@
-// The coordinator while it leads: the one place where the cluster's configuration is decided
-// [Ousterhout15 §3.2, §9]. It is in no data operation's way. This class puts its parts together
-// and answers their calls; what they do is in membership.h, tables.h, failure_detector.h,
-// notifier.h and ledger.h. Who leads is decided in coordinator_node.h; a new leadership is a new
-// object.
+// The coordinator while it leads: the only place where the cluster's configuration is decided
+// [Ousterhout15 §3.2, §9]. No data operation passes it. This class connects its parts and
+// dispatches calls to them: membership.h, tables.h, failure_detector.h, notifier.h and ledger.h.
+// coordinator_node.h decides who leads; each leadership is a new object.
 #pragma once
 
 #include <list>
@@ -35,9 +34,10 @@ class Coordinator final : private ChangeListener {
     Restating::Options restating;
     VolumeReleases::Options volume_releases;
     RecoveryOptions recoveries;
-    Duration longest_wait = 60s;  // of a call whose sender sets no deadline
-    size_t calls_at_once = 1024;  // that wait, by whatever door; more are told to RETRY
-    size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
+    Duration longest_wait = 60s;  // for a call without a deadline
+    size_t calls_at_once = 1024;  // waiting calls of both APIs; more are answered RETRY
+    size_t operations_at_once = kOperationsAtOnce;  // operations in one transaction that writes a
+                                                    // table
   };
 
   /// Everything runs on the reactor of `rpc`; the arguments outlive the coordinator.
@@ -47,53 +47,55 @@ class Coordinator final : private ChangeListener {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// Loads or creates the cluster, raises the term, and resumes unfinished work. Waits
-  /// while the store does not answer; calls that come in meanwhile are told to RETRY. `leadership`
-  /// is what the store's campaign() gave. Fails with what Ledger::open() says, or INTERNAL if the
-  /// stored state breaks an invariant.
+  /// Loads or creates the cluster, raises the term, and resumes unfinished work. Waits while the
+  /// store does not answer; calls are answered RETRY meanwhile. `leadership`: from the store's
+  /// campaign(). Errors: those of Ledger::open(), or INTERNAL if the stored state breaks an
+  /// invariant.
   Task<Status> start(uint64_t leadership);
-  /// Answers calls. False before start() is done and once the leadership is lost.
+  /// True if it answers calls. False until start() is done, and once the leadership is lost.
   bool ready() const { return started_ && !ledger_.fenced(); }
   /// `fn` is called when a change was refused because we no longer lead.
   void on_fenced(std::function<void()> fn) { ledger_.on_fenced(std::move(fn)); }
-  /// Before it is destroyed: calls that still wait end with `why` (NOT_LEADER), or INDETERMINATE if
+  /// Call it before destruction: waiting calls end with `why` (NOT_LEADER), or INDETERMINATE if
   /// they must not be repeated.
   void abandon(const Status& why);
-  /// May become known after construction, when the admin API has been given a port.
+  /// The addresses may become known after construction, when the admin API has its port.
   void set_admin_addresses(std::string inside, std::string outside);
 
   // For the admin API and tests; on the reactor's thread. See Tables for what they wait for.
   Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span, Side side,
                                              Time deadline);
   Task<Status> drop_table(std::string name, Time deadline);
-  /// From now on leaders write records of the newest format, which builds that know only older ones
-  /// refuse to start from: there is no way back. The format that holds. What Ledger::commit() says.
+  /// Makes leaders write records of the newest format from now on. This cannot be undone: versions
+  /// that know only older formats refuse to start. Returns the format in force. Errors as
+  /// Ledger::commit().
   Task<Result<uint16_t>> upgrade_metadata(Time deadline);
   struct Condemnation {
-    bool condemned = false;  // it is CRASHED now, or was before
-    bool answers = false;    // it answered just now, the coordinator or a peer
+    bool condemned = false;  // the server is CRASHED, by this call or before
+    bool answers = false;    // the server answered the coordinator or a peer just now
     std::string effect;      // for people: what was done, or would be
   };
-  /// An operator gives a server up, whatever failure detection waits for. Without `confirmed` only
-  /// says what would happen. NOT_FOUND; INVALID_ARGUMENT if it answers and `force` is not given.
+  /// An operator gives a server up, without waiting for failure detection. Without `confirmed` only
+  /// tells what would happen. NOT_FOUND; INVALID_ARGUMENT if it answers and `force` is not given.
   Task<Result<Condemnation>> condemn(uint64_t server_id, bool force, bool confirmed,
                                      std::string reason, Time deadline);
-  /// The log of a server is to have so much memory, until its process ends; 0: nothing is changed,
-  /// only told. The answer says how far it is. Nothing is stored. NOT_FOUND; INVALID_ARGUMENT if the
-  /// server is not UP, or does not accept the size, UNSUPPORTED if it cannot; what the call meets.
+  /// Resizes the log of a server until its process ends; 0: only reports. The answer tells the
+  /// progress. Nothing is stored. NOT_FOUND; INVALID_ARGUMENT if the server is not UP or rejects
+  /// the size; UNSUPPORTED if it cannot resize; errors of the call to the server.
   Task<Result<wire::ResizeLogReply>> resize_log(uint64_t server_id, uint64_t bytes, Time deadline);
-  /// An operator gives up what a BLOCKED recovery lacks, as it was shown. The answer is durable
-  /// before anything is recovered by it. NOT_FOUND; INVALID_ARGUMENT: nothing of this server can be
-  /// accepted, or not with this token; what Recovery::preview_loss() and Ledger::commit() say.
+  /// An operator gives up what a BLOCKED recovery lacks, as the preview showed it. The acceptance
+  /// is durable before the recovery uses it. NOT_FOUND; INVALID_ARGUMENT: this server has no loss
+  /// to accept, or the token is of another loss; errors of Recovery::preview_loss() and
+  /// Ledger::commit().
   Task<Result<LossAnswer>> accept_loss(LossRequest wanted, Time deadline);
-  /// The platform thinks that a server may be dead: it is probed at once, and nothing else. Unknown
-  /// ids are nothing to it.
+  /// The platform suspects that a server is dead: it is probed at once, nothing else. Unknown ids
+  /// are ignored.
   void hint(uint64_t server_id) { detector_.hint(server_id, FailureDetector::Source::kPlatform); }
-  /// Whether the volume of this server may be wiped. What VolumeReleases::ask() says.
+  /// Whether the volume of this server may be wiped. See VolumeReleases::ask().
   Task<Result<VolumeRelease>> volume_release(uint64_t server_id, Time deadline) {
     return volume_releases_.ask(server_id, deadline);
   }
-  /// A call that waits, for as long as this lives.
+  /// Counts a waiting call while this object lives.
   class Waits {
    public:
     explicit Waits(Coordinator& coordinator) : calls_(coordinator.calls_) { ++calls_; }
@@ -104,10 +106,10 @@ class Coordinator final : private ChangeListener {
    private:
     size_t& calls_;
   };
-  /// RETRY when as many calls wait as may.
+  /// RETRY when the maximum of calls is waiting.
   Status may_wait() const;
   const ClusterState& state() const { return state_; }
-  /// As of now, with the revision of the latest change.
+  /// The present status, with the revision of the latest change.
   ClusterStatus status() const;
   Changes& changes() { return changes_; }
   Reactor& reactor() { return reactor_; }
@@ -134,7 +136,7 @@ class Coordinator final : private ChangeListener {
   bool accept_if(const Status& may, const Request& request, Message& message);
   template <typename Message>
   bool accept_to_wait(const Request& request, Message& message);
-  /// Runs a flow that may safely be asked for again, and answers with its result.
+  /// Runs a task for a call that may be repeated, and answers with its result.
   template <typename Reply>
   Task<void> answer(ReplyHandle handle, Task<Result<Reply>> flow);
   Status to_tell(Status status) const;
@@ -176,9 +178,9 @@ class Coordinator final : private ChangeListener {
     ReplyHandle reply;
     bool repeatable;
   };
-  std::list<Waiting> waiting_;  // calls whose flows run
-  size_t calls_ = 0;            // these and the admin API's
-  TaskScope scope_;             // last: calls end before what they use
+  std::list<Waiting> waiting_;  // calls whose tasks run
+  size_t calls_ = 0;            // the waiting calls, including those of the admin API
+  TaskScope scope_;             // last member: calls end before what they use
 };
 
 }  // namespace ramcloud

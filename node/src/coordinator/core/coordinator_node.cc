@@ -62,7 +62,7 @@ Task<void> CoordinatorNode::run() {
     } else {
       auto leader = co_await store_.campaign(encode_record(self_, format_));
       note_store(leader.has_value());
-      const uint64_t leadership = store_.leading();  // once: a moment later it may have lapsed
+      const uint64_t leadership = store_.leading();  // read once: it may end a moment later
       if (!leader) {
         known = std::move(leader.error());
       } else if (leadership != 0) {
@@ -82,14 +82,16 @@ Task<void> CoordinatorNode::run() {
   }
 }
 
-/// Before it becomes a candidate: is this our cluster's store? Clients that connect ask for its
-/// uuid, too.
+/// Checks before the first campaign that the store belongs to our cluster, and learns its uuid, for
+/// which connecting clients ask.
 Task<Status> CoordinatorNode::learn_cluster() {
   if (knows_cluster_) co_return StatusCode::kOk;
   const auto records = co_await store_.load(kClusterKey);
   if (!records) co_return records.error();
   const auto found = records->find(kClusterKey);
-  if (found == records->end()) co_return StatusCode::kOk;  // a new store: the leader makes it
+  if (found == records->end())
+    co_return StatusCode::kOk;  // a new store: the leader will create
+                                // the cluster
   const auto cluster = read_cluster_record(found->second, options_.cluster_name);
   if (!cluster) co_return cluster.error();
   transport_.set_identity({cluster->uuid, 0});
@@ -98,7 +100,7 @@ Task<Status> CoordinatorNode::learn_cluster() {
   co_return StatusCode::kOk;
 }
 
-/// Returns when the leader may have changed.
+/// Follows a leader; returns when the leader may have changed.
 Task<void> CoordinatorNode::stand_by(Leadership leader) {
   LeaderRecord record;
   const bool decoded = decode_record(leader.record, record);
@@ -110,11 +112,11 @@ Task<void> CoordinatorNode::stand_by(Leadership leader) {
   if (knows_cluster_) {
     co_await store_.wait_for_change(leader.number);
   } else {
-    co_await reactor_.sleep(kRetry);  // the leader is making the cluster
+    co_await reactor_.sleep(kRetry);  // the leader is creating the cluster
   }
 }
 
-/// Until the leadership is lost; what start() says if it fails.
+/// Leads until the leadership is lost. Errors as Coordinator::start().
 Task<Status> CoordinatorNode::lead(uint64_t leadership) {
   deposed_.reset();
   leader_.reset();
@@ -159,7 +161,7 @@ Task<void> CoordinatorNode::give_up(std::function<void()> done) {
   done();
 }
 
-/// Who is asked still hears of the leader that we knew last: it may be we who are cut off. Only
+/// Redirects still name the last known leader, because only this coordinator may be cut off. Only
 /// readiness ends.
 void CoordinatorNode::note_store(bool answers) {
   if (answers) {

@@ -13,15 +13,15 @@ namespace {
 using wire::PeerState;
 
 constexpr Duration kTick = 100ms;
-/// Between the beginnings of two rounds of one server, however many hints come.
+/// The shortest time between two rounds of probes of one server, even with many hints.
 constexpr Duration kLeastRound = 20ms;
-/// A server is probed at least so often.
+/// A server is probed at least this often.
 constexpr Duration kLongestPause = 1s;
-/// With so many servers each is probed every interval; with more, proportionally more rarely.
+/// Up to this many servers are each probed every interval; with more, proportionally less often.
 constexpr uint32_t kProbedEveryInterval = 16;
-/// Peers asked for one indirect probe, until one can say something.
+/// At most this many peers are asked for an indirect probe, until one gives a result.
 constexpr int kPeersAsked = 3;
-/// Servers that are waited for and named, at most.
+/// The most servers that a message names.
 constexpr size_t kNamed = 8;
 
 MetricLabels says(const char* what) {
@@ -33,10 +33,11 @@ MetricLabels says(const char* what) {
 struct FailureDetector::Watch {
   Watch(Reactor& reactor, bool heard) : suspicion(reactor.now(), heard), wake(reactor) {}
   Suspicion suspicion;
-  uint64_t signs = 0;    // of life, and times that all was discarded: what began before is void
-  bool broken = false;   // the last failure: its connections are refused, or break
+  uint64_t signs = 0;    // signs of life, and discards of all measurements: a measurement that
+                         // began before is void
+  bool broken = false;   // in the last failure its connections were refused, or broke
   bool asking = false;   // a peer is being asked
-  bool observes = true;  // it knows kProbePeer, as far as we know
+  bool observes = true;  // it supports kProbePeer, as far as we know
   Event wake;            // probe at once
 };
 
@@ -121,8 +122,8 @@ Accounts FailureDetector::accounts() const {
   return sum;
 }
 
-/// Silence counts from the moment when enough servers are accounted for: servers that were out of
-/// reach together are given time to come back one after the other.
+/// Counts the servers that are accounted for. Silence counts only from the moment when there are
+/// enough: servers that became unreachable together get time to come back one by one.
 void FailureDetector::take_stock() {
   const Accounts now = accounts();
   const bool sound = now.enough() && !ledger_.failing() && verdicts_are_due();
@@ -173,7 +174,7 @@ std::vector<std::string> FailureDetector::waits_for() const {
   return names;
 }
 
-/// After an import live servers have a while to say what they own.
+/// After an import, live servers get some time to report what they own.
 bool FailureDetector::verdicts_are_due() const {
   return !state_.restate || reactor_.now() >= state_.no_verdict_before;
 }
@@ -198,7 +199,7 @@ void FailureDetector::hint(uint64_t server_id, Source source) {
 }
 
 Task<void> FailureDetector::watch(uint64_t server_id, WatchPtr watch) {
-  // A new leader's first probes of many servers are spread a little.
+  // Spreads a new leader's first probes of many servers.
   const auto spread = std::min<Duration>(options_.interval, 1ms * (watches_.size() + 1));
   co_await reactor_.sleep(Duration(
       static_cast<int64_t>(reactor_.random().below(static_cast<uint64_t>(spread.count())))));
@@ -247,8 +248,8 @@ Task<void> FailureDetector::round(uint64_t server_id, WatchPtr watch) {
   judge(server_id, *watch);
 }
 
-/// Several at once, one answer is enough: on a network that loses messages three single probes in a
-/// row go unanswered often enough to condemn a healthy server now and then.
+/// Sends several probes at the same time; one answer is enough. On a network that loses messages,
+/// three single probes in a row are lost too often: a healthy server could be condemned.
 Task<ProbeResult> FailureDetector::probe_again(uint64_t server_id) {
   std::vector<Task<ProbeResult>> probes;
   for (uint32_t i = 0; i < options_.probes_of_suspect; ++i) probes.push_back(probe(server_id));
@@ -284,7 +285,7 @@ Task<ProbeResult> FailureDetector::probe(uint64_t server_id) {
   co_return probed;
 }
 
-/// Another server at its address: it is gone, unless it has not yet heard which id it was given.
+/// Another server at its address means that it is gone, unless it has not received its id yet.
 PeerState FailureDetector::state_of(uint64_t server_id, const ProbeResult& probed) {
   const bool premature =
       probed.state == PeerState::kStranger && !state_.servers.at(server_id).answered;
@@ -295,7 +296,7 @@ void FailureDetector::answered(uint64_t server_id, Watch& watch) {
   watch.suspicion.answered(reactor_.now());
   ++watch.signs;
   state_.servers.at(server_id).heard = reactor_.now();
-  // A server that refuses our orders lives, but is not well.
+  // A server that refuses our orders is alive, but stays suspected.
   set_suspected(server_id, state_.servers.at(server_id).refuses_term);
   acquit(server_id);
   if (!sound_since_) take_stock();
@@ -333,7 +334,7 @@ uint32_t FailureDetector::observers_of(uint64_t server_id) const {
   }));
 }
 
-/// Those that answer us and can be asked, in random order.
+/// Peers that answer us and support indirect probes, in random order.
 std::vector<uint64_t> FailureDetector::peers_of(uint64_t server_id) const {
   std::vector<uint64_t> peers;
   for (const auto& [id, watch] : watches_) {
@@ -359,7 +360,7 @@ Task<FailureDetector::PeerSays> FailureDetector::indirect_probe(uint64_t server_
     const Duration limit = probe_timeout();
     const wire::ProbePeerRequest request{state_.term, server_id,
                                          static_cast<uint32_t>(limit / 1ms)};
-    // It needs all of the limit to find a server silent; the answer needs time, too.
+    // The peer needs the whole limit to find a server silent, and its answer needs additional time.
     auto reply = co_await rpc_.call<wire::ProbePeerReply>(
         *locator, peer, wire::Opcode::kProbePeer, request, reactor_.now() + limit + limit / 2);
     if (!reply) {
@@ -435,7 +436,8 @@ Task<FailureDetector::PeerSays> FailureDetector::own_probe(uint64_t server_id) {
 
 // ---- verdicts -----------------------------------------------------------------------------------
 
-/// The verdict counts when it is written, which may take long. Until then the server is probed on.
+/// A verdict takes effect when it is written, which may take long. Until then the server is still
+/// probed.
 void FailureDetector::judge(uint64_t server_id, const Watch& watch) {
   const auto evidence = [&] {
     return watch.suspicion.evidence(reactor_.now(), options_.thresholds, sound_since_,
@@ -456,7 +458,7 @@ void FailureDetector::acquit(uint64_t server_id) {
   if (pending != verdicts_.end()) pending->second.stands = false;
 }
 
-/// To the change that is being made.
+/// An error if the change that is being written must be withdrawn.
 Status FailureDetector::objection() {
   take_stock();
   bool all_stand = true;
@@ -493,7 +495,7 @@ Task<void> FailureDetector::record_verdicts() {
       log_warn("detection.verdicts_withdrawn", {{"verdicts", writing_.size()}});
       continue;
     }
-    if (!done.ok()) break;  // we are replaced
+    if (!done.ok()) break;  // another coordinator leads
     for (const uint64_t id : writing_) {
       if (state_.up_server(id) != nullptr) continue;
       condemned_.add();

@@ -1,7 +1,7 @@
-// Finds servers that are dead. The coordinator and the servers look; the coordinator judges, by the
-// arithmetic of suspicion.h. It doubts itself first: what it measured while its own timers ran late
-// does not count, and when it hears of fewer than half of the cluster, silence condemns nobody.
-// docs/design/coordinator.md, "Failure detection".
+// Finds dead servers. The coordinator and the servers probe; only the coordinator decides, by the
+// rules of suspicion.h. Two rules protect against its own failures: measurements while its timers
+// ran late do not count, and while fewer than half of the cluster is accounted for, silence
+// condemns no server. docs/design/coordinator.md#failure-detection.
 #pragma once
 
 #include <map>
@@ -24,14 +24,15 @@ namespace ramcloud {
 class FailureDetector {
  public:
   struct Options {
-    /// Between two probes of one server, while there are few; with many, at least once a second.
+    /// The time between two probes of one server, in a small cluster; in a large one up to a
+    /// second.
     Duration interval = 100ms;
     Duration timeout = 1s;  // of one probe; at most a quarter of the silence
-    /// Between two probes of one whose connections are refused or break.
+    /// The time between two probes of a server whose connections are refused or break.
     Duration again = 50ms;
-    uint32_t probes_of_suspect = 3;  // sent at the same time to one that failed before
+    uint32_t probes_of_suspect = 3;  // sent at the same time to a server whose last probe failed
     Thresholds thresholds;
-    Duration lateness = 200ms;  // of our own timers: measurements then do not count
+    Duration lateness = 200ms;  // if our own timers are this late, measurements do not count
   };
   FailureDetector(RpcClient& rpc, ClusterState& state, Ledger& ledger, TermClaims& term_claims,
                   Membership& membership, Notifier& notifier, Changes& changes,
@@ -39,11 +40,11 @@ class FailureDetector {
 
   /// Starts probing every server that is UP and is not probed yet.
   void watch_all();
-  /// A hint that this server may be dead: it is probed at once. Nothing else follows.
+  /// A hint that this server may be dead: it is probed at once, nothing else.
   enum class Source : uint8_t { kServer, kPlatform };
   void hint(uint64_t server_id, Source source);
 
-  /// Looks at the server's address now, and asks a peer to.
+  /// Probes the server's address now, and asks a peer to probe it.
   Task<Examination> examine(uint64_t server_id);
 
  private:
@@ -51,7 +52,7 @@ class FailureDetector {
   struct Verdict {
     Evidence evidence = Evidence::kNone;
     std::string reason;
-    bool stands = true;  // it was not seen alive since
+    bool stands = true;  // false: it gave a sign of life since
   };
   // Watching one server.
   using WatchPtr = std::shared_ptr<Watch>;
@@ -69,14 +70,14 @@ class FailureDetector {
   Task<void> ask_peer(uint64_t server_id, WatchPtr watch);
   void vouched(uint64_t server_id, Watch& watch);
   struct PeerSays {
-    uint64_t peer = 0;  // 0: nobody said anything
+    uint64_t peer = 0;  // 0: no peer had a result
     wire::PeerState state = wire::PeerState::kVoid;
   };
   Task<PeerSays> indirect_probe(uint64_t server_id);
   Task<PeerSays> own_probe(uint64_t server_id);
   std::vector<uint64_t> peers_of(uint64_t server_id) const;
   uint32_t observers_of(uint64_t server_id) const;
-  // The whole.
+  // The cluster as a whole.
   void tick(Duration late);
   void take_stock();
   Accounts accounts() const;
@@ -109,10 +110,10 @@ class FailureDetector {
   Counter& platform_hints_;
   std::map<wire::PeerState, Counter*> indirect_probes_;
   std::map<uint64_t, WatchPtr> watches_;
-  std::map<uint64_t, Verdict> verdicts_;  // that are being written
-  std::vector<uint64_t> writing_;         // of these, those of the change that is being made
+  std::map<uint64_t, Verdict> verdicts_;  // verdicts being written
+  std::vector<uint64_t> writing_;         // the ones in the present change
   bool recording_ = false;
-  std::optional<Time> sound_since_;  // none: silence condemns nobody
+  std::optional<Time> sound_since_;  // none: silence condemns no server
   Punctuality punctuality_;
   TaskScope scope_;
 };

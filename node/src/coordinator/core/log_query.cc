@@ -53,11 +53,11 @@ Task<std::optional<FoundLog>> LogQuery::find() {
     (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.retry_interval);
   }
   if (!all_heard()) {
-    // More sources make it faster, and spare those that are there.
+    // Wait for more sources: they make recovery faster and share the load.
     const Time until = reactor_.now() + options_.gather;
     while (!all_heard() && co_await wait_until(reactor_, news_, until)) {
     }
-    // An answer since then cannot make the end less certain, unless a server has gone.
+    // Later answers cannot make the end less certain, unless a server has crashed.
     const log::LogEnd later = decide();
     if (later.outcome != latest_.outcome || later.unscanned) co_return co_await find();
     latest_ = later;
@@ -110,7 +110,7 @@ Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
     }
     request.first_frame = page->next_frame;
   } while (request.first_frame != 0);
-  // The clock, not the turn's time: the answer may have come within this turn.
+  // Read the clock, not the time of the turn: the answer may have come within this turn.
   answer.at = reactor_.clock().now();
   answer.heard.insert(server_id);
   for (const uint64_t id : servers_of_volume(state_, server_id)) {
@@ -119,7 +119,7 @@ Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
   co_return true;
 }
 
-/// False: it makes no sense.
+/// False: the page is malformed.
 bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
                     Answer& answer) const {
   if (page.former_server_id != 0) answer.heard.insert(page.former_server_id);
@@ -140,8 +140,8 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
 }
 
 /// Asks the backups that have this segment to read it: at once, unless their last answer was to the
-/// same question. Such an answer could not tell; the backup is asked again after the interval
-/// options_.retry_interval. A backup that still answers an earlier question is asked when that
+/// same question. Such a backup could not read it, and is asked again after
+/// options_.retry_interval. A backup that is still answering an earlier question is asked when that
 /// answer arrives.
 void LogQuery::ask_for_versions(uint64_t segment_id) {
   scan_closed_from_ = std::min(scan_closed_from_, segment_id);
@@ -157,9 +157,9 @@ void LogQuery::ask_for_versions(uint64_t segment_id) {
   }
 }
 
-/// Where the end of the log is missing, a closed head may have the newest digest that there is: it
-/// tells how much an operator has to give up, or decides if that was done. Closed segments are read
-/// from the newest one on, twice as many each time.
+/// If the end of the log is missing, a closed head may have the newest remaining digest. It tells
+/// how much an operator must give up; after an accepted loss it decides. Closed segments are read
+/// from the newest backwards, twice as many each time.
 void LogQuery::look_for_digests() {
   reads_digests_ = false;
   if (latest_.missing.empty() || !latest_.missing.front().end) return;
@@ -181,8 +181,8 @@ void LogQuery::look_for_digests() {
   reads_digests_ = ask_to_read_closed();
 }
 
-/// Asks each backup with closed segments that must be read and that it has not read. True: one
-/// does.
+/// Asks each backup to read its closed segments that must be read and were not. True: at least one
+/// is reading.
 bool LogQuery::ask_to_read_closed() {
   bool reads = false;
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
@@ -203,7 +203,7 @@ std::optional<log::LossToAccept> LogQuery::loss_to_accept(size_t most) const {
 
 // ---- deciding
 
-/// Servers that are UP and have not answered, and those whose volume may come back.
+/// Servers that are UP and have not answered, and servers whose volume may come back.
 std::set<uint64_t> LogQuery::expected() const {
   std::set<uint64_t> ids, heard;
   for (const auto& [id, answer] : answers_) heard.insert(answer.heard.begin(), answer.heard.end());
@@ -214,14 +214,14 @@ std::set<uint64_t> LogQuery::expected() const {
                       reactor_.now() - server.crashed_since < options_.returning;
     if (server.up() || back) ids.insert(id);
   }
-  // The master had no replica of its own log on its own server.
+  // A master has no replica of its log on its own server.
   for (const uint64_t id : servers_of_volume(state_, master_id_)) {
     if (id <= master_id_) ids.erase(id);
   }
   return ids;
 }
 
-/// Of all that operators gave up of this log.
+/// All losses of this log that operators accepted.
 log::AcceptedLoss LogQuery::accepted() const {
   log::AcceptedLoss all;
   const auto found = state_.accepted_losses.find(master_id_);
@@ -272,7 +272,7 @@ FoundLog LogQuery::found() const {
     std::ranges::sort(from, {}, [](const Place& place) {
       return std::tuple(!place.primary, place.server_id, place.frame);
     });
-    // Where no backup is the first choice, they are chosen in rotation.
+    // If no source has a primary replica, the first source is chosen in rotation.
     if (!from.empty() && !from.front().primary) {
       const auto by = static_cast<std::ptrdiff_t>(segment.segment_id % from.size());
       std::rotate(from.begin(), from.begin() + by, from.end());

@@ -1,5 +1,5 @@
-// Finds the log of a dead master: asks backups what they have of it, and decides where it ends
-// (docs/design/recovery.md, "Where a log ends"). It goes on asking until that is known.
+// Finds the log of a dead master: asks backups which replicas they have, and decides where the log
+// ends (docs/design/recovery.md#where-a-log-ends). It repeats its questions until that is known.
 #pragma once
 
 #include <functional>
@@ -18,47 +18,47 @@ namespace ramcloud {
 /// A log that can be recovered.
 struct FoundLog {
   log::LogEnd end;  // known()
-  /// By falling id; of servers that were UP.
+  /// By falling id; their sources are servers that were UP.
   std::vector<wire::RecoverySegment> segments;
   uint64_t bytes = 0;
-  /// When the last answer came that could have supplied the digest.
+  /// The time of the last answer that could have had the deciding digest.
   Time digest_at{};
 };
 
 class LogQuery {
  public:
   struct Options {
-    Duration timeout = 10s;  // of a page: replicas are read for it
+    Duration timeout = 10s;  // for a page; the backup reads replicas to answer it
     Duration retry_min = 50ms;
     Duration retry_max = 2s;
-    /// Between two looks without news.
+    /// The time between two checks without news.
     Duration retry_interval = 2s;
-    /// Once the end is known, so long others may offer themselves as sources.
+    /// Once the end is known, it waits this long for more sources.
     Duration gather = 50ms;
-    /// So long after its crash a server may come back with its volume.
+    /// For this long after its crash, a server may come back with its volume.
     Duration returning = std::chrono::minutes(10);
   };
-  /// Closed replicas of segments from `scan_closed_from` on are read as well: one of them was
-  /// found damaged. `go_on` is asked when latest() has changed.
+  /// `scan_closed_from`: closed replicas of segments from this one on are read as well, because one
+  /// was found damaged. `go_on` is called when latest() has changed; false ends the query.
   LogQuery(Reactor& reactor, ClusterState& state, RecoveryCalls& calls, const Options& options,
            uint64_t master_id, uint64_t scan_closed_from, std::function<bool()> go_on);
 
-  /// Ends when the end of the log is known; with nothing, when it is not wanted any more.
+  /// Returns when the end of the log is known; none if `go_on` ended the query.
   Task<std::optional<FoundLog>> find();
-  /// Servers came or went.
+  /// Servers enlisted or crashed.
   void membership_changed();
-  /// The last decision: says which replicas are missing.
+  /// The last decision, with the missing replicas.
   const log::LogEnd& latest() const { return latest_; }
   size_t answered() const { return answers_.size(); }
-  /// What an operator would have to give up, at most so many segments of it. Nothing: somebody may
-  /// still bring what is missing, or closed heads are being read for their digests.
+  /// The loss that an operator would have to accept, with at most `most` segments. None: a server
+  /// may still have what is missing, or closed heads are being read for their digests.
   std::optional<log::LossToAccept> loss_to_accept(size_t most) const;
   bool reads_digests() const { return reads_digests_; }
   /// Every server that is UP has answered.
   bool all_heard() const;
 
  private:
-  /// Where a replica is.
+  /// The place of a replica.
   struct Place {
     uint64_t server_id = 0;
     uint32_t frame = 0;
@@ -68,8 +68,9 @@ class LogQuery {
     std::vector<log::FoundReplica> replicas;
     std::vector<Place> places;
     std::set<uint64_t> heard;
-    Time at{};                             // when the last page came
-    uint64_t scanned_from = ~uint64_t{0};  // closed replicas from here on were to be read
+    Time at{};                             // time of the last page
+    uint64_t scanned_from = ~uint64_t{0};  // the last question asked to read closed replicas from
+                                           // here on
   };
   Task<void> ask(uint64_t server_id);
   Task<bool> read_pages(uint64_t server_id, Answer& answer);
@@ -93,12 +94,12 @@ class LogQuery {
   std::function<bool()> go_on_;
   std::map<uint64_t, Answer> answers_;  // by server
   std::set<uint64_t> asking_;
-  std::vector<Place> places_;  // of those that were decided about
-  log::LogAnswers decided_;    // by the last decision
+  std::vector<Place> places_;  // places of the replicas in decided_
+  log::LogAnswers decided_;    // the input of the last decision
   log::LogEnd latest_;
   bool reads_digests_ = false;
   Event news_;
-  TaskScope scope_;  // last: calls end before what they use
+  TaskScope scope_;  // last member: calls end before what they use
 };
 
 }  // namespace ramcloud

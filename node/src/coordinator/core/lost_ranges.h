@@ -13,7 +13,7 @@ inline LostRange range_of(uint64_t table_id, const TabletRecord& tablet) {
   return {table_id, tablet.start_hash, tablet.end_hash};
 }
 
-/// How many hashes they have together.
+/// The number of hashes in all ranges together.
 inline double hashes_of(const std::vector<LostRange>& ranges) {
   double hashes = 0;
   for (const LostRange& range : ranges) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 constexpr size_t kMaxTextBytes = 1024;  // locators, addresses, versions
-/// In one change: etcd accepts 128 operations by default.
+/// Verdicts in one transaction: etcd accepts 128 operations by default.
 constexpr size_t kMostVerdicts = 100;
 
 Status check_locator(std::string_view field, const std::string& text) {
@@ -23,8 +23,8 @@ Status check_locator(std::string_view field, const std::string& text) {
   return not_accepted(field, quoted(text), "a locator such as tcp:host=10.0.0.1,port=11200");
 }
 
-/// Of a crash that is recorded now. Until an import is complete, the next leader must tell it from
-/// crashes before the export.
+/// The reason for a crash that is recorded now. It has a mark until an import is complete, so that
+/// the next leader can tell it from crashes before the export.
 std::string reason_now(const ClusterState& state, std::string reason) {
   return state.restate ? fmt::format("{}{}", kFoundAtImport, reason) : reason;
 }
@@ -89,8 +89,8 @@ bool Membership::is_retry(const wire::EnlistRequest& request) const {
   });
 }
 
-/// The server that the volume was written by must be gone, or the volume is a copy of its own. A
-/// server that started again at its address finds itself there, and so is no such case.
+/// The server that wrote the volume must be gone. If it is alive, the volume is a copy. A server
+/// that restarts at the same address is not such a case: the probe would reach the new process.
 Task<Status> Membership::former_is_gone(const wire::EnlistRequest& request) {
   const ServerEntry* former = state_.up_server(request.former_server_id);
   if (former == nullptr || request.cluster_uuid != state_.uuid || is_retry(request) || !examine_) {
@@ -176,7 +176,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   ServerEntry& entry = state_.servers[record.id];
   entry.record = record;
   entry.changed = revision;
-  entry.list_version_acked = revision;  // it goes with the reply
+  entry.list_version_acked = revision;  // the list is in the reply
   entry.enlisted_now = true;
   entry.heard = reactor_.now();
   log_info("membership.enlisted", {{"server", record.id},
@@ -207,7 +207,7 @@ Task<Result<wire::Empty>> Membership::stop_serving(wire::StopServingRequest requ
     co_return fail(StatusCode::kInvalidArgument, fmt::format("nonce {:#x} is not that of server {}",
                                                              request.nonce, request.server_id));
   }
-  // Its lease has ended, whether or not it can be made CRASHED now.
+  // Its lease has ended, even if it cannot be made CRASHED now.
   server.answers_nothing = true;
   if (!server.up()) co_return wire::Empty();
   if (state_.servers_up() < 2) {

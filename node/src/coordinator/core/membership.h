@@ -1,5 +1,5 @@
-// Membership of the cluster: servers enlist, and are marked CRASHED, once and for ever
-// [Ousterhout15 §7.3].
+// Membership of the cluster: servers enlist, and are marked CRASHED, which is final [Ousterhout15
+// §7.3].
 #pragma once
 
 #include <functional>
@@ -10,21 +10,21 @@
 
 namespace ramcloud {
 
-/// What a server says of itself; without an id.
+/// A server's record from its enlist request; without an id.
 ServerRecord record_of(const wire::EnlistRequest& request);
 
-/// What a look at a server's address showed, by the coordinator and by a peer.
+/// The result of probing a server's address, by the coordinator and by a peer.
 struct Examination {
-  /// kAnswered if it answered one of them; kVoid if it is not UP, or nothing was learnt.
+  /// kAnswered if it answered one of them; kVoid if it is not UP, or there was no result.
   wire::PeerState state = wire::PeerState::kVoid;
   std::string by;       // the peer that it answered
   Duration unheard{};   // since its last sign of life, as far as we know
-  Duration patience{};  // so long a silent server is waited for
+  Duration patience{};  // how long silence must last for a verdict
 };
 
 class Membership {
  public:
-  /// Looks at a server that is UP.
+  /// Probes a server that is UP.
   using Examine = std::function<Task<Examination>(uint64_t server_id)>;
   void set_examine(Examine examine) { examine_ = std::move(examine); }
 
@@ -37,25 +37,26 @@ class Membership {
         changes_(changes),
         on_list_changed_(std::move(on_list_changed)) {}
 
-  /// Gives the server an id that was never given before; asked again with the nonce of one start
-  /// (and the same locator), the same id. The server that the volume belonged to becomes CRASHED,
-  /// unless it lives: then the volume is a copy, and is refused. WRONG_CLUSTER names both clusters;
-  /// INVALID_ARGUMENT names field, value and what is accepted, or both servers of a copied volume;
-  /// RETRY while the former server is silent but may live; DEADLINE_EXCEEDED.
+  /// Gives the server a new id, which was never given before. A repeated request with the same
+  /// nonce (one process start) and the same locator gets the same id. The previous server of the
+  /// volume becomes CRASHED. If that server is alive, the volume is a copy, and the request is
+  /// refused. WRONG_CLUSTER names both clusters; INVALID_ARGUMENT names field, value and what is
+  /// accepted, or both servers of a copied volume; RETRY while the previous server is silent but
+  /// may be alive; DEADLINE_EXCEEDED.
   Task<Result<wire::EnlistReply>> enlist(wire::EnlistRequest request, Time deadline);
 
-  /// For a planned stop: the server has ended its lease. It becomes CRASHED, and its recovery waits
-  /// for no lease. INVALID_ARGUMENT names what does not fit; UNSUPPORTED if no other server is UP,
-  /// or the metadata do not know its nonce; else the errors of Ledger::commit().
+  /// For a planned stop: the server has ended its lease. It becomes CRASHED, and its recovery need
+  /// not wait for the lease. INVALID_ARGUMENT names the wrong field; UNSUPPORTED if no other server
+  /// is UP, or the metadata do not have its nonce; also the errors of Ledger::commit().
   Task<Result<wire::Empty>> stop_serving(wire::StopServingRequest request, Time deadline);
 
   struct Verdict {
     uint64_t server_id = 0;
     std::string reason;  // shown to people
   };
-  /// Writes verdicts in one change; those about servers that are not UP are left out. `verdicts` is
-  /// called when the change is made. Until it is written, `objection` can take all of them back,
-  /// and is then the result.
+  /// Writes verdicts in one transaction, except those about servers that are not UP. `verdicts` is
+  /// called when the transaction is built. Until it is written, an error from `objection` withdraws
+  /// all of them, and is the result.
   Task<Status> mark_crashed(std::function<std::vector<Verdict>()> verdicts,
                             Ledger::Objection objection);
 

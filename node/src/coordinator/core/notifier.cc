@@ -9,7 +9,7 @@
 namespace ramcloud {
 
 void Notifier::push_list() {
-  if (state_.restate) return;  // it is pushed when servers have said what they own
+  if (state_.restate) return;  // the list is pushed after servers have reported what they own
   for (auto& [id, server] : state_.servers) {
     if (!server.up() || server.pushing || server.list_version_acked >= state_.list_version)
       continue;
@@ -45,7 +45,7 @@ Task<void> Notifier::push_list_to(uint64_t server_id) {
       back_off.reset();
     } else if (server != nullptr && sent.status == StatusCode::kWrongVersion &&
                !server->needs_whole_list) {
-      server->needs_whole_list = true;  // it has another version than we were told
+      server->needs_whole_list = true;  // its version is not the one that we assumed
     } else if (server != nullptr) {
       log_debug("notifier.list_not_acknowledged", {{"server", server_id}, {"error", sent.status}});
       term_claims_.refused(server_id, term, sent);
@@ -59,7 +59,7 @@ Task<Result<wire::TakeTabletReply>> Notifier::take_tablet(uint64_t server_id,
                                                           wire::TakeTabletRequest request) {
   RpcReply sent = co_await notify(server_id, wire::Opcode::kTakeTablet, request);
   if (!sent.ok()) co_return fail(std::move(sent.status));
-  if (sent.body.empty()) co_return wire::TakeTabletReply();  // of a former server
+  if (sent.body.empty()) co_return wire::TakeTabletReply();  // from a server of an earlier version
   co_return decode_message<wire::TakeTabletReply>(sent);
 }
 
@@ -72,7 +72,7 @@ template <typename Message>
 Task<RpcReply> Notifier::notify(uint64_t server_id, wire::Opcode opcode, Message message) {
   BackOff back_off(options_.retry_min, options_.retry_max);
   while (state_.up_server(server_id) != nullptr) {
-    message.term = state_.term;  // which rises while a server refuses it
+    message.term = state_.term;  // the term rises while a server refuses it
     RpcReply sent = co_await send(server_id, opcode, RpcClient::body_of(message));
     const bool of_the_term = term_claims_.refused(server_id, message.term, sent);
     if (sent.ok() || (sent.status == StatusCode::kStaleTerm && !of_the_term)) {
@@ -99,7 +99,7 @@ Task<RpcReply> Notifier::send(uint64_t server_id, wire::Opcode opcode, RpcClient
                                     reactor_.now() + options_.timeout);
 }
 
-/// The version that the server is known to have, if the changes since are known; else 0.
+/// The version that the server has, if the changes since that version are known; otherwise 0.
 uint64_t Notifier::base_for(const ServerEntry& server) const {
   const uint64_t acked = server.list_version_acked;
   return server.needs_whole_list || acked < state_.first_list_version ? 0 : acked;

@@ -1,7 +1,6 @@
-// Tells servers what the coordinator has decided: the server list, tablets to take and to drop. A
-// notification is sent again until it is acknowledged or the server is no longer UP; all of them
-// are idempotent, and carry the term, so that a server refuses those of a coordinator that was
-// replaced.
+// Sends the coordinator's decisions to servers: the server list, and tablets to take and to drop. A
+// notification is repeated until it is acknowledged or the server is no longer UP. All are
+// idempotent, and carry the term, so that servers refuse those of a former leader.
 #pragma once
 
 #include "coordinator/core/term_claims.h"
@@ -14,7 +13,7 @@ class Notifier {
  public:
   struct Options {
     Duration timeout = 1s;      // of one try
-    Duration retry_min = 50ms;  // between tries, with jitter, doubled up to the next
+    Duration retry_min = 50ms;  // between tries, with jitter, doubled up to retry_max
     Duration retry_max = 500ms;
   };
   Notifier(RpcClient& rpc, ClusterState& state, TermClaims& term_claims, Options options)
@@ -25,9 +24,9 @@ class Notifier {
         options_(options),
         scope_(reactor_) {}
 
-  /// Brings the current list to every server that is UP and has an older one.
+  /// Sends the current list to every server that is UP and has an older one.
   void push_list();
-  /// A probe of this server said which version it has.
+  /// A probe showed which version of the list this server has.
   void server_has_list(uint64_t server_id, uint64_t version);
 
   /// OK when acknowledged. UNAVAILABLE: the server is not UP (any more); STALE_TERM: the server
@@ -49,7 +48,7 @@ class Notifier {
   ClusterState& state_;
   TermClaims& term_claims_;
   Options options_;
-  /// The list of encoded_version_, by version of the protocol and base: encoded once for all
+  /// The encoded list of encoded_version_, by protocol version and base: encoded once for all
   /// servers.
   std::map<std::pair<uint16_t, uint64_t>, std::string> encoded_lists_;
   std::pair<uint64_t, uint64_t> encoded_version_;  // term, version

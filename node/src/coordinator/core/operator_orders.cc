@@ -1,4 +1,4 @@
-// What an operator orders a coordinator to do.
+// Coordinator: an operator's orders.
 #include <algorithm>
 #include <utility>
 
@@ -122,7 +122,7 @@ Status check_texts(const LossRequest& wanted) {
   return check_printable("reason", wanted.reason, 0, 255);
 }
 
-/// The token says that the operator has seen just this.
+/// The token proves that the operator has seen exactly this loss.
 Status check_token(const LossRequest& wanted, const LossPreview& preview) {
   if (wanted.token == preview.token) return {};
   const std::string command =

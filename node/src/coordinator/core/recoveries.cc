@@ -65,7 +65,8 @@ void Recoveries::start_needed() {
   }
   for (auto& [id, server] : state_.servers) {
     if (server.record.state != wire::ServerState::kCrashed) continue;
-    // No lease was given after this: a leader gives one only to a server that it lists as UP.
+    // No lease was granted after this time, because a leader grants leases only to servers that it
+    // lists as UP.
     if (server.crashed_since == Time{}) server.crashed_since = reactor_.clock().now();
     if (!owners.contains(id) || running_.contains(id)) continue;
     if (!running_.empty()) RC_SOMETIMES("coordinator.recovers_several_servers_at_once");
@@ -79,7 +80,8 @@ Task<void> Recoveries::recover(uint64_t master_id) {
   running_.erase(master_id);
   if (shared_.ledger.fenced()) co_return;
   completed_.add();
-  start_needed();  // it may own one again: a table that was being created is NORMAL now
+  start_needed();  // a crashed server may own tablets again: a table that was being created is
+                   // NORMAL now
 }
 
 }  // namespace ramcloud

@@ -1,6 +1,6 @@
-// Recovers what crashed servers owned: one recovery for each of them, side by side. All of it can be
-// found again from the metadata, so a new leader begins with a new query and a higher attempt.
-// docs/design/recovery.md, "Recovery of one server".
+// Recovers the tablets of crashed servers: one recovery for each server, in parallel. Everything
+// needed is in the metadata, so a new leader starts with a new query and a higher attempt.
+// docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ class Recoveries {
              TermClaims& term_claims, Changes& changes, MetricsRegistry& metrics,
              const RecoveryOptions& options);
 
-  /// Servers may be told what to do.
+  /// From now on servers may get orders.
   void start();
-  /// Servers came or went, tables were dropped, or a loss was accepted.
+  /// Servers enlisted or crashed, tables were dropped, or a loss was accepted.
   void news();
-  /// What an operator would have to give up of the log of this server, which is known. What
-  /// Recovery::preview_loss() says; INVALID_ARGUMENT: it is not being recovered.
+  /// The loss that an operator would have to accept for this server. Precondition: the server
+  /// exists. Errors as Recovery::preview_loss(); INVALID_ARGUMENT: it is not being recovered.
   Result<LossPreview> preview_loss(uint64_t server_id) const;
-  /// Servers that are being recovered.
+  /// The number of servers being recovered.
   size_t running() const { return running_.size(); }
 
  private:

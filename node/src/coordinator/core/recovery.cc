@@ -44,7 +44,7 @@ void Recovery::news() {
 std::vector<LostRange> Recovery::lost() const {
   std::vector<LostRange> ranges;
   for (const auto& [id, table] : state_.tables) {
-    // Those that are being created or dropped are seen to elsewhere.
+    // Tables that are being created or dropped are handled by Tables.
     if (table.state != TableState::kNormal) continue;
     for (const TabletRecord& tablet : table.tablets) {
       const bool has_log = tablet.creation_position != kNobodysPosition;
@@ -54,7 +54,8 @@ std::vector<LostRange> Recovery::lost() const {
   return ranges;
 }
 
-/// Which tables have tablets that only count as this server's; empty if there are none.
+/// The tables with tablets that are recorded as this server's only because no server claims them;
+/// empty if there are none.
 std::string Recovery::nobodys() const {
   std::string names;
   for (const auto& [id, table] : state_.tables) {
@@ -117,7 +118,7 @@ Task<void> Recovery::pause() {
 
 Task<std::optional<FoundLog>> Recovery::find_log() {
   const ServerRecord& master = state_.servers.at(master_id_).record;
-  // A record that others told of after an import says nothing of replicas.
+  // A record that only other servers reported after an import does not tell R.
   if (master.replicas == 0 && master.nonce != 0) co_return empty_log();
   show(Phase::kQuerying, "");
   query_ = std::make_unique<LogQuery>(shared_.reactor, state_, shared_.calls, shared_.options.query,
@@ -131,7 +132,7 @@ Task<std::optional<FoundLog>> Recovery::find_log() {
   co_return log;
 }
 
-/// There is none anywhere: the tablets come back empty.
+/// R = 0: there is no log, so the tablets are served empty.
 FoundLog Recovery::empty_log() const {
   FoundLog log;
   log.end.outcome = log::LogEnd::Outcome::kComplete;
@@ -148,8 +149,8 @@ FoundLog Recovery::empty_log() const {
 
 // ---- an attempt
 
-/// True: nothing failed. What failed is planned again while others go on, unless the log has to be
-/// found again.
+/// One attempt. True: nothing failed. Parts that failed are planned again while others continue,
+/// unless the log must be queried again.
 Task<bool> Recovery::attempt(const FoundLog& log) {
   bad_segment_ = ~uint64_t{0};
   failures_.clear();
@@ -180,7 +181,7 @@ bool Recovery::runs_on(uint64_t server_id) const {
   });
 }
 
-/// The lost ranges that are in no running part.
+/// Lost ranges that are in no running part.
 std::vector<LostRange> Recovery::nobody_recovers() const {
   std::vector<LostRange> ranges = lost();
   std::erase_if(ranges, [this](const LostRange& range) {
@@ -197,7 +198,7 @@ Task<void> Recovery::run_part(Running& running, Time not_before) {
   ended_.set();
 }
 
-/// False: nothing was ordered.
+/// Plans and orders parts. False: nothing was ordered.
 Task<bool> Recovery::order_parts(const FoundLog& log) {
   const LostLog lost_log = estimate(log);
   PlanLimits limits = shared_.options.plan;
@@ -232,7 +233,7 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   co_return true;
 }
 
-/// When the dead master answers nothing any more, whatever it knows.
+/// The time from which the dead master's lease has ended for certain.
 Time Recovery::lease_is_over(const FoundLog& log) const {
   const ServerEntry& dead = state_.servers.at(master_id_);
   if (dead.answers_nothing) {
@@ -242,7 +243,7 @@ Time Recovery::lease_is_over(const FoundLog& log) const {
   return std::max(log.digest_at, dead.crashed_since) + shared_.options.lease_is_over(dead.record);
 }
 
-/// The remaining ranges count by their share of the hashes that were lost at first.
+/// Estimates the log of the remaining ranges by their share of the hashes that were lost at first.
 LostLog Recovery::estimate(const FoundLog& log) {
   LostLog estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
                     masters()};
@@ -254,17 +255,19 @@ LostLog Recovery::estimate(const FoundLog& log) {
   return estimated;
 }
 
-/// UP, the one with the most memory first. Those that failed only if there is nobody else.
+/// Servers that are UP, those with the most memory first. Servers that failed before are used only
+/// if there are no others.
 std::vector<RecoveryMaster> Recovery::masters() {
   std::vector<RecoveryMaster> fresh, avoided;
   for (const auto& [id, server] : state_.servers) {
     if (!server.up() || server.refuses_term || shared_.cannot.contains(id)) continue;
-    // One part of a dead master at a time: an order to give up is for all of them.
+    // A server gets only one part of a dead master at a time, because an order to give up applies
+    // to all its parts.
     if (runs_on(id)) continue;
     const wire::ServerStats& stats = server.stats;
     RecoveryMaster master{.server_id = id, .free_bytes = server.record.log_bytes};
     if (stats.log_bytes_total > 0) {
-      // What is dead is cleaned away when the part needs its memory.
+      // Dead entries do not count: they are cleaned when the part needs their memory.
       const uint64_t lasting = stats.log_bytes_lasting();
       master.free_bytes = lasting - std::min(stats.kept_bytes(), lasting);
     }
@@ -291,7 +294,7 @@ Task<bool> Recovery::split(const RecoveryPlan& plan) {
   co_return true;
 }
 
-/// Tables may have been dropped since it was planned.
+/// Removes ranges of tables that were dropped since the plan was made.
 void Recovery::drop_what_is_gone(RecoveryPlan& plan) const {
   const std::vector<LostRange> there = lost();
   for (PlannedPart& part : plan.parts) {
@@ -348,7 +351,8 @@ wire::RecoverRequest Recovery::order_for(const PlannedPart& part, const FoundLog
   return order;
 }
 
-/// What failed is planned otherwise, and forgotten here. True if nothing failed.
+/// Evaluates finished parts: failed ones are noted for the next plan and removed here. True if
+/// nothing failed.
 bool Recovery::learn_from_parts() {
   bool well = true;
   for (auto one = parts_.begin(); one != parts_.end();) {
@@ -378,8 +382,7 @@ void Recovery::learn_from(const RecoveryPart& failed) {
   if (failed.why() == StatusCode::kUnsupported) shared_.cannot.insert(id);
   if (failed.why() == StatusCode::kOutOfMemory) {
     RC_SOMETIMES("coordinator.recovery_master_is_out_of_memory");
-    // A server that had no memory for a piece that is not split any further may have some for a
-    // part of it.
+    // A server had no memory for a piece of the smallest size: allow smaller pieces for it.
     const PlanLimits& plan = shared_.options.plan;
     const bool again = most_bytes_.contains(id);
     most_bytes_[id] =

@@ -1,6 +1,6 @@
-// The recovery of one crashed server, until it owns no tablet: its log is found, its tablets are
-// shared out, handed over and served; what failed is tried again.
-// docs/design/recovery.md, "Recovery of one server".
+// The recovery of one crashed server, until it owns no tablet: finds its log, distributes its
+// tablets, hands them over and has them served; retries what failed.
+// docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
 #include <list>
@@ -24,12 +24,12 @@ struct RecoveryOptions {
   RecoveryPart::Options part;
   ServeOrders::Options orders;
   PlanLimits plan;
-  /// Between two attempts, doubled up to the second.
+  /// The pause between two attempts, doubled up to again_max.
   Duration again_min = 200ms;
   Duration again_max = 5s;
-  /// So long a master answers on its own after it was last confirmed, if it did not say itself.
+  /// The read lease of a master that did not report its own.
   Duration read_lease = 500ms;
-  /// After so long the lease of this server does not hold, whosever clock is faster by 5 %.
+  /// After this long the lease of this server has ended, even if clocks differ by 5 %.
   Duration lease_is_over(const ServerRecord& dead) const {
     const Duration lease =
         dead.read_lease_ms == 0 ? read_lease : std::chrono::milliseconds(dead.read_lease_ms);
@@ -37,7 +37,7 @@ struct RecoveryOptions {
   }
 };
 
-/// What the recoveries of a leader share.
+/// What all recoveries of a leader share.
 struct RecoveryShared {
   Reactor& reactor;
   ClusterState& state;
@@ -48,30 +48,30 @@ struct RecoveryShared {
   TabletChanges& tablets;
   const RecoveryOptions& options;
   Counter& attempts;
-  /// Servers of former builds, which cannot recover.
+  /// Servers of earlier versions, which cannot recover.
   std::set<uint64_t> cannot;
   uint64_t last_attempt = 0;
 
-  /// Above all that any leader recorded, and never given twice: a recovery master tells attempts
-  /// apart by their numbers, also those for different dead masters.
+  /// A number above all that any leader recorded, and never used twice: a recovery master
+  /// identifies attempts by their numbers, even for different dead masters.
   uint64_t next_attempt();
 };
 
-/// A version above all that a master without replicas assigned, and above those that were assigned
-/// by earlier owners of its tablets: 2^16 for each millisecond since 1970, more than any server
-/// can assign. A server that begins there stays below what this is later, as long as the clocks of
-/// two leaders differ by less than such a server lives.
+/// A version above all that a master without replicas, and earlier owners of its tablets, assigned:
+/// 2^16 for each millisecond since 1970, which is more than any server can assign. A server that
+/// starts there stays below a later floor, as long as the clocks of two leaders differ by less than
+/// the server's lifetime.
 uint64_t version_floor(uint64_t unix_ms);
 
 class Recovery {
  public:
   Recovery(RecoveryShared& shared, uint64_t master_id);
-  /// Ends when the server owns no tablet, or we do not lead any more.
+  /// Returns when the server owns no tablet, or this coordinator does not lead any more.
   Task<void> run();
-  /// Servers came or went, tables were dropped, or a loss was accepted.
+  /// Servers enlisted or crashed, tables were dropped, or a loss was accepted.
   void news();
-  /// What an operator would have to give up. INVALID_ARGUMENT: it is not BLOCKED, or by something
-  /// that no loss explains; RETRY: backups are read for it.
+  /// The loss that an operator would have to accept. INVALID_ARGUMENT: the recovery is not BLOCKED,
+  /// or accepting a loss would not help; RETRY: backups are still reading segments for the answer.
   Result<LossPreview> preview_loss() const;
 
  private:
@@ -121,16 +121,16 @@ class Recovery {
     RecoveryPart part;
     bool over = false;
   };
-  std::list<Running> parts_;                 // those that run, and those that are done
-  std::map<uint64_t, uint64_t> most_bytes_;  // that a server had no memory for
+  std::list<Running> parts_;                 // running and finished parts
+  std::map<uint64_t, uint64_t> most_bytes_;  // by server: the bytes for which it had no memory
   std::set<uint64_t> avoided_;               // servers whose last parts failed
-  std::map<uint64_t, Status> failures_;      // why, in this attempt
-  uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are looked at
+  std::map<uint64_t, Status> failures_;      // by server: why, in this attempt
+  uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are scanned
   double hashes_at_first_ = 0;
-  Time crashed_{};  // the server's last sign of life, or else the verdict
+  Time crashed_{};  // the server's last sign of life, or the time of the verdict
   BackOff back_off_;
   Event news_;
-  Event ended_;  // a part
+  Event ended_;  // set when a part ends
   TaskScope scope_;
 };
 

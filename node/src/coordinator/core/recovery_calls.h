@@ -1,5 +1,5 @@
-// The coordinator's calls to backups and recovery masters, one try each
-// (docs/design/recovery.md, "Recovery of one server").
+// The coordinator's calls to backups and recovery masters, without retries
+// (docs/design/recovery.md#recovery-of-one-server).
 #pragma once
 
 #include "coordinator/core/term_claims.h"
@@ -14,8 +14,8 @@ class RecoveryCalls {
   RecoveryCalls(RpcClient& rpc, ClusterState& state, TermClaims& term_claims)
       : rpc_(rpc), state_(state), term_claims_(term_claims) {}
 
-  /// Sets the message's term. Errors: what the server and the transport say. UNAVAILABLE: the server
-  /// is not UP; RETRY: it refused the term, which is seen to.
+  /// Sets the message's term. Errors: those of the server and the transport. UNAVAILABLE: the
+  /// server is not UP; RETRY: it refused the term, which is being raised.
   template <typename Reply, typename Message>
   Task<Result<Reply>> call(uint64_t server_id, wire::Opcode opcode, Message message,
                            Duration timeout) {

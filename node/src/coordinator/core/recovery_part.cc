@@ -21,7 +21,7 @@ Task<void> RecoveryPart::run(Time not_before) {
     phase_ = Phase::kHandingOver;
     ready_at_ = reactor_.now();
     on_news_();
-    // What the dead master's lease may still have it answer.
+    // Wait until the dead master's lease has ended.
     while (reactor_.clock().now() < not_before) {
       co_await reactor_.sleep(not_before - reactor_.clock().now());
     }
@@ -33,8 +33,8 @@ Task<void> RecoveryPart::run(Time not_before) {
                                       {"server", planned_.server_id},
                                       {"segment", seen_.segment},
                                       {"error", why_}});
-    // A coordinator that does not lead any more does not know whether the hand-over was made: the
-    // server must not give up tablets of which the metadata may name it the owner.
+    // A former leader does not know whether the hand-over was committed. The server must not give
+    // up tablets if the metadata may name it as their owner.
     const bool leads = why_ != StatusCode::kNotLeader && why_ != StatusCode::kIndeterminate;
     if (leads) orders_.abort(planned_.server_id, order_.master_id, order_.attempt);
   }
@@ -56,7 +56,7 @@ std::string RecoveryPart::phase_name(Phase phase) {
   return "FAILED";
 }
 
-/// OK: the server has begun.
+/// Sends the order. OK: the server has begun.
 Task<Status> RecoveryPart::begin() {
   BackOff back_off(options_.retry_min, options_.retry_max);
   for (;;) {
@@ -82,7 +82,7 @@ bool RecoveryPart::progressed(const wire::RecoveryState& now) {
   return how_far(now) != how_far(seen_);
 }
 
-/// OK: the server has all of it, and seen_ says from which position on.
+/// Waits for the server. OK: it has recovered everything; seen_ has the creation position.
 Task<Status> RecoveryPart::recovered() {
   BackOff back_off(options_.retry_min, options_.retry_max);
   wire::GetRecoveryStateRequest request;
@@ -96,7 +96,7 @@ Task<Status> RecoveryPart::recovered() {
                                                          options_.poll + options_.timeout);
     if (now && now->phase == wire::RecoveryPhase::kFailed) {
       seen_ = *now;
-      // Whatever it says, it has nothing.
+      // The server reports a failure, so it has recovered nothing.
       const bool said = seen_.status != static_cast<uint16_t>(StatusCode::kOk);
       co_return Status(said ? static_cast<StatusCode>(seen_.status) : StatusCode::kInternal,
                        seen_.why);
@@ -120,7 +120,7 @@ Task<Status> RecoveryPart::recovered() {
   }
 }
 
-/// OK if all of it was handed over; tablets that were are ordered to be served.
+/// OK if everything was handed over. Orders the server to serve the tablets that were.
 Task<Status> RecoveryPart::hand_over() {
   std::vector<Task<Status>> waiting;
   for (const LostRange& range : planned_.ranges) {

@@ -1,5 +1,5 @@
-// One part of an attempt: from the order to a recovery master to the hand-over of what it recovered.
-// docs/design/recovery.md, "Recovery of one server".
+// One part of an attempt: from the order to a recovery master to the hand-over of the recovered
+// tablets. docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@ namespace ramcloud {
 class RecoveryPart {
  public:
   struct Options {
-    Duration timeout = 1s;  // of a call, beside what it is asked to wait
-    Duration poll = 1s;     // so long a recovery master holds its answer back
+    Duration timeout = 1s;  // of a call, in addition to the requested wait
+    Duration poll = 1s;     // long poll: how long a recovery master may delay its answer
     Duration retry_min = 50ms;
     Duration retry_max = 500ms;
-    /// A recovery master that gets no further for so long, or does not begin, is given up.
+    /// A recovery master without progress for this long, or that does not begin, is given up.
     Duration patience = std::chrono::minutes(1);
   };
   enum class Phase : uint8_t { kReplaying, kHandingOver, kDone, kFailed };
 
-  /// `on_news` is called when what it says of itself has changed.
+  /// `on_news` is called when the reported progress has changed.
   RecoveryPart(Reactor& reactor, ClusterState& state, TabletChanges& changes, RecoveryCalls& calls,
                ServeOrders& orders, const Options& options, PlannedPart planned,
                wire::RecoverRequest order, std::function<void()> on_news)
@@ -40,19 +40,19 @@ class RecoveryPart {
         order_(std::move(order)),
         on_news_(std::move(on_news)) {}
 
-  /// Nothing is handed over before `not_before`. When it ends, the server is told to serve what was
+  /// Hands over nothing before `not_before`. At the end the server is ordered to serve what was
   /// handed over, and to give up the rest.
   Task<void> run(Time not_before);
 
   Phase phase() const { return phase_; }
   uint64_t server_id() const { return planned_.server_id; }
   static std::string phase_name(Phase phase);
-  /// When the server had all of it, and its backups had it on their devices.
+  /// The time when everything was recovered and on the devices of the server's backups.
   Time ready_at() const { return ready_at_; }
   uint64_t objects() const { return seen_.objects; }
   const PlannedPart& planned() const { return planned_; }
   uint64_t bytes_fetched() const { return seen_.bytes_fetched; }
-  /// Of kFailed.
+  /// The error of state kFailed.
   const Status& why() const { return why_; }
   uint64_t bad_segment() const { return seen_.segment; }
 

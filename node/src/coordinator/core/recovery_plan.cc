@@ -8,7 +8,7 @@
 namespace ramcloud {
 namespace {
 
-/// The number of hashes less one, which always fits.
+/// The number of hashes minus one, because the number itself may be 2^64.
 uint64_t width(const LostRange& range) {
   return range.end_hash - range.start_hash;
 }
@@ -18,7 +18,7 @@ struct Piece {
   double bytes = 0;
 };
 
-/// A log counts by bytes or by entries, whichever fills a part first.
+/// The weight of a log: by bytes or by entries, whichever fills a part first.
 double weight_of(const LostLog& log, const PlanLimits& limits) {
   const double by_entries = static_cast<double>(log.entries) *
                             static_cast<double>(limits.part_bytes) /
@@ -36,7 +36,7 @@ std::vector<Piece> estimate(const LostLog& log, double weight) {
   return pieces;
 }
 
-/// Into how many pieces of about `target` a tablet is divided.
+/// The number of pieces of about `target` into which a tablet is divided.
 uint64_t pieces_of(const Piece& tablet, double target, uint64_t smallest) {
   const double most = std::floor(tablet.bytes / static_cast<double>(smallest));
   const double wanted = std::min(std::ceil(tablet.bytes / target), most);
@@ -46,7 +46,7 @@ uint64_t pieces_of(const Piece& tablet, double target, uint64_t smallest) {
   return hashes < count ? hashes + 1 : count;
 }
 
-/// Where the pieces of a range begin, the first one left out.
+/// The start hashes of the pieces of a range, except the first.
 std::vector<uint64_t> cuts(const LostRange& range, uint64_t pieces) {
   std::vector<uint64_t> at;
   const uint64_t step = width(range) / pieces;
@@ -67,7 +67,7 @@ std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double we
   if (few && log.bytes > limits.split_above) {
     target = std::min(target, weight / static_cast<double>(log.masters.size()));
   }
-  // Nobody can take more at once.
+  // No server can take more at once.
   const uint64_t most = std::ranges::max(log.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
   const uint64_t smallest = std::min(limits.piece_bytes, std::max(most, limits.least_piece_bytes));
   target = std::min(target, static_cast<double>(std::max(most, smallest)));
@@ -87,7 +87,7 @@ std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double we
   return pieces;
 }
 
-/// Shares them out: the largest first, each to the server that is filled least by it.
+/// Distributes the pieces: the largest first, each to the server that is filled least by it.
 class Sharing {
  public:
   Sharing(const LostLog& log, const PlanLimits& limits) : limits_(limits) {
@@ -104,7 +104,7 @@ class Sharing {
       if (!fits(share, piece)) continue;
       if (best == nullptr || filled(share, piece) < filled(*best, piece)) best = &share;
     }
-    // A piece that fits nowhere is a part of its own.
+    // A piece that fits nowhere becomes a part of its own.
     if (best == nullptr) best = empty_share();
     if (best == nullptr) return false;
     best->part.ranges.push_back(piece.range);
@@ -133,7 +133,7 @@ class Sharing {
     if (share.part.ranges.size() >= limits_.part_tablets) return false;
     return std::floor(share.bytes + piece.bytes) <= share.most;
   }
-  /// The one that may have the most.
+  /// The empty share that may take the most.
   Share* empty_share() {
     Share* best = nullptr;
     for (Share& share : shares_) {
@@ -156,7 +156,7 @@ RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits) {
     plan.left_over = log.tablets.size();
     return plan;
   }
-  // Without a log every tablet counts alike.
+  // Without a log all tablets have the same weight.
   const double weight = std::max(weight_of(log, limits), 1.0);
   std::vector<Piece> pieces = split(log, limits, weight, plan);
   std::ranges::sort(pieces, {}, [](const Piece& piece) {

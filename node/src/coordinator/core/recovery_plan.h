@@ -1,6 +1,6 @@
-// How the tablets of a dead master are shared out among recovery masters: a pure function
-// (docs/design/recovery.md, "Recovery of one server"; [Ousterhout15 §7.4]). What is in a tablet is
-// not known before its log is read, so its share of the log is estimated by its share of hashes.
+// Distributes the tablets of a dead master among recovery masters: a pure function
+// (docs/design/recovery.md#recovery-of-one-server; [Ousterhout15 §7.4]). The size of a tablet is
+// not known before the log is read, so its share of the log is estimated by its share of hashes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ramcloud {
 
-/// A tablet that has to be recovered, or a piece of one.
+/// A tablet that must be recovered, or a piece of one.
 struct LostRange {
   uint64_t table_id = 0;
   uint64_t start_hash = 0;  // inclusive
@@ -19,8 +19,8 @@ struct LostRange {
 
 struct RecoveryMaster {
   uint64_t server_id = 0;
-  uint64_t free_bytes = 0;  // of its log
-  /// It takes no more: so much was too much for it before.
+  uint64_t free_bytes = 0;  // free memory in its log
+  /// The most that it takes, because it had no memory for more before.
   uint64_t most_bytes = ~uint64_t{0};
 };
 
@@ -40,13 +40,13 @@ struct PlanLimits {
   uint64_t split_above = 64u << 20;
   /// No tablet is split into smaller pieces.
   uint64_t piece_bytes = 16u << 20;
-  /// Nor into smaller ones than this, where no master has memory for more.
+  /// If no master has memory for that, pieces may be this small.
   uint64_t least_piece_bytes = 1u << 20;
-  /// By so many the number of tablets may rise.
+  /// The number of tablets may rise by this.
   size_t splits = 1024;
 };
 
-/// What one recovery master gets.
+/// The part of one recovery master.
 struct PlannedPart {
   uint64_t server_id = 0;
   std::vector<LostRange> ranges;  // by table and hash
@@ -59,12 +59,12 @@ struct RecoveryPlan {
     uint64_t at = 0;  // a tablet begins there
   };
   std::vector<Split> splits;
-  std::vector<PlannedPart> parts;  // one a server
-  size_t left_over = 0;            // ranges for a later attempt: the parts are full
+  std::vector<PlannedPart> parts;  // one for each server
+  size_t left_over = 0;            // ranges left for a later attempt, because the parts are full
 };
 
-/// At least one range is in a part if there is a master. A range that exceeds the limits by itself,
-/// because it cannot be split any more, is the only one of its part.
+/// At least one range is in a part if there is a master. A range that exceeds the limits and cannot
+/// be split any more is alone in its part.
 RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits);
 
 }  // namespace ramcloud

@@ -1,4 +1,4 @@
-// The status of a recovery: its phase, its times, its parts, and what it waits for.
+// Recovery: its status (phase, times, parts, and what it waits for).
 #include <algorithm>
 #include <utility>
 
@@ -47,13 +47,13 @@ void Recovery::begin_to_tell() {
   progress.timeline.verdict = ms_between(crashed, dead.crashed_since);
 }
 
-/// Only the first time counts.
+/// Sets a time of the timeline, unless it is set already.
 void Recovery::reached(std::optional<uint64_t> RecoveryProgress::Timeline::* moment) {
   auto& at = state_.recoveries[master_id_].timeline.*moment;
   if (!at) at = ms_between(crashed_, shared_.reactor.now());
 }
 
-/// By the share of hashes that is left of those that were lost when it was first planned.
+/// Estimates the progress by the share of hashes that remain of those in the first plan.
 void Recovery::note_hand_overs() {
   using Timeline = RecoveryProgress::Timeline;
   const auto done = [](const Running& one) {
@@ -69,7 +69,7 @@ void Recovery::note_hand_overs() {
                                                 std::max(hashes_at_first_, 1.0));
   if (!left.empty()) return;
   reached(&Timeline::served);
-  // A part says READY when all of it is on the devices of its backups.
+  // A part reports READY when everything is on the devices of its backups.
   Time last{};
   for (const Running& one : parts_) last = std::max(last, one.part.ready_at());
   if (!progress.timeline.replicated) progress.timeline.replicated = ms_between(crashed_, last);
@@ -146,7 +146,7 @@ void Recovery::tell(const FoundLog& log) const {
              {"safe_version", log.end.safe_version}});
 }
 
-/// False: nobody wants it any more.
+/// False: the query is not needed any more.
 bool Recovery::show_query() {
   const log::LogEnd& end = query_->latest();
   RecoveryProgress& progress = state_.recoveries[master_id_];
@@ -154,7 +154,7 @@ bool Recovery::show_query() {
   for (const auto& segment : end.missing) {
     missing.push_back({segment.segment_id, segment.why, segment.holders});
   }
-  // Known, and not done: a closed head is being read.
+  // If the end is known but the query is not done, a closed head is being read.
   const bool asking = end.known() || query_->answered() == 0 || !query_->all_heard();
   const bool blocked = end.outcome == log::LogEnd::Outcome::kBlocked;
   progress.missing = std::move(missing);

@@ -1,6 +1,6 @@
 // Which replicas of open segments still count (docs/design/replication.md#losing-a-backup): a
-// master that lost one has this raised before it acknowledges anything more, so that recovery
-// cannot take the lost one for whole.
+// master that lost such a replica raises this before it acknowledges anything more, so that
+// recovery does not use the lost one.
 #pragma once
 
 #include "coordinator/metadata/ledger.h"
@@ -12,7 +12,7 @@ class ReplicationEpochs {
  public:
   ReplicationEpochs(ClusterState& state, Ledger& ledger) : state_(state), ledger_(ledger) {}
 
-  /// Durable when OK. CRASHED: the server is not UP, and recovery goes by what is there now;
+  /// Durable when OK. CRASHED: the server is not UP, and its recovery uses the present values;
   /// STALE_TERM: the segment or the epoch is lower than before; NOT_LEADER; DEADLINE_EXCEEDED.
   Task<Result<wire::Empty>> raise(wire::RaiseReplicationEpochRequest request, Time deadline);
 

@@ -12,15 +12,17 @@
 namespace ramcloud {
 namespace {
 
-/// One statement that a range is a server's.
+/// A claim that a server owns a range.
 struct Claim {
   uint64_t start_hash = 0, end_hash = 0, server_id = 0;
   uint64_t revision = 0;
-  uint64_t position = 0;                   // in its log, if it is known
-  const TabletRecord* recorded = nullptr;  // the metadata says so, too
-  bool doubtful = false;                   // its server is dead, and may have had an heir
+  uint64_t position = 0;                   // creation position, if it is known
+  const TabletRecord* recorded = nullptr;  // the same claim in the metadata
+  bool doubtful = false;                   // its server is dead, and its tablets may have been
+                                           // recovered by another since the export
 
-  /// Of two claims to one hash the higher rank wins: the later one, else what the metadata name.
+  /// Of two claims to a hash the higher rank wins: the later one, otherwise the one in the
+  /// metadata.
   auto rank() const { return std::tuple(revision, recorded != nullptr, ~server_id); }
   /// The tablet's record with this claim's owner.
   TabletRecord tablet() const {
@@ -34,16 +36,16 @@ struct Claim {
   }
 };
 
-/// A table in all that is said of it.
+/// All statements about one table.
 struct Said {
   const TableRecord* record = nullptr;
   uint64_t revision = 0;     // the highest of live servers' statements
-  uint64_t dropped = 0;      // the highest that says so
-  uint64_t not_dropped = 0;  // the highest that does not
+  uint64_t dropped = 0;      // the highest revision that says it was dropped
+  uint64_t not_dropped = 0;  // the highest revision that does not
   std::string name;
   std::vector<Claim> claims;  // of live servers
 
-  /// Servers follow later orders than the metadata knows of.
+  /// Servers have followed later orders than those in the metadata.
   bool outdated() const { return record != nullptr && revision > record->latest_revision(); }
 };
 
@@ -78,7 +80,7 @@ bool was_dropped(const Said& of) {
   return of.dropped > alive;
 }
 
-/// The crashed or silent server that may own the hashes that no server claims.
+/// A crashed or silent server that may own the hashes that no server claims.
 std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& said) {
   std::optional<uint64_t> crashed, silent;
   for (const auto& [id, server] : state.servers) {
@@ -92,9 +94,9 @@ std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& 
   return crashed ? crashed : silent;
 }
 
-/// A live server's list says that it was given up, or knows it no more: others may have been given
-/// what it had. Not one of this leader's own lists, which a late answer may have: nothing was given
-/// to anybody since the import.
+/// True if a live server's list shows that the server was given up, or does not have it any more:
+/// then others may have recovered its tablets. Lists of this leader do not count (a late answer may
+/// have one), because no tablet was handed over since the import.
 bool given_up(const ClusterState& state, const Restatements& said, uint64_t server_id) {
   return std::ranges::any_of(said, [&state, server_id](const auto& entry) {
     const wire::ServerList& list = entry.second.list;
@@ -105,7 +107,7 @@ bool given_up(const ClusterState& state, const Restatements& said, uint64_t serv
   });
 }
 
-/// A silent server that may have been given tablets of a dead server since the export.
+/// A silent server that may have recovered tablets of a dead server since the export.
 std::optional<uint64_t> silent_heir(const ClusterState& state, const Restatements& said,
                                     const ServerIds& outlived, uint64_t dead_id) {
   if (!given_up(state, said, dead_id)) return std::nullopt;
@@ -116,7 +118,7 @@ std::optional<uint64_t> silent_heir(const ClusterState& state, const Restatement
   return std::nullopt;
 }
 
-/// The table's tablets, from the best claim for each hash.
+/// Computes a table's tablets from the best claim for each hash.
 class Layout {
  public:
   Layout(const ClusterState& state, const Restatements& said, const ServerIds& outlived,
@@ -135,7 +137,7 @@ class Layout {
                   std::max(of.record->revision, tablet.revision),
                   0,
                   &tablet};
-      // One that speaks says itself what it owns.
+      // A server that restated itself reports what it owns.
       if (speaks(state, tablet.server_id, said)) {
         fallback_.push_back(claim);
         continue;
@@ -159,7 +161,8 @@ class Layout {
       const auto next = std::next(start);
       const uint64_t end = next == starts.end() ? ~uint64_t{0} : *next - 1;
       const Claim* best = best_of(claims_, *start);
-      // A tablet that its server denies was its own once, unless the order has not come yet.
+      // A tablet that its server does not claim was its own earlier, unless the order has not
+      // reached it yet.
       const bool denied = best == nullptr && outdated_ && for_holes;
       if (best == nullptr && !denied) best = best_of(fallback_, *start);
       if (best == nullptr) has_holes_ = true;
@@ -180,7 +183,7 @@ class Layout {
     return result;
   }
   bool has_holes() const { return has_holes_; }
-  /// Dead servers that have tablets by the metadata, and may have had heirs.
+  /// Dead servers with tablets in the metadata whose tablets may have been recovered by others.
   const std::set<uint64_t>& doubtful() const { return doubtful_; }
 
  private:
@@ -192,7 +195,7 @@ class Layout {
     }
     return best;
   }
-  /// The number of the attempt never falls, for any owner of the tablet.
+  /// The recorded attempt of a tablet never falls, whoever owns it.
   uint64_t recorded_attempt(uint64_t hash) const {
     if (record_ == nullptr) return 0;
     for (const TabletRecord& tablet : record_->tablets) {
@@ -201,21 +204,21 @@ class Layout {
     return 0;
   }
   std::vector<Claim> claims_;
-  std::vector<Claim> fallback_;  // the metadata says so, its server does not
+  std::vector<Claim> fallback_;  // in the metadata, but not claimed by its server
   const TableRecord* record_;
   bool outdated_;
   bool has_holes_ = false;
   std::set<uint64_t> doubtful_;
 };
 
-/// A name that no other table has.
+/// Returns a name that no other table has.
 std::string free_name(const ClusterState& state, const Owned& result, const Said& of,
                       uint64_t table_id) {
   const auto taken = [&](const std::string& name) {
     const auto is = [&](const TableRecord& table) {
       return table.state != TableState::kDropping && table.name == name && table.id != table_id;
     };
-    // A changed tablet counts as it is now.
+    // For a changed table, its new tablets count.
     if (std::ranges::any_of(result.tables, is)) return true;
     return std::ranges::any_of(state.tables, [&](const auto& entry) {
       const bool changed = std::ranges::any_of(
@@ -237,7 +240,7 @@ bool same(const std::vector<TabletRecord>& a, const std::vector<TabletRecord>& b
   });
 }
 
-/// Those that own something of the table, and are not to.
+/// Adds servers that own a part of the table but must not.
 void add_orphans(const Said& of, uint64_t table_id, const TableRecord* table, Owned& result) {
   for (const Claim& claim : of.claims) {
     if (table == nullptr || !table->has_tablet_on(claim.server_id)) {
@@ -251,7 +254,7 @@ class Decision {
   Decision(const ClusterState& state, const Restatements& said, const ServerIds& outlived)
       : state_(state), said_(said), outlived_(outlived), absentee_(absentee(state, said)) {}
 
-  /// Tables that are to go come first: their names are free then.
+  /// Handles tables to be removed first, so that their names are free.
   Owned all() {
     const auto tables = collect(state_, said_);
     for (const auto& [id, of] : tables) drop(id, of);
@@ -310,12 +313,12 @@ class Decision {
     result_.tables.push_back(std::move(record));
   }
 
-  /// A table that is being created may be placed again where nobody owns it, so it stays so only if
-  /// every server of it says that it does not.
+  /// A table that is being created may be placed again where no server owns it. So it stays
+  /// CREATING only if every one of its servers says that it does not own it.
   TableState state_of(const Said& of, TableRecord& record, const Layout& layout) {
     const bool placed = of.record != nullptr && of.record->placed();
     if (!placed && layout.has_holes() && !absentee_) {
-      // Nobody is missing: not all of its servers had been told.
+      // No server is missing: some had not got their order yet.
       if (of.claims.empty()) record.tablets = of.record->tablets;
       for (TabletRecord& tablet : record.tablets) {
         if (tablet.server_id == 0 && !of.claims.empty()) {
@@ -383,8 +386,8 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
       crashed.state_reason = fmt::format("{}live servers list it as crashed", kFoundAtImport);
     }
   }
-  // The list is of the time between the export and the import: a server that it does not name any
-  // more was removed for good.
+  // If the list was made between the export and the import, a server that it does not name was
+  // removed for ever.
   const bool newer = state.restate && list.version > state.restate->revision &&
                      list.version - state.restate->revision < kImportGap;
   if (!newer) return since;

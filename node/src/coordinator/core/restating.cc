@@ -13,7 +13,7 @@ namespace ramcloud {
 namespace {
 
 constexpr Duration kLook = 50ms;
-/// In one change: etcd accepts 128 operations by default.
+/// Records in one transaction: etcd accepts 128 operations by default.
 constexpr size_t kRecordsAtOnce = 100;
 constexpr Duration kRetryMin = 50ms;
 constexpr Duration kRetryMax = 500ms;
@@ -25,7 +25,7 @@ bool Restating::start() {
   grace_ends_ = reactor_.now() + options_.grace;
   state_.no_verdict_before = grace_ends_;
   for (const auto& [id, server] : state_.servers) {
-    // A leader before us may have corrected some, or given them up.
+    // An earlier leader may have corrected some servers, or given them up.
     const bool corrected = server.record.state_reason.starts_with(kFoundAtImport);
     const bool came_since = id > state_.restate->last_server_id;
     if (server.up() || corrected || came_since) outlived_export_.insert(id);
@@ -60,7 +60,7 @@ Task<void> Restating::run() {
       const AsyncMutex::Lock lock = co_await ledger_.lock();
       if (all_said()) {
         if (co_await finish(lock)) break;
-        co_return;  // another leads
+        co_return;  // another coordinator leads
       }
     }
     co_await reactor_.sleep(kLook);
@@ -80,8 +80,8 @@ void Restating::ask_those_who_are_up() {
   }
 }
 
-/// All servers that are UP have answered. A server list that one of them has names all servers that
-/// were, so that no other is waited for.
+/// True if all servers that are UP have answered. The list of any of them names all servers, so no
+/// unknown server is missing.
 bool Restating::all_said() const {
   const bool all = std::ranges::all_of(state_.servers, [](const auto& entry) {
     return !entry.second.up() || entry.second.restated;
@@ -125,7 +125,7 @@ Task<void> Restating::ask(uint64_t server_id, Locator at) {
   }
 }
 
-/// False: another leads.
+/// False: another coordinator leads.
 Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   if (!state_.restate || said_.contains(server_id)) co_return true;
@@ -157,8 +157,8 @@ Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
   co_return true;
 }
 
-/// Servers that others list as UP, and that have not answered: failure detection looks after them,
-/// and volumes of theirs that come back are known.
+/// Adds servers that others list as UP and that have not answered. Then failure detection watches
+/// them, and their volumes are recognised when they come back.
 Task<bool> Restating::add_silent() {
   if (unknown_.empty()) co_return true;
   const AsyncMutex::Lock lock = co_await ledger_.lock();
@@ -170,7 +170,8 @@ Task<bool> Restating::add_silent() {
   co_return co_await write(lock, std::move(records));
 }
 
-/// Ids above those that are known are not given out: unknown servers may have them.
+/// Writes server records. Ids above the known ones are not assigned, because unknown servers may
+/// have them.
 Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers) {
   for (size_t at = 0; at < servers.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(servers.size(), at + kRecordsAtOnce);
@@ -202,15 +203,15 @@ Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerReco
   co_return true;
 }
 
-/// Nothing that a live server has heard of is given out again: importing one export twice makes the
-/// same gap twice.
+/// Raises the counters above everything that a live server reported, so that nothing is assigned
+/// twice, even if one export is imported twice.
 Task<bool> Restating::pass_what_was_heard(const AsyncMutex::Lock& lock) {
   const Heard heard = heard_by(said_);
   if (heard.revision >= ledger_.next_revision()) {
     RC_SOMETIMES("coordinator.imported_metadata_was_imported_before");
     const uint64_t revision = heard.revision + kImportGap;
     if (!(co_await ledger_.pass_revision(lock, revision)).ok()) co_return false;
-    // Servers may have lists of higher versions than those that were given since the import.
+    // Servers may have lists with higher versions than those sent since the import.
     state_.list_version = state_.first_list_version = revision;
   }
   IdsRecord ids = state_.ids;
@@ -235,8 +236,8 @@ ReplicationEpochRecord Restating::held_epoch(uint64_t server_id) const {
   return none;
 }
 
-/// The epochs that masters say they were confirmed. Of those that outlived the export and do not say
-/// it, the export's is the last that is known.
+/// The fence that each master reports as confirmed. For masters that outlived the export and report
+/// none, the export's value is used.
 std::vector<ReplicationEpochRecord> Restating::restated_epochs() const {
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
@@ -280,7 +281,7 @@ Task<bool> Restating::write_epochs(const AsyncMutex::Lock& lock) {
 Task<bool> Restating::write_tables(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables) {
   std::vector<std::pair<uint64_t, std::string>> shown;
   for (TableRecord& table : tables) {
-    table.revision = 0;  // a new one
+    table.revision = 0;  // gets a new revision
     table.chunks.clear();
     const bool dropped = table.state == TableState::kDropping;
     if (!dropped || state_.tables.contains(table.id)) shown.emplace_back(table.id, table.name);
@@ -300,8 +301,8 @@ bool Restating::spoke(uint64_t server_id) const {
   return server != state_.servers.end() && server->second.enlisted_now;
 }
 
-/// Those that did not say themselves what they own may have been given more since the export. What
-/// they replicated may be all there is of it.
+/// Servers that did not restate what they own may have got more tablets since the export. Their
+/// replicas may be the only copies of those.
 std::vector<ServerRecord> Restating::unaccounted() const {
   std::vector<ServerRecord> records;
   for (const auto& [id, server] : state_.servers) {
@@ -313,7 +314,7 @@ std::vector<ServerRecord> Restating::unaccounted() const {
   return records;
 }
 
-/// A leader that dies in between has the next one ask again: all of it can be done twice.
+/// If the leader dies in between, the next leader asks again; everything here is idempotent.
 Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
   if (!co_await pass_what_was_heard(lock)) co_return false;
   const Owned owned = owned_by(state_, said_, outlived_export_);

@@ -1,6 +1,6 @@
-// After an import of metadata, which may be older than what servers do: every live server is asked
-// what it owns, and the metadata follows, before anything is ordered. Until then the leader answers
-// nothing that could be wrong. docs/design/coordinator.md, "Imports".
+// After an import, the metadata may be older than the servers' state. Every live server is asked
+// what it owns, and the metadata is corrected before any order is sent. Until then the leader
+// answers nothing that could be wrong. docs/design/coordinator.md#imports.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ namespace ramcloud {
 class Restating {
  public:
   struct Options {
-    /// So long nobody is given up and nobody enlists, and servers that the metadata does not know
-    /// can show themselves: one that hears nothing for 5 s asks for the list.
+    /// For this long no server is given up and none enlists, so that servers that the metadata does
+    /// not know can report. (A server that hears nothing for 5 s asks for the list.)
     Duration grace = 10s;
     Duration timeout = 1s;  // of one try
   };
   /// `on_list_changed` is called after every change of the server list, `on_done` when live servers
-  /// have said what they own and all of it is durable.
+  /// have restated what they own and all of it is durable.
   Restating(RpcClient& rpc, ClusterState& state, Ledger& ledger, TableWriter& writer,
             TermClaims& term_claims, Notifier& notifier, Changes& changes,
             std::function<void()> on_list_changed, std::function<void()> on_done, Options options)
@@ -43,15 +43,14 @@ class Restating {
         options_(options),
         scope_(reactor_) {}
 
-  /// If there was an import; false if not.
+  /// Starts if there was an import; otherwise returns false.
   bool start();
-  /// A server that the metadata may not know is there.
+  /// Records a server that the metadata may not know.
   void note(uint64_t server_id, const std::string& locator);
 
-  /// RETRY until it is known what servers own.
+  /// RETRY until all live servers have restated what they own.
   Status check() const;
-  /// RETRY until servers that nobody knows of have had the time to show themselves: their ids are
-  /// not to be given out.
+  /// RETRY until unknown servers have had time to report, so that their ids are not assigned again.
   Status check_enlisting() const;
 
  private:
@@ -87,7 +86,7 @@ class Restating {
   Restatements said_;
   ServerIds outlived_export_;  // UP at some time since the export
   std::set<uint64_t> asked_;
-  std::map<uint64_t, wire::ServerListEntry> unknown_;  // listed as UP, and not heard of
+  std::map<uint64_t, wire::ServerListEntry> unknown_;  // listed as UP, but no answer yet
   TaskScope scope_;
 };
 

@@ -51,8 +51,8 @@ std::vector<uint64_t> Retirement::unneeded() const {
   return ids;
 }
 
-/// The record stays, as proof for backups that come back with frames of this master: an id that is
-/// absent from a list proves nothing.
+/// The metadata record stays as proof for backups that come back with frames of this master. An id
+/// that is absent from a list proves nothing.
 Task<void> Retirement::remove() {
   for (;;) {
     const AsyncMutex::Lock lock = co_await ledger_.lock();

@@ -1,5 +1,5 @@
-// Crashed servers that nobody needs any more leave the server list, or it would grow by each start
-// of each server for ever (docs/design/coordinator.md, "Servers that are removed").
+// Removes crashed servers that are not needed any more from the server list. Otherwise the list
+// would grow with every start of a server (docs/design/coordinator.md#servers).
 #pragma once
 
 #include <set>
@@ -14,7 +14,8 @@ namespace ramcloud {
 class Retirement {
  public:
   struct Options {
-    Duration after = std::chrono::minutes(10);  // since the crash: people look at it meanwhile
+    Duration after = std::chrono::minutes(10);  // since the crash, so that people can see it in the
+                                                // status
     size_t at_once = 40;                        // in one transaction
   };
   Retirement(Reactor& reactor, ClusterState& state, Ledger& ledger, Changes& changes,
@@ -24,8 +25,7 @@ class Retirement {
  private:
   Duration interval() const { return options_.after / 10; }
   void remove_unneeded();
-  /// Of those that are CRASHED: no table has a tablet there, and every server that is UP knows that
-  /// it crashed.
+  /// CRASHED servers that own no tablet and that every server that is UP knows to be crashed.
   std::vector<uint64_t> unneeded() const;
   Task<void> remove();
 

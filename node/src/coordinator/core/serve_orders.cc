@@ -46,7 +46,7 @@ std::vector<wire::HashRange> ServeOrders::still_its(const ServedRanges& served) 
   return ranges;
 }
 
-/// In the cluster's status.
+/// Shows it in the cluster's status.
 void ServeOrders::show(const ServedRanges& served, bool not_there) {
   const ClusterState::NotThere one{served.server_id, served.table_id, served.attempt};
   const bool changed =
@@ -70,7 +70,7 @@ Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
       RC_FAILPOINT("coordinator.recovery.served");
       break;
     }
-    // It has lost what the metadata say that it has: people must know.
+    // The server does not have what the metadata say it has: report it to people.
     const bool lost = told.error() == StatusCode::kNotFound;
     if (lost) {
       show(served, true);

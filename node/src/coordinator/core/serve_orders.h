@@ -1,5 +1,5 @@
-// The last word to recovery masters: serve what the metadata names you the owner of, and give up
-// the rest. docs/design/recovery.md, "Recovery of one server".
+// The final orders to recovery masters: serve the tablets that the metadata assigns to you, and
+// give up the rest. docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace ramcloud {
 
-/// Tablets of one table that one attempt gave to one server.
+/// Tablets of one table that one attempt handed over to one server.
 struct ServedRanges {
   uint64_t server_id = 0;
   uint64_t table_id = 0;
@@ -35,16 +35,19 @@ class ServeOrders {
         options_(options),
         scope_(reactor) {}
 
-  /// Tells the owners of all recovered tablets: an earlier leader may not have told them.
+  /// Sends the order to the owners of all recovered tablets, because an earlier leader may not have
+  /// sent it.
   void tell_all();
-  /// Until it is acknowledged, or the metadata do not say it any more; returns at once.
+  /// Repeats the order until it is acknowledged, or the metadata do not match it any more. Returns
+  /// at once.
   void serve(ServedRanges served) { scope_.spawn(serve_until_heard(std::move(served))); }
-  /// Has the server give up what it recovered of this dead master, up to this attempt; returns at
-  /// once. What the server has to serve is acknowledged first, or it would be given up as well.
+  /// Orders the server to give up what it recovered of this dead master, up to this attempt.
+  /// Returns at once. The order is sent only after all serve orders to that server are
+  /// acknowledged, because it would give up those tablets as well.
   void abort(uint64_t server_id, uint64_t master_id, uint64_t attempt);
 
  private:
-  /// Which of the ranges still are the server's, by this attempt.
+  /// Which of the ranges the server still owns by this attempt.
   std::vector<wire::HashRange> still_its(const ServedRanges& served) const;
   void show(const ServedRanges& served, bool not_there);
   Task<void> serve_until_heard(ServedRanges served);

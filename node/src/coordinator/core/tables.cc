@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kRefusedRetry = 500ms;
 
-/// Servers that are UP, those with the fewest tablets first; last those that take no orders.
+/// Servers that are UP, those with the fewest tablets first; servers that refuse our orders last.
 std::vector<uint64_t> servers_by_load(const ClusterState& state) {
   const auto load = state.tablets_by_server();
   std::vector<std::tuple<bool, uint32_t, uint64_t>> order;
@@ -96,7 +96,7 @@ Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span, Tim
   TableRecord record = plan(std::move(name), span);
   IdsRecord ids = state_.ids;
   ids.last_table_id = record.id;
-  // Too many tablets for one transaction are placed by finish_create().
+  // If the tablets do not fit into one transaction, finish_create() places them.
   if (!writer_.fits(record, 1)) record.tablets = tablets_of_span(span);
   Change change;
   change.put(kIdsKey, ids);
@@ -139,7 +139,7 @@ Task<Result<uint64_t>> Tables::begin_drop(const std::string& name, Time deadline
   if (!lock.held()) co_return fail(Ledger::too_late());
   const TableRecord* table = state_.find_table(name);
   if (table == nullptr) {
-    // Asked again while the first is in progress: the same answer.
+    // A repeated request while the first is in progress gets the same answer.
     for (const auto& [id, other] : state_.tables) {
       if (other.name == name) co_return id;
     }
@@ -155,7 +155,7 @@ Task<Result<uint64_t>> Tables::begin_drop(const std::string& name, Time deadline
   co_return record.id;
 }
 
-/// With a new revision of the table.
+/// Writes the record with a new revision of the table.
 Task<Status> Tables::write(const AsyncMutex::Lock& lock, TableRecord record,
                            Ledger::Objection objection) {
   record.revision = 0;
@@ -164,7 +164,7 @@ Task<Status> Tables::write(const AsyncMutex::Lock& lock, TableRecord record,
   co_return done;
 }
 
-/// Removes what a leader before left of a layout that does not hold.
+/// Removes chunks of an unused layout that an earlier leader left.
 Task<void> Tables::sweep(uint64_t id) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   const auto table = state_.tables.find(id);
@@ -193,7 +193,7 @@ Task<void> Tables::finish_create(uint64_t id) {
     const bool all_up = std::ranges::all_of(record.tablets, [this](const TabletRecord& tablet) {
       return state_.up_server(tablet.server_id) != nullptr;
     });
-    if (!all_up) continue;  // nothing is in it yet: place it again instead of losing a part
+    if (!all_up) continue;  // the table is still empty: place these tablets again
     for (TabletRecord& tablet : record.tablets) {
       const auto told = positions->find(tablet.start_hash);
       if (told != positions->end()) tablet.creation_position = told->second;
@@ -207,7 +207,7 @@ Task<void> Tables::finish_create(uint64_t id) {
   }
 }
 
-/// None unless every server has taken its tablets of this table as it is recorded now.
+/// Orders all owners to take their tablets. None unless every one has taken them as recorded now.
 Task<std::optional<Tables::Positions>> Tables::tell_servers_to_take(uint64_t id) {
   const TableRecord record = state_.tables.at(id);
   const uint64_t revision = record.latest_revision();
@@ -224,7 +224,7 @@ Task<std::optional<Tables::Positions>> Tables::tell_servers_to_take(uint64_t id)
   for (size_t i = 0; i < answers.size(); ++i) {
     all = all && answers[i].has_value();
     refused = refused || (!answers[i] && answers[i].error() == StatusCode::kStaleTerm);
-    // Formats before have no place for it.
+    // Earlier formats have no field for it.
     if (!answers[i] || state_.format < kTabletsInChunks) continue;
     positions[record.tablets[i].start_hash] = answers[i]->creation_position;
   }
@@ -237,9 +237,9 @@ Task<std::optional<Tables::Positions>> Tables::tell_servers_to_take(uint64_t id)
   co_return std::nullopt;
 }
 
-/// Gives the tablets of a table being created to servers, those of crashed servers to others;
-/// waits for a server if there is none. False: that is for the next leader to do. (A flow
-/// that went on would have no server to wait for, and would never let the reactor go.)
+/// Places the tablets of a table being created, and places those of crashed servers again; waits
+/// for a server if there is none. False: this coordinator does not lead any more, and the next
+/// leader must do it. (A task that continued would loop without ever waiting.)
 Task<bool> Tables::place(uint64_t id) {
   for (;;) {
     while (creating(id) && state_.servers_up() == 0) {
@@ -248,7 +248,7 @@ Task<bool> Tables::place(uint64_t id) {
     const AsyncMutex::Lock lock = co_await ledger_.lock();
     if (!creating(id)) co_return true;
     TableRecord record = state_.tables.at(id);
-    // Servers without a tablet of this table come first.
+    // Servers without a tablet of this table are preferred.
     std::vector<uint64_t> candidates, others;
     for (const uint64_t server_id : servers_by_load(state_)) {
       (record.has_tablet_on(server_id) ? others : candidates).push_back(server_id);
@@ -260,7 +260,7 @@ Task<bool> Tables::place(uint64_t id) {
     for (auto& tablet : record.tablets) {
       if (state_.up_server(tablet.server_id) != nullptr) continue;
       tablet.server_id = candidates[next++ % candidates.size()];
-      tablet.creation_position = 0;  // that of the other one's log
+      tablet.creation_position = 0;  // it was of the previous owner's log
     }
     if (next == 0) co_return true;
     if (placed) RC_SOMETIMES("coordinator.places_a_new_table_again");
@@ -278,7 +278,8 @@ Task<void> Tables::finish_drop(uint64_t id) {
   for (const uint64_t server_id : servers) {
     calls.push_back(notifier_.drop_tablet(server_id, {state_.term, record.latest_revision(), id}));
   }
-  // A server that is not UP will never serve it again; one that refuses knows a later decision.
+  // Errors may be ignored: a server that is not UP will never serve the table again, and a server
+  // that refuses knows a later decision.
   (void)co_await when_all(std::move(calls));
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   if (!(co_await writer_.remove(lock, id)).ok()) co_return;

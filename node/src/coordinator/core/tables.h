@@ -1,5 +1,5 @@
-// Tables and the servers their tablets are on. Each update is written before any server is told, so
-// that a coordinator that starts later finishes it [Ousterhout15 §9].
+// Tables and the servers their tablets are on. Each update is written before any server gets an
+// order, so that a later leader can finish it [Ousterhout15 §9].
 #pragma once
 
 #include <map>
@@ -25,17 +25,17 @@ class Tables {
         changed_(reactor),
         scope_(reactor) {}
 
-  /// Goes on with what an earlier coordinator began.
+  /// Continues what an earlier leader began.
   void resume();
-  /// Servers came or went.
+  /// Servers enlisted or crashed.
   void membership_changed() { wake_waiting(); }
 
   /// The id of the table once all its servers have taken their tablets. EXISTS with another span;
-  /// INVALID_ARGUMENT; DEADLINE_EXCEEDED (it goes on being created, or was not begun); UNAVAILABLE
-  /// (no server).
+  /// INVALID_ARGUMENT; DEADLINE_EXCEEDED (creation continues, or was not begun); UNAVAILABLE (no
+  /// server).
   Task<Result<uint64_t>> create(std::string name, uint32_t span, Time deadline);
-  /// OK once no server that is UP has the table. NOT_FOUND; DEADLINE_EXCEEDED (it goes on, or was
-  /// not begun).
+  /// OK once no server that is UP has the table. NOT_FOUND; DEADLINE_EXCEEDED (dropping continues,
+  /// or was not begun).
   Task<Status> drop(std::string name, Time deadline);
 
  private:
@@ -48,7 +48,7 @@ class Tables {
   Task<void> sweep(uint64_t id);
   bool creating(uint64_t id) const;
   Task<void> finish_create(uint64_t id);
-  /// By first hash: from where in its log a server has a tablet.
+  /// By first hash: the creation position of a tablet in its server's log.
   using Positions = std::map<uint64_t, uint64_t>;
   Task<std::optional<Positions>> tell_servers_to_take(uint64_t id);
   Task<bool> place(uint64_t id);

@@ -8,8 +8,8 @@
 namespace ramcloud {
 namespace {
 
-/// The term in the sentence of a former build, "term 4 is of a former coordinator; the present one
-/// is 5"; 0 if it is about something else.
+/// The term in the message of an earlier version, "term 4 is of a former coordinator; the present
+/// one is 5"; 0 if the message is about something else.
 uint64_t term_in(const std::string& message) {
   constexpr std::string_view kBefore = "the present one is ";
   const size_t at = message.rfind(kBefore);
@@ -26,8 +26,8 @@ bool TermClaims::refused(uint64_t server_id, uint64_t sent_term, const RpcReply&
   if (reply.status != StatusCode::kStaleTerm) return false;
   const uint64_t term =
       reply.details.term != 0 ? reply.details.term : term_in(reply.status.message());
-  if (term <= sent_term) return false;   // it is about something else
-  if (term <= state_.term) return true;  // we have risen meanwhile
+  if (term <= sent_term) return false;   // not about our term
+  if (term <= state_.term) return true;  // our term has risen meanwhile
   ServerEntry* server = state_.up_server(server_id);
   if (server == nullptr) return true;
   if (!server->refuses_term) {
@@ -50,7 +50,7 @@ Task<void> TermClaims::rise() {
     const AsyncMutex::Lock lock = co_await ledger_.lock();
     const uint64_t term = std::max(claimed_, state_.term) + 1;
     const Status raised = co_await ledger_.rise_to(lock, term);
-    if (!raised.ok()) break;  // another leads
+    if (!raised.ok()) break;  // another coordinator leads
     RC_SOMETIMES("coordinator.rises_above_a_claimed_term");
     log_warn("term.raised", {{"from_term", state_.term}, {"to_term", term}, {"claimed", claimed_}});
     state_.term = term;

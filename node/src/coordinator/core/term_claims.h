@@ -1,8 +1,8 @@
-// A leader's reaction to a server that refuses it because it knows a higher term: it proves that it
-// leads, by a change of the metadata, and rises above that term. If another leads, the change is
-// refused, and this one steps down as after any such refusal. So one server with a wrong term
-// neither stops a leader nor sets off a row of them (docs/design/coordinator.md, "Terms that cannot
-// be poisoned").
+// A leader's reaction to a server that refuses it because it knows a higher term: it raises its
+// term above that one by a change of the metadata, which proves that it leads. If another
+// coordinator leads, the change is refused, and this one steps down. So one server with a wrong
+// term can neither stop a leader nor cause a series of new leaders
+// (docs/design/coordinator.md#terms-that-cannot-be-poisoned).
 #pragma once
 
 #include "coordinator/core/changes.h"
@@ -14,15 +14,16 @@ namespace ramcloud {
 
 class TermClaims {
  public:
-  /// Higher claims are not followed: servers refuse terms above wire::kMaxTerm, and later leaders
-  /// must be able to rise as well.
+  /// Higher terms are ignored: servers refuse terms above wire::kMaxTerm, and later leaders must be
+  /// able to raise theirs.
   static constexpr uint64_t kHighestFollowed = wire::kMaxTerm / 2;
 
   TermClaims(Reactor& reactor, ClusterState& state, Ledger& ledger, Changes& changes)
       : reactor_(reactor), state_(state), ledger_(ledger), changes_(changes), scope_(reactor) {}
 
-  /// True if this refuses a message of ours for its term, `sent_term`: that is seen to, and the
-  /// message is to be sent again. `server_id` is what the peer's hello said, so it is one of ours.
+  /// True if the reply refuses our message because of its term, `sent_term`. Then the term is being
+  /// raised, and the message must be sent again. `server_id` is from the peer's hello, so the
+  /// server belongs to this cluster.
   bool refused(uint64_t server_id, uint64_t sent_term, const RpcReply& reply);
 
  private:
@@ -31,7 +32,7 @@ class TermClaims {
   ClusterState& state_;
   Ledger& ledger_;
   Changes& changes_;
-  uint64_t claimed_ = 0;  // the highest that is to be followed
+  uint64_t claimed_ = 0;  // the highest term to follow
   bool rising_ = false;
   TaskScope scope_;
 };

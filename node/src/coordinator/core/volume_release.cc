@@ -15,7 +15,7 @@
 namespace ramcloud {
 namespace {
 
-/// Reasons that one answer names at most.
+/// The most reasons in one answer.
 constexpr size_t kMostReasons = 4;
 
 VolumeRelease refusal(const std::vector<std::string>& reasons) {
@@ -48,8 +48,8 @@ Task<Result<VolumeRelease>> VolumeReleases::ask(uint64_t server_id, Time deadlin
   std::erase(objections, "");
   if (!objections.empty()) co_return refusal(objections);
 
-  // What the metadata says may have changed meanwhile. It cannot while the lock is held, and the
-  // change proves that nobody else has led until it was made.
+  // Check the metadata again, because they may have changed meanwhile. They cannot change while the
+  // lock is held, and the commit proves that no other coordinator led until then.
   const AsyncMutex::Lock lock = co_await ledger_.lock(deadline);
   if (!lock.held()) co_return fail(Ledger::too_late());
   objections = objections_to_release(state_, server_id);
@@ -78,7 +78,8 @@ Task<Result<VolumeRelease>> VolumeReleases::ask(uint64_t server_id, Time deadlin
       token, record.released_until_ms};
 }
 
-/// Empty if this master needs nothing of the volume; else why that is not so, or not known.
+/// Empty if this master needs nothing of the volume; otherwise why it does, or why that is not
+/// known.
 Task<std::string> VolumeReleases::ask_master(uint64_t master_id, uint64_t server_id,
                                              std::vector<uint64_t> ids, Time deadline) {
   const uint64_t list_version = state_.list_version;

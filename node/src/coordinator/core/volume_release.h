@@ -1,7 +1,6 @@
-// Says whether the volume of a server may be wiped, and gives the token for it. Nothing may be
-// inferred from silence, names or pods: the metadata must say that no server uses the volume, and
-// every live master must say that it needs nothing there.
-// docs/design/coordinator.md, "Releasing a volume".
+// Decides whether the volume of a server may be wiped, and issues the token for it. Silence, names
+// or pods prove nothing: by the metadata no server may use the volume, and every live master must
+// answer that it needs nothing there. docs/design/coordinator.md#releasing-a-volume.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +24,15 @@ class VolumeReleases {
  public:
   struct Options {
     Duration timeout = 2s;  // for all masters together to answer
-    Duration again = 50ms;  // until one that could not answer yet is asked again
-    Duration valid = 30s;   // a token
+    Duration again = 50ms;  // before a master that could not answer yet is asked again
+    Duration valid = 30s;   // how long a token is valid
   };
   VolumeReleases(RpcClient& rpc, ClusterState& state, Ledger& ledger, Options options)
       : reactor_(rpc.reactor()), rpc_(rpc), state_(state), ledger_(ledger), options_(options) {}
 
-  /// Each question is decided again, whatever was answered before. A yes is durable: under any
-  /// leader no server enlists with the volume before the token expires. Errors are those of
-  /// Ledger::commit(), and DEADLINE_EXCEEDED; each of them means no.
+  /// Every call decides again, independent of earlier answers. A yes is durable: under any leader,
+  /// no server enlists with the volume before the token expires. Errors are those of
+  /// Ledger::commit(), and DEADLINE_EXCEEDED; after an error the volume must not be wiped.
   Task<Result<VolumeRelease>> ask(uint64_t server_id, Time deadline);
 
  private:

@@ -10,22 +10,22 @@
 namespace ramcloud {
 namespace {
 
-/// The first server that had the volume of this one, as far as records say.
+/// The first server that had the volume of this one, by the records.
 uint64_t first_of(const ClusterState& state, uint64_t id) {
   const auto found = state.servers.find(id);
   const bool recorded = found != state.servers.end() && found->second.record.volume != 0;
   return recorded ? found->second.record.volume : id;
 }
 
-/// False if the volume may have had servers before `first` that no record names: a former build
-/// did not write them down, or an import lost them.
+/// False if the volume may have had servers before `first` that no record names: an earlier version
+/// did not record them, or an import lost them.
 bool is_fresh_there(const ClusterState& state, uint64_t first) {
   const auto found = state.servers.find(first);
   return found != state.servers.end() && found->second.record.volume == first;
 }
 
-/// An import leaves a gap between ids. Servers that enlisted between the export and the import may
-/// have any volume of before.
+/// An import leaves a gap between ids. A server that enlisted between the export and the import may
+/// have any older volume.
 bool imported_since(const ClusterState& state, uint64_t id) {
   uint64_t last = id;
   for (auto at = state.servers.upper_bound(id); at != state.servers.end(); ++at) {
@@ -35,7 +35,8 @@ bool imported_since(const ClusterState& state, uint64_t id) {
   return state.ids.last_server_id - last >= kImportGap;
 }
 
-/// Masters whose data nobody has. A server without tablets has none, as for Retirement.
+/// Crashed masters whose data is not recovered. A server without tablets has no data, as for
+/// Retirement.
 std::set<uint64_t> owners(const ClusterState& state) {
   std::set<uint64_t> ids;
   for (const auto& [id, table] : state.tables) {

@@ -1,8 +1,8 @@
-// Which servers had the same volume, and what the metadata says against wiping it. Arithmetic on
-// the coordinator's state, without calls (docs/design/coordinator.md, "Releasing a volume").
+// Which servers had the same volume, and the reasons in the metadata against wiping it. Pure
+// functions of the coordinator's state (docs/design/coordinator.md#releasing-a-volume).
 //
-// A server that starts gets a new id. It names the server that its volume was written by last, so
-// ids that share a volume are a chain; a volume is called after the first of them.
+// A server that starts gets a new id. It names the server that wrote its volume last, so the ids of
+// a volume form a chain. The first of them identifies the volume.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,20 @@
 
 namespace ramcloud {
 
-/// What the record of server `id` says of its volume, which was written by `former` last (0: it is
-/// fresh). 0, not recorded, in formats that have no place for it.
+/// The value of ServerRecord::volume for server `id`, whose volume was written last by `former` (0:
+/// a fresh volume). 0 (not recorded) in formats without this field.
 uint64_t volume_with(const ClusterState& state, uint64_t former, uint64_t id);
 
-/// All servers that had the volume of this one, itself included, by rising id; empty if it is not
-/// known.
+/// All servers that had the volume of this one, including itself, by rising id; empty if not known.
 std::vector<uint64_t> servers_of_volume(const ClusterState& state, uint64_t id);
 
-/// Until when a token to wipe the volume of this server holds, Unix time; 0: there is none.
+/// The expiry of the token to wipe this server's volume, Unix time; 0: there is no token.
 uint64_t volume_released_until_ms(const ClusterState& state, uint64_t id);
 
 /// "server 7 (pod-3)".
 std::string server_text(const ClusterState& state, uint64_t id);
 
-/// Why the volume of this server must not be wiped, in sentences; empty if only live masters can
-/// say more.
+/// Reasons in the metadata why the volume must not be wiped; empty if only live masters can object.
 std::vector<std::string> objections_to_release(const ClusterState& state, uint64_t id);
 
 }  // namespace ramcloud

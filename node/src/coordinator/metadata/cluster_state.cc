@@ -94,7 +94,7 @@ std::vector<uint64_t> ClusterState::recovered(const std::vector<uint64_t>& maste
     const auto found = servers.find(id);
     if (found == servers.end()) continue;
     const ServerRecord& record = found->second.record;
-    // A crashed server is given no tablet any more. REMOVED: it owned no tablet.
+    // A crashed server gets no tablets any more. A REMOVED server owned none.
     const bool owns = std::ranges::any_of(
         tables, [id](const auto& table) { return table.second.has_tablet_on(id); });
     if (!found->second.up() && !owns && record.accounted) gone.push_back(id);

@@ -10,16 +10,16 @@ grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A peer that vanished silently is noticed. (Every call has a deadline as well: gRPC stops
-  // asking on a connection on which nothing but such questions has been sent for a while.)
+  // Keepalive pings detect a peer that vanished. (Every call has a deadline as well, because gRPC
+  // stops these pings on a connection without other traffic.)
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  // An etcd that starts again is found again within about a second.
+  // Reconnect to a restarted etcd within about a second.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  // Also at another address: a pod that starts again has a new one, and gRPC would otherwise go by
-  // the old one for up to half a minute.
+  // Resolve the name again, too: a restarted pod has a new address, and gRPC would use the old one
+  // for up to half a minute.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1'000);
   return arguments;
 }
@@ -114,7 +114,8 @@ Task<Result<pb::LeaseRevokeResponse>> EtcdClient::revoke(int64_t lease) {
   });
 }
 
-/// A stream for one renewal: etcd has no other way, and a fresh one needs no care when it breaks.
+/// A stream for each renewal: etcd offers no other way, and a fresh stream needs no handling when
+/// it breaks.
 Task<Result<int64_t>> EtcdClient::keep_alive(int64_t lease) {
   const Endpoint& endpoint = endpoints_[current_];
   const auto call =
@@ -153,7 +154,7 @@ Task<Result<bool>> EtcdClient::watch(std::string key, int64_t from_revision, Dur
   }
   if (told) call->context.TryCancel();
   co_await loop_.event(call, [&](void* tag) { call->stream->Finish(&call->status, tag); });
-  // It was quiet, or the endpoint is unreachable: the next call to it shows which.
+  // Either nothing changed, or the endpoint is unreachable; the next call to it shows which.
   if (!told && call->status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) co_return false;
   if (!told) co_return fail(failed(endpoint, call->status));
   if (!call->response.canceled()) co_return true;

@@ -1,5 +1,5 @@
-// The calls to etcd that EtcdMetadata is made of, each tried once, at one of the endpoints; after a
-// failure the next call goes to the next endpoint. Only etcd_*.cc include this.
+// The calls to etcd that EtcdMetadata uses. Each is tried once at one endpoint; after a failure the
+// next call goes to the next endpoint. Only etcd_*.cc include this.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ class EtcdClient {
   EtcdClient(Reactor& reactor, const EtcdOptions& options,
              const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
-  // Errors: UNAVAILABLE naming the endpoint. Whether etcd did it is then unknown.
+  // Errors: UNAVAILABLE naming the endpoint; it is then unknown whether the call took effect.
   Task<Result<etcdserverpb::RangeResponse>> range(etcdserverpb::RangeRequest request);
   Task<Result<etcdserverpb::TxnResponse>> txn(etcdserverpb::TxnRequest request);
   Task<Result<etcdserverpb::LeaseGrantResponse>> grant(int64_t seconds);
   Task<Result<etcdserverpb::LeaseRevokeResponse>> revoke(int64_t lease);
-  /// The seconds that the lease still has; 0: it has expired.
+  /// The remaining seconds of the lease; 0: it has expired.
   Task<Result<int64_t>> keep_alive(int64_t lease);
-  /// Waits for the first change of a key at or after a revision; false: none came in `longest`. An
-  /// error also when the watch breaks.
+  /// Waits for the first change of a key at or after a revision; false: there was none within
+  /// `longest`. An error also when the watch breaks.
   Task<Result<bool>> watch(std::string key, int64_t from_revision, Duration longest);
 
  private:

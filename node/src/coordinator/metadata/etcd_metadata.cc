@@ -17,7 +17,8 @@ namespace {
 constexpr Duration kRetry = 100ms;
 const char* const kLeaderKey = "/leader";
 
-/// The key that follows on all keys with this prefix, which is not empty and not all 0xff.
+/// The first key after all keys with this prefix. Precondition: the prefix is not empty and not all
+/// 0xff.
 std::string end_of_prefix(std::string prefix) {
   while (static_cast<unsigned char>(prefix.back()) == 0xff) prefix.pop_back();
   ++prefix.back();
@@ -61,9 +62,9 @@ struct EtcdMetadata::Impl {
   const EtcdOptions options;
   EtcdClient client;
   AsyncMutex order;   // of transactions
-  int64_t lease = 0;  // ours, or of a campaign whose outcome is not known; 0: none
+  int64_t lease = 0;  // our lease, or that of a campaign with unknown outcome; 0: none
   uint64_t leading = 0;
-  Time leading_until{};  // by our own lease_now(), not later than by etcd's
+  Time leading_until{};  // by our own lease_now(); not later than the lease in etcd
   Timer lease_timer;
   TaskScope scope;  // renewals
 
@@ -81,7 +82,7 @@ struct EtcdMetadata::Impl {
   int64_t lease_seconds() const {
     return std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(options.lease).count());
   }
-  /// Short of the lease by a tenth: clocks do not run at quite the same rate.
+  /// A tenth shorter than the lease, because clocks run at slightly different rates.
   void hold_until(Time asked_at, int64_t seconds) {
     leading_until = asked_at + Duration(std::chrono::seconds(seconds)) * 9 / 10;
     lease_timer.start_after(leading_until - lease_now());
@@ -128,7 +129,8 @@ Task<Result<MetadataStore::Records>> EtcdMetadata::load(std::string prefix) {
       if (key != kLeaderKey) records.emplace(key, kv.value());
     }
     if (!page->more() || page->kvs().empty()) co_return records;
-    // The next pages are of the same moment: the first one's. Each says at which the store is now.
+    // Read the next pages at the revision of the first one. Each page tells the present revision of
+    // the store.
     if (request.revision() == 0) request.set_revision(page->header().revision());
     request.set_key(page->kvs().rbegin()->key() + '\0');
   }
@@ -167,7 +169,7 @@ pb::TxnRequest EtcdMetadata::Impl::request_of(const MetadataTransaction& transac
 }
 
 Task<CommitResult> EtcdMetadata::commit(MetadataTransaction transaction) {
-  // To etcd this would mean that there is no leader key.
+  // For etcd, 0 would mean that there is no leader key.
   if (transaction.leadership == 0) co_return CommitResult{CommitOutcome::kConditionFailed, {}};
   const AsyncMutex::Lock lock = co_await impl_->order.lock();
   auto response = co_await impl_->client.txn(impl_->request_of(transaction));
@@ -196,7 +198,7 @@ Task<Result<EtcdMetadata::Impl::Seen>> EtcdMetadata::Impl::read_leader() {
   co_return seen;
 }
 
-/// Makes the leader key if there is none, tied to our lease.
+/// Creates the leader key, tied to our lease, if there is none.
 Task<Result<Leadership>> EtcdMetadata::Impl::take(std::string record, Time asked_at) {
   pb::TxnRequest request;
   auto* absent = request.add_compare();
@@ -248,7 +250,7 @@ Task<void> EtcdMetadata::renew_for_ever(uint64_t number) {
     const Time asked_at = me.lease_now();
     const auto left = co_await me.client.keep_alive(me.lease);
     if (me.leading != number) break;
-    if (!me.holds()) co_return lose();  // the machine slept, and the timer with it
+    if (!me.holds()) co_return lose();  // the machine was suspended, and the timer was late
     if (!left) {
       log_warn("etcd.lease_not_renewed", {{"error", left.error()}});
       co_await me.reactor.sleep(kRetry);
@@ -265,9 +267,8 @@ void EtcdMetadata::lose() {
   if (std::exchange(impl_->leading, 0) != 0 && on_lost_) on_lost_();
 }
 
-/// A watch says nothing while the key stays as it is, and nothing either when its endpoint has gone
-/// silently. So the key is read again once per lease: that call has an answer or a successor
-/// at the next endpoint.
+/// A watch is silent while the key does not change, and also if its endpoint vanished. So the key
+/// is read again once per lease: that call gets an answer, or the next call uses the next endpoint.
 Task<void> EtcdMetadata::wait_for_change(uint64_t number) {
   for (;;) {
     const auto now = co_await impl_->read_leader();
@@ -289,7 +290,7 @@ Task<void> EtcdMetadata::Impl::revoke(int64_t id) {
   if (!done) log_debug("etcd.lease_abandoned", {{"error", done.error()}});
 }
 
-/// Also ends the lease of a campaign whose outcome is not known.
+/// Also revokes the lease of a campaign with unknown outcome.
 Task<void> EtcdMetadata::resign() {
   Impl& me = *impl_;
   me.lease_timer.stop();

@@ -1,5 +1,4 @@
-// Where an etcd store is and how it is reached, as text:
-// HOST:PORT[,…][?prefix=…&ca=…&cert=…&key=…].
+// The addresses and options of an etcd store, as text: HOST:PORT[,…][?prefix=…&ca=…&cert=…&key=…].
 #pragma once
 
 #include <string>
@@ -23,7 +22,7 @@ struct EtcdOptions {
   bool tls() const { return !ca.empty() || !cert.empty(); }
 };
 
-/// INVALID_ARGUMENT says what is accepted.
+/// INVALID_ARGUMENT: the message says what is accepted.
 Result<EtcdOptions> parse_etcd_options(std::string_view text);
 
 }  // namespace ramcloud

@@ -13,7 +13,7 @@ GrpcLoop::~GrpcLoop() {
 }
 
 void* GrpcLoop::begin(const std::shared_ptr<Operation>& operation) {
-  // Amortized: only when the list has doubled since it was last cleaned.
+  // Cleans only when the list has doubled since the last cleaning (amortized cost).
   if (calls_.size() == calls_.capacity()) {
     std::erase_if(calls_, [](const auto& weak) { return weak.expired(); });
   }

@@ -1,5 +1,5 @@
-// gRPC calls for tasks on a reactor: one completion queue with a thread of our own, which posts
-// each event to the reactor. Nothing of gRPC is ever released inside one of gRPC's own threads.
+// gRPC calls for tasks on a reactor: one completion queue with its own thread, which posts each
+// event to the reactor. gRPC objects are never released on gRPC's own threads.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -39,7 +39,7 @@ class GrpcLoop {
  private:
   struct Operation {
     std::shared_ptr<GrpcCall> call;
-    std::coroutine_handle<> waiting;  // reactor's thread; null once nobody waits
+    std::coroutine_handle<> waiting;  // reactor's thread; null if no task waits
     bool ok = false;
   };
 
@@ -73,14 +73,15 @@ class GrpcLoop {
     bool resumed_ = false;
   };
 
-  /// The tag, which keeps the operation until its event has come.
+  /// Returns the tag, which keeps the operation alive until its event.
   void* begin(const std::shared_ptr<Operation>& operation);
   void run();
 
   Reactor& reactor_;
   grpc::CompletionQueue queue_;
-  std::vector<std::weak_ptr<GrpcCall>> calls_;  // reactor's thread: to be cancelled at the end
-  Thread thread_;                               // last: starts when the rest stands
+  std::vector<std::weak_ptr<GrpcCall>> calls_;  // reactor's thread; cancelled at the end
+  Thread thread_;                               // last member: starts when the others are
+                                                // constructed
 };
 
 }  // namespace ramcloud

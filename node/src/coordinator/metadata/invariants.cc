@@ -15,7 +15,7 @@ Status broken(fmt::format_string<Args...> text, Args&&... args) {
   return {StatusCode::kInternal, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-/// Tablets of a table being dropped go from the front.
+/// The tablets of a table being dropped are removed from the front.
 Status check_coverage(const TableRecord& table) {
   const bool dropping = table.state == TableState::kDropping;
   if (table.tablets.empty()) {
@@ -93,7 +93,7 @@ Status Invariants::check_tables(const ClusterState& state) {
     RC_RETURN_IF_ERROR(check_coverage(table));
     RC_RETURN_IF_ERROR(check_status(state, table));
   }
-  // What users are shown, by the way users get it.
+  // Check the tables as users get them.
   for (const auto& table : state.all_tables(Side::kInside).tables) {
     for (const auto& tablet : table.tablets) {
       const auto server = state.servers.find(tablet.server_id);
@@ -134,7 +134,9 @@ Status Invariants::check_history(const ClusterState& state) {
     }
     seen->second = now;
   }
-  if (state.restate) tablets_.clear();  // an export is older than what was checked before
+  if (state.restate)
+    tablets_.clear();  // the imported export is older than the state checked
+                       // before
   for (const auto& [id, table] : state.tables) {
     const auto [seen, added] = tables_.try_emplace(id, table.name);
     if (!added && seen->second != table.name) return broken("table id {} was reused", id);
@@ -145,10 +147,11 @@ Status Invariants::check_history(const ClusterState& state) {
     const auto server = state.servers.find(id);
     if (server != state.servers.end() &&
         server->second.record.state == wire::ServerState::kRemoved) {
-      continue;  // nobody asks any more
+      continue;  // the value is not used any more
     }
     const auto now = state.replication_epochs.find(id);
-    if (now != state.replication_epochs.end() && now->second.of_export) continue;  // it says so
+    if (now != state.replication_epochs.end() && now->second.of_export)
+      continue;  // it is marked as an export's
     if (now == state.replication_epochs.end() || now->second.epoch < seen.epoch ||
         now->second.lowest_open_segment < seen.lowest_open_segment) {
       return broken("the replication epoch of server {} fell", id);
@@ -167,7 +170,7 @@ void Invariants::imported() {
   }
 }
 
-/// What changes of a tablet raises its revision.
+/// Every change of a tablet must raise its revision.
 Status Invariants::check_tablets_since(const TableRecord& table) {
   std::vector<TabletRecord>& before = tablets_[table.id];
   for (const TabletRecord& tablet : table.tablets) {

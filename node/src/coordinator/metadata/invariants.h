@@ -1,5 +1,5 @@
-// Re-verifies everything that must hold of the coordinator's state: at every start over what was
-// loaded, and after every step in tests and simulations.
+// Checks all invariants of the coordinator's state: at every start for the loaded state, and after
+// every step in tests and simulations.
 #pragma once
 
 #include "coordinator/metadata/cluster_state.h"
@@ -8,11 +8,11 @@ namespace ramcloud {
 
 class Invariants {
  public:
-  /// INTERNAL naming what is broken. Also compares with what was seen by earlier calls: ids are not
-  /// reused, (term, list version) never falls, a crashed server never comes back, replication
-  /// epochs never fall, what changes of a tablet raises its revision.
+  /// INTERNAL names the broken invariant. Also compares with earlier calls: ids are not reused,
+  /// (term, list version) and replication epochs never fall, a crashed server never comes back, and
+  /// every change of a tablet raises its revision.
   Status check(const ClusterState& state);
-  /// Older metadata were imported: they do not know of later attempts to recover a tablet.
+  /// Older metadata were imported, which do not have later recovery attempts.
   void imported();
 
  private:
@@ -30,7 +30,7 @@ class Invariants {
   std::map<uint64_t, SeenServer> servers_;
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs_;
   std::map<uint64_t, std::string> tables_;                 // every id ever seen, with its name
-  std::map<uint64_t, std::vector<TabletRecord>> tablets_;  // of those that there are
+  std::map<uint64_t, std::vector<TabletRecord>> tablets_;  // tablets of the present tables
 };
 
 }  // namespace ramcloud

@@ -85,8 +85,8 @@ Status read_state(const MetadataStore::Records& records, ClusterState& state) {
   return complete_tables(state);
 }
 
-/// Reserves revisions of the admin API. Coordinators of earlier versions, which know no such
-/// record, begin at the number of transactions times 2^32.
+/// Reserves revisions of the admin API. Coordinators of earlier versions, without this record,
+/// begin at the number of transactions times 2^32.
 Status reserve_revisions(const MetadataStore::Records& records, uint64_t transactions,
                          ClusterState& state) {
   if (const auto found = records.find(kRevisionsKey); found != records.end()) {
@@ -134,7 +134,8 @@ Result<ClusterState> read_cluster_state(const MetadataStore::Records& records) {
   return state;
 }
 
-/// Waits while the store does not answer. CORRUPT: it never will; NOT_LEADER.
+/// Loads records, and retries while the store does not answer. CORRUPT: a retry is useless;
+/// NOT_LEADER.
 Task<Result<MetadataStore::Records>> Ledger::load_patiently(std::string prefix) {
   for (;;) {
     if (fenced()) co_return fail(replaced(false));
@@ -182,14 +183,15 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
     if (!read.ok()) co_return fail(std::move(read));
     change.put(kRevisionsKey, state.revisions);
 
-    // The term is the number of the leadership, unless the records say that servers have seen a
-    // higher one: they came here from another store. Then the difference is kept.
+    // The term is the number of the leadership. If the records show a higher term, they came from
+    // another store; then the difference is stored as the offset.
     if (leadership + offset.offset <= current_.term) {
       offset.offset = current_.term + 1 - leadership;
       change.put(kTermOffsetKey, offset);
     }
 
-    // Unknown, or overtaken by another: look again. Raising it twice does no harm.
+    // The outcome is unknown, or another coordinator was faster: read again. Raising the term twice
+    // is harmless.
     Status raised = co_await raise_term(before, leadership + offset.offset, std::move(change));
     if (raised == StatusCode::kNotLeader) co_return fail(std::move(raised));
     offset_ = offset;
@@ -219,8 +221,8 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
   }
   log_warn("metadata.term_not_raised", {{"error", result.message}});
   if (result.outcome == CommitOutcome::kUnknown) co_return StatusCode::kRetry;
-  // Refused although the record is as we know it: our leadership is lost, though its lease may
-  // live.
+  // The condition failed although the record is unchanged: our leadership is lost, even if its
+  // lease has not ended.
   const auto records = co_await load_patiently(kTermKey);
   if (!records) co_return records.error();
   const auto now = records->find(kTermKey);
@@ -228,10 +230,10 @@ Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term
   co_return same ? replaced(false) : Status(StatusCode::kRetry);
 }
 
-/// What one transaction of a commit() writes.
+/// The content of one transaction of commit().
 struct Ledger::Attempt {
   TermRecord record;
-  std::string after;  // the record '/term' when it was made
+  std::string after;  // the record '/term' after it
   MetadataTransaction transaction;
 };
 
@@ -260,7 +262,8 @@ Task<Status> Ledger::raise_format(const AsyncMutex::Lock& held, ClusterRecord cl
   co_return done;
 }
 
-/// Whatever commit() ends with, the store answers again, or is not ours any more.
+/// Marks the ledger as failing until commit() ends: then the store answers again, or we do not lead
+/// any more.
 class Ledger::Failing {
  public:
   explicit Failing(Ledger& ledger) : ledger_(ledger) {}
@@ -272,8 +275,8 @@ class Ledger::Failing {
   Ledger& ledger_;
 };
 
-/// A change that is not wanted any more, but of which a try may still arrive at the store, is kept
-/// from it by a change of nothing in its place: only one of the two can be the next.
+/// If a change must be withdrawn but a try may still reach the store, an empty change is committed
+/// in its place: only one of the two can be the next transaction.
 Task<Status> Ledger::commit(const AsyncMutex::Lock& held, Change change, Objection objection) {
   return commit_at({current_.term, 1}, held, std::move(change), std::move(objection));
 }
@@ -283,7 +286,8 @@ Task<Status> Ledger::pass_revision(const AsyncMutex::Lock& held, uint64_t revisi
   return commit_at({current_.term, revision - current_.revision}, held, Change(), nullptr);
 }
 
-/// The offset goes with it: the next leader's term is the number of its leadership and the offset.
+/// The offset is written, too: the next leader's term is the number of its leadership plus the
+/// offset.
 Task<Status> Ledger::rise_to(const AsyncMutex::Lock& held, uint64_t term) {
   assert(term > current_.term && term >= leadership_);
   TermOffsetRecord offset = offset_;
@@ -300,10 +304,10 @@ Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Loc
   assert(held.held());
   const std::string before = current_bytes_;
   const Attempt wanted = attempt(std::move(change), step.revisions, step.term);
-  // Its revision tells them apart.
+  // The two differ by their revision.
   const Attempt nothing = attempt(Change(), step.revisions + 1, current_.term);
   Status objected;
-  bool unknown = false;  // a try may have taken effect, or may yet
+  bool unknown = false;  // a try may have taken effect, or may still do so
   const Failing end_of_failing(*this);
   while (!fenced()) {
     if (objection && objected.ok()) objected = objection();
@@ -335,8 +339,8 @@ Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Loc
       adopt(nothing);
       co_return objected;
     }
-    // Refused although the record is as we know it: it is the leadership that does not hold, so no
-    // earlier try can take effect any more.
+    // The condition failed although the record is unchanged: the leadership is lost, so no earlier
+    // try can take effect any more.
     if (refused && now == before) {
       unknown = false;
       break;

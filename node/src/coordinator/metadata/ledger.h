@@ -1,6 +1,6 @@
 // Commits every change to the metadata store. One change at a time; each is conditional on our
-// leadership and on the change before it, so that an ambiguous outcome can be settled by reading, a
-// retry cannot take effect twice, and a coordinator that was replaced changes nothing.
+// leadership and on the change before it, so that an unknown outcome can be settled by reading, a
+// retry cannot take effect twice, and a former leader changes nothing.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 
 namespace ramcloud {
 
-/// What one transaction writes. Records are encoded when the ledger makes the transaction: it knows
-/// their format.
+/// The writes of one transaction. The ledger encodes the records when it builds the transaction,
+/// because it knows the format.
 class Change {
  public:
   template <typename Record>
@@ -28,7 +28,7 @@ class Change {
     transaction_.deletes.push_back(std::move(key));
     return *this;
   }
-  /// Operations, without that of '/term'.
+  /// The number of operations, without the one on '/term'.
   size_t size() const { return puts_.size() + transaction_.deletes.size(); }
 
  private:
@@ -42,14 +42,14 @@ class Change {
   MetadataTransaction transaction_;  // without these
 };
 
-/// The record '/cluster'. INVALID_ARGUMENT: it is of a cluster of another name (an empty one takes
-/// any); UNSUPPORTED: of another format; CORRUPT.
+/// Decodes the record '/cluster'. INVALID_ARGUMENT: the cluster has another name (an empty
+/// `wanted_name` accepts any); UNSUPPORTED: another format; CORRUPT.
 Result<ClusterRecord> read_cluster_record(const std::string& bytes, const std::string& wanted_name);
 
-/// What the records of a cluster say, '/term' and '/cluster' among them. CORRUPT, UNSUPPORTED.
+/// Decodes all records of a cluster, including '/term' and '/cluster'. CORRUPT, UNSUPPORTED.
 Result<ClusterState> read_cluster_state(const MetadataStore::Records& records);
 
-/// `co_await` it: a lock, not held if the deadline passed first.
+/// `co_await` returns a lock, which is not held if the deadline passed first.
 class LockUntil {
  public:
   LockUntil(Reactor& reactor, AsyncMutex& mutex, Time deadline)
@@ -70,7 +70,7 @@ class LockUntil {
  private:
   using Waiter = decltype(std::declval<AsyncMutex&>().lock());
   void on_deadline() {
-    waiter_.reset();  // gives up its place
+    waiter_.reset();  // leaves the queue
     waiting_.resume();
   }
   std::unique_ptr<Waiter> waiter_;
@@ -85,48 +85,49 @@ class Ledger {
       : reactor_(reactor), store_(store), mutex_(reactor) {}
 
   /// Loads everything (creating the cluster, named `name`, in an empty store) and raises the term
-  /// to the number of our leadership, durably. An empty `name` takes what is stored ("ramcloud" in
-  /// an empty store). Waits as long as the store does not answer. INVALID_ARGUMENT: the store is of
-  /// a cluster of another name; UNSUPPORTED: of another format; CORRUPT: a record does not decode
-  /// (named); NOT_LEADER: the leadership was lost meanwhile.
+  /// to the number of our leadership, durably. An empty `name` accepts the stored one ("ramcloud"
+  /// in an empty store). Retries while the store does not answer. INVALID_ARGUMENT: the stored
+  /// cluster has another name; UNSUPPORTED: another format; CORRUPT: a record, which is named, does
+  /// not decode; NOT_LEADER: the leadership was lost meanwhile.
   Task<Result<ClusterState>> open(std::string name, uint64_t leadership);
 
-  /// Held from looking at the state until the change is applied to it.
+  /// The lock must be held from reading the state until the change is applied to it.
   auto lock() { return mutex_.lock(); }
-  /// Not held, if the deadline passed first: then too_late() is the answer.
+  /// The lock is not held if the deadline passed first: then answer too_late().
   LockUntil lock(Time deadline) { return {reactor_, mutex_, deadline}; }
-  /// DEADLINE_EXCEEDED: nothing was changed, nor will be.
+  /// DEADLINE_EXCEEDED: nothing was changed, and nothing will be.
   static Status too_late();
-  /// The revision that the next commit gives; fixed while the lock is held.
+  /// The revision of the next commit; fixed while the lock is held.
   uint64_t next_revision() const { return current_.revision + 1; }
   /// The revision of the last change.
   uint64_t revision() const { return current_.revision; }
   uint64_t term() const { return current_.term; }
-  /// OK while a change is wanted; then why it is not any more.
+  /// OK while a change is wanted; otherwise why it must be withdrawn.
   using Objection = std::function<Status()>;
-  /// Objects with too_late().
+  /// An objection that returns too_late() after the deadline.
   Objection until(Time deadline);
 
   /// Durable when OK. Takes as long as the store needs to give a definite answer. NOT_LEADER: we no
-  /// longer lead; nothing was changed, now or ever after. INDETERMINATE: we no longer lead, and it
-  /// may have been changed. `objection` is asked before each try; what it says: nothing was
-  /// changed, now or ever after.
+  /// longer lead; nothing was changed or ever will be. INDETERMINATE: we no longer lead, and the
+  /// change may have been made. `objection` is called before each try; its error is returned if
+  /// nothing was changed or ever will be.
   Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
 
-  /// Proves that we lead, and makes `term`, which is higher, ours. What commit() says.
+  /// Proves that we lead, and raises our term to `term`. Errors as commit().
   Task<Status> rise_to(const AsyncMutex::Lock& held, uint64_t term);
-  /// Makes this the number of the last change: those between are never given. What commit() says.
+  /// Raises the number of the last change to this; the numbers in between are never used. Errors as
+  /// commit().
   Task<Status> pass_revision(const AsyncMutex::Lock& held, uint64_t revision);
-  /// The format of the records that are written from now on; `cluster` says it, and is durable when
-  /// this is OK. What commit() says.
+  /// Sets the format of all records that are written from now on. `cluster` has the format, and is
+  /// durable when this is OK. Errors as commit().
   Task<Status> raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
                             Objection objection = nullptr);
 
   /// `fn` is called when we know that we no longer lead.
   void on_fenced(std::function<void()> fn) { on_fenced_ = std::move(fn); }
-  /// The change that is being made has failed at least once, and nothing is known to work since.
+  /// The change that is being committed has failed at least once and has not succeeded since.
   bool failing() const { return failing_; }
-  /// True once the leadership is lost; never taken back.
+  /// True once the leadership is lost; stays true.
   bool fenced() const { return fenced_ || store_.leading() != leadership_; }
 
  private:
@@ -151,7 +152,7 @@ class Ledger {
   uint16_t format_ = kMetadataFormatMin;
   TermOffsetRecord offset_;
   TermRecord current_;
-  std::string current_bytes_;  // as the store has them
+  std::string current_bytes_;  // its bytes in the store
   bool fenced_ = false;
   bool failing_ = false;
   std::function<void()> on_fenced_;

@@ -43,7 +43,7 @@ std::optional<std::string> from_hex(std::string_view hex) {
   return bytes;
 }
 
-/// Over all lines before the last.
+/// The checksum of all lines before the last.
 std::string checksum_of(std::string_view text) {
   return fmt::format("{:08x}", crc32c(text));
 }
@@ -60,7 +60,7 @@ template <typename T>
 bool take(const ordered_json& json, const char* name, T& value) {
   const auto found = json.find(name);
   if (found == json.end()) return false;
-  // The library would turn any number into an integer, also one that no integer can hold.
+  // The library converts any number to an integer, even one that does not fit.
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     if (!found->is_number_integer()) return false;
   }
@@ -91,7 +91,7 @@ Result<std::string> format_export(const Records& records) {
   if (!records.contains(kClusterKey) || !records.contains(kTermKey)) {
     return fail(StatusCode::kNotFound, "there is no cluster's metadata in this store");
   }
-  // What no coordinator would start from is no export, either.
+  // Records from which no coordinator would start are not a valid export.
   const auto state = read_cluster_state(records);
   if (!state) return fail(state.error());
   if (Status sound = Invariants().check(*state); !sound.ok()) return fail(std::move(sound));
@@ -158,7 +158,8 @@ Task<Result<Records>> read_all(Reactor& reactor, MetadataStore& store, Time dead
 
 namespace {
 
-/// The number of our leadership. UNAVAILABLE if another leads or nothing answers.
+/// Becomes leader, and returns the number of the leadership. UNAVAILABLE if another coordinator
+/// leads or the store does not answer.
 Task<Result<uint64_t>> lead_for_import(Reactor& reactor, MetadataStore& store, Time deadline) {
   for (;;) {
     const auto leader = co_await store.campaign(
@@ -180,7 +181,7 @@ Task<Result<uint64_t>> lead_for_import(Reactor& reactor, MetadataStore& store, T
   }
 }
 
-/// Repeated until it is known to be done: to do it twice changes nothing.
+/// Repeats the transaction until it is known to be committed; it is idempotent.
 Task<Status> commit_surely(Reactor& reactor, MetadataStore& store, MetadataTransaction transaction,
                            Time deadline) {
   for (;;) {
@@ -195,7 +196,8 @@ Task<Status> commit_surely(Reactor& reactor, MetadataStore& store, MetadataTrans
   }
 }
 
-/// All of it under one leadership: an import that stood still may wake under a coordinator.
+/// All transactions name one leadership, because an import that was suspended may resume while a
+/// coordinator leads.
 Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records records,
                            uint64_t leadership, Time deadline) {
   const auto present = co_await read_all(reactor, store, deadline);
@@ -206,7 +208,7 @@ Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records recor
                                  present->size()));
   }
   std::vector<MetadataTransaction> steps(1);
-  steps[0].conditions.push_back({kTermKey, std::nullopt});  // nobody has made a cluster meanwhile
+  steps[0].conditions.push_back({kTermKey, std::nullopt});  // no cluster was created meanwhile
   steps[0].puts.emplace_back(kImportKey, "");
   const auto add = [&steps](auto&& change) {
     if (steps.back().puts.size() + steps.back().deletes.size() >= kOperations) steps.emplace_back();
@@ -220,7 +222,7 @@ Task<Status> write_records(Reactor& reactor, MetadataStore& store, Records recor
     if (record.first == kTermKey) continue;
     add([&record](MetadataTransaction& t) { t.puts.push_back(record); });
   }
-  // The last step makes it a cluster's metadata.
+  // Only the last step makes the records a valid cluster.
   steps.push_back({{}, {{kTermKey, records.at(kTermKey)}}, {kImportKey}});
   for (auto& step : steps) {
     step.leadership = leadership;
@@ -245,7 +247,7 @@ Status rewrite(Records& records, const char* key, uint16_t format, Raise raise) 
   return {};
 }
 
-/// Who was found dead at an earlier import was dead at this export.
+/// A server that was found dead at an earlier import was dead at this export.
 Status forget_earlier_import(Records& records, uint16_t format) {
   for (auto& [key, bytes] : records) {
     if (!key.starts_with(kServerPrefix)) continue;
@@ -278,8 +280,8 @@ Status leave_gap(Records& records) {
   if (transactions + kImportGap > wire::kMaxTerm) {
     return {StatusCode::kUnsupported, "the metadata has been imported too often"};
   }
-  // An export that was made while an earlier import was not finished knows what the earlier one
-  // did.
+  // If the export was made before an earlier import was finished, its restate record is that of the
+  // earlier one.
   if (!records.contains(kRestateKey)) {
     records[kRestateKey] =
         encode_record(RestateRecord{transactions, last_server_id}, cluster->format);

@@ -1,4 +1,4 @@
-// All metadata of a cluster as text, to be kept, or moved from one kind of store to another. See
+// All metadata of a cluster as text, for backup or to move it to another kind of store. See
 // docs/formats.md ("Metadata").
 #pragma once
 
@@ -12,33 +12,33 @@ namespace ramcloud {
 
 inline constexpr int kExportVersion = 1;
 
-/// The records of a store as an export. NOT_FOUND: there is no cluster in them; CORRUPT,
-/// UNSUPPORTED: they are damaged or of another format; INTERNAL: they contradict each other.
+/// The records of a store as an export. NOT_FOUND: they contain no cluster; CORRUPT, UNSUPPORTED:
+/// damaged or another format; INTERNAL: they contradict each other.
 Result<std::string> format_export(const MetadataStore::Records& records);
 
-/// The records of an export. INVALID_ARGUMENT, UNSUPPORTED, CORRUPT: it is none, of another
-/// version, damaged or cut short; the message names the line.
+/// The records of an export. INVALID_ARGUMENT, UNSUPPORTED, CORRUPT: the text is not an export, has
+/// another version, is damaged or cut off; the message names the line.
 Result<MetadataStore::Records> parse_export(std::string_view text);
 
 /// Reads a store, waiting for it until the deadline.
 Task<Result<MetadataStore::Records>> read_all(Reactor& reactor, MetadataStore& store,
                                               Time deadline);
 
-/// What may have happened since an export was made is not known. So terms, ids, and the number of
-/// the last change jump by this, and nothing that was given out meanwhile is given out again: below
-/// 2^32 of each in the life of an export.
+/// It is not known what happened after an export was made. So terms, ids, and the number of the
+/// last change jump by this, so that no value assigned since is assigned again. That holds for
+/// fewer than 2^32 of each after the export.
 inline constexpr uint64_t kImportGap = uint64_t{1} << 32;
 /// The jump of the admin API's revisions. Earlier versions used up 2^32 of them at each start.
 inline constexpr uint64_t kRevisionsGap = uint64_t{1} << 56;
 
-/// Makes the records of an export, of whatever age, those of an import: the first leader asks live
-/// servers what they own. CORRUPT, UNSUPPORTED.
+/// Prepares the records of an export of any age for an import: raises the counters, and makes the
+/// first leader ask live servers what they own. CORRUPT, UNSUPPORTED.
 Status leave_gap(MetadataStore::Records& records);
 
-/// Leaves the gap, and writes records into a store that has none, or only those of an import that
-/// was broken off. EXISTS: it has others; UNAVAILABLE: a coordinator uses it, or took it over
-/// meanwhile, or it does not answer until the deadline; what format_export() says. A coordinator
-/// refuses to start on half an import.
+/// Leaves the gap, and writes the records into an empty store, or one with only those of an
+/// interrupted import. EXISTS: the store has other records; UNAVAILABLE: a coordinator uses it, or
+/// took it over meanwhile, or it does not answer before the deadline; errors of format_export(). A
+/// coordinator refuses to start on an unfinished import.
 Task<Status> import_records(Reactor& reactor, MetadataStore& store, MetadataStore::Records records,
                             Time deadline);
 

@@ -15,26 +15,26 @@
 
 namespace ramcloud {
 
-/// What must hold for a transaction to take effect: the key has exactly this value, or is absent.
+/// A condition of a transaction: the key has exactly this value, or is absent.
 struct MetadataCondition {
   std::string key;
   std::optional<std::string> value;
 };
 
-/// All of it takes effect, or nothing. A key is named at most once among puts and deletes.
+/// Atomic: all of it takes effect, or nothing. A key occurs at most once in puts and deletes.
 struct MetadataTransaction {
   std::vector<MetadataCondition> conditions;
   std::vector<std::pair<std::string, std::string>> puts;
-  std::vector<std::string> deletes;  // of keys that may be absent
-  /// Must be the present one: 0, what leading() says of a lapsed lease, never is. None: under any
-  /// leader.
+  std::vector<std::string> deletes;  // keys that may be absent
+  /// Condition: the present leadership has this number. 0 (which leading() returns after the lease
+  /// ended) never holds. None: no condition.
   std::optional<uint64_t> leadership = {};
 };
 
 enum class CommitOutcome : uint8_t {
   kCommitted,        // durable
   kConditionFailed,  // nothing changed
-  kUnknown,          // it may have happened, or not: read again before acting on either
+  kUnknown,          // the outcome is unknown: read again before acting
 };
 
 struct CommitResult {
@@ -44,36 +44,38 @@ struct CommitResult {
 
 /// The leader of the coordinators that share a store.
 struct Leadership {
-  uint64_t number = 0;  // higher than of all before; in etcd the create revision of the leader key
-  std::string record;   // what the leader says of itself
+  uint64_t number = 0;  // higher than all before; in etcd the create revision of the leader key
+  std::string record;   // the leader's own record
 };
 
 /// Belongs to one reactor; tasks are resumed on it. Transactions take effect in the order in which
-/// their commit() was awaited. A task destroyed while it waits leaves its transaction's outcome
-/// open.
+/// their commit() was awaited. If a task is destroyed while it waits, the outcome of its
+/// transaction is unknown.
 ///
-/// At most one user of a store leads. Leadership is a lease: the store renews it by itself, and a
-/// user that cannot (dead, stopped, cut off) loses it; from then on no transaction that names it
-/// takes effect.
+/// At most one user of a store leads. Leadership is a lease that the store object renews. A user
+/// that cannot renew it (dead, stopped, cut off) loses it; from then on no transaction with its
+/// number takes effect.
 class MetadataStore {
  public:
   using Records = std::map<std::string, std::string>;
 
   virtual ~MetadataStore() = default;
-  /// All records whose key begins with `prefix`, as of one moment. IO_ERROR or UNAVAILABLE when
-  /// they cannot be read now; CORRUPT when they cannot be read at all.
+  /// A consistent snapshot of all records whose key begins with `prefix`. IO_ERROR or UNAVAILABLE
+  /// if they cannot be read now; CORRUPT if they can never be read.
   virtual Task<Result<Records>> load(std::string prefix) = 0;
   virtual Task<CommitResult> commit(MetadataTransaction transaction) = 0;
 
-  /// One try to lead; returns the present leader. That is this store's user if leading() is the
-  /// number. A leadership that this store still had ends first. An error leaves it open: try again.
+  /// Tries once to become leader; returns the present leader, which is this store's user if
+  /// leading() equals the number. A leadership that this store object still had is ended first.
+  /// After an error the outcome is unknown: try again.
   virtual Task<Result<Leadership>> campaign(std::string record) = 0;
-  /// The number of our leadership as long as our own clock proves that the lease runs, else 0.
+  /// The number of our leadership while our own clock proves that the lease has not ended;
+  /// otherwise 0.
   virtual uint64_t leading() const = 0;
-  /// For standbys: ends when the leader may be another than the one with this number.
+  /// For standbys: returns when the leader may not be the one with this number any more.
   virtual Task<void> wait_for_change(uint64_t number) = 0;
-  /// Lets others lead without waiting for the lease to run out. Whether it is heard or not,
-  /// leading() is 0 afterwards.
+  /// Lets others lead without waiting for the end of the lease. leading() is 0 afterwards, even if
+  /// the store could not be reached.
   virtual Task<void> resign() = 0;
   /// `fn` is called when a leadership was lost (not when it was resigned). It must not destroy the
   /// store or a task that waits for it.

@@ -3,10 +3,10 @@
 //
 // There are three formats of records. In format 1 they are in version 1 of the encoding. In format
 // 2 they are extensible: a mark, then version 2 of the encoding. Format 3 has more fields (those
-// marked `since(3, …)`) and records of its own: tablets in chunks. Every reader takes all of them,
-// record by record; which one a leader writes is said by the record '/cluster'
-// (docs/design/coordinator.md). What a newer coordinator added to a record is in `unknown`, and is
-// written back with it.
+// marked `since(3, …)`) and records of its own: tablets in chunks. Every reader accepts all of
+// them, record by record. The record '/cluster' names the format that a leader writes
+// (docs/design/coordinator.md). Fields that a newer coordinator added to a record are kept in
+// `unknown`, and written back.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,9 +26,9 @@ namespace ramcloud {
 
 inline constexpr const char* kTermKey = "/term";
 inline constexpr const char* kTermOffsetKey = "/term_offset";
-/// There while an import runs.
+/// Exists while an import runs.
 inline constexpr const char* kImportKey = "/import";
-/// There from an import until live servers have said what they own.
+/// Exists after an import until live servers have restated what they own.
 inline constexpr const char* kRestateKey = "/restate";
 inline constexpr const char* kClusterKey = "/cluster";
 inline constexpr const char* kIdsKey = "/ids";
@@ -38,7 +38,7 @@ inline constexpr const char* kTablePrefix = "/tables/";
 inline constexpr const char* kReplicationEpochPrefix = "/replication-epochs/";
 inline constexpr const char* kAcceptedLossPrefix = "/accepted-losses/";
 
-// Ids are padded so that the order of keys is the order of ids.
+// Ids are padded so that keys sort like ids.
 inline std::string server_key(uint64_t id) {
   return fmt::format("{}{:020}", kServerPrefix, id);
 }
@@ -59,24 +59,23 @@ inline std::string replication_epoch_key(uint64_t server_id) {
   return fmt::format("{}{:020}", kReplicationEpochPrefix, server_id);
 }
 
-/// Of what an operator gave up of this server's log in the transaction `revision`.
+/// The key of a loss of this server's log that an operator accepted in the transaction `revision`.
 inline std::string accepted_loss_key(uint64_t server_id, uint64_t revision) {
   return fmt::format("{}{:020}/{:020}", kAcceptedLossPrefix, server_id, revision);
 }
 
-/// Formats of records that this build reads and writes.
+/// Formats of records that this version reads and writes.
 inline constexpr uint16_t kMetadataFormatMin = 1;
 inline constexpr uint16_t kMetadataFormatMax = 3;
-/// The first one with tablets in chunks, and with their status.
+/// The first format with tablets in chunks, and with their status.
 inline constexpr uint16_t kTabletsInChunks = 3;
 
-/// Before each record of formats 2 and 3. None of format 1 begins so: those begin with an id or a
-/// term, which are below 2^63, with the length of a text that is shorter, or, '/cluster', with 1 or
-/// 2.
+/// The prefix of each record of formats 2 and 3. No record of format 1 begins with it: those begin
+/// with an id or a term below 2^63, with the length of a text, or ('/cluster') with 1 or 2.
 inline constexpr std::string_view kRecordMark("\xffRCMETA\xff", 8);
 
-/// A record's bytes in this format. '/cluster' looks the same in all of them, so that every build
-/// can tell whether it reads the rest.
+/// A record's bytes in this format. '/cluster' is the same in all formats, so that every version
+/// can tell whether it can read the rest.
 template <typename Record>
 std::string encode_record(const Record& record, uint16_t format) {
   if (format < 2 || requires { Record::kSameInAllFormats; }) return wire::encode(record, 1);
@@ -85,7 +84,7 @@ std::string encode_record(const Record& record, uint16_t format) {
   return bytes;
 }
 
-/// False if these are no bytes of such a record, in whatever format.
+/// False if the bytes are not such a record in any format.
 template <typename Record>
 [[nodiscard]] bool decode_record(std::string_view bytes, Record& record) {
   if (!bytes.starts_with(kRecordMark)) return wire::decode(bytes, 1, record);
@@ -93,8 +92,9 @@ template <typename Record>
   return wire::decode(bytes.substr(kRecordMark.size()), kMetadataFormatMax, record);
 }
 
-/// The leadership, and the number of the last transaction. Every transaction expects the value that
-/// it knows and writes the next, so that an old leader changes nothing and none is applied twice.
+/// The leadership, and the number of the last transaction. Every transaction is conditional on the
+/// value that its leader knows, and writes the next one. So a former leader changes nothing, and no
+/// transaction is applied twice.
 struct TermRecord {
   uint64_t term = 0;
   uint64_t revision = 0;
@@ -106,7 +106,7 @@ struct TermRecord {
   }
 };
 
-/// By how much terms are above the numbers of leaderships: absent (0) unless the records came from
+/// Terms are the numbers of leaderships plus this offset. Absent (0) unless the records came from
 /// another store, where numbers were higher.
 struct TermOffsetRecord {
   uint64_t offset = 0;
@@ -118,8 +118,7 @@ struct TermOffsetRecord {
   }
 };
 
-/// How to reach the leader, for callers that ask a standby. An address is empty if there is none of
-/// its kind.
+/// The addresses of the leader, for callers that ask a standby. Empty if there is no such address.
 struct LeaderRecord {
   std::string locator;
   std::string locator_outside;
@@ -147,7 +146,7 @@ struct ClusterRecord {
 /// How many revisions of the admin API a leader reserves at a time.
 constexpr uint64_t kRevisionsReserved = uint64_t{1} << 24;
 
-/// From where the next leader counts the revisions of the admin API: above all that were used.
+/// The first revision of the admin API for the next leader: above all that were used.
 struct RevisionsRecord {
   uint64_t next = 0;
   std::string unknown = {};
@@ -158,9 +157,9 @@ struct RevisionsRecord {
   }
 };
 
-/// What the export knew that an import was made of, before the gap was left.
+/// Values of the imported export before the gap was added.
 struct RestateRecord {
-  uint64_t revision = 0;  // of the last change
+  uint64_t revision = 0;  // revision of the last change
   uint64_t last_server_id = 0;
   std::string unknown = {};
   template <class V>
@@ -170,7 +169,7 @@ struct RestateRecord {
   }
 };
 
-/// The last ids given out: they are never used again.
+/// The last assigned ids, which are never reused.
 struct IdsRecord {
   uint64_t last_server_id = 0;
   uint64_t last_table_id = 0;
@@ -198,15 +197,15 @@ struct ServerRecord {
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
   uint32_t replicas = 0;
-  // Which volume it has: the first server that had it (coordinator/core/volumes.h). 0: not
-  // recorded, by a former build or in format 1.
+  // Its volume, identified by the first server that had it (coordinator/core/volumes.h). 0: not
+  // recorded, by an earlier version or in format 1.
   uint64_t volume = 0;
   uint64_t released_until_ms = 0;  // a token to wipe the volume holds until then; Unix time
-  // These metadata name every tablet that it was ever given: they have known it since it enlisted,
-  // and no older ones were imported since without its own word. False where a former build or
-  // format says nothing.
+  // True if the metadata name every tablet that it ever got: they have had its record since it
+  // enlisted, and after any import of older metadata it restated itself. False if an earlier
+  // version or format did not record this.
   bool accounted = false;
-  uint32_t read_lease_ms = 0;  // as it said when it enlisted; 0: it did not, or in a former format
+  uint32_t read_lease_ms = 0;  // from its enlist request; 0: not told, or an earlier format
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
@@ -218,14 +217,14 @@ struct ServerRecord {
   }
 };
 
-/// The fence of a master that lost a replica of an open segment: which of its replicas that are not
-/// closed still count (docs/design/replication.md). Both numbers only rise.
+/// The fence of a master that lost a replica of an open segment: it decides which replicas that are
+/// not closed still count (docs/design/replication.md). Both numbers only rise.
 struct ReplicationEpochRecord {
   uint64_t server_id = 0;
   uint64_t lowest_open_segment = 0;
   uint32_t epoch = 0;
-  // It is that of an export: until the import the master may have been confirmed a higher one, and it did
-  // not live to say so.
+  // The value comes from an export. A higher one may have been confirmed before the import, and the
+  // master died before it could restate it.
   bool of_export = false;
   std::string unknown = {};
   template <class V>
@@ -236,10 +235,10 @@ struct ReplicationEpochRecord {
   }
 };
 
-/// A segment of a dead master's log of which an operator gave up all but what was there.
+/// A segment of a dead master's log whose missing part an operator gave up.
 struct GivenUpSegment {
   uint64_t segment_id = 0;
-  uint32_t found_bytes = 0;  // that were there all the same
+  uint32_t found_bytes = 0;  // bytes that were still there
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
@@ -249,23 +248,23 @@ struct GivenUpSegment {
   bool operator==(const GivenUpSegment&) const = default;
 };
 
-/// What an operator gave up of a crashed server's log, so that it is recovered without
-/// (docs/design/recovery.md, "Accepted losses"). It is written once and stays for ever: it is the
-/// audit as well.
+/// The part of a crashed server's log that an operator gave up, so that the rest can be recovered
+/// (docs/design/recovery.md#accepted-losses). It is written once and never removed, so it is the
+/// audit record as well.
 struct AcceptedLossRecord {
   uint64_t server_id = 0;
   uint64_t revision = 0;  // of the transaction that wrote it
   std::vector<GivenUpSegment> segments;
-  bool end_given_up = false;    // the log's end: what followed the newest head that was known
-  uint64_t newest_head = 0;     // of which a digest was known then; 0: of none
+  bool end_given_up = false;    // the log's end, after the newest known head, was given up
+  uint64_t newest_head = 0;     // the newest head with a known digest at that time; 0: none
   uint64_t version_floor = 0;   // above every version that the server can have assigned
   uint64_t accepted_at_ms = 0;  // Unix time
-  std::string by;               // the person, as the command named him
+  std::string by;               // the person, as given in the command
   std::string reason;
   std::string token;    // of the preview that was accepted
   std::string summary;  // of the preview, for people
-  // If the end was given up: segments that were closed after the newest head and were there. No digest
-  // names them. Former builds did not record them.
+  // If the end was given up: segments that were closed after the newest head and were still there.
+  // No digest names them. Earlier versions did not record them.
   std::vector<uint64_t> later;
   std::string unknown = {};
   template <class V>
@@ -278,12 +277,12 @@ struct AcceptedLossRecord {
 };
 
 enum class TableState : uint8_t {
-  kCreating = 1,  // not all servers are known to have taken their tablets
+  kCreating = 1,  // some servers may not have taken their tablets yet
   kNormal = 2,
-  kDropping = 3,  // gone for users; not all servers are known to have dropped their tablets
+  kDropping = 3,  // not visible to users; some servers may not have dropped their tablets yet
 };
 
-/// The most tablets of all tables together: keeps the list of all tables well within one message.
+/// The most tablets of all tables together, so that the list of all tables fits into one message.
 inline constexpr size_t kMaxTablets = 16'384;
 
 enum class TabletStatus : uint8_t {
@@ -291,9 +290,8 @@ enum class TabletStatus : uint8_t {
   kRecovering = 2,  // its server is not UP, and an attempt to recover it has begun
 };
 
-/// The creation position of a tablet of which it was not known who owned it last when the metadata
-/// was imported: it is a crashed server's, so that it is not taken for empty; no log is read for
-/// it.
+/// The creation position of a tablet whose last owner was not known after an import. It is recorded
+/// as a crashed server's, so that it does not count as empty, but no log is read for it.
 inline constexpr uint64_t kNobodysPosition = ~uint64_t{0};
 
 struct TabletRecord {
@@ -301,10 +299,11 @@ struct TabletRecord {
   uint64_t end_hash = 0;    // inclusive
   uint64_t server_id = 0;   // 0: not placed yet; only of a table being created
   TabletStatus status = TabletStatus::kNormal;
-  /// Where it begins in its server's log: entries before are not the tablet's. 0: not told.
+  /// Its first position in its server's log: entries before it do not belong to the tablet. 0: not
+  /// told.
   uint64_t creation_position = 0;
   uint64_t revision = 0;  // of the transaction that changed it last
-  uint64_t attempt = 0;   // the last one to recover it; 0: none
+  uint64_t attempt = 0;   // the last recovery attempt; 0: none
   std::string unknown = {};
   template <class V>
   void fields(V& v) {
@@ -314,7 +313,7 @@ struct TabletRecord {
   }
 };
 
-/// Neighbouring tablets of a table, at tablet_chunk_key(). Since format 3.
+/// Adjacent tablets of a table, at tablet_chunk_key(). Since format 3.
 struct TabletChunkRecord {
   uint64_t table_id = 0;
   uint64_t layout = 0;
@@ -327,7 +326,7 @@ struct TabletChunkRecord {
   }
 };
 
-/// Which of a table's chunks.
+/// Identifies a chunk of a table.
 struct TabletChunkName {
   uint64_t layout = 0;
   uint64_t start_hash = 0;
@@ -343,11 +342,13 @@ struct TableRecord {
   /// encoded here only if `layout` is 0.
   std::vector<TabletRecord> tablets;
   uint32_t span = 0;    // the number of tablets that its creator asked for
-  uint64_t layout = 0;  // whose chunks have the tablets; 0: this record, or they are not placed yet
+  uint64_t layout = 0;  // its chunks have the tablets; 0: this record has them, or they are not
+                        // placed yet
   std::string unknown = {};
   // Not in this record:
-  std::map<uint64_t, std::string> chunks = {};  // of the layout, by first hash; their `unknown`
-  std::vector<TabletChunkName> strays = {};     // chunks of layouts that do not hold
+  std::map<uint64_t, std::string> chunks = {};  // chunks of the layout, by first hash, with their
+                                                // `unknown`
+  std::vector<TabletChunkName> strays = {};     // chunks of unused layouts
 
   template <class V>
   void fields(V& v) {
@@ -359,9 +360,9 @@ struct TableRecord {
     return std::ranges::any_of(
         tablets, [server_id](const TabletRecord& t) { return t.server_id == server_id; });
   }
-  /// False: of a table being created, of which no server has been told.
+  /// False for a table being created for which no order was sent.
   bool placed() const { return !has_tablet_on(0); }
-  /// Goes with every notification of it, whatever tablet that is about.
+  /// Sent with every order about this table, for any tablet.
   uint64_t latest_revision() const {
     uint64_t latest = revision;
     for (const TabletRecord& tablet : tablets) latest = std::max(latest, tablet.revision);

@@ -37,7 +37,7 @@ SimMetadata::SimMetadata(Reactor& reactor, SimMetadataState& state, Options opti
       lease_timer_(reactor, [this] { lose(); }),
       scope_(reactor) {}
 
-/// The way to the store; its requests stay in order.
+/// The latency of a request to the store; requests stay in order.
 Task<void> SimMetadata::reach() {
   co_await reactor_.sleep(in_order(reactor_.now() + latency()) - reactor_.now());
   while (cut_off_) co_await reactor_.sleep(kLookAgain);
@@ -57,7 +57,8 @@ Task<Result<MetadataStore::Records>> SimMetadata::load(std::string prefix) {
 }
 
 Task<CommitResult> SimMetadata::commit(MetadataTransaction transaction) {
-  // The two halves of the way: a coordinator that dies on the way back has changed the store.
+  // The probe is called before and after the change: a coordinator that dies after it has changed
+  // the store.
   if (probe_) probe_(Point::kBefore, transaction);
   co_await reactor_.sleep(in_order(reactor_.now() + latency()) - reactor_.now());
   if (cut_off_) {
@@ -113,7 +114,7 @@ Task<Result<Leadership>> SimMetadata::campaign(std::string record) {
   const Time begun = reactor_.now();
   co_await reach();
   expire();
-  if (state_.leader_owner == owner_) state_.leader_owner = 0;  // of a try whose answer was lost
+  if (state_.leader_owner == owner_) state_.leader_owner = 0;  // from a try whose answer was lost
   if (state_.leader_owner == 0) {
     state_.leader = {++state_.last_leadership, std::move(record)};
     state_.leader_owner = owner_;

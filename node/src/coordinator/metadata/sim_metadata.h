@@ -7,14 +7,14 @@
 
 namespace ramcloud {
 
-/// What the simulated store holds; outlives the coordinators that use it.
+/// The content of the simulated store; outlives the coordinators that use it.
 struct SimMetadataState {
   MetadataStore::Records records;
   uint64_t commits = 0;
   uint64_t refused = 0;  // transactions of stores that do not lead
   // The leader key, its lease, and its owner.
   Leadership leader;
-  uint64_t leader_owner = 0;  // 0: nobody leads
+  uint64_t leader_owner = 0;  // 0: no leader
   Time lease_end{};
   uint64_t last_leadership = 0;
   uint64_t last_owner = 0;
@@ -25,11 +25,12 @@ class SimMetadata final : public MetadataStore {
   struct Options {
     Duration latency_min = std::chrono::microseconds(100);
     Duration latency_max = std::chrono::milliseconds(5);
-    double unknown = 0.0;  // probability that a commit's outcome is not told (half take effect)
-    double load_failure = 0.0;  // probability that load() says UNAVAILABLE
+    double unknown = 0.0;  // probability that a commit's outcome is unknown (half of these take
+                           // effect)
+    double load_failure = 0.0;  // probability that load() answers UNAVAILABLE
     Duration lease = 1s;
   };
-  /// Where a transaction is: tests end a coordinator there.
+  /// A point of a transaction at which tests can end a coordinator.
   enum class Point : uint8_t { kBefore, kAfter };
   using Probe = std::function<void(Point, const MetadataTransaction&)>;
 
@@ -43,13 +44,14 @@ class SimMetadata final : public MetadataStore {
   Task<void> wait_for_change(uint64_t number) override;
   Task<void> resign() override;
 
-  /// Cut off, nothing reaches the store and no answer comes: calls wait until it is healed.
-  /// Transactions that were sent meanwhile arrive then, whether their sender still waits or not.
+  /// While cut off, nothing reaches the store and no answer comes: calls wait until it is healed.
+  /// Transactions sent meanwhile arrive then, even if their sender no longer waits.
   void set_cut_off(bool cut);
-  /// Full, it changes nothing and can be read, and leases are renewed: as an etcd whose quota is
-  /// used up, or SQLite on a full disk. What its users hear is "unknown", as of those.
+  /// While full, the store can be read and leases are renewed, but writes fail: like an etcd whose
+  /// quota is used up, or SQLite on a full disk. As with those, the outcome of a commit is
+  /// "unknown".
   void set_full(bool full) { full_ = full; }
-  /// Called when a transaction is on its way to the store, and when its answer is on the way back.
+  /// Called before a transaction takes effect, and before its answer is returned.
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
  private:
@@ -68,9 +70,9 @@ class SimMetadata final : public MetadataStore {
   bool cut_off_ = false;
   bool full_ = false;
   std::vector<MetadataTransaction> stuck_;
-  Time latest_{};  // when the transaction before takes effect
+  Time latest_{};  // when the previous transaction takes effect
   uint64_t leading_ = 0;
-  Time leading_until_{};  // by our own reckoning, not later than the store's
+  Time leading_until_{};  // by our own clock, not later than the store's
   Timer lease_timer_;
   TaskScope scope_;  // renewals
 };

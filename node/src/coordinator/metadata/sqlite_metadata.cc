@@ -16,14 +16,15 @@
 namespace ramcloud {
 namespace {
 
-/// Marks files as ours ("RAMC"), so that a wrong path is not quietly given our tables.
+/// Marks our files ("RAMC"), so that our tables are not created in another program's database.
 constexpr int kApplicationId = 0x52414d43;
 
 /// A prepared statement, used once and finalized.
 class Statement {
  public:
   Statement(sqlite3* db, const char* sql) {
-    sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);  // an error leaves null: step() tells
+    sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);  // an error leaves null, which step()
+                                                            // reports
   }
   ~Statement() { sqlite3_finalize(statement_); }
   Statement(const Statement&) = delete;
@@ -70,7 +71,7 @@ StatusCode status_code_of(int sqlite_code) {
   }
 }
 
-/// Which file a path leads to.
+/// The identity of the file behind a path.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -93,7 +94,7 @@ class SqliteMetadata::Database {
   Status open(const std::string& path) {
     path_ = path;
     constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    // ":memory:", and what begins with "file:", would be no files.
+    // SQLite would not treat ":memory:" and "file:…" as file names.
     const std::string file = path.starts_with('/') ? path : "./" + path;
     const int code = sqlite3_open_v2(file.c_str(), &db_, kFlags, nullptr);
     if (code != SQLITE_OK) return error(code);
@@ -149,9 +150,9 @@ class SqliteMetadata::Database {
       if (!undone.ok()) return unknown(undone);
       return {CommitOutcome::kConditionFailed, {}};
     }
-    // An error of the COMMIT itself may come before or after the log's frame reached the device.
+    // If COMMIT itself fails, the transaction may or may not have reached the device.
     if (Status done = run("COMMIT"); !done.ok()) {
-      (void)run("ROLLBACK");  // fails if the transaction is over, which is as good
+      (void)run("ROLLBACK");  // fails if the transaction has ended, which is fine
       return unknown(done);
     }
     return {CommitOutcome::kCommitted, {}};
@@ -162,7 +163,7 @@ class SqliteMetadata::Database {
     return {CommitOutcome::kUnknown, status.to_string()};
   }
 
-  /// Records in a file without a name are lost when this process ends.
+  /// Records in a deleted file are lost when this process ends.
   Status check_files() const {
     for (const auto& [name, opened] : files_) {
       if (identity_of(name) == opened) continue;
@@ -225,7 +226,7 @@ class SqliteMetadata::Database {
     if (id.integer(0) == kApplicationId) return {};
     Statement objects(db_, "SELECT count(*) FROM sqlite_master");
     if (const int code = objects.step(); code != SQLITE_ROW) return error(code);
-    if (objects.integer(0) == 0) return {};  // just made
+    if (objects.integer(0) == 0) return {};  // just created
     return {StatusCode::kCorrupt,
             fmt::format("metadata file '{}' is a database of another program", path_)};
   }
@@ -243,7 +244,8 @@ class SqliteMetadata::Database {
   }
 
   std::string path_;
-  std::vector<std::pair<std::string, std::optional<Identity>>> files_;  // as they were opened
+  std::vector<std::pair<std::string, std::optional<Identity>>> files_;  // identities when they were
+                                                                        // opened
   sqlite3* db_ = nullptr;
 };
 
@@ -273,7 +275,7 @@ class SqliteMetadata::Worker {
   struct Job {
     std::function<T()> fn;
     std::optional<T> result;
-    std::coroutine_handle<> waiting;  // reactor's thread; null once nobody waits
+    std::coroutine_handle<> waiting;  // reactor's thread; null if no task waits
   };
 
   template <typename T>
@@ -328,7 +330,7 @@ class SqliteMetadata::Worker {
   std::condition_variable wake_;
   std::deque<std::function<void()>> queue_;  // guarded by mutex_, as is stop_
   bool stop_ = false;
-  Thread thread_;  // last: starts when the rest stands
+  Thread thread_;  // last member: starts when the others are constructed
 };
 
 // ---- SqliteMetadata
@@ -371,7 +373,7 @@ Task<Result<Leadership>> SqliteMetadata::campaign(std::string record) {
   co_return leader;
 }
 
-/// There is no other as long as the file is open here.
+/// Never returns: nobody else can lead while this process has the file open.
 Task<void> SqliteMetadata::wait_for_change(uint64_t) {
   if (leading_ == 0) co_return;
   Event never(reactor_);

@@ -1,6 +1,5 @@
 // Metadata in one SQLite file beside the coordinator. Each transaction is on the device before it
-// is said to be committed. The database is used by a thread of its own; results come by the
-// reactor.
+// counts as committed. A separate thread uses the database; results are posted to the reactor.
 #pragma once
 
 #include <memory>
@@ -12,9 +11,8 @@ namespace ramcloud {
 
 class SqliteMetadata final : public MetadataStore {
  public:
-  /// Opens or creates the file (its folder must exist) and holds it alone: UNAVAILABLE while
-  /// another process has it, CORRUPT if it is no database of ours, IO_ERROR else; all name the
-  /// path.
+  /// Opens or creates the file (its folder must exist) and locks it: UNAVAILABLE while another
+  /// process has it, CORRUPT if it is not our database, otherwise IO_ERROR; all name the path.
   static Result<std::unique_ptr<SqliteMetadata>> open(Reactor& reactor, const std::string& path);
   /// Finishes transactions that have begun; must not outlive the reactor.
   ~SqliteMetadata() override;

@@ -25,7 +25,7 @@ bool same_tablets(const TableRecord& a, const TableRecord& b) {
                             [](const auto& x, const auto& y) { return !differs(x, y); });
 }
 
-/// As it stands at table_key().
+/// The table as stored at table_key().
 TableRecord without_chunks(TableRecord table) {
   if (table.layout != 0 || !table.placed()) table.tablets.clear();
   return table;
@@ -46,7 +46,7 @@ bool same_chunks(const TableRecord& a, const TableRecord& b) {
   return std::ranges::equal(a.chunks | std::views::keys, b.chunks | std::views::keys);
 }
 
-/// True if another layout than before is to hold, whatever else is written.
+/// True if the table needs a new layout.
 bool needs_layout(const TableRecord* before, const TableRecord& table) {
   if (!table.placed()) return false;
   if (before == nullptr) return true;
@@ -93,9 +93,9 @@ std::vector<TabletRecord> tablets_of_span(uint32_t span) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-/// A table on its way into the store.
+/// A table that is being written.
 struct TableWriter::Writing {
-  const TableRecord* before = nullptr;  // as it is recorded; stays where it is under the lock
+  const TableRecord* before = nullptr;  // the recorded table; not moved while the lock is held
   TableRecord table;
 
   bool changed(uint64_t start) {
@@ -134,7 +134,7 @@ std::vector<TableWriter::Operation> TableWriter::operations_for(Writing& writing
   if (in_chunks && needs_layout(writing.before, table)) lay_out(table);
   if (in_chunks && writing.before != nullptr && writing.before->layout == table.layout &&
       !same_chunks(*writing.before, table)) {
-    // What stands on both sides of a new boundary changes together.
+    // The chunks on both sides of a new boundary must change in one transaction.
     const auto changed = static_cast<size_t>(std::ranges::count_if(
         table.chunks, [&](const auto& entry) { return writing.changed(entry.first); }));
     if (changed + 1 > operations_at_once_) lay_out(table);

@@ -10,7 +10,7 @@
 
 namespace ramcloud {
 
-/// Tablets in a chunk of a new layout. Splits add to a chunk until it has the most.
+/// Tablets in a chunk of a new layout. Splits add tablets to a chunk up to the maximum.
 inline constexpr size_t kTabletsInAChunk = 8;
 inline constexpr size_t kMostTabletsInAChunk = 16;
 /// Operations in one transaction: etcd accepts 128 by default.
@@ -21,17 +21,17 @@ class TableWriter {
   TableWriter(ClusterState& state, Ledger& ledger, size_t operations_at_once = kOperationsAtOnce)
       : state_(state), ledger_(ledger), operations_at_once_(operations_at_once) {}
 
-  /// Records `table`, which is new or differs from what is recorded, raises the revisions of what
-  /// differs, and applies it to the state. With revision 0 the table's own revision is raised, too.
-  /// Without `chunks` it gets a new layout. `with` goes into the first transaction. `objection` is
-  /// asked only if there is one transaction. Errors: those of Ledger::commit().
+  /// Records `table`, which is new or differs from the recorded one. Raises the revisions of the
+  /// parts that differ, and applies it to the state. With revision 0 the table's own revision
+  /// rises, too. Without `chunks` it gets a new layout. `with` is added to the first transaction.
+  /// `objection` is used only if one transaction is enough. Errors: those of Ledger::commit().
   Task<Status> write(const AsyncMutex::Lock& lock, TableRecord table, Change with = {},
                      Ledger::Objection objection = nullptr);
-  /// The same for several, which share transactions where they fit.
+  /// The same for several tables, which share transactions if they fit.
   Task<Status> write_all(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables);
   /// The same in one transaction; INVALID_ARGUMENT if they need more.
   Task<Status> write_at_once(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables);
-  /// How many operations write() needs for this table, at most.
+  /// The most operations that write() needs for this table.
   size_t operations(const TableRecord& table) const;
   bool fits(const TableRecord& table, size_t others = 0) const {
     return operations(table) + others <= operations_at_once_;
@@ -51,19 +51,19 @@ class TableWriter {
   size_t operations_at_once_;
 };
 
-/// Divides the chunk with this hash in two if it has more tablets than a chunk may.
+/// Splits the chunk with this hash in two if it has too many tablets.
 void halve_full_chunk(TableRecord& table, uint64_t hash);
 
-/// What differs, apart from the revision.
+/// True if they differ in more than the revision.
 bool differs(const TabletRecord& a, const TabletRecord& b);
 
 /// The tablets of a new table of this span, not placed yet.
 std::vector<TabletRecord> tablets_of_span(uint32_t span);
 
-/// Reads a record of a store into the state, and puts its tablets where they belong. CORRUPT.
+/// Decodes a record into the state, and adds its tablets to their table. CORRUPT.
 Status read_table_record(const std::string& key, const std::string& bytes, ClusterState& state);
 Status read_tablet_chunk(const std::string& key, const std::string& bytes, ClusterState& state);
-/// After all of them: what former formats did not say.
+/// Called after all records: fills in what earlier formats did not record.
 Status complete_tables(ClusterState& state);
 
 }  // namespace ramcloud

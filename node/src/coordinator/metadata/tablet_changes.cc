@@ -34,7 +34,7 @@ Status check_table(const ClusterState& state, const TabletRange& range) {
   return {};
 }
 
-/// The tablets of the range; empty if it is not made of whole ones.
+/// The tablets of the range; empty if it does not consist of whole tablets.
 std::span<TabletRecord> tablets_of(TableRecord& table, const TabletRange& range) {
   const auto first =
       std::ranges::lower_bound(table.tablets, range.start_hash, {}, &TabletRecord::start_hash);
@@ -50,7 +50,7 @@ bool is_handed_over(const TabletRecord& tablet, const HandOver& wanted) {
          tablet.attempt == wanted.attempt && tablet.creation_position == wanted.creation_position;
 }
 
-/// OK: they may be handed over now, or have been.
+/// OK: the tablets may be handed over now, or were already.
 Status check_hand_over(ClusterState& state, std::span<const TabletRecord> tablets,
                        const HandOver& wanted) {
   if (tablets.empty()) {
@@ -149,7 +149,7 @@ class TabletChanges::Batch {
  public:
   Batch(ClusterState& state, const TableWriter& writer) : state_(state), writer_(writer) {}
 
-  /// False: it does not fit beside the others. One that is refused has its outcome.
+  /// False: it does not fit into the transaction. A refused hand-over gets its outcome here.
   bool add(const std::shared_ptr<Waiting>& next) {
     const HandOver& wanted = next->wanted;
     const uint64_t id = wanted.range.table_id;
@@ -202,12 +202,12 @@ Task<Status> TabletChanges::hand_over(HandOver wanted) {
   const auto waiting = std::make_shared<Waiting>(std::move(wanted), std::nullopt);
   waiting_.push_back(waiting);
   const AsyncMutex::Lock lock = co_await ledger_.lock();
-  // The first flow that has the lock does it for all that wait.
+  // The first task that gets the lock commits the hand-overs of all that wait.
   while (!waiting->outcome) co_await hand_over_waiting(lock);
   co_return *waiting->outcome;
 }
 
-/// As many as fit in one transaction, in the order in which they came.
+/// Commits as many hand-overs as fit into one transaction, in order of arrival.
 Task<void> TabletChanges::hand_over_waiting(const AsyncMutex::Lock& lock) {
   Batch batch(state_, writer_);
   while (!waiting_.empty() && batch.add(waiting_.front())) waiting_.pop_front();

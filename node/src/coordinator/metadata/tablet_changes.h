@@ -12,7 +12,7 @@
 
 namespace ramcloud {
 
-/// Whole tablets of a table, one or several that follow each other.
+/// One or several adjacent whole tablets of a table.
 struct TabletRange {
   uint64_t table_id = 0;
   uint64_t start_hash = 0;  // inclusive
@@ -22,15 +22,15 @@ struct TabletRange {
 /// A recovery master has all objects of the range.
 struct HandOver {
   TabletRange range;
-  uint64_t server_id = 0;          // whose they are from then on
-  uint64_t creation_position = 0;  // in its log
-  uint64_t attempt = 0;            // of recovering them, that this completes
+  uint64_t server_id = 0;          // the new owner
+  uint64_t creation_position = 0;  // in the new owner's log
+  uint64_t attempt = 0;            // the recovery attempt that this completes
 };
 
-/// All of it can be repeated: what is done already is OK, and changes nothing. Beside what is said
-/// below, each answers NOT_FOUND: the table was dropped, or never there; RETRY: it is being
-/// created; UNSUPPORTED: the metadata has a format without a place for it; INVALID_ARGUMENT: these
-/// are no whole tablets; and what Ledger::commit() says.
+/// All operations are idempotent: if done already, the answer is OK and nothing changes. Common
+/// errors: NOT_FOUND: the table was dropped or never existed; RETRY: it is being created;
+/// UNSUPPORTED: the metadata format has no field for it; INVALID_ARGUMENT: these are not whole
+/// tablets; and those of Ledger::commit().
 class TabletChanges {
  public:
   /// `on_changed` is called when a table's tablets have changed, durably.
@@ -38,14 +38,15 @@ class TabletChanges {
                 std::function<void(uint64_t table_id)> on_changed)
       : state_(state), ledger_(ledger), writer_(writer), on_changed_(std::move(on_changed)) {}
 
-  /// Makes a tablet begin at this hash. INVALID_ARGUMENT: its server is UP, and would have to know;
+  /// Splits a tablet at this hash. INVALID_ARGUMENT: its server is UP and would have to be told, or
   /// there would be too many tablets.
   Task<Status> split(uint64_t table_id, uint64_t at);
-  /// An attempt to recover these begins; it is higher than all before, or WRONG_VERSION. Nothing is
-  /// done unless all are tablets of servers that are not UP (INVALID_ARGUMENT).
+  /// Records that an attempt to recover these tablets begins. WRONG_VERSION: the attempt is not
+  /// higher than all before. INVALID_ARGUMENT: one of them belongs to a server that is UP; nothing
+  /// is done then.
   Task<Status> set_recovering(std::vector<TabletRange> ranges, uint64_t attempt);
-  /// In one transaction, which hand-overs that wait for the same lock share. WRONG_VERSION: this is
-  /// not the attempt that runs; CRASHED: the new owner is not UP.
+  /// In one transaction, shared by hand-overs that wait for the same lock. WRONG_VERSION: another
+  /// attempt is running; CRASHED: the new owner is not UP.
   Task<Status> hand_over(HandOver wanted);
 
  private:

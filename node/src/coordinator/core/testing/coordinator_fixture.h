@@ -20,7 +20,7 @@ class CoordinatorFixture : public ::testing::Test {
     ASSERT_TRUE(cluster.start_coordinator().ok());
     for (size_t i = 0; i < servers; ++i) cluster.add_server();
   }
-  /// The same, and a second in which they get to know each other.
+  /// The same, and one second until everything is settled.
   void start_and_settle(size_t servers) {
     start(servers);
     cluster.run_for(std::chrono::seconds(1));
@@ -29,7 +29,7 @@ class CoordinatorFixture : public ::testing::Test {
     cluster.stop_coordinator();
     ASSERT_TRUE(cluster.start_coordinator().ok());
   }
-  /// Whatever the test does, nobody may have seen a rule broken.
+  /// In every test: no fake server may have seen a violation.
   void TearDown() override {
     EXPECT_EQ(cluster.violation, "");
     for (const auto& server : cluster.servers) {
@@ -42,7 +42,7 @@ class CoordinatorFixture : public ::testing::Test {
   FakeCluster cluster;
 };
 
-/// Of tests of one coordinator, whatever part of it they are about.
+/// For tests of one coordinator.
 class CoordinatorTest : public CoordinatorFixture {
  protected:
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
@@ -53,7 +53,7 @@ class CoordinatorTest : public CoordinatorFixture {
     EXPECT_TRUE(reply.has_value());
     return reply.value_or(wire::Recovered{}).master_ids;
   }
-  /// Begins a call that may wait.
+  /// Starts a call that may wait.
   template <typename Reply, typename Message>
   Task<Result<Reply>> begin(wire::Opcode opcode, Message message, Duration timeout) {
     const Locator to{"tcp", {"10.0.0.1", FakeCluster::kCoordinatorPort}};
@@ -63,11 +63,11 @@ class CoordinatorTest : public CoordinatorFixture {
     return call;
   }
   FakeServer& server(size_t i) { return *cluster.servers.at(i); }
-  /// After an import.
+  /// True when orders are sent again after an import.
   bool orders_again() {
     return cluster.run_until([&] { return !state().restate; });
   }
-  /// What every server owns, by its id.
+  /// The tablets that every server owns, by server id.
   auto owned() {
     std::map<uint64_t, decltype(FakeServer::tablets)> all;
     for (const auto& s : cluster.servers) {
@@ -81,7 +81,7 @@ class CoordinatorTest : public CoordinatorFixture {
     for (const auto& tablet : table.tablets) all.emplace_back(tablet.start_hash, tablet.server_id);
     return all;
   }
-  /// As a client sees it.
+  /// The table as a client sees it.
   Places shown(const std::string& name) {
     const auto table =
         cluster.call<wire::TableInfo>(wire::Opcode::kGetTable, wire::GetTableRequest{name, 0});

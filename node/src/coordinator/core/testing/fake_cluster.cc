@@ -149,7 +149,7 @@ void FakeServer::on_replicas_on(const Request& r) {
   scope_.spawn(say_need(r.reply));
 }
 
-/// Done at once; more than there may be is refused.
+/// Resizes at once; refuses more than the maximum.
 void FakeServer::on_resize_log(const Request& r) {
   wire::ResizeLogRequest asked;
   if (!r.decode(asked)) violation = "an order to resize that does not decode";
@@ -220,7 +220,7 @@ Task<Result<wire::EnlistReply>> FakeServer::enlist(Duration timeout) {
                                                      rpc_.reactor().now() + timeout);
   if (reply) {
     id = reply->server_id;
-    // A newer one may have been pushed already.
+    // A newer list may have been pushed already.
     if (std::tie(reply->list.term, reply->list.version) > std::tie(list.term, list.version)) {
       list = reply->list;
     }
@@ -366,7 +366,7 @@ Status FakeCluster::start_coordinator() {
   coordinator = std::make_unique<Coordinator>(*rpc, *registry, *store, metrics, options);
   (void)transport->listen({"10.0.0.1", kCoordinatorPort}, Side::kInside, *registry);
   (void)transport->listen({"10.0.0.1", kOutsidePort}, Side::kOutside, *registry);
-  // The lease of one that was stopped before runs out first.
+  // Waits until the lease of a coordinator that was stopped before has ended.
   for (;;) {
     (void)wait_for(store->campaign("10.0.0.1"));
     if (store->leading() != 0) break;

@@ -1,6 +1,5 @@
-// A coordinator among pretended servers on a pretended network, all on one reactor and virtual
-// time: what tests of the coordinator need, with every fault. Whole clusters are simulated
-// in node/sim.
+// A coordinator with fake servers on a fake network, all on one reactor and virtual time, with
+// injected faults: for tests of the coordinator. Whole clusters are simulated in node/sim.
 #pragma once
 
 #include <functional>
@@ -29,9 +28,10 @@ class FakeNetwork {
   explicit FakeNetwork(Reactor& r) : reactor(r), scope(r) {}
   Reactor& reactor;
   std::map<uint16_t, FakeTransport*> listeners;
-  std::set<uint16_t> silent;                    // ports whose requests vanish, and those they send
-  std::set<std::pair<uint16_t, uint16_t>> cut;  // from, to: what is asked that way vanishes
-  std::map<wire::Opcode, int> lose_replies;     // so many of the next ones vanish
+  std::set<uint16_t> silent;                    // ports whose incoming and outgoing requests are
+                                                // lost
+  std::set<std::pair<uint16_t, uint16_t>> cut;  // from, to: requests in this direction are lost
+  std::map<wire::Opcode, int> lose_replies;     // the number of next replies that are lost
   TaskScope scope;
 };
 
@@ -64,20 +64,20 @@ class FakeTransport final : public Transport {
 class FakeServer {
  public:
   FakeServer(FakeNetwork& network, uint16_t port);
-  /// One try; with `lose_reply` the coordinator hears it and we do not hear back.
+  /// One try; with `lose_reply` the coordinator handles it but the reply is lost.
   Task<Result<wire::EnlistReply>> enlist(Duration timeout);
-  /// Another process starts at its address, with its volume.
+  /// Restarts the process at its address, with its volume.
   void start_again();
   /// Tells the coordinator that a peer does not answer.
   Task<Result<wire::Empty>> report(uint64_t server_id);
   uint16_t port() const { return port_; }
   Locator locator() const { return {"tcp", {"10.0.0.1", port_}}; }
 
-  wire::EnlistRequest request;  // what it will say of itself
+  wire::EnlistRequest request;  // its enlist request
   uint64_t id = 0;
   wire::ServerList list;
   std::map<uint64_t, std::map<uint64_t, uint64_t>> tablets;  // table -> start hash -> end hash
-  /// Where in its log each begins, by table and start hash.
+  /// Creation positions, by table and start hash.
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> positions;
   uint64_t log_head = 0;
   struct Order {
@@ -89,24 +89,24 @@ class FakeServer {
   uint32_t epoch = 0;                // of its replication, and
   uint64_t lowest_open_segment = 0;
   wire::ServerStats stats;
-  int refuse_takes = 0;     // so many of the next are answered with an error
-  uint64_t heard_term = 0;  // orders and probes of a lower one are refused
-  /// Says the term in its sentence only, and knows neither kProbePeer nor kRestate.
+  int refuse_takes = 0;     // the number of next requests that are answered with an error
+  uint64_t heard_term = 0;  // orders and probes with a lower term are refused
+  /// Tells the term only in the message's text, and does not support kProbePeer and kRestate.
   bool former_build = false;
-  bool keeps_to_itself = false;  // does not say what it owns
+  bool keeps_to_itself = false;  // does not answer kRestate
   int term_refusals = 0;
-  int outdated_orders = 0;  // with a lower revision than the last
+  int outdated_orders = 0;  // orders with a lower revision than the last
   int restated = 0;
-  bool late = false;        // its timers are: what it sees of peers is void
-  int indirect_probes = 0;  // it was asked for
-  // What its log needs of others' volumes, and how it answers that.
+  bool late = false;        // its timers are late, so its probes of peers are void
+  int indirect_probes = 0;  // probes that it was asked for
+  // What its log needs of other servers' volumes, and its answer about that.
   wire::ReplicasOn need;
-  std::optional<uint64_t> list_it_judges_by;  // none: its own
+  std::optional<uint64_t> list_it_judges_by;  // none: its own list
   Duration think{};
-  std::vector<uint64_t> asked_about;  // of the last question
-  wire::ResizeLogReply memory;        // what it says of its log's memory
-  size_t pushed_entries = 0;          // of server lists
-  std::string violation;              // what the coordinator did that it must not
+  std::vector<uint64_t> asked_about;  // the masters in the last question
+  wire::ResizeLogReply memory;        // its answer about its log's memory
+  size_t pushed_entries = 0;          // entries of pushed server lists
+  std::string violation;              // a rule that the coordinator broke
 
  private:
   void on_list(const Request& r);
@@ -143,13 +143,13 @@ class FakeCluster {
   void stop_coordinator();
   /// The metadata is lost, and a leader starts on an import of these records.
   Status import_records(MetadataStore::Records exported);
-  /// Makes a server and enlists it, after `prepare` has seen it.
+  /// Creates a server, calls `prepare` with it, and enlists it.
   FakeServer& add_server();
   std::function<void(FakeServer&)> prepare;
   void kill_server(FakeServer& server);
 
-  /// Turns until nothing is to be done at this time, then moves to the next event; checks the
-  /// invariants after every turn.
+  /// Runs turns until nothing is left to do at the present time, then advances time to the next
+  /// event. Checks the invariants after every turn.
   bool run_until(const std::function<bool()>& done, Duration limit = 60s);
   void run_for(Duration d) {
     run_until([] { return false; }, d);
@@ -191,7 +191,8 @@ class FakeCluster {
   std::unique_ptr<FakeTransport> client_transport;
   std::unique_ptr<RpcClient> client;
   std::string violation;
-  size_t turns_between_checks = 1;  // of the invariants: each looks at everything there is
+  size_t turns_between_checks = 1;  // turns between checks of the invariants, which look at
+                                    // everything
   size_t turns = 0;
 };
 

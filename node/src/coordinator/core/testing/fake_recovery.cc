@@ -18,7 +18,7 @@ FakeRecovery::FakeRecovery(Reactor& reactor, Transport& transport, ServiceRegist
   add.operator()<&FakeRecovery::on_abort>(wire::Opcode::kAbortRecovery);
 }
 
-/// False: it has been answered.
+/// False: the request was answered.
 template <typename Message>
 bool FakeRecovery::take(const Request& request, wire::Opcode opcode, Message& message) {
   if (!enabled) {

@@ -17,7 +17,7 @@ namespace ramcloud::testing {
 
 class FakeRecovery {
  public:
-  /// Answers UNSUPPORTED, as servers of former builds do, while it is not enabled.
+  /// Answers UNSUPPORTED while it is not enabled, like servers of earlier versions.
   FakeRecovery(Reactor& reactor, Transport& transport, ServiceRegistry& registry);
 
   bool enabled = false;
@@ -26,18 +26,18 @@ class FakeRecovery {
   uint64_t former_server_id = 0;
   size_t page = 512;
   bool keeps_silent = false;                        // does not answer queries
-  Duration query_takes{};                           // so long after a query it answers
-  bool scans_nothing = false;                       // of closed replicas, whatever is asked
-  std::map<uint64_t, Time> frozen;                  // since when, by master
+  Duration query_takes{};                           // delay of answers to queries
+  bool scans_nothing = false;                       // does not scan closed replicas, even if asked
+  std::map<uint64_t, Time> frozen;                  // time of the freeze, by master
   std::map<uint64_t, std::vector<uint64_t>> scans;  // scan_closed_from of queries, by master
   // As a recovery master:
   Duration replay = std::chrono::milliseconds(20);
   bool hold_orders = false;                           // does not answer RECOVER
-  std::optional<wire::RecoveryPhase> stuck_in;        // gets no further
-  std::vector<std::pair<StatusCode, uint64_t>> fail;  // the next ones, and the segment
+  std::optional<wire::RecoveryPhase> stuck_in;        // stays in this phase
+  std::vector<std::pair<StatusCode, uint64_t>> fail;  // errors of the next parts, and the segment
   struct Job {
     wire::RecoverRequest order;
-    std::vector<wire::HashRange> ranges;  // that are not served yet
+    std::vector<wire::HashRange> ranges;  // ranges that are not served yet
     wire::RecoveryState state;
   };
   std::map<std::pair<uint64_t, uint64_t>, Job> jobs;  // by dead master and attempt
@@ -49,13 +49,13 @@ class FakeRecovery {
   std::map<std::pair<uint64_t, uint64_t>, Served> serving;  // by table and first hash
   std::vector<wire::RecoverRequest> orders;                 // each attempt once
   std::map<uint64_t, uint64_t> aborted;                     // highest attempt, by dead master
-  int lose_serves = 0;        // so many of the next SERVE_RECOVERED are not heard
-  bool has_lost_all = false;  // answers NOT_FOUND to it
+  int lose_serves = 0;        // the number of next SERVE_RECOVERED that are lost
+  bool has_lost_all = false;  // answers NOT_FOUND to SERVE_RECOVERED
   int serve_orders = 0;
   uint64_t log_head = 1000;
-  /// Sees each call before it is answered.
+  /// Called for each request before it is answered.
   std::function<void(wire::Opcode)> on_call;
-  /// Sees each range that is served from now on.
+  /// Called for each range that is served from now on.
   std::function<void(const wire::HashRange&, uint64_t attempt)> on_serve;
   std::string violation;
 

@@ -1,4 +1,4 @@
-// A cluster of pretended servers that can recover each other, with made-up logs.
+// A cluster of fake servers that can recover each other, with made-up logs.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ inline constexpr uint64_t kMiB = 1u << 20;
 inline constexpr Duration kLeaseIsOver = std::chrono::milliseconds(525);
 
 struct LogShape {
-  uint64_t segments = 3;  // the last one is the head
+  uint64_t segments = 3;  // the number of segments; the last is the head
   uint32_t length = 8u << 20;
   uint64_t safe_version = 5000;
-  bool scanned = true;  // the last head before is
+  bool scanned = true;  // the head before the last is scanned
   bool power_safe = true;
 };
 
@@ -82,7 +82,7 @@ class RecoveriesTest : public CoordinatorFixture {
       }
     }
   }
-  /// Its verdict is by refusal.
+  /// Kills a server; its port refuses connections, which condemns it.
   void kill(uint64_t id) {
     cluster.kill_server(server(id));
     ASSERT_TRUE(cluster.run_until([&] { return !is_up(id); }));
@@ -110,7 +110,8 @@ class RecoveriesTest : public CoordinatorFixture {
     }
     return true;
   }
-  /// No tablet was served before so long after the last answer of server 1's backups (2 and 3).
+  /// Checks that no tablet was served until `lease` after the last answer of server 1's backups (2
+  /// and 3).
   void expect_served_after(Duration lease) {
     ASSERT_FALSE(served_at_.empty());
     for (const Time at : served_at_) {
@@ -128,7 +129,7 @@ class RecoveriesTest : public CoordinatorFixture {
     }
     return ::testing::AssertionFailure() << text;
   }
-  /// One word is given by the metadata before, once.
+  /// Checks that each range is served once, and only after the metadata assigned it to the server.
   void note_served(uint64_t server_id, const wire::HashRange& range, uint64_t attempt) {
     const auto stored = read_cluster_state(cluster.metadata.records);
     ASSERT_TRUE(stored.has_value());
@@ -169,11 +170,11 @@ class RecoveriesTest : public CoordinatorFixture {
   }
 
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> served_;
-  uint32_t read_lease_ms_ = 0;  // as servers say it; 0: they do not
+  uint32_t read_lease_ms_ = 0;  // the lease that servers report; 0: they report none
   std::vector<Time> served_at_;
 };
 
-/// The dead one is the owner of the only tablet of table "t"; the first two of the others have its log.
+/// The dead server owns the only tablet of table "t"; the first two other servers have its log.
 class OneTablet : public RecoveriesTest {
  protected:
   void make(size_t servers, LogShape shape = {}) {
@@ -188,7 +189,7 @@ class OneTablet : public RecoveriesTest {
   }
   FakeRecovery& holder(size_t i) { return recovery(others_[i]); }
   const RecoveryProgress& progress() { return state().recoveries.at(dead_); }
-  /// The server that was told to recover, and has got so far.
+  /// The server that was ordered to recover, and has reached this phase.
   FakeServer* recovering(wire::RecoveryPhase reached) {
     for (const auto& one : cluster.servers) {
       if (!one) continue;

@@ -34,7 +34,7 @@ bool connects(uint16_t port) {
   return ok;
 }
 
-/// Below the ephemeral ports, so that no outgoing connection takes it.
+/// A port below the ephemeral ones, so that no outgoing connection uses it.
 uint16_t some_port() {
   std::random_device random;
   return static_cast<uint16_t>(10'000 + random() % 10'000);
@@ -78,7 +78,7 @@ EtcdProcess::~EtcdProcess() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
-/// False if it ended, for example because its port was taken.
+/// False if the process ended, for example because its port was in use.
 bool EtcdProcess::start() {
   const bool tls = !certificates_.empty();
   const std::string client = fmt::format("{}://127.0.0.1:{}", tls ? "https" : "http", port_);

@@ -1,4 +1,4 @@
-// A real etcd for tests: a process of its own with a fresh folder, ended with the object.
+// A real etcd for tests: a process with a fresh folder; it ends with the object.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,8 @@ namespace ramcloud::testing {
 
 class EtcdProcess {
  public:
-  /// Where the program is: RAMCLOUD_ETCD, or where e2e/kind/components.sh puts it; empty if there
-  /// is none.
+  /// The path of the program: RAMCLOUD_ETCD, or where e2e/kind/components.sh puts it; empty if
+  /// there is none.
   static std::string program();
 
   /// Starts it and waits until it listens. With a folder of certificates (cert.pem, key.pem) it
@@ -24,10 +24,10 @@ class EtcdProcess {
   EtcdProcess& operator=(const EtcdProcess&) = delete;
 
   HostPort address() const { return {"127.0.0.1", port_}; }
-  /// Stops it where it stands; returns when it stands.
+  /// Suspends the process (SIGSTOP); returns when it is suspended.
   void freeze();
   void thaw();
-  /// kill -9, and up again with the same data at the same address.
+  /// kill -9, then a restart with the same data at the same address.
   void crash_and_restart();
 
  private:

@@ -1,5 +1,5 @@
-// One suite for every implementation of MetadataStore. A test program includes this, and
-// instantiates MetadataStoreTest with what it has.
+// The test suite for every implementation of MetadataStore. A test program includes this, and
+// instantiates MetadataStoreTest with its implementation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@
 
 namespace ramcloud::testing {
 
-/// Keeps what a store keeps while the stores themselves come and go.
+/// Keeps the stored data while store objects are destroyed and re-created.
 class StoreHarness {
  public:
   virtual ~StoreHarness() = default;
   virtual std::unique_ptr<MetadataStore> open(Reactor& reactor) = 0;
-  /// Of leaders that do not resign.
+  /// The lease of leaders that do not resign.
   virtual Duration lease() const { return 1s; }
 };
 
@@ -64,7 +64,7 @@ class AmbiguousStore final : public MetadataStore {
   std::unique_ptr<MetadataStore> store_;
 };
 
-/// The same with every outcome in doubt.
+/// The same with every outcome unknown.
 inline StoreKind in_doubt(const StoreKind& kind) {
   class Harness final : public StoreHarness {
    public:
@@ -89,7 +89,7 @@ class MetadataStoreTest : public ::testing::TestWithParam<StoreKind> {
     harness_ = GetParam().make();
     reopen();
   }
-  /// What a restart of the coordinator does.
+  /// Re-creates the store object, as a restart of the coordinator does.
   void reopen() {
     store_.reset();
     store_ = harness_->open(reactor_);
@@ -107,7 +107,7 @@ class MetadataStoreTest : public ::testing::TestWithParam<StoreKind> {
       run_for(10ms);
     }
   }
-  /// As every caller must treat "unknown": read the record, then act on it.
+  /// Handles "unknown" as every caller must: read the record, then decide.
   bool commit_surely(const MetadataTransaction& t) {
     for (;;) {
       const Records before = load();
@@ -212,7 +212,7 @@ TEST_P(MetadataStoreTest, CommitsTakeEffectInOrder) {
   for (int i = 0; i < kCommits; ++i) scope.spawn(put(*store_, i, done));
   reactor_.run_until([&] { return done == kCommits; });
   const Records left = load();
-  // Which of those that took effect was the last is open where answers are lost.
+  // If answers are lost, it is open which commit took effect last.
   if (!GetParam().ambiguous) EXPECT_EQ(left, (Records{{"/last", std::to_string(kCommits - 1)}}));
   EXPECT_LE(left.size(), 1u);
 }
@@ -226,7 +226,7 @@ TEST_P(MetadataStoreTest, AbandonedCallsDoNoHarm) {
     };
     scope.spawn(put(*store_));
   }
-  // Either outcome is right, at once or later; the store must go on.
+  // Both outcomes are right, at once or later; the store must continue to work.
   for (;;) {
     const CommitOutcome outcome = commit({{}, {{"/b", "2"}}, {}});
     if (outcome == CommitOutcome::kCommitted) break;
@@ -266,7 +266,7 @@ TEST_P(MetadataStoreTest, OnlyTheLeadersTransactionsTakeEffect) {
   EXPECT_EQ(load(), (Records{{"/a", "2"}}));
 }
 
-/// Of stores that several can have open.
+/// For stores that several users can open.
 class SharedMetadataStoreTest : public MetadataStoreTest {};
 
 TEST_P(SharedMetadataStoreTest, OneLeadsAndTheOthersKnowWho) {
@@ -299,13 +299,13 @@ TEST_P(SharedMetadataStoreTest, ALeaseThatIsNotRenewedRunsOut) {
   const uint64_t first = win(*store_, "first");
   run_for(2 * harness_->lease());
   EXPECT_EQ(store_->leading(), first) << "a leader that lives keeps its lease";
-  store_.reset();  // as if it was killed: it resigns nothing
+  store_.reset();  // as if it was killed: it does not resign
   EXPECT_EQ(campaign(*second, "second").number, first);
   run_task(reactor_, second->wait_for_change(first));
   EXPECT_GT(win(*second, "second"), first);
 }
 
-/// Unknown means to read again before acting: no change is lost, none is made twice.
+/// After "unknown" the ledger reads again before acting: no change is lost, and none is made twice.
 TEST_P(MetadataStoreTest, TheLedgerSettlesEveryOutcome) {
   constexpr uint64_t kChanges = 15;
   for (uint64_t round = 1; round <= 2; ++round) {
@@ -337,11 +337,11 @@ TEST_P(MetadataStoreTest, TheLedgerSettlesEveryOutcome) {
 
 // ---- tablets ------------------------------------------------------------------------------------
 
-/// Under one leadership after the other, with as few records a transaction as may be.
+/// Uses one leadership after the other, with as few records in a transaction as possible.
 class TabletUser {
  public:
   TabletUser(Reactor& reactor, MetadataStore& store) : reactor_(reactor), ledger_(reactor, store) {}
-  /// Makes the cluster's records at the first time.
+  /// Creates the cluster's records at the first call.
   void open(uint64_t leadership) {
     auto opened = run_task(reactor_, ledger_.open("test", leadership));
     ASSERT_TRUE(opened.has_value()) << opened.error().to_string();
@@ -371,7 +371,7 @@ class TabletUser {
                       return writer_.remove(lock, id);
                     }));
   }
-  /// What the store has, when its coordinator has ended.
+  /// Checks the content of the store after its coordinator has ended.
   static void expect_recorded(const MetadataStore::Records& records, const ClusterState& state) {
     const auto stored = read_cluster_state(records);
     ASSERT_TRUE(stored.has_value()) << stored.error().to_string();

@@ -12,7 +12,7 @@
 namespace ramcloud::testing {
 namespace {
 
-constexpr int kLookMs = 20;  // how often the flags are looked at
+constexpr int kLookMs = 20;  // how often the flags are checked
 
 sockaddr_in loopback(uint16_t port) {
   sockaddr_in address{};

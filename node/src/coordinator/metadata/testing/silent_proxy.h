@@ -1,5 +1,5 @@
-// Passes TCP connections on to a server, and can fall silent: as a machine that has lost its power,
-// or a pod whose network was taken away.
+// Forwards TCP connections to a server, and can become silent: like a machine that lost power, or a
+// pod that lost its network.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class SilentProxy {
   SilentProxy& operator=(const SilentProxy&) = delete;
 
   HostPort address() const { return {"127.0.0.1", port_}; }
-  /// From now on nothing passes, and no connection is closed.
+  /// From now on no bytes pass, and no connection is closed.
   void fall_silent() { silent_ = true; }
 
  private:
