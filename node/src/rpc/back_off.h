@@ -1,5 +1,5 @@
-// How long to wait before trying again: exponential with jitter, so that many clients that met the
-// same failure do not come back together.
+// How long to wait before trying again: exponential with jitter, so that clients that saw the same
+// failure do not all retry at the same time.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ class BackOff {
   explicit BackOff(Duration first = kFirst, Duration last = kLast)
       : first_(first), last_(last), step_(first) {}
 
-  /// Between one half and the whole of the current step, which then doubles; at least `at_least`
-  /// (what the server asked for).
+  /// A random time between half the current step and all of it; the step then doubles. At least
+  /// `at_least` (the server's request).
   Duration next(Random& random, Duration at_least = {}) {
     const auto half = static_cast<uint64_t>(step_.count()) / 2;
     const Duration jittered(static_cast<int64_t>(half + random.below(half + 1)));

@@ -19,7 +19,7 @@ wire::PeerState state_of(const RpcReply& reply) {
     case StatusCode::kDeadlineExceeded:
       return wire::PeerState::kSilent;
     default:
-      return wire::PeerState::kAnswered;  // whatever it says, it lives
+      return wire::PeerState::kAnswered;  // any answer proves that it is alive
   }
 }
 

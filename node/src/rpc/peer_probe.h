@@ -1,5 +1,5 @@
 // One probe of a server's address, for failure detection: coordinators and servers probe in the
-// same way (docs/design/coordinator.md, "Failure detection").
+// same way (docs/design/coordinator.md#failure-detection).
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace ramcloud {
 
-/// Notices when this process does not run when it should. What it measured of others meanwhile says
-/// nothing about them.
+/// Detects when this process was suspended or late. Measurements of peers during that time do not
+/// count.
 class Punctuality {
  public:
-  /// Ticks at `interval`; late is a tick that comes more than `lateness` after its time. `on_tick`
-  /// may be null. It is given by how much the tick was late: zero if it was punctual.
+  /// Ticks at `interval`; a tick is late if it comes more than `lateness` after its time. `on_tick`
+  /// may be null. Its argument is how late the tick was; zero if it was punctual.
   Punctuality(Reactor& reactor, Duration interval, Duration lateness,
               std::function<void(Duration late)> on_tick);
 
-  /// Rises with each late tick, and is another while one is overdue: what was measured from one
-  /// epoch to another does not count.
+  /// Rises with each late tick, and already while a tick is overdue. A measurement that began in
+  /// another epoch does not count.
   uint64_t epoch() const { return late() ? epoch_ + 1 : epoch_; }
 
  private:
@@ -38,9 +38,9 @@ struct ProbeResult {
   RpcReply reply;  // the last one
 };
 
-/// Sends `opcode` to the server until `deadline`, which ends the call as well. A connection that
-/// breaks is made once more, so that a process that ended shows as kRefused. kBroken is what also
-/// the second did.
+/// Sends `opcode` to the server until `deadline`, which ends the call as well. If the connection
+/// breaks, it connects once more, so that an ended process is reported as kRefused. kBroken: the
+/// second connection broke, too.
 Task<ProbeResult> probe_peer(RpcClient& rpc, Locator locator, uint64_t server_id,
                              wire::Opcode opcode, RpcClient::BodyFor body, Time deadline);
 

@@ -9,11 +9,12 @@ namespace {
 
 constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 1s;
-/// A session that lived this long was good: its successor is made at once.
+/// If a session lived this long before it broke, a new one is created at once.
 constexpr Duration kGoodLife = 2s;
 constexpr Duration kUnused = 1min;
 
-/// Stands for a server that cannot be connected to at all (its locator is of another transport).
+/// The session to a server to which no connection is possible, because its locator is of another
+/// transport.
 class DeadSession final : public Session, public std::enable_shared_from_this<DeadSession> {
  public:
   DeadSession(Reactor& reactor, Status why) : reactor_(reactor), why_(std::move(why)) {}
@@ -23,7 +24,7 @@ class DeadSession final : public Session, public std::enable_shared_from_this<De
   }
   bool broken() const override { return true; }
   uint64_t peer_server_id() const override { return 0; }
-  uint16_t version() const override { return wire::kVersionMin; }  // whatever is sent fails
+  uint16_t version() const override { return wire::kVersionMin; }  // every call fails
 
  private:
   Reactor& reactor_;
@@ -42,10 +43,12 @@ RpcReply failed(Status status) {
   return reply;
 }
 
-/// One call as something to wait for. Lives in the waiting frame; destroying it cancels.
+/// The awaiter of one call. It lives in the waiting coroutine's frame; destroying it cancels the
+/// call.
 class CallAwaiter final : public ClientCall, private CallWatch::Call {
  public:
-  /// `body` and `body_for` outlive it. With `body_for` the body is made when the session stands.
+  /// `body` and `body_for` outlive it. With `body_for` the body is built when the session is
+  /// established.
   CallAwaiter(Reactor& reactor, std::shared_ptr<Session> session, wire::Opcode opcode,
               std::string& body, const RpcClient::BodyFor* body_for, Time deadline,
               CallWatch* watch)
@@ -135,7 +138,7 @@ class CallAwaiter final : public ClientCall, private CallWatch::Call {
   Reactor& reactor_;
   Timer timer_;
   std::coroutine_handle<> waiting_{};
-  bool sent_ = false;  // or given to the session, to be sent
+  bool sent_ = false;  // or queued in the session
   RpcReply reply_;
 };
 
@@ -214,7 +217,7 @@ Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::O
         {kFirstPause, deadline - reactor_.now(), target.made + target.pause - reactor_.now()});
     co_await reactor_.sleep(std::max(pause, Duration(1us)));
   }
-  // A broken one fails the call and says why it broke.
+  // A broken session fails the call with the reason why it broke.
   co_return co_await CallAwaiter(reactor_, std::move(session), opcode, body,
                                  body_for ? &body_for : nullptr, deadline, watch);
 }
@@ -223,8 +226,7 @@ Task<RpcReply> RpcClient::make_call(Locator locator, uint64_t server_id, wire::O
 
 namespace {
 
-/// `in` is what stands behind an error's text. It is no error that fields are missing, or that more
-/// follow.
+/// `in`: the bytes after an error's text. Missing or additional fields are accepted.
 wire::ErrorDetails decode_details(ByteView in) {
   wire::ErrorDetails details;
   wire::Decoder(in, wire::kExtensible).get(details);
@@ -256,13 +258,13 @@ void reply_error(Transport& transport, const ReplyHandle& handle, const Status& 
   const ByteView text = ByteView(status.message()).substr(0, kMaxText);
   const wire::ErrorBody error{.retry_after_us = retry_after_us,
                               .message_length = static_cast<uint16_t>(text.size())};
-  // Go clients of before version 2 would not read the text of an error with details.
+  // Go clients before version 2 cannot read the text of an error with details.
   std::string behind;
   if (details != wire::ErrorDetails{} && handle.version >= wire::kExtensible) {
     wire::encode(details, wire::kExtensible, behind);
   }
   const std::array<Slice, 3> body{Slice(bytes_of(error)), Slice(text), Slice(behind)};
-  // An error that says OK is a bug here, and must not look like an answer there.
+  // An error with status OK is a bug here; the peer must not take it for a successful answer.
   transport.reply(handle, status.ok() ? StatusCode::kInternal : status.code(), body);
 }
 

@@ -1,5 +1,5 @@
-// Calls between processes: sessions are made, kept and replaced here; a call has a deadline, and
-// knows whether it can be sent again. Services register handlers by opcode.
+// Calls between processes: sessions are created, kept and replaced here; a call has a deadline, and
+// reports whether it may have been executed. Services register handlers by opcode.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@
 
 namespace ramcloud {
 
-/// The answer to a call: the status that the peer or the transport gave, and the body.
+/// The outcome of a call: the status from the peer or the transport, and the body.
 struct RpcReply {
   Status status;
   std::string body;                      // of an OK reply
   uint32_t retry_after_us = 0;           // with RETRY
-  bool sent = true;                      // false: certainly not, whatever the status
-  wire::ErrorDetails details;            // of an error; all defaults where the peer sent none
-  uint16_t version = wire::kVersionMin;  // of the protocol: the body's encoding
-  /// Of a call that failed because its session broke before it was open.
+  bool sent = true;                      // false: certainly not sent
+  wire::ErrorDetails details;            // details of an error; defaults if the peer sent none
+  uint16_t version = wire::kVersionMin;  // protocol version, which decides the body's encoding
+  /// For a call that failed because its session broke before it was open.
   Absence absence = Absence::kUnknown;
   bool ok() const { return status.ok(); }
 };
@@ -43,10 +43,10 @@ Result<Message> decode_message(const RpcReply& reply) {
   return fail(StatusCode::kProtocolError, "reply does not decode");
 }
 
-/// Watches one call of RpcClient that gets no answer, and may end it. It outlives the call.
+/// Watches a call of RpcClient without an answer, and may end it. It outlives the call.
 class CallWatch {
  public:
-  /// What the call is for its watch.
+  /// The call, as the watch uses it.
   class Call {
    public:
     /// The call ends in a later turn with this status, unless its answer comes first.
@@ -55,8 +55,8 @@ class CallWatch {
    protected:
     ~Call() = default;
   };
-  /// `first`: how long the call has no answer when the watch hears of it; then it hears again after
-  /// twice and four times as long, and so on after four times.
+  /// `first`: when the watch is first called for an unanswered call. It is called again after twice
+  /// that time, and then after every four times that time.
   explicit CallWatch(Duration first) : wait_(first), longest_(4 * first) {}
   virtual ~CallWatch() = default;
   CallWatch(const CallWatch&) = delete;
@@ -73,17 +73,17 @@ class CallWatch {
   }
 
  private:
-  Call* call_ = nullptr;  // while it goes on
+  Call* call_ = nullptr;  // while the call is outstanding
   Duration wait_;
   Duration longest_;
 };
 
-/// Makes calls. One a reactor. Sessions are shared by (locator, expected server id) and replaced
-/// when broken: the first time at once, then 20 ms after the one before was made, doubling up to a
-/// second while they keep breaking. In between, calls fail with UNAVAILABLE after a pause of up to
-/// 20 ms, so that a loop that retries at once does not spin, and one that has other servers to ask
-/// goes on. A broken one that nobody asks for is forgotten after a minute or two: servers come
-/// under new ids, and from new addresses, for as long as a process runs.
+/// Makes calls; one object for each reactor. Sessions are shared by (locator, expected server id)
+/// and replaced when broken: the first time at once, then 20 ms after the previous one was created,
+/// doubling up to a second while they keep breaking. In between, calls fail with UNAVAILABLE after
+/// a pause of up to 20 ms, so that a loop that retries at once does not spin, and a caller with
+/// other servers to ask can continue. Unused broken sessions are removed after a minute or two,
+/// because new server ids and addresses keep appearing while a process runs.
 class RpcClient {
  public:
   RpcClient(Reactor& reactor, Transport& transport);
@@ -93,19 +93,19 @@ class RpcClient {
   Transport& transport() { return transport_; }
 
   /// The session to a server, created if need be; never null. `server_id` 0: any server at that
-  /// address. In the pause before it may be replaced, the broken one.
+  /// address. During the pause before it may be replaced, the broken session.
   std::shared_ptr<Session> session(const Locator& locator, uint64_t server_id);
-  /// What every hello of ours expects of the peer's cluster; zero: anything.
+  /// The cluster that our hellos expect of the peer; zero: any.
   void set_cluster_uuid(const std::array<uint8_t, 16>& uuid);
 
-  /// Sends one call, once. Errors: what the peer said; DEADLINE_EXCEEDED (it may have been
-  /// executed, and may still be); UNAVAILABLE (never sent); CONNECTION_LOST (may have been
-  /// executed). Destroying the task cancels the call. `watch`, if any, hears of silence: by the
-  /// timer of the deadline, so that a call that is answered pays nothing for it.
+  /// Sends one call, once. Errors: the peer's; DEADLINE_EXCEEDED (it may have been executed, or
+  /// will be); UNAVAILABLE (never sent); CONNECTION_LOST (may have been executed). Destroying the
+  /// task cancels the call. `watch`, if not null, is called while there is no answer. It uses the
+  /// deadline's timer, so an answered call has no extra cost.
   Task<RpcReply> call(Locator locator, uint64_t server_id, wire::Opcode opcode, std::string body,
                       Time deadline, CallWatch* watch = nullptr);
 
-  /// Makes a body for a connection of this version; called once, when the version is known.
+  /// Builds the body for a connection of this version; called once, when the version is known.
   using BodyFor = std::function<std::string(uint16_t version)>;
   /// A body that encodes `message`, which outlives it.
   template <typename Message>
@@ -131,10 +131,10 @@ class RpcClient {
   struct Peer {
     std::shared_ptr<Session> session;
     Time made{};
-    Duration pause{};  // from then until it may be replaced
+    Duration pause{};  // time until it may be replaced
     Time used{};
   };
-  /// Whose peer: compared field by field, so that looking one up costs no allocation.
+  /// The key of a peer; compared field by field, so that a lookup does not allocate.
   struct PeerRef {
     const Locator& locator;
     uint64_t server_id;
@@ -162,11 +162,11 @@ class RpcClient {
   Time looked_through_{};
 };
 
-/// Reads an error reply's body (wire::ErrorBody, wire::ErrorDetails); tolerant of anything. Details
-/// that do not fit into the body are left out; of shorter ones the fields that are there count.
+/// Reads an error reply's body (wire::ErrorBody, wire::ErrorDetails); accepts any bytes. If the
+/// details are cut off, the fields that are there are used.
 RpcReply decode_reply(const wire::MessageHeader& header, ByteView body);
 
-/// Answers with an error and its text, and the details if they say anything.
+/// Answers with an error and its text, and the details if they are not empty.
 void reply_error(Transport& transport, const ReplyHandle& handle, const Status& status,
                  uint32_t retry_after_us = 0, const wire::ErrorDetails& details = {});
 /// Answers OK with a control message.
@@ -177,12 +177,13 @@ void reply_message(Transport& transport, const ReplyHandle& handle, const Reply&
   transport.reply(handle, StatusCode::kOk, {&slice, 1});
 }
 
-/// A request as a handler sees it; valid during the handler only, except `reply`, which is copied.
+/// A request for a handler; valid only during the call of the handler, except `reply`, which can be
+/// copied.
 struct Request {
   ReplyHandle reply;
   const wire::MessageHeader& header;
   ByteView body;
-  /// False if the body is no such message.
+  /// False if the body does not decode as this message.
   template <typename Message>
   [[nodiscard]] bool decode(Message& message) const {
     return wire::decode(body, reply.version, message);
@@ -196,25 +197,29 @@ class ServiceRegistry final : public RequestHandler {
   explicit ServiceRegistry(Transport& transport) : transport_(transport) {}
   Transport& transport() { return transport_; }
 
-  /// `handler` is a plain function pointer with its object: no allocation, no indirection more.
+  /// `handler` is a plain function pointer with its object: no allocation and no further
+  /// indirection.
   using Handler = void (*)(void* object, const Request& request);
   void add(wire::Opcode opcode, Handler handler, void* object);
-  /// Requests that are not served here go there, instead of being answered UNSUPPORTED.
+  /// This handler gets all requests without a handler here; without it they are answered
+  /// UNSUPPORTED.
   void add_rest(Handler handler, void* object) { rest_ = {handler, object}; }
-  /// Sees every request before its handler; true: it has taken it, and will see to its answer.
+  /// Called for every request before its handler; true: the gate took the request and will answer
+  /// it.
   using Gate = bool (*)(void* object, const Request& request);
   void set_gate(Gate gate, void* object) {
     gate_ = gate;
     gate_object_ = object;
   }
-  /// Sees requests of these opcodes before the gate and their handler, as the gate does.
+  /// Called like the gate, but before it, and only for these opcodes.
   void set_guard(wire::Opcode first, wire::Opcode last, Gate guard, void* object) {
     guarded_first_ = static_cast<uint16_t>(first);
     guarded_last_ = static_cast<uint16_t>(last);
     guard_ = guard;
     guard_object_ = object;
   }
-  /// Is shown requests that came together, before they are handled (RequestHandler::on_ahead).
+  /// Called with requests that arrived together, before they are handled
+  /// (RequestHandler::on_ahead).
   using AheadHandler = void (*)(void* object, std::span<const Ahead> requests);
   void set_ahead(AheadHandler handler, void* object) {
     ahead_ = handler;

@@ -71,7 +71,7 @@ Status ServerList::apply(const wire::ServerList& list) {
   return {};
 }
 
-/// The servers as the list, or what we have with its changes, says.
+/// The servers of a whole list, or of our copy with the list's changes applied.
 Result<std::vector<ListedServer>> ServerList::merge(const wire::ServerList& list) const {
   std::map<uint64_t, ListedServer> merged;
   if (list.base_version != 0) {

@@ -11,7 +11,7 @@
 namespace ramcloud {
 namespace {
 constexpr Duration kAskTimeout = 1s;
-/// Messages of any sender must not load the coordinators.
+/// The pause between questions, so that messages from any sender cannot overload the coordinators.
 constexpr Duration kAfterARefusal = 20ms;
 constexpr uint32_t kRetryAfterUs = 10'000;
 constexpr Duration kBetweenLines = 1s;
@@ -45,7 +45,9 @@ bool TermGate::known(const Claim& claim) const {
 bool TermGate::take(const Request& request) {
   const size_t at = request.reply.version >= wire::kExtensible ? sizeof(uint32_t) : 0;
   Claim claim;
-  if (request.body.size() < at + sizeof claim.term) return false;  // the handler refuses it
+  if (request.body.size() < at + sizeof claim.term)
+    return false;  // malformed: the handler refuses
+                   // it
   claim.term = load<uint64_t>(request.body.data() + at);
   const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
   const bool has_revision = opcode == wire::Opcode::kTakeTablet ||
@@ -54,7 +56,7 @@ bool TermGate::take(const Request& request) {
   if (has_revision && request.body.size() >= at + sizeof claim) {
     claim.revision = load<uint64_t>(request.body.data() + at + sizeof claim.term);
   }
-  // A lower term is refused by the handler, whatever its revision.
+  // The handler refuses a lower term, whatever the revision.
   if (known(claim) || claim.term < servers_.highest_term()) return false;
   if (std::max(claim.term, claim.revision) > wire::kMaxTerm) {
     RC_SOMETIMES("rpc.impossible_term_is_refused");
@@ -78,7 +80,8 @@ bool TermGate::take(const Request& request) {
   return true;
 }
 
-/// Asks all coordinators at once, again while there are messages that came after the last question.
+/// Asks all coordinators in parallel; repeats while there are messages that arrived after the last
+/// question.
 Task<void> TermGate::confirm() {
   while (!parked_.empty()) {
     settled_.reset();
@@ -105,7 +108,7 @@ Task<void> TermGate::ask(Locator coordinator, uint64_t round) {
       if (const auto info = decode_message<wire::ClusterInfo>(reply)) heard(*info);
       break;
     }
-    // One that stands by names the leader, which may not be in our list.
+    // A standby names the leader, which may not be in our list.
     if (reply.status != StatusCode::kNotLeader) break;
     auto leader = leader_of(reply, coordinator.transport);
     if (!leader || std::ranges::find(coordinators_, *leader) != coordinators_.end()) break;
@@ -121,12 +124,12 @@ void TermGate::heard(const wire::ClusterInfo& info) {
   release(info);
 }
 
-/// Requests whose term is confirmed now are handled as if they had just come.
+/// Handles requests whose term is confirmed now.
 void TermGate::release(const wire::ClusterInfo& info) {
   std::list<Parked> confirmed;
   for (auto it = parked_.begin(); it != parked_.end();) {
     const auto at = it++;
-    // Coordinators of former builds do not tell the revision.
+    // Coordinators of earlier versions do not tell the revision.
     if (info.metadata_revision == 0 && at->claim.term == info.term) {
       revision_ = std::max(revision_, at->claim.revision);
     }
@@ -142,7 +145,7 @@ void TermGate::release(const wire::ClusterInfo& info) {
   if (!waits_for_round()) settled_.set();
 }
 
-/// False if there was none.
+/// Refuses the parked messages that nobody confirmed. False if there were none.
 bool TermGate::refuse_rest() {
   std::list<Parked> refused;
   for (auto it = parked_.begin(); it != parked_.end();) {

@@ -1,7 +1,7 @@
-// Which terms of coordinators a server accepts: a term, or a revision of the metadata, that is
-// higher than the highest it knows is accepted only when one of its configured coordinators
-// confirms it. So a stray or made-up message cannot make a server refuse the real leader for good
-// (docs/design/coordinator.md, "Terms that cannot be poisoned").
+// Decides which terms of coordinators a server accepts. A term or metadata revision above the
+// highest known one is accepted only after one of its configured coordinators has confirmed it. So
+// a stray or forged message cannot make a server refuse the real leader for ever
+// (docs/design/coordinator.md#terms-that-cannot-be-poisoned).
 #pragma once
 
 #include <list>
@@ -15,14 +15,14 @@
 namespace ramcloud {
 
 /// On the reactor of the registry. Messages of the opcodes wire::kFirstOfCoordinator to
-/// wire::kLastOfCoordinator begin with the term; those that change a table then have a revision.
+/// wire::kLastOfCoordinator begin with the term; messages that change a table then have a revision.
 class TermGate {
  public:
-  /// Installs itself. Everything outlives it.
+  /// Installs itself in the registry. All arguments outlive it.
   TermGate(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers,
            const std::vector<Locator>& coordinators, MetricsRegistry& metrics);
 
-  /// Messages that wait for a confirmation, of all that may.
+  /// The most messages that wait for a confirmation.
   static constexpr size_t kMaxParked = 64;
   static constexpr size_t kMaxParkedBytes = 16u << 20;
   size_t parked() const { return parked_.size(); }
@@ -37,7 +37,7 @@ class TermGate {
     wire::MessageHeader header;
     std::string body;
     Claim claim;
-    uint64_t round;  // the first that was begun after it came
+    uint64_t round;  // the first round that began after the message came
   };
   static bool gate(void* object, const Request& request) {
     return static_cast<TermGate*>(object)->take(request);
@@ -57,16 +57,16 @@ class TermGate {
   Reactor& reactor_;
   ServerList& servers_;
   const std::vector<Locator>& coordinators_;
-  uint64_t revision_ = 0;  // confirmed
+  uint64_t revision_ = 0;  // the confirmed revision
   std::list<Parked> parked_;
   size_t parked_bytes_ = 0;
-  uint64_t round_ = 0;     // that was begun last
-  size_t unanswered_ = 0;  // questions of that round
+  uint64_t round_ = 0;     // the last round that began
+  size_t unanswered_ = 0;  // unanswered questions of that round
   bool asking_ = false;
-  Event settled_;  // nobody waits for that round any more
+  Event settled_;  // set when that round is over
   Counter& impossible_;
   Counter& unconfirmed_;
-  Time say_again_{};  // any sender can cause it: one log line a second at most
+  Time say_again_{};  // at most one log line a second, because any sender can cause it
   TaskScope scope_;
 };
 

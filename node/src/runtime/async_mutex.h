@@ -1,4 +1,4 @@
-// A lock for flows on one reactor: first come, first served; waiting does not block the thread.
+// A lock for coroutines on one reactor, in order of arrival; waiting does not block the thread.
 #pragma once
 
 #include <coroutine>
@@ -11,8 +11,9 @@
 namespace ramcloud {
 
 /// `AsyncMutex::Lock lock = co_await mutex.lock();` holds until the Lock is destroyed or released.
-/// A waiting flow that is destroyed gives up its place. The mutex may die before its locks and
-/// waiters: then locks release nothing and waiters stay suspended for their owner to destroy.
+/// A waiting coroutine that is destroyed leaves the queue. If the mutex is destroyed before its
+/// locks and waiters, locks release nothing, and waiters stay suspended until their owner destroys
+/// them.
 class AsyncMutex {
  public:
   explicit AsyncMutex(Reactor& reactor) : state_(std::make_shared<State>(reactor)) {}
@@ -62,7 +63,7 @@ class AsyncMutex {
     explicit Waiter(std::shared_ptr<State> s) : state(std::move(s)) {}
     ~Waiter() {
       if (queued) state->waiters.erase(place);
-      // Destroyed between being given the lock and being resumed: pass it on.
+      // Destroyed after it got the lock but before it was resumed: pass the lock on.
       if (granted) unlock(state);
     }
     Waiter(const Waiter&) = delete;

@@ -1,5 +1,5 @@
-// Makes the system calls that wait for a device, beside the reactor: by io_uring where the kernel
-// allows it, else on a thread. Container runtimes forbid io_uring by default.
+// Makes the system calls that wait for a device without blocking the reactor: with io_uring if the
+// kernel allows it, otherwise on a thread. Container runtimes forbid io_uring by default.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,9 @@ enum class DiskIo : uint8_t { kAuto, kUring, kThreads };
 
 class DiskEngine {
  public:
-  /// Waits for the call or job that has begun; the rest is not done, and their waiters are not
-  /// called.
+  /// Waits for calls that have begun. Other jobs are dropped, and their waiters are not called.
   virtual ~DiskEngine() = default;
-  /// Begins the job when its turn comes; calls its waiters in a later turn. Reactor's thread.
+  /// Queues the job; calls its waiters in a later turn. Reactor's thread.
   virtual void add(std::shared_ptr<DiskJob> job) = 0;
   /// "io_uring", "threads".
   virtual const char* name() const = 0;
@@ -28,11 +27,12 @@ class DiskEngine {
 
 /// One thread, which does one call after the other.
 std::shared_ptr<DiskEngine> make_disk_threads(Reactor& reactor);
-/// Calls side by side in the kernel. UNSUPPORTED, with the reason, where it is not supported.
+/// Several calls at the same time in the kernel. UNSUPPORTED, with the reason, where it is not
+/// supported.
 Result<std::shared_ptr<DiskEngine>> make_disk_uring(Reactor& reactor, EpollSource& events);
 
-/// As asked for. With kAuto the log says (once a process) why it is not io_uring. Reactor and
-/// source outlive it.
+/// The engine that was asked for. With kAuto, logs once in each process why io_uring is not used.
+/// Reactor and source outlive it.
 Result<std::shared_ptr<DiskEngine>> make_disk_engine(Reactor& reactor, EpollSource& events,
                                                      DiskIo io);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kZeros[64 << 10] = {};
 
-/// So often the kernel may have no means for the calls of a job before that is an error.
+/// How often the kernel may lack resources for the calls of a job before that is an error.
 constexpr uint32_t kMostTimesBusy = 1'000;
 
 bool not_supported(int64_t result) {
@@ -107,7 +107,7 @@ bool AllocateJob::next_call(DiskCall& call) {
     case Way::kZeroRange:
       call.mode = FALLOC_FL_ZERO_RANGE;
       break;
-    // tmpfs and others: a hole reads as zero, and is then given its space.
+    // For tmpfs and others: make a hole, which reads as zero, then allocate its space.
     case Way::kPunchHole:
       call.mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
       break;
@@ -160,7 +160,7 @@ WriteJob::WriteJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
                    std::shared_ptr<const void> keep)
     : DiskJob(std::move(file), std::move(alive), std::move(done)), keep_(std::move(keep)) {
   vectors_.reserve(writes.size());
-  uint64_t end = 0;  // of the run so far
+  uint64_t end = 0;  // end of the run so far
   for (const DirectWrite& write : writes) {
     if (write.bytes.empty()) continue;
     if (runs_.empty() || write.offset != end || runs_.back().count == IOV_MAX) {
@@ -242,7 +242,7 @@ bool ReadJob::next_call(DiskCall& call) {
 
 void ReadJob::call_ended(const DiskCall&, int64_t result) {
   calling_ = false;
-  // 0: the file ends before.
+  // 0: the file ends before that.
   if (result <= 0) return failed(result == 0 ? EIO : static_cast<int>(-result), "read");
   offset_ += static_cast<uint64_t>(result);
   rest_.iov_base = static_cast<char*>(rest_.iov_base) + result;

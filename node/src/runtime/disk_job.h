@@ -1,5 +1,5 @@
-// An operation of a file that waits for the device, as a list of system calls. The engine that
-// makes the calls (disk_engine.h) knows nothing of files; jobs know nothing of threads and rings.
+// An operation of a file that waits for the device, as a list of system calls. Engines
+// (disk_engine.h) make the calls and know nothing of files; jobs know nothing of threads and rings.
 #pragma once
 
 #include <sys/uio.h>
@@ -19,7 +19,7 @@ namespace ramcloud {
 /// A file and its descriptors, shared with its jobs in flight, so that they stay valid.
 struct OpenFile {
   UniqueFd fd;
-  UniqueFd direct;  // past the cache; may be none
+  UniqueFd direct;  // for writing past the page cache; may be empty
   std::string path;
 };
 
@@ -40,22 +40,22 @@ struct DiskCall {
 
 class DiskJob {
  public:
-  /// `alive` ends with the File; looked at on the reactor's thread only.
+  /// `alive` expires with the File; checked on the reactor's thread only.
   DiskJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
           std::function<void(Status)> done);
   virtual ~DiskJob() = default;
   DiskJob(const DiskJob&) = delete;
   DiskJob& operator=(const DiskJob&) = delete;
 
-  /// The next call that may begin now, beside those that have begun. False: there is none, for now
-  /// if calls are in flight, else the job is over.
+  /// The next call that may begin now, in addition to those in flight. False: there is none; if no
+  /// call is in flight, the job is over.
   bool next(DiskCall& call);
   /// The call returned this, or failed with -result.
   void ended(const DiskCall& call, int64_t result);
   bool over() const { return over_; }
 
-  /// True: at most one such job of a file is in flight at a time. When it begins it absorbs queued
-  /// ones, with their waiters.
+  /// True: at most one such job of a file is in flight at a time. When it begins it also completes
+  /// queued ones, with their waiters.
   virtual bool shared() const { return false; }
   void absorb(DiskJob& other);
   const OpenFile& file() const { return *file_; }
@@ -65,7 +65,7 @@ class DiskJob {
 
  protected:
   virtual bool next_call(DiskCall& call) = 0;
-  /// Not with EINTR, nor at first with EAGAIN: then the call is made again.
+  /// Not called for EINTR, nor for the first EAGAINs: then the call is repeated.
   virtual void call_ended(const DiskCall& call, int64_t result) = 0;
   /// No further calls begin.
   void failed(int error, const char* what);
@@ -98,7 +98,7 @@ class SyncJob final : public DiskJob {
   bool begun_ = false;
 };
 
-/// Space that reads as zero: by the cheapest way that the file system knows.
+/// Allocates space that reads as zero, in the cheapest way that the file system supports.
 class AllocateJob final : public DiskJob {
  public:
   AllocateJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
@@ -118,8 +118,8 @@ class AllocateJob final : public DiskJob {
   iovec zeros_{};
 };
 
-/// Past the cache, and to the device: neighbours in the file by one call, all calls side by side.
-/// A single call syncs what it writes; several are followed by one sync.
+/// Writes past the page cache and to the device. One call writes adjacent bytes; all calls run in
+/// parallel. A single call syncs what it writes; several are followed by one sync.
 class WriteJob final : public DiskJob {
  public:
   WriteJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,
@@ -136,7 +136,7 @@ class WriteJob final : public DiskJob {
     size_t first = 0;  // of vectors_
     size_t count = 0;
   };
-  /// Accounts for the bytes that were written; false if some are left.
+  /// Accounts for the bytes that were written; false if some remain.
   bool advance(Run& run, uint64_t bytes);
 
   std::shared_ptr<const void> keep_;
@@ -147,7 +147,7 @@ class WriteJob final : public DiskJob {
   bool sync_begun_ = false;
 };
 
-/// Through the cache, exactly so many bytes.
+/// Reads exactly so many bytes, through the page cache.
 class ReadJob final : public DiskJob {
  public:
   ReadJob(std::shared_ptr<OpenFile> file, std::weak_ptr<bool> alive,

@@ -57,7 +57,7 @@ class DiskThreads final : public DiskEngine {
   const char* name() const override { return "threads"; }
 
  private:
-  /// The first job, with those that are done by the same. The mutex is held.
+  /// The first job, with the queued jobs that it also completes. The mutex is held.
   std::shared_ptr<DiskJob> take() {
     const std::shared_ptr<DiskJob> job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -90,7 +90,8 @@ class DiskThreads final : public DiskEngine {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<DiskJob>> jobs_;  // guarded by mutex_
   bool stopping_ = false;                      // guarded by mutex_
-  Thread thread_;                              // last: starts when the rest is there
+  Thread thread_;                              // last member: starts when the others are
+                                               // constructed
 };
 
 }  // namespace

@@ -19,14 +19,14 @@ namespace {
 
 /// Calls in the kernel at once.
 constexpr unsigned kDepth = 64;
-/// When the kernel has no room for a call.
+/// The pause before a call is submitted again when the kernel has no room.
 constexpr Duration kSubmitAgain = 1ms;
 
 Status unavailable(int error, const char* what) {
   return {StatusCode::kUnsupported, std::string(what) + ": " + std::strerror(error)};
 }
 
-/// What the jobs need came with different kernels.
+/// The operations that jobs need came with different kernel versions.
 bool has_operations(io_uring& ring) {
   io_uring_probe* probe = io_uring_get_probe_ring(&ring);
   if (probe == nullptr) return false;
@@ -89,7 +89,8 @@ class DiskUring final : public DiskEngine, public FdHandler {
     DiskCall call;
   };
 
-  /// A call that does nothing: a filter may allow rings to be made, and not to be used.
+  /// Makes a call that does nothing, because a seccomp filter may allow creating rings but not
+  /// using them.
   int try_it() {
     io_uring_prep_nop(io_uring_get_sqe(&ring_));
     const int entered = io_uring_submit_and_wait(&ring_, 1);
@@ -121,7 +122,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
     });
   }
 
-  /// Jobs that may run now, with those that are done by the same.
+  /// Starts the jobs that may run now, with the queued jobs that they also complete.
   void begin_jobs() {
     for (size_t i = 0; i < waiting_.size();) {
       const std::shared_ptr<DiskJob> job = waiting_[i];
@@ -150,7 +151,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
         DiskCall call;
         while (!free_.empty() && job->next(call)) prepare(job, call);
       }
-      // A finished job makes room for one that waits.
+      // A finished job makes room for a waiting one.
       again = std::erase_if(running_,
                             [this](const auto& job) {
                               if (!job->over()) return false;
@@ -206,7 +207,7 @@ class DiskUring final : public DiskEngine, public FdHandler {
   io_uring ring_{};
   bool has_ring_ = false;
   bool watching_ = false;
-  bool said_ = false;  // that the kernel refuses calls
+  bool said_ = false;  // logged that the kernel refuses calls
   std::array<Slot, kDepth> slots_;
   std::vector<unsigned> free_;  // slots
   std::deque<std::shared_ptr<DiskJob>> waiting_;

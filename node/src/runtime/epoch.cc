@@ -6,7 +6,7 @@
 
 namespace ramcloud {
 namespace {
-/// How often a grace period looks again: about as long as the longest slice of work.
+/// How often a grace period checks again: about the time of the longest slice of work.
 constexpr Duration kLookInterval = std::chrono::microseconds(20);
 }  // namespace
 
@@ -24,7 +24,8 @@ void Epochs::Participant::go_online() {
   uint64_t epoch = epochs_.current_.load(std::memory_order_seq_cst);
   for (;;) {
     seen_.store(epoch, std::memory_order_seq_cst);
-    // One that advanced before it could see us online did not wait for us: we are in its epoch.
+    // A thread that advanced the epoch before it saw us online does not wait for us, so we must
+    // enter its epoch.
     const uint64_t now = epochs_.current_.load(std::memory_order_seq_cst);
     if (now == epoch) return;
     epoch = now;

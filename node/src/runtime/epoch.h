@@ -1,18 +1,18 @@
-// Quiescent-state epochs (docs/design/runtime.md#several-reactors-in-a-server): when shared data
-// was taken out of sight, how to know that nobody looks at it any more, without readers paying
-// more than a store a turn.
+// Quiescent-state epochs (docs/design/runtime.md#several-reactors-in-a-server): they tell when no
+// thread reads shared data any more that was unlinked. Readers pay one store in each turn.
 //
-// Every thread that reads shared data without locks is a participant. A reactor passes once a turn,
-// between handlers, where it holds no pointer to shared data. A thread that made a change advances
-// the epoch and waits until every participant has passed since, or is offline: a grace period. What
-// was unreachable before is then free to go, and a state that was set before has been seen by all.
+// Every thread that reads shared data without locks is a participant. A reactor calls pass() once a
+// turn, between handlers, where it holds no pointer to shared data. A thread that made a change
+// advances the epoch and waits until every participant has passed since, or is offline: a grace
+// period. After that, data that was unlinked before can be freed, and all participants have seen
+// state that was set before.
 //
 // Memory order. pass() loads the epoch (acquire) and stores it as seen (release): what was read
 // before the store happened before the grace period's end, and what is read after the load sees
-// every change made before advance(). Offline is the other case: the waiter looks at `seen` after
-// it advanced, the participant looks at the epoch after it stored `seen`, all four sequentially
+// every change made before advance(). For participants that go offline: the waiter reads `seen`
+// after it advanced, the participant reads the epoch after it stored `seen`, all four sequentially
 // consistent. So either the waiter sees it online and waits, or it sees the new epoch, and with it
-// the change. See docs/design/runtime.md; node/model/epoch_model.cc tries out the interleavings.
+// the change. See docs/design/runtime.md; node/model/epoch_model.cc explores the interleavings.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class Reactor;
 class Epochs {
  public:
   /// One thread (or simulated node) that reads shared data. It is online from the beginning, and
-  /// must be taken offline before its thread stops turning. All functions belong to that thread,
-  /// except that making and destroying may happen elsewhere while it does not run.
+  /// must go offline before its thread stops running. Only that thread calls its functions;
+  /// construction and destruction may be elsewhere while the thread does not run.
   class alignas(kCacheLineBytes) Participant {
    public:
     explicit Participant(Epochs& epochs);
@@ -44,10 +44,10 @@ class Epochs {
     void pass() {
       seen_.store(epochs_.current_.load(std::memory_order_acquire), std::memory_order_release);
     }
-    /// Before sleeping: nobody waits for this participant, and it touches no shared data until
-    /// online(). Look at the queues once more after it, and only then sleep.
+    /// Call it before sleeping: nobody waits for this participant, and it must not touch shared
+    /// data until go_online(). Check the queues once more after this call, and only then sleep.
     void go_offline() { seen_.store(kOffline, std::memory_order_seq_cst); }
-    /// Before touching shared data again.
+    /// Call it before touching shared data again.
     void go_online();
     bool online() const { return seen_.load(std::memory_order_relaxed) != kOffline; }
 
@@ -69,14 +69,15 @@ class Epochs {
   /// thread.
   uint64_t oldest() const;
   bool passed(uint64_t epoch) const { return oldest() >= epoch; }
-  /// For how long the oldest grace period has been waiting: 0 if none waits. Any thread; it
-  /// takes no lock, because it is asked by threads that may be held up with one.
+  /// How long the oldest grace period has been waiting; 0 if none waits. Any thread; takes no lock,
+  /// because its callers must not block.
   Duration oldest_age(Time now) const;
-  /// What all have passed is not waited for any more. Called at the end of a grace period.
+  /// Removes epochs that all participants have passed. Called at the end of a grace period.
   void forget_passed();
 
-  /// Returns when every participant has passed, or was offline, since the call. On a participant's
-  /// reactor, which has to turn meanwhile. Never at once, not even with one participant.
+  /// Returns when every participant has passed, or was offline, since the call. Call it on a
+  /// participant's reactor, which must keep running. Never returns at once, not even with one
+  /// participant.
   Task<void> grace_period(Reactor& reactor);
 
  private:
@@ -90,7 +91,8 @@ class Epochs {
   alignas(kCacheLineBytes) Atomic<uint64_t> current_{1};
   alignas(kCacheLineBytes) mutable SpinLock lock_;
   std::vector<Participant*> participants_ RC_GUARDED_BY(lock_);
-  std::deque<Begun> begun_ RC_GUARDED_BY(lock_);  // epochs that not all were seen to have passed
+  std::deque<Begun> begun_ RC_GUARDED_BY(lock_);  // epochs that some participant may not have
+                                                  // passed
   Atomic<int64_t> waiting_since_{kNobody};        // of begun_'s first
 };
 

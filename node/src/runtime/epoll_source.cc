@@ -84,7 +84,7 @@ void EpollSource::urgent_first() {
     const FdHandler* handler = watched_[static_cast<size_t>(fd)].handler;
     return handler != nullptr && handler->urgent();
   };
-  // In place, and in order among the urgent ones.
+  // Moves urgent events to the front; they keep their order.
   auto to = ready_.begin();
   for (auto at = ready_.begin(); at != ready_.begin() + ready_count_; ++at) {
     if (is_urgent(*at)) std::iter_swap(to++, at);
@@ -101,11 +101,11 @@ int EpollSource::wait_ready(Duration max_wait) {
     if (count < 0 && (errno == ENOSYS || errno == EPERM)) has_pwait2_ = false;
   }
   if (max_wait <= Duration::zero() || !has_pwait2_) {
-    // Rounded up: waking before a timer is due would only turn once more.
+    // Rounded up: waking before a timer is due would cost an extra turn.
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(max_wait).count();
     count = epoll_wait(epoll_.get(), ready_.data(), size, static_cast<int>(ms));
   }
-  return count < 0 ? 0 : count;  // interrupted by a signal: nothing ready
+  return count < 0 ? 0 : count;  // interrupted by a signal: nothing is ready
 }
 
 void EpollSource::wake() {

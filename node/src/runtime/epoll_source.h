@@ -18,15 +18,15 @@ class FdHandler {
   virtual ~FdHandler() = default;
   /// `events` are EPOLLIN, EPOLLOUT, EPOLLHUP, … (level-triggered). May remove any descriptor.
   virtual void on_ready(uint32_t events) = 0;
-  /// True: of descriptors that are ready together, this one is handled first. Backups' answers are,
-  /// before clients' requests.
+  /// True: if several descriptors are ready, this one is handled first. Backups' answers are
+  /// urgent; clients' requests are not.
   virtual bool urgent() const { return false; }
 };
 
 class EpollSource final : public EventSource {
  public:
-  /// Takes at most so many events at a time from the system, and handles them in one poll() or,
-  /// when the turn's budget is spent, in several. Few, so that an urgent one is seen soon.
+  /// At most so many events are taken from the system at a time, and handled in one poll(), or in
+  /// several if the turn's budget is spent. A small number, so that an urgent event is seen soon.
   static constexpr size_t kMostEvents = 16;
   explicit EpollSource(size_t events_per_poll = kMostEvents);
 
@@ -34,11 +34,11 @@ class EpollSource final : public EventSource {
   /// if the descriptor cannot be watched.
   Status add(int fd, uint32_t events, FdHandler* handler);
   void modify(int fd, uint32_t events);
-  /// Before the descriptor is closed. No event of it is delivered any more.
+  /// Call it before the descriptor is closed. No event of it is delivered afterwards.
   void remove(int fd);
 
-  /// Readable when poll() has something to do: for a program that waits in a loop of its own, and
-  /// for a source within a source.
+  /// Readable when poll() has something to do: for a program with its own event loop, and for
+  /// nested sources.
   int descriptor() const { return epoll_.get(); }
 
   void set_budget(TurnBudget* budget) override { budget_ = budget; }
@@ -49,7 +49,8 @@ class EpollSource final : public EventSource {
  private:
   struct Watched {
     FdHandler* handler = nullptr;
-    /// Tells an event of this descriptor from one of an earlier descriptor with the same number.
+    /// Distinguishes events of this descriptor from those of an earlier descriptor with the same
+    /// number.
     uint32_t generation = 0;
   };
   uint64_t key_of(int fd) const;

@@ -1,4 +1,4 @@
-// An event source from which nothing comes: for reactors that a test or the simulation steps.
+// An event source without events: for reactors that a test or the simulation steps.
 #pragma once
 
 #include "runtime/reactor.h"

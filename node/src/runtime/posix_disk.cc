@@ -35,7 +35,7 @@ class PosixFile final : public File {
  public:
   PosixFile(std::shared_ptr<OpenFile> file, uint64_t size, std::weak_ptr<DiskEngine> engine)
       : file_(std::move(file)), size_(size), engine_(std::move(engine)) {}
-  ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // jobs in flight may keep it open a little
+  ~PosixFile() override { ::flock(fd(), LOCK_UN); }  // jobs in flight may keep it open for a moment
 
   uint64_t size() const override { return size_; }
 
@@ -91,7 +91,7 @@ class PosixFile final : public File {
   int fd() const { return file_->fd.get(); }
   template <typename Job, typename... Arguments>
   void add(std::function<void(Status)> done, Arguments&&... arguments) {
-    // Without its disk a file only serves operations that need no waiting.
+    // If the disk is destroyed, a file only supports operations that do not wait.
     if (const auto engine = engine_.lock()) {
       engine->add(std::make_shared<Job>(file_, alive_, std::move(done),
                                         std::forward<Arguments>(arguments)...));
@@ -124,7 +124,7 @@ Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, uint64_t 
   struct stat info{};
   if (::fstat(file->fd.get(), &info) != 0) return fail(io_error("stat", path));
   uint64_t actual = static_cast<uint64_t>(info.st_size);
-  // A block device has the size it has, and st_size is 0.
+  // A block device cannot be resized, and its st_size is 0.
   if (S_ISBLK(info.st_mode)) {
     actual = static_cast<uint64_t>(std::max<off_t>(0, ::lseek(file->fd.get(), 0, SEEK_END)));
     if (actual < size) {
@@ -146,7 +146,8 @@ Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, uint64_t 
   return std::make_unique<PosixFile>(std::move(file), actual, engine_);
 }
 
-/// A second descriptor. Some file systems refuse it at once, others only when it is used.
+/// Opens a second descriptor with O_DIRECT. Some file systems refuse it at once, others only when
+/// it is used.
 Status PosixDisk::open_direct(OpenFile& file) const {
   const auto refused = [&file](const std::string& why) -> Status {
     return {StatusCode::kUnsupported,
@@ -162,7 +163,8 @@ Status PosixDisk::open_direct(OpenFile& file) const {
   alignas(kDirectBlock) char block[kDirectBlock];
   const ssize_t n = ::pread(fd.get(), block, sizeof block, 0);
   if (n < 0) return refused(std::strerror(errno));
-  // Writing is tried as it will be done, with what is there: the lock on the file is ours.
+  // Try a direct write with the bytes that are there. This is safe because we hold the lock on the
+  // file.
   const iovec same{block, sizeof block};
   if (n == sizeof block && ::pwritev2(fd.get(), &same, 1, 0, RWF_DSYNC) != n) {
     return refused(std::strerror(errno));
@@ -209,7 +211,7 @@ uint64_t PosixDisk::measure_read_speed(const std::string& path) {
 
 Status PosixDisk::make_directories(const std::string& path) {
   std::error_code error;
-  // Each that is made is an entry of the one above it.
+  // A created directory is an entry of its parent, which must be synced.
   std::vector<std::string> changed;
   for (auto at = std::filesystem::absolute(path, error); !error && !exists(at.string());
        at = at.parent_path()) {
@@ -225,7 +227,7 @@ Status PosixDisk::make_directories(const std::string& path) {
 Status PosixDisk::sync_directory(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return io_error("open directory", path);
-  // Some file systems cannot: then there is nothing to wait for.
+  // Some file systems do not support this; then there is nothing to wait for.
   if (::fsync(fd.get()) != 0 && errno != EINVAL) return io_error("sync directory", path);
   return {};
 }

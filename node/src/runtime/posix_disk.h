@@ -1,5 +1,5 @@
-// Real files. Writes go to the page cache from the reactor's thread; operations that wait for the
-// device are an engine's: syncs, allocations, and writes past the cache.
+// Real files. Writes go to the page cache from the reactor's thread; an engine makes the calls that
+// wait for the device: syncs, allocations, and writes past the page cache.
 #pragma once
 
 #include <memory>
@@ -10,22 +10,22 @@
 
 namespace ramcloud {
 
-/// `--direct-io`: whether files can be written past the cache.
+/// `--direct-io`: whether files are written past the page cache.
 enum class DirectIo : uint8_t {
-  kAuto,    // where the file system allows it; else the log says why not
-  kAlways,  // a file that cannot is not opened
+  kAuto,    // if the file system allows it; otherwise logs why not
+  kAlways,  // opening a file fails if it does not support it
   kNever,
 };
 
-/// The sixteen bytes of a file with a UUID in text, as the kernel's has it; all zero if it is none.
+/// Reads a file with a UUID as text, like the kernel's boot_id; all zero if it is not one.
 BootId read_boot_id(const std::string& path);
 
 class PosixDisk final : public Disk {
  public:
-  /// With a thread, and nothing past the cache. The reactor outlives the disk.
+  /// Uses a thread and no direct writes. The reactor outlives the disk.
   explicit PosixDisk(Reactor& reactor);
   PosixDisk(std::shared_ptr<DiskEngine> engine, DirectIo direct_io);
-  /// Waits for what the engine has begun; the rest is not done.
+  /// Waits for calls that the engine has begun; the rest is dropped.
   ~PosixDisk() override;
 
   /// UNSUPPORTED if DirectIo::kAlways is not supported.

@@ -49,7 +49,7 @@ Reactor::Reactor(Clock& clock, EventSource& events, uint64_t seed, Options optio
 
 Reactor::~Reactor() {
   events_.set_budget(nullptr);
-  // Owners that outlive the reactor find their timers stopped.
+  // Timers whose owners outlive the reactor are stopped.
   for (Timer* timer : timers_) timer->heap_index_ = Timer::kIdle;
   timers_.clear();
 }
@@ -59,13 +59,13 @@ void Reactor::post(std::function<void()> fn) {
     const std::lock_guard guard(posted_mutex_);
     posted_.push_back(std::move(fn));
   }
-  // Either we see that the reactor sleeps, or it sees the work before it does (both seq_cst).
+  // Either we see that the reactor sleeps, or it sees the work before it sleeps (both seq_cst).
   has_posted_.store(true, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst)) events_.wake();
 }
 
 void Reactor::nudge() {
-  // As post(): either we see that it sleeps, or it sees the nudge before it does.
+  // As in post(): either we see that it sleeps, or it sees the nudge before it sleeps.
   nudged_.store(true, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst)) events_.wake();
 }
@@ -79,7 +79,8 @@ void Reactor::add_hook(TurnHook* hook) {
 }
 
 void Reactor::remove_hook(TurnHook* hook) {
-  // Only blanked: a hook may remove itself or another while run_hooks() walks the list.
+  // Set to null instead of erased, because a hook may remove itself or another while run_hooks()
+  // walks the list.
   std::ranges::replace(hooks_, hook, static_cast<TurnHook*>(nullptr));
 }
 
@@ -90,11 +91,11 @@ bool Reactor::turn() {
   if (meter_ != nullptr) worked_ ? meter_->worked(took) : meter_->idle(took);
   now_ = now;
   if (epochs_ != nullptr) epochs_->pass();
-  // Cleared before any source is checked: work that comes later nudges again.
+  // Cleared before any source is checked, so that later work nudges again.
   worked_ =
       nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
-  // Events first: a flow that is begun from outside, after the reactor did not turn for long, must
-  // not send over a connection whose end has been lying there.
+  // Events first. After a long pause a coroutine that is started from outside must not send over a
+  // connection whose end-of-file event is pending.
   budget_.begin(TurnBudget::kEvents, now_ + TurnBudget::kEventsUntil);
   had_events_ = events_.poll();
   worked_ = had_events_ || worked_;
@@ -117,7 +118,7 @@ void Reactor::run() {
 }
 
 void Reactor::run_until(const std::function<bool()>& done) {
-  // Once it has said yes it is not asked again: it may be about a moment.
+  // Once done() was true it is not called again, because it may be true only for a moment.
   while (!done() && !stop_.load(std::memory_order_relaxed)) {
     if (turn()) continue;
     if (done()) return;
@@ -163,7 +164,8 @@ void Reactor::wake_up() {
   if (epochs_ != nullptr) epochs_->go_online();
 }
 
-/// After go_to_sleep(): a thread that posts work from here on sees that we sleep, and wakes us.
+/// Called after go_to_sleep(): a thread that posts work after that sees that we sleep, and wakes
+/// us.
 bool Reactor::may_sleep() const {
   return deferred_.empty() && !has_posted_.load(std::memory_order_seq_cst) &&
          !nudged_.load(std::memory_order_seq_cst) && !stop_.load(std::memory_order_seq_cst);
@@ -184,10 +186,10 @@ void Reactor::wait_for_work() {
 }
 
 /// Polling adapts (docs/design/runtime.md): called after a sleep. On virtual machines a wake may
-/// take longer than the polling, 50 to 100 us. Then one disturbed exchange would put all its
-/// processes to sleep for good, because each waits for others that must be woken first. So if
-/// longer polling would have met the work, the next polling is longer. If not, it would only burn
-/// the core.
+/// take longer than the polling, 50 to 100 us. Then after one delayed message all processes of an
+/// exchange would sleep in each step, because each waits for another that must be woken first. So
+/// if longer polling would have caught the work, the next polling is longer. If not, longer polling
+/// would only waste the core.
 void Reactor::adapt_polling() {
   const Duration most = options_.poll_for * kMostPolling;
   poll_for_ = clock_.now() - last_work_ < most ? most : options_.poll_for;
@@ -210,7 +212,7 @@ bool Reactor::run_posted() {
   }
   for (auto& fn : running_) {
     fn();
-    fn = nullptr;  // what it holds goes now, in order, not with the last one
+    fn = nullptr;  // destroys what `fn` captured now, in order
   }
   running_.clear();
   return true;
@@ -308,7 +310,7 @@ TaskScope::~TaskScope() {
 
 void TaskScope::cancel_all() {
   finished_ = 0;
-  // One by one, each out of the list first: a dying task's destructors may look at the scope.
+  // One by one, each removed from the list first, because a task's destructors may use the scope.
   while (!tasks_.empty()) {
     std::list<Root> dying;
     dying.splice(dying.begin(), tasks_, tasks_.begin());
@@ -368,7 +370,7 @@ void Event::resume_waiters() {
   resume_scheduled_ = false;
   const uint64_t up_to = released_;
   const std::weak_ptr<bool> alive = alive_;
-  // A resumed flow may destroy other waiters, wait again, or destroy this event.
+  // A resumed coroutine may destroy other waiters, wait again, or destroy this event.
   while (!waiters_.empty() && waiters_.front()->sequence_ <= up_to) {
     Awaiter& waiter = *waiters_.front();
     waiters_.pop_front();

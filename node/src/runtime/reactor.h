@@ -21,13 +21,13 @@
 
 namespace ramcloud {
 
-/// Where outside events come from: epoll in a real process, nothing in simulation (there the
-/// scheduler delivers directly).
+/// The source of outside events: epoll in a real process; in simulation the scheduler delivers
+/// them.
 class EventSource {
  public:
   virtual ~EventSource() = default;
-  /// Of the reactor that polls: a source whose events are work handles no more once it is spent,
-  /// and the rest at the next poll().
+  /// The budget of the polling reactor. When it is spent, a source leaves the remaining events for
+  /// the next poll().
   virtual void set_budget(TurnBudget*) {}
   /// Handles ready events, without waiting. True if there were any.
   virtual bool poll() = 0;
@@ -38,7 +38,7 @@ class EventSource {
   virtual void wake() = 0;
 };
 
-/// Does work at each turn (for example drives replication) without an event of its own.
+/// Does work in each turn (for example drives replication) without an event.
 class TurnHook {
  public:
   virtual ~TurnHook() = default;
@@ -49,7 +49,7 @@ class TurnHook {
 class Reactor;
 class TurnMeter;
 
-/// A timer that belongs to its owner: destroying it stops it. Fires once a start.
+/// A timer; destroying it stops it. Fires once for each start.
 class Timer {
  public:
   Timer(Reactor& reactor, std::function<void()> on_fire);
@@ -75,9 +75,9 @@ class Timer {
 class Reactor {
  public:
   struct Options {
-    /// How long to look for work before sleeping, giving the core away in every empty turn. 0
-    /// sleeps at once, negative spins for ever (pinned production cores). While work comes
-    /// within kMostPolling times this, so much longer: see adapt_polling().
+    /// How long to poll for work before sleeping; every empty turn yields the core. 0: sleep at
+    /// once; negative: poll for ever (pinned production cores). While work keeps arriving within
+    /// kMostPolling times this, it polls that much longer: see adapt_polling().
     Duration poll_for = std::chrono::microseconds(50);
   };
   Reactor(Clock& clock, EventSource& events, uint64_t seed, Options options);
@@ -85,15 +85,15 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// Time as of the begin of this turn or the latest event; cheap.
+  /// The time at the beginning of this turn or of the latest event; cheap.
   Time now() const { return now_; }
   Clock& clock() { return clock_; }
   Random& random() { return random_; }
 
   /// Runs `fn` in a later turn. Any thread.
   void post(std::function<void()> fn);
-  /// Makes sure that a turn begins after this call, for a change that hooks look at: work posted
-  /// without a function. Any thread; a store, unless the reactor sleeps.
+  /// Makes sure that a turn begins after this call, so that hooks see a change. Any thread; costs a
+  /// store, unless the reactor sleeps.
   void nudge();
   /// Runs `fn` in the next turn; reactor's thread only, no lock.
   void defer(std::function<void()> fn);
@@ -102,15 +102,15 @@ class Reactor {
 
   /// One turn without waiting; true if anything was done. The simulation's entry.
   bool turn();
-  /// Turns until stop(); sleeps as Options say.
+  /// Runs turns until stop(); sleeps according to Options.
   void run();
-  /// Turns (and sleeps) until `done()`; for clients that drive their own reactor.
+  /// Runs turns (and sleeps) until `done()`; for clients that drive their own reactor.
   void run_until(const std::function<bool()>& done);
-  /// For a program with a loop of its own: turns until nothing is left to do. Gives how long the
-  /// program may wait for the event source's descriptor before it calls again; work posted by other
-  /// threads makes that readable.
+  /// For a program with its own event loop: runs turns until nothing is left to do. Returns how
+  /// long the program may wait for the event source's descriptor before it calls this again; work
+  /// posted by other threads makes the descriptor readable.
   Duration run_ready();
-  void stop();  // any thread; the reactor has to outlive it: run() may return earlier
+  void stop();  // any thread; the reactor must outlive the call, because run() may return during it
   /// When the earliest timer is due; kNever if none.
   Time next_deadline() const;
   /// True if the next turn has posted or deferred work. Reactor's thread.
@@ -119,27 +119,27 @@ class Reactor {
            nudged_.load(std::memory_order_relaxed);
   }
 
-  /// From now on every turn passes, and sleeping is offline. Before the first turn, or null after
-  /// the last; the participant outlives its use here.
+  /// From now on every turn calls pass(), and sleeping is offline. Call it before the first turn,
+  /// or with null after the last; the participant outlives its use here.
   void set_epochs(Epochs::Participant* participant) { epochs_ = participant; }
 
-  /// Where trace_event() goes; null, as in simulation, is nowhere. It outlives the reactor.
+  /// The trace for trace_event(); null (in simulation): none. It outlives the reactor.
   void set_trace(TimeTrace* trace) { trace_ = trace; }
-  /// Notes a step of an operation. `what` is a literal; `id` that of the call, `value` as `what`
-  /// says.
+  /// Traces a step of an operation. `what` is a string literal; `id` the id of the call; the
+  /// meaning of `value` depends on `what`.
   void trace_event(const char* what, uint64_t id, uint64_t value) {
     if (trace_ != nullptr) trace_->record(what, id, value);
   }
 
-  /// The budget that is left of this phase. Handlers spend it, and leave work beyond it to a
-  /// later turn (docs/design/runtime.md#turns).
+  /// The remaining budget of this phase. Handlers spend it, and leave further work to a later turn
+  /// (docs/design/runtime.md#turns).
   TurnBudget& budget() { return budget_; }
   /// True if outside events were handled in this turn: work of a lower priority gives way to them.
   bool had_events() const { return had_events_; }
-  /// Told of each turn; null, as in simulation, for nobody. It outlives its use here.
+  /// The meter is called for each turn; null (in simulation): none. It outlives its use here.
   void set_meter(TurnMeter* meter) { meter_ = meter; }
 
-  /// Turns so far: a health check sees that the loop moves. Any thread.
+  /// Turns so far: shows a health check that the event loop runs. Any thread.
   uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
   /// Nanoseconds spent in turns that did work. Any thread.
   uint64_t busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }
@@ -237,14 +237,13 @@ class TaskScope {
   void sweep();
   Reactor& reactor_;
   std::list<Root> tasks_;
-  size_t finished_ = 0;  // of tasks_, those that wait for the sweep
+  size_t finished_ = 0;  // tasks in tasks_ that wait for the sweep
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-/// Something a task can wait for and another flow can set: once set, waits return at once until
-/// reset. Waiters are resumed in a later turn, in the order they came; a reset() in between does
-/// not take the wake-up back. Destroying an event that is waited for leaves its waiters suspended:
-/// their owner destroys them.
+/// An event that coroutines wait for: once set, waits return at once until reset. Waiters are
+/// resumed in a later turn, in order of arrival; a reset() in between does not cancel that. If an
+/// event is destroyed, its waiters stay suspended until their owner destroys them.
 class Event {
  public:
   explicit Event(Reactor& reactor) : reactor_(reactor) {}
@@ -264,7 +263,7 @@ class Event {
     bool await_ready() const { return event_->set_; }
     void await_suspend(std::coroutine_handle<> handle);
     void await_resume() const {}
-    /// Gives up waiting; the caller then resumes the flow.
+    /// Stops waiting; the caller then resumes the coroutine.
     void leave();
 
    private:
@@ -284,7 +283,7 @@ class Event {
   bool resume_scheduled_ = false;
   std::list<Awaiter*> waiters_;
   uint64_t last_sequence_ = 0;
-  uint64_t released_ = 0;  // waiters up to this sequence are to be resumed
+  uint64_t released_ = 0;  // waiters up to this sequence must be resumed
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
@@ -321,7 +320,7 @@ inline auto wait_until(Reactor& reactor, Event& event, Time deadline) {
   return EventWithDeadline(reactor, event, deadline);
 }
 
-/// Turns the reactor until the task is done and gives its result: for tests and for programs that
+/// Runs the reactor until the task is done and returns its result: for tests and for programs that
 /// drive their own reactor. Must not be called from inside a turn.
 template <typename T>
 T run_task(Reactor& reactor, Task<T> task) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kChunk = 1u << 20;
 constexpr int kChunks = 8;
-/// A slow device is judged by what it read in this time.
+/// Measuring stops after this time, for slow devices.
 constexpr Duration kEnough = std::chrono::milliseconds(500);
 
 struct Freer {
@@ -24,7 +24,7 @@ struct Freer {
 };
 using Buffer = std::unique_ptr<char, Freer>;
 
-/// A file without a name, of kChunks chunks, on the device.
+/// Creates a nameless file of kChunks chunks on the device.
 UniqueFd make_file(const std::string& directory, char* bytes) {
   UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd.valid()) return fd;

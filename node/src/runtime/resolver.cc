@@ -102,7 +102,7 @@ void Resolver::serve(const std::shared_ptr<State>& state) {
     auto result = look_up(query.host, query.port);
     lock.lock();
     if (state->reactor == nullptr) return;
-    // Checked again on the reactor's thread: the resolver may have gone in between.
+    // Checked again on the reactor's thread: the resolver may have been destroyed in between.
     state->reactor->post(
         [state, result = std::move(result), done = std::move(query.done)]() mutable {
           if (state->reactor != nullptr) done(std::move(result));

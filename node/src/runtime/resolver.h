@@ -24,8 +24,8 @@ struct SocketAddress {
 Result<SocketAddress> numeric_address(const std::string& host, uint16_t port);
 
 /// Looks names up, one after the other, on a thread that starts with the first name. Destroying the
-/// resolver drops lookups in flight: no callback comes any more, and a lookup that hangs does not
-/// hold up its owner.
+/// resolver drops lookups in flight: their callbacks are not called, and a hanging lookup does not
+/// block the owner.
 class Resolver {
  public:
   using Addresses = std::vector<SocketAddress>;

@@ -1,10 +1,10 @@
-// Task<T>: a lazily started coroutine for control flows (enlisting, replication set-up, coordinator
+// Task<T>: a lazily started coroutine for control tasks (enlisting, replication set-up, coordinator
 // operations, client calls). Data-path handlers are plain functions, not coroutines.
 //
 // Ownership is cancellation: a Task owns its frame and everything it awaits. Destroying a suspended
-// Task destroys the frames below it, and every awaiter takes its registration (timer, call, waiter)
-// back in its destructor. So no callback ever reaches a flow that was destroyed. All of it happens
-// on the reactor's thread.
+// Task destroys the frames below it, and every awaiter cancels its registration (timer, call,
+// waiter) in its destructor. So no callback ever reaches a destroyed task. Everything happens on
+// the reactor's thread.
 //
 // Two things are forbidden. A task must not destroy its own frame while it runs (by destroying the
 // scope it runs in). It must not be a lambda with captures that dies before the task: pass what it
@@ -25,7 +25,8 @@ namespace detail {
 
 struct PromiseBase {
   std::coroutine_handle<> continuation;
-  // For roots (TaskScope, when_all): told that the task is done; says what shall run next.
+  // For root tasks (TaskScope, when_all): called when the task is done; returns the coroutine to
+  // run next.
   std::coroutine_handle<> (*on_done)(void*) = nullptr;
   void* on_done_arg = nullptr;
 
@@ -42,7 +43,7 @@ struct PromiseBase {
     void await_resume() noexcept {}
   };
   Final final_suspend() noexcept { return {}; }
-  // Errors travel as Status; an exception that escapes a control flow is a bug.
+  // Errors are returned as Status; an exception that escapes a task is a bug.
   [[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
 };
 

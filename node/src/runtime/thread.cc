@@ -15,14 +15,16 @@ namespace ramcloud {
 
 namespace {
 
-/// A tenth of the processor time of a thread that competes for the same core, and a thread that
-/// wakes up goes first (nice(7); on Linux each thread has a value of its own).
+/// Gets a tenth of the processor time of a normal thread on the same core, which also preempts it
+/// (nice(7); on Linux each thread has its own value).
 constexpr int kBackgroundNice = 10;
 
 /// Lowering the own priority needs no privileges.
 void give_way() {
   const auto self = static_cast<id_t>(gettid());
-  if (getpriority(PRIO_PROCESS, self) >= kBackgroundNice) return;  // its process gives way
+  if (getpriority(PRIO_PROCESS, self) >= kBackgroundNice)
+    return;  // the process has a low priority
+             // already
   if (setpriority(PRIO_PROCESS, self, kBackgroundNice) != 0) {
     log_warn("thread.priority_not_lowered",
              {{"error", std::strerror(errno)}});  // slower for others, not wrong

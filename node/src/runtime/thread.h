@@ -11,10 +11,10 @@ namespace ramcloud {
 
 class Thread {
  public:
-  /// How the scheduler is to treat it beside the others of the process.
+  /// Its priority relative to other threads of the process.
   enum class Priority : uint8_t {
     kNormal,
-    kBackground,  // gives way to those: for what strangers can make work for
+    kBackground,  // runs after those: for work that unauthenticated peers can cause
   };
 
   Thread() = default;
@@ -28,7 +28,7 @@ class Thread {
     thread_ = std::move(other.thread_);
     return *this;
   }
-  /// Lets it end by itself: only for threads that share everything they touch with their owner.
+  /// Detaches the thread: only for threads that share ownership of everything they use.
   void detach() { thread_.detach(); }
   void join() {
     if (thread_.joinable()) thread_.join();

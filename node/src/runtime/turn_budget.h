@@ -9,16 +9,17 @@
 namespace ramcloud {
 
 /// Work is counted in units, each about a nanosecond of a current core. They are estimates, not
-/// measurements: a simulation spends the same units whenever it runs. Estimates are worst for
-/// system calls: to wake a peer takes 2 to 40 us, depending on the machine. So after a call that
-/// sends the clock decides, too; a simulation's stands still within a turn. A phase may overdraw by
-/// its last item, which is always done whole; so every item must be small.
+/// measurements, so that a simulation spends the same units in every run. Estimates are worst for
+/// system calls: waking a peer takes 2 to 40 us, depending on the machine. So after a call that
+/// sends, the clock is checked, too (in simulation it does not move within a turn). The last item
+/// of a phase is always completed and may exceed the budget; so every item must be small.
 class TurnBudget {
  public:
-  /// Outside events, and work that was continued, posted or deferred: each has this much a turn.
+  /// The budget in each turn for outside events, and again for work that was continued, posted or
+  /// deferred.
   static constexpr int64_t kEvents = 40'000;
   static constexpr int64_t kPosted = 20'000;
-  /// When these phases, and hooks, end at the latest: so long after the turn began.
+  /// The latest end of these phases and of hooks, after the turn began.
   static constexpr Duration kEventsUntil = std::chrono::microseconds(30);
   static constexpr Duration kPostedUntil = std::chrono::microseconds(45);
   static constexpr Duration kHooksUntil = std::chrono::microseconds(60);
@@ -57,7 +58,7 @@ class TurnBudget {
   int64_t begun_with_ = kEvents;
   int64_t left_ = kEvents;
   Time until_ = kNever;
-  bool look_ = false;  // at the clock
+  bool look_ = false;  // check the clock
   bool late_ = false;
 };
 

@@ -12,8 +12,9 @@ namespace ramcloud {
 /// at most kShort of wall-clock time is recorded as that, which is never less than its processor
 /// time. A longer turn may have lost its core meanwhile, so its processor time is measured: the
 /// time since the latest mark, less what short turns took since then. Marks are kMarkEvery apart,
-/// so they cost less than 0.5 %. A turn without work that took longer than kShortIdle has slept or yielded
-/// its core. Its processor time is unknown, and counts as the next long turn's until the next mark.
+/// so they cost less than 0.5 %. A turn without work that took longer than kShortIdle has slept or
+/// yielded its core. Its processor time is unknown, and is counted with the next long turn until
+/// the next mark.
 class TurnMeter {
  public:
   static constexpr int64_t kShort = 50'000;       // ns
@@ -22,7 +23,7 @@ class TurnMeter {
   /// Processor time of the calling thread, in ns.
   using ReadCpu = int64_t (*)();
 
-  /// Made on any thread; from the first turn on used by one.
+  /// Constructed on any thread; used by one thread from the first turn on.
   TurnMeter(Histogram& turns, ReadCpu read_cpu) : turns_(turns), read_cpu_(read_cpu) {}
 
   void worked(int64_t wall_ns) {
@@ -34,7 +35,7 @@ class TurnMeter {
     record(wall_ns);
     add_known(wall_ns);
   }
-  /// A turn that found nothing to do, and the yielding or sleeping behind it.
+  /// Records a turn without work, and the yielding or sleeping after it.
   void idle(int64_t wall_ns) {
     if (wall_ns <= kShortIdle) return add_known(wall_ns);
     unknown_ += wall_ns;
@@ -57,10 +58,11 @@ class TurnMeter {
   bool has_mark_ = false;
   int64_t mark_ = 0;
   int64_t known_ = 0;    // processor time since the mark that short turns account for
-  int64_t unknown_ = 0;  // wall-clock time since the mark in which the core may have been others'
+  int64_t unknown_ = 0;  // wall-clock time since the mark in which other threads may have had the
+                         // core
 };
 
-/// CLOCK_THREAD_CPUTIME_ID: system calls are in it.
+/// CLOCK_THREAD_CPUTIME_ID: includes system calls.
 int64_t thread_cpu_ns();
 
 }  // namespace ramcloud

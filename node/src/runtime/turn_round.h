@@ -1,4 +1,4 @@
-// Asks several reactors whether they still turn, by letting each of them turn.
+// Checks that several reactors still run, by running a function on each of them.
 #pragma once
 
 #include <atomic>
@@ -11,19 +11,19 @@
 
 namespace ramcloud {
 
-/// Belongs to one reactor. A round is a post to each of the others; when it has come back from all,
-/// what waited for it is called, on this reactor. A reactor that hangs never lets it come back, so
-/// callbacks that wait for it are never called: a ping that is answered from here says that all are
-/// well.
+/// Belongs to one reactor. A round posts a function to each of the others. When all have run it,
+/// the callbacks of the round are called on this reactor. If a reactor hangs, they are never
+/// called; so a ping that is answered from a callback proves that all reactors run.
 class TurnRound {
  public:
-  /// `others` outlive this, and turn, or are stopped, while it lives.
+  /// `others` outlive this. They run, or are stopped, during its lifetime.
   TurnRound(Reactor& reactor, std::vector<Reactor*> others)
       : reactor_(reactor), others_(std::move(others)) {}
   TurnRound(const TurnRound&) = delete;
   TurnRound& operator=(const TurnRound&) = delete;
 
-  /// `fn` runs when every other reactor has turned since this call: at once if there is none.
+  /// `fn` runs when every other reactor has run a turn since this call; at once if there are no
+  /// others.
   void after_all_turned(std::function<void()> fn) {
     if (others_.empty()) return fn();
     waiting_.push_back(std::move(fn));

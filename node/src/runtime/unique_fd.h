@@ -22,7 +22,7 @@ class UniqueFd {
   ~UniqueFd() { reset(); }
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  /// The caller's to close.
+  /// Gives up ownership: the caller must close it.
   int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

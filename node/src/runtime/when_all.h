@@ -1,4 +1,4 @@
-// Runs tasks side by side and waits for all of them.
+// Runs tasks concurrently and waits for all of them.
 #pragma once
 
 #include <cassert>
@@ -11,7 +11,7 @@ namespace ramcloud {
 namespace detail {
 
 /// Starts every task and resumes the awaiting one when the last is done. The tasks belong to the
-/// awaiting frame, so cancelling that cancels them.
+/// awaiting coroutine, so cancelling it cancels them.
 template <typename T>
 struct AllDone {
   std::vector<Task<T>>& tasks;

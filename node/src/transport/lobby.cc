@@ -23,7 +23,7 @@
 namespace ramcloud {
 namespace {
 
-/// How long accepting rests when there are no descriptors left.
+/// How long accepting pauses when there are no descriptors left.
 constexpr Duration kRest = 1s;
 
 Counter& event_counter(MetricsRegistry& metrics, const std::string& port, const char* event) {
@@ -35,9 +35,9 @@ Counter& event_counter(MetricsRegistry& metrics, const std::string& port, const 
       {{"port", port}, {"event", event}});
 }
 
-/// The identity of a socket: descriptors are used again, inodes are not. The library may
-/// close an admitted one at this very moment, which is what the caller checks. By the bare system
-/// call, because the thread sanitizer takes fstat() for a use of the descriptor.
+/// Identifies a socket by its inode, because descriptors are reused. The library may close an
+/// admitted socket at any moment, which is what the caller checks. Uses the raw system call,
+/// because the thread sanitizer treats fstat() as a use of the descriptor.
 ino_t inode_of(int fd) {
   struct stat info{};
   return ::syscall(SYS_fstat, fd, &info) == 0 ? info.st_ino : 0;
@@ -95,7 +95,7 @@ struct Lobby::Impl {
   }
 
   void accept_some() {
-    constexpr int kAcceptsPerTurn = 64;  // then connections with input get their turn
+    constexpr int kAcceptsPerTurn = 64;  // then connections with input are handled
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
       UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd.valid()) {
@@ -108,7 +108,7 @@ struct Lobby::Impl {
     }
   }
 
-  /// Connections in the backlog keep the port ready: without a pause we would turn for ever.
+  /// Connections in the backlog keep the port ready: without a pause the loop would spin.
   void rest() {
     if (!no_descriptors) {
       log_warn("front.accept_paused", {{"port", options.port}, {"error", std::strerror(errno)}});
@@ -125,7 +125,7 @@ struct Lobby::Impl {
     if (waiting.size() + inside.size() >= options.max_connections) {
       dropped.add();
       if (waiting.empty()) return;  // closes the new one
-      // The connection that has been silent the longest makes place for a new one.
+      // Close the connection that has been silent the longest to make room for a new one.
       drop(waiting.begin());
     }
     tcp::set_options(fd.get());
@@ -187,12 +187,12 @@ struct Lobby::Impl {
   SystemClock clock;
   UniqueFd epoll, wake, listener;
   std::atomic<bool> stopping{false};
-  // The thread's.
+  // Used by the lobby's thread only.
   std::vector<char> first_bytes;
-  std::list<Waiting> waiting;  // in the order they came, which is that of their deadlines
+  std::list<Waiting> waiting;  // in order of arrival, which is also that of their deadlines
   std::map<int, std::list<Waiting>::iterator> by_fd;
-  std::vector<std::pair<int, ino_t>> inside;  // the library's, as far as we know
-  bool no_descriptors = false;                // and it was said
+  std::vector<std::pair<int, ino_t>> inside;  // connections that the library probably still has
+  bool no_descriptors = false;                // and it was logged
   Time rest_until{};
   Thread thread;
 };

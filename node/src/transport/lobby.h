@@ -1,7 +1,7 @@
-// The front of a port whose protocol a library with threads of its own speaks (HTTP, gRPC). It
-// accepts connections and keeps each until its first bytes are there and look right; only then does
-// the library get it. A peer that sends nothing, garbage, or half of a request costs a descriptor
-// for a while, and never a thread or memory of the library.
+// Accepts connections of a port for a library with its own threads (HTTP, gRPC), and filters them.
+// The library gets a connection only when its first bytes have arrived and are valid. A peer that
+// sends nothing, garbage, or half a request costs a descriptor for some time, but never a thread or
+// memory of the library.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ class Lobby {
  public:
   struct Options {
     std::string port = {};         // "http" or "admin": the metrics' label, and the thread's name
-    uint32_t max_connections = 0;  // that wait, and that the library has, together
+    uint32_t max_connections = 0;  // connections that wait, plus those that the library has
     size_t max_first_bytes = 8192;
     Duration first_bytes_timeout = 5s;
   };
   enum class Verdict : uint8_t { kWait, kAdmit, kRefuse };
-  /// What the first bytes that have come so far mean; on the lobby's thread.
+  /// Judges the first bytes that have arrived so far; on the lobby's thread.
   using Judge = std::function<Verdict(ByteView first_bytes)>;
-  /// Takes a connection over: non-blocking, with its first bytes still to be read. On the lobby's
+  /// Gives a connection to the library: non-blocking, with its first bytes unread. On the lobby's
   /// thread.
   using Admit = std::function<void(UniqueFd)>;
 
@@ -40,9 +40,9 @@ class Lobby {
   Lobby(const Lobby&) = delete;
   Lobby& operator=(const Lobby&) = delete;
 
-  /// Begins to accept; gives the address bound (port 0 asks for any).
+  /// Starts accepting; returns the bound address (port 0: any free port).
   Result<HostPort> start(const HostPort& address);
-  /// Closes the port and what still waits; nobody is admitted any more when it returns.
+  /// Closes the port and waiting connections; after it returns no connection is admitted.
   void stop();
 
  private:

@@ -17,21 +17,21 @@ class RoutedReplies final : public Transport {
     Reactor* reactor = nullptr;
     Transport* transport = nullptr;
   };
-  /// The first place is this reactor's own. All outlive this.
+  /// The first place is this reactor's own. All arguments outlive this.
   explicit RoutedReplies(std::vector<Place> places) : places_(std::move(places)) {}
 
   Result<std::shared_ptr<Session>> connect(const Locator& locator,
                                            const PeerIdentity& expected) override;
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
-  /// Sets the identity of all reactors' transports. The others take it in a later turn, but before
-  /// any connection that is handed to them after this.
+  /// Sets the identity of all reactors' transports. Other reactors apply it in a later turn, but
+  /// before any connection that is handed to them afterwards.
   void set_identity(const PeerIdentity& self) override;
   /// Replies on the transport of handle.reactor; another reactor gets a copy of the body.
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
   void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
                    std::string&& tail) override;
-  /// Nothing is known here of other reactors' connections. They count as open, and what is held for
-  /// them, which is little, is not charged.
+  /// The state of other reactors' connections is not known here. They count as open, and the little
+  /// memory held for them is not charged.
   bool has_room(const ReplyHandle& handle, uint64_t bytes) const override {
     return handle.reactor != 0 || places_.front().transport->has_room(handle, bytes);
   }

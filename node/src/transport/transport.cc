@@ -32,8 +32,8 @@ void Transport::reply_owned(const ReplyHandle& handle, StatusCode status,
 
 // ---- CallTable
 
-/// Linear probing. Ids come one after the other, so their low bits are the hash. Grows to what was
-/// outstanding at once, and stays: no allocation in steady state.
+/// A hash table with linear probing. Ids are consecutive, so their low bits are the hash. It grows
+/// to the largest number of outstanding calls and never shrinks: no allocation in steady state.
 struct Session::CallTable {
   std::vector<ClientCall*> slots = std::vector<ClientCall*>(16);
   size_t used = 0;
@@ -93,7 +93,7 @@ Session::~Session() {
 }
 
 uint64_t Session::add_call(ClientCall& call, uint64_t mark) {
-  call.cancel();  // a call that is sent again gives up its first answer
+  call.cancel();  // if a call is sent again, its first answer is dropped
   call.session_ = this;
   call.call_id_ = ++last_call_id_;
   call.mark_ = mark;

@@ -1,6 +1,6 @@
 // Transport: message-oriented RPC between processes (docs/design/runtime.md). A client side
-// connects to locators and sends calls; a server side hands out requests and takes replies. Calls
-// on a session may be outstanding in any number; replies come in any order. Everything happens on
+// connects to locators and sends calls; a server side delivers requests and sends replies. Any
+// number of calls may be outstanding on a session; replies come in any order. Everything happens on
 // one reactor's thread.
 //
 // Data path rule: neither side allocates per message in steady state.
@@ -23,13 +23,13 @@ namespace ramcloud {
 class ClientCall {
  public:
   virtual ~ClientCall();
-  /// The peer answered (with whatever status in the header). `body` is valid during the call only.
+  /// The peer answered, with any status in the header. `body` is valid during the call only.
   virtual void on_reply(const wire::MessageHeader& header, ByteView body) = 0;
   /// No answer will come. UNAVAILABLE: the call was certainly never sent (no connection);
   /// CONNECTION_LOST: it may have been executed; WRONG_CLUSTER, WRONG_SERVER, UNSUPPORTED: the
   /// hello was refused, so it was not executed.
   virtual void on_failure(const Status& status) = 0;
-  /// The session that it was put to with Session::when_open() stands: now it can be sent.
+  /// The session passed to Session::when_open() is established: the call can be sent now.
   virtual void on_open() {}
 
   bool outstanding() const { return session_ != nullptr; }
@@ -44,22 +44,22 @@ class ClientCall {
   friend class Session;
   class Session* session_ = nullptr;
   uint64_t call_id_ = 0;
-  uint64_t mark_ = 0;  // for the session: where in its stream of bytes the request ends
+  uint64_t mark_ = 0;               // for the session: the end of the request in its byte stream
   ClientCall* previous_ = nullptr;  // the session's list of outstanding calls, in sending order
   ClientCall* next_ = nullptr;
 };
 
-/// What a broken session has shown of the server that it was meant for.
+/// What a broken session proves about its server.
 enum class Absence : uint8_t {
-  kUnknown,   // nothing: it may be there
-  kRefused,   // the connection was refused: nobody listens at its address
-  kStranger,  // another server listens there, and its hello says so
+  kUnknown,   // nothing: it may be alive
+  kRefused,   // the connection was refused: no process listens at its address
+  kStranger,  // another server listens there, as its hello shows
 };
 
-/// By what wire::check_answer() says of the peer's hello.
+/// From the result of wire::check_answer() for the peer's hello.
 inline Absence absence_by_hello(const Status& answer) {
   switch (answer.code()) {
-    case StatusCode::kUnavailable:  // it has just started: another server than before
+    case StatusCode::kUnavailable:  // it has just started: not the server of before
     case StatusCode::kWrongServer:
     case StatusCode::kWrongCluster:
       return Absence::kStranger;
@@ -68,37 +68,37 @@ inline Absence absence_by_hello(const Status& answer) {
   }
 }
 
-/// A connection to one server. Connecting starts at once; calls sent before it stands are kept.
-/// A caller with an outstanding call holds the session: a session that is destroyed drops its calls
-/// silently.
+/// A connection to one server. Connecting starts at once; calls sent before it is established are
+/// kept. A caller with an outstanding call holds the session: a session that is destroyed drops its
+/// calls silently.
 class Session {
  public:
   virtual ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   /// Sends a request. The slices' bytes may be reused when send() returns (what could not be sent
-  /// at once is copied). Fills body_length, kind and call_id of the header. Failures come in a
-  /// later turn, never from inside send(): of a broken session, of a body above kMaxBodyBytes
-  /// (INVALID_ARGUMENT), and of one without room among the unsent bytes (RETRY).
+  /// at once is copied). Fills body_length, kind and call_id of the header. Failures are reported
+  /// in a later turn, never from inside send(): a broken session, a body above kMaxBodyBytes
+  /// (INVALID_ARGUMENT), or no room for unsent bytes (RETRY).
   virtual void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) = 0;
-  /// Once broken, always broken: connect again for a new session.
+  /// A broken session stays broken: connect again for a new session.
   virtual bool broken() const = 0;
   /// The server id that the peer gave in its hello; 0 before that, or if it has none.
   virtual uint64_t peer_server_id() const = 0;
-  /// Of the protocol, as the hello settled it; 0 before that.
+  /// The protocol version from the hello; 0 before that.
   virtual uint16_t version() const = 0;
   /// For calls whose body depends on the version: on_open() is called when the hello is answered,
   /// and on_failure() if that never happens, as for a call that was not sent. Only while version()
   /// is 0.
   virtual void when_open(ClientCall& call);
-  /// Of a session that broke before it was open. Failure detection goes by it.
+  /// For a session that broke before it was open. Failure detection uses it.
   virtual Absence absence() const { return Absence::kUnknown; }
 
  protected:
   friend class ClientCall;
   Session();
-  /// For implementations: the outstanding calls, in sending order and by id. `mark` is whatever
-  /// tells fail_calls() later whether the call was sent.
+  /// For implementations: the outstanding calls, in sending order and by id. fail_calls() decides
+  /// by `mark` whether the call was sent.
   uint64_t add_call(ClientCall& call, uint64_t mark);
   ClientCall* take_call(uint64_t call_id);  // null if it was cancelled
   bool has_calls() const { return first_ != nullptr; }
@@ -111,13 +111,13 @@ class Session {
   /// The hello was answered: tells the calls that waited for it. The caller keeps the session
   /// alive.
   void tell_open();
-  /// The call was not sent, because it can never be or because too much waits already;
-  /// fail_refused() tells it.
+  /// The call was not sent, because it is too long, or because too much output is pending;
+  /// fail_refused() reports that.
   void refuse_too_long(ClientCall& call) { call.mark_ = kTooLong; }
   void refuse_no_room(ClientCall& call) { call.mark_ = kNoRoom; }
   void fail_refused();
-  /// Every call outstanding now is taken off, then told: `sent` if its mark is at most
-  /// `sent_up_to`, else `unsent`. The caller keeps the session alive.
+  /// Removes every outstanding call and fails it: with `sent` if its mark is at most `sent_up_to`,
+  /// otherwise with `unsent`. The caller keeps the session alive.
   void fail_calls(uint64_t sent_up_to, const Status& sent, const Status& unsent);
 
  private:
@@ -138,21 +138,21 @@ struct PeerIdentity {
   uint64_t server_id = 0;
 };
 
-/// By which door a client came in: the cluster's inside or outside address
+/// The side from which a client connects: the inside or outside address of the cluster
 /// (docs/design/runtime.md).
 enum class Side : uint8_t { kInside, kOutside };
 
-/// Names one request until it is answered; a stale one (its connection is closed) is harmless. 24
-/// bytes, copied freely: replies that wait for durability keep nothing else of the request.
+/// Identifies a request until it is answered. A stale handle (its connection is closed) is
+/// harmless. It has 24 bytes and can be copied; held replies keep nothing else of the request.
 struct ReplyHandle {
   uint32_t connection = 0;  // slot
   uint32_t generation = 0;  // of the slot
   uint64_t call_id = 0;
   uint16_t opcode = 0;
   Side side = Side::kInside;
-  uint8_t reactor = 0;  // of a server with several: whose connection it is; see RoutedReplies
+  uint8_t reactor = 0;                   // the reactor that has the connection; see RoutedReplies
   uint16_t version = wire::kVersionMin;  // of the protocol, on this connection
-  uint16_t timeout_s = 0;  // after it came nobody waits any more (rounded up); 0: no limit
+  uint16_t timeout_s = 0;  // the client waits this long after sending (rounded up); 0: no limit
 };
 static_assert(sizeof(ReplyHandle) == 24);
 
@@ -162,7 +162,7 @@ inline uint16_t timeout_s(const wire::MessageHeader& header) {
   return seconds > 0xffff ? 0 : static_cast<uint16_t>(seconds);
 }
 
-/// A request that has come, and whose turn is next.
+/// A request that will be handled next.
 struct Ahead {
   wire::MessageHeader header;
   ByteView body;
@@ -171,9 +171,9 @@ struct Ahead {
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
-  /// Requests that came together, before on_request() is called for one after the other: lets the
-  /// receiver prefetch the memory that they will touch. Nothing may be done of them yet: some may
-  /// go to another reactor.
+  /// Called with requests that arrived together, before on_request() is called for each: the
+  /// receiver can prefetch the memory that they will touch. It must not execute them, because some
+  /// may be handed over to another reactor.
   virtual void on_ahead(std::span<const Ahead>) {}
   /// `body` is valid during the call only. Must be answered by exactly one Transport::reply(), now
   /// or later.
@@ -184,42 +184,39 @@ class RequestHandler {
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// A session to a locator. Fails at once only if the locator is not of this transport.
+  /// Creates a session to a locator. Fails at once only if the locator is of another transport.
   virtual Result<std::shared_ptr<Session>> connect(const Locator& locator,
                                                    const PeerIdentity& expected) = 0;
-  /// Accepts connections; `handler` outlives the transport. Gives the address actually bound (port
-  /// 0 asks for any). May be called for several addresses.
+  /// Accepts connections; `handler` outlives the transport. Returns the bound address (port 0: any
+  /// free port). May be called for several addresses.
   virtual Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) = 0;
-  /// What hellos say of us from now on (after enlisting). Connections that expect another id are
-  /// refused.
+  /// Sets our identity for hellos from now on (after enlisting). Connections that expect another id
+  /// are refused.
   virtual void set_identity(const PeerIdentity& self) = 0;
   /// Answers a request. The slices' bytes may be reused when reply() returns.
   virtual void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) = 0;
-  /// The same with `tail` behind `body`. A transport may take it over instead of copying it.
+  /// The same with `tail` after `body`. A transport may move it instead of copying.
   virtual void reply_owned(const ReplyHandle& handle, StatusCode status,
                            std::span<const Slice> body, std::string&& tail);
 
-  /// @name Memory that replies hold until they are given to reply(): results in progress, and
-  /// replies that wait for the log. Like unsent output, it counts against the limits of the
-  /// request's connection and of all (docs/design/wire.md#limits). No more requests are read from a
-  /// connection above its limit.
-  /// @{
-  /// Whether the connection may hold so many bytes more. False: answer with less, or later.
+  /// @name Memory that replies hold until reply() is called: results in progress, and held replies.
+  /// Like unsent output, it counts against the limits of the request's connection and of all
+  /// (docs/design/wire.md#limits). No more requests are read from a connection above its limit.
+  /// @{ Whether the connection may hold `bytes` more. False: answer with less, or later.
   virtual bool has_room(const ReplyHandle&, uint64_t /*bytes*/) const { return true; }
-  /// So many bytes more (or less, if negative) are held for the request. The code that charged
-  /// takes it back, whether the connection is still open or not.
+  /// Adds bytes (or subtracts, if negative) that are held for the request. The code that charged
+  /// must undo it, even if the connection is closed.
   virtual void charge(const ReplyHandle&, int64_t /*bytes*/) {}
   /// False: the connection of the request is closed, so nobody waits for the answer.
   virtual bool is_open(const ReplyHandle&) const { return true; }
-  /// Connections closed so far: as long as it stays, so does what is_open() says.
+  /// Connections closed so far: while it does not change, neither does is_open().
   virtual uint64_t closed_connections() const { return 0; }
-  /// @}
-  /// See ReplyBatch: replies between the two may go out together, at the end.
+  /// @} See ReplyBatch: replies between the two calls may be sent together at the end.
   virtual void begin_replies() {}
   virtual void end_replies() {}
 };
 
-/// While it lives, small replies to one client are gathered: one system call for all of them.
+/// During its lifetime, small replies to one client are gathered into one system call.
 class ReplyBatch {
  public:
   explicit ReplyBatch(Transport& transport) : transport_(transport) { transport_.begin_replies(); }

@@ -14,11 +14,12 @@ struct SimDisk::Content {
   Sectors cache;                       // what reads see
   Sectors durable;                     // what a power cut leaves for certain
   std::map<uint64_t, uint64_t> dirty;  // sector -> number of its latest write
-  /// Direct writes whose `done` was not called yet. What of them is on the device nobody knows.
+  /// Direct writes whose `done` was not called yet. It is unknown which of their sectors are on the
+  /// device.
   struct Flight {
     uint64_t number = 0;
     Sectors sectors;
-    std::map<uint64_t, ByteView> sources;  // of the sectors
+    std::map<uint64_t, ByteView> sources;  // bytes of the sectors
     std::shared_ptr<const void> keep;      // owns them
     bool unchanged() const {
       return std::ranges::all_of(sectors, [this](const auto& sector) {
@@ -29,7 +30,7 @@ struct SimDisk::Content {
   std::list<Flight> flights;
   uint64_t writes = 0;
   bool locked = false;
-  bool listed = false;  // its directory was synced since it was made
+  bool listed = false;  // its directory was synced since the file was created
 
   bool in_flight(uint64_t sector) const {
     return std::ranges::any_of(flights,
@@ -163,8 +164,8 @@ class SimFile final : public File {
   }
 
  private:
-  /// Does something when the device gets to it: one after the other, or beside what is in flight,
-  /// as the engines of real disks do.
+  /// Queues an operation of the device: in line, or in parallel with operations in flight, as the
+  /// engines of real disks do.
   enum class Turn : uint8_t { kInLine, kBeside };
   void later(std::function<void()> work, Turn turn = Turn::kInLine) {
     if (disk_.frozen_) return;
@@ -225,8 +226,8 @@ class SimFile final : public File {
     return {StatusCode::kIoError, "the simulated sync failed"};
   }
 
-  /// A sector's bytes get to the device, unless the device errs without telling. Of the cache only
-  /// the place that the bytes went to by mistake changes.
+  /// Writes a sector's bytes to the device, unless a silent device fault is injected. A misdirected
+  /// write changes the cache only at the place where the bytes went.
   void reach_device(uint64_t sector, const SimDisk::Content::Sector& data) {
     if (disk_.take(disk_.losing_)) return disk_.note(Fault::kWriteLost);
     if (!content_->durable.empty() && disk_.take(disk_.misdirecting_)) {
@@ -249,7 +250,7 @@ class SimFile final : public File {
     if (lost) disk_.note(Fault::kWriteLost);
     uint64_t shift = 0;
     if (!failing && !lost && !flight->sectors.empty() && disk_.take(disk_.misdirecting_)) {
-      // As a whole, to a place behind it: each sector keeps its neighbours.
+      // All sectors of the write go to a later place together.
       disk_.note(Fault::kWriteMisdirected);
       const uint64_t blocks = content_->size / SimDisk::kDirectBlock;
       const uint64_t room =
@@ -271,7 +272,7 @@ class SimFile final : public File {
     return disk_.failure_;
   }
 
-  /// Checks the rules of io_uring, O_DIRECT and disk.h.
+  /// Checks the requirements of io_uring, O_DIRECT and disk.h.
   Status check_direct(const DirectWrite& write) const {
     RC_RETURN_IF_ERROR(check(write.offset, write.bytes.size()));
     const uint64_t bits = write.offset | write.bytes.size() |
@@ -284,7 +285,7 @@ class SimFile final : public File {
     return check_apart(write.offset, write.bytes.size());
   }
 
-  /// Nobody writes where a direct write is in flight.
+  /// Checks that no other write overlaps a direct write in flight.
   Status check_apart(uint64_t offset, uint64_t length) const {
     if (content_->flights.empty()) return {};
     bool apart = true;
@@ -342,7 +343,7 @@ std::string SimDisk::contents(const std::string& path) const {
   return bytes;
 }
 
-/// Some sectors of the direct writes in flight, which nobody waits for any more.
+/// At a crash: writes a random subset of the sectors of direct writes in flight.
 void SimDisk::land_some(Content& content) {
   for (const Content::Flight& flight : content.flights) {
     for (const auto& [sector, data] : flight.sectors) {
@@ -376,7 +377,8 @@ uint32_t SimDisk::damage(uint32_t sectors, uint64_t from) {
 
 void SimDisk::crash() {
   frozen_ = false;
-  // Files of the dead process that are destroyed later must not touch what the next one opens.
+  // Files of the dead process that are destroyed later must not affect files that the next process
+  // opens.
   for (auto& [path, content] : files_) {
     content = std::make_shared<Content>(*content);
     content->locked = false;

@@ -1,5 +1,5 @@
 // Counts the faults of a simulation. A fault counts when it changed something: a message was lost,
-// a sync failed, bytes were dropped. A fault that met no operation proves nothing.
+// a sync failed, bytes were dropped. A fault that affected no operation does not count.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@
 namespace ramcloud {
 
 enum class Fault : uint8_t {
-  kMessageLost,       // by the network's bad luck
+  kMessageLost,       // by random loss
   kMessageCut,        // by a partition of both directions
   kMessageCutOneWay,  // by a partition of one direction
   kMessageSlow,       // by a slow link
   kCallRepeated,      // an idempotent request arrived once more, over another session
-  kSessionBroken,     // although both ends live
+  kSessionBroken,     // although both ends are alive
   kProcessKilled,
   kHostRebooted,  // unsynced sectors were dropped
   kProcessPaused,
   kDiskSlow,
-  kSyncFailed,        // written sectors are not on the device, though later syncs succeed
-  kWriteLost,         // the device said that it wrote, and did not
-  kWriteMisdirected,  // the device wrote somewhere else
-  kClockRate,         // a timer ran on a clock that is fast or slow
+  kSyncFailed,        // written sectors are not on the device, although later syncs succeed
+  kWriteLost,         // the device reported success but did not write
+  kWriteMisdirected,  // the device wrote to another place
+  kClockRate,         // a timer ran on a fast or slow clock
   kClockJumped,       // CLOCK_REALTIME
   kDiskDamaged,       // bytes at rest changed
   kCount
@@ -37,14 +37,14 @@ const char* fault_name(Fault fault);
 
 class FaultCounts {
  public:
-  /// Two kinds met if the one changed something at most this long after the other.
+  /// Two kinds count as combined if one changed something at most this long after the other.
   static constexpr Duration kMeet = std::chrono::seconds(1);
 
   void add(Fault fault, Time now);
   uint64_t of(Fault fault) const { return counts_[static_cast<size_t>(fault)]; }
   /// By name; without those that are 0.
   std::map<std::string, uint64_t> by_kind() const;
-  /// By "first+second" (in the order of the kinds): how often two kinds met.
+  /// By "first+second" (in the order of the kinds): how often two kinds were combined.
   std::map<std::string, uint64_t> by_pair() const;
 
  private:

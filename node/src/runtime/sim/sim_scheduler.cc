@@ -6,7 +6,7 @@
 
 namespace ramcloud {
 namespace {
-/// Every turn takes time, so that a node that always has something to do does not stop the clock.
+/// Every turn takes time, so that a busy node does not stop the clock.
 constexpr Duration kTurnTime = 1us;
 }  // namespace
 
@@ -63,7 +63,7 @@ void SimNode::start() {
 }
 
 bool SimNode::poll() {
-  // Those that come in during this turn wait for the next.
+  // Messages that arrive during this turn wait for the next.
   for (size_t n = inbox_.size(); n > 0; --n) {
     const auto fn = std::move(inbox_.front());
     inbox_.pop_front();

@@ -27,16 +27,16 @@ class SimNodeClock final : public Clock {
  public:
   explicit SimNodeClock(const VirtualClock& real) : real_(real) {}
   Time now() const override;
-  /// Shows a pause within a turn at once, as CLOCK_BOOTTIME does to a process that was suspended.
+  /// Includes a pause within a turn at once, like CLOCK_BOOTTIME after a process was suspended.
   Time lease_now() const override { return own_time(std::max(real_.now(), paused_until_)); }
   uint64_t unix_ms() const override;
-  /// Its node is suspended until then, in the middle of a turn.
+  /// The node is suspended until then, in the middle of a turn.
   void pause_until(Time until) { paused_until_ = until; }
-  /// From now on; positive is fast.
+  /// Sets the rate error from now on; positive: the clock is fast.
   void set_rate_error(int32_t millionths);
   int32_t rate_error() const { return millionths_; }
   void jump_wall(int64_t milliseconds) { wall_offset_ms_ += milliseconds; }
-  /// When this clock will show `own`, by the scheduler's.
+  /// The scheduler's time when this clock will show `own`.
   Time real_time(Time own) const;
 
  private:
@@ -58,9 +58,9 @@ class SimNode final : public EventSource {
   SimDisk& disk() { return disk_; }
   SimNodeClock& clock() { return clock_; }
   bool alive() const { return alive_; }
-  /// It dies as soon as its turn is over, and what it does until then has no effect.
+  /// It dies at the end of its turn, and its actions until then have no effect.
   bool doomed() const { return doomed_; }
-  /// No turn begins before, and what the present one sends leaves then.
+  /// No turn begins before this time, and messages of the present turn are sent then.
   Time paused_until() const { return paused_until_; }
   /// Counts kills: events for an earlier life are dropped.
   uint64_t incarnation() const { return incarnation_; }
@@ -83,7 +83,7 @@ class SimNode final : public EventSource {
   SimNodeClock clock_;
   std::unique_ptr<Reactor> reactor_;
   std::deque<std::function<void()>> inbox_;
-  Time ready_at_ = kNever;  // when its next turn is, apart from timers and posted work
+  Time ready_at_ = kNever;  // time of its next turn, not considering timers and posted work
   Time busy_until_{};       // its last turn's end
   Time paused_until_{};
   bool alive_ = true;
@@ -110,15 +110,15 @@ class SimScheduler {
   /// Hands `fn` to a node: it runs in a turn of its reactor, unless the node was killed by then.
   void deliver(SimNode& node, Time when, std::function<void()> fn);
 
-  /// The process is dead from now on; its disk keeps all writes.
+  /// Kills the process; its disk keeps all writes.
   void kill(SimNode& node);
-  /// The machine lost its power: as kill(), and the disk loses a part of the unsynced bytes.
+  /// The machine loses power: as kill(), and the disk loses a part of the unsynced bytes.
   void power_off(SimNode& node);
-  /// For the node whose turn it is: what it still does has no effect on others nor on its disk. The
-  /// caller kills it before its next turn.
+  /// For the node that is in its turn: its further actions have no effect on others or on its disk.
+  /// The caller kills it before its next turn.
   void doom(SimNode& node);
-  /// As SIGSTOP and, at that time, SIGCONT. A pause within a turn ends the turn as far as others
-  /// can tell: what it sends later leaves when the pause is over.
+  /// Like SIGSTOP and, at `until`, SIGCONT. After a pause within a turn, messages of that turn are
+  /// sent when the pause is over.
   void pause(SimNode& node, Time until);
   void resume(SimNode& node) {
     node.paused_until_ = {};
@@ -127,24 +127,25 @@ class SimScheduler {
   /// The node whose turn it is; null between turns.
   SimNode* turning() const { return turning_; }
 
-  /// A fresh reactor. The test has destroyed everything that used the old one.
+  /// Creates a new reactor. Precondition: the test has destroyed everything that used the old one.
   void restart(SimNode& node);
 
-  /// `fn` looks on after every step: with the node whose turn it was, or null. It changes nothing.
+  /// `fn` is called after every step, with the node whose turn it was, or null. It must not change
+  /// anything.
   void set_observer(std::function<void(SimNode* turned)> fn) { observer_ = std::move(fn); }
 
   /// Runs the next event; false if there is none.
   bool step();
   void run_for(Duration duration);
-  /// Until `done` holds (checked after every step); false if `limit` of virtual time passed first
-  /// or nothing is left to happen.
+  /// Runs until `done` is true (checked after every step). False if `limit` of virtual time passed
+  /// first or no event is left.
   bool run_until(const std::function<bool()>& done, Duration limit);
 
-  /// Of all events so far: same seed, same hash.
+  /// The hash of all events so far: same seed, same hash.
   uint64_t event_hash() const { return hash_.value(); }
   uint64_t events() const { return events_; }
   void mix_into_hash(uint64_t value) { hash_.add(value); }
-  /// What faults have changed so far.
+  /// Counts of faults so far.
   const FaultCounts& faults() const { return faults_; }
   void note(Fault fault);
 

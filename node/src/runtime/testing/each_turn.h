@@ -1,4 +1,4 @@
-// For tests of parts of a reactor's turn: calls the parts in the order in which they are given.
+// For tests of parts of a reactor's turn: calls the parts in the given order.
 #pragma once
 
 #include <tuple>

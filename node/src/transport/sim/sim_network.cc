@@ -108,7 +108,7 @@ SimTransport* SimNetwork::listener(const HostPort& address) const {
 
 void SimNetwork::send(const SimNode& from, SimNode& to, Time& lane, bool reliable,
                       std::function<void()> fn) {
-  // Both are drawn whatever happens: a cut does not change the fate of later messages.
+  // Draw both random numbers in any case, so that a cut does not change the fate of later messages.
   const Duration delayed = delay();
   const bool unlucky = random_.chance(options_.loss);
   if (from.doomed()) return;

@@ -3,8 +3,7 @@
 //
 // Sessions are message streams, so what a real network does to packets shows as a late, lost or
 // reordered message, or as a broken session; the same message never arrives twice on one session.
-// What its sender may send again over another session (an idempotent request) can arrive so long
-// after.
+// An idempotent request, which its sender may repeat over another session, can arrive twice.
 #pragma once
 
 #include <functional>
@@ -27,16 +26,17 @@ class SimTransport;
 struct SimNetworkOptions {
   Duration least_delay = 5us;
   Duration most_delay = 50us;
-  /// Of each message. A lost one is never answered: its caller's deadline ends the call.
+  /// Probability for each message. A lost request is never answered; the caller's deadline ends the
+  /// call.
   double loss = 0;
   /// Messages of one session may overtake each other.
   bool reorder = false;
-  /// Of each idempotent request: it arrives once more, over a session of its own, up to
-  /// `repeat_after` later. Its answer goes nowhere. As what waited in the receiver's kernel when
-  /// the sender took another connection.
+  /// Probability for each idempotent request that it arrives once more, over a separate session, up
+  /// to `repeat_after` later. Its answer is dropped. This simulates a request that was waiting in
+  /// the receiver's kernel when the sender opened another connection.
   double repeat = 0;
   Duration repeat_after = 3s;
-  /// Until a peer's death is noticed by those connected to it.
+  /// Time until connected peers notice a process's death.
   Duration break_delay = 100us;
 };
 
@@ -46,7 +46,8 @@ class SimNetwork {
   SimScheduler& scheduler() { return scheduler_; }
   SimNetworkOptions& options() { return options_; }
 
-  /// A transport for a node; make a new one after restart(). Its locators are sim:host=NAME,port=P.
+  /// A transport for a node; create a new one after restart(). Its locators are
+  /// sim:host=NAME,port=P.
   std::unique_ptr<SimTransport> make_transport(SimNode& node);
 
   /// Called for every request and reply that is sent.
@@ -55,15 +56,16 @@ class SimNetwork {
   /// Logs every message (level debug).
   void set_tracing(bool tracing) { tracing_ = tracing; }
 
-  /// Nothing goes through between these two until heal(); sessions stay, messages are lost.
+  /// Drops all messages between these two until heal(); sessions stay open.
   void partition(const SimNode& a, const SimNode& b);
-  /// The same for what `from` sends to `to`; the other direction works.
+  /// The same only for messages from `from` to `to`.
   void partition_one_way(const SimNode& from, const SimNode& to);
   void heal(const SimNode& a, const SimNode& b);
   void heal_all() { cut_.clear(); }
-  /// What these two send each other takes so much longer; 0 ends it.
+  /// Adds this latency between these two; 0 ends it.
   void set_slow(const SimNode& a, const SimNode& b, Duration more);
-  /// All connections that this node accepted break, although all processes live. Returns how many.
+  /// Breaks all connections that this node accepted, although all processes are alive. Returns how
+  /// many.
   size_t break_sessions_to(const SimNode& node);
 
   uint64_t delivered() const { return delivered_; }
@@ -84,12 +86,12 @@ class SimNetwork {
   }
   /// Whether a request arrives once more, and when.
   std::optional<Duration> repeat_of(const wire::MessageHeader& header);
-  /// Tells the observer.
+  /// Calls the tap.
   void sent(const SimNode& from, const SimNode& to, const wire::MessageHeader& header);
   Duration delay();
   SimTransport* listener(const HostPort& address) const;
-  /// Runs `fn` at the node `to`, unless it is lost; `reliable` ones (connecting, closing) are lost
-  /// to partitions only. `lane` keeps the order of one direction of one connection.
+  /// Runs `fn` at the node `to`, unless the message is lost; `reliable` messages (connecting,
+  /// closing) are lost only in partitions. `lane` keeps the order in one direction of a connection.
   void send(const SimNode& from, SimNode& to, Time& lane, bool reliable, std::function<void()> fn);
 
   SimScheduler& scheduler_;
@@ -97,7 +99,7 @@ class SimNetwork {
   bool tracing_ = false;
   SimNetworkOptions options_;
   Random random_;
-  Random repeats_;  // apart, so that the fate of other messages does not depend on repeats
+  Random repeats_;  // separate, so that repeats do not change the fate of other messages
   std::set<Direction> cut_;
   std::map<Direction, Duration> slow_;
   std::vector<SimTransport*> transports_;

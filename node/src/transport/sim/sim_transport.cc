@@ -8,7 +8,7 @@ namespace ramcloud {
 namespace {
 
 constexpr Duration kConnectTimeout = 5s;
-// Marks of calls: given to the network, or not yet.
+// Marks of calls: sent to the network, or not yet.
 constexpr uint64_t kSent = 1;
 constexpr uint64_t kHeld = 2;
 
@@ -50,7 +50,7 @@ Result<std::shared_ptr<Session>> SimTransport::connect(const Locator& locator,
 }
 
 Result<HostPort> SimTransport::listen(const HostPort& address, Side side, RequestHandler& handler) {
-  // The host is always the node's name, whatever address the daemon was told to listen on.
+  // The host is always the node's name, whatever address the daemon was configured with.
   const HostPort bound{node_.name(), address.port != 0 ? address.port : next_port_++};
   if (!network_.listeners_.emplace(bound, this).second) {
     return fail(StatusCode::kUnavailable, "listen on " + bound.to_string() + ": in use");
@@ -157,10 +157,10 @@ void SimTransport::close(uint32_t index) {
   ++slot.generation;
   ++closed_;
   free_slots_.push_back(index);
-  // The client's kernel is told by ours, even when our process was killed.
+  // Our kernel tells the client's kernel, even when our process was killed.
   Time when = network_.scheduler_.now() + network_.options_.break_delay;
   if (network_.is_cut_somehow(node_, *connection->client_node))
-    when += 10s;  // it notices by itself
+    when += 10s;  // then keepalive detects it
   network_.scheduler_.deliver(
       *connection->client_node, std::max(when, connection->to_client),
       [session = connection->session] {
@@ -201,7 +201,8 @@ void SimSession::start() {
   connect_timer_.start_after(kConnectTimeout);
   connection_->client_node = &node_;
   connection_->session = weak_from_this();
-  // Looked up when the message arrives: a transport is at the address, or none is (refused).
+  // Looked up when the message arrives: without a transport at the address the connection is
+  // refused.
   network_.scheduler_.after(network_.delay(), [&network = network_, address = address_,
                                                connection = connection_, hello = hello_] {
     SimTransport* server = network.listener(address);
@@ -270,8 +271,8 @@ void SimSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   }
 }
 
-/// A connection of its own brings the request to the same process, if it lives then and takes the
-/// greeting; nobody waits for the answer.
+/// Delivers the request once more over a separate connection to the same process, if it is alive
+/// then and accepts the hello; the answer is dropped.
 void SimSession::repeat(const wire::MessageHeader& header, const std::string& body,
                         Duration after) {
   auto ghost = std::make_shared<SimConnection>();
@@ -283,7 +284,7 @@ void SimSession::repeat(const wire::MessageHeader& header, const std::string& bo
         SimTransport* server = network.listener(address);
         if (server == nullptr) return;
         server->accept(address, ghost, hello);
-        if (ghost->server.expired()) return;  // the greeting was refused
+        if (ghost->server.expired()) return;  // the hello was refused
         network.scheduler_.note(Fault::kCallRepeated);
         server->receive(*ghost, header, body);
         server->closed_by_client(*ghost);
@@ -311,7 +312,7 @@ void SimSession::break_with(Status why) {
 }
 
 void SimSession::fail_later() {
-  // After a kill nothing of the node runs any more, and its reactor may be gone.
+  // After a kill no code of the node runs any more, and its reactor may be destroyed.
   if (failing_scheduled_ || node_.incarnation() != life_) return;
   failing_scheduled_ = true;
   reactor_.defer([self = shared_from_this()] {

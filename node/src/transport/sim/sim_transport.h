@@ -12,7 +12,7 @@ namespace ramcloud {
 
 class SimSession;
 
-/// What both ends know of a connection.
+/// State shared by both ends of a connection.
 struct SimConnection {
   SimNode* client_node = nullptr;
   SimNode* server_node = nullptr;
@@ -29,11 +29,11 @@ struct SimConnection {
 class SimTransport final : public Transport {
  public:
   SimTransport(SimNetwork& network, SimNode& node);
-  /// The peers of its connections find them broken a little later.
+  /// The peers' connections break a little later.
   ~SimTransport() override;
   SimNode& node() { return node_; }
   SimNetwork& network() { return network_; }
-  /// Speaks like a former build from now on: no version of the protocol above this one.
+  /// Limits the protocol version from now on, like an earlier version of the program.
   void set_highest_version(uint16_t version) { highest_version_ = version; }
   uint16_t highest_version() const { return highest_version_; }
 
@@ -63,7 +63,7 @@ class SimTransport final : public Transport {
   friend class SimNetwork;
   void closed_by_client(const SimConnection& connection);
   void close(uint32_t slot);
-  size_t close_all();  // its accepted connections; how many there were
+  size_t close_all();  // closes its accepted connections; returns how many
 
   SimNetwork& network_;
   SimNode& node_;
@@ -109,7 +109,7 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   SimNetwork& network_;
   SimNode& node_;
   Reactor& reactor_;
-  const uint64_t life_;  // of the node
+  const uint64_t life_;  // incarnation of the node
   HostPort address_;
   wire::Hello hello_;
   std::shared_ptr<SimConnection> connection_ = std::make_shared<SimConnection>();
@@ -119,7 +119,7 @@ class SimSession final : public Session, public std::enable_shared_from_this<Sim
   bool failing_scheduled_ = false;
   uint64_t peer_server_id_ = 0;
   uint16_t version_ = 0;
-  std::vector<Held> held_;  // until the connection stands
+  std::vector<Held> held_;  // until the connection is established
   Status why_;
   Timer connect_timer_;
 };

@@ -13,12 +13,12 @@
 
 namespace ramcloud::tcp {
 
-/// Bytes in order, in blocks: adding bytes never moves earlier ones, so adding to a long queue
-/// costs no more than adding to little. Large results are taken over without a copy. An empty queue
-/// keeps its last block, so that little output allocates nothing in steady state.
+/// A queue of bytes in blocks: adding bytes never moves earlier ones, so the cost does not depend
+/// on the length of the queue. Large results are moved in without a copy. An empty queue keeps its
+/// last block, so that small output allocates nothing in steady state.
 class OutputQueue {
  public:
-  /// The size of a block that bytes are copied to. The first one is smaller while little is added.
+  /// The size of a block that bytes are copied to. The first block starts smaller.
   static constexpr size_t kBlockBytes = 32u << 10;
   static constexpr size_t kFirstBytes = 512;
 
@@ -39,7 +39,7 @@ class OutputQueue {
   /// Fills `out` with pieces of the first bytes, `at_most` bytes in all. Returns how many pieces.
   size_t pieces(std::span<iovec> out, size_t at_most) const;
   void consume(size_t n);
-  /// Gives back the memory of an empty queue.
+  /// Frees the memory of an empty queue.
   void clear();
 
  private:
@@ -48,7 +48,7 @@ class OutputQueue {
     bool may_grow = true;
   };
   std::list<Block> blocks_;
-  size_t begin_ = 0;  // of the first block that were consumed
+  size_t begin_ = 0;  // consumed bytes of the first block
   size_t size_ = 0;
   size_t memory_ = 0;
 };

@@ -10,7 +10,7 @@
 namespace ramcloud::tcp {
 namespace {
 
-/// As many cache misses as a core has in flight at once, and a few.
+/// A few more than the cache misses that a core can have in flight.
 constexpr uint32_t kMostAhead = 16;
 
 }  // namespace
@@ -46,18 +46,18 @@ TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, 
 
 void TcpConnection::on_ready(uint32_t events) {
   if (paused_ && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) return server_.close(*this);
-  // Two items of work. epoll reports the rest again.
+  // At most two items of work; epoll reports the rest again.
   if ((events & EPOLLOUT) != 0) {
     flush();
     if (state_ == State::kClosed || server_.context_.reactor.budget().spent()) return;
   }
-  // One with a backlog has been read from enough; its socket is looked at again when that is done.
+  // A connection in the backlog is not read from until its buffered requests are done.
   const bool reads = !paused_ && !backlogged_;
   if (reads && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
 }
 
 void TcpConnection::receive() {
-  // Then others get their turn, and epoll tells us again.
+  // Then other connections are handled, and epoll reports this one again.
   constexpr int kReadsPerTurn = 16;
   constexpr size_t kMostRead = 128u << 10;
   TurnBudget& budget = server_.context_.reactor.budget();
@@ -79,7 +79,7 @@ void TcpConnection::receive() {
 void TcpConnection::take_requests() {
   TurnBudget& budget = server_.context_.reactor.budget();
   uint32_t shown = 0;
-  bool first = true;  // one is always taken: the caller made sure that it is our turn
+  bool first = true;  // the first request is always taken: the caller checked that it is our turn
   bool stopped = false;
   while (state_ == State::kOpen) {
     stopped = !may_take_requests();
@@ -94,11 +94,12 @@ void TcpConnection::take_requests() {
     first = false;
   }
   more_input_ = false;
-  // Stopped by the budget, with nobody else in the backlog: replies to the rest go in the same
-  // call.
+  // The budget is spent, and no other connection is in the backlog: gather further replies into the
+  // same send call.
   const bool goes_on = backlogged_ && server_.backlog_.size() == 1;
   if (state_ == State::kOpen && !goes_on) flush_gathered();
-  // The gathered replies may have been all that it held: then no event would tell us to go on.
+  // Sending the gathered replies may have freed the room that it waited for, and no event would
+  // tell us.
   if (state_ == State::kOpen && !may_take_requests()) {
     pause();
   } else if (state_ == State::kOpen && stopped) {
@@ -116,7 +117,7 @@ uint32_t TcpConnection::show_ahead() {
     if (found != TcpStream::Parse::kMessage) break;
     at += sizeof next.header + next.header.body_length;
   }
-  // Of one alone nothing can be fetched beside anything else.
+  // Prefetching is useful only for several requests.
   if (count > 1) handler_.on_ahead({ahead.data(), count});
   return count;
 }
@@ -151,7 +152,7 @@ bool TcpConnection::take_hello() {
   return true;
 }
 
-/// True if there was a whole request; its handler has seen it now.
+/// True if there was a whole request; its handler was called.
 bool TcpConnection::take_request() {
   wire::MessageHeader header;
   ByteView body;
@@ -164,7 +165,7 @@ bool TcpConnection::take_request() {
     case TcpStream::Parse::kMessage:
       break;
   }
-  // Handles of unanswered requests would be lost on the way.
+  // Only without unanswered requests, because their handles would become invalid.
   if (!placed_ && outstanding_ == 0 && server_.hand_over(*this, header.opcode)) return false;
   become_known();
   if (state_ == State::kClosed) return false;
@@ -174,7 +175,7 @@ bool TcpConnection::take_request() {
                                           TurnBudget::of_bytes(header.body_length));
   server_.context_.counters.requests_in.add_alone();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
-  // A client that sent several requests together gets their replies together: one system call.
+  // Replies to requests that arrived together are sent together, with one system call.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
   ReplyHandle handle{slot_, generation_, header.call_id, header.opcode, side_};
   handle.version = version_;
@@ -200,7 +201,7 @@ bool TcpConnection::send(const wire::MessageHeader& header, std::span<const Slic
   if (sent > 0) {
     budget.spend_on_call(TurnBudget::kSend);
   } else if (!waited) {
-    budget.spend(TurnBudget::kSend);  // the first that is gathered pays for the call to come
+    budget.spend(TurnBudget::kSend);  // the first gathered reply pays for the later system call
   }
   if (stream_.blocked()) {
     watch();
@@ -240,7 +241,7 @@ void TcpConnection::become_known() {
   if (!is_stranger()) return;
   stop_watching();
   source_ = &server_.context_.source;
-  // Level-triggered: input that came meanwhile is reported.
+  // epoll is level-triggered: input that arrived meanwhile is reported.
   if (!source_->add(stream_.fd(), watched_, this).ok()) server_.close(*this);
 }
 
@@ -248,8 +249,8 @@ void TcpConnection::stop_watching() {
   source_->remove(stream_.fd());
 }
 
-/// One that is paused is not read from, so the end of its input is told apart: what it holds must
-/// not outlive it.
+/// A paused connection is not read from, so its end-of-file is watched separately: its memory must
+/// be freed when the peer closes.
 void TcpConnection::watch() {
   const uint32_t wanted = (paused_ ? uint32_t{EPOLLRDHUP} : uint32_t{EPOLLIN}) |
                           (stream_.blocked() ? uint32_t{EPOLLOUT} : 0u);
@@ -258,9 +259,9 @@ void TcpConnection::watch() {
   source_->modify(stream_.fd(), wanted);
 }
 
-/// Backpressure for a peer that does not read its replies, long before it is closed for that. The
-/// less room is left for all, the less one connection may hold, so that N of them leave room for
-/// the next one: a (N + 1)th of all there is.
+/// Backpressure for a peer that does not read its replies, long before its connection is closed.
+/// The limit of one connection shrinks with the total room: N such connections leave a (N + 1)th of
+/// all room for the next one.
 uint64_t TcpConnection::pause_mark() const {
   return std::min({server_.context_.options.max_pending_bytes / 2,
                    uint64_t{2} * wire::kMaxBodyBytes, server_.reply_room()});
@@ -288,7 +289,7 @@ void TcpConnection::resume_if_due() {
       (held_bytes() > 0 && held_bytes() > pause_mark() / 2)) {
     return;
   }
-  resuming_ = true;  // not from here: a handler may be on the stack
+  resuming_ = true;  // in a later turn, because a handler may be on the stack
   server_.context_.reactor.defer([&server = server_, alive = std::weak_ptr(server_.alive_),
                                   slot = slot_, generation = generation_] {
     if (alive.expired()) return;
@@ -298,7 +299,7 @@ void TcpConnection::resume_if_due() {
 
 void TcpConnection::resume() {
   paused_ = resuming_ = false;
-  server_.add_to_backlog(*this);  // those that had come already
+  server_.add_to_backlog(*this);  // requests that are buffered already
   watch();
 }
 
@@ -307,7 +308,7 @@ void TcpConnection::account() {
   TcpContext& context = server_.context_;
   const Time now = context.reactor.now();
   if (paused_ || backlogged_ || !stream_.has_unread() || state_ == State::kHello) {
-    message_began_.reset();  // hellos have a time of their own
+    message_began_.reset();  // hellos have their own timeout
   } else if (!message_began_) {
     message_began_ = now;
     context.want_upkeep();

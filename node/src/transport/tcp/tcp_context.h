@@ -31,7 +31,7 @@ struct TcpCounters {
   Counter& sends;
   Counter& protocol_errors;
   Counter& slow_readers;
-  // What the limits of TcpOptions did.
+  // Counters of the limits of TcpOptions.
   Counter& limited_connections;
   Counter& limited_per_peer;
   Counter& limited_silent;
@@ -51,15 +51,14 @@ struct TcpContext {
   std::unique_ptr<MetricsRegistry> own_registry;  // if none was given
   TcpCounters counters;
   Resolver resolver;
-  /// What each host name meant last, for when it cannot be looked up: that the name service is down
-  /// says nothing about the peer.
+  /// The last addresses of each host name, for lookups that fail: a failure of the name service
+  /// does not mean that the peer is down.
   std::map<std::string, Resolver::Addresses> known_addresses;
   std::vector<class TcpSession*> sessions;  // those that are not broken, for shutdown and upkeep
   Timer upkeep;  // once a second while it is needed: hello deadlines, big idle buffers
   std::function<bool()> upkeep_of_server;
   std::function<void()> memory_freed;
-  /// Of accepted connections; read by the thread that writes the metrics' text, which may outlive
-  /// us.
+  /// Totals of accepted connections; read by the metrics thread, which may outlive this object.
   struct Totals {
     std::atomic<uint64_t> connections{0};
     std::atomic<uint64_t> buffered_bytes{0};
@@ -69,14 +68,14 @@ struct TcpContext {
   void want_upkeep() {
     if (!upkeep.running()) upkeep.start_after(1s);
   }
-  /// A connection is closed because of its peer: one line each, but no more than ten a second, so
-  /// that a flood of them does not fill the disk.
+  /// Logs a connection that is closed because of its peer; at most ten lines a second, so that a
+  /// flood does not fill the disk.
   void log_closed(const char* why, const std::string& peer);
 
  private:
   void on_upkeep();
   Time log_second_{};
-  uint32_t logged_ = 0;  // since then
+  uint32_t logged_ = 0;  // lines since then
   uint64_t unlogged_ = 0;
 };
 

@@ -92,7 +92,7 @@ void TcpServer::accept_from(Listener& listener) {
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // The waiting connection keeps the socket ready: without a pause we would turn for ever.
+      // The waiting connection keeps the socket ready: without a pause the loop would spin.
       if (!no_descriptors_) log_warn("transport.accept_paused", {{"error", std::strerror(errno)}});
       no_descriptors_ = true;
       context_.counters.accept_paused.add();
@@ -104,7 +104,7 @@ void TcpServer::accept_from(Listener& listener) {
   }
 }
 
-/// Above a limit of connections: counts, and says so at most once a second.
+/// True above a limit of connections: counts it, and logs at most once a second.
 bool TcpServer::is_refused(const std::string& address, const std::string& peer) {
   const TcpOptions& options = context_.options;
   const char* what = nullptr;
@@ -132,7 +132,7 @@ bool TcpServer::is_refused(const std::string& address, const std::string& peer) 
   return true;
 }
 
-/// A silent connection makes place for one that may send: the oldest is closed, not the newest.
+/// Closes the oldest silent connection to make room for a new one.
 void TcpServer::drop_oldest_silent() {
   const auto is_silent = [this](const std::pair<uint32_t, uint32_t>& entry) {
     const TcpConnection* connection = find(entry.first, entry.second);
@@ -146,7 +146,7 @@ void TcpServer::drop_oldest_silent() {
       ->close_for("too many have said no hello", context_.counters.limited_silent);
 }
 
-/// Taken only by add().
+/// A free slot; only add() takes it.
 uint32_t TcpServer::free_slot() {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
@@ -155,7 +155,7 @@ uint32_t TcpServer::free_slot() {
   return free_slots_.back();
 }
 
-/// Null, and it is closed, if it cannot be watched.
+/// Adds a connection. Null if epoll cannot watch it; it is closed then.
 TcpConnection* TcpServer::add(std::unique_ptr<TcpConnection> connection) {
   if (!connection->start_watching().ok()) return nullptr;
   free_slots_.pop_back();
@@ -192,18 +192,19 @@ void TcpServer::spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uin
   anywhere_ = anywhere;
 }
 
-/// True if the connection, whose next request has this opcode, is another reactor's from now on.
+/// Hands the connection over to another reactor if its next request has such an opcode. True if it
+/// was handed over.
 bool TcpServer::hand_over(TcpConnection& connection, uint16_t opcode) {
   if (others_.empty() || !anywhere_(opcode)) return false;
   connection.placed_ = true;
-  // The others first: this reactor also serves the connections that stay.
+  // Other reactors first, because this one also has the connections that stay.
   const size_t turn = handed_over_++ % (others_.size() + 1);
   if (turn == others_.size()) return false;
   TcpServer* to = others_[turn];
   connection.stop_watching();
   elsewhere_->fetch_add(1, std::memory_order_relaxed);
-  // It is counted here as long as it lives; only this reactor may change the part that is not
-  // shared.
+  // The connection is counted here during its lifetime; only this reactor may change the counts
+  // that are not shared.
   std::shared_ptr<void> counted(
       nullptr, [counter = elsewhere_, address = std::exchange(connection.address_, {}),
                 server = this, &reactor = context_.reactor, alive = std::weak_ptr(alive_)](void*) {
@@ -233,7 +234,7 @@ void TcpServer::adopt(HandedOver from) {
   if (connection == nullptr) return;
   connection->stream_.count_sends(context_.counters.sends);
   connection->watch();
-  add_to_backlog(*connection);  // those that were read already: epoll does not tell of them
+  add_to_backlog(*connection);  // epoll does not report requests that are buffered already
 }
 
 void TcpServer::close(TcpConnection& connection) {
@@ -243,13 +244,13 @@ void TcpServer::close(TcpConnection& connection) {
   forget(connection);
 }
 
-/// One connection less of this address, if those are counted.
+/// Decrements the connections of this address, if they are counted.
 void TcpServer::release_peer(const std::string& address) {
   const auto of_peer = per_peer_.find(address);
   if (of_peer != per_peer_.end() && --of_peer->second == 0) per_peer_.erase(of_peer);
 }
 
-/// Its socket is closed, or was given away.
+/// Removes a connection whose socket was closed or handed over.
 void TcpServer::forget(TcpConnection& connection) {
   if (connection.state_ == TcpConnection::State::kHello) --silent_;
   connection.state_ = TcpConnection::State::kClosed;
@@ -262,7 +263,8 @@ void TcpServer::forget(TcpConnection& connection) {
   ++slot.generation;  // handles of its requests are stale from here on
   context_.totals->connections = --open_;
   free_slots_.push_back(connection.slot_);
-  // It may be on the stack: a handler's reply can find the connection broken.
+  // Destroyed later, because it may be on the stack: a handler's reply can find the connection
+  // broken.
   if (closed_.empty()) {
     context_.reactor.defer([this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) closed_.clear();
@@ -341,7 +343,7 @@ bool TcpServer::has_room(const ReplyHandle& handle, uint64_t bytes) const {
 }
 
 void TcpServer::add_buffered(int64_t bytes) {
-  // One thread writes it: no locked instruction.
+  // Only one thread writes it, so no locked instruction is needed.
   auto& total = context_.totals->buffered_bytes;
   const uint64_t now = total.load(std::memory_order_relaxed) + static_cast<uint64_t>(bytes);
   total.store(now, std::memory_order_relaxed);
@@ -349,8 +351,8 @@ void TcpServer::add_buffered(int64_t bytes) {
   if (now >= kMuchMemory) context_.want_upkeep();
 }
 
-/// A load that comes and goes within a second keeps its memory: taking it from the system again
-/// would cost more than it helps others.
+/// True if large memory was freed and not needed for some time. Memory that is needed again within
+/// a second is kept, because getting it again costs more than freeing it saves.
 bool TcpServer::look_for_freed_memory() {
   most_buffered_ = std::max(most_buffered_, most_buffered_lately_);
   const bool quiet = most_buffered_lately_ + kMuchMemory <= most_buffered_;
@@ -385,8 +387,8 @@ void TcpServer::add_to_backlog(TcpConnection& connection) {
   });
 }
 
-/// Those that wait the longest first, each as far as the budget goes; so one that has much left
-/// goes to the end. One at least gets a request done, whatever else was posted.
+/// Serves the connections that wait the longest first, as far as the budget allows; a connection
+/// with requests left goes to the end. At least one request is handled in each turn.
 void TcpServer::serve_backlog() {
   TurnBudget& budget = context_.reactor.budget();
   bool first = true;
@@ -410,7 +412,7 @@ void TcpServer::serve_backlog() {
 }
 
 void TcpServer::make_room() {
-  if (making_room_) return;  // closing one may come here again
+  if (making_room_) return;  // closing a connection may call this again
   making_room_ = true;
   const uint64_t enough = context_.options.max_buffered_bytes / 8 * 7;
   std::vector<std::pair<Time, TcpConnection*>> busy;
@@ -424,7 +426,8 @@ void TcpServer::make_room() {
                                 connection.output_began_.value_or(kNever));
     busy.emplace_back(since, &connection);
   }
-  // The oldest first: an honest peer's message is in flight for a moment only.
+  // Close those with the oldest incomplete message first: an honest peer's message takes only a
+  // moment.
   std::ranges::sort(busy, [](const auto& a, const auto& b) {
     return std::pair(a.first, a.second->slot_) < std::pair(b.first, b.second->slot_);
   });
@@ -436,8 +439,8 @@ void TcpServer::make_room() {
   making_room_ = false;
 }
 
-/// True if it should be called again: a peer owes a hello or the rest of a message, reads slowly,
-/// or has a big buffer.
+/// True if it should be called again: some peer has not sent its hello or the rest of a message,
+/// reads slowly, or has a big buffer.
 bool TcpServer::upkeep() {
   bool again = false;
   for (const auto& listener : listeners_) {
@@ -446,7 +449,7 @@ bool TcpServer::upkeep() {
     strangers_->source.modify(listener->fd.get(), EPOLLIN);
   }
   const Time now = context_.reactor.now();
-  // Memory that idle connections keep would be missing for replies.
+  // Memory kept by idle connections is not available for replies.
   const bool scarce = context_.totals->buffered_bytes > context_.options.max_buffered_bytes / 2;
   for (auto& slot : slots_) {
     if (slot.connection == nullptr) continue;

@@ -1,8 +1,8 @@
 // The server's end: listening sockets, and the connections they accepted, by slot.
 //
-// A connection that has not made a request yet is a stranger. An epoll of its own watches strangers
-// and listening sockets, and a turn handles only a few of its events. So thousands that connect or
-// hang up at once delay others by some tens of microseconds, not by all of their events.
+// A connection that has not made a request yet is a stranger. A separate epoll watches strangers
+// and listening sockets, and a turn handles only a few of its events. So thousands of clients that
+// connect or disconnect at once delay others by some tens of microseconds only.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class TcpServer {
   void spread_over(std::vector<TcpServer*> others, bool (*anywhere)(uint16_t opcode));
   void serve_handed_over(RequestHandler& handler) { handed_over_handler_ = &handler; }
   void set_identity(const PeerIdentity& self);
-  /// `tail` may be null; of one that is taken over nothing is left.
+  /// `tail` may be null; it is empty afterwards if it was moved.
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,
              std::string* tail);
   bool has_room(const ReplyHandle& handle, uint64_t bytes) const;
@@ -45,12 +45,13 @@ class TcpServer {
 
  private:
   friend class TcpConnection;
-  /// Events of strangers and listening sockets that are handled in a turn, and connections that one
-  /// of those may bring. A stranger's event is one read of at most 32 KiB and the requests in it.
+  /// The most events of strangers and listening sockets in a turn, and the most connections
+  /// accepted for one event. A stranger's event is one read of at most 32 KiB and the requests in
+  /// it.
   static constexpr size_t kStrangersPerTurn = 8;
   static constexpr int kAcceptsPerTurn = 8;
   struct Listener;
-  /// A source within the context's.
+  /// A source nested in the context's source.
   struct Strangers final : FdHandler {
     void on_ready(uint32_t) override { source.poll(); }
     EpollSource source{kStrangersPerTurn};
@@ -71,13 +72,13 @@ class TcpServer {
   bool upkeep();
   bool is_refused(const std::string& address, const std::string& peer);
   void drop_oldest_silent();
-  /// Above the limit of buffered bytes: gives back empty buffers, then closes connections.
+  /// Called above the limit of buffered bytes: frees empty buffers, then closes connections.
   void make_room();
   TcpConnection* find(uint32_t slot, uint32_t generation) const;
   /// The memory that replies of all connections may take besides the bytes buffered now. Input may
-  /// take a quarter of the limit more: replies can wait, and a message that has begun cannot.
+  /// take a quarter of the limit more, because replies can wait and an incomplete message cannot.
   uint64_t reply_room() const;
-  /// Its requests that were read wait for their turn, behind those of others.
+  /// Queues the connection: its buffered requests wait for their turn.
   void add_to_backlog(TcpConnection& connection);
   void serve_backlog();
   void add_buffered(int64_t bytes);
@@ -90,28 +91,28 @@ class TcpServer {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
-  std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nobody is inside them any more
+  std::vector<std::unique_ptr<TcpConnection>> closed_;  // destroyed when they are not on the stack
+                                                        // any more
   uint32_t batches_ = 0;                                // in flight
-  std::vector<TcpConnection*> gathering_;  // open ones that have replies to send at the end
+  std::vector<TcpConnection*> gathering_;  // open connections with gathered replies to send
   std::deque<std::pair<uint32_t, uint32_t>> backlog_;  // slot, generation; some are closed
-  bool serving_backlog_ = false;                       // in a later turn, or now
+  bool serving_backlog_ = false;                       // scheduled for a later turn, or running now
   uint64_t closed_connections_ = 0;
   size_t open_ = 0;
-  size_t silent_ = 0;                                     // have not said hello
+  size_t silent_ = 0;                                     // connections without a hello
   std::deque<std::pair<uint32_t, uint32_t>> silent_age_;  // slot, generation; some are closed
   std::map<std::string, uint32_t> per_peer_;              // kept only with a limit
   bool making_room_ = false;
-  /// What look_for_freed_memory() takes for much, and for how many of its calls the memory must not
-  /// have been needed.
+  /// look_for_freed_memory() reports memory above this, if it was not needed for so many calls.
   static constexpr uint64_t kMuchMemory = 16u << 20;
   static constexpr int kQuietCalls = 2;
-  uint64_t most_buffered_ = 0;         // since the heap's memory was given back
-  uint64_t most_buffered_lately_ = 0;  // since the latest upkeep
+  uint64_t most_buffered_ = 0;         // maximum since memory was last reported as freed
+  uint64_t most_buffered_lately_ = 0;  // maximum since the latest upkeep
   int quiet_calls_ = 0;
   bool no_descriptors_ = false;     // and it was said
-  std::vector<TcpServer*> others_;  // that connections are handed over to
+  std::vector<TcpServer*> others_;  // the servers to which connections are handed over
   bool (*anywhere_)(uint16_t opcode) = nullptr;
-  size_t handed_over_ = 0;  // so far, those that stayed in their turn included
+  size_t handed_over_ = 0;  // hand-overs so far, including connections that stayed here
   std::shared_ptr<std::atomic<size_t>> elsewhere_ = std::make_shared<std::atomic<size_t>>(0);
   RequestHandler* handed_over_handler_ = nullptr;
   Time over_limit_logged_{};

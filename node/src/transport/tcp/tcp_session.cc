@@ -52,9 +52,9 @@ void TcpSession::look_up() {
                              });
 }
 
-/// A name that is not found is no sign that nobody is there: names of what has just started become
-/// known late, and name services have their own troubles. So what the name meant last is tried, and
-/// without that the name is looked up again until connecting has taken too long.
+/// A failed lookup does not prove that the server is absent: names of new pods appear late, and
+/// name services fail. So the last known addresses are tried. Without them, the lookup is repeated
+/// until the connect timeout.
 void TcpSession::on_looked_up(Result<Resolver::Addresses> found) {
   Resolver::Addresses& known = context_->known_addresses[address_.to_string()];
   if (found) {
@@ -89,7 +89,7 @@ void TcpSession::connect_to_next() {
   break_with(why);
 }
 
-/// Of several addresses, one that may not have been reached leaves the question open.
+/// The server counts as refusing only if all of its addresses refused.
 void TcpSession::note_attempt(bool refused) {
   all_refused_ = all_refused_ && refused;
   absence_ = all_refused_ ? Absence::kRefused : Absence::kUnknown;
@@ -119,7 +119,8 @@ void TcpSession::on_connected() {
 }
 
 void TcpSession::receive() {
-  constexpr int kReadsPerTurn = 16;  // then others get their turn; epoll tells us again
+  constexpr int kReadsPerTurn = 16;  // then other sessions are handled; epoll reports this one
+                                     // again
   for (int i = 0; i < kReadsPerTurn && !broken(); ++i) {
     const auto read = stream_.read();
     if (read == TcpStream::Read::kClosed) {
@@ -162,11 +163,11 @@ bool TcpSession::take_hello() {
   was_open_ = true;
   context_->counters.connected.add();
   flush();
-  tell_open();  // if sending failed, what it sends fails
+  tell_open();  // if sending failed, later calls fail, too
   return state_ == State::kOpen;
 }
 
-/// True if there was a whole reply; the call's owner has it now.
+/// True if there was a whole reply; it was passed to the call's owner.
 bool TcpSession::take_reply() {
   wire::MessageHeader header;
   ByteView body;
@@ -183,9 +184,9 @@ bool TcpSession::take_reply() {
   }
   context_->counters.replies_in.add_alone();
   context_->reactor.trace_event("reply received", header.call_id, header.opcode);
-  // Answers that came together lead to requests that go together: one system call for all.
+  // Requests caused by answers that arrived together are sent together, with one system call.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
-  // None: it was cancelled, the answer comes too late.
+  // Null if the call was cancelled.
   if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);
   stream_.pop(header);
   return true;
@@ -206,7 +207,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
     refuse_too_long(call);
     return fail_later();
   }
-  // Backpressure: the connection is well, but too many calls are in flight. The caller retries.
+  // Backpressure: too much unsent output on a working connection. The caller must retry.
   if (stream_.pending_bytes() + sizeof header + size > context_->options.max_pending_bytes) {
     refuse_no_room(call);
     return fail_later();
@@ -257,7 +258,7 @@ void TcpSession::fail_later() {
     self->failing_scheduled_ = false;
     self->fail_refused();
     if (!self->broken()) return;
-    // Before the hello was answered nothing was sent, and a refusal says so for every call.
+    // Before the hello was answered nothing was sent, so every call fails as not sent.
     const Status unsent = self->was_open_ || self->why_ == StatusCode::kConnectionLost
                               ? Status(StatusCode::kUnavailable,
                                        self->why_.message() + " (before this call was sent)")

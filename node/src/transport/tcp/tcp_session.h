@@ -16,7 +16,7 @@ class TcpSession final : public Session,
   TcpSession(std::shared_ptr<TcpContext> context, const HostPort& address,
              const PeerIdentity& expected);
   ~TcpSession() override;
-  /// Begins connecting; once, right after construction.
+  /// Starts connecting. Call it once, right after construction.
   void start();
 
   void send(ClientCall& call, wire::MessageHeader header, std::span<const Slice> body) override;
@@ -58,13 +58,13 @@ class TcpSession final : public Session,
   bool all_refused_ = true;  // of the addresses tried
   Absence absence_ = Absence::kUnknown;
   bool watches_output_ = false;
-  bool more_input_ = false;  // behind the reply that is being handled
+  bool more_input_ = false;  // more input after the present reply
   bool failing_scheduled_ = false;
   uint64_t peer_server_id_ = 0;
   uint16_t version_ = 0;
   uint32_t peer_max_body_ = wire::kMaxBodyBytes;
   std::vector<SocketAddress> addresses_;  // still to be tried
-  Status why_;                            // broken
+  Status why_;                            // why it broke
   std::string not_found_;                 // why the name was not found at the last look
   Timer connect_timer_, look_up_timer_;
 };

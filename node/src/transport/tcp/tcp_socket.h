@@ -1,4 +1,4 @@
-// Sockets as this transport wants them: non-blocking, no delay, and noticing a dead peer by itself.
+// Creates the sockets of this transport: non-blocking, no delay, with detection of dead peers.
 #pragma once
 
 #include "base/text.h"

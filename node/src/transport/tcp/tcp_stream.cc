@@ -13,7 +13,7 @@
 namespace ramcloud::tcp {
 
 namespace {
-/// Messages are put together up to here: above, a system call costs little beside the copying.
+/// Messages are gathered up to this size; above it, copying costs more than a system call.
 constexpr size_t kMostGathered = 16u << 10;
 }  // namespace
 
@@ -32,7 +32,7 @@ std::span<char> ByteBuffer::room(size_t n) {
   }
   if (capacity_ - end_ < n) {
     const size_t wanted = std::max({kFirstBytes, end_ + n, capacity_ * 3 / 2});
-    // Not initialised: pages that no bytes arrive for are never touched.
+    // Not initialised, so that unused pages are never touched.
     std::unique_ptr<char[]> bigger(new char[wanted]);
     if (end_ > 0) std::memcpy(bigger.get(), data_.get(), end_);
     data_ = std::move(bigger);
@@ -59,9 +59,9 @@ void ByteBuffer::clear() {
 TcpStream::Read TcpStream::read(size_t at_most) {
   size_t wanted = 1;
   if (hello_taken_ && in_.size() >= sizeof(wire::MessageHeader)) {
-    // The header was checked by front(): its length is within bounds. (Before the hello it would be
-    // anybody's bytes.) The whole of it comes into one piece of memory, so that handlers see a body
-    // as one view.
+    // front() checked the header, so its length is within bounds. (Before the hello it may be
+    // arbitrary bytes.) The whole message is read into contiguous memory, so that handlers get the
+    // body as one view.
     const auto header = load<wire::MessageHeader>(in_.unread().data());
     const size_t total = sizeof header + header.body_length;
     wanted = total > in_.size() ? total - in_.size() : 1;
@@ -105,7 +105,7 @@ TcpStream::Parse TcpStream::front(wire::Hello& hello) const {
 bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> body, Send when) {
   const size_t size = sizeof header + header.body_length;
   const bool little = out_.size() + size <= std::min<uint64_t>(kMostGathered, max_pending_bytes_);
-  // Much output that waits goes by flush(), a piece at a time.
+  // Large pending output is sent by flush(), in pieces.
   if (when == Send::kHold || blocked_ || (when == Send::kGather && little)) {
     return keep(header, body, 0);
   }
@@ -146,8 +146,8 @@ bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> b
   return when == Send::kHold || blocked_ || flush();
 }
 
-/// Copies what lies behind the first `skip` bytes of header and body to the pending output, and
-/// puts `tail` behind it.
+/// Copies header and body without their first `skip` bytes to the pending output, and appends
+/// `tail`.
 bool TcpStream::keep(const wire::MessageHeader& header, std::span<const Slice> body, size_t skip,
                      std::string&& tail) {
   const size_t rest = sizeof header + header.body_length - skip;

@@ -19,12 +19,12 @@
 
 namespace ramcloud::tcp {
 
-/// Bytes between the socket and us; grows as told, keeps its memory until shrink().
+/// A receive buffer; keeps its memory until shrink().
 class ByteBuffer {
  public:
-  /// What an idle buffer may keep.
+  /// The most memory that an idle buffer keeps.
   static constexpr size_t kSmallBytes = 32u << 10;
-  /// The first size: a peer that sends little costs little.
+  /// The first size, so that a peer that sends little costs little memory.
   static constexpr size_t kFirstBytes = 512;
 
   ByteBuffer() = default;
@@ -39,16 +39,16 @@ class ByteBuffer {
   size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
   size_t capacity() const { return capacity_; }
-  /// Of the capacity, what bytes have been in: memory that is really there.
+  /// The part of the capacity that was ever used: memory that the system has provided.
   size_t touched() const { return touched_; }
   void consume(size_t n);
-  /// Room for at least `n` more bytes behind the unread ones; gives all the room there is.
+  /// Makes room for at least `n` more bytes after the unread ones; returns all free room.
   std::span<char> room(size_t n);
   void commit(size_t n) {
     end_ += n;
     touched_ = std::max(touched_, end_);
   }
-  /// Gives back a big buffer that is empty; true if it was big and could not be given back yet.
+  /// Frees a big buffer that is empty; true if it is big and not empty yet.
   bool shrink();
   void clear();
 
@@ -68,8 +68,8 @@ class TcpStream {
   /// Takes over the socket, input that was not popped, and pending output. The other
   /// stream is closed then.
   TcpStream(TcpStream&&) = default;
-  /// Counts system calls in this counter from now on. A counter belongs to one thread, and the
-  /// connection has come to another one.
+  /// Counts system calls in this counter from now on. Needed after a hand-over, because a counter
+  /// belongs to one thread.
   void count_sends(Counter& sends) { sends_ = &sends; }
 
   int fd() const { return fd_.get(); }
@@ -77,24 +77,24 @@ class TcpStream {
   void attach(UniqueFd fd) { fd_ = std::move(fd); }
 
   enum class Read {
-    kSome,  // something came; the socket may be empty now
-    kFull,  // as much as there was room for, or as was asked for: read again
+    kSome,  // bytes were read; the socket may be empty now
+    kFull,  // the buffer was filled, or `at_most` was reached: read again
     kNothing,
     kClosed,  // by the peer, or an error
   };
   static constexpr size_t kAll = ~size_t{0};
-  /// Takes from the socket what fits, or so many bytes of it.
+  /// Reads what fits, at most `at_most` bytes.
   Read read(size_t at_most = kAll);
 
   enum class Parse { kMessage, kIncomplete, kMalformed };
   /// The first whole message that was read. `body` points into the buffer and is valid until the
-  /// next read(); consume it with pop(). Room for a message is made only after its header was
+  /// next read(); consume it with pop(). Memory for a message is reserved only after its header was
   /// checked.
   Parse front(wire::Kind kind, wire::MessageHeader& header, ByteView& body) const;
-  /// The same of a message behind those in the first `skip` bytes. kIncomplete: nor is it there.
+  /// The same for the message after the first `skip` bytes. kIncomplete also if there is none.
   Parse peek(size_t skip, wire::Kind kind, wire::MessageHeader& header, ByteView& body) const;
   void pop(const wire::MessageHeader& header) { in_.consume(sizeof header + header.body_length); }
-  /// The same for the hello at the begin.
+  /// The same for the hello at the beginning.
   Parse front(wire::Hello& hello) const;
   void pop_hello() {
     in_.consume(sizeof(wire::Hello));
@@ -102,36 +102,36 @@ class TcpStream {
   }
 
   enum class Send {
-    kNow,     // with all that waits
-    kGather,  // later, with what else comes, unless it is much by now: flush() follows soon
+    kNow,     // at once, with all pending output
+    kGather,  // later, with further output, unless much is pending already; flush() follows soon
     kHold,    // later: nothing may be sent yet
   };
-  /// Sends header and body, and keeps the rest that does not go at once. False if the connection is
-  /// broken, or more would wait than a reader may leave lying (overflowed()).
+  /// Sends header and body, and keeps what the socket does not take at once. False if the
+  /// connection is broken, or the pending output would exceed its limit (overflowed()).
   bool send(const wire::MessageHeader& header, std::span<const Slice> body, Send when = Send::kNow);
-  /// The same with `tail` behind the body, of which header.body_length tells. A large one is taken
-  /// over and sent in pieces; else it stays the caller's.
+  /// The same with `tail` after the body; header.body_length includes it. A large tail is moved and
+  /// sent in pieces; otherwise the caller keeps it.
   bool send(const wire::MessageHeader& header, std::span<const Slice> body, std::string&& tail,
             Send when);
   bool send_hello(const wire::Hello& hello);
-  /// Sends pending output, at most kMostFlushed of it: the rest goes when the socket is writable
+  /// Sends pending output, at most kMostFlushed of it: the rest is sent when the socket is writable
   /// (blocked()), so that others get their turn. False if the connection is broken.
   bool flush();
   static constexpr size_t kMostFlushed = 64u << 10;
   bool has_pending() const { return !out_.empty(); }
-  /// The socket took less than it was given: pending output goes when it is writable.
+  /// The socket did not take everything: pending output is sent when it is writable.
   bool blocked() const { return blocked_; }
   /// Bytes that were read and not popped.
   size_t unread_bytes() const { return in_.size(); }
   size_t pending_bytes() const { return out_.size(); }
-  /// A message has begun and is not whole (or nobody has looked at it yet).
+  /// There is an incomplete message, or one that was not handled yet.
   bool has_unread() const { return !in_.empty(); }
   /// Memory that the buffers hold.
   size_t buffered_bytes() const { return in_.touched() + out_.memory(); }
   /// Gives back buffers that are empty, big or small.
   void drop_empty_buffers();
   bool overflowed() const { return overflowed_; }
-  /// Bytes given to send() so far, and of those how many the socket took. Hellos do not count.
+  /// Bytes passed to send() so far, and how many of them the socket took. Hellos do not count.
   uint64_t queued_bytes() const { return sent_bytes_ + out_.size(); }
   uint64_t sent_bytes() const { return sent_bytes_; }
 
@@ -148,8 +148,8 @@ class TcpStream {
   uint64_t sent_bytes_ = 0;
   bool overflowed_ = false;
   bool blocked_ = false;
-  bool hello_taken_ = false;                    // from now on messages come
-  size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while more comes than there is room for
+  bool hello_taken_ = false;                    // from now on messages follow
+  size_t read_size_ = ByteBuffer::kFirstBytes;  // doubles while the buffer is filled
   ByteBuffer in_;
   OutputQueue out_;
 };

@@ -100,7 +100,7 @@ TcpTransport::TcpTransport(Reactor& reactor, EpollSource& source, const TcpOptio
       server_(std::make_unique<tcp::TcpServer>(*context_)) {}
 
 TcpTransport::~TcpTransport() {
-  // Sessions that others still hold break; each takes itself off the list.
+  // Breaks sessions that others still hold; each removes itself from the list.
   while (!context_->sessions.empty()) {
     context_->sessions.back()->shut_down({StatusCode::kConnectionLost, "shutting down"});
   }

@@ -19,24 +19,22 @@ class TcpServer;
 struct TcpContext;
 }  // namespace tcp
 
-/// What a server lets its peers hold (docs/design/wire.md, "Limits"). Every limit has its counter
-/// in ramcloud_transport_limited_total.
+/// Limits of what peers can make a server hold (docs/design/wire.md#limits). Every limit has its
+/// counter in ramcloud_transport_limited_total.
 struct TcpOptions {
-  /// Connections served at once; one more is closed at once.
+  /// The most connections; a further one is closed at once.
   uint32_t max_connections = 10'000;
-  /// The same for one peer address; 0: no limit of its own. Behind a translation of addresses many
-  /// clients have one.
+  /// The same for one peer address; 0: no such limit. Behind NAT many clients share an address.
   uint32_t max_connections_per_peer = 0;
-  /// Connections that have not said hello; one more closes the oldest of them.
+  /// The most connections without a hello; a further one closes the oldest of them.
   uint32_t max_silent_connections = 1'024;
-  /// Output that may wait for a slow reader; above, its connection is closed.
+  /// The most unsent output for a slow reader; above this its connection is closed.
   uint64_t max_pending_bytes = 64u << 20;
-  /// Requests of one connection that are not answered yet; more are not read from it until half
-  /// are.
+  /// The most unanswered requests of a connection; then no more are read until half are answered.
   uint32_t max_outstanding = 4'096;
-  /// Memory for messages of all accepted connections: input that is buffered, replies in the
-  /// making, replies that wait, unsent output. Replies wait when three quarters are taken; above
-  /// the limit the connections whose message is in flight the longest are closed.
+  /// Memory for messages of all accepted connections: buffered input, results in progress, held
+  /// replies, unsent output. Replies wait when three quarters are used; above the limit,
+  /// connections with the oldest incomplete message are closed.
   uint64_t max_buffered_bytes = 256u << 20;
   /// How long a new connection may take to say hello.
   Duration hello_timeout = 10s;
@@ -45,7 +43,7 @@ struct TcpOptions {
   Duration message_timeout = 30s;
   /// How long connecting may take: looking the name up, the connection, and the hello.
   Duration connect_timeout = 5s;
-  /// Of the protocol; lower ones stand for former builds, in tests.
+  /// The highest protocol version; tests lower it to act as an earlier version.
   uint16_t highest_version = wire::kVersionMax;
 };
 
@@ -61,16 +59,17 @@ class TcpTransport final : public Transport {
                                            const PeerIdentity& expected) override;
   Result<HostPort> listen(const HostPort& address, Side side, RequestHandler& handler) override;
   /// Hands connections over to transports on other reactors of the same server, in rotation, and
-  /// keeps a share. A connection goes with its first request whose opcode may be served `anywhere`;
-  /// one that never makes such a request stays. Call it before listen(). The others must outlive
-  /// this one; their reactors may run. (SO_REUSEPORT would spread by a hash of addresses: a few
-  /// clients could all meet on one reactor, and other servers' messages would arrive anywhere.)
+  /// keeps a share. A connection is handed over with its first request whose opcode `anywhere`
+  /// accepts; a connection without such a request stays. Call it before listen(). The others must
+  /// outlive this one; their reactors may run. (SO_REUSEPORT would spread by a hash of addresses: a
+  /// few clients could all meet on one reactor, and other servers' messages would arrive anywhere.)
   void spread_over(const std::vector<TcpTransport*>& others, bool (*anywhere)(uint16_t opcode));
-  /// What answers requests of connections that another transport gives to this one. Before that.
+  /// Sets the handler for requests of connections that are handed over to this transport. Call it
+  /// before that happens.
   void serve_handed_over(RequestHandler& handler);
   void set_identity(const PeerIdentity& self) override;
-  /// Called on the reactor when large messages were freed, and for some seconds no others needed
-  /// their memory: the heap has it now. Call it before listen().
+  /// The listener is called on the reactor when the memory of large messages was freed and not
+  /// needed for some seconds; the heap has it then. Call it before listen().
   void on_memory_freed(std::function<void()> listener);
   void reply(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body) override;
   void reply_owned(const ReplyHandle& handle, StatusCode status, std::span<const Slice> body,

@@ -1,11 +1,11 @@
-// For tests of services without a network: a transport of which only reply() is used.
+// For tests of services without a network: a transport with only reply().
 #pragma once
 
 #include "transport/transport.h"
 
 namespace ramcloud::testing {
 
-/// Connects and listens nowhere; a derived class decides what becomes of replies.
+/// Cannot connect or listen; a derived class handles the replies.
 class OnlyReplies : public Transport {
  public:
   Result<std::shared_ptr<Session>> connect(const Locator&, const PeerIdentity&) override {

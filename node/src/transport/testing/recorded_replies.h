@@ -54,7 +54,7 @@ class RecordedReplies final : public OnlyReplies {
   }
   bool each_answered_once() const { return answered.size() == by_call.size(); }
 
-  std::vector<uint64_t> answered;  // calls, in the order of their replies
+  std::vector<uint64_t> answered;  // call ids, in the order of their replies
   std::map<uint64_t, Reply> by_call;
   std::set<uint32_t> closed;        // connections
   std::set<uint64_t> closed_calls;  // calls whose connections are closed

@@ -50,7 +50,7 @@ struct TestServer : RequestHandler {
     }
   }
   void answer(const ReplyHandle& handle, ByteView body) {
-    // In two pieces, as replies out of the log are.
+    // In two pieces, like replies from the log.
     const std::array<Slice, 2> pieces{Slice(body.substr(0, body.size() / 2)),
                                       Slice(body.substr(body.size() / 2))};
     transport.reply(handle, StatusCode::kOk, pieces);
@@ -87,7 +87,7 @@ class TcpTest : public ::testing::Test {
     const Slice slice(body);
     session.send(call, {}, {&slice, 1});
   }
-  /// Turns until it holds; false after 20 seconds.
+  /// Runs turns until the condition is true; false after 20 seconds.
   bool wait_for(const std::function<bool()>& condition) {
     bool late = false;
     Timer limit(reactor, [&] { late = true; });
@@ -107,7 +107,7 @@ class TcpTest : public ::testing::Test {
   }
   uint64_t protocol_errors() { return counter("ramcloud_transport_protocol_errors_total"); }
 
-  /// A client of bare bytes.
+  /// A client socket for raw bytes.
   UniqueFd raw_client() {
     auto fd = tcp::start_connect(*numeric_address("127.0.0.1", locator.address.port));
     EXPECT_TRUE(fd.has_value());
@@ -135,7 +135,7 @@ class TcpTest : public ::testing::Test {
 
   SystemClock clock;
   EpollSource source;
-  // Never sleeps, but gives the core away: raw sockets of the tests are not watched.
+  // Never sleeps, but yields the core, because the tests' raw sockets are not watched.
   Reactor reactor{clock, source, 1, {.poll_for = -1us}};
   MetricsRegistry metrics;
   std::unique_ptr<TcpTransport> transport =
