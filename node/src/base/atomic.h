@@ -1,7 +1,7 @@
-// The atomics of data that threads share without a lock: log/, store/, epochs. Ordinarily they are
-// std::atomic. With the preset `model` each access is a switch point of a scheduler that tries out
-// interleavings (base/model_schedule.h, docs/design/simulation.md). That one is sequentially
-// consistent: a weaker memory order needs a written argument beside it.
+// The atomics of data that threads share without a lock: log/, store/, epochs. Normally they are
+// std::atomic. With the preset `model` each access is a switch point of a scheduler that explores
+// interleavings (base/model_schedule.h, docs/design/simulation.md). The model is sequentially
+// consistent, so each weaker memory order needs a written argument in a comment.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ using Atomic = std::atomic<T>;
 
 #else
 
-/// As std::atomic, as far as it is used. What changes it is followed by a switch point as well, so
-/// that plain accesses behind it do not look as if they belonged to it.
+/// The used subset of std::atomic. Each change is followed by a switch point as well, so that later
+/// plain accesses are not treated as part of it.
 template <typename T>
 class Atomic {
  public:

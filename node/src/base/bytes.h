@@ -13,8 +13,8 @@ namespace ramcloud {
 /// Bytes that are not owned; string_view, because keys and values often are text.
 using ByteView = std::string_view;
 
-/// One piece of a scatter list: bytes that must stay as they are until the receiver of the list has
-/// returned from the call it was passed to (see each interface for longer promises).
+/// One piece of a scatter list. Its bytes must not change until the call that gets the list has
+/// returned (some interfaces require more).
 struct Slice {
   const void* data = nullptr;
   size_t size = 0;
@@ -23,7 +23,7 @@ struct Slice {
   explicit Slice(ByteView v) : data(v.data()), size(v.size()) {}
 };
 
-/// Copies a packed struct out of bytes; the caller has checked that they are there.
+/// Copies a packed struct out of bytes. Precondition: there are enough bytes.
 template <typename T>
   requires std::is_trivially_copyable_v<T>
 T load(const void* from) {

@@ -20,7 +20,7 @@ constexpr std::array<uint32_t, 256> make_table() {
 }
 constexpr auto kTable = make_table();
 
-/// From the top byte of a table entry back to its index: the step backwards through the CRC.
+/// Maps the top byte of a table entry to its index, for stepping backwards through the CRC.
 constexpr std::array<uint8_t, 256> make_inverse() {
   std::array<uint8_t, 256> inverse{};
   for (uint32_t i = 0; i < 256; ++i) inverse[kTable[i] >> 24] = static_cast<uint8_t>(i);
@@ -29,7 +29,7 @@ constexpr std::array<uint8_t, 256> make_inverse() {
 constexpr auto kInverse = make_inverse();
 
 #if defined(__x86_64__)
-/// The pieces of small groups are shorter than what ISA-L needs to begin.
+/// Pieces of small groups are shorter than this; for them ISA-L's set-up costs too much.
 constexpr size_t kShortBytes = 128;
 const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
 
@@ -79,8 +79,8 @@ uint32_t crc32c(ByteView bytes, uint32_t crc) {
 }
 
 std::optional<size_t> find_flipped_byte(ByteView bytes, uint32_t expected, uint32_t crc) {
-  // The CRC is linear: the difference of the sums depends only on the difference of the bytes, and
-  // that one is T[x] carried forward over the bytes behind the wrong one. Walk it back.
+  // The CRC is linear: the difference of the sums depends only on the difference of the bytes. It
+  // is T[x], carried forward over the bytes after the wrong one; so step backwards.
   uint32_t difference = crc32c(bytes, crc) ^ expected;
   if (difference == 0) return std::nullopt;
   for (size_t i = bytes.size(); i-- > 0;) {

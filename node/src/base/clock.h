@@ -12,7 +12,7 @@ namespace ramcloud {
 using Duration = std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-/// A point on a Clock's monotonic axis; its origin means nothing.
+/// A point on a Clock's monotonic axis; its origin has no meaning.
 struct MonotonicTag {
   using duration = Duration;
   using rep = Duration::rep;
@@ -28,8 +28,8 @@ class Clock {
   virtual ~Clock() = default;
   /// Monotonic time.
   virtual Time now() const = 0;
-  /// Monotonic time for leases: it goes on while the machine sleeps. Its origin is its own: never
-  /// compare it with now().
+  /// Monotonic time for leases, which continues while the machine is suspended. It has another
+  /// origin than now(): never compare the two.
   virtual Time lease_now() const { return now(); }
   /// Unix time in milliseconds, for people and coarse object ages; may jump.
   virtual uint64_t unix_ms() const = 0;
@@ -54,7 +54,7 @@ class SystemClock final : public Clock {
   }
 };
 
-/// Stands still until it is told to move: tests and simulation.
+/// A clock that moves only when a test or the simulation moves it.
 class VirtualClock final : public Clock {
  public:
   Time now() const override { return now_; }

@@ -55,7 +55,7 @@ Status rename_and_sync(const std::string& written, const std::string& path) {
     (void)std::remove(written.c_str());
     return why;
   }
-  // The name is on the disk when its folder is.
+  // Sync the folder, so that the file's name is on the disk.
   const std::string folder = std::filesystem::path(path).parent_path();
   return sync_file(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
 }

@@ -1,4 +1,4 @@
-// Files that are written as a whole, and are there whole after a crash.
+// Files that are replaced atomically, even in a crash.
 #pragma once
 
 #include <string>
@@ -8,12 +8,14 @@
 
 namespace ramcloud {
 
-/// Puts these bytes in the place of the file: synced beside it, renamed, and the folder synced.
-/// After a crash the file has the former bytes or these; when this is OK, these. IO_ERROR names the
-/// file. An existing path that is no plain file, such as a device, is not replaced.
+/// Replaces the content of the file: writes and syncs a temporary file beside it, renames it, and
+/// syncs the folder. After a crash the file has either the old or the new bytes; when this is OK,
+/// the new ones. IO_ERROR names the file. A path that is not a plain file, such as a device, is not
+/// replaced.
 Status replace_file(const std::string& path, std::string_view bytes);
 
-/// The same with the file `written` beside it, which is renamed, or removed if it cannot be synced.
+/// The same with an existing file `written` beside it, which is synced and renamed; removed if it
+/// cannot be synced.
 Status replace_file_by(const std::string& path, const std::string& written);
 
 }  // namespace ramcloud

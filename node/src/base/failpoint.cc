@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t kMostDelayMs = 600'000;
 constexpr Duration kUsualDelay = 100ms;
 
-/// What this process does at a place.
+/// The action of this process at a failpoint.
 struct Armed {
   FailpointOrder order;
   bool any = false;
@@ -49,7 +49,7 @@ bool parse_number(std::string_view text, uint32_t most, uint32_t& number) {
   return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= most;
 }
 
-/// Cuts off the part behind the first `separator` and returns it; empty without one.
+/// Removes the part after the first `separator` from `text` and returns it; empty if there is none.
 std::string_view cut_behind(std::string_view& text, char separator, bool& found) {
   const size_t at = text.find(separator);
   found = at != text.npos;
@@ -93,7 +93,7 @@ Result<FailpointOrder> parse_item(std::string_view item) {
   return order;
 }
 
-/// In place: the thread that is here gets no further.
+/// Acts on the present thread, which does not continue.
 void act(const FailpointOrder& order) {
   switch (order.action) {
     case FailpointAction::kKill:

@@ -1,12 +1,12 @@
-// Named places where a test kills, stops or delays a process, so that "killed between the sync and
-// the answer of an open" is a name and not a matter of luck.
+// Named places where a test kills, stops or delays a process, so that a test can choose "killed
+// between the sync and the answer of an open" by name.
 //
 //   RC_FAILPOINT("backup.open.before_answer");
 //
 // A name that is not in kFailpoints does not compile. In a test build the place costs one relaxed
 // load; in builds without tests (preset `release`) nothing of this exists. RAMCLOUD_FAILPOINTS arms
 // places of a process (docs/design/simulation.md#failpoints); a simulation installs a handler
-// instead, which does the same to a simulated node.
+// instead, which acts on a simulated node in the same way.
 #pragma once
 
 #ifdef RAMCLOUD_COUNT_SOMETIMES  // defined in builds with tests
@@ -86,7 +86,7 @@ inline constexpr Failpoint kFailpoints[] = {
 };
 inline constexpr size_t kFailpointCount = std::size(kFailpoints);
 
-/// The place's index in kFailpoints.
+/// The index of the name in kFailpoints.
 consteval size_t failpoint_number(std::string_view name) {
   for (size_t i = 0; i < kFailpointCount; ++i) {
     if (name == kFailpoints[i].name) return i;
@@ -99,20 +99,21 @@ enum class FailpointAction : uint8_t { kKill, kStop, kDelay };
 /// One item of RAMCLOUD_FAILPOINTS.
 struct FailpointOrder {
   size_t number = 0;
-  /// Acts at this pass only, counted from 1. 0: kill and stop act at the first, delay at each.
+  /// Acts only at this pass, counted from 1. 0: kill and stop act at the first pass, delay at every
+  /// pass.
   uint32_t nth = 0;
   FailpointAction action = FailpointAction::kKill;
   Duration delay{};
 };
 
-/// Parses "NAME[:nth]=kill|stop|delay[:ms],…"; nothing for an empty text. INVALID_ARGUMENT names
-/// the item and what is accepted.
+/// Parses "NAME[:nth]=kill|stop|delay[:ms],…"; empty for an empty text. INVALID_ARGUMENT names the
+/// item and what is accepted.
 Result<std::vector<FailpointOrder>> parse_failpoints(std::string_view text);
-/// From now on this process does so (SIGKILL or SIGSTOP to itself, or a sleep of the thread). Once,
-/// before any thread.
+/// Arms the failpoints of this process (SIGKILL or SIGSTOP to itself, or a sleep of the thread).
+/// Call it once, before any thread starts.
 void arm_failpoints(const std::vector<FailpointOrder>& orders);
-/// Every pass of every place calls `handler` from now on; an empty one ends that. Simulation only:
-/// one thread. Returns the handler before.
+/// From now on every pass of every failpoint calls `handler`; an empty one ends that. For
+/// simulation only: one thread. Returns the previous handler.
 using FailpointHandler = std::function<void(size_t number)>;
 FailpointHandler set_failpoint_handler(FailpointHandler handler);
 

@@ -1,5 +1,6 @@
 // The key hash: XXH3-64 with the table id as seed. Tablets are ranges of it, hash-table buckets
-// take its low bits, slot tags its middle ones. Part of the protocol: clients compute it too.
+// take its low bits, slot tags its middle ones. Part of the protocol, because clients compute it,
+// too.
 #pragma once
 
 #include <cstdint>

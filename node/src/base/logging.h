@@ -1,5 +1,5 @@
-// Structured logs: one line an event, with named fields. `--log-format text|json`; the level can be
-// changed while running. Heavy headers stay in the .cc file.
+// Structured logs: one line for each event, with named fields. `--log-format text|json`; the level
+// can be changed while running. Large headers are included only in the .cc file.
 #pragma once
 
 #include <concepts>
@@ -30,7 +30,7 @@ struct LogField {
 
 void set_log_level(LogLevel level);
 LogLevel log_level();
-/// As parse_log_level() reads it.
+/// The name that parse_log_level() accepts.
 std::string_view log_level_name(LogLevel level);
 void set_log_format(LogFormat format);
 /// "debug", "info", "warn", "error".

@@ -24,7 +24,7 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 }
 
 bool Mapping::map(uint64_t bytes, bool try_huge_pages) {
-  // One huge page more, so that the part used can begin at a multiple of it.
+  // One huge page more, so that the used part can begin at a multiple of it.
   const uint64_t length = bytes + kHugePageBytes;
   void* const mapping = mmap(nullptr, length, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -51,7 +51,7 @@ bool Mapping::map_reserved(uint64_t bytes, uint64_t page_bytes) {
 
 bool Mapping::reserve(uint64_t bytes) {
   const uint64_t length = bytes + kHugePageBytes;
-  // Without access it is not counted as memory that the process may come to need.
+  // PROT_NONE, so that it does not count as committed memory.
   void* const mapping =
       mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return false;
@@ -71,7 +71,7 @@ bool Mapping::open(uint64_t from, uint64_t bytes, bool try_huge_pages) {
 bool Mapping::bring(uint64_t from, uint64_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + from, bytes, MADV_POPULATE_WRITE) == 0) return true;
-  if (errno != EINVAL) return false;  // EINVAL: a kernel that does not know it
+  if (errno != EINVAL) return false;  // EINVAL: not supported by this kernel
 #endif
   constexpr uint64_t kPageBytes = 4096;
   for (uint64_t at = from; at < from + bytes; at += kPageBytes) {

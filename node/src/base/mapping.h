@@ -1,5 +1,5 @@
-// Large, zeroed memory of its own mapping, in huge pages where the system has them: what is looked up
-// at random in gigabytes of 4 KiB pages waits for page tables as much as for memory.
+// Large, zeroed memory in a mapping, with huge pages if the system has them: random accesses to
+// gigabytes of 4 KiB pages wait for page tables as much as for memory.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,37 @@ class Mapping {
   Mapping(Mapping&& other) noexcept { *this = std::move(other); }
   Mapping& operator=(Mapping&& other) noexcept;
 
-  /// At least `bytes`, from a multiple of 2 MiB on. Pages come when they are touched; with
-  /// `try_huge_pages` as transparent huge pages if the system gives them. False: errno says why
-  /// not.
+  /// Maps at least `bytes`, aligned to 2 MiB. The system adds pages on first use; with
+  /// `try_huge_pages` as transparent huge pages if possible. False: errno says why not.
   bool map(uint64_t bytes, bool try_huge_pages);
-  /// Of huge pages of this size that were set aside on the machine, all touched at once: a
-  /// container's limit shows only then, and later it would be a SIGBUS. False: errno says why not.
+  /// Maps reserved huge pages of this size, and touches all of them at once: a container's limit
+  /// applies only then, and later it would cause a SIGBUS. False: errno says why not.
   bool map_reserved(uint64_t bytes, uint64_t page_bytes);
-  /// Touches every page, so that nobody waits for a page fault later.
+  /// Touches every page, so that no page faults happen later.
   void touch();
 
-  /// @name Address space whose memory comes and goes. Parts are whole pages of the system.
-  /// @{
-  /// `bytes` of it, from a multiple of 2 MiB on: no memory, and a crash for who touches it. False:
-  /// errno says why not.
+  /// @name Address space with changing memory. Parts must be whole pages.
+  /// @{ Reserves `bytes` of address space, aligned to 2 MiB: it has no memory, and touching it
+  /// crashes. False: errno says why not.
   bool reserve(uint64_t bytes);
-  /// [from, from + bytes) may be touched from now on. Pages come then, as transparent huge ones if
-  /// that is wished for and the system gives them. False: errno says why not.
+  /// [from, from + bytes) may be touched from now on. The system adds pages on first use, as
+  /// transparent huge pages if requested and possible. False: errno says why not.
   bool open(uint64_t from, uint64_t bytes, bool try_huge_pages);
-  /// Brings the pages of a part that is open. False: the system has none; errno says why.
+  /// Gets the pages of an open part from the system now. False: the system has none; errno says
+  /// why.
   bool bring(uint64_t from, uint64_t bytes);
-  /// The system has the pages of an open part again, locked ones as well. It stays open, and is zero
-  /// when it is touched again. False: errno says why not.
+  /// Gives the pages of an open part back to the system, locked ones as well. The part stays open,
+  /// and is zero when it is touched again. False: errno says why not.
   bool give_back(uint64_t from, uint64_t bytes);
   /// @}
 
   char* data() const { return data_; }
   uint64_t size() const { return size_; }
-  /// The system agreed to huge pages; of transparent ones it may still give fewer.
+  /// The system accepted huge pages; with transparent ones, some pages may still be small.
   bool huge_pages() const { return huge_pages_; }
 
  private:
-  char* mapping_ = nullptr;  // what mmap gave; data_ is the first aligned address in it
+  char* mapping_ = nullptr;  // the result of mmap; data_ is the first aligned address in it
   uint64_t mapping_bytes_ = 0;
   char* data_ = nullptr;
   uint64_t size_ = 0;

@@ -26,14 +26,14 @@ std::string label_text(const MetricLabels& labels, std::string_view extra = {}) 
   return text.empty() ? text : "{" + text + "}";
 }
 
-/// The buckets shown of a histogram: enough for latencies from a microsecond to ten seconds.
+/// The buckets of a histogram in the text: for latencies from a microsecond to ten seconds.
 constexpr uint64_t kShownBounds[] = {
     1'000,         2'000,         5'000,         10'000,      20'000,      50'000,
     100'000,       200'000,       500'000,       1'000'000,   2'000'000,   5'000'000,
     10'000'000,    20'000'000,    50'000'000,    100'000'000, 200'000'000, 500'000'000,
     1'000'000'000, 2'000'000'000, 10'000'000'000};
 
-/// The sum of the histograms.
+/// Appends the sum of the histograms.
 void append_histogram(std::string& out, const std::string& name, const MetricLabels& labels,
                       const std::vector<const Histogram*>& histograms) {
   const auto sum_of = [&](auto part) {
@@ -127,7 +127,8 @@ std::string MetricsRegistry::text() const {
   for (const auto& metric : metrics_) ordered.push_back(&metric);
   for (const auto& shard : shards_) {
     const std::lock_guard shard_guard(shard.mutex_);
-    for (const auto& metric : shard.metrics_) ordered.push_back(&metric);  // they stay there
+    for (const auto& metric : shard.metrics_)
+      ordered.push_back(&metric);  // metrics are never moved
   }
   std::sort(ordered.begin(), ordered.end(), [](const Metric* a, const Metric* b) {
     return std::tie(a->name, a->labels) < std::tie(b->name, b->labels);

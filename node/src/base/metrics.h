@@ -1,6 +1,6 @@
-// Counters, gauges and latency histograms, and their Prometheus text. One registry a daemon
-// (several daemons can live in one process). Updating is one relaxed atomic (a plain store where
-// one thread alone does it); registering allocates.
+// Counters, gauges and latency histograms, and their Prometheus text. One registry for each daemon
+// (a process can have several). An update is one relaxed atomic operation (a plain store if only
+// one thread updates); registering allocates.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 class Counter {
  public:
   void add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
-  /// The same without a locked instruction (some 5 ns): only if one thread alone ever adds, as to
-  /// the counters of a reactor's shard. Any thread may read.
+  /// The same without a locked instruction (which costs about 5 ns): only if a single thread ever
+  /// adds, as for the counters of a reactor's shard. Any thread may read.
   void add_alone(uint64_t n = 1) { value_.store(value() + n, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
@@ -46,7 +46,7 @@ class Histogram {
     sum_.fetch_add(ns, std::memory_order_relaxed);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// The same without locked instructions: only if one thread alone ever records.
+  /// The same without locked instructions: only if a single thread ever records.
   void record_alone(uint64_t ns) {
     const auto add = [](std::atomic<uint64_t>& to, uint64_t n) {
       to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -86,12 +86,12 @@ class MetricsRegistry {
   Counter& counter(std::string_view name, std::string_view help, MetricLabels labels = {});
   /// Shown in seconds, as Prometheus wants it; the name should end in "_seconds".
   Histogram& histogram(std::string_view name, std::string_view help, MetricLabels labels = {});
-  /// `read` is called when the text is made, from the thread that serves it.
+  /// `read` is called when the text is built, on the thread that serves it.
   void gauge(std::string_view name, std::string_view help, std::function<double()> read,
              MetricLabels labels = {});
 
-  /// A registry for counters and histograms of one thread of the daemon: text() shows the sums of
-  /// equal ones, so that threads do not write each other's cache lines. Lives as long as this.
+  /// Adds a registry for the counters and histograms of one thread, so that threads do not write
+  /// the same cache lines. text() shows the sums. It lives as long as this registry.
   MetricsRegistry& add_shard();
 
   /// Prometheus text exposition format 0.0.4, ordered by name.

@@ -20,7 +20,8 @@ Schedule* running = nullptr;
 ucontext_t outside;
 uint64_t last_now = 0;
 
-/// Of the actor with this number; kept, since making one costs more than a short schedule.
+/// The stack of the actor with this number; kept, because creating one costs more than a short
+/// schedule.
 char* stack_of(size_t actor) {
   static char* stacks[kMostActors];
   if (stacks[actor] == nullptr) {
@@ -81,7 +82,7 @@ void Schedule::enter() {
   std::abort();  // no actor is resumed after its end
 }
 
-/// Leaves the present actor, which is done or waits.
+/// Switches from the present actor, which is done or waits, to another one.
 void Schedule::go_on() {
   size_t next = 0;
   if (choose(next)) return switch_to(next);
@@ -181,7 +182,8 @@ Explored explore(uint64_t first, uint64_t count,
   std::unordered_set<uint64_t> traces;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Policy policy = seed % 2 == 0 ? Policy::kPriority : Policy::kRandom;
-    // By the seed alone, so that it gives the same interleaving again: from early to late changes.
+    // Varies the options by the seed, from early to late changes, so that a seed always gives the
+    // same interleaving.
     Schedule schedule(
         {.seed = seed, .policy = policy, .expected_steps = uint64_t{64} << (seed / 2 % 6)});
     explored.wrong = once(schedule);

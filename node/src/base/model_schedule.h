@@ -27,18 +27,18 @@ class Schedule {
     uint64_t seed = 1;
     Policy policy = Policy::kRandom;
     uint32_t priority_changes = 3;  // of kPriority
-    uint64_t expected_steps = 200;  // of kPriority: the changes are within so many
-    uint64_t most_steps = 200'000;  // more are taken for a livelock
+    uint64_t expected_steps = 200;  // for kPriority: the changes happen within this many steps
+    uint64_t most_steps = 200'000;  // a run with more counts as a livelock
   };
   explicit Schedule(Options options);
   ~Schedule();
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Before run(). At most 16.
+  /// Adds an actor. Before run(); at most 16.
   void actor(std::function<void()> body);
-  /// Runs all actors to their ends, once. Returns an empty string, or says which actor waits for
-  /// what if they cannot end. Then they are given up where they are, with all they own.
+  /// Runs all actors to their ends, once. Returns an empty string, or, after a deadlock, a text
+  /// that says which actor waits for what. Then the actors are abandoned without cleaning up.
   std::string run();
   uint64_t steps() const { return steps_; }
   /// A hash of the interleaving: different interleavings have (almost certainly) different numbers.
@@ -56,7 +56,7 @@ class Schedule {
 
   static void enter();
   void step();
-  /// False: nobody is ready.
+  /// Chooses the next actor. False: no actor is ready.
   bool choose(size_t& next);
   void go_on();
   void switch_to(size_t next);
@@ -77,26 +77,27 @@ class Schedule {
 /// @{
 /// Another actor may run from here on.
 void point();
-/// The same for an actor that waits for something that only other actors can do.
+/// The same for an actor that spins until other actors have done something.
 void yield();
-/// Until wake() of the same address. Outside of a schedule that would be for ever: aborts.
+/// Waits until wake() of the same address. Aborts outside of a schedule, because it would wait for
+/// ever.
 void wait_for(const void* what);
 void wake(const void* what);
 /// A number that rises with every call.
 uint64_t now();
 /// @}
 
-/// What exploring found.
+/// The result of explore().
 struct Explored {
   uint64_t schedules = 0;
   uint64_t distinct = 0;  // interleavings
   uint64_t steps = 0;
-  std::string wrong;  // of the first seed that went wrong, with how to replay it
+  std::string wrong;  // the first failing seed, and how to replay it
 };
 
 /// Calls `once` for each seed from `first` on; it adds actors, runs them, and returns what is
-/// wrong. Every other seed goes by priorities. MODEL_SEEDS=FROM:COUNT in the environment takes
-/// others.
+/// wrong. Every second seed uses priorities. MODEL_SEEDS=FROM:COUNT in the environment overrides
+/// the seeds.
 Explored explore(uint64_t first, uint64_t count, const std::function<std::string(Schedule&)>& once);
 
 }  // namespace ramcloud::model

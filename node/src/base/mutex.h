@@ -1,5 +1,5 @@
-// A lock for critical sections that may block: a thread that has to wait sleeps. Unlike std::mutex
-// it is known to the compiler's lock analysis and to the scheduler of interleavings.
+// A lock for critical sections that may block: a waiting thread sleeps. Unlike std::mutex it
+// supports the compiler's lock analysis and the scheduler of interleavings.
 #pragma once
 
 #include <mutex>
@@ -11,7 +11,7 @@ namespace ramcloud {
 
 #ifdef RAMCLOUD_MODEL
 
-/// Nothing sleeps there, so both kinds are alike.
+/// In the model nothing sleeps, so both kinds of lock are the same.
 using Mutex = SpinLock;
 using MutexGuard = SpinGuard;
 

@@ -16,7 +16,7 @@ class Random {
   }
   /// True with probability p.
   bool chance(double p) { return static_cast<double>(next() >> 11) * 0x1.0p-53 < p; }
-  /// A generator of its own, which this one determines.
+  /// A separate generator, seeded by this one.
   Random fork() { return Random(next()); }
 
  private:

@@ -13,11 +13,11 @@ class RingBuffer {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
   T& front() { return slots_[head_]; }
-  /// The one so far behind the front.
+  /// The element at distance `i` from the front.
   T& at(size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
 
-  /// A slot at the end, holding whatever its last user left: the caller sets every field. Valid
-  /// until the next push.
+  /// Adds a slot at the end. It still has the values of its last use, so the caller must set every
+  /// field. Valid until the next push.
   T& push() {
     if (size_ == slots_.size()) grow();
     return slots_[(head_ + size_++) & (slots_.size() - 1)];

@@ -2,7 +2,7 @@
 
 namespace ramcloud {
 namespace {
-/// Those that were reached. Points live for ever, so nothing is ever taken out.
+/// The list of points that were reached. Points live for ever, so none is ever removed.
 constinit std::atomic<const SometimesPoint*> first{nullptr};
 }  // namespace
 

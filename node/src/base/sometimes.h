@@ -1,11 +1,11 @@
-// Points that tests must have come by at least once ("sometimes": over all seeds of a run). A test
-// of rare cases finds nothing when a change has made them unreachable, and stays green; so the code
-// marks them where they happen, and node/sim/expected.h lists those that the simulations reach.
+// Points that tests must reach at least once ("sometimes": over all seeds of a run). If a change
+// makes a rare case unreachable, its test finds nothing and still passes. So the code marks rare
+// cases, and node/sim/expected.h lists those that the simulations must reach.
 //
 //   RC_SOMETIMES("replication.degraded_segment_repaired");
 //
 // One relaxed increment; in builds without tests (preset `release`) nothing at all. The name is a
-// literal, and stands at one place only.
+// literal, and is used at one place only.
 #pragma once
 
 #include <atomic>
@@ -31,11 +31,11 @@ class SometimesPoint {
   void enter();
   const char* name_;
   std::atomic<uint64_t> count_{0};
-  const SometimesPoint* next_ = nullptr;  // of those that were reached
+  const SometimesPoint* next_ = nullptr;  // next point that was reached
 };
 
-/// How often each point was reached since the process began; those that never were are not in it.
-/// Any thread.
+/// How often each point was reached since the process began; points that were never reached are not
+/// included. Any thread.
 std::map<std::string_view, uint64_t> sometimes_counts();
 
 }  // namespace ramcloud

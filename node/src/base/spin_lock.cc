@@ -8,7 +8,7 @@
 namespace ramcloud {
 
 namespace {
-/// Tells the core that it spins.
+/// Tells the core that this is a spin loop.
 inline void cpu_relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -20,8 +20,8 @@ inline void cpu_relax() {
 
 /// Tries less and less often (exponential back-off). When two cores take a lock in turn, its cache
 /// line and the data that it guards move between them with each critical section. With back-off the
-/// holder runs several sections first, and both together get further (docs/design/log.md says how
-/// much).
+/// holder runs several sections in a row, and the total throughput is higher (docs/design/log.md
+/// has figures).
 void SpinLock::lock_slow() {
   constexpr int kFirstWait = 8, kLongestWait = 64;  // in `pause`s, of 20 to 60 ns
   constexpr int kPausesBeforeYield = 120;

@@ -1,5 +1,5 @@
-// A lock for short critical sections that never block. Yields the core after some microseconds, so
-// that more threads than cores do no harm.
+// A lock for short critical sections that never block. A waiting thread yields the core after some
+// microseconds, so that having more threads than cores is harmless.
 #pragma once
 
 #include <atomic>
@@ -31,12 +31,12 @@
 
 namespace ramcloud {
 
-/// Words that different threads write stand on lines of their own.
+/// Words that different threads write are on separate cache lines.
 inline constexpr size_t kCacheLineBytes = 64;
 
 #ifdef RAMCLOUD_MODEL
 
-/// One that the scheduler of interleavings knows (base/atomic.h).
+/// The lock for the scheduler of interleavings (base/atomic.h).
 class RC_CAPABILITY("mutex") SpinLock {
  public:
   SpinLock() = default;

@@ -30,7 +30,8 @@ constexpr Unit kDurationUnits[] = {
     {"h", 3'600'000'000'000},
 };
 
-/// A whole number and the rest of the text; nothing if it does not begin with a digit or overflows.
+/// Splits a whole number off the text; false if the text does not begin with a digit, or the number
+/// overflows.
 bool split_number(std::string_view text, uint64_t& number, std::string_view& rest) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end == text.data()) return false;

@@ -12,11 +12,11 @@
 
 namespace ramcloud {
 
-/// "256MiB", "4KiB", "1Gi", "1048576" (bytes). INVALID_ARGUMENT says what is accepted.
+/// "256MiB", "4KiB", "1Gi", "1048576" (bytes). INVALID_ARGUMENT: the message says what is accepted.
 Result<uint64_t> parse_size(std::string_view text);
 /// "256.0 MiB".
 std::string format_size(uint64_t bytes);
-/// As parse_size() takes it, and exact: "64MiB", "1048577".
+/// Exact text that parse_size() accepts: "64MiB", "1048577".
 std::string exact_size(uint64_t bytes);
 
 /// "10ms", "500us", "2s", "1m".
@@ -29,7 +29,8 @@ struct HostPort {
   uint16_t port = 0;
   /// "host:port", IPv6 in brackets.
   std::string to_string() const;
-  /// True for 0.0.0.0 and [::]: every address of this machine to listen on, nobody's to connect to.
+  /// True for 0.0.0.0 and [::]: one can listen on it (all addresses of this machine), but not
+  /// connect to it.
   bool is_wildcard() const;
   bool operator==(const HostPort&) const = default;
 };
@@ -37,7 +38,7 @@ Result<HostPort> parse_host_port(std::string_view text);
 /// "a:1,b:2"; at least one.
 Result<std::vector<HostPort>> parse_host_port_list(std::string_view text);
 
-/// A locator says how a server is reached: "tcp:host=H,port=P".
+/// The address of a server: "tcp:host=H,port=P".
 struct Locator {
   std::string transport;  // "tcp" or "sim"
   HostPort address;

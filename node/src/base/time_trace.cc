@@ -7,7 +7,7 @@
 
 namespace ramcloud {
 
-/// Of several readings the one in which the thread was least interrupted between the two clocks.
+/// Reads both clocks several times, and takes the pair with the least delay between the two.
 TimeTrace::Moment TimeTrace::Moment::now() {
   Moment best{};
   uint64_t narrowest = ~uint64_t{0};
@@ -48,8 +48,8 @@ std::vector<TraceEvent> TimeTrace::snapshot() const {
                       slot.id.load(std::memory_order_relaxed),
                       slot.value.load(std::memory_order_relaxed)});
   }
-  // What was overwritten while we read may be half of one event and half of another. The slot after
-  // the last published one may be half written too.
+  // Drop events that were overwritten while we read, because they may mix two events, and the slot
+  // after the last published one, which may be half written.
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t after = next_.load(std::memory_order_relaxed) + 1;
   const uint64_t oldest_whole = after > kEvents ? after - kEvents : 0;
@@ -72,7 +72,7 @@ std::string TimeTrace::json_of(const std::vector<const TimeTrace*>& traces) {
   std::string out = "{\"events\":[";
   const char* separator = "\n";
   for (const TraceEvent& event : events) {
-    // `what` is a literal of ours: nothing in it needs escaping.
+    // `what` is a string literal, so it needs no escaping.
     out += fmt::format("{}{{\"unix_ns\":{},\"what\":\"{}\",\"id\":{},\"value\":{}}}", separator,
                        event.unix_ns, event.what, event.id, event.value);
     separator = ",\n";

@@ -1,9 +1,9 @@
 // Time-trace: the last events of one reactor, stamped with the processor's time-stamp counter, kept
-// in a ring that is always on (docs/design/runtime.md#time-trace). Recording is four relaxed
-// stores by the one thread that owns the ring; any thread may take a snapshot while it goes on.
+// in a ring that is always on (docs/design/runtime.md#time-trace). Recording is four relaxed stores
+// by the thread that owns the ring; any thread may take a snapshot at the same time.
 //
-// The counter is read directly, not through Clock: stamps are only ever shown, nothing decides by
-// them, so they do not touch the determinism of a simulation (which does without a trace anyway).
+// The counter is read directly, not through Clock: stamps are only displayed, and no decision
+// depends on them, so simulation stays deterministic (it uses no trace anyway).
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ inline uint64_t trace_ticks() {
 struct TraceEvent {
   int64_t unix_ns = 0;  // wall-clock time
   std::string what;
-  uint64_t id = 0;     // of the operation or call it belongs to; 0: none
+  uint64_t id = 0;     // id of the operation or call; 0: none
   uint64_t value = 0;  // bytes, an opcode, ...: `what` says which
 };
 
@@ -47,7 +47,7 @@ class TimeTrace {
   TimeTrace(const TimeTrace&) = delete;
   TimeTrace& operator=(const TimeTrace&) = delete;
 
-  /// `what` must live for ever: a literal. Owner's thread only.
+  /// `what` must be a string literal. Owner's thread only.
   void record(const char* what, uint64_t id, uint64_t value) {
     const uint64_t at = next_.load(std::memory_order_relaxed);
     Slot& slot = (*slots_)[at % kEvents];
@@ -62,7 +62,7 @@ class TimeTrace {
   std::vector<TraceEvent> snapshot() const;
   /// As JSON: {"events": [{"unix_ns", "what", "id", "value"}, ...]}. Any thread.
   std::string json() const { return json_of({this}); }
-  /// The events of several rings by time, as json() gives those of one.
+  /// Like json(), for the events of several rings, sorted by time.
   static std::string json_of(const std::vector<const TimeTrace*>& traces);
 
  private:
@@ -72,7 +72,7 @@ class TimeTrace {
     std::atomic<uint64_t> id{0};
     std::atomic<uint64_t> value{0};
   };
-  /// A moment on both clocks.
+  /// A point in time on both clocks.
   struct Moment {
     uint64_t ticks;
     std::chrono::system_clock::time_point wall;

@@ -5,7 +5,7 @@
 //
 // Two versions (docs/design/wire.md, "Extensible structs"). Version 1 is the fields and nothing
 // else. Version 2 puts the length of each struct (the message, a nested one, an element of a list)
-// in front of it, as 32 bits. A field that was added later stands behind the others:
+// in front of it, as 32 bits. A field that was added later follows the others:
 //
 //   v(a, b);            // of version 1: must be there
 //   v.since(2, c, d);   // added later: left out in version 1; an older peer may not send it, then
@@ -112,7 +112,7 @@ class Decoder {
     message.fields(*this);
     in_ = behind;
   }
-  /// False once any field did not fit; fields decoded since are unspecified.
+  /// False if any field did not fit; fields decoded after it are unspecified.
   bool ok() const { return ok_; }
   bool at_end() const { return in_.empty(); }
 
@@ -147,7 +147,7 @@ class Decoder {
     list.clear();
     for (uint32_t i = 0; i < count && ok_; ++i) get(list.emplace_back());
   }
-  /// Every field takes at least one byte, so an absent one is seen by there being none.
+  /// Every field takes at least one byte, so a field is absent if no bytes are left.
   template <typename T>
   void get_if_there(T& value) {
     if (!in_.empty()) get(value);
@@ -161,12 +161,12 @@ class Decoder {
   bool ok_ = true;
 };
 
-/// Appends the message's bytes to `out`. `version`: of the encoding; that of the connection is what
-/// its hello settled (Session::version(), ReplyHandle::version).
+/// Appends the message's bytes to `out`. `version`: of the encoding; use that of the connection
+/// (Session::version(), ReplyHandle::version).
 template <typename T>
 void encode(const T& message, uint16_t version, std::string& out) {
   Encoder encoder(out, version);
-  encoder.put(const_cast<T&>(message));  // fields() serves both directions; encoding only reads
+  encoder.put(const_cast<T&>(message));  // fields() is used in both directions; encoding only reads
 }
 
 template <typename T>

@@ -28,7 +28,7 @@ struct ClusterInfo {
   std::string version;
   std::string admin_address;  // host:port of the admin API, for the side the caller came in by
   uint64_t term = 0;
-  uint64_t metadata_revision = 0;  // of the last change: no table has a higher one; 0: not told
+  uint64_t metadata_revision = 0;  // of the last change (no table has a higher one); 0: not told
   template <class V>
   void fields(V& v) {
     v(cluster_uuid, cluster_name, version, admin_address, term);
@@ -60,8 +60,8 @@ struct TableInfo {
   }
 };
 
-/// kCreateTable: CreateTableRequest -> TableInfo. A table of that name that exists is returned as
-/// it is [Ousterhout15, figure 2] if its span is the one asked for, else EXISTS.
+/// kCreateTable: CreateTableRequest -> TableInfo. If a table of that name exists, it is returned if
+/// its span is the requested one [Ousterhout15, figure 2], otherwise EXISTS.
 struct CreateTableRequest {
   std::string name;
   uint32_t span = 1;
@@ -114,9 +114,9 @@ struct ServerListEntry {
   }
 };
 
-/// The whole list, as of `version`, or, with a base, what changed since: entries that are new or
-/// different, and as REMOVED those that are in it no more. Servers refuse a lower (term, version)
-/// than they have, and changes since any other version than theirs (WRONG_VERSION).
+/// The whole list of `version`, or, with a base, the changes since: new or different entries, and
+/// removed ones with the state REMOVED. Servers refuse a lower (term, version) than they have, and
+/// changes since any other version than theirs (WRONG_VERSION).
 struct ServerList {
   uint64_t term = 0;
   uint64_t version = 0;
@@ -142,9 +142,9 @@ struct EnlistRequest {
   uint64_t log_bytes = 0;
   uint64_t backup_bytes = 0;
   uint64_t disk_read_bytes_per_second = 0;
-  uint32_t replicas = 0;       // R, as this master is configured
+  uint32_t replicas = 0;       // R, as configured on this master
   uint64_t nonce = 0;          // same in retries of one start: enlisting twice gives the same id
-  uint32_t read_lease_ms = 0;  // so long it answers from memory after a confirmation; 0: not told
+  uint32_t read_lease_ms = 0;  // how long it answers from memory after a confirmation; 0: not told
   template <class V>
   void fields(V& v) {
     v(cluster_uuid, former_server_id, name, version, locator, locator_outside, http_address,
@@ -163,9 +163,10 @@ struct EnlistReply {
   }
 };
 
-/// kGetServerList (server -> coordinator): GetServerListRequest -> ServerList. Servers are told of
-/// each new list; one that has heard nothing for long asks, since a server that was given up is
-/// told nothing any more. Its id matters after an import of older metadata, which may not know it.
+/// kGetServerList (server -> coordinator): GetServerListRequest -> ServerList. The coordinator
+/// sends each new list to servers. A server that has heard nothing for long asks, because a server
+/// that was given up gets no messages any more. `server_id` is needed after an import of older
+/// metadata, which may not have the server.
 struct GetServerListRequest {
   uint64_t server_id = 0;  // 0: not told
   std::string locator;
@@ -175,9 +176,9 @@ struct GetServerListRequest {
   }
 };
 
-/// kGetRecovered (server -> coordinator): GetRecoveredRequest -> Recovered. Which of these masters
-/// were recovered, or had nothing, for ever and durably: nobody needs replicas of theirs. Of all
-/// others that is not known. INVALID_ARGUMENT above kMaxIdsAtOnce.
+/// kGetRecovered (server -> coordinator): GetRecoveredRequest -> Recovered. Tells which of these
+/// masters were recovered, or owned nothing, durably and for ever: their replicas are not needed.
+/// About other masters nothing is known. INVALID_ARGUMENT above kMaxIdsAtOnce.
 struct GetRecoveredRequest {
   static constexpr size_t kMaxIdsAtOnce = 1024;
   std::vector<uint64_t> master_ids;
@@ -195,10 +196,10 @@ struct Recovered {
   }
 };
 
-/// kRaiseReplicationEpoch (server -> coordinator): RaiseReplicationEpochRequest -> Empty, when it
-/// is durable. From then on a replica of this master's that is not closed counts only if its
-/// segment and its epoch are at least these. Idempotent; CRASHED once the server is listed so,
-/// STALE_TERM if one of the two is lower than before.
+/// kRaiseReplicationEpoch (server -> coordinator): RaiseReplicationEpochRequest -> Empty, answered
+/// when it is durable. From then on a replica of this master that is not closed counts only if its
+/// segment and its epoch are at least these. Idempotent; CRASHED once the server is listed as
+/// crashed, STALE_TERM if one of the two is lower than before.
 struct RaiseReplicationEpochRequest {
   uint64_t server_id = 0;
   uint64_t lowest_open_segment = 0;
@@ -214,11 +215,11 @@ struct RaiseReplicationEpochRequest {
 /// kTakeTablet (coordinator -> server): TakeTabletRequest -> TakeTabletReply. Idempotent.
 struct TakeTabletRequest {
   uint64_t term = 0;
-  uint64_t revision = 0;  // of the table's metadata; lower ones than seen for it are refused
+  uint64_t revision = 0;  // of the table's metadata; orders with lower ones are refused
   uint64_t table_id = 0;
   uint64_t start_hash = 0;
   uint64_t end_hash = 0;
-  std::string table_name = {};  // the server says it when it restates what it owns
+  std::string table_name = {};  // the server repeats it when it restates what it owns
   template <class V>
   void fields(V& v) {
     v(term, revision, table_id, start_hash, end_hash);
@@ -226,10 +227,10 @@ struct TakeTabletRequest {
   }
 };
 
-/// A former server answers with an empty body.
+/// A server of an earlier version answers with an empty body.
 struct TakeTabletReply {
-  /// Where in the server's log the tablet begins: entries before are not the tablet's. The same
-  /// each time that the tablet is taken again. 0: at the log's start.
+  /// The tablet's first position in the server's log: entries before it do not belong to the
+  /// tablet. A repeated order gets the same position. 0: the log's start.
   uint64_t creation_position = 0;
   template <class V>
   void fields(V& v) {
@@ -250,7 +251,7 @@ struct DropTabletRequest {
 };
 
 /// kGetServerStats (coordinator -> server): GetServerStatsRequest -> ServerStats. Also the probe of
-/// failure detection and the carrier of the current list's version.
+/// failure detection; it carries the version of the current list.
 struct GetServerStatsRequest {
   uint64_t term = 0;
   uint64_t list_version = 0;
@@ -260,9 +261,9 @@ struct GetServerStatsRequest {
   }
 };
 
-/// What a server's cleaner does.
+/// The state of a server's cleaner.
 enum class CleanerState : uint8_t {
-  kNone = 0,  // it has none, or does not tell
+  kNone = 0,  // there is no cleaner, or the server does not tell
   kIdle = 1,
   kCompacting = 2,
   kCombined = 3,
@@ -270,35 +271,35 @@ enum class CleanerState : uint8_t {
 };
 
 struct ServerStats {
-  uint64_t list_version = 0;  // that this server has
+  uint64_t list_version = 0;  // the version that this server has
   uint64_t log_bytes_total = 0, log_bytes_used = 0, objects = 0, tablets = 0;
   uint64_t segments = 0, segments_fully_replicated = 0, segments_under_replicated = 0;
   uint64_t unreplicated_bytes = 0, replicas_wanted = 0;
   uint64_t frames_total = 0, frames_used = 0, frames_quarantined = 0;
   uint64_t reads = 0, writes = 0, deletes = 0;
-  uint64_t segments_degraded = 0;  // that go on with fewer than R replicas
+  uint64_t segments_degraded = 0;  // segments that go on with fewer than R replicas
   uint64_t writes_wait = 0;        // 1: too few replicas can be placed
   uint64_t replication_epoch = 0;
-  uint64_t backup_device = 0;   // 0 good, 1 full, 2 failed: takes no replicas
-  uint64_t log_bytes_live = 0;  // of log_bytes_used: live objects, as they are in the log
+  uint64_t backup_device = 0;   // 0: good; 1: full; 2: failed, takes no replicas
+  uint64_t log_bytes_live = 0;  // part of log_bytes_used: entries of live objects
   uint64_t hash_table_bytes = 0;
   CleanerState cleaner = CleanerState::kNone;
   std::string cleaner_why;                // for people
   uint64_t cleaner_write_cost_milli = 0;  // of log::CleanerState::write_cost, in thousandths
-  // log_bytes_total is what the log may use now, which moves towards the target; 0: not told.
+  // The target of a resize. log_bytes_total, the present limit, moves towards it. 0: not told.
   uint64_t log_bytes_target = 0;
-  uint64_t log_bytes_held = 0;  // that the log has from the system
-  /// The log is what it is to be, as far as that is told.
+  uint64_t log_bytes_held = 0;  // memory that the log has from the system
+  /// True if no resize is in progress, as far as the server tells.
   bool log_resized() const {
     return log_bytes_target == 0 ||
            (log_bytes_total == log_bytes_target && log_bytes_held == log_bytes_target);
   }
-  /// That the log may use and will keep: while it shrinks it may use more than that.
+  /// The memory that the log will keep: while it shrinks, the present limit is higher.
   uint64_t log_bytes_lasting() const {
     return log_bytes_target != 0 && log_bytes_target < log_bytes_total ? log_bytes_target
                                                                        : log_bytes_total;
   }
-  /// What takes memory for good: all of the log that is used, where nothing cleans.
+  /// Memory that cleaning cannot free. Without cleaning that is all of the used log.
   uint64_t kept_bytes() const {
     return cleaner == CleanerState::kNone ? log_bytes_used : log_bytes_live;
   }
@@ -313,26 +314,27 @@ struct ServerStats {
   }
 };
 
-/// kResizeLog (coordinator -> server): ResizeLogRequest -> ResizeLogReply. The log of the server is
-/// to have so much memory, until the process ends. Answered when that is accepted; it takes time
-/// (docs/design/log.md#resize). Idempotent. INVALID_ARGUMENT names the value and what is accepted,
-/// UNSUPPORTED comes from a former server, and from one with huge pages that were set aside.
+/// kResizeLog (coordinator -> server): ResizeLogRequest -> ResizeLogReply. Resizes the server's log
+/// until its process ends. Answered when the target is accepted; the resize takes time
+/// (docs/design/log.md#resize). Idempotent. INVALID_ARGUMENT names the value and what is accepted;
+/// UNSUPPORTED from a server of an earlier version, and from one with reserved huge pages.
 struct ResizeLogRequest {
   uint64_t term = 0;
-  uint64_t log_bytes = 0;  // 0: nothing is changed, only told
+  uint64_t log_bytes = 0;  // 0: change nothing, only report
   template <class V>
   void fields(V& v) {
     v(term, log_bytes);
   }
 };
 
-/// It is done when the first three are the same.
+/// The resize is done when the first three are equal.
 struct ResizeLogReply {
   uint64_t target_bytes = 0;
-  uint64_t limit_bytes = 0;                  // that the log may use now
-  uint64_t held_bytes = 0;                   // that it has from the system
+  uint64_t limit_bytes = 0;                  // the present limit
+  uint64_t held_bytes = 0;                   // memory from the system
   uint64_t least_bytes = 0, most_bytes = 0;  // accepted as targets now
-  std::vector<std::string> notes;            // for people: what does not fit such a log
+  std::vector<std::string> notes;            // for people: resources that are too small for such a
+                                             // log
   bool done() const { return limit_bytes == target_bytes && held_bytes == target_bytes; }
   template <class V>
   void fields(V& v) {
@@ -342,8 +344,8 @@ struct ResizeLogReply {
 
 // ---- after an import of metadata (docs/design/coordinator.md, "Imports")
 
-/// kRestate (coordinator -> server): RestateRequest -> Restatement. What this server knows that an
-/// older export may not. A former server answers UNSUPPORTED.
+/// kRestate (coordinator -> server): RestateRequest -> Restatement. Asks for facts that an older
+/// export may not have. A server of an earlier version answers UNSUPPORTED.
 struct RestateRequest {
   uint64_t term = 0;
   template <class V>
@@ -363,13 +365,13 @@ struct RestatedTablet {
   }
 };
 
-/// A table of which this server has had orders.
+/// A table about which this server has had orders.
 struct RestatedTable {
   uint64_t table_id = 0;
   uint64_t revision = 0;                // of the last order that it followed
-  bool dropped = false;                 // which was to drop the table
-  std::string name;                     // empty: not told, by a former coordinator
-  std::vector<RestatedTablet> tablets;  // that it owns
+  bool dropped = false;                 // the last order was to drop the table
+  std::string name;                     // empty: not told, by a coordinator of an earlier version
+  std::vector<RestatedTablet> tablets;  // its tablets on this server
   template <class V>
   void fields(V& v) {
     v(table_id, revision, dropped, name, tablets);
@@ -378,8 +380,8 @@ struct RestatedTable {
 
 struct Restatement {
   uint64_t server_id = 0;
-  EnlistRequest enlisted;  // what it said of itself when it enlisted
-  ServerList list;         // the whole list, as it has it
+  EnlistRequest enlisted;  // its enlist request
+  ServerList list;         // its whole list
   std::vector<RestatedTable> tables;
   // The replication epoch that the coordinator has confirmed.
   uint64_t lowest_open_segment = 0;
@@ -392,19 +394,19 @@ struct Restatement {
 
 // ---- failure detection (docs/design/coordinator.md, "Failure detection") ------------------------
 
-/// What one look at a server's address showed.
+/// The result of one probe of a server's address.
 enum class PeerState : uint8_t {
   kVoid = 0,      // nothing: the observer's own timers ran late, or it does not know the server
-  kAnswered = 1,  // the server lives
-  kRefused = 2,   // nobody listens at its address
+  kAnswered = 1,  // the server is alive
+  kRefused = 2,   // no process listens at its address
   kStranger = 3,  // another process listens there
   kSilent = 4,    // no answer in time
-  kBroken = 5,    // a connection broke: it may be dead, and is worth a look
+  kBroken = 5,    // a connection broke: the server may be dead
 };
 
 /// kReportServer (server -> coordinator): ReportServerRequest -> Empty. A hint: the coordinator
-/// probes the server at once, and judges by what it sees itself. A server that it does not list as
-/// UP is nothing to it. A former coordinator answers UNSUPPORTED.
+/// probes the server at once, and decides by its own probes. Reports about servers that are not UP
+/// are ignored. A coordinator of an earlier version answers UNSUPPORTED.
 struct ReportServerRequest {
   uint64_t reporter_id = 0;
   uint64_t server_id = 0;
@@ -416,8 +418,8 @@ struct ReportServerRequest {
 };
 
 /// kProbePeer (coordinator -> server): ProbePeerRequest -> ProbePeerReply. The server pings the
-/// peer where its server list says that it is (nowhere else: the request has no address), for at
-/// most the time given, and says what it saw. A former server answers UNSUPPORTED.
+/// peer at the address in its server list (the request has no address), for at most `timeout_ms`,
+/// and answers the result. A server of an earlier version answers UNSUPPORTED.
 struct ProbePeerRequest {
   uint64_t term = 0;
   uint64_t server_id = 0;

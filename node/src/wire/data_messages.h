@@ -1,5 +1,5 @@
-// Bodies of the data operations: packed structs, followed by key and value bytes as said at each.
-// See docs/formats.md ("Wire"). A reply whose status is not OK has an ErrorBody instead.
+// Bodies of the data operations: packed structs, followed by key and value bytes as each comment
+// says. See docs/formats.md ("Wire"). A reply whose status is not OK has an ErrorBody instead.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ struct __attribute__((packed)) ErrorBody {
 };
 static_assert(sizeof(ErrorBody) == 6);
 
-/// What a program does about an error, where the text is for people. In version 2 of
-/// codec.h's encoding; former versions send no details at all.
+/// The details of an error for programs; the text is for people. In version 2 of codec.h's
+/// encoding; version 1 sends no details.
 struct ErrorDetails {
   enum Flag : uint64_t {
-    /// The request left nothing behind, and will not: neither in memory nor on a device is there
-    /// anything by which it could be taken for done. The sender may act as if it had not sent it.
+    /// The request had no effect and will have none, neither in memory nor on a device. The sender
+    /// may act as if it had not sent it.
     kNothingWritten = 1,
   };
   uint64_t flags = 0;
-  // Of the leading coordinator, where another one answers: inside the cluster, and from outside.
+  // Addresses of the leader, if another coordinator answers: inside the cluster, and from outside.
   std::string leader;
   std::string leader_outside;
-  uint64_t term = 0;            // of the leadership that the error speaks of; 0: of none
-  uint32_t retry_after_us = 0;  // when to ask again, whatever the status; 0: nothing is said
+  uint64_t term = 0;            // term of the leader that the error is about; 0: none
+  uint32_t retry_after_us = 0;  // when to retry, for any status; 0: not told
 
   template <class V>
   void fields(V& v) {
@@ -37,7 +37,7 @@ struct ErrorDetails {
   bool operator==(const ErrorDetails&) const = default;
 };
 
-/// When a data operation shall fail instead of taking effect [Ousterhout15 §3.1].
+/// Conditions under which a data operation fails instead of taking effect [Ousterhout15 §3.1].
 struct __attribute__((packed)) RejectRules {
   enum Flag : uint32_t {
     kIfAbsent = 1,           // fails with NOT_FOUND
@@ -124,19 +124,18 @@ struct __attribute__((packed)) IncrementReply {
 };
 static_assert(sizeof(IncrementReply) == 16);
 
-/// kMultiRead, kMultiWrite, kMultiDelete: many single operations in one message, done in their
-/// order, each on its own (nothing is atomic across them). Followed by `count` times what the body
-/// of the single operation would be: {ReadRequest, key}, {WriteRequest, key, value} or
-/// {DeleteRequest, key}.
+/// kMultiRead, kMultiWrite, kMultiDelete: many single operations in one message, executed in order
+/// and independently (they are not atomic together). Followed by `count` times the body of the
+/// single operation: {ReadRequest, key}, {WriteRequest, key, value} or {DeleteRequest, key}.
 struct __attribute__((packed)) MultiRequest {
   uint32_t count;      // 1 to kMaxMultiCount
-  uint32_t max_bytes;  // of the reply's body; one operation is answered even if that is more
+  uint32_t max_bytes;  // of the reply's body; one operation is always answered
 };
 static_assert(sizeof(MultiRequest) == 8);
 
-/// Answers the first `count` operations of the request; those behind them were not executed (the
-/// reply was full, the log not ready, or the caller's time over) and are to be sent again, after
-/// retry_after_us. Followed by `count` times {MultiResult, value}.
+/// Answers the first `count` operations of the request. The others were not executed (the reply was
+/// full, the log not ready, or the deadline passed), and must be sent again after retry_after_us.
+/// Followed by `count` times {MultiResult, value}.
 struct __attribute__((packed)) MultiReply {
   uint32_t count;
   uint32_t retry_after_us;
@@ -147,21 +146,21 @@ static_assert(sizeof(MultiReply) == 8);
 struct __attribute__((packed)) MultiResult {
   uint16_t status;  // StatusCode
   uint16_t reserved;
-  uint32_t value_length;  // 0 but for a read that is OK
-  uint64_t version;       // as the single operation answers it; 0 unless OK
+  uint32_t value_length;  // 0, except for a read that is OK
+  uint64_t version;       // as in the single operation's reply; 0 unless OK
 };
 static_assert(sizeof(MultiResult) == 16);
 
 inline constexpr uint32_t kMaxMultiCount = 16'384;
 
 /// kEnumerate: a page of the objects of the tablet that holds start_hash. The first call passes
-/// cursor 0; later ones what the reply gave. An object that stays throughout appears exactly once,
-/// also when the tablet moves or is split (docs/design/wire.md, "Scans").
+/// cursor 0; later calls pass next_cursor. An object that exists during the whole scan is returned
+/// exactly once, even if the tablet moves or is split (docs/design/wire.md#scans).
 struct __attribute__((packed)) EnumerateRequest {
   uint64_t table_id;
   uint64_t start_hash;  // any hash in the tablet
   uint64_t cursor;
-  uint32_t max_bytes;  // of the reply's body; at least one object is given even if larger
+  uint32_t max_bytes;  // of the reply's body; at least one object is returned
   uint32_t flags;      // bit 0: keys and versions only, values left out
 };
 static_assert(sizeof(EnumerateRequest) == 32);
@@ -172,8 +171,8 @@ struct __attribute__((packed)) EnumerateReply {
   uint64_t tablet_end;   // inclusive end hash of the tablet that was read
   uint32_t count;
   uint8_t done;  // 1: the tablet has no more
-  /// 1: next_cursor is a place in the order of hashes, and means the same on every server. 0: a
-  /// former server's, which means nothing elsewhere.
+  /// 1: next_cursor is a place in the order of hashes, which is valid on every server. 0: the
+  /// cursor of a server of an earlier version, valid only there.
   uint8_t cursor_is_place;
   uint8_t reserved[2];
 };

@@ -50,13 +50,13 @@ Hello answer_hello(const Hello& asked, const Uuid& own_cluster_uuid, uint64_t ow
   if (version < std::max(asked.version_min, kVersionMin) || asked.flags != 0) {
     status = StatusCode::kUnsupported;
   } else if (own_cluster_uuid == Uuid{} && uuid_of(asked) != Uuid{}) {
-    status = StatusCode::kUnavailable;  // just started: it does not know its cluster yet
+    status = StatusCode::kUnavailable;  // just started; it does not know its cluster yet
   } else if (!wanted(uuid_of(asked), own_cluster_uuid)) {
     status = StatusCode::kWrongCluster;
   } else if (!wanted(asked.server_id, own_server_id)) {
     status = StatusCode::kWrongServer;
   }
-  // A refusal says which versions would do.
+  // A refusal tells which versions are supported.
   if (status == StatusCode::kOk) answer.version_min = answer.version_max = version;
   answer.status = static_cast<uint16_t>(status);
   return answer;

@@ -1,5 +1,5 @@
-// The first bytes of a connection: the server that the client expects, the server that answers, and
-// the reason of a refusal (docs/formats.md, "Wire"). The rules of both sides, for every transport.
+// The first bytes of a connection: the expected server, the answering server, and the reason of a
+// refusal (docs/formats.md#wire). Used by both sides of every transport.
 #pragma once
 
 #include <array>
@@ -10,20 +10,20 @@
 
 namespace ramcloud::wire {
 
-/// What a client sends. Zero uuid or id: any.
+/// The hello of a client. Zero uuid or id: any.
 Hello make_hello(const std::array<uint8_t, 16>& cluster_uuid, uint64_t server_id);
 
-/// False if these bytes are no hello at all: the connection is closed without an answer.
+/// False if the bytes are not a hello: then the connection is closed without an answer.
 bool is_hello(const Hello& hello);
 
-/// What a server with this identity answers. A status in it other than OK refuses: UNSUPPORTED (no
-/// common version, or flags we do not know), WRONG_CLUSTER or WRONG_SERVER; the answer carries the
-/// server's own identity in any case.
+/// The answer of a server with this identity. A status other than OK refuses: UNSUPPORTED (no
+/// common version, or unknown flags), WRONG_CLUSTER or WRONG_SERVER. The answer always has the
+/// server's own identity.
 Hello answer_hello(const Hello& asked, const std::array<uint8_t, 16>& own_cluster_uuid,
                    uint64_t own_server_id);
 
-/// What a client makes of the answer: OK, the refusal, or PROTOCOL_ERROR if it is malformed or
-/// accepts although it is not the server that was asked for.
+/// Checks the answer at the client: OK, the refusal, or PROTOCOL_ERROR if it is malformed, or
+/// accepts although it is not the expected server.
 Status check_answer(const Hello& asked, const Hello& answer);
 
 /// True if a peer may send this header: the right kind, no unknown flags, and a length within

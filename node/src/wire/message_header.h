@@ -6,15 +6,15 @@
 
 namespace ramcloud::wire {
 
-/// Protocol versions this build speaks. A hello whose range does not meet ours is refused. From
+/// Protocol versions that this program supports. A hello without a common version is refused. From
 /// version 2 on control messages can be extended (codec.h).
 inline constexpr uint16_t kVersionMin = 1;
 inline constexpr uint16_t kVersionMax = 2;
 
-/// Terms and revisions above this are refused everywhere: both must still be able to rise.
+/// Terms and revisions above this are refused everywhere, so that both can still rise.
 inline constexpr uint64_t kMaxTerm = uint64_t{1} << 62;
 
-/// Limits of the data model (docs/design/wire.md#limits): exact, checked at every door.
+/// Limits of the data model (docs/design/wire.md#limits): exact, and checked at every entry point.
 inline constexpr uint32_t kMaxKeyBytes = 65'535;
 inline constexpr uint32_t kMaxValueBytes = 1'048'576;
 inline constexpr uint32_t kMaxTableNameBytes = 255;
@@ -80,8 +80,8 @@ enum class Opcode : uint16_t {
   kGetUnneeded = 135,
 };
 
-/// Every message of a coordinator to a server, of whatever version, begins with the coordinator's
-/// term, which the server has confirmed before it believes it (rpc/term_gate.h).
+/// Every message of a coordinator to a server, in all versions, begins with the coordinator's term.
+/// The server accepts a higher term only after confirmation (rpc/term_gate.h).
 inline constexpr Opcode kFirstOfCoordinator = Opcode{96};
 inline constexpr Opcode kLastOfCoordinator = Opcode{127};
 

@@ -1,4 +1,4 @@
-// Bodies of the operations by which a dead master's log is found and read on backups
+// Bodies of the operations that find and read a dead master's log on backups, and recover it
 // (docs/design/recovery.md).
 #pragma once
 
@@ -9,13 +9,13 @@
 namespace ramcloud::wire {
 
 /// kRecoveryQuery (coordinator -> backup): RecoveryQueryRequest -> RecoveryQueryReply, in codec.h's
-/// encoding. From the first one on the backup takes nothing of this master any more. RETRY: ask
-/// again; STALE_TERM; IO_ERROR: its device failed.
+/// encoding. After the first query the backup takes no writes of this master any more (freeze).
+/// RETRY: ask again; STALE_TERM; IO_ERROR: its device failed.
 struct RecoveryQueryRequest {
   uint64_t term = 0;
   uint64_t master_id = 0;
-  uint32_t first_frame = 0;  // 0, then next_frame of the page before
-  // Closed replicas of segments from this one on are read as well, not only described.
+  uint32_t first_frame = 0;  // 0, then next_frame of the previous page
+  // Closed replicas of segments from this one on are scanned as well, not only described.
   uint64_t scan_closed_from = ~uint64_t{0};
   template <class V>
   void fields(V& v) {
@@ -23,7 +23,7 @@ struct RecoveryQueryRequest {
   }
 };
 
-/// One replica of the master. What the fields mean to recovery is said in log/log_end.h.
+/// One replica of the master. log/log_end.h explains the fields.
 struct RecoveryReplica {
   enum Flag : uint32_t {
     kClosed = 1,
@@ -38,13 +38,12 @@ struct RecoveryReplica {
     kIsHead = 512,
     kHasData = 1024,
     kPrimary = 2048,
-    kRebooted =
-        4096,        // its host has another boot id now than when it was written, or none is known
-    kSynced = 8192,  // its bytes were on the device before they were acknowledged
+    kRebooted = 4096,  // the host's boot id has changed since it was written, or is not known
+    kSynced = 8192,    // its bytes were on the device before they were acknowledged
   };
   uint64_t segment_id = 0;
-  uint32_t frame = 0;      // of the backup, for reading it
-  uint64_t backup_id = 0;  // of the backup, or the incarnation of it, that wrote the metadata
+  uint32_t frame = 0;      // frame on the backup, for reading
+  uint64_t backup_id = 0;  // the backup, or its earlier incarnation, that wrote the metadata
   uint32_t epoch = 0;
   uint32_t length = 0;
   uint32_t header_length = 0;
@@ -61,7 +60,7 @@ struct RecoveryReplica {
 };
 
 struct RecoveryQueryReply {
-  uint64_t former_server_id = 0;          // that had the backup's volume before; 0: nobody
+  uint64_t former_server_id = 0;          // previous server of the backup's volume; 0: none
   std::vector<RecoveryReplica> replicas;  // by rising frame
   uint32_t next_frame = 0;                // 0: these were the last
   template <class V>
@@ -70,12 +69,12 @@ struct RecoveryQueryReply {
   }
 };
 
-/// Bytes that one kRecoveryRead gives at most.
+/// The most bytes of one kRecoveryRead.
 inline constexpr uint32_t kMaxRecoveryReadBytes = (4u << 20) - 4096;
 
-/// kRecoveryRead (recovery master -> backup): whole groups of a replica of a master for which a
-/// kRecoveryQuery came, their checksums verified. NOT_FOUND: no such replica is here, or no query
-/// came to this incarnation of the backup; CORRUPT: the bytes at `offset` do not hold, use another
+/// kRecoveryRead (recovery master -> backup): reads whole groups of a replica of a frozen master,
+/// with verified checksums. NOT_FOUND: there is no such replica, or this incarnation of the backup
+/// got no kRecoveryQuery for the master; CORRUPT: the bytes at `offset` are damaged, use another
 /// replica; RETRY: too many reads are in flight.
 struct __attribute__((packed, aligned(8))) RecoveryReadRequest {
   uint64_t master_id;
@@ -89,7 +88,7 @@ struct __attribute__((packed, aligned(8))) RecoveryReadRequest {
 };
 static_assert(sizeof(RecoveryReadRequest) == 40);
 
-/// Followed by so many bytes, which end where a group ends.
+/// Followed by `length` bytes, which end at the end of a group.
 struct __attribute__((packed)) RecoveryReadReply {
   uint32_t bytes;
   uint32_t reserved;
@@ -110,16 +109,16 @@ struct HashRange {
   }
 };
 
-/// kRecoveryFetch (recovery master -> backup): of a replica of a master for which a kRecoveryQuery
-/// came, the entries whose keys are in these ranges, their checksums verified. RecoveryFetchRequest
-/// in codec.h's encoding; the errors of kRecoveryRead.
+/// kRecoveryFetch (recovery master -> backup): reads the entries whose keys are in these ranges
+/// from a replica of a frozen master, with verified checksums. RecoveryFetchRequest in codec.h's
+/// encoding; the errors of kRecoveryRead.
 struct RecoveryFetchRequest {
   uint64_t master_id = 0;
   uint64_t segment_id = 0;
   uint32_t frame = 0;
-  uint32_t offset = 0;     // where a group begins: 0, then next_offset of the page before
+  uint32_t offset = 0;     // the start of a group: 0, then next_offset of the previous page
   uint32_t end = 0;        // of the segment, as it was decided
-  uint32_t max_bytes = 0;  // of entries in the answer; at least one group's always fit
+  uint32_t max_bytes = 0;  // bytes of entries in the answer; one group always fits
   std::vector<HashRange> ranges;
   template <class V>
   void fields(V& v) {
@@ -127,22 +126,22 @@ struct RecoveryFetchRequest {
   }
 };
 
-/// Followed by so many bytes of entries, each its log::EntryHeader and its body as they stand in
-/// the log, objects and tombstones only.
+/// Followed by the bytes of entries: each with its log::EntryHeader and its body, as in the log.
+/// Only objects and tombstones.
 struct __attribute__((packed)) RecoveryFetchReply {
   uint32_t bytes;
   uint32_t entries;
-  uint32_t next_offset;  // `end`: these were the last
+  uint32_t next_offset;  // equal to `end`: these were the last
   uint32_t reserved;
 };
 static_assert(sizeof(RecoveryFetchReply) == 16);
 
 // ---- recovery masters (docs/design/recovery.md, "Recovery of one server") ----------------------
 
-/// A tablet that a dead master had, or a part of one.
+/// A tablet of a dead master, or a part of one.
 struct LostTablet {
   HashRange range;
-  uint64_t creation_position = 0;  // entries of the dead log from before are not the tablet's
+  uint64_t creation_position = 0;  // entries before it in the dead log do not belong to the tablet
   std::string table_name;
   template <class V>
   void fields(V& v) {
@@ -150,7 +149,7 @@ struct LostTablet {
   }
 };
 
-/// A replica that has all of a segment of the dead log.
+/// A replica that has a whole segment of the dead log.
 struct RecoverySource {
   uint64_t server_id = 0;  // of a backup that is UP
   uint32_t frame = 0;
@@ -163,23 +162,23 @@ struct RecoverySource {
 struct RecoverySegment {
   uint64_t segment_id = 0;
   uint32_t length = 0;                  // as it was decided
-  std::vector<RecoverySource> sources;  // the first is to be tried first
+  std::vector<RecoverySource> sources;  // in the order in which they should be tried
   template <class V>
   void fields(V& v) {
     v(segment_id, length, sources);
   }
 };
 
-/// kRecover (coordinator -> recovery master): RecoverRequest -> RecoveryState. Begins to recover
-/// these tablets of a dead master; nothing of them is served yet. The same attempt again changes
-/// nothing. A higher one first gives up what lower ones recovered of the same ranges and do not
-/// serve. STALE_TERM: a higher attempt came before; RETRY: others are still being given up.
+/// kRecover (coordinator -> recovery master): RecoverRequest -> RecoveryState. Starts to recover
+/// these tablets of a dead master; they are not served yet. A repeated order changes nothing. A
+/// higher attempt first gives up what lower attempts recovered of the same ranges, if it is not
+/// served. STALE_TERM: there was a higher attempt; RETRY: other attempts are still being given up.
 struct RecoverRequest {
   uint64_t term = 0;
   uint64_t master_id = 0;  // the dead one
   uint64_t attempt = 0;
   std::vector<LostTablet> tablets;
-  std::vector<RecoverySegment> segments;  // of the whole dead log, by falling id
+  std::vector<RecoverySegment> segments;  // all segments of the dead log, by falling id
   uint64_t safe_version = 0;              // above every version that the dead master assigned
   template <class V>
   void fields(V& v) {
@@ -190,31 +189,31 @@ struct RecoverRequest {
 enum class RecoveryPhase : uint8_t {
   kReplaying = 1,   // fetches entries
   kCommitting = 2,  // waits until they are durable, and part of its log
-  kReady = 3,       // owns all of it but for the coordinator's word
+  kReady = 3,       // has everything; waits for the hand-over
   kServing = 4,
-  kFailed = 5,  // has nothing of it any more
+  kFailed = 5,  // failed, and has removed everything
 };
 
-/// How far the recovery of one (dead master, attempt) is on this server.
+/// The progress of one (dead master, attempt) on this server.
 struct RecoveryState {
   RecoveryPhase phase = RecoveryPhase::kReplaying;
   uint64_t segments_done = 0;
   uint64_t bytes_fetched = 0;  // of entries
-  uint64_t objects = 0;        // that are there now
-  /// Of kReady: where in this server's log the tablets begin (as TakeTabletReply's).
+  uint64_t objects = 0;        // live objects now
+  /// For kReady: the tablets' first position in this server's log, as in TakeTabletReply.
   uint64_t creation_position = 0;
-  // Of kFailed:
+  // For kFailed:
   uint16_t status = 0;   // StatusCode
   std::string why;       // for people
-  uint64_t segment = 0;  // that no source gave; 0: it was not that
+  uint64_t segment = 0;  // the segment that no source could send; 0: another error
   template <class V>
   void fields(V& v) {
     v(phase, segments_done, bytes_fetched, objects, creation_position, status, why, segment);
   }
 };
 
-/// kGetRecoveryState (coordinator -> recovery master): -> RecoveryState, at once if the phase is
-/// another than `known`, else when it changes, or after `wait_ms`. NOT_FOUND: it has no such
+/// kGetRecoveryState (coordinator -> recovery master): -> RecoveryState: at once if the phase is
+/// not `known`; otherwise when it changes, or after `wait_ms`. NOT_FOUND: there is no such
 /// recovery, because it never began or was given up.
 struct GetRecoveryStateRequest {
   uint64_t term = 0;
@@ -228,9 +227,9 @@ struct GetRecoveryStateRequest {
   }
 };
 
-/// kServeRecovered (coordinator -> recovery master): -> Empty, once they are served. The metadata
-/// name this server as the owner. Again: nothing changes. NOT_FOUND: it does not have them, or not
-/// by this attempt; STALE_TERM: a later order about the table came.
+/// kServeRecovered (coordinator -> recovery master): -> Empty, answered once they are served. The
+/// metadata name this server as the owner. Idempotent. NOT_FOUND: the server does not have them by
+/// this attempt; STALE_TERM: there was a later order about the table.
 struct ServeRecoveredRequest {
   uint64_t term = 0;
   uint64_t revision = 0;  // of the table's metadata
@@ -242,8 +241,8 @@ struct ServeRecoveredRequest {
   }
 };
 
-/// kAbortRecovery (coordinator -> recovery master): -> Empty. Gives up whatever was recovered of
-/// this dead master by attempts up to this one and is not served. Leaves no tombstones.
+/// kAbortRecovery (coordinator -> recovery master): -> Empty. Gives up everything that attempts up
+/// to this one recovered of this dead master, if it is not served. Leaves no tombstones.
 struct AbortRecoveryRequest {
   uint64_t term = 0;
   uint64_t master_id = 0;
@@ -254,9 +253,9 @@ struct AbortRecoveryRequest {
   }
 };
 
-/// kSyncReplicas (master -> backup): SyncReplicasRequest -> Empty. What this backup had
-/// acknowledged of the master's replicas when it was asked is on the device. Beside the writes,
-/// which do not wait.
+/// kSyncReplicas (master -> backup): SyncReplicasRequest -> Empty. The answer means that all bytes
+/// which this backup had acknowledged before the request are on the device. Writes do not wait for
+/// it.
 struct SyncReplicasRequest {
   uint64_t master_id = 0;
   template <class V>
@@ -267,8 +266,8 @@ struct SyncReplicasRequest {
 
 // ---- leases (docs/design/recovery.md, "Leases") -------------------------------------------------
 
-/// kRenewLease (master -> backup): RenewLeaseRequest -> Empty. The backup has not frozen this
-/// master, and does not know that it crashed. CRASHED: it has, or does.
+/// kRenewLease (master -> backup): RenewLeaseRequest -> Empty. OK: the backup has not frozen this
+/// master, and its list does not show it as crashed. CRASHED: otherwise.
 struct RenewLeaseRequest {
   uint64_t master_id = 0;
   template <class V>
@@ -277,8 +276,9 @@ struct RenewLeaseRequest {
   }
 };
 
-/// kGrantLease (master without replicas that count -> coordinator): GrantLeaseRequest -> Empty.
-/// This coordinator led when the request had come, and lists the server as UP. CRASHED; NOT_LEADER.
+/// kGrantLease (master without replicas that count -> coordinator): GrantLeaseRequest -> Empty. OK:
+/// this coordinator led after the request had arrived, and lists the server as UP. CRASHED;
+/// NOT_LEADER.
 struct GrantLeaseRequest {
   uint64_t server_id = 0;
   template <class V>
@@ -287,13 +287,13 @@ struct GrantLeaseRequest {
   }
 };
 
-/// kStopServing (server -> coordinator): StopServingRequest -> Empty. The server ends by a plan: it
-/// has answered its last request, and will tell nothing from memory any more. It is CRASHED from
-/// the answer on, and nobody waits for its lease. INVALID_ARGUMENT; UNSUPPORTED: nobody else is UP,
-/// or its nonce is not known.
+/// kStopServing (server -> coordinator): StopServingRequest -> Empty. A planned stop: the server
+/// has answered its last request, and will answer nothing from memory any more. It is CRASHED from
+/// the answer on, and its recovery need not wait for its lease. INVALID_ARGUMENT; UNSUPPORTED: no
+/// other server is UP, or its nonce is not known.
 struct StopServingRequest {
   uint64_t server_id = 0;
-  uint64_t nonce = 0;  // that it enlisted with: no other process speaks for it
+  uint64_t nonce = 0;  // the nonce of its enlist request, which proves that it is the same process
   template <class V>
   void fields(V& v) {
     v(server_id, nonce);

@@ -13,12 +13,12 @@
 
 namespace ramcloud::wire {
 
-/// In `flags` of a request, from protocol version 2 on: behind the struct, and before what else
-/// follows it, stand a 32-bit length and so many bytes, an extensible struct (codec.h).
+/// In `flags` of a request, from protocol version 2 on: directly after the struct follow a 32-bit
+/// length and that many bytes of an extensible struct (codec.h).
 inline constexpr uint32_t kExtended = uint32_t{1} << 31;
 
-/// Takes the extension off the front of the bytes behind a struct with these flags. False if there
-/// is less than the extension says.
+/// Removes the extension from the front of the bytes after a struct with these flags. False if it
+/// is cut off.
 [[nodiscard]] inline bool take_extension(uint32_t flags, std::string_view& rest,
                                          std::string_view& extension) {
   extension = {};
@@ -27,12 +27,12 @@ inline constexpr uint32_t kExtended = uint32_t{1} << 31;
   if (rest.size() < sizeof length) return false;
   std::memcpy(&length, rest.data(), sizeof length);
   if (length > rest.size() - sizeof length) return false;
-  extension = rest.substr(0, sizeof length + length);  // with its length, as codec.h reads it
+  extension = rest.substr(0, sizeof length + length);  // including its length, as codec.h expects
   rest.remove_prefix(sizeof length + length);
   return true;
 }
 
-/// Replicas that a segment has at most.
+/// The most replicas of a segment.
 inline constexpr size_t kMaxHolders = 8;
 
 /// The ids of the backups that have replicas of a segment.
@@ -41,7 +41,7 @@ struct Holders {
   uint8_t count = 0;
   std::span<const uint64_t> all() const { return std::span(ids).first(count); }
   bool empty() const { return count == 0; }
-  /// False, and nothing is changed, if there are too many.
+  /// False if there are too many; then nothing changes.
   [[nodiscard]] bool assign(std::span<const uint64_t> servers) {
     if (servers.size() > kMaxHolders) return false;
     *this = {};
@@ -49,7 +49,7 @@ struct Holders {
     count = static_cast<uint8_t>(servers.size());
     return true;
   }
-  /// Names all of them, and perhaps more.
+  /// True if this includes all of `others`.
   bool covers(const Holders& others) const {
     return std::ranges::all_of(
         others.all(), [this](uint64_t id) { return std::ranges::find(all(), id) != all().end(); });
@@ -61,7 +61,7 @@ struct Holders {
 /// version
 /// 2. The backup keeps the holders in the frame's metadata, on the device before it answers.
 struct ReplicaExtension {
-  std::vector<uint64_t> holders;  // ids of all backups of the segment; empty: no news of them
+  std::vector<uint64_t> holders;  // ids of all backups of the segment; empty: unchanged
   template <class V>
   void fields(V& v) {
     v.since(2, holders);
@@ -69,13 +69,13 @@ struct ReplicaExtension {
 };
 
 /// kReplicaOpen: takes a frame for a segment and stores its first bytes (segment header, digest).
-/// The answer comes when these are synced to the device. Idempotent for the same master, segment,
-/// epoch. Errors: NO_SPACE (no free frame), CRASHED (the master is listed as crashed), STALE_TERM
-/// (a higher epoch of this replica exists). Followed by `length` bytes, from offset 0.
+/// Answered when these are synced to the device. Idempotent for the same master, segment, epoch.
+/// Errors: NO_SPACE (no free frame), CRASHED (the master is listed as crashed), STALE_TERM (a
+/// higher epoch of this replica exists). Followed by `length` bytes, from offset 0.
 struct __attribute__((packed, aligned(8))) ReplicaOpenRequest {
   enum Flag : uint32_t {
     kPrimary = 1,     // the replica that recovery reads first
-    kRecreation = 2,  // copies what other replicas have: invisible until kWriteComplete
+    kRecreation = 2,  // a copy of other replicas: invisible until kWriteComplete
   };
   uint64_t master_id;
   uint64_t segment_id;
@@ -87,13 +87,14 @@ struct __attribute__((packed, aligned(8))) ReplicaOpenRequest {
 };
 static_assert(sizeof(ReplicaOpenRequest) == 40);
 
-/// kReplicaWrite: appends to an open replica; offset must be at most what the replica holds (bytes
-/// it has already are ignored: resending is harmless). Followed by `length` bytes; none raise only
-/// the epoch, which is synced before the answer, as is kWriteComplete.
+/// kReplicaWrite: appends to an open replica; offset must be at most the bytes that it holds (bytes
+/// that it has already are ignored, so a repeated message is harmless). Followed by `length` bytes.
+/// Without bytes it only raises the epoch. A raised epoch and kWriteComplete are synced before the
+/// answer.
 struct __attribute__((packed, aligned(8))) ReplicaWriteRequest {
   enum Flag : uint32_t {
-    kClose = 1,          // the footer is in it: no more bytes come
-    kWriteComplete = 2,  // of a re-creation: it has all that there is yet, and is now visible
+    kClose = 1,          // the bytes include the footer: no more bytes follow
+    kWriteComplete = 2,  // completes a copy: it has all bytes so far, and becomes visible
   };
   uint64_t master_id;
   uint64_t segment_id;
@@ -104,14 +105,14 @@ struct __attribute__((packed, aligned(8))) ReplicaWriteRequest {
 };
 static_assert(sizeof(ReplicaWriteRequest) == 32);
 
-/// Answer to both.
+/// The reply to both.
 struct __attribute__((packed)) ReplicaReply {
   uint32_t held;  // bytes of the segment the backup has, from offset 0
   uint32_t reserved;
 };
 static_assert(sizeof(ReplicaReply) == 8);
 
-/// kReplicaFree: the master says that it needs this replica no more. Idempotent.
+/// kReplicaFree: the master does not need this replica any more. Idempotent.
 struct __attribute__((packed, aligned(8))) ReplicaFreeRequest {
   uint64_t master_id;
   uint64_t segment_id;

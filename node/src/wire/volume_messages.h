@@ -9,12 +9,13 @@
 
 namespace ramcloud::wire {
 
-/// kGetReplicasOn (coordinator -> server): GetReplicasOnRequest -> ReplicasOn. What this master's
-/// log needs of the backups named, all of them of one volume. A server that is not enlisted yet
-/// answers RETRY; a former build answers UNSUPPORTED, which says nothing.
+/// kGetReplicasOn (coordinator -> server): GetReplicasOnRequest -> ReplicasOn. Asks what this
+/// master's log needs of these backups, which all had the same volume. A server that is not
+/// enlisted yet answers RETRY. A server of an earlier version answers UNSUPPORTED: then it is not
+/// known.
 struct GetReplicasOnRequest {
   uint64_t term = 0;
-  std::vector<uint64_t> server_ids;  // of the backups
+  std::vector<uint64_t> server_ids;  // ids of the backups
   template <class V>
   void fields(V& v) {
     v(term, server_ids);
@@ -22,10 +23,11 @@ struct GetReplicasOnRequest {
 };
 
 struct ReplicasOn {
-  // Of the server list that the master has: it puts no replica on a backup that is not UP there.
+  // The version of the master's server list: it places no replica on a backup that is not UP there.
   uint64_t list_version = 0;
-  uint64_t counted = 0;  // replicas that are there, or on their way there
-  uint64_t missed = 0;   // that were there, of segments that do not have all replicas elsewhere yet
+  uint64_t counted = 0;  // replicas placed there, acknowledged or not
+  uint64_t missed = 0;   // lost replicas there whose segments do not yet have all R replicas
+                         // elsewhere
   template <class V>
   void fields(V& v) {
     v(list_version, counted, missed);

@@ -1,5 +1,5 @@
-// Linked into test programs that say ONE_THREAD, which the thread sanitizer does not look at: to
-// start a thread there ends the program, so that the word stays true.
+// Linked into test programs marked ONE_THREAD, which are not run with the thread sanitizer.
+// Starting a thread ends the program, so that the mark stays true.
 #include <pthread.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// Whether a sanitizer watches: tests that do one thing for many seeds take fewer of them then. It
-// makes such a test four times slower and more, and finds no more in the last seeds than in the
-// first; all of them are tried without one.
+// Whether a sanitizer is used: tests with many seeds then try fewer of them. A sanitizer makes such
+// a test at least four times slower, and finds no more in the last seeds than in the first. Without
+// a sanitizer all seeds are tried.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-/// So many of `all` seeds: a quarter with a sanitizer, but two at least.
+/// The number of seeds to try of `all`: a quarter with a sanitizer, at least two.
 constexpr uint64_t seeds(uint64_t all) {
   return !kSanitized ? all : all / 4 > 2 ? all / 4 : 2;
 }

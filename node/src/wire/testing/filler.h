@@ -1,4 +1,4 @@
-// For tests of encodings: messages whose every field has a value of its own, and bytes as text.
+// For tests of encodings: messages in which every field has a different value, and bytes as text.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ inline std::string to_hex(std::string_view bytes) {
   return text;
 }
 
-/// Gives every field of a message a value of its own.
+/// Gives every field of a message a different value.
 class Filler {
  public:
   template <typename... Ts>
   void operator()(Ts&... values) {
     (fill(values), ...);
   }
-  /// Fields that were added later leave the values of the others as they were.
+  /// Fields that were added later do not change the values of the others.
   template <typename... Ts>
   void since(uint16_t version, Ts&... values) {
     uint64_t added = 0x80 + next_added_;
