@@ -66,7 +66,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
   app.footer(exit_codes_help() + "\n" + kExamples);
   app.require_subcommand(0, 1);
   app.failure_message(usage_failure);
-  app.fallthrough();  // inherited: global options may stand behind the command
+  app.fallthrough();  // inherited: global options may follow the command
   add_global_options(app, session);
   add_table_commands(app, session);
   add_object_commands(app, session);
@@ -90,7 +90,7 @@ int run_cli(int argc, const char* const* argv, Session& session) {
     const int code = app.exit(error, session.out, session.err);
     return code == 0 ? kExitOk : kExitUsage;  // 0: --help and --version
   }
-  // A shell's action comes here again, for each of its commands.
+  // A shell's action calls this again for each of its commands.
   const auto action = std::exchange(session.action, nullptr);
   if (!action) return session.usage_error(missing_command(app));
   const int code = action();

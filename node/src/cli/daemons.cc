@@ -5,7 +5,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// A daemon that does not answer such a question within this is not worth a longer wait.
+/// The longest wait for a daemon's answer.
 constexpr Duration kLongest = std::chrono::seconds(10);
 
 template <typename Ask>

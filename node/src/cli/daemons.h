@@ -1,4 +1,4 @@
-// How commands reach the coordinator's admin API and the daemons' HTTP ports.
+// Calls to the coordinator's admin API and to the daemons' HTTP ports.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,7 +12,7 @@
 
 namespace ramcloud::cli {
 
-/// Learns the admin address from the data address, and asks there.
+/// Gets the admin address from the coordinator's data port, and calls `ask` there.
 template <typename Ask>
 auto ask_admin(Session& session, Ask ask) -> decltype(ask(std::declval<AdminClient&>())) {
   auto info = session.client().run(session.core().cluster_info());
@@ -29,14 +29,13 @@ auto ask_admin(Session& session, Ask ask) -> decltype(ask(std::declval<AdminClie
   return ask(admin);
 }
 
-/// What a daemon answers to GET `path`. UNAVAILABLE names the address and what happened.
+/// A daemon's answer to GET `path`. UNAVAILABLE names the address and the problem.
 Result<std::string> http_get(const std::string& address, const std::string& path, Duration timeout);
-/// The same for PUT of a short text. INVALID_ARGUMENT is what the daemon says of it.
+/// The same for PUT of a short text. INVALID_ARGUMENT has the daemon's message.
 Result<std::string> http_put(const std::string& address, const std::string& path,
                              const std::string& body, Duration timeout);
 
-/// The servers that are up, by id; the one called `name` only, when a name is given (NOT_FOUND
-/// lists the others).
+/// The servers that are up, by id; with a name, only that server (NOT_FOUND lists the others).
 Result<std::vector<ServerView>> live_servers(Session& session, const std::string& name = {});
 
 }  // namespace ramcloud::cli

@@ -1,4 +1,4 @@
-// The exit codes of `ramcloud`: one table, from which --help and the conversions come.
+// The exit codes of `ramcloud`: one table for --help and for the conversions.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ enum ExitCode : int {
 };
 
 ExitCode exit_code_of(StatusCode code);
-/// The table as text, one code a line, for --help.
+/// The table as text for --help, one line for each code.
 std::string exit_codes_help();
 
 }  // namespace ramcloud::cli

@@ -51,7 +51,7 @@ int Session::report_input(const Status& status) {
 int Session::report(const Status& status, std::string_view context) {
   out.flush();
   err << "ramcloud: ";
-  // A message that names its subject itself does not need it twice.
+  // Not if the message contains the context already.
   if (!context.empty() && !status.message().contains(context)) err << context << ": ";
   err << status.to_string() << '\n';
   return exit_code_of(status.code());

@@ -1,4 +1,4 @@
-// What all commands share: the global options, where to write, and the client.
+// The state that all commands share: the global options, the streams, and the client.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct Session {
   std::ostream& out;  // data only
   std::ostream& err;  // everything else
   bool in_is_terminal = false;
-  bool in_is_script = false;  // a shell reads its commands from it
+  bool in_is_script = false;  // a shell reads its commands from `in`
   bool out_is_terminal = false;
   bool err_is_terminal = false;
 
@@ -38,30 +38,30 @@ struct Session {
   OutputFormat format = OutputFormat::kTable;
   SystemClock clock;
 
-  /// Set by the command that was chosen; run after all options are known to be good.
+  /// Set by the chosen command; run after all options were checked.
   std::function<int()> action;
 
   bool json() const { return format == OutputFormat::kJson; }
   Duration timeout_duration() const;
-  /// Connects on first use, and again when the global options are others (in a shell). Only after
-  /// the options were checked (main.cc does).
+  /// Connects on first use, and again when the global options change (in a shell). Precondition:
+  /// the options were checked.
   BlockingClient& client();
   ClientCore& core() { return client().core(); }
 
-  /// Before a command reads `in` to its end. INVALID_ARGUMENT: a script is being read from it. At a
-  /// terminal the end that was typed last time is forgotten.
+  /// Call it before a command reads `in` to its end. INVALID_ARGUMENT: a script is being read from
+  /// it. At a terminal it clears an earlier end of input.
   [[nodiscard]] Status take_input();
-  /// Behind it: what was read is all of it, or IO_ERROR.
+  /// Call it after that: OK if everything was read, otherwise IO_ERROR.
   [[nodiscard]] Status input_status() const;
   int report_input(const Status& status);
 
-  /// Says on err what went wrong, with the context in front, and gives the exit code for it.
+  /// Prints the error to `err`, after the context, and returns its exit code.
   int report(const Status& status, std::string_view context = {});
   int usage_error(std::string_view message);
 
  private:
   std::unique_ptr<BlockingClient> client_;
-  std::string client_of_;  // --cluster and --timeout that it was made with
+  std::string client_of_;  // --cluster and --timeout of the present client
 };
 
 /// A command that needs the cluster: checks --cluster and --timeout, then runs `action`.
@@ -69,7 +69,7 @@ void needs_cluster(CLI::App& command, Session& session, std::function<int()> act
 /// A command that does not need the cluster.
 void runs(CLI::App& command, Session& session, std::function<int()> action);
 
-// One function a file of commands.
+// One function for each file of commands.
 void add_table_commands(CLI::App& app, Session& session);
 void add_object_commands(CLI::App& app, Session& session);
 void add_scan_command(CLI::App& app, Session& session);
@@ -79,7 +79,7 @@ void add_status_commands(CLI::App& app, Session& session);
 void add_metadata_command(CLI::App& app, Session& session);
 void add_replica_commands(CLI::App& app, Session& session);
 void add_recovery_command(CLI::App& app, Session& session);
-/// Of the group `recovery`.
+/// Adds commands to the group `recovery`.
 void add_accept_loss_commands(CLI::App& group, Session& session);
 void add_bench_command(CLI::App& app, Session& session);
 void add_top_command(CLI::App& app, Session& session);
@@ -88,7 +88,7 @@ void add_log_level_command(CLI::App& app, Session& session);
 void add_completion_command(CLI::App& app, Session& session);
 void add_shell_command(CLI::App& app, Session& session);
 
-/// Parses the arguments (argv[0] is the program) and runs the command: what main() returns.
+/// Parses the arguments (argv[0] is the program), runs the command, and returns the exit code.
 int run_cli(int argc, const char* const* argv, Session& session);
 
 /// --format, --key-column and --value-column of import and export; empty: not given.
@@ -101,8 +101,8 @@ struct ChosenFormat {
   FileFormat format = FileFormat::kJsonLines;
   CsvColumns columns;
 };
-/// What they say together with the file's name. Says on err what was taken from the name.
-/// INVALID_ARGUMENT: a column is named, and there are none.
+/// Chooses the format from the arguments and the file's name; prints to `err` what it took from the
+/// name. INVALID_ARGUMENT: a column is named, but the format has none.
 Result<ChosenFormat> choose_format(Session& session, const FormatArguments& arguments,
                                    const std::string& file);
 

@@ -17,7 +17,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// The command that was given, with its groups: the last of them.
+/// The innermost command that was given; `path` gets its full name.
 const CLI::App* last_command(const CLI::App* app, std::string& path) {
   path = app->get_name();
   while (!app->get_subcommands().empty()) {
@@ -35,7 +35,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-/// How many letters must be changed, added or left out to get from one word to the other.
+/// The edit distance of two words.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

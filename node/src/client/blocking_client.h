@@ -33,18 +33,18 @@ class BlockingClient {
 
   ClientCore& core() { return core_; }
   Reactor& reactor() { return reactor_; }
-  /// Another client of the same cluster on this one's reactor, with connections of its own. Must
-  /// not outlive this.
+  /// A second client of the same cluster on this one's reactor, with its own connections. Must not
+  /// outlive this.
   std::unique_ptr<ClientCore> another_core();
 
   int descriptor() const { return events_.descriptor(); }
 
-  /// Runs one task to its end. Not from inside a task.
+  /// Runs one task until it is done. Not from inside a task.
   template <typename T>
   T run(Task<T> task) {
     std::optional<T> result;
     TaskScope scope(reactor_);
-    // Started by the reactor, whose time may stand still since it last turned.
+    // Deferred to a turn, because the reactor's time may be that of its last turn.
     reactor_.defer([&] { scope.spawn(keep(std::move(task), result)); });
     reactor_.run_until([&] { return result.has_value(); });
     return std::move(*result);

@@ -18,7 +18,7 @@ namespace {
 
 struct Work;
 
-/// A client and its calls that are done and were not given by ramcloud_next_done().
+/// A client, and its finished calls that ramcloud_next_done() has not returned.
 struct NativeClient : BlockingClient {
   using BlockingClient::BlockingClient;
   std::list<Work*> done;
@@ -31,7 +31,7 @@ ramcloud_result empty_result() {
   return result;
 }
 
-/// What a call works on; kept by the call, and by nobody else for long.
+/// The state of a call's task; owned by the call.
 struct Work {
   explicit Work(SharedClient c) : client(std::move(c)), scope(client->reactor()) {}
   ~Work() { given(); }
@@ -42,13 +42,13 @@ struct Work {
     done = true;
     place = client->done.insert(client->done.end(), this);
   }
-  /// Is not to be given by ramcloud_next_done(), any more.
+  /// ramcloud_next_done() must not return it any more.
   void given() {
     if (place) client->done.erase(*place);
     place.reset();
   }
 
-  /// Keeps bytes for as long as the call lives.
+  /// Keeps bytes during the lifetime of the call.
   const std::string& keep(std::string bytes) { return kept.emplace_back(std::move(bytes)); }
   void add_error(const Status& status) {
     ramcloud_result result = empty_result();
@@ -83,12 +83,13 @@ struct Work {
 
   SharedClient client;
   bool done = false;
-  std::optional<std::list<Work*>::iterator> place;  // among the client's that are done
-  ramcloud_call* call = nullptr;                    // whose work it is
+  std::optional<std::list<Work*>::iterator> place;  // its place in the client's list of finished
+                                                    // calls
+  ramcloud_call* call = nullptr;                    // the call that owns this
   std::deque<std::string> kept;
   std::vector<ramcloud_result> results;
   Task<void> unstarted;
-  TaskScope scope;  // last: its task uses what is above
+  TaskScope scope;  // last member: its task uses the others
 };
 
 Timeout timeout_of(int64_t timeout_ms) {
@@ -96,11 +97,11 @@ Timeout timeout_of(int64_t timeout_ms) {
   return timeout_ms < 0 ? Duration::zero() : Duration(std::chrono::milliseconds(timeout_ms));
 }
 
-/// INVALID_ARGUMENT if these are not options that this library knows how to follow. Fields that a
-/// later header has are followed only when they are 0, which means the same as without them.
+/// INVALID_ARGUMENT if this library does not support the options. Fields of a later header must be
+/// 0, which means the same as their absence.
 Status check_options(const ramcloud_options* options) {
   constexpr size_t kFirst = sizeof(size_t) + 2 * sizeof(int64_t);  // of ABI version 2
-  constexpr size_t kMost = 1024;  // above, it is not a size: nothing must be read behind it
+  constexpr size_t kMost = 1024;  // larger values are not sizes: nothing after them may be read
   static_assert(sizeof(ramcloud_options) >= kFirst && sizeof(ramcloud_options) <= kMost);
   if (options == nullptr) return {};
   if (options->size < kFirst || options->size > kMost) {
@@ -208,25 +209,25 @@ struct ramcloud_client {
 
 struct ramcloud_call {
   std::shared_ptr<Work> work;
-  ramcloud_result none = empty_result();  // what ramcloud_wait gives when there are no results
+  ramcloud_result none = empty_result();  // the result of ramcloud_wait() without results
 };
 
 struct ramcloud_scan {
   SharedClient client;
   uint64_t table_id = 0;
   bool keys_only = false;
-  // Shared with the page in flight, which may outlive the scan.
+  // Shared with the page request in flight, which may outlive the scan.
   std::shared_ptr<ClientCore::ScanPosition> position = std::make_shared<ClientCore::ScanPosition>();
 };
 
 namespace {
 
-/// `make` gives the task of the work.
+/// `make` creates the task of the work.
 template <typename Make>
 ramcloud_call* start(const SharedClient& client, Make&& make) {
   auto work = std::make_shared<Work>(client);
   work->unstarted = make(*work, client->core());
-  // Started by the reactor, whose time may stand still since it last turned.
+  // Deferred to a turn, because the reactor's time may be that of its last turn.
   client->reactor().defer([weak = std::weak_ptr(work)] {
     const auto alive = weak.lock();
     if (alive && alive->unstarted.valid()) alive->scope.spawn(std::move(alive->unstarted));

@@ -107,10 +107,10 @@ Task<Expected<Sum<N>>> do_increment(ClientCore& core, uint64_t table_id, std::st
   co_return Sum<N>{std::bit_cast<N>(sum->bits), sum->version};
 }
 
-/// The operations whose conditions are sound; of the others, the error at its place.
+/// The operations with valid conditions; for the others, the error at their place.
 struct Prepared {
   std::vector<MultiOperation> operations;
-  std::vector<std::optional<Status>> refused;  // by place; none: the next of operations
+  std::vector<std::optional<Status>> refused;  // by place; none: the next one in `operations`
 };
 template <typename M>
 Prepared prepare(std::vector<M> items) {
@@ -126,7 +126,7 @@ Prepared prepare(std::vector<M> items) {
   return prepared;
 }
 
-/// The outcomes in the order of the items: f(index among operations) for those that were done.
+/// The outcomes in the order of the items: f(index in operations) for those that were executed.
 template <typename T, typename F>
 std::vector<Expected<T>> in_order(const Prepared& prepared, F&& f) {
   std::vector<Expected<T>> all;
@@ -203,7 +203,7 @@ struct Call<T>::State {
   std::shared_ptr<BlockingClient> client;
   std::optional<Expected<T>> result;
   Task<void> unstarted;
-  TaskScope scope;  // last: its task uses what is above
+  TaskScope scope;  // last member: its task uses the others
 };
 
 template <typename T>
@@ -250,7 +250,7 @@ struct Client::Impl {
   Call<T> start(Task<Expected<T>> task) {
     auto state = std::make_shared<typename Call<T>::State>(client);
     state->unstarted = Call<T>::State::keep(std::move(task), state->result);
-    // Started by the reactor, whose time may stand still since it last turned.
+    // Deferred to a turn, because the reactor's time may be that of its last turn.
     blocking.reactor().defer([weak = std::weak_ptr(state)] {
       const auto alive = weak.lock();
       if (alive && alive->unstarted.valid()) alive->scope.spawn(std::move(alive->unstarted));

@@ -38,7 +38,7 @@ void CoordinatorLink::follow_redirect(const RpcReply& reply) {
   current_ = static_cast<size_t>(known - coordinators_.begin());
 }
 
-/// A re-used address says no more than that ours is not there.
+/// WRONG_CLUSTER from one address may only mean that the address was reused.
 void CoordinatorLink::judge_cluster(const Locator& asked, RpcReply& reply) {
   const auto forget = [this] { strangers_.assign(coordinators_.size(), false); };
   if (reply.status != StatusCode::kWrongCluster) {
@@ -61,7 +61,7 @@ Task<RpcReply> CoordinatorLink::attempt(wire::Opcode opcode, RpcClient::BodyFor 
   const Locator asked = target();
   RpcReply reply = co_await rpc_.call_with(asked, 0, opcode, std::move(body), until);
   judge_cluster(asked, reply);
-  // Several calls may have met the same failure: only the first turns to another.
+  // Several calls may see the same failure: only the first switches to another coordinator.
   if (reply.ok() || target() != asked || outcome_of(reply.status.code()) == Outcome::kFinal) {
     co_return reply;
   }
@@ -76,7 +76,7 @@ Task<RpcReply> CoordinatorLink::attempt(wire::Opcode opcode, RpcClient::BodyFor 
 
 namespace {
 
-/// When the peer wants to be asked again. Those that speak version 1 say it with RETRY only.
+/// When the peer wants to be asked again. Peers with protocol version 1 tell it only with RETRY.
 Duration asked_wait(const RpcReply& reply, const Status& why) {
   const uint32_t us = reply.details.retry_after_us != 0 ? reply.details.retry_after_us
                       : why == StatusCode::kRetry       ? reply.retry_after_us

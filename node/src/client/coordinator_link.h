@@ -1,6 +1,6 @@
-// The way to the coordinator: a list of addresses of which one leads. Each is tried in turn; a
-// standby says who leads (NOT_LEADER), and that one is asked next. An address may have been given
-// to another cluster: WRONG_CLUSTER is an answer only when every configured address says so.
+// Finds the leading coordinator among a list of addresses. They are tried in rotation; a standby
+// names the leader (NOT_LEADER), which is asked next. An address may have been reused by another
+// cluster, so WRONG_CLUSTER is final only if every configured address answers it.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ namespace ramcloud {
 /// Whether a call may be sent again when its reply was lost.
 enum class Repeat : uint8_t {
   kSafe,        // it changes nothing
-  kIdempotent,  // sent again it gives the same answer; without one, it may have happened
-  kUnsafe,      // sent again it may do more: a lost reply makes it INDETERMINATE
+  kIdempotent,  // a repeated call gives the same answer; without an answer, it may have happened
+  kUnsafe,      // a repeated call may have a further effect: a lost reply makes it INDETERMINATE
 };
 
 class CoordinatorLink {
@@ -28,10 +28,10 @@ class CoordinatorLink {
   /// At least one address.
   CoordinatorLink(RpcClient& rpc, std::vector<Locator> coordinators);
 
-  /// Calls the leader, trying again until the deadline. Errors: what the leader answered;
-  /// UNAVAILABLE naming the addresses when none led in time, and the call changed nothing, now or
-  /// later; INDETERMINATE when it may have changed something: the reply was lost, and it must not
-  /// be repeated, or no other came in time.
+  /// Calls the leader, and retries until the deadline. Errors: the leader's; UNAVAILABLE with the
+  /// addresses if none led in time: the call changed nothing and never will; INDETERMINATE if it
+  /// may have changed something: the reply was lost, and the call must not be repeated or got no
+  /// other reply in time.
   template <typename Reply, typename Request>
   Task<Result<Reply>> call(wire::Opcode opcode, Request request, Repeat repeat, Time deadline) {
     RpcReply reply = co_await call_leader(opcode, RpcClient::body_of(request), repeat, deadline);
@@ -39,8 +39,8 @@ class CoordinatorLink {
     co_return decode_message<Reply>(reply);
   }
 
-  /// One try, at target(). Afterwards target() is the leader that a standby named, or else the next
-  /// coordinator.
+  /// One try, at target(). Afterwards target() is the leader that a standby named, otherwise the
+  /// next coordinator.
   template <typename Reply, typename Request>
   Task<Result<Reply>> try_once(wire::Opcode opcode, Request request, Time deadline) {
     const RpcReply reply = co_await attempt(opcode, RpcClient::body_of(request), deadline);
@@ -52,9 +52,8 @@ class CoordinatorLink {
     Duration first_pause;
     Duration last_pause;  // pauses double up to this one
   };
-  /// Tries until there is a reply, or an error of which `is_definite` says that it is an answer,
-  /// however long that takes. Calls `not_yet` after each other try, with the address that it asked.
-  /// The request must be idempotent.
+  /// Retries without limit until there is a reply, or an error for which `is_definite` is true.
+  /// Calls `not_yet` with the asked address after every other try. The request must be idempotent.
   template <typename Reply, typename Request>
   Task<Result<Reply>> call_patiently(wire::Opcode opcode, Request request, Patience patience,
                                      bool (*is_definite)(const Status&),
@@ -85,7 +84,7 @@ class CoordinatorLink {
 
   RpcClient& rpc_;
   std::vector<Locator> coordinators_;
-  std::vector<bool> strangers_;  // which of them said WRONG_CLUSTER since one answered as ours
+  std::vector<bool> strangers_;  // which of them answered WRONG_CLUSTER since the last valid answer
   size_t current_ = 0;
   std::optional<Locator> redirected_;  // named by a standby, not in our list
 };

@@ -20,7 +20,7 @@ std::string body_of(const Request& request, ByteView key, ByteView value = {}) {
   return body;
 }
 
-/// What the coordinators said of a table leaves no use for the map that is known.
+/// The coordinators' answer is final, so the known map must not be used.
 bool ends_the_call(const Status& status) {
   return status == StatusCode::kNotFound || status == StatusCode::kWrongCluster;
 }
@@ -67,7 +67,7 @@ Result<ScanPage> ScanPage::parse(std::string body, bool keys_only) {
   page.offset_ = sizeof(wire::EnumerateReply);
   page.left_ = page.header_.count;
   page.keys_only_ = keys_only;
-  // Once through, so that next() cannot fail.
+  // Parse the page once, so that next() cannot fail.
   ScanPage probe = page;
   for (uint32_t i = 0; i < page.header_.count; ++i) {
     const size_t left = probe.body_.size() - probe.offset_;
@@ -111,7 +111,7 @@ ClientCore::~ClientCore() = default;
 Time ClientCore::deadline(Timeout timeout) {
   const Duration limit = timeout.value_or(options_.timeout);
   if (limit <= Duration::zero()) return kNever;
-  // Not reactor.now(): a client that drives its own reactor may not have turned it for long.
+  // Not reactor.now(), which may be old if a client drives its own reactor.
   return reactor().clock().now() + limit;
 }
 
@@ -121,8 +121,8 @@ Task<Result<wire::ClusterInfo>> ClientCore::cluster_info() {
                                                           wire::Empty{}, Repeat::kSafe, until);
 }
 
-/// Learns which cluster this is, once: a server at a re-used address that belongs to another
-/// cluster is refused from then on.
+/// Learns the cluster's UUID, once. From then on a server of another cluster at a reused address is
+/// refused.
 Task<Status> ClientCore::introduce(Time until) {
   if (introduced_) co_return Status{};
   auto info = co_await coordinator_.call<wire::ClusterInfo>(wire::Opcode::kGetClusterInfo,
@@ -177,7 +177,7 @@ Task<Status> ClientCore::drop_table(std::string name, Timeout timeout) {
 
 // ---- the tablet map -----------------------------------------------------------------------------
 
-/// One question for a table's tablets, shared by all calls that need them meanwhile.
+/// One request for a table's tablets, shared by all calls that need it at the same time.
 struct ClientCore::Refresh {
   std::vector<std::shared_ptr<Event>> waiters;
   bool done = false;
@@ -217,15 +217,15 @@ Task<Status> ClientCore::refresh(uint64_t table_id, Time until) {
         reactor().now() >= until) {
       co_return running->result;
     }
-    // The call that began the question had an earlier deadline than this one.
+    // The call that sent the request had an earlier deadline than this one.
     RC_SOMETIMES("client.asks_again_for_what_another_gave_up");
   }
   co_return Status(StatusCode::kUnavailable,
                    fmt::format("no coordinator answered in time at {}", coordinator_.addresses()));
 }
 
-/// The place of a hash, from a map of a generation above `newer_than` if the coordinator can be
-/// asked; while it cannot, what is known still serves.
+/// The place of a hash. The map must have a generation above `newer_than`; if the coordinator does
+/// not answer, the known map is used.
 Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t hash,
                                                      uint64_t newer_than, Time until) {
   const TabletMap::Table* table = map_.find(table_id);
@@ -249,11 +249,11 @@ Task<Result<ClientCore::Located>> ClientCore::locate(uint64_t table_id, uint64_t
 
 // ---- calls to tablets ---------------------------------------------------------------------------
 
-/// One try. A call that must not be repeated goes only over a connection that stands: otherwise a
-/// silent address would make it INDETERMINATE although nothing was ever sent.
+/// One try. A call that must not be repeated is sent only over an established connection. Otherwise
+/// an unreachable address would make it INDETERMINATE although nothing was sent.
 Task<RpcReply> ClientCore::attempt(const Place& place, const TabletCall& call, int number,
                                    Time deadline) {
-  // While we slept, perhaps. An operation that was not sent has not happened.
+  // The deadline may pass while we wait. An operation that was not sent has not happened.
   const auto too_late = [&] { return reactor().now() >= deadline; };
   const RpcReply unsent{
       .status = {StatusCode::kRetry, "no time was left to send it"}, .body = {}, .details = {}};
@@ -352,7 +352,7 @@ Task<Result<ReadResult>> ClientCore::read_reply(TabletCall call) {
   co_return fail(StatusCode::kProtocolError, "the server's reply to a read does not decode");
 }
 
-/// Write and delete answer alike: a version.
+/// Replies of write and delete have the same form: a version.
 Task<Result<uint64_t>> ClientCore::version_of(TabletCall call) {
   static_assert(sizeof(wire::WriteReply) == sizeof(wire::DeleteReply));
   auto reply = co_await call_tablet(std::move(call));
@@ -412,8 +412,8 @@ Task<Result<Incremented>> ClientCore::increment_reply(TabletCall call) {
   co_return Incremented{sum.version, sum.value};
 }
 
-/// A tablet that ends before the range does leaves the rest of the range for later, to continue
-/// from the same cursor: before it all objects of the range were given, by any owner.
+/// If the tablet ends before the range does, the rest of the range is scanned later from the same
+/// cursor, because all objects of the range before the cursor were returned already.
 Status ClientCore::move_on(ScanPosition& position, const wire::EnumerateReply& page,
                            uint64_t server_id) {
   ScanPosition::Range& range = position.range;

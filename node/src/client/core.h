@@ -1,10 +1,10 @@
 // The client's core: every operation as a Task on any reactor and transport. The public blocking
 // API (client.cc), the command line and the simulation all run this code.
 //
-// What is repeated and what is not (docs/architecture.md, "Client"): a call that was certainly not
-// executed is tried again until its deadline, with a new tablet map where that may help. One that
-// may have been executed is tried again only if doing it twice does no harm; otherwise it ends as
-// INDETERMINATE. When the deadline comes, the error names the table, the tablet and its server.
+// Retries (docs/architecture.md#client): a call that was certainly not executed is retried until
+// its deadline, with a new tablet map if that may help. A call that may have been executed is
+// retried only if executing it twice is harmless; otherwise it ends as INDETERMINATE. After the
+// deadline, the error names the table, the tablet and its server.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,19 @@ struct ReadResult {
 
 struct Incremented {
   uint64_t version = 0;
-  uint64_t bits = 0;  // of the sum: an int64 or a double
+  uint64_t bits = 0;  // bits of the sum: an int64 or a double
 };
 
 /// One operation of a multi-read, multi-write or multi-remove.
 struct MultiOperation {
   uint64_t table_id = 0;
   std::string key;
-  std::string value;  // of a write
+  std::string value;  // value to write
   wire::RejectRules reject{};
 };
 
-/// How long one operation may take, retries included, where that is not the client's timeout; zero
-/// or less: for ever.
+/// How long one operation may take, including retries; none: the client's timeout; zero or less:
+/// for ever.
 using Timeout = std::optional<Duration>;
 
 struct ScannedObject {
@@ -58,13 +58,13 @@ struct ScannedObject {
   uint32_t value_length = 0;  // also when the value was left out
 };
 
-/// Some of a table's objects, as one reply brought them.
+/// A page of a table's objects, from one reply.
 class ScanPage {
  public:
   ScanPage() = default;
   /// PROTOCOL_ERROR if the body is not a well-formed reply.
   static Result<ScanPage> parse(std::string body, bool keys_only);
-  /// The next object, valid while the page is; nothing at the end.
+  /// The next object, valid during the page's lifetime; none at the end.
   std::optional<ScannedObject> next();
   const wire::EnumerateReply& header() const { return header_; }
 
@@ -81,7 +81,8 @@ class ClientCore {
   struct Options {
     std::vector<Locator> coordinators;  // at least one
     Duration timeout = 30s;             // of each operation; zero or less: for ever
-    Duration doubt = 1s;  // how long a server is silent before its tablets are doubted
+    Duration doubt = 1s;  // how long a server may be silent before the coordinator is asked who
+                          // owns its tablets
   };
   ClientCore(Reactor& reactor, Transport& transport, Options options);
   ~ClientCore();
@@ -96,12 +97,12 @@ class ClientCore {
   Task<Result<wire::TableInfo>> create_table(std::string name, uint32_t span, Timeout timeout = {});
   Task<Result<wire::TableInfo>> open_table(std::string name, Timeout timeout = {});
   Task<Result<std::vector<wire::TableInfo>>> list_tables(Timeout timeout = {});
-  /// Not repeated when the reply is lost (INDETERMINATE): a table of that name made meanwhile by
-  /// somebody else must not go.
+  /// Not repeated when the reply is lost (INDETERMINATE): another client may have created a table
+  /// of that name meanwhile.
   Task<Status> drop_table(std::string name, Timeout timeout = {});
 
   // The views are copied before these return; the task owns what it needs. Destroying a task
-  // cancels its operation, which may have happened all the same.
+  // cancels its operation, which may still have been executed.
   Task<Result<ReadResult>> read(uint64_t table_id, ByteView key, wire::RejectRules reject = {},
                                 Timeout timeout = {});
   /// The new version.
@@ -116,37 +117,38 @@ class ClientCore {
                                       uint64_t delta, wire::RejectRules reject = {},
                                       Timeout timeout = {});
 
-  // Any number of operations, on any tables: split by server and by message size, done by all
-  // servers at the same time, each operation on its own, its outcome at its place in the result. Of
-  // several on one key the last one takes effect last. See multi.cc.
+  // Any number of operations, on any tables: grouped by server and by message size, and executed by
+  // all servers in parallel. Each operation is independent, with its outcome at the same place in
+  // the result. Several operations on one key keep their order. See multi.cc.
   using Reads = std::vector<Result<ReadResult>>;
   using Versions = std::vector<Result<uint64_t>>;
   Task<Reads> multi_read(std::vector<MultiOperation> operations, Timeout timeout = {});
   Task<Versions> multi_write(std::vector<MultiOperation> operations, Timeout timeout = {});
   Task<Versions> multi_remove(std::vector<MultiOperation> operations, Timeout timeout = {});
 
-  /// Where a scan stands; starts at the table's begin.
+  /// The position of a scan; starts at the beginning of the table.
   struct ScanPosition {
-    /// Hashes, inclusive, of which the objects before `cursor` were given.
+    /// A range of hashes, inclusive; its objects before `cursor` were returned.
     struct Range {
       uint64_t start_hash = 0;
       uint64_t end_hash = ~uint64_t{0};
       uint64_t cursor = 0;
     };
-    Range range;               // that is being read
-    std::vector<Range> later;  // the last comes next
-    uint64_t server_id = 0;    // not 0: a former server, whose cursors mean nothing elsewhere
+    Range range;               // the range being read
+    std::vector<Range> later;  // remaining ranges; the last one is next
+    uint64_t server_id = 0;    // not 0: a server of an earlier version, whose cursors are valid
+                               // only there
     bool done = false;
   };
   static constexpr uint32_t kPageBytes = 256 * 1024;
-  /// The page at `position`, which moves on when the page was read; it outlives the task.
+  /// Reads the page at `position`, and advances it. `position` outlives the task.
   Task<Result<ScanPage>> scan_page(uint64_t table_id, ScanPosition& position, bool keys_only,
                                    uint32_t page_bytes = kPageBytes, Timeout timeout = {});
 
  private:
   static Status move_on(ScanPosition& position, const wire::EnumerateReply& page,
                         uint64_t server_id);
-  /// Whose tablet is called.
+  /// Identifies the tablet that is called.
   struct TabletKey {
     uint64_t table_id = 0;
     uint64_t hash = 0;
@@ -156,17 +158,17 @@ class ClientCore {
     const std::vector<MultiOperation>& operations;
     std::span<const uint32_t> indices;
   };
-  /// A call to whichever server has the tablet of a hash.
+  /// A call to the server that owns the tablet of a hash.
   struct TabletCall {
     uint64_t table_id = 0;
     uint64_t hash = 0;
     wire::Opcode opcode = wire::Opcode::kInvalid;
     Repeat repeat = Repeat::kSafe;
     std::string body;
-    Status refused;               // not OK: the arguments are bad, nothing is sent
-    uint64_t only_server_id = 0;  // not 0: UNAVAILABLE when another server has the tablet
+    Status refused;               // not OK: invalid arguments, nothing is sent
+    uint64_t only_server_id = 0;  // not 0: UNAVAILABLE if another server owns the tablet
     Timeout timeout{};
-    const MultiBatch* batch = nullptr;  // of a multi-operation: what is in the message
+    const MultiBatch* batch = nullptr;  // for a multi-operation: the content of the message
   };
   struct TabletReply {
     std::string body;
@@ -209,7 +211,7 @@ class ClientCore {
   TabletMap map_;
   std::map<uint64_t, std::shared_ptr<Refresh>> refreshing_;  // by table id
   bool introduced_ = false;  // the cluster's UUID is known and expected of every peer
-  TaskScope background_;     // last: cancelled before what it uses goes
+  TaskScope background_;     // last member: tasks end before what they use
 };
 
 /// INVALID_ARGUMENT naming the field, the value and what is accepted.

@@ -12,7 +12,7 @@
 
 namespace ramcloud {
 
-/// A coordinator, two servers, and a client; tests replace the answers they are about.
+/// A coordinator, two servers, and a client; tests replace the answers that they need.
 class CoreTest : public testing::Test {
  protected:
   using Answer = std::function<void(FakeNode&, const FakeNode::Call&)>;

@@ -1,8 +1,8 @@
-// What a client does about a server that does not answer: a suspended one keeps its connections, so
-// nothing tells the client that others have its tablets. It asks the coordinator who has them, and
-// ends the call when the server has none of them any more; whether it is made again at the new owner
-// is decided like after a lost reply (outcome.h). While the coordinator says nothing else, the call
-// waits: a server may be slow, and to give up a change makes its outcome unknown.
+// How a client handles a server that does not answer. A suspended server keeps its connections, so
+// the client does not notice that other servers own its tablets now. The client asks the
+// coordinator for the owners, and ends the call when the server owns none of them any more. Whether
+// the call is repeated at the new owner is decided as after a lost reply (outcome.h). Until then
+// the call waits: the server may be slow, and giving up a change makes its outcome unknown.
 #include <fmt/core.h>
 
 #include <set>
@@ -13,7 +13,7 @@
 namespace ramcloud {
 namespace {
 
-/// A coordinator that takes longer has said nothing; the next silence asks again.
+/// How long to wait for the coordinator; after further silence it is asked again.
 constexpr Duration kQuestionTime = 1s;
 
 }  // namespace
@@ -21,7 +21,7 @@ constexpr Duration kQuestionTime = 1s;
 /// Watches one call to a tablet's owner.
 class ClientCore::Doubt final : public CallWatch {
  public:
-  /// All outlive it.
+  /// All arguments outlive it.
   Doubt(ClientCore& core, const Place& place, const TabletCall& call)
       : CallWatch(core.options_.doubt), core_(core), place_(place), call_(call) {}
   ~Doubt() override {
@@ -58,11 +58,12 @@ class ClientCore::Doubt final : public CallWatch {
   ClientCore& core_;
   const Place& place_;
   const TabletCall& call_;
-  std::shared_ptr<Doubt*> self_;  // as the question knows it; null there when the call is over
+  std::shared_ptr<Doubt*> self_;  // shared with the request to the coordinator; set to null when
+                                  // the call is over
   bool asking_ = false;
 };
 
-/// As far as is known. A table that was dropped has no owners.
+/// By the known map. A dropped table has no owners.
 bool ClientCore::owns(uint64_t server_id, const TabletKey& target) const {
   const TabletMap::Table* table = map_.find(target.table_id);
   if (table == nullptr) return false;
@@ -70,15 +71,15 @@ bool ClientCore::owns(uint64_t server_id, const TabletKey& target) const {
   return place.server_id == server_id && place.state != wire::TabletState::kUnavailable;
 }
 
-/// Finds out whether the server has one of the tablets still. Each table is asked for once at most,
-/// and not at all when what is known says already that the server lost the tablet.
+/// Finds out whether the server still owns one of the tablets. Asks for each table at most once,
+/// and not if the known map shows already that the server lost the tablet.
 Task<void> ClientCore::resolve(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
                                uint64_t server_id) {
   std::set<uint64_t> asked;
   bool owner = false;
   for (const TabletKey& target : targets) {
     if (owns(server_id, target) && asked.insert(target.table_id).second) {
-      // A failure says nothing of the owner.
+      // A failed request does not tell the owner.
       (void)co_await refresh(target.table_id, reactor().now() + kQuestionTime);
     }
     owner = owns(server_id, target);
@@ -87,7 +88,7 @@ Task<void> ClientCore::resolve(std::shared_ptr<Doubt*> doubt, std::vector<Tablet
   if (*doubt != nullptr) (*doubt)->resolved(owner);
 }
 
-/// Calls a tablet's owner, and doubts it while it is silent.
+/// Calls a tablet's owner, and checks its ownership while it is silent.
 Task<RpcReply> ClientCore::call_owner(const Place& place, const TabletCall& call, Time deadline) {
   Doubt doubt(*this, place, call);
   co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline,

@@ -1,5 +1,4 @@
-// For tests: a coordinator and servers that answer as a script says, over real loopback connections
-// on one reactor.
+// For tests: a scripted coordinator and servers, over real loopback connections on one reactor.
 #pragma once
 
 #include <bit>
@@ -22,7 +21,7 @@ struct FakeWorld {
   EpollSource events;
   Reactor reactor{clock, events, 1, {.poll_for = 0us}};
 
-  /// Drives the reactor until the task is done.
+  /// Runs the reactor until the task is done.
   template <typename T>
   T run(Task<T> task) {
     std::optional<T> result;
@@ -39,7 +38,7 @@ struct FakeWorld {
   }
 };
 
-/// One process. Counts requests by opcode; what it answers is `answer`.
+/// One process. Counts requests by opcode, and answers them with `answer`.
 class FakeNode final : public RequestHandler {
  public:
   struct Call {
@@ -53,7 +52,7 @@ class FakeNode final : public RequestHandler {
     start({"127.0.0.1", 0});
   }
 
-  uint8_t cluster;  // that it says it belongs to, from the next start on
+  uint8_t cluster;  // the cluster that it reports from the next start on
 
   Locator locator() const { return {"tcp", address_}; }
   int count(wire::Opcode opcode) { return counts_[opcode]; }
@@ -102,7 +101,7 @@ class FakeNode final : public RequestHandler {
   std::map<wire::Opcode, int> counts_;
 };
 
-/// A coordinator that gives out `table` for every name and id.
+/// A coordinator that answers with `table` for every name and id.
 inline void answer_as_coordinator(FakeNode& node, const FakeNode::Call& call,
                                   const wire::TableInfo& table) {
   switch (call.opcode) {
@@ -168,11 +167,11 @@ class FakeStore {
     }
   }
 
-  /// How many operations of a multi-operation are answered at once.
+  /// How many operations of a multi-operation are answered in one reply.
   uint32_t multi_limit = 1000;
 
  private:
-  /// The reject rules of a single operation; multi-operations' are not looked at.
+  /// Checks the reject rules of a single operation; those of multi-operations are ignored.
   StatusCode refused_by_rules(const FakeNode::Call& call) const {
     using Rules = wire::RejectRules;
     size_t key_at = sizeof(wire::ReadRequest), key_length = std::string::npos;

@@ -1,8 +1,8 @@
-// Multi-operations of the client [Ousterhout15 §3.1]. Rounds: what is left is grouped by the
-// server of its tablet; the groups go side by side, a group's messages one after the other, so
-// that operations on one key stay in order. What a server did not do (its log is not ready, the
-// tablet is elsewhere) is left for the next round, until the deadline, and with it what follows
-// on the same keys.
+// Multi-operations of the client [Ousterhout15 §3.1]. They run in rounds: the remaining operations
+// are grouped by the server of their tablet. The groups run in parallel; the messages of a group
+// one after the other, so that operations on one key keep their order. Operations that a server did
+// not execute (its log is not ready, the tablet moved) are left for the next round, as are later
+// operations on the same keys, until the deadline.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@
 namespace ramcloud {
 namespace {
 
-/// Of one message's body, except that one operation always fits.
+/// The most bytes in one message's body, except that one operation always fits.
 constexpr size_t kBatchBytes = 1 << 20;
-/// Asked of a multi-read's reply; the server gives less if it likes.
+/// The most bytes requested for a multi-read's reply; the server may send less.
 constexpr uint32_t kReplyBytes = 1 << 20;
 
 void append_operation(wire::Opcode opcode, const MultiOperation& operation, std::string& body) {
@@ -61,7 +61,7 @@ bool parse_multi_reply(ByteView body, size_t asked, wire::MultiReply& header,
   return body.empty();
 }
 
-/// Operations on the same object have the same one.
+/// Identifies an object: operations on the same object have the same target.
 using Target = std::pair<uint64_t, ByteView>;
 
 /// One multi-operation in progress.
@@ -70,12 +70,13 @@ struct ClientCore::Multi {
   Repeat repeat = Repeat::kSafe;
   std::vector<MultiOperation> operations;
   std::vector<std::optional<Result<ReadResult>>> results;  // none: not done yet
-  std::vector<uint32_t> left;                              // without result, in their order
+  std::vector<uint32_t> left;                              // operations without a result, in order
   Time until = kNever;
-  uint32_t retry_after_us = 0;              // what the last round's servers asked for
-  std::map<uint64_t, uint64_t> newer_than;  // by table: the map of this generation did not serve
-  Status last;                              // why something was not done in the last round
-  std::string where;                        // it was not
+  uint32_t retry_after_us = 0;              // the longest wait that servers asked for in the last
+                                            // round
+  std::map<uint64_t, uint64_t> newer_than;  // by table: a map of this generation or older was wrong
+  Status last;                              // why an operation was not executed in the last round
+  std::string where;                        // where it was not executed
 
   Target target(uint32_t i) const { return {operations[i].table_id, operations[i].key}; }
 
@@ -134,7 +135,7 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
     co_await multi_round(multi, number);
     const auto after = static_cast<size_t>(std::ranges::count_if(
         multi.left, [&](uint32_t i) { return !multi.results[i].has_value(); }));
-    if (after < before) back_off.reset();  // it goes on
+    if (after < before) back_off.reset();  // there was progress
   }
   Reads results;
   results.reserve(multi.results.size());
@@ -144,7 +145,8 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
 
 /// Groups the remaining operations by server and sends them.
 Task<void> ClientCore::multi_round(Multi& multi, int number) {
-  // First the map of each table, then all places at once: it may change while we wait.
+  // First get the map of each table, then look up all places without waiting, because maps may
+  // change during a wait.
   std::map<uint64_t, Status> tables;
   for (const uint32_t i : multi.left) {
     const uint64_t table_id = multi.operations[i].table_id;
@@ -229,7 +231,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
                                group.where(table_id), reply.status.to_string())));
       }
       multi.retry_after_us = std::max(multi.retry_after_us, reply.retry_after_us);
-      // Whatever it says of the server, it says of all tables in the message.
+      // A failure of the server applies to all tables in the message.
       std::set<uint64_t> tables;
       for (const uint32_t i : batch) tables.insert(multi.operations[i].table_id);
       for (const uint64_t table : tables) {

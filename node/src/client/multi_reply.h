@@ -9,14 +9,14 @@
 
 namespace ramcloud {
 
-/// Of one operation.
+/// The answer to one operation.
 struct MultiAnswer {
   StatusCode status = StatusCode::kOk;
   uint64_t version = 0;
   ByteView value;  // in the reply's body
 };
 
-/// False: the body does not decode, or holds no answer, or more than were asked for.
+/// False: the body does not decode, or has no answers, or more answers than requests.
 bool parse_multi_reply(ByteView body, size_t asked, wire::MultiReply& header,
                        std::vector<MultiAnswer>& answers);
 

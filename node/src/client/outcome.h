@@ -1,5 +1,5 @@
-// Whether a call was executed whose attempt failed: the one place that decides which calls may be
-// sent again.
+// Whether a failed attempt may have been executed. This is the only place that decides which calls
+// may be repeated.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,16 +13,17 @@
 namespace ramcloud {
 
 enum class Outcome : uint8_t {
-  kFinal,      // the answer; trying again gives the same
-  kNotDone,    // certainly not executed: anything may be tried again
-  kMaybeDone,  // perhaps executed: only calls that are safe to repeat may be tried again
+  kFinal,      // the answer; a retry would give the same
+  kNotDone,    // certainly not executed: any call may be retried
+  kMaybeDone,  // perhaps executed: only calls that are safe to repeat may be retried
 };
 
 constexpr Outcome outcome_of(StatusCode code) {
   switch (code) {
     case StatusCode::kUnknownTablet:
     case StatusCode::kRetry:
-    case StatusCode::kUnavailable:  // never sent, or the peer refused because of another server
+    case StatusCode::kUnavailable:  // never sent, or the peer refused because it needs another
+                                    // server
     case StatusCode::kNotLeader:
     case StatusCode::kWrongServer:  // the hello was refused
     case StatusCode::kStaleTerm:
@@ -31,26 +32,26 @@ constexpr Outcome outcome_of(StatusCode code) {
     case StatusCode::kConnectionLost:
     case StatusCode::kDeadlineExceeded:
     case StatusCode::kCancelled:
-    case StatusCode::kProtocolError:  // an answer came but says nothing
+    case StatusCode::kProtocolError:  // there was an answer, but it cannot be decoded
       return Outcome::kMaybeDone;
     default:
       return Outcome::kFinal;
   }
 }
 
-/// The same of a call to a server. One of another cluster that has taken the address of ours says
-/// that ours is not there; that the cluster is another one is for its coordinators to say.
+/// The same for a call to a server. WRONG_CLUSTER from a server only means that its address was
+/// reused by another cluster; only coordinators decide whether the cluster is wrong.
 constexpr Outcome outcome_at_server(StatusCode code) {
   return code == StatusCode::kWrongCluster ? Outcome::kNotDone : outcome_of(code);
 }
 
-/// How long one attempt of a call that is safe to repeat waits before the next one: a lost message
-/// costs this, not the whole deadline. Rises, so that an overloaded server is not asked ever more.
+/// The timeout of one attempt of a call that is safe to repeat: a lost message costs this, not the
+/// whole deadline. It rises, so that an overloaded server does not get more and more requests.
 constexpr Duration attempt_timeout(int attempt) {
   return std::chrono::seconds(1) * (1 << std::min(attempt, 3));
 }
 
-/// What the caller gets when the deadline came before an answer.
+/// The caller's error when the deadline passed without an answer.
 inline Status out_of_time(const Status& last, const std::string& where) {
   const StatusCode code =
       last == StatusCode::kRetry ? StatusCode::kDeadlineExceeded : StatusCode::kUnavailable;
@@ -58,8 +59,8 @@ inline Status out_of_time(const Status& last, const std::string& where) {
           fmt::format("{}: no answer in time; the last attempt said: {}", where, last.to_string())};
 }
 
-/// A failure that a new tablet map may cure. The first lost connection is just made again: most
-/// often the server is still there. One that was silent may have lost its tablets meanwhile.
+/// True if a new tablet map may help. After the first lost connection it only reconnects, because
+/// the server is usually still there. A silent server may have lost its tablets meanwhile.
 inline bool wants_new_map(StatusCode code, int attempt) {
   switch (code) {
     case StatusCode::kRetry:

@@ -22,7 +22,7 @@ Status why_unreachable(const Place& place) {
 Status TabletMap::update(const wire::TableInfo& info) {
   std::vector<Place> places;
   places.reserve(info.tablets.size());
-  bool covered = false;  // up to the last hash
+  bool covered = false;  // covered up to the last hash
   uint64_t expected_start = 0;
   for (const wire::TabletInfo& tablet : info.tablets) {
     if (covered || tablet.start_hash != expected_start || tablet.end_hash < tablet.start_hash) {

@@ -1,4 +1,4 @@
-// Where the tablets of tables are, as far as this client knows.
+// The client's cache of the owners of tablets.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ramcloud {
 
-/// One tablet as a client needs it: who has it and how to call it.
+/// One tablet with its owner and the owner's address.
 struct Place {
   uint64_t start_hash = 0;  // inclusive
   uint64_t end_hash = 0;    // inclusive
@@ -27,7 +27,7 @@ struct Place {
 /// "tablet 0000000000000000-7fffffffffffffff of server 3 (tcp:host=…,port=…)".
 std::string describe(const Place& place);
 
-/// UNAVAILABLE, saying why nothing can be asked of a place that is not reachable().
+/// UNAVAILABLE with the reason why a place is not reachable().
 Status why_unreachable(const Place& place);
 
 class TabletMap {
@@ -38,8 +38,8 @@ class TabletMap {
     std::vector<Place> places;
   };
 
-  /// Takes what the coordinator said. PROTOCOL_ERROR, and nothing is kept, if the tablets are not
-  /// in order or do not cover every hash once.
+  /// Stores the coordinator's answer. PROTOCOL_ERROR if the tablets are not in order or do not
+  /// cover every hash once; then the table is not stored.
   Status update(const wire::TableInfo& info);
   void erase(uint64_t table_id) { tables_.erase(table_id); }
   const Table* find(uint64_t table_id) const;
@@ -48,7 +48,7 @@ class TabletMap {
     const Table* table = find(table_id);
     return table == nullptr ? 0 : table->generation;
   }
-  /// Places cover everything, so there always is one.
+  /// Places cover all hashes, so there is always one.
   static const Place& place_of(const Table& table, uint64_t hash);
 
  private:

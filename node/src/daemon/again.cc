@@ -20,7 +20,7 @@ constexpr Duration kShort = 10s;
 constexpr Duration kFirstPause = 100ms;
 constexpr uint32_t kMostDoublings = 7;
 constexpr Duration kLongestPause = 10s;
-/// How the next execution learns of those before.
+/// Passes the count of short lives to the next execution.
 constexpr const char* kVariable = "RAMCLOUD_SHORT_LIVES";
 
 uint32_t short_lives_so_far() {

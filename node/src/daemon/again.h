@@ -1,5 +1,5 @@
-// A server that the cluster has given up starts again as another one, without a process that
-// watches over it: its process executes itself (docs/design/recovery.md, "Leases").
+// A server that the cluster has given up starts again with a new id, without needing a supervisor:
+// its process executes itself (docs/design/recovery.md#leases).
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace ramcloud::daemon {
 
-/// What the next execution is told, and how long it is put off.
+/// The pause before the next execution, and the value passed to it.
 struct NextLife {
   uint32_t short_lives = 0;  // in a row, this one included
   Duration pause{};
 };
-/// After a life of that length. A server that is given up again and again within seconds of its
-/// start must not keep the coordinator busy: pauses are 100 ms at first, and double up to 10 s.
-/// After a life of 10 s the next is 100 ms again.
+/// Computes them from the length of this life. If a server is given up again and again within
+/// seconds of its start, it must not overload the coordinator: the pause is 100 ms at first, and
+/// doubles up to 10 s. After a life of 10 s it is 100 ms again.
 NextLife next_life(Duration lived, uint32_t short_lives);
 
-/// Counts how long this process lives. Made first thing in main().
+/// Measures how long this process has lived. Constructed first in main().
 class Lifetime {
  public:
   Lifetime();
-  /// Executes this program again, with the same arguments and environment; everything is closed by
-  /// now. Returns only if that fails, or if a signal asks to stop meanwhile (OK).
+  /// Executes this program again, with the same arguments and environment. Precondition: everything
+  /// is closed. Returns only if that fails, or if a signal asks to stop meanwhile (OK).
   Status execute_again(char** argv, StopSignals& signals) const;
 
  private:

@@ -1,4 +1,4 @@
-// The file that --config names: a flag and its value a line, without the dashes.
+// The file of --config: one flag with its value on each line, without the dashes.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace ramcloud::daemon {
 
 struct ConfigLine {
-  int number = 0;  // in the file, from 1
+  int number = 0;  // line number, from 1
   std::string name, value;
 };
 
-/// NAME=VALUE lines; blanks around both do not count, nor do empty lines and those that begin with
-/// '#'. INVALID_ARGUMENT names the line: one that is something else, or no text, or too long.
+/// Parses NAME=VALUE lines; ignores blanks around both, empty lines, and lines that begin with '#'.
+/// INVALID_ARGUMENT names a line that has another form, is not text, or is too long.
 Result<std::vector<ConfigLine>> parse_config(std::string_view text);
-/// The same of a file of at most 256 KiB. IO_ERROR: it cannot be read.
+/// The same for a file of at most 256 KiB. IO_ERROR: it cannot be read.
 Result<std::vector<ConfigLine>> read_config(const std::string& path);
 
 }  // namespace ramcloud::daemon

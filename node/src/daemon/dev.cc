@@ -33,7 +33,8 @@ std::string server_name(uint32_t i) {
   return fmt::format("server-{}", i);
 }
 
-/// A cluster of one machine: where it listens everywhere, that machine reaches it by loopback.
+/// The address to connect to: for a wildcard address loopback, because the cluster is on one
+/// machine.
 HostPort reached_by(HostPort listen) {
   if (listen.is_wildcard()) {
     listen.host = listen.host.find(':') == std::string::npos ? "127.0.0.1" : "::1";
@@ -85,7 +86,7 @@ void print_ready(const DevOptions& dev, const HostPort& coordinator) {
   std::fflush(stdout);
 }
 
-/// Waits for `ready()`; OK when it is, or what ended the wait.
+/// Waits for `ready()`. OK when it is true; otherwise the status that ended the wait.
 Status wait_ready(StopSignals& signals, const std::function<bool()>& ready, bool& stopped) {
   SystemClock clock;
   const Time limit = clock.now() + kStartLimit;
@@ -137,7 +138,7 @@ struct Child {
   std::optional<HostPort> admin;
 };
 
-/// Starts this program again with the arguments; the child ends when we do.
+/// Starts this program as a child with the arguments; it ends when this process does.
 Result<pid_t> spawn(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -148,7 +149,7 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments) {
   if (pid > 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
-  setpgid(0, 0);  // Ctrl-C goes to the parent, which stops the children in order
+  setpgid(0, 0);  // only the parent gets Ctrl-C; it stops the children in order
   execv("/proc/self/exe", argv.data());
   _exit(127);
 }
@@ -293,7 +294,7 @@ bool answers_ready(const HostPort& http) {
 }
 
 /// Asks the children to stop, servers before the coordinator, and waits for each. A child that was
-/// killed before is no error.
+/// killed before is not an error.
 void stop_children(const std::vector<Child>& children) {
   for (auto child = children.rbegin(); child != children.rend(); ++child) {
     kill(child->pid, SIGTERM);
@@ -324,7 +325,7 @@ Status run_as_processes(const DevOptions& dev, StopSignals& signals) {
   if (status.ok()) status = write_process_list(dev.dir + "/processes.json", children);
   bool stopped = false;
   if (status.ok()) {
-    size_t ready = 0;  // children are asked in turn; one that was ready is not asked again
+    size_t ready = 0;  // children are checked in order; one that was ready is not checked again
     status = wait_ready(
         signals,
         [&] {

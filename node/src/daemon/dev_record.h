@@ -10,15 +10,15 @@
 
 namespace ramcloud::daemon {
 
-/// R of a dev cluster without --replicas that is being created: 3, or one less than its servers.
+/// The default R of a new dev cluster: 3, or one less than its servers.
 inline uint32_t default_replicas(uint32_t servers) {
   return std::min(3u, servers - 1);
 }
 
-/// R of the cluster in `dir`, which exists: what was asked for, else what the folder says, else the
-/// default. DIR/dev.json says it from then on, so that starting it with more or fewer servers
-/// does not change how many copies there are. INVALID_ARGUMENT: so many servers cannot hold them,
-/// or the file says something else.
+/// R of the cluster in the existing folder `dir`: the requested value, otherwise the recorded one,
+/// otherwise the default. It is recorded in DIR/dev.json, so that starting with more or fewer
+/// servers does not change it. INVALID_ARGUMENT: there are too few servers, or the file has another
+/// value.
 Result<uint32_t> resolve_replicas(const std::string& dir, uint32_t servers,
                                   std::optional<uint32_t> asked);
 

@@ -21,8 +21,8 @@ namespace ramcloud::daemon {
 
 namespace {
 
-/// A socket with one deadline for all that is read and written: a client that sends or reads byte
-/// by byte does not occupy a thread for longer than others.
+/// A socket with one deadline for all that is read and written: so a client that sends or reads
+/// byte by byte does not occupy a thread for longer than others.
 class TimedStream final : public httplib::Stream {
  public:
   TimedStream(int fd, Time deadline, const Clock& clock)
@@ -71,8 +71,8 @@ class TimedStream final : public httplib::Stream {
   const Clock& clock_;
 };
 
-/// The library's routes and parser without its way of accepting, where every silent connection
-/// holds a thread.
+/// Uses the library's routes and parser, but not its accept loop, in which every silent connection
+/// occupies a thread.
 class Routes final : public httplib::Server {
  public:
   void serve(UniqueFd fd, Time deadline, const Clock& clock) {
@@ -104,9 +104,9 @@ std::string_view field_of(ByteView head, std::string_view lower_case_name) {
   return {};
 }
 
-/// The library gets complete requests: it never waits for a client's next byte.
+/// The library gets only complete requests, so it never waits for a client's bytes.
 Lobby::Verdict is_whole_request(ByteView bytes) {
-  // Every HTTP method is in capitals: other bytes are refused at once, not after the deadline.
+  // HTTP methods are in capitals: other bytes are refused at once, not after the deadline.
   if (bytes.front() < 'A' || bytes.front() > 'Z') return Lobby::Verdict::kRefuse;
   const size_t end = bytes.find("\r\n\r\n");
   if (end == ByteView::npos) return Lobby::Verdict::kWait;
@@ -123,7 +123,7 @@ Lobby::Verdict is_whole_request(ByteView bytes) {
 }  // namespace
 
 struct HttpServer::Impl {
-  /// A probe must not wait for one scraper that reads slowly.
+  /// Several threads, so that a probe does not wait for a slow scraper.
   static constexpr int kThreads = 4;
 
   Impl(MetricsRegistry& metrics, const HttpOptions& o)
@@ -137,7 +137,7 @@ struct HttpServer::Impl {
   void enqueue(UniqueFd fd) {
     {
       const std::lock_guard guard(mutex);
-      queue.push_back(std::move(fd));  // no longer than the lobby's limit
+      queue.push_back(std::move(fd));  // bounded by the lobby's limit
     }
     changed.notify_one();
   }
@@ -168,13 +168,13 @@ struct HttpServer::Impl {
 
 namespace {
 
-/// What `curl -d` and `echo |` send.
+/// Removes the line end that `echo |` sends.
 std::string_view without_line_end(std::string_view text) {
   while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
   return text;
 }
 
-/// GET tells the level of the logs, PUT with a level as its body changes it until the daemon ends.
+/// GET returns the log level; PUT with a level as its body changes it until the daemon ends.
 void serve_log_level(httplib::Server& server) {
   server.Get("/log-level", [](const httplib::Request&, httplib::Response& response) {
     response.set_content(std::string(log_level_name(log_level())) + "\n", "text/plain");

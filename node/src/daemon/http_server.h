@@ -12,23 +12,23 @@
 
 namespace ramcloud::daemon {
 
-/// Returns an empty string when all is well, else the problem.
+/// Returns an empty string if healthy, otherwise the problem.
 using HealthCheck = std::function<std::string()>;
 
 struct HttpOptions {
-  uint32_t max_connections = 64;  // at once; beyond it, one without a request is closed
+  uint32_t max_connections = 64;  // above it, a connection without a request is closed
   Duration request_timeout = 5s;  // for the request, and again for the answer
 };
 
-/// Serves from a few threads of its own; the checks are called from them. A connection is given to
-/// them when its request is there as a whole, and carries only that one.
+/// Serves on its own threads, which also call the checks. A thread gets a connection when its
+/// request has arrived completely; each connection serves one request.
 class HttpServer {
  public:
-  /// `trace` gives the time-trace as JSON.
+  /// `trace` returns the time-trace as JSON.
   HttpServer(MetricsRegistry& metrics, std::function<std::string()> trace, HealthCheck healthy,
              HealthCheck ready, const HttpOptions& options = {});
   ~HttpServer();
-  /// Gives the address actually bound (port 0 asks for any).
+  /// Returns the bound address (port 0: any free port).
   Result<HostPort> start(const HostPort& address);
   void stop();
 

@@ -11,11 +11,11 @@
 
 namespace ramcloud::daemon {
 namespace {
-/// How long a reactor may take for a turn before /healthz complains.
+/// How long a turn of a reactor may take before /healthz reports it.
 constexpr Duration kStuckAfter = 10s;
 
-/// Each reactor keeps to its share of the memory, so that they need not count together. A share
-/// holds two of the largest messages at least.
+/// Each reactor gets a share of the memory limit, so that no shared counter is needed. A share has
+/// room for at least two of the largest messages.
 TcpOptions share_of(TcpOptions limits, uint32_t reactors) {
   limits.max_buffered_bytes =
       std::max<uint64_t>(limits.max_buffered_bytes / reactors, 2 * wire::kMaxBodyBytes);
@@ -49,7 +49,7 @@ Machinery::Machinery(Duration poll_for, const TcpOptions& limits, uint32_t react
 
 Machinery::~Machinery() {
   stop();
-  // Connections that the others took over tell the first one's reactor when they go.
+  // Connections that other reactors took over post to the first reactor when they close.
   while (!lanes_.empty()) lanes_.pop_back();
 }
 
@@ -61,7 +61,7 @@ std::string Machinery::trace_json() const {
 
 void Machinery::trim_heap() {
   if (trimming_.exchange(true)) return;
-  // The one before has ended.
+  // The previous thread has ended.
   trimmer_ = Thread("trim", [this] {
     malloc_trim(0);
     trimming_ = false;
@@ -106,7 +106,7 @@ std::string Machinery::check_turns_of(size_t i) {
     watch.seen_turns = turns;
     watch.seen_at = now;
   } else {
-    lanes_[i]->reactor.post([] {});  // wakes it: a reactor that sleeps is well
+    lanes_[i]->reactor.post([] {});  // wakes a sleeping reactor, so that it runs a turn
   }
   if (watch.seen_at == Time{} || now - watch.seen_at <= kStuckAfter) return {};
   return fmt::format("reactor {} has not turned for {}", i, format_duration(now - watch.seen_at));

@@ -44,22 +44,22 @@ class Machinery {
   Lane& lane(size_t i) { return *lanes_.at(i); }
   Reactor& reactor() { return lanes_.front()->reactor; }
   TcpTransport& transport() { return lanes_.front()->transport; }
-  /// Of all reactors, by time. Any thread.
+  /// The trace of all reactors, sorted by time. Any thread.
   std::string trace_json() const;
 
-  /// Gives free memory of the heap back to the system, on a thread of its own: that takes the
-  /// heap's locks one after the other, and a millisecond for 20 MiB. Any thread.
+  /// Gives free heap memory back to the system, on a separate thread, because that takes the heap's
+  /// locks and a millisecond for 20 MiB. Any thread.
   void trim_heap();
 
   /// Starts the threads: `name`, `name`-1, …
   void start(const std::string& name);
-  /// Calls `fn` on the first reactor and waits for it.
+  /// Runs `fn` on the first reactor and waits for it.
   void on_reactor(const std::function<void()>& fn);
-  /// The others stop before the first, which answers for them.
+  /// The other reactors stop before the first, which sends replies for them.
   void stop();
 
-  /// Complains when a reactor has not turned for long although it was asked to; empty when all are
-  /// well. Any thread.
+  /// The problem if a reactor has not run a turn for long although it was woken; empty if all run.
+  /// Any thread.
   std::string check_turns();
 
  private:
@@ -72,7 +72,7 @@ class Machinery {
   SystemClock clock_;
   MetricsRegistry metrics_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::atomic<bool> trimming_{false};  // the thread that sets it may touch trimmer_
+  std::atomic<bool> trimming_{false};  // the thread that sets it may use trimmer_
   Thread trimmer_;
   std::mutex watch_mutex_;
   std::vector<Watch> watches_;  // guarded by watch_mutex_

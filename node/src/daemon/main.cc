@@ -18,8 +18,8 @@
 
 namespace {
 
-/// Connections are file descriptors, and shells give few. Without enough of them accepting pauses
-/// (docs/design/wire.md), so a warning tells the operator.
+/// Raises the limit of file descriptors, which is low in most shells. Without enough of them
+/// accepting pauses (docs/design/wire.md), so it logs a warning.
 void raise_file_limit(const ramcloud::daemon::LimitOptions& limits) {
   constexpr uint64_t kOwn = 512;  // files, sessions to other servers, the libraries'
   rlimit files{};
@@ -35,8 +35,8 @@ void raise_file_limit(const ramcloud::daemon::LimitOptions& limits) {
 }
 
 #ifdef RAMCLOUD_COUNT_SOMETIMES
-/// In builds with tests: lists the failpoints, or arms those that the environment names. An exit
-/// code if that was all.
+/// In builds with tests: lists the failpoints, or arms those in the environment. An exit code if
+/// the program should end.
 std::optional<int> begin_test_build(int argc, char** argv) {
   using namespace ramcloud;
   if (argc == 2 && std::string_view(argv[1]) == "failpoints") {
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
 #endif
   Command command = parse_command_line(argc, argv);
   if (command.kind == Command::Kind::kExit) return command.exit_code;
-  StopSignals signals;  // before any thread, so that all inherit the mask
+  StopSignals signals;  // before any thread starts, so that all inherit the mask
   const auto& common = command.common();
   set_log_level(common.log_level);
   set_log_format(common.log_format);
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   }
   if (status.ok()) return 0;
   log_error("daemon.stopped", {{"reason", status}});
-  // Given up by its cluster: as another server it is as good as new.
+  // Given up by its cluster: start again as a new server.
   if (status == StatusCode::kCrashed) {
     status = lifetime.execute_again(argv, signals);
     if (status.ok()) return 0;

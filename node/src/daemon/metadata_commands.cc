@@ -19,7 +19,7 @@ namespace {
 constexpr Duration kPatience = 30s;
 constexpr size_t kMaxExportBytes = 256u << 20;
 
-/// A store with the reactor that it needs.
+/// An open store with its reactor.
 struct OpenStore {
   SystemClock clock;
   EpollSource events;

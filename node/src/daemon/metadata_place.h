@@ -9,10 +9,11 @@
 
 namespace ramcloud::daemon {
 
-/// What opening does when there is no SQLite file yet.
+/// What to do if the SQLite file does not exist.
 enum class IfMissing : uint8_t { kMake, kRefuse };
 
-/// Makes a SQLite file and its folder if need be, or says NOT_FOUND. Errors name path or flag.
+/// Creates a missing SQLite file and its folder, or answers NOT_FOUND. Errors name the path or the
+/// flag.
 Result<std::unique_ptr<MetadataStore>> open_metadata(Reactor& reactor, const MetadataPlace& place,
                                                      IfMissing if_missing = IfMissing::kMake);
 

@@ -27,7 +27,7 @@ std::string environment_name(const std::string& name) {
   return env;
 }
 
-/// A flag whose text `parse` turns into `target`; its error message already says what is accepted.
+/// Adds a flag whose text `parse` converts into `target`; the error message says what is accepted.
 template <typename T, typename Parse>
 CLI::Option* add_parsed(CLI::App& app, const std::string& flag, T& target, Parse parse,
                         const std::string& help, const std::string& default_text) {
@@ -47,8 +47,8 @@ Result<std::string> as_is(const std::string& text) {
   return text;
 }
 
-/// A host without a port: a name, IPv4, or IPv6 with or without brackets, which it is given back
-/// without.
+/// Parses a host without a port: a name, IPv4, or IPv6 with or without brackets (removed in the
+/// result).
 Result<std::string> parse_host(const std::string& text) {
   in6_addr v6{};
   const bool bare_v6 = ::inet_pton(AF_INET6, text.c_str(), &v6) == 1;
@@ -111,7 +111,7 @@ auto between(uint32_t low, uint32_t high) {
   return [low, high](const std::string& text) { return parse_count(text, low, high); };
 }
 
-/// Far above what a machine has, and sums of a few such sizes are still numbers.
+/// Far above any machine's memory, and a sum of a few such sizes does not overflow.
 constexpr uint64_t kMaxBytes = uint64_t{64} << 40;
 
 auto optional_count(uint32_t low, uint32_t high) {
@@ -172,7 +172,7 @@ constexpr const char* kDurabilityHelp =
     "buffered: replicas are in the operating system's cache when a write is acknowledged; synced: "
     "on the device";
 
-/// The one of `all` that the text names.
+/// The value of `all` with this name.
 template <typename E>
 Result<E> parse_name(const std::string& text, std::initializer_list<E> all, const char* (*name)(E),
                      const char* accepted) {
@@ -226,7 +226,7 @@ constexpr uint32_t kMaxCleanerThreads = 16;
 constexpr const char* kConfigFlag = "--config";
 
 constexpr uint64_t kMinLogBytes = 64u << 20;
-/// More threads than any server has cores for; also what replies can be routed between.
+/// More threads than any server has cores for; also the limit of RoutedReplies.
 constexpr uint32_t kMaxReactors = 64;
 constexpr const char* kReactorsHelp =
     "threads that serve data, each polling for requests of its own; useful only with a core for "
@@ -248,7 +248,7 @@ void add_common(CLI::App& app, CommonOptions& o) {
       "");
 }
 
-/// The limits' own defaults, so that they stand in one place.
+/// The defaults come from the limits' own structs, so that they are defined only once.
 void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
   const auto add = [&app](const char* flag, auto& target, auto parse, const char* help,
                           const std::string& default_text) {
@@ -450,7 +450,7 @@ void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   add_common(app, o.common);
 }
 
-/// What others are told to connect to: `advertised`, else `listen`.
+/// Checks the address that others connect to: `advertised`, otherwise `listen`.
 void check_advertised(const char* flag, const std::optional<HostPort>& advertised,
                       const char* listen_flag, const HostPort& listen) {
   constexpr const char* kAccepted = "accepted is the address by which others reach this machine";
@@ -482,7 +482,7 @@ void check_coordinator(CoordinatorOptions& o) {
   }
   const bool control = std::ranges::any_of(
       o.cluster_name, [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; });
-  // The admin API could not send it.
+  // The admin API cannot send such a name.
   if (control || !is_valid_utf8(o.cluster_name)) {
     throw CLI::ValidationError(
         "--cluster-name", fmt::format("value {}: accepted is UTF-8 text without control characters",
@@ -519,7 +519,7 @@ void check_server(ServerOptions& o) {
   if (o.backup_bytes == 0) o.backup_bytes = std::max<uint64_t>(2 * o.replicas, 2) * o.log_bytes;
 }
 
-/// The last port is that of the last server's --http-listen; 0 takes any.
+/// The highest port is that of the last server's --http-listen; 0: any free port.
 void check_dev_ports(const DevOptions& o) {
   const uint32_t more = 10 * o.servers + 2;
   const uint32_t highest = 65'535 - more;
@@ -552,7 +552,7 @@ CLI::App* add_metadata_command(CLI::App& group, MetadataOptions& o, const char* 
   return command;
 }
 
-/// The command that the words name, and how many of them do.
+/// The command in these words, and how many words it has.
 std::pair<CLI::App*, size_t> command_of(CLI::App& app, const std::vector<std::string>& words) {
   CLI::App* command = &app;
   size_t used = 0;
@@ -566,7 +566,7 @@ std::pair<CLI::App*, size_t> command_of(CLI::App& app, const std::vector<std::st
   return {command, used};
 }
 
-/// The value of a flag on the command line, the last one that is given.
+/// The last value of a flag on the command line.
 std::optional<std::string> given(const std::vector<std::string>& words, const std::string& flag) {
   for (size_t i = words.size(); i-- > 0;) {
     if (words[i].starts_with(flag + "=")) return words[i].substr(flag.size() + 1);
@@ -575,8 +575,8 @@ std::optional<std::string> given(const std::vector<std::string>& words, const st
   return std::nullopt;
 }
 
-/// Puts what --config's file says behind the command's name, except where the command line or the
-/// environment say something. (The parser's own config files work for a program without commands.)
+/// Inserts the flags of --config's file after the command's name, except those given on the command
+/// line or in the environment. (The parser's own config files do not support commands.)
 void add_config(CLI::App& app, std::vector<std::string>& words) {
   const auto [command, used] = command_of(app, words);
   auto path = given(words, kConfigFlag);
@@ -750,7 +750,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   try {
     add_config(app, words);
-    std::ranges::reverse(words);  // as the parser takes them
+    std::ranges::reverse(words);  // the parser expects this order
     app.parse(std::move(words));
     if (coordinator->parsed()) {
       check_coordinator(command.coordinator);

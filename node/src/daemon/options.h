@@ -1,5 +1,5 @@
-// What `ramcloudd` can be told: flags, a config file (--config), RAMCLOUD_* environment; checked
-// here, with errors that name the flag, the value and what is accepted.
+// The options of `ramcloudd`: flags, a config file (--config), RAMCLOUD_* environment variables.
+// Errors name the flag, the value and what is accepted.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct CommonOptions {
   Duration poll_for = 50us;
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
-  std::string config;  // the file that some of this came from
+  std::string config;  // the config file, if any
 };
 
-/// Limits on resources that peers can hold, so that no process that reaches the ports can make the
-/// daemon grow, stop, or neglect its clients.
+/// Limits on resources that peers can take, so that no process that reaches the ports can make the
+/// daemon grow, stop, or starve its clients.
 struct LimitOptions {
   TcpOptions data;
   HttpOptions http;
@@ -37,7 +37,7 @@ struct LimitOptions {
 struct MetadataPlace {
   std::string sqlite_path;  // empty: etcd
   std::optional<EtcdOptions> etcd;
-  /// As --metadata takes it.
+  /// Parses the value of --metadata.
   static Result<MetadataPlace> parse(const std::string& text);
   std::string to_string() const;
 };
@@ -65,12 +65,12 @@ struct ServerOptions {
   std::vector<HostPort> coordinators;
   HostPort listen;
   std::optional<HostPort> advertise;  // default: listen
-  std::string advertise_host;         // in place of the host of `advertise`; empty: none
+  std::string advertise_host;         // replaces the host of `advertise`; empty: not set
   std::optional<HostPort> advertise_outside;
   HostPort http_listen;
   std::string dir;
   std::string name;            // default: the advertised address
-  std::string failure_domain;  // default: one of its own, the name
+  std::string failure_domain;  // default: a domain of its own, named like the server
   uint64_t log_bytes = 0;
   uint64_t log_bytes_most = 0;    // 0: 16 x log, at least 16 GiB
   uint64_t huge_page_bytes = 0;   // 0: ordinary pages
@@ -96,8 +96,8 @@ struct DevOptions {
   uint32_t servers = 0;
   std::string dir;
   HostPort listen;
-  std::optional<uint32_t> asked_replicas;  // none: what the folder says (dev_record.h)
-  uint32_t replicas = 0;                   // decided when it starts
+  std::optional<uint32_t> asked_replicas;  // none: as recorded in the folder (dev_record.h)
+  uint32_t replicas = 0;                   // decided at start
   uint64_t log_bytes = 0;
   uint64_t backup_bytes = 0;  // 0: as for a server
   uint32_t reactors = 1;      // of each server
@@ -108,7 +108,7 @@ struct DevOptions {
   bool processes = false;
 };
 
-/// As --cleaner-policy has it.
+/// The name for --cleaner-policy.
 const char* cleaning_policy_name(log::CleaningPolicy policy);
 const char* cleaning_levels_name(server::CleaningLevels levels);
 
@@ -127,12 +127,12 @@ struct Command {
   MetadataOptions metadata;
 
   const CommonOptions& common() const;
-  const LimitOptions* limits() const;  // null: the command serves nobody
+  const LimitOptions* limits() const;  // null: the command listens on no port
 };
 
-/// What --log-memory-max is for servers with so much --log-memory.
+/// The default of --log-memory-max for this --log-memory.
 uint64_t usual_most_log_bytes(uint64_t log_bytes);
-/// As flags take it, and exact: "30s". Sizes: base/text.h.
+/// Exact text that flags accept: "30s". Sizes: base/text.h.
 std::string exact_duration(Duration d);
 const char* disk_io_name(DiskIo io);
 const char* direct_io_name(DirectIo direct);

@@ -22,7 +22,7 @@ Locator tcp(const HostPort& address) {
   return {"tcp", address};
 }
 
-/// An address to show and advertise: the host that was asked for with the port that was bound.
+/// An address to show and advertise: the configured host with the bound port.
 HostPort with_port(HostPort address, uint16_t port) {
   if (address.port == 0) address.port = port;
   return address;
@@ -40,7 +40,7 @@ struct ServerProcess::Impl {
   HttpServer http;
   std::unique_ptr<server::ServerNode> node;
   std::atomic<server::ServerNode*> seen_node{
-      nullptr};  // the same for threads of `http`, which come before
+      nullptr};  // the same for threads of `http`, which start earlier
   HostPort address, http_address;
   bool running = false;
 
@@ -85,8 +85,8 @@ struct ServerProcess::Impl {
   }
 
   Status start() {
-    // The node's registry must exist before we listen, and its locator needs the bound port: so
-    // bind through a handler that forwards.
+    // The node's registry must exist before we listen, but its locator needs the bound port. So
+    // listen with a handler that forwards to the registry.
     std::vector<TcpTransport*> others;
     for (size_t i = 1; i < machinery.reactors(); ++i) {
       others.push_back(&machinery.lane(i).transport);
@@ -116,7 +116,7 @@ struct ServerProcess::Impl {
       return {engine.error().code(), fmt::format("--disk-io {}: {}", disk_io_name(options.disk_io),
                                                  engine.error().message())};
     }
-    // Only operations that wait for the device gain by it.
+    // Direct writes help only operations that wait for the device.
     const DirectIo direct = options.synced ? options.direct_io : DirectIo::kNever;
     disk = std::make_unique<PosixDisk>(std::move(*engine), direct);
     return {};

@@ -12,7 +12,7 @@ namespace ramcloud::daemon {
 
 class HttpServer;
 
-/// One storage server on reactor threads of its own.
+/// One storage server on its own reactor threads.
 class ServerProcess {
  public:
   ServerProcess(ServerOptions options, StopSignals& signals);
@@ -22,8 +22,8 @@ class ServerProcess {
   bool ready() const;
   HostPort address() const;  // of the data RPC, as bound
   HostPort http_address() const;
-  /// Before the end, when it was asked for: others are to serve what this server has. Waits for the
-  /// coordinator's word, a few seconds at most. After start().
+  /// Announces a planned stop, so that other servers take over. Waits a few seconds at most for the
+  /// coordinator. After start().
   void announce_stop();
 
  private:
@@ -31,7 +31,7 @@ class ServerProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One coordinator on a reactor thread of its own.
+/// One coordinator on its own reactor thread.
 class CoordinatorProcess {
  public:
   CoordinatorProcess(CoordinatorOptions options, StopSignals& signals);
@@ -47,7 +47,7 @@ class CoordinatorProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Run until told to stop; OK when that was by a signal.
+/// Run until asked to stop; OK if that was by a signal.
 Status run_server(const ServerOptions& options, StopSignals& signals);
 Status run_coordinator(const CoordinatorOptions& options, StopSignals& signals);
 

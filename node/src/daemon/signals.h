@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT ask a daemon to stop; a failure inside asks the same way.
+// Requests to stop: SIGTERM, SIGINT, or a failure inside the daemon.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,16 @@
 
 namespace ramcloud::daemon {
 
-/// Made first thing in main(): blocks the signals in this thread and all that it starts.
+/// Constructed first in main(): blocks the signals in this thread and all threads that it starts.
 class StopSignals {
  public:
   StopSignals();
 
-  /// Waits for a signal or a request_stop(); gives the status of the latter, OK for a signal.
+  /// Waits for a signal or a request_stop(); returns the status of the latter, OK for a signal.
   Status wait();
-  /// Waits that long at most; nothing if neither came.
+  /// The same with a timeout; none if neither came.
   std::optional<Status> wait_for(Duration timeout);
-  /// Waits that long at most; true if a signal came, whatever else asked to stop before.
+  /// Waits at most `timeout`; true if a signal came, even after a request_stop().
   bool signalled_within(Duration timeout);
   /// Ends the wait with a reason. Any thread; the first reason counts.
   void request_stop(Status reason);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"uniform", "zipfian", "latest"};
 
-/// In [0, 1).
+/// A random number in [0, 1).
 double unit(Random& random) {
   return static_cast<double>(random.next() >> 11) * 0x1.0p-53;
 }

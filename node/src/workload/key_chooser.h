@@ -1,4 +1,4 @@
-// Which key an operation of a benchmark takes: uniform, zipfian, or zipfian from the newest.
+// Chooses the key of a benchmark's operation: uniform, zipfian, or zipfian from the newest.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace ramcloud::workload {
 enum class Operation : uint8_t {
   kRead,
   kUpdate,      // overwrites a key
-  kInsert,      // writes a key that was not there
+  kInsert,      // writes a new key
   kModify,      // reads a key, then writes it
   kMultiRead,   // reads several keys at once
   kMultiWrite,  // overwrites several keys at once
@@ -28,9 +28,9 @@ struct Workload {
     double share;
   };
   std::array<Share, 2> shares;  // add up to 1; the second may be 0
-  Distribution distribution;    // unless another is asked for
+  Distribution distribution;    // the default distribution
 
-  /// One of its operations, as often as its share.
+  /// A random operation, by the shares.
   Operation next(Random& random) const {
     return random.chance(shares[0].share) ? shares[0].operation : shares[1].operation;
   }

@@ -1,4 +1,4 @@
-// ramcloud bench: a load, and the latencies it saw.
+// ramcloud bench: generates a load and measures latencies.
 #include <fmt/core.h>
 
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// The run on a table that is there.
+/// Runs the benchmark on an existing table.
 int bench_on(Session& session, const BenchArguments& arguments, uint64_t table_id) {
   BenchRun run(session, arguments, table_id);
   auto& client = session.client();
@@ -38,7 +38,8 @@ int bench_with(Session& session, const BenchArguments& arguments, uint64_t table
   return bench_slo(session, arguments, parse_slo(arguments.slo).value(), table_id);
 }
 
-/// Every connection is one to each server; others are the program's own.
+/// Checks the limit of file descriptors: each client connection needs one for each server, and the
+/// program needs some.
 bool enough_descriptors(uint32_t connections, uint64_t& limit) {
   constexpr rlim_t kOthers = 64;
   rlimit files{};
@@ -49,7 +50,7 @@ bool enough_descriptors(uint32_t connections, uint64_t& limit) {
     getrlimit(RLIMIT_NOFILE, &files);
   }
   limit = files.rlim_cur;
-  // To the coordinator and to a server at least.
+  // At least one connection to the coordinator and one to a server.
   return files.rlim_cur == RLIM_INFINITY || 2 * rlim_t{connections} + kOthers <= files.rlim_cur;
 }
 

@@ -49,7 +49,7 @@ Status write_file(const std::string& path, const std::string& text) {
   return out ? Status() : Status(StatusCode::kIoError, "cannot write '" + path + "'");
 }
 
-/// A step of the distribution: so many operations took at most so long.
+/// A step of the distribution: `count` operations took at most `ns`.
 struct Point {
   uint64_t ns, count;
 };
@@ -69,7 +69,7 @@ std::vector<Point> distribution(const BenchRun& run) {
 
 }  // namespace
 
-/// A bucket's bound can lie above the slowest value in it; no quantile does.
+/// A bucket's bound can be above its slowest value; a quantile must not be above the maximum.
 uint64_t quantile(const BenchRun& run, double q) {
   return std::min(run.latencies().quantile(q), run.slowest_ns());
 }

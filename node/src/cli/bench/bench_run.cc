@@ -10,7 +10,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// Key number i: its digits, with zeros in front up to the size wanted.
+/// Key number i: its digits, padded with zeros to the key size.
 std::string key_of(const BenchArguments& arguments, uint64_t i) {
   return fmt::format("{:0{}}", i, arguments.key_size);
 }
@@ -76,7 +76,7 @@ Task<Status> BenchRun::measure() {
   co_return status_;
 }
 
-/// Learns the map and connects, so that this is not measured.
+/// Gets the map and connects before the measurement.
 Task<void> BenchRun::greet(ClientCore& core) {
   auto found = co_await core.read(table_id_, key_of(arguments_, 0));
   if (!found && found.error() != StatusCode::kNotFound) status_ = std::move(found.error());
@@ -98,11 +98,11 @@ Task<void> BenchRun::client(ClientCore& core) {
       begin = next_arrival_;
       next_arrival_ += Duration(1'000'000'000 / static_cast<int64_t>(arguments_.rate));
     }
-    // Decided before it sleeps: nobody waits for an arrival that does not count any more.
+    // Decided before it sleeps, so that it does not wait for an operation that will not count.
     const bool counts = begin >= measure_from_;
     if (begin >= end_ || (arguments_.ops > 0 && counts && started_ >= arguments_.ops)) co_return;
     if (counts) ++started_;
-    // A sleep counts from the reactor's time, which may be behind the clock: not from the clock's.
+    // A sleep is relative to the reactor's time, which may be behind the clock.
     const Duration early = begin - core_.reactor().now();
     if (arguments_.rate > 0 && early > Duration::zero()) {
       co_await core_.reactor().sleep(early);
@@ -132,7 +132,7 @@ Task<Status> BenchRun::operate(ClientCore& core, workload::Operation operation) 
   if (operation == kUpdate) co_return co_await write(core, key);
   auto found = co_await core.read(table_id_, key_of(arguments_, key));
   if (!found) {
-    // A key just inserted by another client may not be there yet: that is an answer, too.
+    // A key that another client is inserting may not exist yet: NOT_FOUND is a valid answer.
     const bool inserts = arguments_.distribution == workload::Distribution::kLatest;
     if (found.error() != StatusCode::kNotFound || !inserts) co_return std::move(found.error());
   }

@@ -1,5 +1,5 @@
-// One run of a benchmark: so many clients, in one thread, each with one operation in flight, over
-// one or more connections to each server.
+// One run of a benchmark: a number of clients in one thread, each with one operation in flight,
+// over one or more connections to each server.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct BenchArguments {
   const workload::Workload* workload = nullptr;
   uint32_t clients = 0;  // 0: resolved_clients()
   uint32_t connections = 1;
-  uint32_t batch = 80;  // keys of one multi-operation
+  uint32_t batch = 80;  // keys in one multi-operation
   uint32_t size = 100;
   uint32_t key_size = 30;
   uint64_t keys = 10'000;
@@ -25,8 +25,8 @@ struct BenchArguments {
   double theta = 0.99;
   std::string duration = "10s";
   std::string warm_up = "1s";
-  uint64_t ops = 0;  // not 0: so many instead of a duration
-  /// Not 0: so many operations begin in a second, whether or not earlier ones are done.
+  uint64_t ops = 0;  // not 0: the number of operations, instead of a duration
+  /// Not 0: open loop; this many operations begin in a second, even if earlier ones are not done.
   uint64_t rate = 0;
   std::string table;
   uint32_t span = 1;
@@ -35,8 +35,8 @@ struct BenchArguments {
   std::string histogram_file, plot_file;  // empty: none
 };
 
-/// Where --clients is not given: one for each connection; with --slo enough of them that operations
-/// rarely wait for a client.
+/// The default of --clients: one for each connection; with --slo so many that operations rarely
+/// wait for a client.
 uint32_t default_clients(const BenchArguments& arguments);
 
 class BenchRun {
@@ -44,18 +44,18 @@ class BenchRun {
   /// `arguments.clients` is not 0, and at least the connections.
   BenchRun(Session& session, const BenchArguments& arguments, uint64_t table_id);
 
-  /// Writes every key once, so that reads find something and overwrites overwrite.
+  /// Writes every key once, so that reads and overwrites find an object.
   Task<Status> load();
-  /// Runs until the duration or the operations of the arguments are over. A failed operation ends
-  /// it.
+  /// Runs for the duration or the number of operations of the arguments. A failed operation ends
+  /// the run.
   Task<Status> measure();
-  /// Before measure(): ends it once more than this share of what is planned took longer than
-  /// `bound`, because the rest cannot change that any more.
+  /// Call it before measure(): ends the run as soon as more than `share` of all planned operations
+  /// took longer than `bound`, because the rest cannot change that result.
   void give_up_above(Duration bound, double share);
   bool gave_up() const { return gave_up_; }
 
-  /// Of each operation; with a rate, from when it was to begin, so that waiting behind slow ones
-  /// counts (no coordinated omission).
+  /// The latency of each operation; with a rate, measured from its planned start, so that waiting
+  /// for slow operations counts (no coordinated omission).
   const Histogram& latencies() const { return latencies_; }
   uint64_t slowest_ns() const { return slowest_ns_; }
   /// Objects read or written: more than operations with batches.
@@ -75,7 +75,7 @@ class BenchRun {
   }
 
   ClientCore& core_;
-  std::vector<std::unique_ptr<ClientCore>> more_;  // each with connections of its own
+  std::vector<std::unique_ptr<ClientCore>> more_;  // each with its own connections
   const Clock& clock_;
   const BenchArguments& arguments_;
   const uint64_t table_id_;

@@ -19,7 +19,8 @@ namespace {
 
 /// Operations a second of the first trial, at least.
 constexpr uint64_t kFirstRate = 1000;
-/// Operations that may miss the bound in a trial, at least: with fewer one slow operation decides.
+/// The least number of operations that may miss the bound in a trial: with fewer, one slow
+/// operation would decide.
 constexpr double kFewestMisses = 10;
 
 struct Trial {

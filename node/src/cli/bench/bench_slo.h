@@ -1,4 +1,5 @@
-// ramcloud bench --slo: the highest rate at which a percentile of the latency keeps a bound.
+// ramcloud bench --slo: finds the highest rate at which a percentile of the latency stays within a
+// bound.
 #pragma once
 
 #include <string>
@@ -21,10 +22,10 @@ struct Slo {
 /// INVALID_ARGUMENT says what is accepted.
 Result<Slo> parse_slo(std::string_view text);
 
-/// Which rates are tried: doubling (or halving) from the first until one rate was kept and a higher
-/// one was not, then in the middle between the two, as ratios, until they are 3 % apart. Then the
-/// highest that was kept once is tried again, and while it is not kept a second time, one 3 %
-/// lower.
+/// Chooses the rates to try. Doubles (or halves) the first rate until one rate keeps the bound and
+/// a higher one misses it. Then takes the geometric mean of the two until they are 3 % apart. Then
+/// tries the highest rate that kept the bound once again, and lowers it by 3 % until it keeps the
+/// bound a second time.
 class RateSearch {
  public:
   static constexpr double kPrecision = 1.03;
@@ -40,14 +41,14 @@ class RateSearch {
 
  private:
   uint64_t next_;
-  uint64_t kept_ = 0;               // the highest of those
-  uint64_t missed_ = kHighest + 1;  // the lowest
+  uint64_t kept_ = 0;               // the highest rate that kept the bound
+  uint64_t missed_ = kHighest + 1;  // the lowest rate that missed it
   bool confirming_ = false;
   uint64_t result_ = 0;
 };
 
-/// Searches on a table that is there and loaded, and prints the search, the rate and the
-/// distribution at it (or JSON).
+/// Searches on an existing, loaded table, and prints the search, the found rate and its
+/// distribution (or JSON).
 int bench_slo(Session& session, const BenchArguments& arguments, const Slo& slo, uint64_t table_id);
 
 }  // namespace ramcloud::cli

@@ -1,4 +1,4 @@
-// ramcloud recovery accept-loss|losses: by the coordinator's admin API.
+// ramcloud recovery accept-loss|losses, with the coordinator's admin API.
 #include <fmt/core.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// "ada@desk": for the audit; the coordinator cannot check it.
+/// "ada@desk": for the audit record; the coordinator cannot verify it.
 std::string who() {
   char host[256] = "";
   (void)gethostname(host, sizeof host - 1);
@@ -105,8 +105,8 @@ void print_preview(Session& session, const LossAnswer& answer) {
   print_table(session.out, {"TABLE", "TABLETS", "OF ITS HASHES"}, rows);
 }
 
-/// With --yes alone what is missing now is accepted: the coordinator still gets the token of what
-/// it showed, and refuses if more is missing a moment later.
+/// With --yes and no token, the present loss is accepted. The coordinator still gets the token of
+/// the preview, and refuses if more is missing by then.
 Result<LossAnswer> ask_to_accept(Session& session, LossRequest wanted) {
   const auto ask = [&] {
     return ask_admin(session, [&](AdminClient& admin) { return admin.accept_loss(wanted); });

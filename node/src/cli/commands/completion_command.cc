@@ -1,5 +1,5 @@
-// ramcloud completion: shell scripts made from the commands themselves, so that they never lag
-// behind.
+// ramcloud completion: completion scripts, generated from the commands, so that they are always up
+// to date.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <ostream>
@@ -35,7 +35,7 @@ void collect(const CLI::App& root, const CLI::App& app, const std::string& path,
   }
   add_options(app, node);
   if (&app != &root) {
-    for (const CLI::Option* option : root.get_options()) {  // global ones stand anywhere
+    for (const CLI::Option* option : root.get_options()) {  // global options may be anywhere
       for (const std::string& name : option->get_lnames()) {
         if (name != "help" && name != "version") {
           node.options.emplace_back("--" + name, option->get_description());

@@ -22,7 +22,7 @@ struct ExportArguments {
   std::string file = "-";
   bool sort = false;
   FormatArguments wanted;
-  FileFormat format = FileFormat::kJsonLines;  // these two from what is wanted
+  FileFormat format = FileFormat::kJsonLines;  // chosen by choose_format()
   CsvColumns columns;
 };
 
@@ -66,7 +66,7 @@ Result<uint64_t> write_objects(Session& session, const ExportArguments& argument
   return count;
 }
 
-/// Into a pipe or a device, which nothing can take the place of.
+/// Writes directly into a pipe or a device, which cannot be replaced.
 Result<uint64_t> write_in_place(Session& session, const ExportArguments& arguments,
                                 uint64_t table_id) {
   std::ofstream file(arguments.file, std::ios::binary);
@@ -77,9 +77,9 @@ Result<uint64_t> write_in_place(Session& session, const ExportArguments& argumen
   return fail(StatusCode::kIoError, "'" + arguments.file + "' cannot be written");
 }
 
-/// Into a file beside the target first: half an export must not look like a whole one, not even
-/// after a power cut. What is there is replaced only if it is a file; of a symbolic link, the file
-/// that it leads to.
+/// Writes into a temporary file beside the target first, so that an incomplete export never looks
+/// complete, not even after a power cut. Only a plain file is replaced; for a symbolic link, its
+/// target.
 Result<uint64_t> write_file(Session& session, ExportArguments arguments, uint64_t table_id) {
   std::error_code error;
   const auto there = std::filesystem::status(arguments.file, error);

@@ -1,4 +1,4 @@
-// ramcloud import: a file into a table, many writes outstanding.
+// ramcloud import: imports a file into a table, with many writes outstanding.
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <CLI/CLI.hpp>
@@ -19,13 +19,13 @@
 namespace ramcloud::cli {
 namespace {
 
-/// How often the state of an import is written: what a killed one repeats at most.
+/// How often the state of an import is written: a killed import repeats at most this much.
 constexpr Duration kSaveEvery = 500ms;
 
 struct ImportArguments {
   std::string table, file;
   FormatArguments wanted;
-  FileFormat format = FileFormat::kJsonLines;  // these two from what is wanted
+  FileFormat format = FileFormat::kJsonLines;  // chosen by choose_format()
   CsvColumns columns;
   std::string resume;  // the state's file; empty: none
   uint32_t outstanding = 64;
@@ -45,7 +45,7 @@ class Importer {
         progress_(progress),
         key_released_(core_.reactor()) {}
 
-  /// Keeps the state's file up to date; the state says what earlier runs did.
+  /// Keeps the state's file up to date; `state` has the progress of earlier runs.
   void keep(const std::string& path, ImportState& state) {
     state_path_ = path;
     state_ = &state;
@@ -91,7 +91,8 @@ class Importer {
   }
 
   Task<void> write_one(uint64_t number, uint64_t ticket, Record record) {
-    // Of two lines with one key the later must win: writes of one key go one after the other.
+    // If two lines have the same key the later one must win, so writes of one key are not
+    // concurrent.
     const auto queue = queues_.try_emplace(record.key).first;
     const uint64_t turn = queue->second.last++;
     while (queue->second.serving != turn) {
@@ -119,7 +120,7 @@ class Importer {
   }
 
   void fail_at(uint64_t number, Status status, bool input_is_bad) {
-    if (!failure_.ok()) return;  // the first one is told
+    if (!failure_.ok()) return;  // only the first failure is reported
     failure_ = std::move(status);
     failed_line_ = number;
     input_is_bad_ = input_is_bad && failure_ == StatusCode::kInvalidArgument;
@@ -163,7 +164,7 @@ std::string format_name(const ImportArguments& arguments) {
   return "csv " + printable(format_csv_header(arguments.columns));  // JSON takes UTF-8 only
 }
 
-/// With --resume: what an earlier run left, or the begin.
+/// With --resume: the state of an earlier run, or a new one.
 Result<ImportState> begin_state(Session& session, const ImportArguments& arguments,
                                 const wire::TableInfo& table) {
   ImportState state;
@@ -180,10 +181,10 @@ Result<ImportState> begin_state(Session& session, const ImportArguments& argumen
   if (*earlier) {
     done = check_same_import(**earlier, state.identity);
     if (!done.ok()) return fail(std::move(done));
-    (*earlier)->identity.file = state.identity.file;  // the path may be another one today
+    (*earlier)->identity.file = state.identity.file;  // the path may have changed
     return std::move(**earlier);
   }
-  // Known to be writable before anything is done.
+  // Write the state first, to be sure that it is writable.
   auto prefix = prefix_hash(arguments.file, 0);
   if (!prefix) return fail(std::move(prefix.error()));
   state.prefix_hash = *prefix;
@@ -270,12 +271,12 @@ int import_file(Session& session, ImportArguments arguments) {
     return import_from(session, arguments, session.in);
   }
   std::ifstream file(arguments.file, std::ios::binary);
-  file.peek();  // a folder can be opened
+  file.peek();  // a folder can be opened, but not read
   if (!file.is_open() || file.bad()) {
     return session.usage_error("FILE: '" + arguments.file +
                                "' cannot be read; accepted is a readable file or -");
   }
-  file.clear();  // an empty one has no first byte
+  file.clear();  // an empty file has no first byte
   return import_from(session, arguments, file);
 }
 

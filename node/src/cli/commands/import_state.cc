@@ -100,7 +100,7 @@ Result<std::optional<ImportState>> load_state(const std::string& path) {
                 fmt::format("'{}' {}; accepted is a file that an earlier --resume wrote, or none",
                             path, why));
   };
-  // To read a folder throws.
+  // Reading a folder would throw.
   if (!std::filesystem::is_regular_file(path, error)) return refuse("is not a plain file");
   std::ifstream file(path, std::ios::binary);
   const auto json = ordered_json::parse(file, nullptr, false);

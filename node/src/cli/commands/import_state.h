@@ -1,5 +1,5 @@
-// How far an import is, in a file of its own (`ramcloud import --resume FILE`): a later run goes on
-// where everything before is acknowledged.
+// The progress of an import in a file (`ramcloud import --resume FILE`): a later run continues
+// after the last position before which everything is acknowledged.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace ramcloud::cli {
 
-/// The longest prefix of the input whose records are all acknowledged, while many are in flight.
+/// Tracks the longest prefix of the input whose records are all acknowledged, with many records in
+/// flight.
 class AckedPrefix {
  public:
   explicit AckedPrefix(const FilePosition& begin) : acked_(begin) {}
-  /// A record was read; the position is behind it. Gives what to call done() with.
+  /// A record was read; `end` is the position after it. Returns the ticket for done().
   uint64_t started(const FilePosition& end);
   void done(uint64_t ticket);
   const FilePosition& acked() const { return acked_; }
-  uint64_t records() const { return records_; }  // in it, since the begin
+  uint64_t records() const { return records_; }  // records in the prefix
 
  private:
   struct Entry {
@@ -33,7 +34,7 @@ class AckedPrefix {
   FilePosition acked_;
 };
 
-/// What an import was begun with; a later run must have the same.
+/// Identifies an import; a later run must have the same values.
 struct ImportIdentity {
   std::string file;         // its path, for people
   uint64_t file_bytes = 0;  // its size
@@ -46,23 +47,22 @@ struct ImportIdentity {
 struct ImportState {
   ImportIdentity identity;
   FilePosition acked;        // everything before is acknowledged
-  uint64_t prefix_hash = 0;  // of the file's begin and of what stands before that
-  uint64_t imported = 0;     // objects, of all runs
+  uint64_t prefix_hash = 0;  // hash of the file's first bytes and of the bytes before `acked`
+  uint64_t imported = 0;     // objects imported by all runs
   bool whole = false;        // the file was imported to its end
 };
 
-/// Fills in the fields that come from the file itself. IO_ERROR; INVALID_ARGUMENT: not a plain
-/// file.
+/// Fills in the fields about the file. IO_ERROR; INVALID_ARGUMENT: not a plain file.
 Status identify_file(const std::string& path, ImportIdentity& identity);
-/// Tells one file from another by what was imported of it: a hash of up to 64 KiB at its begin and
-/// of as many before the offset. What stands behind may be mended between two runs.
+/// Recognises a file by its imported part: a hash of up to 64 KiB at its beginning and up to 64 KiB
+/// before the offset. The rest of the file may be changed between two runs.
 Result<uint64_t> prefix_hash(const std::string& path, uint64_t offset);
 
-/// Nothing if there is no such file. INVALID_ARGUMENT: it is not what save_state() writes.
+/// None if there is no such file. INVALID_ARGUMENT: it was not written by save_state().
 Result<std::optional<ImportState>> load_state(const std::string& path);
-/// Replaces the file as a whole: at any moment there is the old one or the new one, on the disk.
+/// Replaces the file atomically: the disk always has the old one or the new one.
 Status save_state(const std::string& path, const ImportState& state);
-/// INVALID_ARGUMENT: the import is another one; the message says in what.
+/// INVALID_ARGUMENT: it is another import; the message names the difference.
 Status check_same_import(const ImportState& state, const ImportIdentity& now);
 
 }  // namespace ramcloud::cli

@@ -11,7 +11,7 @@
 namespace ramcloud::cli {
 namespace {
 
-// A handler reaches nothing but globals.
+// A signal handler can use only globals.
 std::atomic<int> write_end{-1};
 struct sigaction former;
 
@@ -27,7 +27,7 @@ void on_interrupt(int) {
 
 Interrupts::Interrupts() {
   sigaction(SIGINT, nullptr, &before_);
-  // Without a pipe a SIGINT does what it did before.
+  // Without a pipe SIGINT keeps its previous effect.
   if (pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) return;
   former = before_;
   write_end = pipe_[1];
@@ -50,7 +50,7 @@ bool Interrupts::wait(Duration most) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock.now());
     pollfd readable{pipe_[0], POLLIN, 0};
-    // The byte stays in the pipe: the next call gives the same answer.
+    // The byte stays in the pipe, so that the next call returns the same.
     const int ready = poll(&readable, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready > 0) return true;
     if (ready == 0 || left.count() <= 0) return false;

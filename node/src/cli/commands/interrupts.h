@@ -1,4 +1,4 @@
-// Waiting that ends when the user interrupts it.
+// Waits that the user can interrupt.
 #pragma once
 
 #include <csignal>
@@ -8,8 +8,8 @@
 
 namespace ramcloud::cli {
 
-/// While it lives, the first SIGINT ends wait() and not the process; a second one does what it did
-/// before. One at a time.
+/// During its lifetime, the first SIGINT ends wait() instead of the process; a second one has the
+/// previous effect. Only one object at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -17,7 +17,7 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// True: interrupted, now or before. False: so much time has passed.
+  /// True: interrupted, now or before. False: `most` has passed.
   bool wait(Duration most);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 constexpr int kKeptLines = 1000;
 constexpr size_t kShownCandidates = 200;
 
-/// While a line is typed Ctrl-C interrupts the reading, not the program.
+/// While a line is typed, Ctrl-C interrupts reading, not the program.
 class InterruptGuard {
  public:
   InterruptGuard() {
@@ -135,7 +135,7 @@ std::optional<std::string> LineEditor::next() {
   while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
   if (line.find_first_not_of(" \t") != std::string::npos) {
     history(impl.history, &impl.event, H_ENTER, line.c_str());
-    // After every line: a shell that is killed forgets nothing.
+    // Saved after every line, so that a killed shell loses nothing.
     if (!impl.history_file.empty()) {
       history(impl.history, &impl.event, H_SAVE, impl.history_file.c_str());
     }

@@ -1,4 +1,4 @@
-// Lines typed at a terminal: editing, history, completion (libedit).
+// Reads lines from a terminal with editing, history and completion (libedit).
 #pragma once
 
 #include <cstdio>
@@ -13,9 +13,9 @@ namespace ramcloud::cli {
 
 class LineEditor {
  public:
-  /// What the last word of a text may become: whole words, as they would be typed.
+  /// Completions of the last word of a text: whole words, as typed.
   struct Completions {
-    size_t word_begin = 0;  // of the last word in the text
+    size_t word_begin = 0;  // start of the last word in the text
     std::vector<std::string> words;
   };
   using Complete = std::function<Completions(std::string_view before_cursor)>;
@@ -27,8 +27,8 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// The next line without its end, and into the history with it; nothing at the end of the input.
-  /// Ctrl-C gives up the line and gives an empty one.
+  /// The next line without its line end; adds it to the history. None at the end of the input.
+  /// Ctrl-C discards the line and returns an empty one.
   std::optional<std::string> next();
 
  private:
@@ -36,8 +36,8 @@ class LineEditor {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Where history is kept: ramcloud/history in $XDG_STATE_HOME, or in ~/.local/state; its folder is
-/// made. Empty if there is no place for it.
+/// The path of the history: ramcloud/history in $XDG_STATE_HOME or ~/.local/state; creates the
+/// folder. Empty if that is not possible.
 std::string history_path();
 
 }  // namespace ramcloud::cli

@@ -1,4 +1,4 @@
-// ramcloud log-level: what daemons write to their logs, while they run.
+// ramcloud log-level: shows or changes the log level of running daemons.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -11,7 +11,7 @@ namespace ramcloud::cli {
 namespace {
 
 struct LogLevelArguments {
-  std::string level;   // empty: only tell
+  std::string level;   // empty: only show
   std::string server;  // empty: all
   std::string at;      // an HTTP address instead of servers by name
 };

@@ -9,7 +9,8 @@
 namespace ramcloud::cli {
 
 std::optional<uint64_t> live_bytes(const wire::ServerStats& stats) {
-  // Live bytes and the size of the hash table, which every master has, came with one version of the message.
+  // Live bytes were added in the same version as the size of the hash table, which is never 0 on a
+  // master.
   if (stats.hash_table_bytes == 0) return std::nullopt;
   return std::min(stats.log_bytes_live, stats.log_bytes_used);
 }

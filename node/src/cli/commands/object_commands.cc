@@ -27,7 +27,7 @@ struct ObjectArguments {
   uint64_t if_version = 0, if_newer_than = 0;
 };
 
-/// The bytes of a key as typed; INVALID_ARGUMENT also when they cannot be a key.
+/// Decodes a typed key; INVALID_ARGUMENT also if it cannot be a key.
 Result<std::string> key_of(const ObjectArguments& arguments, const std::string& typed) {
   std::string key = typed;
   if (arguments.key_b64) {
@@ -39,12 +39,12 @@ Result<std::string> key_of(const ObjectArguments& arguments, const std::string& 
   return key;
 }
 
-/// Standard input to its end, but never more than a value may have and one byte.
+/// Reads standard input to its end, but at most one byte more than a value may have.
 Result<std::string> read_value(Session& session) {
   if (Status bad = session.take_input(); !bad.ok()) return fail(std::move(bad));
   std::string value(size_t{wire::kMaxValueBytes} + 1, '\0');
   session.in.read(value.data(), static_cast<std::streamsize>(value.size()));
-  // Bytes before an error are not the value.
+  // After a read error the bytes are not a complete value.
   if (Status bad = session.input_status(); !bad.ok()) return fail(std::move(bad));
   value.resize(static_cast<size_t>(session.in.gcount()));
   return value;
@@ -65,7 +65,7 @@ wire::RejectRules rules_of(const ObjectArguments& arguments) {
   return rules;
 }
 
-/// What every error about an object begins with.
+/// The beginning of every error message about an object.
 std::string name_of(const ObjectArguments& arguments, const std::string& key) {
   return fmt::format("table '{}', key '{}'", arguments.table, printable(key.substr(0, 100)));
 }
@@ -172,7 +172,7 @@ int incr(Session& session, const ObjectArguments& arguments) {
   });
 }
 
-/// The keys of mget: as given, or the lines of standard input.
+/// The keys of mget: from the arguments, or the lines of standard input.
 Result<std::vector<std::string>> keys_of(Session& session, const ObjectArguments& arguments) {
   std::vector<std::string> keys;
   const auto add = [&](const std::string& typed) {

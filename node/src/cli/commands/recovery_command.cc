@@ -68,7 +68,7 @@ int show(Session& session, uint64_t id) {
   return kExitOk;
 }
 
-/// Prints the changes since the last status that it was given.
+/// Prints the changes since the previous status.
 class Watched {
  public:
   explicit Watched(Session& session) : session_(session) {}
@@ -83,7 +83,7 @@ class Watched {
   }
 
  private:
-  /// The picture before is overwritten line by line: to clear it first would flicker.
+  /// Overwrites the previous picture line by line, because clearing it first would flicker.
   void draw(const ClusterStatus& status) {
     constexpr size_t kEndedShown = 5;
     const auto all = all_recoveries(status);
@@ -110,7 +110,8 @@ class Watched {
     before_ = std::move(now);
   }
 
-  /// A former coordinator does not list what ended, and a new leader does not know of it.
+  /// A coordinator of an earlier version does not list ended recoveries, and a new leader does not
+  /// know them.
   void print_gone(const RecoveryView& gone) {
     if (session_.json()) {
       session_.out << dump({{"server_id", gone.server_id}, {"listed", false}}) << '\n';
@@ -137,7 +138,7 @@ int watch(Session& session, Duration interval) {
       session.report(status.error(), "asking again");
     }
     answers = status.has_value();
-    if (!session.out) return kExitOk;  // the reader has gone
+    if (!session.out) return kExitOk;  // the output was closed
     if (interrupts.wait(interval)) return kExitOk;
     status = ask_status(session);
   }

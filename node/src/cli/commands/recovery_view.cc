@@ -61,7 +61,7 @@ ordered_json partitions_json(const RecoveryProgress& progress) {
   return list;
 }
 
-/// Also under the names of former versions.
+/// Also with the field names of earlier versions.
 void add_missing(const RecoveryProgress& progress, ordered_json& json) {
   ordered_json missing = ordered_json::array(), blocked = ordered_json::array();
   for (const auto& segment : progress.missing) {
@@ -81,13 +81,13 @@ std::string who(const RecoveryView& recovery) {
              : fmt::format("server {} ({})", recovery.server_id, printable(recovery.name));
 }
 
-/// A former coordinator names the phase only.
+/// A coordinator of an earlier version sends only the phase.
 std::string state_of(const RecoveryView& recovery) {
   return recovery.told_whole ? recovery_state_name(recovery.progress)
                              : recovery_phase_name(recovery.progress.phase);
 }
 
-/// How much of the log was replayed, in percent; nothing if its size is not known.
+/// The replayed part of the log, in percent; none if its size is not known.
 std::optional<uint64_t> percent(const RecoveryProgress& progress) {
   if (progress.done) return 100;
   if (progress.bytes_total == 0) return std::nullopt;
@@ -107,8 +107,8 @@ std::string parts_text(const RecoveryProgress& progress) {
   return fmt::format("{} of {} parts", progress.parts_done, progress.parts);
 }
 
-/// Since the crash, or since a former coordinator saw the verdict; of one that ended, until all was
-/// served.
+/// The time since the crash (since the verdict, from a coordinator of an earlier version); for an
+/// ended recovery, until everything was served.
 std::string seconds_text(const RecoveryView& recovery, uint64_t now_ms) {
   const RecoveryProgress& progress = recovery.progress;
   if (progress.done) {
@@ -226,7 +226,7 @@ ordered_json recovery_json(const RecoveryView& recovery) {
       {"parts_done", progress.parts_done},
   };
   add_missing(progress, json);
-  // The names of former versions.
+  // The field names of earlier versions.
   json["name"] = recovery.name;
   json["phase"] = recovery_phase_name(progress.phase);
   json["bytes_total"] = progress.bytes_total;

@@ -1,5 +1,5 @@
-// How recoveries are shown: as JSON, as rows of a table, one in full, and as lines and bars while
-// they are watched. What the coordinator does not tell is null in JSON, and "not known" or "?".
+// Output formats of recoveries: JSON, rows of a table, one in full, and lines and bars for --watch.
+// Unknown values are null in JSON, otherwise "not known" or "?".
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,11 +10,11 @@
 
 namespace ramcloud::cli {
 
-/// All recoveries of the status: those that are not done, by id, then those that ended, the latest
-/// first. The pointers are into `status`.
+/// All recoveries of the status: running ones by id, then ended ones, the latest first. The
+/// pointers are into `status`.
 std::vector<const RecoveryView*> all_recoveries(const ClusterStatus& status);
 
-/// The fields that docs/operating/failures.md explains, and those of former versions.
+/// The fields that docs/operating/failures.md explains, and those of earlier versions.
 nlohmann::ordered_json recovery_json(const RecoveryView& recovery);
 
 /// "2026-01-31T12:00:00.250Z".

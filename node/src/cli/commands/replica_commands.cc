@@ -1,4 +1,4 @@
-// ramcloud replica dump|rebuild: what backup folders hold, read without any server.
+// ramcloud replica dump|rebuild: reads backup folders without a server.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -81,7 +81,7 @@ int dump(Session& session, const std::string& path) {
     } else {
       session.out << to_text(replica) << '\n';
     }
-    session.out.flush();  // before what is said about it
+    session.out.flush();  // before messages about it
     for (const auto& problem : replica.problems) {
       session.err << "ramcloud: " << problem_text(path, problem) << '\n';
     }
@@ -115,7 +115,7 @@ struct RebuildArguments {
   std::vector<uint64_t> recovered;
 };
 
-/// "MASTER:SEGMENT:EPOCH"; empty if it is not.
+/// "MASTER:SEGMENT:EPOCH"; empty if the text has another form.
 std::optional<std::pair<uint64_t, log::ReplicationFence>> parse_fence(const std::string& text) {
   uint64_t numbers[3] = {};
   const char* at = text.data();
@@ -136,8 +136,8 @@ struct FileCloser {
 };
 
 /// Prints the records of a rebuild, which come ordered by table. Lines name their table only if
-/// there is more than one, which is known when the second table or the end comes. Until then the
-/// first table's lines wait in a nameless temporary file, so that memory does not grow with the
+/// there are several tables, which is known at the second table or at the end. Until then the lines
+/// of the first table are kept in a nameless temporary file, so that memory does not grow with the
 /// data.
 class RebuiltPrinter {
  public:
@@ -181,7 +181,7 @@ class RebuiltPrinter {
       for (size_t i = 0; i < n;) {
         if (line_begins && several_) {
           out_ << fmt::format("{{\"table\":{},", *first_table_);
-          ++i;  // the line's own brace
+          ++i;  // skip the line's opening brace
         }
         const size_t end = std::min(std::string_view(buffer.data(), n).find('\n', i), n);
         line_begins = end < n;
@@ -226,7 +226,7 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
   }
   if (!status.ok()) {
     session.report(status);
-    return kExitFailed;  // a failed check, whatever is missing
+    return kExitFailed;  // the check failed
   }
   return kExitOk;
 }

@@ -1,4 +1,4 @@
-// Goes through all objects of a table, page by page.
+// Iterates over all objects of a table, page by page.
 #pragma once
 
 #include <functional>

@@ -15,9 +15,9 @@
 namespace ramcloud::cli {
 namespace {
 
-/// How long the names of tables are taken for current while a user types.
+/// How long the names of tables are cached for completion.
 constexpr Duration kTablesFresh = 2s;
-/// How long a user who pressed Tab waits for the names of tables.
+/// How long completion waits for the names of tables.
 constexpr Duration kTabPatience = 500ms;
 
 class Shell {
@@ -27,8 +27,8 @@ class Shell {
     if (!session.cluster.empty()) given_.insert(given_.end(), {"--cluster", session.cluster});
   }
 
-  /// Lines from standard input, until one fails (or to the end, with `keep_going`): the exit code
-  /// of the first that did.
+  /// Runs lines from standard input until one fails (with `keep_going`: to the end). Returns the
+  /// exit code of the first failure.
   int run_script(bool keep_going) {
     int first = kExitOk;
     session_.in_is_script = true;
@@ -84,7 +84,7 @@ class Shell {
     const PartialLine line = split_partial(text);
     auto words = complete_words(app_, line, [this] { return tables(); });
     for (std::string& word : words) word = quote_word(word);
-    // A word with quotes or backslashes is shorter than the typed text.
+    // No completion for a word with quotes or backslashes, because it differs from the typed text.
     if (!text.ends_with(line.current)) return {};
     return {text.size() - line.current.size(), std::move(words)};
   }
@@ -105,7 +105,7 @@ class Shell {
 
   const CLI::App& app_;
   Session& session_;
-  std::vector<std::string> given_;  // what every command begins with
+  std::vector<std::string> given_;  // the arguments that precede every command
   bool ended_ = false;
   std::optional<std::vector<std::string>> tables_;
   Time asked_{};

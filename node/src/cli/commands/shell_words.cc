@@ -13,7 +13,7 @@ bool is_blank(char c) {
 
 struct Split {
   std::vector<std::string> words;
-  bool last_is_open = false;  // the last word reaches to the end of the line
+  bool last_is_open = false;  // the last word ends at the end of the line
   const char* problem = nullptr;
 };
 
@@ -54,10 +54,10 @@ Split split(std::string_view line) {
   return result;
 }
 
-/// The words that stand for themselves are skipped, those of options with their values too.
+/// The position in the command line after skipping positional words, and options with their values.
 struct Place {
   const CLI::App* app;
-  size_t positional = 0;  // how many were given
+  size_t positional = 0;  // number of positional words
   bool wants_value = false;
 };
 
@@ -138,7 +138,7 @@ std::vector<std::string> complete_words(const CLI::App& app, const PartialLine& 
     if (place.app != &app) add_long_options(app, all);
   } else if (const auto commands = place.app->get_subcommands([](const CLI::App*) { return true; });
              !commands.empty()) {
-    if (place.positional > 0) return {};  // a word that is no command
+    if (place.positional > 0) return {};  // a word that is not a command
     for (const CLI::App* command : commands) all.push_back(command->get_name());
   } else {
     size_t nth = 0;

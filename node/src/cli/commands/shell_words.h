@@ -1,4 +1,4 @@
-// A line of `ramcloud shell` as words, and the words that may complete it.
+// Splits a line of `ramcloud shell` into words, and completes it.
 #pragma once
 
 #include <functional>
@@ -19,19 +19,19 @@ namespace ramcloud::cli {
 /// is expanded. INVALID_ARGUMENT: quotes that are not closed, or a backslash at the end.
 Result<std::vector<std::string>> split_words(std::string_view line);
 
-/// The word so that split_words() gives it back.
+/// Quotes the word so that split_words() returns it.
 std::string quote_word(std::string_view word);
 
-/// How the words before the cursor end.
+/// The line up to the cursor.
 struct PartialLine {
   std::vector<std::string> before;  // whole words
-  std::string current;              // the one at the cursor, perhaps empty
+  std::string current;              // the word at the cursor, perhaps empty
   bool open = false;                // inside quotes: nothing is completed there
 };
 PartialLine split_partial(std::string_view line);
 
-/// What the current word may become: commands, options, or where a command wants a TABLE the names
-/// that `tables` gives. In order.
+/// Completions of the current word, sorted: commands, options, or, for a TABLE argument, the names
+/// from `tables`.
 std::vector<std::string> complete_words(const CLI::App& app, const PartialLine& line,
                                         const std::function<std::vector<std::string>()>& tables);
 

@@ -1,4 +1,4 @@
-// ramcloud status|servers|tablets: the cluster as the coordinator sees it, by its admin API.
+// ramcloud status|servers|tablets: the coordinator's view of the cluster, from its admin API.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -91,7 +91,7 @@ ordered_json to_json(const MemorySummary& memory) {
           {"hash_table_bytes", memory.hash_table_bytes}};
 }
 
-/// Live objects' part of the log.
+/// The share of live objects in the log.
 double utilisation(const MemorySummary& memory) {
   if (memory.total_bytes == 0) return 0;
   return static_cast<double>(memory.live_bytes) / static_cast<double>(memory.total_bytes);
@@ -423,7 +423,7 @@ void add_server_commands(CLI::App& app, Session& session) {
   needs_cluster(*release_command, session, [&session, id] { return release(session, *id); });
 }
 
-/// By the data protocol: the tablets' locators are those for the side this client is on.
+/// Uses the data protocol, which returns the locators for this client's side.
 int tablets(Session& session, const std::string& name) {
   if (!name.empty()) {
     auto table = open_table(session, name);

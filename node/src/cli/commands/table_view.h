@@ -1,4 +1,4 @@
-// How tables and tablets are shown, by the commands that list them.
+// Output formats of tables and tablets.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ const char* tablet_state_name(wire::TabletState state);
 /// hold.
 std::string table_json(const wire::TableInfo& table);
 
-/// A row (or a JSON list element) a table.
+/// Prints a row (or a JSON list element) for each table.
 void print_tables(Session& session, const std::vector<wire::TableInfo>& tables);
-/// A row (or a JSON list element) a tablet.
+/// Prints a row (or a JSON list element) for each tablet.
 void print_tablets(Session& session, const std::vector<wire::TableInfo>& tables);
 
 }  // namespace ramcloud::cli

@@ -22,7 +22,7 @@ struct TopArguments {
   uint32_t count = 0;  // 0: until interrupted
 };
 
-/// A server at one moment.
+/// The metrics of a server at one moment.
 struct Sample {
   ServerView server;
   OperationMetrics metrics;
@@ -30,15 +30,15 @@ struct Sample {
 };
 using Samples = std::map<uint64_t, Sample>;  // by server id
 
-/// What happened between two samples.
+/// The differences between two samples.
 struct Row {
   std::string name, state;
   double reads = 0, writes = 0, others = 0;  // per second
   double p99_us = 0;                         // of all operations; 0: there were none
-  double busy = 0;                           // share of a core the reactor worked
+  double busy = 0;                           // share of a core that the reactor was working
   std::optional<double> live;                // share of the log that live objects take, if known
   double memory = 0;                         // share of the log in use
-  uint64_t lag_bytes = 0;                    // appended, not on all replicas yet
+  uint64_t lag_bytes = 0;                    // appended, but not on all replicas yet
   uint64_t lacking = 0;                      // segments that lack a replica
 };
 
@@ -50,7 +50,8 @@ Result<Samples> take(Session& session) {
     if (server.state == wire::ServerState::kRemoved) continue;
     Sample sample;
     if (server.state == wire::ServerState::kUp) {
-      // One that does not answer is shown without rates: it may be just what one is looking for.
+      // A server that does not answer is shown without rates, because it may be the one that the
+      // user is looking for.
       auto text = http_get(server.http_address, "/metrics", session.timeout_duration());
       if (text) sample.metrics = read_operation_metrics(*text);
     }
@@ -145,12 +146,12 @@ int top(Session& session, const TopArguments& arguments) {
     if (session.json()) {
       print_json(session, rows);
     } else {
-      // On a terminal each picture replaces the one before.
+      // On a terminal each picture replaces the previous one.
       if (session.err_is_terminal) session.out << "\x1b[H\x1b[2J";
       print_rows(session, rows);
     }
     session.out.flush();
-    if (!session.out) return kExitOk;  // the reader has gone
+    if (!session.out) return kExitOk;  // the output was closed
     before = std::move(now);
   }
   return kExitOk;

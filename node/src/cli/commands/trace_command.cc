@@ -1,5 +1,5 @@
-// ramcloud trace read|write: where the time of one operation goes, from the time-traces of all
-// processes that took part ([Ousterhout15], figures 10 and 11).
+// ramcloud trace read|write: shows where the time of one operation is spent, from the time-traces
+// of all involved processes ([Ousterhout15], figures 10 and 11).
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -45,7 +45,7 @@ std::string operation_name(uint64_t opcode) {
   }
 }
 
-/// One call as its sender saw it.
+/// One call in its sender's trace.
 struct Call {
   Event sent, received;
   int64_t duration_ns() const { return received.unix_ns - sent.unix_ns; }
@@ -85,8 +85,8 @@ Result<Events> events_of(const ServerView& server, Duration timeout) {
   return events;
 }
 
-/// The part of a server's trace from the arrival of this call to its reply; empty if it was not
-/// there. Calls of other clients may have the same id: the nearest in time is ours.
+/// The part of a server's trace from the arrival of this call to its reply; empty if it did not
+/// arrive there. Calls of other clients may have the same id; the nearest in time is taken.
 Events served_part(const Events& events, const Call& call) {
   constexpr int64_t kClocksDiffer = 50'000'000;  // ns, between machines
   auto best = events.end();
@@ -105,7 +105,7 @@ Events served_part(const Events& events, const Call& call) {
       return part;
     }
   }
-  return {};  // overwritten by newer events, or never here
+  return {};  // overwritten by newer events, or never at this server
 }
 
 /// Everything that happened for `call`, in order: the client, the master, and backups while the
@@ -161,7 +161,7 @@ void print(Session& session, const TraceArguments& arguments, const Events& even
   print_table(session.out, {"US", "STEP", "WHERE", "EVENT"}, rows);
 }
 
-/// Does the operations one after the other, with this process' own steps in `trace`.
+/// Runs the operations one after the other; this process's own steps are in `trace`.
 Status run_calls(Session& session, const TraceArguments& arguments, uint64_t table_id,
                  TimeTrace& trace) {
   session.core().reactor().set_trace(&trace);
@@ -217,7 +217,7 @@ void add_operation(CLI::App& group, Session& session, bool write) {
   if (write) command->add_option("VALUE", arguments->value, "What is written")->required();
   command->add_option("--times", arguments->times, "How often; the median is shown")
       ->capture_default_str()
-      ->check(CLI::Range(1u, 1000u));  // what the rings of busy servers still hold
+      ->check(CLI::Range(1u, 1000u));  // limited by the size of the trace rings of busy servers
   needs_cluster(*command, session, [&session, arguments] { return trace(session, *arguments); });
 }
 

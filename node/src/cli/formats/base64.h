@@ -9,7 +9,8 @@
 namespace ramcloud::cli {
 
 std::string base64_encode(std::string_view bytes);
-/// INVALID_ARGUMENT says what is wrong: length, a character, padding, or left-over bits.
+/// INVALID_ARGUMENT: the message says what is wrong: length, a character, padding, or left-over
+/// bits.
 Result<std::string> base64_decode(std::string_view text);
 
 }  // namespace ramcloud::cli

@@ -27,7 +27,7 @@ int CsvReader::take() {
   return c;
 }
 
-/// `c` was taken: does a line end with it (and the next character)?
+/// True if `c`, which was just read, ends a line (perhaps with the next character).
 bool CsvReader::take_line_end(int c) {
   if (c == '\n' || c == kEnd) return true;
   if (c != '\r' || peek() != '\n') return false;
@@ -39,7 +39,8 @@ Status CsvReader::refuse(const std::string& what) const {
   return {StatusCode::kInvalidArgument, fmt::format("field {}: {}", field_number_, what)};
 }
 
-/// True if another field follows, false if the record is whole. The first quote was taken.
+/// Reads a quoted field after its first quote. True if another field follows, false at the end of
+/// the record.
 Result<bool> CsvReader::quoted_field(std::string& field) {
   for (;;) {
     const int c = take();

@@ -1,5 +1,5 @@
-// CSV as RFC 4180 has it: fields separated by commas, records ended by CRLF or LF, a field with
-// commas, quotes or line ends in quotes, with "" for a quote inside.
+// CSV as in RFC 4180: fields separated by commas, records ended by CRLF or LF, a field with commas,
+// quotes or line ends in quotes, with "" for a quote inside.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ class CsvReader {
   /// Longer records are refused before they are read whole.
   CsvReader(std::istream& in, size_t max_record_bytes) : in_(in), max_(max_record_bytes) {}
 
-  /// The fields of the next record; false at the end. Empty lines are no records; a byte order mark
-  /// at the begin of the input is skipped. INVALID_ARGUMENT names the field and what is accepted;
-  /// IO_ERROR: the stream failed. Bytes of fields are kept as they are, whatever they are.
+  /// The fields of the next record; false at the end. Empty lines are skipped, as is a byte order
+  /// mark at the beginning of the input. INVALID_ARGUMENT names the field and what is accepted;
+  /// IO_ERROR: the stream failed. Fields may contain any bytes, which are kept unchanged.
   Result<bool> next(std::vector<std::string>& fields);
 
-  uint64_t record_line() const { return record_line_; }  // where the last record began, from 1
+  uint64_t record_line() const { return record_line_; }  // first line of the last record, from 1
   uint64_t lines_read() const { return lines_; }
   uint64_t bytes_read() const { return bytes_; }
-  /// The stream was put elsewhere, to a begin of a record: behind so many bytes and lines.
+  /// Tells that the stream was positioned at the beginning of a record, after so many bytes and
+  /// lines.
   void continue_at(uint64_t bytes, uint64_t lines);
 
  private:
@@ -48,7 +49,7 @@ class CsvReader {
   size_t field_number_ = 0;  // from 1
 };
 
-/// The text of a field, in quotes where it must be.
+/// The text of a field, in quotes if necessary.
 std::string csv_field(std::string_view text);
 
 }  // namespace ramcloud::cli

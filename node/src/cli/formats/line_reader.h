@@ -18,9 +18,10 @@ class LineReader {
   /// The next line without its end ("\n" or "\r\n"), valid until the next call; false at the end.
   /// INVALID_ARGUMENT: the line is too long; IO_ERROR: the stream failed.
   Result<bool> next(std::string_view& line);
-  uint64_t line_number() const { return number_; }  // of the last line, from 1
+  uint64_t line_number() const { return number_; }  // number of the last line, from 1
   uint64_t bytes_read() const { return bytes_; }
-  /// The stream was put elsewhere, to a begin of a line: behind so many bytes and lines.
+  /// Tells that the stream was positioned at the beginning of a line, after so many bytes and
+  /// lines.
   void continue_at(uint64_t bytes, uint64_t lines) {
     buffer_.clear();
     begin_ = 0;
@@ -33,7 +34,7 @@ class LineReader {
   std::istream& in_;
   size_t max_;
   std::string buffer_;
-  size_t begin_ = 0;  // of the bytes that were not returned yet
+  size_t begin_ = 0;  // start of the bytes that were not returned yet
   uint64_t number_ = 0;
   uint64_t bytes_ = 0;
 };

@@ -7,7 +7,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// The value of label `name` in `{a="x",b="y"}`; values of these metrics hold no escapes.
+/// The value of label `name` in `{a="x",b="y"}`; values of these metrics contain no escapes.
 std::string_view label(std::string_view labels, std::string_view name) {
   const std::string start = std::string(name) + "=\"";
   const size_t at = labels.find(start);

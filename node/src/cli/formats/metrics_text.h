@@ -1,4 +1,4 @@
-// What `ramcloud top` needs of a server's /metrics.
+// The values that `ramcloud top` uses from a server's /metrics.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ramcloud::cli {
 /// Sums since a server started, or, by since(), of an interval.
 struct OperationMetrics {
   std::map<std::string, uint64_t> count_by_op;
-  /// How many operations took at most so many seconds, by that bound; all kinds together.
+  /// By bound in seconds: how many operations, of all kinds, took at most so long.
   std::map<double, uint64_t> at_most;
   double busy_seconds = 0;
 
@@ -19,11 +19,11 @@ struct OperationMetrics {
   uint64_t operations(const std::string& op) const;
   /// Upper bound in seconds of the bucket in which the q-th quantile lies; 0 without operations.
   double quantile(double q) const;
-  /// What happened after `earlier`; everything when the server restarted in between.
+  /// The difference to `earlier`; all values if the server restarted in between.
   OperationMetrics since(const OperationMetrics& earlier) const;
 };
 
-/// Reads Prometheus' text format; lines that are not of these metrics, or malformed, are left out.
+/// Reads Prometheus' text format; lines of other metrics, and malformed lines, are skipped.
 OperationMetrics read_operation_metrics(std::string_view text);
 
 }  // namespace ramcloud::cli

@@ -9,7 +9,7 @@
 namespace ramcloud::cli {
 namespace {
 
-/// Columns a text takes on a terminal: code points, not bytes.
+/// Columns of a text on a terminal: code points, not bytes.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));

@@ -1,4 +1,4 @@
-// What people read: aligned tables, byte strings made printable, the progress line.
+// Output for people: aligned tables, printable byte strings, the progress line.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace ramcloud::cli {
 void print_table(std::ostream& out, const std::vector<std::string>& header,
                  const std::vector<std::vector<std::string>>& rows);
 
-/// Valid UTF-8 without control characters stays; other bytes become \xNN, \n, \t and so on.
+/// Keeps valid UTF-8 without control characters; other bytes become \xNN, \n, \t and so on.
 std::string printable(std::string_view bytes);
 
 /// "1,234,567".
 std::string with_thousands(uint64_t n);
 
-/// One line on a terminal that shows how far a long command is; nothing elsewhere.
+/// A progress line on a terminal; no output elsewhere.
 class Progress {
  public:
   /// `total` 0: not known. `enabled` is whether `out` is a terminal.
@@ -29,7 +29,7 @@ class Progress {
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// `done` in the unit of total, `count` things so far. Draws at most ten times a second.
+  /// `done` in the unit of `total`; `count` items so far. Draws at most ten times a second.
   void update(uint64_t done, uint64_t count);
   /// Removes the line.
   void finish();

@@ -17,8 +17,8 @@ Status refuse(std::string message) {
   return {StatusCode::kInvalidArgument, std::move(message)};
 }
 
-/// Takes the fields one by one as the parser meets them: an unknown one, or one given twice, is
-/// refused instead of lost.
+/// Receives the fields one by one from the parser, so that an unknown or repeated field is refused
+/// instead of ignored.
 class RecordSax final : public json::json_sax_t {
  public:
   Record record;
@@ -83,8 +83,8 @@ class RecordSax final : public json::json_sax_t {
   }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception& e) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error …": the part
-    // that says something.
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error …": extract
+    // the useful part.
     std::string_view what = e.what();
     if (const size_t colon = what.find(": "); colon != std::string_view::npos) {
       what = what.substr(colon + 2);

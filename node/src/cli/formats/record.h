@@ -1,4 +1,4 @@
-// The exchange format of import, export and scan: JSON lines, one object a line:
+// The format of import, export and scan: JSON lines, one object on each line:
 //   {"key":"text","value":"text"}           both are valid UTF-8
 //   {"key_b64":"…","value_b64":"…"}         base64, where the bytes are not text (each on its own)
 #pragma once
@@ -17,16 +17,16 @@ struct Record {
   std::string value;
 };
 
-/// Reads one line (without its end). INVALID_ARGUMENT names the field, what it has and what is
+/// Parses one line (without its end). INVALID_ARGUMENT names the field, its value and what is
 /// accepted. Strict: no other fields, none twice, sizes within the data model's limits.
 Result<Record> parse_record(std::string_view line);
 
 struct RecordExtras {
   std::optional<uint64_t> version;
-  std::optional<uint64_t> table_id;  // "table", before all others
+  std::optional<uint64_t> table_id;  // written as "table", before all other fields
   bool with_value = true;
 };
-/// One line without its end. Texts stay as they are, except what JSON wants escaped.
+/// One line without its end. Text is unchanged, except for JSON escapes.
 std::string format_record(std::string_view key, std::string_view value, const RecordExtras& extras);
 inline std::string format_record(std::string_view key, std::string_view value) {
   return format_record(key, value, RecordExtras{});

@@ -22,7 +22,7 @@ bool is_base64(const std::string& column) {
 
 /// A whole key and value, every byte escaped as \u00NN, and the field names.
 constexpr size_t kMaxLineBytes = 6 * (size_t{wire::kMaxKeyBytes} + wire::kMaxValueBytes) + 64;
-/// Every byte of them a quote, and as much again for columns that are not ours.
+/// Every byte may be a quote; twice that, to allow for other columns.
 constexpr size_t kMaxCsvRecordBytes = 4 * (size_t{wire::kMaxKeyBytes} + wire::kMaxValueBytes);
 
 class JsonLinesSource final : public RecordSource {
@@ -129,7 +129,7 @@ class CsvSource final : public RecordSource {
   CsvReader csv_;
   const CsvColumns columns_;
   std::vector<std::string> header_, fields_;
-  size_t key_ = 0, value_ = 0;  // of the fields
+  size_t key_ = 0, value_ = 0;  // indexes of the fields
 };
 
 Result<std::string> encoded(const std::string& column, const char* flag, std::string_view bytes) {

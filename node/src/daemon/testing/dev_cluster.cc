@@ -22,7 +22,7 @@ std::string ready_line(int pipe) {
   while (found.empty() && std::fgets(line, sizeof line, lines) != nullptr) {
     if (std::string(line).starts_with("ready:")) found = line;
   }
-  // Not closed: the daemon may print more, and must not fail at that.
+  // The pipe stays open, because the daemon may print more.
   return found;
 }
 

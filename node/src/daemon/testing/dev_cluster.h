@@ -10,10 +10,10 @@ namespace ramcloud::daemon {
 
 class DevCluster {
  public:
-  /// Starts it with these arguments besides --listen and --dir, and waits until it says "ready".
-  /// Ends the test program if it does not.
+  /// Starts it with these arguments in addition to --listen and --dir, and waits until it prints
+  /// "ready". Ends the test program if it does not.
   explicit DevCluster(std::vector<std::string> arguments);
-  /// Ends it in good order and removes its folder; the test fails if it does not end with 0.
+  /// Stops it and removes its folder; the test fails if its exit code is not 0.
   ~DevCluster();
   DevCluster(const DevCluster&) = delete;
   DevCluster& operator=(const DevCluster&) = delete;
